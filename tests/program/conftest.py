@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from program.asking import Configure
 from samples import TOOLS, Program, write_catalog
 
 OWNERS = {"lungs": "acme", "cells": "ACME", "brain": "globex", "stitch": "globex"}
@@ -14,6 +15,17 @@ TOPICS = {
     "security": ("secrets", "tokens", "audits"),
 }
 """Groups of guides, and the guides of each."""
+
+
+@pytest.fixture
+def configure(monkeypatch: pytest.MonkeyPatch) -> Configure:
+    """Sets keys of a section of the configuration in the environment, each as the text of its value."""
+
+    def run(section: str, **keys: object) -> None:
+        for key, value in keys.items():
+            monkeypatch.setenv(f"RETRIEVE_{section}__{key}".upper(), str(value))
+
+    return run
 
 
 @pytest.fixture

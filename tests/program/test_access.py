@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings, strategies as st
 from profiles import examples
+from program.asking import Configure
 from samples import Program, write_catalog
 from tenant_samples import (
     CONFIG,
@@ -392,9 +393,9 @@ def test_an_index_that_knows_no_tenants_does_not_list_its_fields(index: Path, re
 
 
 def test_why_is_not_told_without_a_tenant_if_one_is_required(
-    tenants: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch
+    tenants: Path, retrieve: Program, configure: Configure
 ) -> None:
-    monkeypatch.setenv("RETRIEVE_SEARCH__REQUIRE_TENANT", "true")
+    configure("search", require_tenant="true")
     for name in ("brain", "brian"):
         done = retrieve("inspect", "why", "brain", name)
         assert (done.code, done.out) == (2, "")
@@ -402,9 +403,9 @@ def test_why_is_not_told_without_a_tenant_if_one_is_required(
 
 
 def test_a_sync_that_fails_on_the_way_tells_a_tenant_nothing_of_the_records(
-    tenants: Path, tmp_path: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch
+    tenants: Path, tmp_path: Path, retrieve: Program, configure: Configure
 ) -> None:
-    monkeypatch.setenv("RETRIEVE_SOURCES__AUTO_SYNC", "true")
+    configure("sources", auto_sync="true")
     (tmp_path / "owned.jsonl").unlink()
     done = retrieve("query", "brain", "--tenant", "acme", "-l")
     assert (done.code, done.out) == (0, "lungs\n")

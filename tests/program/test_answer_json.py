@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from cross_models import make_bert
 from golden.corpora import STEPS, TOOLS
+from program.asking import Configure
 from samples import Program, write_catalog
 from splade_models import save_masked
 
@@ -18,10 +19,10 @@ TEXTS = ("scan", "count cells in microscopy images", "segment lungs and ribs in 
 
 
 @pytest.fixture
-def _shallow(monkeypatch: pytest.MonkeyPatch) -> None:
+def _shallow(configure: Configure) -> None:
     """Three candidates of each retriever, and no query is put in fewer words."""
-    monkeypatch.setenv("RETRIEVE_SEARCH__DEPTH", "3")
-    monkeypatch.setenv("RETRIEVE_BROADENING__MAX_RETRIES", "0")
+    configure("search", depth=3)
+    configure("broadening", max_retries=0)
 
 
 @pytest.fixture
@@ -90,9 +91,9 @@ def test_texts_of_one_question_match_together(retrieve: Program) -> None:
 
 
 @pytest.mark.usefixtures("tools")
-def test_groups_that_a_gate_leaves_out_match_all_the_same(retrieve: Program, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_groups_that_a_gate_leaves_out_match_all_the_same(retrieve: Program, configure: Configure) -> None:
     whole = answered(retrieve, "brain scans", "-k", "1", "--mode", "bm25")["total_matches"]
-    monkeypatch.setenv("RETRIEVE_GATING__TOP_GROUPS", "1")
+    configure("gating", top_groups=1)
     gated = answered(retrieve, "brain scans", "-k", "1", "--mode", "bm25", "--gate")
     assert gated["trace"]["gate"]["passes"] == 2
     assert gated["total_matches"] == whole
@@ -101,10 +102,10 @@ def test_groups_that_a_gate_leaves_out_match_all_the_same(retrieve: Program, mon
 @pytest.mark.parametrize("unit", ["record", "chunk"])
 @pytest.mark.usefixtures("_shallow")
 def test_two_retrievers_of_terms_match_what_either_does(
-    unit: str, tmp_path: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch
+    unit: str, tmp_path: Path, retrieve: Program, configure: Configure
 ) -> None:
-    monkeypatch.setenv("RETRIEVE_SPLADE__MODEL", str(save_masked(tmp_path / "tiny-splade")))
-    monkeypatch.setenv("RETRIEVE_MODELS__CACHE_DIR", str(tmp_path / "cache"))
+    configure("splade", model=save_masked(tmp_path / "tiny-splade"))
+    configure("models", cache_dir=tmp_path / "cache")
     assert retrieve("build", "--catalog", write_catalog(tmp_path / "steps.jsonl", STEPS)).code == 0
     chunks = ("--chunks",) if unit == "chunk" else ()
     for text in ("cluster single-cell data", "sparse tables on disk", "word"):
@@ -135,10 +136,10 @@ def test_a_result_names_the_retrievers_that_have_it_on_their_lists(retrieve: Pro
 
 
 def test_a_record_that_edges_lead_to_names_no_retriever_but_those_that_list_it(
-    tmp_path: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, retrieve: Program, configure: Configure
 ) -> None:
-    monkeypatch.setenv("RETRIEVE_SEARCH__DEPTH", "1")
-    monkeypatch.setenv("RETRIEVE_EXPANSION__PLACEMENT", "blend")
+    configure("search", depth=1)
+    configure("expansion", placement="blend")
     assert retrieve("build", "--catalog", write_catalog(tmp_path / "steps.jsonl", STEPS)).code == 0
     found = retrieve("query", "cluster single-cell data", "--mode", "bm25", "--expand", "--json").json
     strategies = {result["doc_id"]: result["strategies_used"] for result in found["results"]}

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import orjson
 import pytest
+from program.asking import Configure
 from samples import TOOLS, Program, write_catalog
 
 import retrieve_cli
@@ -134,15 +135,13 @@ def test_errors_are_those_of_the_command_line(tmp_path: Path, catalog: Path, ret
         retrieve_cli.open().search("brain")
 
 
-def test_the_configuration_is_that_of_the_command_line(
-    index: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_configuration_is_that_of_the_command_line(index: Path, tmp_path: Path, configure: Configure) -> None:
     other = tmp_path / "other.yaml"
     other.write_text("search: {k: 2}\n")
     assert len(retrieve_cli.open(config=other).search("brain").results) == 2
     Path("config.yaml").write_text("search: {k: 1}\n")
     assert len(retrieve_cli.open().search("brain").results) == 1
-    monkeypatch.setenv("RETRIEVE_SEARCH__K", "3")
+    configure("search", k=3)
     assert len(retrieve_cli.open(config=str(other)).search("brain").results) == 3
 
 
@@ -158,9 +157,9 @@ def test_refresh_opens_the_generation_that_a_build_published(index: Path, retrie
 
 
 def test_an_index_that_was_refreshed_or_closed_holds_no_old_generation(
-    index: Path, retrieve: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    index: Path, retrieve: Program, tmp_path: Path, configure: Configure
 ) -> None:
-    monkeypatch.setenv("RETRIEVE_STORE__KEEP", "1")
+    configure("store", keep=1)
     opened = retrieve_cli.open()
     opened.search("brain")
     for count in (2, 3):

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import docx
 import pytest
+from program.asking import Configure
 from samples import Program
 
 ABSTRACT = "We strip the skull from magnetic resonance scans of the head by a simple threshold."
@@ -70,8 +71,8 @@ def test_tags_within_a_document_are_words(retrieve: Program) -> None:
 
 
 @pytest.mark.usefixtures("index")
-def test_files_are_ignored_if_the_configuration_says_so(paper: Path, retrieve: Program, monkeypatch) -> None:
-    monkeypatch.setenv("RETRIEVE_SEARCH__FILE_TOKENS", "false")
+def test_files_are_ignored_if_the_configuration_says_so(paper: Path, retrieve: Program, configure: Configure) -> None:
+    configure("search", file_tokens="false")
     done = retrieve("query", "brain", "--file", paper, "--json")
     assert done.json["enhanced_query"] == "brain"
 
@@ -95,8 +96,8 @@ def test_a_document_that_cannot_be_read_is_a_note(name: str, content: bytes, rea
 
 
 @pytest.mark.usefixtures("index")
-def test_a_document_over_the_limit_is_a_note(paper: Path, retrieve: Program, monkeypatch) -> None:
-    monkeypatch.setenv("RETRIEVE_DOCS__MAX_MB", "0.001")
+def test_a_document_over_the_limit_is_a_note(paper: Path, retrieve: Program, configure: Configure) -> None:
+    configure("docs", max_mb=0.001)
     paper.write_text(PAPER * 20)
     assert "no text of paper.md was added: it has" in retrieve("query", "brain", "--file", paper).err
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from program.asking import Configure
 from samples import Program
 
 from retrieve_cli.search.ranker import Ranker
@@ -16,9 +17,9 @@ SHORTER = ["brain volumes zebra quokka lynx badger", "brain volumes zebra", "bra
 
 
 @pytest.fixture
-def strict(index: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def strict(index: Path, configure: Configure) -> Path:
     """An index of which only what is much like the question is found."""
-    monkeypatch.setenv("RETRIEVE_SEARCH__GRADE", "0.3")
+    configure("search", grade=0.3)
     return index
 
 
@@ -45,11 +46,9 @@ def test_each_attempt_is_recorded_with_what_it_found(strict: Path, retrieve: Pro
         assert attempt["results"] == first
 
 
-def test_what_only_fills_up_an_answer_is_not_found(
-    strict: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_only_fills_up_an_answer_is_not_found(strict: Path, retrieve: Program, configure: Configure) -> None:
     plain = retrieve("query", LONG, "--json").json
-    monkeypatch.setenv("RETRIEVE_SEARCH__MIN_RESULTS", "5")
+    configure("search", min_results=5)
     filled = retrieve("query", LONG, "--json").json
     assert filled["attempts"] == plain["attempts"]
     assert len(filled["results"]) == 5
@@ -72,19 +71,19 @@ def test_the_answer_is_that_of_the_text_that_found_the_most(strict: Path, retrie
 
 @pytest.mark.parametrize(("retries", "texts"), [(0, 0), (1, 2), (2, 3)])
 def test_the_most_retries_are_configured(
-    strict: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch, retries: int, texts: int
+    strict: Path, retrieve: Program, configure: Configure, retries: int, texts: int
 ) -> None:
-    monkeypatch.setenv("RETRIEVE_BROADENING__MAX_RETRIES", str(retries))
+    configure("broadening", max_retries=retries)
     assert len(retrieve("query", LONG, "--json").json.get("attempts", [])) == texts
 
 
-def test_what_is_enough_is_configured(strict: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_enough_is_configured(strict: Path, retrieve: Program, configure: Configure) -> None:
     attempts = retrieve("query", LONG, "--json").json["attempts"]
     enough = attempts[1]["results"]
     assert 0 < enough < 5
-    monkeypatch.setenv("RETRIEVE_BROADENING__MIN_RESULTS", str(enough))
+    configure("broadening", min_results=enough)
     assert retrieve("query", LONG, "--json").json["attempts"] == attempts[:2]
-    monkeypatch.setenv("RETRIEVE_BROADENING__MIN_RESULTS", "0")
+    configure("broadening", min_results=0)
     assert "attempts" not in retrieve("query", LONG, "--json").json
 
 
@@ -109,11 +108,11 @@ def test_it_is_not_asked_again_where_that_cannot_find_more(
 def test_of_a_batch_those_that_found_too_little_are_asked_again_together(
     strict: Path,
     retrieve: Program,
-    monkeypatch: pytest.MonkeyPatch,
+    configure: Configure,
     texts_asked: list[list[str]],
     stdin: Callable[[str], None],
 ) -> None:
-    monkeypatch.setenv("RETRIEVE_BROADENING__MIN_RESULTS", "1")
+    configure("broadening", min_results=1)
     stdin(f"brain\n{LONG} puma\nzebra otter lynx badger quokka\nlungs\n")
     answers = [json.loads(line) for line in retrieve("query", "-", "--json").out.splitlines()]
     assert [len(answer.get("attempts", [])) for answer in answers] == [0, 2, 3, 0]
@@ -138,9 +137,7 @@ def test_the_reason_for_a_hit_is_given_for_the_text_that_found_it(strict: Path, 
         assert told["stages"][-1]["score"] == result["score"]
 
 
-def test_each_attempt_is_told_where_nothing_was_found(
-    index: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("RETRIEVE_SEARCH__GRADE", "0.99")
+def test_each_attempt_is_told_where_nothing_was_found(index: Path, retrieve: Program, configure: Configure) -> None:
+    configure("search", grade=0.99)
     done = retrieve("query", LONG, "--explain-empty")
     assert [f"  as {text!r}: 0 results" in done.out for text in SHORTER] == [True] * 3

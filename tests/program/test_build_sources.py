@@ -5,6 +5,7 @@ import time
 from pathlib import Path
 
 import pytest
+from program.asking import Configure
 from samples import TOOLS, Program, write_catalog
 
 from retrieve_cli.cli import named_sources
@@ -192,9 +193,9 @@ def test_a_catalog_of_the_same_name_in_another_folder_is_another_source(catalog:
 
 
 def test_a_generation_that_is_not_kept_is_not_offered_to_go_back_to(
-    catalog: Path, docs: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch
+    catalog: Path, docs: Path, retrieve: Program, configure: Configure
 ) -> None:
-    monkeypatch.setenv("RETRIEVE_STORE__KEEP", "1")
+    configure("store", keep=1)
     retrieve("build", catalog)
     done = retrieve("build", docs)
     assert "it was removed (store.keep)" in done.err

@@ -7,6 +7,7 @@ from pathlib import Path
 import ir_measures
 import pytest
 from ir_measures import R, nDCG
+from program.asking import Configure
 from samples import ROOT
 
 RECORDS = [json.loads(line) for line in (ROOT / "catalogs" / "tools.jsonl").read_text("utf-8").splitlines()]
@@ -35,8 +36,10 @@ def test_gold_judges_only_tools_of_the_catalog() -> None:
 
 
 @pytest.mark.slow
-def test_the_default_configuration_answers_the_gold_queries(sample_index: Path, retrieve, stdin, monkeypatch) -> None:
-    monkeypatch.setenv("RETRIEVE_ENCODER__KIND", "auto")
+def test_the_default_configuration_answers_the_gold_queries(
+    sample_index: Path, retrieve, stdin, configure: Configure
+) -> None:
+    configure("encoder", kind="auto")
     stdin("".join(json.dumps({"id": query["id"], "query": query["query"]}) + "\n" for query in GOLD))
     done = retrieve("query", "-", "--format", "trec", "-k", 20, "--artifacts", sample_index)
     run = list(ir_measures.read_trec_run(done.out))
@@ -48,7 +51,9 @@ def test_the_default_configuration_answers_the_gold_queries(sample_index: Path, 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("mode", ["hybrid", "dense", "bm25"])
-def test_segment_lungs_in_ct_finds_a_lung_segmenter(sample_index: Path, retrieve, monkeypatch, mode: str) -> None:
-    monkeypatch.setenv("RETRIEVE_ENCODER__KIND", "auto")
+def test_segment_lungs_in_ct_finds_a_lung_segmenter(
+    sample_index: Path, retrieve, configure: Configure, mode: str
+) -> None:
+    configure("encoder", kind="auto")
     done = retrieve("query", "segment lungs in CT", "--mode", mode, "-l", "-k", 1, "--artifacts", sample_index)
     assert done.out.strip() in {"lungmask", "totalsegmentator"}

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from program.asking import Configure
 from samples import Program
 
 from retrieve_cli.storage import marks
@@ -86,10 +87,10 @@ def test_a_query_of_a_folder_loads_neither_formats_nor_columns(
 
 
 def test_a_query_by_words_leaves_a_graph_of_vectors_closed(
-    catalog: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch
+    catalog: Path, retrieve: Program, configure: Configure
 ) -> None:
     pytest.importorskip("faiss")
-    monkeypatch.setenv("RETRIEVE_DENSE__INDEX", "hnsw")
+    configure("dense", index="hnsw")
     assert retrieve("build", "--catalog", catalog).code == 0
     assert loaded("faiss", "query", "lungs", "--mode", "bm25", "--json") == []
     assert loaded("faiss", "query", "lungs", "--mode", "dense", "--json") == ["faiss"]

@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from program.asking import Configure
 from samples import ROOT, TOOLS, Program, write_catalog
 from waiting import PATIENCE_S
 
@@ -98,14 +99,14 @@ def test_ids_of_keys_that_can_be_revoked_are_completed(retrieve: Program) -> Non
     assert tab(f"retrieve keys revoke {second} ") == []
 
 
-def test_a_tenant_is_shown_its_own_records_only(tenants: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_tenant_is_shown_its_own_records_only(tenants: Path, configure: Configure) -> None:
     assert tab("retrieve query --tenant acme --doc-id ") == ["lungs"]
     assert tab("retrieve query --tenant acme --filter license=") == ["license=MIT"]
     assert tab("retrieve query --tenant globex --filter license=") == ["license=MIT"]
     assert tab("retrieve query --tenant nobody --doc-id ") == []
     assert tab("retrieve inspect why x --tenant acme ") == ["lungs"]
     assert len(tab("retrieve query --doc-id ")) == 5
-    monkeypatch.setenv("RETRIEVE_SEARCH__REQUIRE_TENANT", "true")
+    configure("search", require_tenant="true")
     assert tab("retrieve query --doc-id ") == tab("retrieve query --filter lic") == []
     assert tab("retrieve query --tenant acme --doc-id ") == ["lungs"]
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from program.asking import Configure
 from samples import ROOT, TOOLS, Program, write_catalog
 
 from retrieve_cli.config import loading
@@ -175,153 +176,99 @@ QUERY_KEYS = {
 
 ELSEWHERE = {
     **{
-        f"{section.name}.{key.name}": "tests/engines"
-        for section in dataclasses.fields(Settings)
-        if section.name in ("engines", "pgvector", "qdrant", "milvus", "opensearch")
-        for key in dataclasses.fields(getattr(Settings(), section.name))
-    },
-    **{f"executors.{key.name}": "tests/executors" for key in dataclasses.fields(Settings().executors)},
-    "query.server": "tests/warm",
-    "query.api_key_env": "tests/warm",
-    "query.keep_warm": "tests/warm",
-    "sources.auto_sync": "tests/sync",
-    "sources.list": "tests/sync",
-    "freshness.policy": "tests/sync/test_freshness.py",
-    "sync.max_shrink": "tests/sync",
-    "sync.wait": "tests/sync",
-    "sync.every_hours": "tests/sync/test_schedule.py",
-    "sync.report_rejected": "tests/sync/test_sync.py",
-    "store.keep": "tests/sync",
-    "chunking.entities": "tests/program/test_entities.py",
-    "chunking.entities_model": "tests/program/test_entities.py",
-    "docs.name_weight": "test_a_title_weighs_in_documents",
-    "docs.max_mb": "tests/sources/test_folder.py",
-    **{
-        f"parsing.{key}": "tests/documents/sandbox/test_builds.py"
-        for key in ("max_mb", "max_pages", "max_ratio", "memory_mb", "cpu_s", "workers", "main_content")
-    },
-    "docs.follow_links": "tests/sources/test_folder.py",
-    "docs.mode": "tests/program/test_unindexed.py",
-    "docs.unindexed_max_mb": "tests/program/test_unindexed.py",
-    "build.max_fail": "test_the_share_that_may_fail",
-    "search.depth": "test_depth_limits_what_a_leg_is_asked_for",
-    "search.deadline_ms": "tests/program/test_deadline.py",
-    "boost.factors": "tests/program/test_sections.py",
-    "search.min_results": "tests/program/test_engines.py",
-    "search.file_tokens": "tests/program/test_sample_gold.py",
-    "search.similarity_top_k": "tests/program/test_engines.py",
-    "search.require_tenant": "tests/program/test_requests.py",
-    "search.max_also": "tests/program/test_requests.py",
-    "search.per_text": "tests/program/test_requests.py",
-    **{f"graph.{key}": "tests/program/test_graph.py" for key in ("relations", "entities", "files")},
-    **{
-        f"expansion.{key}": "tests/program/test_graph.py"
-        for key in (
-            *("enabled", "method", "depth", "max_nodes", "decay", "seeds", "kinds", "weights", "domain_share"),
-            "bundle",
+        f"{section}.{key.name}": place
+        for section, place in (
+            *((engine, "tests/engines") for engine in ("engines", "pgvector", "qdrant", "milvus", "opensearch")),
+            ("executors", "tests/executors"),
         )
+        for key in dataclasses.fields(getattr(Settings(), section))
     },
-    "expansion.before_rerank": "tests/program/test_expanded_reranking.py",
-    **{f"expansion.{key}": "tests/program/test_related.py" for key in ("placement", "support_rank", "max_related")},
     **{
-        f"gating.{key}": "tests/program/test_gating_command.py"
-        for key in ("enabled", "field", "global_candidates", "top_groups", "per_group", "min_results")
-    },
-    "diversity.per_source": "tests/program/test_gating_command.py",
-    "broadening.min_results": "tests/program/test_broadening_command.py",
-    "broadening.max_retries": "tests/program/test_broadening_command.py",
-    "context.window": "tests/program/test_context_command.py",
-    "context.table_window": "tests/program/test_context_command.py",
-    "budget.tokenizer": "tests/program/test_context_command.py",
-    "log.queries": "tests/program/test_query_logs.py",
-    "log.min_candidates": "tests/program/test_query_logs.py",
-    "fusion.rrf_k": "test_the_constant_of_reciprocal_ranks",
-    "dense.hnsw_ef_search": "tests/indexes",
-    "dense.device": "tests/indexes/test_gpu_scan.py",
-    "dense.quantized_from": "tests/indexes/test_quantized.py",
-    "encoder.model": "tests/encoders",
-    "encoder.device": "tests/program/test_policies.py",
-    "encoder.policy": "tests/program/test_policies.py",
-    "encoder.build_timeout_s": "tests/program/test_policies.py",
-    "models.auto_download": "tests/program/test_downloads.py",
-    "models.dir": "tests/program/test_models.py",
-    "models.cache_dir": "test_the_cache_of_models_is_where_it_is_configured",
-    "encoder.query_prefix": "test_the_prefix_of_queries_changes_the_scores",
-    "encoder.precision": "tests/encoders",
-    "encoder.batch_size": "tests/encoders",
-    "splade.model": "tests/program/test_splade.py",
-    "splade.policy": "tests/program/test_splade.py",
-    "splade.device": "tests/encoders",
-    "splade.batch_size": "tests/encoders",
-    "splade.min_weight": "tests/encoders",
-    "splade.top_terms": "tests/program/test_splade.py",
-    "splade.query_top_terms": "tests/encoders",
-    **{
-        f"encoder.{key}": "tests/program/test_remote_encoder.py"
-        for key in (
-            "base_url",
-            "api_key_env",
-            "dimensions",
-            "max_tokens",
-            "tokenizer",
-            "timeout_s",
-            "retries",
-            "concurrency",
+        f"{section}.{key}": place
+        for section, keys, place in (
+            ("query", "server api_key_env keep_warm", "tests/warm"),
+            ("sources", "auto_sync list", "tests/sync"),
+            ("freshness", "policy", "tests/sync/test_freshness.py"),
+            ("sync", "max_shrink wait", "tests/sync"),
+            ("sync", "every_hours", "tests/sync/test_schedule.py"),
+            ("sync", "report_rejected", "tests/sync/test_sync.py"),
+            ("store", "keep", "tests/sync"),
+            ("chunking", "entities entities_model", "tests/program/test_entities.py"),
+            ("docs", "name_weight", "test_a_title_weighs_in_documents"),
+            ("docs", "max_mb follow_links", "tests/sources/test_folder.py"),
+            ("docs", "mode unindexed_max_mb", "tests/program/test_unindexed.py"),
+            (
+                "parsing",
+                "max_mb max_pages max_ratio memory_mb cpu_s workers main_content",
+                "tests/documents/sandbox/test_builds.py",
+            ),
+            ("build", "max_fail", "test_the_share_that_may_fail"),
+            ("search", "depth", "test_depth_limits_what_a_leg_is_asked_for"),
+            ("search", "deadline_ms", "tests/program/test_deadline.py"),
+            ("search", "min_results similarity_top_k", "tests/program/test_engines.py"),
+            ("search", "file_tokens", "tests/program/test_sample_gold.py"),
+            ("search", "require_tenant max_also per_text", "tests/program/test_requests.py"),
+            ("boost", "factors", "tests/program/test_sections.py"),
+            ("graph", "relations entities files", "tests/program/test_graph.py"),
+            (
+                "expansion",
+                "enabled method depth max_nodes decay seeds kinds weights domain_share bundle",
+                "tests/program/test_graph.py",
+            ),
+            ("expansion", "before_rerank", "tests/program/test_expanded_reranking.py"),
+            ("expansion", "placement support_rank max_related", "tests/program/test_related.py"),
+            (
+                "gating",
+                "enabled field global_candidates top_groups per_group min_results",
+                "tests/program/test_gating_command.py",
+            ),
+            ("diversity", "per_source", "tests/program/test_gating_command.py"),
+            ("broadening", "min_results max_retries", "tests/program/test_broadening_command.py"),
+            ("context", "window table_window", "tests/program/test_context_command.py"),
+            ("budget", "tokenizer", "tests/program/test_context_command.py"),
+            ("log", "queries min_candidates", "tests/program/test_query_logs.py"),
+            ("fusion", "rrf_k", "test_the_constant_of_reciprocal_ranks"),
+            ("dense", "hnsw_ef_search", "tests/indexes"),
+            ("dense", "device", "tests/indexes/test_gpu_scan.py"),
+            ("dense", "quantized_from", "tests/indexes/test_quantized.py"),
+            ("encoder", "model precision batch_size", "tests/encoders"),
+            ("encoder", "device policy build_timeout_s", "tests/program/test_policies.py"),
+            ("encoder", "query_prefix", "test_the_prefix_of_queries_changes_the_scores"),
+            (
+                "encoder",
+                "base_url api_key_env dimensions max_tokens tokenizer timeout_s retries concurrency",
+                "tests/program/test_remote_encoder.py",
+            ),
+            ("models", "auto_download", "tests/program/test_downloads.py"),
+            ("models", "dir", "tests/program/test_models.py"),
+            ("models", "cache_dir", "test_the_cache_of_models_is_where_it_is_configured"),
+            ("splade", "model policy top_terms", "tests/program/test_splade.py"),
+            ("splade", "device batch_size min_weight query_top_terms", "tests/encoders"),
+            ("llm", "base_url model api_key_env timeout_s retries concurrency", "tests/program/test_llm.py"),
+            ("llm", "fallback context_tokens max_records description_chars depth", "tests/program/test_llm.py"),
+            ("facets", "base_url model api_key_env timeout_s retries concurrency", "tests/facets"),
+            ("facets", "prompt policy max_tokens max_tokens_total weight", "tests/facets"),
+            (
+                "rerank",
+                "backend policy depth keep interpolate min_score model base_url api_key_env",
+                "tests/program/test_rerank.py",
+            ),
+            ("rerank", "device max_tokens batch_size", "tests/encoders"),
+            ("rerank", "timeout_s retries concurrency form prompt", "tests/encoders/remote"),
+            ("serve", "allowed_hosts allowed_origins", "tests/serving/test_hosts.py"),
+            (
+                "web",
+                "enabled providers enrich k interpolate deadline_ms max_age endpoints",
+                "tests/websearch/test_web_search.py",
+            ),
+            ("web", "keep keep_mb", "tests/websearch/test_stored.py"),
+            (
+                "jwt",
+                "issuer audience jwks_url jwks_file secret_env algorithms leeway_s tenant_claim scope_claim rate",
+                "tests/serving/test_web_tokens.py",
+            ),
         )
-    },
-    **{
-        f"llm.{key}": "tests/program/test_llm.py"
-        for key in (
-            "base_url",
-            "model",
-            "api_key_env",
-            "fallback",
-            "timeout_s",
-            "retries",
-            "concurrency",
-            "context_tokens",
-            "max_records",
-            "description_chars",
-            "depth",
-        )
-    },
-    **{
-        f"facets.{key}": "tests/facets"
-        for key in (
-            *("base_url", "model", "api_key_env", "prompt", "policy", "max_tokens", "max_tokens_total"),
-            *("timeout_s", "retries", "concurrency", "weight"),
-        )
-    },
-    "rerank.backend": "tests/program/test_rerank.py",
-    "rerank.policy": "tests/program/test_rerank.py",
-    "rerank.depth": "tests/program/test_rerank.py",
-    "rerank.keep": "tests/program/test_rerank.py",
-    "rerank.interpolate": "tests/program/test_rerank.py",
-    "rerank.min_score": "tests/program/test_rerank.py",
-    "rerank.model": "tests/program/test_rerank.py",
-    "rerank.device": "tests/encoders",
-    "rerank.max_tokens": "tests/encoders",
-    "rerank.batch_size": "tests/encoders",
-    "rerank.base_url": "tests/program/test_rerank.py",
-    "rerank.api_key_env": "tests/program/test_rerank.py",
-    "rerank.timeout_s": "tests/encoders/remote",
-    "rerank.retries": "tests/encoders/remote",
-    "rerank.concurrency": "tests/encoders/remote",
-    "rerank.form": "tests/encoders/remote",
-    "rerank.prompt": "tests/encoders/remote",
-    "serve.allowed_hosts": "tests/serving/test_hosts.py",
-    "serve.allowed_origins": "tests/serving/test_hosts.py",
-    **{
-        f"web.{key}": "tests/websearch/test_web_search.py"
-        for key in ("enabled", "providers", "enrich", "k", "interpolate", "deadline_ms", "max_age", "endpoints")
-    },
-    **dict.fromkeys(("web.keep", "web.keep_mb"), "tests/websearch/test_stored.py"),
-    **{
-        f"jwt.{key}": "tests/serving/test_web_tokens.py"
-        for key in (
-            *("issuer", "audience", "jwks_url", "jwks_file", "secret_env", "algorithms", "leeway_s"),
-            *("tenant_claim", "scope_claim", "rate"),
-        )
+        for key in keys.split()
     },
 }
 """Keys whose effect another test shows."""
@@ -386,30 +333,30 @@ def test_a_key_of_the_search_changes_the_answer(index: Path, retrieve: Program, 
     assert answer() != before
 
 
-def test_depth_limits_what_a_leg_is_asked_for(index: Path, retrieve: Program, monkeypatch) -> None:
+def test_depth_limits_what_a_leg_is_asked_for(index: Path, retrieve: Program, configure: Configure) -> None:
     def rank() -> int | None:
         [best] = retrieve("query", "volumes", "-k", 1, "--json").json["results"]
         return best["source_scores"]["bm25"]["rank"]
 
     assert rank() == 2
-    monkeypatch.setenv("RETRIEVE_SEARCH__DEPTH", "1")
+    configure("search", depth=1)
     assert rank() is None
 
 
-def test_the_constant_of_reciprocal_ranks(index: Path, retrieve: Program, monkeypatch) -> None:
-    monkeypatch.setenv("RETRIEVE_FUSION__METHOD", "rrf")
+def test_the_constant_of_reciprocal_ranks(index: Path, retrieve: Program, configure: Configure) -> None:
+    configure("fusion", method="rrf")
     scores = []
     for k in ("60", "5"):
-        monkeypatch.setenv("RETRIEVE_FUSION__RRF_K", k)
+        configure("fusion", rrf_k=k)
         scores.append(retrieve("query", "brain", "--json").json["results"][0]["score"])
     assert scores == pytest.approx([2 / 61, 2 / 6])
 
 
-def test_the_share_that_may_fail(tmp_path: Path, retrieve: Program, monkeypatch) -> None:
+def test_the_share_that_may_fail(tmp_path: Path, retrieve: Program, configure: Configure) -> None:
     path = tmp_path / "half.jsonl"
     path.write_text('{"id": "a", "name": "fine"}\nbroken\n')
     assert retrieve("build", "--catalog", path, "--json").json["status"] == "failed"
-    monkeypatch.setenv("RETRIEVE_BUILD__MAX_FAIL", "0.5")
+    configure("build", max_fail=0.5)
     assert retrieve("build", "--catalog", path, "--json").json["status"] == "partial"
 
 
@@ -422,10 +369,8 @@ def test_a_title_weighs_in_documents(tmp_path: Path, retrieve: Program) -> None:
     assert "dense.faiss" not in changed(two, five)
 
 
-def test_the_prefix_of_queries_changes_the_scores(
-    tmp_path: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("RETRIEVE_ENCODER__KIND", "onnx")
+def test_the_prefix_of_queries_changes_the_scores(tmp_path: Path, retrieve: Program, configure: Configure) -> None:
+    configure("encoder", kind="onnx")
     prefix: Keys = {"encoder.query_prefix": "Represent the query: "}
     assert changed(built(retrieve, tmp_path / "a", {}), built(retrieve, tmp_path / "b", prefix)) == set()
     scores = [

@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
+from program.asking import Configure
 from samples import ROOT, Program
 
 from retrieve_cli.config.loading import load
@@ -131,8 +132,8 @@ def test_a_file_that_is_wrong_elsewhere_is_not_made_worse(retrieve: Program) -> 
     assert Path("config.yaml").read_text() == "serch: {k: 3}\n"
 
 
-def test_a_variable_that_wins_over_the_file_is_named(retrieve: Program, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("RETRIEVE_SEARCH__K", "7")
+def test_a_variable_that_wins_over_the_file_is_named(retrieve: Program, configure: Configure) -> None:
+    configure("search", k=7)
     done = retrieve("config", "set", "search.k", "4")
     assert "search.k is 4 (was 10)" in done.out
     assert "RETRIEVE_SEARCH__K wins over the file" in done.err

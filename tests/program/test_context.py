@@ -160,7 +160,6 @@ def test_a_span_holds_its_hit_and_never_leaves_its_record(
 ) -> None:
     results = drawn(docs, draw)
     widened = docs.widened(results, window, table_window)
-
     for result in widened:
         span, chunk = result.context, result.chunk
         assert span is not None
@@ -179,7 +178,6 @@ def test_every_hit_is_a_result_or_merged_into_a_better_one_that_shows_it(
     results = drawn(docs, draw)
     widened = docs.widened(results, window, table_window)
     spans = [result.context for result in widened if result.context is not None]
-
     ranks = {result.hit.id: rank for rank, result in enumerate(results)}
     seeds = [ranks[result.hit.id] for result in widened]
     assert seeds == sorted(seeds)
@@ -195,7 +193,6 @@ def test_neighbours_of_results_with_neighbours_are_the_same(
     docs: Indexed, draw: list[int], window: int, table_window: int
 ) -> None:
     once = docs.widened(drawn(docs, draw), window, table_window)
-
     assert docs.widened(once, window, table_window) == once
 
 
@@ -203,7 +200,6 @@ def test_neighbours_of_results_with_neighbours_are_the_same(
 def test_a_window_of_0_is_the_text_of_the_hit_and_nothing_is_read_or_merged(docs: Indexed, draw: list[int]) -> None:
     results = drawn(docs, draw)
     widened = docs.widened(results, 0)
-
     assert [(each.hit, each.text) for each in widened] == [(each.hit, each.text) for each in results]
     assert all(each.text == each.header + each.chunk["text"] for each in results)
     assert docs.chunks.reads == 0
@@ -221,7 +217,6 @@ def test_the_header_of_a_cut_table_stands_once_in_a_span_that_reaches_into_it(
 @given(draw=draws, window=windows, table_window=windows)
 def test_each_result_costs_one_read_at_most(docs: Indexed, draw: list[int], window: int, table_window: int) -> None:
     widened = docs.widened(drawn(docs, draw), window, table_window)
-
     assert docs.chunks.reads == sum(result.context is not None and len(result.context) > 1 for result in widened)
 
 
@@ -231,7 +226,6 @@ def test_where_windows_reach_over_whole_records_each_record_is_one_result_and_on
 ) -> None:
     results = drawn(docs, draw)
     widened = docs.widened(results, 1000)
-
     assert [each.record["id"] for each in widened] == list(dict.fromkeys(each.record["id"] for each in results))
     assert docs.chunks.reads <= len(widened)
 
@@ -242,7 +236,6 @@ def test_where_windows_reach_over_whole_records_each_record_is_one_result_and_on
 def test_hits_whose_windows_touch_are_one_result_and_one_read(sections: Indexed) -> None:
     far, near = sections.row("a/guide.md#3"), sections.row("a/guide.md#0")
     (result,) = sections.widened(sections.results([far, near]), 1)
-
     assert (result.hit.id, result.hit.score) == ("a/guide.md#3", 0.0)
     assert result.context is not None
     assert (result.context.first, result.context.last, result.context.merged) == (0, 4, ("a/guide.md#0",))
@@ -252,7 +245,6 @@ def test_hits_whose_windows_touch_are_one_result_and_one_read(sections: Indexed)
 def test_hits_whose_windows_leave_a_chunk_between_them_stay_apart(sections: Indexed) -> None:
     far, near = sections.row("b/table.md#5"), sections.row("b/table.md#1")
     both = sections.widened(sections.results([far, near]), 1)
-
     assert [result.hit.id for result in both] == ["b/table.md#5", "b/table.md#1"]
     assert sections.chunks.reads == 2
 
@@ -260,9 +252,7 @@ def test_hits_whose_windows_leave_a_chunk_between_them_stay_apart(sections: Inde
 def test_the_last_chunk_of_a_record_does_not_touch_the_first_of_the_next(sections: Indexed) -> None:
     last, alone = sections.row("a/guide.md#0") + sections.size("a/guide.md") - 1, sections.row("a/note.md#0")
     assert alone == last + 1
-
     first, second = sections.widened(sections.results([last, alone]), 5)
-
     assert first.text.endswith("That is all.")
     assert second.text == "One short note."
 
@@ -271,9 +261,7 @@ def test_hits_of_one_record_a_window_of_0_apart_from_a_wide_one_are_shown_once(s
     rows = [row for row in range(len(sections.chunks)) if sections.chunks[row]["doc_id"] == "b/table.md"]
     tabular = [row for row in rows if content_type(sections.chunks[row]) == "table"]
     outside = tabular[0] - 1
-
     (result,) = sections.widened(sections.results([outside, tabular[0]]), 0, 1)
-
     assert result.context is not None
     assert result.hit.row == outside
     assert result.context.merged == (sections.generation.chunk_id(tabular[0]),)
@@ -284,15 +272,12 @@ def test_a_hit_alone_between_two_wide_windows_that_touch_is_merged_with_both(tmp
     tabular = [content_type(chunk) == "table" for chunk in docs.chunks]
     between = tabular.index(False)
     assert tabular[between - 2 : between + 2] == [True, True, False, True]
-
     once = docs.widened(docs.results([between - 2, between, between + 1]), 0, 1)
-
     assert [each.context and each.context.merged for each in once] == [(f"two.md#{between}", f"two.md#{between + 1}")]
 
 
 def test_every_chunk_of_a_cut_table_is_of_a_table_and_no_other_is(sections: Indexed) -> None:
     found = {row["text"]: content_type(row) == "table" for row in sections.chunks}
-
     assert sum(found.values()) >= 3
     assert found == {text: "| pod" in text for text in found}
 
@@ -317,12 +302,10 @@ def test_a_chunk_is_of_a_table_by_what_it_repeats_or_holds(text: str, header: st
 def test_a_hit_of_a_table_has_the_window_for_tables_and_another_the_other(sections: Indexed) -> None:
     tabular = next(row for row in range(len(sections.chunks)) if content_type(sections.chunks[row]) == "table")
     prose_row = sections.row("a/guide.md#2")
-
     lengths = [
         [len(each.context) for each in sections.widened(sections.results([tabular, prose_row]), *both) if each.context]
         for both in ((0, 1), (1, 0))
     ]
-
     assert lengths == [[3, 1], [1, 3]]
 
 
@@ -330,7 +313,6 @@ def test_white_space_whose_kind_is_not_known_keeps_its_length_and_its_lines(tmp_
     docs = indexed(tmp_path, INDENTED, SECTION)
     (result,) = docs.widened(docs.results([0]), 100)
     span, text = result.context, docs.texts["c/list.md"]
-
     assert span is not None
     assert len(span) > 3
     assert len(span.text) == span.end - span.start
@@ -345,27 +327,23 @@ def row(index: int, text: str, start: int, **places: Any) -> dict[str, Any]:
 
 def test_parts_of_a_catalog_record_are_parted_by_blanks_as_they_have_no_lines() -> None:
     span = joined([row(0, "one", 0), row(1, "two", 4)])
-
     assert (span.text, span.end, span.end_line) == ("one two", 7, 1)
 
 
 def test_a_chunk_that_lies_within_the_one_before_adds_nothing() -> None:
     span = joined([row(0, "one two", 0, end_line=3), row(1, "ne", 1, end_line=2), row(2, "two 3", 4, end_line=3)])
-
     assert (span.text, span.end, span.end_line) == ("one two 3", 9, 3)
 
 
 def test_a_file_with_line_breaks_of_both_kinds_keeps_the_length_of_each_gap() -> None:
     rows = [row(0, "a\r\nb", 0, end_line=2), row(1, "c", 6, start_line=4, end_line=4)]
     rows.append(row(2, "d", 9, start_line=5, end_line=5))
-
     assert joined(rows).text == "a\r\nb\n\nc\r\nd"
 
 
 @pytest.mark.parametrize("lines", [1, 5_000_000])
 def test_a_desert_between_two_chunks_is_not_handed_on(lines: int) -> None:
     span = joined([row(0, "one", 0), row(1, "two", 10_000_000, start_line=lines, end_line=lines)])
-
     assert len(span.text) < 3000
     assert span.text.split() == ["one", "two"]
     assert span.end == 10_000_003

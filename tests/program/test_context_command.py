@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from program.asking import Configure
 from samples import Program
 
 from retrieve_cli.encoders.hashed import WordTokenizer
@@ -59,15 +60,15 @@ def test_the_widest_window_shows_whole_files(guides: Path, retrieve: Program) ->
 
 
 def test_the_key_is_the_flag_and_tables_have_one_of_their_own(
-    guides: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch
+    guides: Path, retrieve: Program, configure: Configure
 ) -> None:
-    monkeypatch.setenv("RETRIEVE_CONTEXT__WINDOW", "1")
+    configure("context", window=1)
     assert asked(retrieve) | {"timings_ms": 0} == asked(retrieve, "--context", "1") | {"timings_ms": 0}
     words = ["query", "claims option 3", "--json", "--chunks", "-k", "1"]
     (hit,) = retrieve(*words).json["results"]
     assert hit["id"] == "storage/claims.md#4"
     assert len(hit["context"]["chunks"]) == 3
-    monkeypatch.setenv("RETRIEVE_CONTEXT__TABLE_WINDOW", "0")
+    configure("context", table_window=0)
     (hit,) = retrieve(*words).json["results"]
     assert hit["context"]["chunks"] == ["storage/claims.md#4"]
 
@@ -126,21 +127,18 @@ def test_every_hit_is_whole_or_told_with_the_reason(guides: Path, retrieve: Prog
     assert all("of 100 are left" in why for why in cut.values())
 
 
-def test_a_budget_in_the_configuration_is_the_flag(
-    guides: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_budget_in_the_configuration_is_the_flag(guides: Path, retrieve: Program, configure: Configure) -> None:
     flags = asked(retrieve, "--max-tokens", "100", "--max-chunks", "2")
-    monkeypatch.setenv("RETRIEVE_BUDGET__MAX_TOKENS", "100")
-    monkeypatch.setenv("RETRIEVE_BUDGET__MAX_CHUNKS", "2")
+    configure("budget", max_tokens=100, max_chunks=2)
     assert asked(retrieve)["budget"] == flags["budget"]
     assert flags["budget"]["chunks"] == 2
 
 
 def test_the_tokenizer_that_counts_is_configured_and_named(
-    guides: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch
+    guides: Path, retrieve: Program, configure: Configure
 ) -> None:
     by_words = asked(retrieve, "--max-tokens", "100")
-    monkeypatch.setenv("RETRIEVE_BUDGET__TOKENIZER", "pieces")
+    configure("budget", tokenizer="pieces")
     by_pieces = asked(retrieve, "--max-tokens", "100")
     assert (by_words["budget"]["tokenizer"], by_pieces["budget"]["tokenizer"]) == ("words", "pieces")
     tokens = sum(PieceTokenizer().count(result["content"]) for result in by_pieces["results"])

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from hypothesis import given, strategies as st
+from program.asking import Configure
 from samples import Program
 from waiting import pause
 
@@ -70,9 +71,9 @@ def test_without_a_deadline_nothing_is_said_of_it_and_nothing_is_kept(index: Pat
     assert not (index / "cache" / "costs.json").exists()
 
 
-def test_the_key_of_the_configuration_is_the_flag(slow: Path, retrieve: Program, monkeypatch: Any) -> None:
+def test_the_key_of_the_configuration_is_the_flag(slow: Path, retrieve: Program, configure: Configure) -> None:
     retrieve("query", "brain", "--deadline-ms", "60000")
-    monkeypatch.setenv("RETRIEVE_SEARCH__DEADLINE_MS", "40")
+    configure("search", deadline_ms=40)
     assert retrieve("query", "brain", "--json").json["strategies_used"] == ["bm25"]
 
 

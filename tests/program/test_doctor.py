@@ -14,6 +14,7 @@ from threading import Thread
 from typing import Any
 
 import pytest
+from program.asking import Configure
 from samples import TOOLS, Done, Program, write_catalog
 
 from retrieve_cli.doctor.examine import examine
@@ -137,8 +138,8 @@ def test_a_broken_configuration_is_named_and_the_rest_is_checked_all_the_same(in
     assert "`model`" in findings["config"]["fix"]
 
 
-def test_a_broken_variable_of_the_environment_is_named(index: Path, doctor: Doctor, monkeypatch) -> None:
-    monkeypatch.setenv("RETRIEVE_SEARCH__K", "many")
+def test_a_broken_variable_of_the_environment_is_named(index: Path, doctor: Doctor, configure: Configure) -> None:
+    configure("search", k="many")
     assert "RETRIEVE_SEARCH__K" in doctor()["config"]["message"]
 
 
@@ -457,8 +458,10 @@ def test_a_model_of_another_revision_is_named_and_a_sync_embeds_anew(
     assert statuses(doctor()) == {}
 
 
-def test_a_configured_model_that_is_missing_fails_before_the_first_build(doctor: Doctor, real_model, monkeypatch):
-    monkeypatch.setenv("RETRIEVE_ENCODER__MODEL", "some/model")
+def test_a_configured_model_that_is_missing_fails_before_the_first_build(
+    doctor: Doctor, real_model, configure: Configure
+):
+    configure("encoder", model="some/model")
     finding = doctor()["model"]
     assert finding["status"] == "fail"
     assert "retrieve models pull some/model" in finding["fix"]
@@ -474,8 +477,10 @@ def test_a_missing_model_that_may_be_fetched_is_a_warning_and_not_fetched(
     assert doctor()["model"]["status"] == "warn"
 
 
-def test_a_model_that_only_a_sync_would_need_is_a_warning(index: Path, doctor: Doctor, real_model, monkeypatch):
-    monkeypatch.setenv("RETRIEVE_ENCODER__MODEL", "some/model")
+def test_a_model_that_only_a_sync_would_need_is_a_warning(
+    index: Path, doctor: Doctor, real_model, configure: Configure
+):
+    configure("encoder", model="some/model")
     findings = doctor()
     assert statuses(findings) == {"settings": "warn", "model": "warn"}
     assert "encoder.kind is onnx in environment variable" in findings["settings"]["message"]

@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from program.asking import Configure
 from samples import Done, Program
 
 from retrieve_cli.config import loading
@@ -33,10 +34,8 @@ def test_the_naive_engine_is_the_dense_leg_alone_whatever_the_mode(index: Path, 
     assert places(results(naive)) != places(results(retrieve("query", "brain volumes", "--json")))
 
 
-def test_the_engine_is_configured_and_the_flag_wins(
-    index: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("RETRIEVE_SEARCH__ENGINE", "naive")
+def test_the_engine_is_configured_and_the_flag_wins(index: Path, retrieve: Program, configure: Configure) -> None:
+    configure("search", engine="naive")
     assert retrieve("query", "brain", "--json").json["strategies_used"] == ["dense"]
     assert retrieve("query", "brain", "--json", "--engine", "advanced").json["strategies_used"] == ["bm25", "dense"]
 
@@ -48,18 +47,18 @@ def test_an_engine_that_is_none_is_refused_with_the_nearest(index: Path, retriev
 
 
 def test_a_naive_answer_has_as_many_results_as_are_nearest(
-    index: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch
+    index: Path, retrieve: Program, configure: Configure
 ) -> None:
-    monkeypatch.setenv("RETRIEVE_SEARCH__SIMILARITY_TOP_K", "2")
+    configure("search", similarity_top_k=2)
     full = results(retrieve("query", "brain", "--mode", "dense", "--json", "-k", "5"))
     assert places(results(retrieve("query", "brain", "--engine", "naive", "--json"))) == places(full)[:2]
     assert len(results(retrieve("query", "brain", "--engine", "naive", "--json", "-k", "1"))) == 1
 
 
 def test_an_advanced_answer_asks_the_dense_leg_for_so_many_and_the_others_for_all(
-    index: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch
+    index: Path, retrieve: Program, configure: Configure
 ) -> None:
-    monkeypatch.setenv("RETRIEVE_SEARCH__SIMILARITY_TOP_K", "1")
+    configure("search", similarity_top_k=1)
     done = retrieve("query", "brain volumes", "--json")
     assert done.json["pipeline"] == "fuse(bm25@200, dense@1)"
     ranks = [each["source_scores"]["dense"]["rank"] for each in results(done)]
@@ -69,11 +68,11 @@ def test_an_advanced_answer_asks_the_dense_leg_for_so_many_and_the_others_for_al
 
 @pytest.mark.parametrize("engine", ["naive", "advanced"])
 def test_a_grade_leaves_out_what_is_less_similar_and_nothing_else(
-    index: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch, engine: str
+    index: Path, retrieve: Program, configure: Configure, engine: str
 ) -> None:
     full = results(retrieve("query", "brain volumes", "--engine", engine, "--json"))
     grade = sorted(map(similarity, full))[2]
-    monkeypatch.setenv("RETRIEVE_SEARCH__GRADE", repr(grade))
+    configure("search", grade=grade)
     done = retrieve("query", "brain volumes", "--engine", engine, "--json")
     assert places(results(done)) == [(each["id"], each["score"]) for each in full if similarity(each) >= grade]
     assert len(results(done)) == 3
@@ -83,12 +82,10 @@ def test_a_grade_leaves_out_what_is_less_similar_and_nothing_else(
     assert [each["id"] for each in threshold["hits"]] == far
 
 
-def test_a_greatest_distance_is_one_less_a_grade(
-    index: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_greatest_distance_is_one_less_a_grade(index: Path, retrieve: Program, configure: Configure) -> None:
     full = results(retrieve("query", "brain volumes", "--json"))
     between = sum(sorted(map(similarity, full))[1:3]) / 2
-    monkeypatch.setenv("RETRIEVE_SEARCH__MAX_DISTANCE", repr(1 - between))
+    configure("search", max_distance=1 - between)
     near = results(retrieve("query", "brain volumes", "--json"))
     assert places(near) == [(each["id"], each["score"]) for each in full if 1 - similarity(each) <= 1 - between]
     assert len(near) == 3
@@ -119,11 +116,8 @@ def test_too_few_near_ones_are_topped_up_with_the_best_of_the_others_which_are_m
     assert text.count("topped up: it fails ") >= 3
 
 
-def test_what_is_below_the_least_score_is_no_fallback(
-    index: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("RETRIEVE_SEARCH__GRADE", "0.99")
-    monkeypatch.setenv("RETRIEVE_SEARCH__MIN_RESULTS", "5")
+def test_what_is_below_the_least_score_is_no_fallback(index: Path, retrieve: Program, configure: Configure) -> None:
+    configure("search", grade=0.99, min_results=5)
     full = results(retrieve("query", "brain volumes", "--json"))
     assert [each["topped_up"] for each in full] == [True] * 5
     found = results(retrieve("query", "brain volumes", "--json", "--min-score", repr(full[1]["score"])))
@@ -138,31 +132,27 @@ def test_a_least_score_leaves_out_what_has_less_and_nothing_else(index: Path, re
     assert places(results(retrieve(*asked, "--min-score", repr(least)))) == places(full)[:2]
 
 
-def test_the_flag_of_the_least_score_wins_over_the_key(
-    index: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("RETRIEVE_SEARCH__MIN_SCORE", "1000")
+def test_the_flag_of_the_least_score_wins_over_the_key(index: Path, retrieve: Program, configure: Configure) -> None:
+    configure("search", min_score=1000)
     assert results(retrieve("query", "brain", "--json")) == []
     assert len(results(retrieve("query", "brain", "--json", "--min-score", "-1000"))) == 5
 
 
 def test_what_the_dense_leg_says_nothing_of_cannot_be_similar(
-    index: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch
+    index: Path, retrieve: Program, configure: Configure
 ) -> None:
-    monkeypatch.setenv("RETRIEVE_SEARCH__GRADE", "-1")
+    configure("search", grade=-1)
     done = retrieve("query", "brain", "--mode", "bm25", "--json")
     assert results(done) == []
     assert done.json["trace"]["threshold"]["cut"] == {"grade -1": 2}
 
 
-def test_hits_that_fail_leave_their_places_to_others(
-    guides: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("RETRIEVE_FUSION__DENSE_WEIGHT", "0.01")
+def test_hits_that_fail_leave_their_places_to_others(guides: Path, retrieve: Program, configure: Configure) -> None:
+    configure("fusion", dense_weight=0.01)
     asked = ["query", "controller cluster stable effect", "--json", "--chunks"]
     full = results(retrieve(*asked, "-k", "1000"))
     grade = sorted(map(similarity, full), reverse=True)[12]
-    monkeypatch.setenv("RETRIEVE_SEARCH__GRADE", repr(grade))
+    configure("search", grade=grade)
     passed = [place for each, place in zip(full, places(full), strict=True) if similarity(each) >= grade]
     assert places(results(retrieve(*asked, "-k", "8"))) == passed[:8] != places(full)[:8]
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from graph_samples import SINGLE_CELL
+from program.asking import Configure
 from samples import Program, write_catalog
 
 QUERY = "scRNA-seq clustering"
@@ -49,9 +50,9 @@ def given() -> Iterator[list[list[str]]]:
 
 
 @pytest.fixture(autouse=True)
-def cells(tmp_path: Path, retrieve: Program, given: list[list[str]], monkeypatch: pytest.MonkeyPatch) -> None:
+def cells(tmp_path: Path, retrieve: Program, given: list[list[str]], configure: Configure) -> None:
     """An index of tools for single cells; few candidates, so that most come in by edges alone."""
-    monkeypatch.setenv("RETRIEVE_EXPANSION__PLACEMENT", "blend")
+    configure("expansion", placement="blend")
     config = "search: {depth: 2}\nfusion: {weights: {dense: 0}}\nencoder: {kind: hashed}\n"
     Path("config.yaml").write_text(config)
     assert retrieve("build", "--catalog", write_catalog(tmp_path / "cells.jsonl", SINGLE_CELL)).code == 0
@@ -79,7 +80,6 @@ def test_before_the_reranker_linked_records_are_judged_by_their_texts(
     assert behind["pipeline"].endswith("> atlas@50 > expand(5 seeds, 2 steps)")
     assert not any("atlases" in text for text in given[-1])
     assert "rerank" not in next(hit for hit in behind["results"] if hit["name"] == "celltypist_annotation")
-
     before = answer(retrieve, EXPANSION__BEFORE_RERANK="true")
     assert before["pipeline"].endswith("> expand(5 seeds, 2 steps) > atlas@50")
     assert any("atlases" in text for text in given[-1])

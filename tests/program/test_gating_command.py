@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from program.asking import Configure
 from samples import Program, write_catalog
 
 CITIES = [f"city{at}" for at in range(20)]
@@ -14,7 +15,7 @@ ASKED = "museum of trams in city7"
 
 
 @pytest.fixture
-def cities(tmp_path: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch) -> Path:
+def cities(tmp_path: Path, retrieve: Program, configure: Configure) -> Path:
     """An index of twenty groups of four records, of which three are picked."""
     records = [
         {
@@ -28,7 +29,7 @@ def cities(tmp_path: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch) -
         for thing in ("museum", "harbour", "market", "theatre")
     ]
     assert retrieve("build", "--catalog", write_catalog(tmp_path / "cities.jsonl", records)).code == 0
-    monkeypatch.setenv("RETRIEVE_GATING__TOP_GROUPS", "3")
+    configure("gating", top_groups=3)
     return Path("artifacts").resolve()
 
 
@@ -65,33 +66,28 @@ def test_results_are_of_the_picked_groups_in_the_order_of_the_full_ranking(citie
 
 
 def test_without_a_gate_there_is_no_trace_of_one_and_the_flag_wins_over_the_key(
-    cities: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch
+    cities: Path, retrieve: Program, configure: Configure
 ) -> None:
     assert "trace" not in retrieve("query", ASKED, "--json").json
-    monkeypatch.setenv("RETRIEVE_GATING__ENABLED", "true")
+    configure("gating", enabled="true")
     assert retrieve("query", ASKED, "--json").json["trace"]["gate"]["passes"] == 2
     assert "trace" not in retrieve("query", ASKED, "--json", "--no-gate").json
 
 
-def test_the_hits_of_the_first_pass_are_configured(
-    cities: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("RETRIEVE_GATING__GLOBAL_CANDIDATES", "9")
+def test_the_hits_of_the_first_pass_are_configured(cities: Path, retrieve: Program, configure: Configure) -> None:
+    configure("gating", global_candidates=9)
     gate = asked(retrieve)["trace"]["gate"]
     assert gate["candidates"] == 9
     assert gate["groups_seen"] <= 9
 
 
-def test_a_quota_holds_and_what_it_leaves_open_is_filled(
-    cities: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("RETRIEVE_GATING__PER_GROUP", "1")
-    monkeypatch.setenv("RETRIEVE_GATING__MIN_RESULTS", "0")
+def test_a_quota_holds_and_what_it_leaves_open_is_filled(cities: Path, retrieve: Program, configure: Configure) -> None:
+    configure("gating", per_group=1, min_results=0)
     found = asked(retrieve)
     assert set(Counter(groups(found)).values()) == {1}
     assert len(found["results"]) == 3
     assert found["trace"]["gate"]["filled"] == 0
-    monkeypatch.setenv("RETRIEVE_GATING__MIN_RESULTS", "7")
+    configure("gating", min_results=7)
     filled = asked(retrieve)
     assert set(Counter(groups(filled)).values()) == {1}
     assert filled["results"][:3] == found["results"]
@@ -99,9 +95,8 @@ def test_a_quota_holds_and_what_it_leaves_open_is_filled(
     assert [each.get("topped_up", False) for each in filled["results"]] == [False] * 3 + [True] * 4
 
 
-def test_records_are_grouped_by_any_field(cities: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("RETRIEVE_GATING__FIELD", "license")
-    monkeypatch.setenv("RETRIEVE_GATING__TOP_GROUPS", "1")
+def test_records_are_grouped_by_any_field(cities: Path, retrieve: Program, configure: Configure) -> None:
+    configure("gating", field="license", top_groups=1)
     found = asked(retrieve)
     (chosen,) = found["trace"]["gate"]["chosen"]
     assert {result["license"] for result in found["results"]} == {chosen["group"]}
@@ -109,9 +104,9 @@ def test_records_are_grouped_by_any_field(cities: Path, retrieve: Program, monke
 
 
 def test_a_field_that_no_record_has_is_an_error_with_the_nearest(
-    cities: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch
+    cities: Path, retrieve: Program, configure: Configure
 ) -> None:
-    monkeypatch.setenv("RETRIEVE_GATING__FIELD", "grup")
+    configure("gating", field="grup")
     done = retrieve("query", ASKED, "--gate")
     assert (done.code, done.out) == (2, "")
     assert "`group`" in done.err
@@ -125,10 +120,8 @@ def test_where_no_record_has_a_group_the_gate_changes_nothing(tmp_path: Path, re
     assert (found["trace"]["gate"]["passes"], found["trace"]["gate"]["groups_seen"]) == (1, 1)
 
 
-def test_a_group_of_documents_is_their_top_folder(
-    guides: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("RETRIEVE_GATING__TOP_GROUPS", "1")
+def test_a_group_of_documents_is_their_top_folder(guides: Path, retrieve: Program, configure: Configure) -> None:
+    configure("gating", top_groups=1)
     found = retrieve("query", "inspect the claims of storage", "--gate", "--json", "--chunks").json
     assert set(groups(found)) == {"storage"}
     assert found["trace"]["gate"]["searched"] == 3
@@ -136,10 +129,9 @@ def test_a_group_of_documents_is_their_top_folder(
 
 @pytest.mark.parametrize("most", [1, 2, 3])
 def test_all_texts_of_a_question_choose_no_more_groups_than_one_may(
-    cities: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch, most: int
+    cities: Path, retrieve: Program, configure: Configure, most: int
 ) -> None:
-    monkeypatch.setenv("RETRIEVE_GATING__TOP_GROUPS", str(most))
-    monkeypatch.setenv("RETRIEVE_GATING__MIN_RESULTS", "0")
+    configure("gating", top_groups=most, min_results=0)
     found = asked(retrieve, "--also", "market of city3", "--also", "theatre of city11")
     gates = [text["trace"]["gate"] for text in found["trace"]["texts"]]
     chosen = [[each["group"] for each in gate["chosen"]] for gate in gates]
@@ -150,10 +142,9 @@ def test_all_texts_of_a_question_choose_no_more_groups_than_one_may(
 
 
 def test_a_quota_holds_for_all_texts_of_a_question_together(
-    cities: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch
+    cities: Path, retrieve: Program, configure: Configure
 ) -> None:
-    monkeypatch.setenv("RETRIEVE_GATING__PER_GROUP", "1")
-    monkeypatch.setenv("RETRIEVE_GATING__MIN_RESULTS", "0")
+    configure("gating", per_group=1, min_results=0)
     found = asked(retrieve, "--also", "market of city3", "--also", "theatre of city11")
     assert set(Counter(groups(found)).values()) == {1}
     assert found["pipeline"].endswith("> merge(per_group 1)")
@@ -161,14 +152,14 @@ def test_a_quota_holds_for_all_texts_of_a_question_together(
 
 
 def test_texts_of_a_question_are_filled_up_only_where_none_of_them_has_enough(
-    cities: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch
+    cities: Path, retrieve: Program, configure: Configure
 ) -> None:
-    monkeypatch.setenv("RETRIEVE_GATING__MIN_RESULTS", "12")
-    monkeypatch.setenv("RETRIEVE_SEARCH__K", "12")
+    configure("gating", min_results=12)
+    configure("search", k=12)
     found = asked(retrieve, "--also", "market of city3", "--mode", "dense")
     assert [text["trace"]["gate"]["filled"] for text in found["trace"]["texts"]] == [0, 0]
     assert not any("topped_up" in each for each in found["results"])
-    monkeypatch.setenv("RETRIEVE_GATING__PER_GROUP", "2")
+    configure("gating", per_group=2)
     found = asked(retrieve, "--also", "market of city3", "--mode", "dense")
     assert min(text["trace"]["gate"]["filled"] for text in found["trace"]["texts"]) > 0
     assert len(found["results"]) == 12
@@ -211,24 +202,20 @@ def test_diversity_allows_so_many_of_a_group_and_tells_what_it_cut(
     assert {cut["why"] for cut in found["trace"]["diversity"]["cut"]} == {f"{key} {most}"}
 
 
-def test_diversity_allows_so_many_chunks_of_a_record(
-    guides: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("RETRIEVE_DIVERSITY__PER_SOURCE", "2")
+def test_diversity_allows_so_many_chunks_of_a_record(guides: Path, retrieve: Program, configure: Configure) -> None:
+    configure("diversity", per_source=2)
     found = retrieve("query", "inspect claims", "--json", "--chunks").json
     assert max(Counter(each["doc_id"] for each in found["results"]).values()) == 2
     assert len(found["results"]) == 10
     assert {cut["why"] for cut in found["trace"]["diversity"]["cut"]} == {"per_source 2"}
 
 
-def test_marginal_relevance_trades_likeness_for_novelty(
-    guides: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_marginal_relevance_trades_likeness_for_novelty(guides: Path, retrieve: Program, configure: Configure) -> None:
     words = ["query", "inspect claims", "--json", "--chunks", "-k", "5"]
     plain = retrieve(*words).json["results"]
-    monkeypatch.setenv("RETRIEVE_DIVERSITY__MMR", "1")
+    configure("diversity", mmr=1)
     assert [each["id"] for each in retrieve(*words).json["results"]] == [each["id"] for each in plain]
-    monkeypatch.setenv("RETRIEVE_DIVERSITY__MMR", "0.3")
+    configure("diversity", mmr=0.3)
     novel = retrieve(*words).json["results"]
     assert novel[0]["id"] == plain[0]["id"]
     assert [each["id"] for each in novel] != [each["id"] for each in plain]

@@ -9,14 +9,15 @@ from typing import Any
 
 import pytest
 from graph_samples import SINGLE_CELL
+from program.asking import Configure
 from samples import ROOT, Program, collection, write_catalog
 
 from retrieve_cli.graph.walks import WALKS
 
 
 @pytest.fixture(autouse=True)
-def _blended(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("RETRIEVE_EXPANSION__PLACEMENT", "blend")
+def _blended(configure: Configure) -> None:
+    configure("expansion", placement="blend")
 
 
 def tool(name: str, title: str, text: str, **more: Any) -> dict[str, Any]:
@@ -130,16 +131,16 @@ def test_the_weights_that_config_yaml_names_are_the_default_ones() -> None:
 
 @pytest.mark.parametrize("weight", ["{requires: 2}", "{requires: -1}", "{requires: much}", "[requires]"])
 def test_a_weight_that_is_not_from_0_to_1_is_refused(
-    tools: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch, weight: str
+    tools: Path, retrieve: Program, configure: Configure, weight: str
 ) -> None:
-    monkeypatch.setenv("RETRIEVE_EXPANSION__WEIGHTS", weight)
+    configure("expansion", weights=weight)
     assert retrieve("query", "cluster single-cell data").code == 2
 
 
-def test_the_number_of_seeds_counts(tools: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_number_of_seeds_counts(tools: Path, retrieve: Program, configure: Configure) -> None:
     trace = retrieve("query", "cluster single-cell data", "--json").json["trace"]
     assert trace["expansion"]["seeds"] == 5
-    monkeypatch.setenv("RETRIEVE_EXPANSION__SEEDS", "1")
+    configure("expansion", seeds=1)
     assert retrieve("query", "cluster single-cell data", "--json").json["trace"]["expansion"]["seeds"] == 1
 
 
@@ -254,7 +255,7 @@ def by_name(retrieve: Program, query: str, *flags: object, k: int = 10) -> dict[
 
 
 def test_a_clustering_query_brings_in_what_the_tool_requires_and_what_requires_it(
-    tmp_path: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, retrieve: Program, configure: Configure
 ) -> None:
     assert retrieve("build", "--catalog", write_catalog(tmp_path / "cells.jsonl", SINGLE_CELL)).code == 0
     hits = by_name(retrieve, "scRNA-seq clustering")
@@ -262,7 +263,7 @@ def test_a_clustering_query_brings_in_what_the_tool_requires_and_what_requires_i
     assert set(hits) >= HIDDEN
     assert " ←requires— " in hits["celltypist_annotation"]["path"]
     assert all("path" in hits[name] for name in HIDDEN)
-    monkeypatch.setenv("RETRIEVE_EXPANSION__WEIGHTS", "{required_by: 0}")
+    configure("expansion", weights="{required_by: 0}")
     kept = by_name(retrieve, "scRNA-seq clustering", "--no-rerank").get("celltypist_annotation", {})
     assert "←requires—" not in kept.get("path", "")
     bundle = by_name(retrieve, "scRNA-seq clustering", "--bundle")["leiden_clustering"]["bundle"]
@@ -270,14 +271,14 @@ def test_a_clustering_query_brings_in_what_the_tool_requires_and_what_requires_i
 
 
 def test_a_domain_links_its_records_unless_a_fifth_of_them_have_it(
-    tmp_path: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, retrieve: Program, configure: Configure
 ) -> None:
     tools = [tool for tool in SINGLE_CELL if not tool["name"].startswith(("paint_1", "paint_2"))]
     done = retrieve("build", "--catalog", write_catalog(tmp_path / "cells.jsonl", tools))
     assert done.code == 0
     assert "domain:single-cell: shared by more than 20 % of the records" in done.err
     assert retrieve("inspect", "graph", "--json").json["common"] == [{"node": "domain:single-cell", "records": 5}]
-    monkeypatch.setenv("RETRIEVE_EXPANSION__WEIGHTS", "{same_domain: 1}")
+    configure("expansion", weights="{same_domain: 1}")
     path = by_name(retrieve, "score gene sets")["fgsea_enrichment"]["path"]
     assert " —domain→ domain:enrichment ←domain— " in path
 
@@ -286,7 +287,7 @@ def test_a_domain_links_its_records_unless_a_fifth_of_them_have_it(
         return [hit["name"] for hit in hits if "domain:single-cell" in hit.get("path", "")]
 
     assert domains() == []
-    monkeypatch.setenv("RETRIEVE_EXPANSION__DOMAIN_SHARE", "1")
+    configure("expansion", domain_share=1)
     assert domains() != []
     assert retrieve("inspect", "graph", "--json").json["common"] == []
 
@@ -399,7 +400,7 @@ def test_what_only_edges_bring_in_is_followed_to_where_it_stands(tools: Path, re
 
 
 def test_tuning_takes_in_what_edges_bring_in(
-    tools: Path, tmp_path: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch
+    tools: Path, tmp_path: Path, retrieve: Program, configure: Configure
 ) -> None:
     gold = tmp_path / "gold.jsonl"
     texts = ("cluster single-cell data", "clusters single-cell", "single-cell clusters of data", "data of cells")
@@ -407,7 +408,7 @@ def test_tuning_takes_in_what_edges_bring_in(
     gold.write_text("".join(json.dumps(topic) + "\n" for topic in topics))
     values = []
     for enabled in ("true", "false"):
-        monkeypatch.setenv("RETRIEVE_EXPANSION__ENABLED", enabled)
+        configure("expansion", enabled=enabled)
         done = retrieve("eval", "--gold", gold, "--tune", "--json")
         assert done.code == 0, done.err
         assert done.json["tuning"]["of"] == "the whole pipeline, without reranking"

@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
+from program.asking import Configure
 from samples import Program
 
 
@@ -128,10 +129,8 @@ def test_status_counts_what_was_rejected_and_says_where_it_is_listed(tmp_path: P
     assert "rejected   1 item, listed in artifacts/quarantine.jsonl" in retrieve("inspect", "status").out
 
 
-def test_status_of_an_index_that_cannot_answer_says_why(
-    index: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("RETRIEVE_SEARCH__MODE", "splade")
+def test_status_of_an_index_that_cannot_answer_says_why(index: Path, retrieve: Program, configure: Configure) -> None:
+    configure("search", mode="splade")
     done = retrieve("inspect", "status")
     assert done.code == 0
     assert "pipeline   bm25, dense (" in done.out
@@ -150,12 +149,12 @@ def test_a_long_text_is_cut_for_people_and_whole_with_verbose(tmp_path: Path, re
 
 
 def test_diff_names_records_recipe_and_moves_in_plain_lines(
-    catalog: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch
+    catalog: Path, retrieve: Program, configure: Configure
 ) -> None:
     assert retrieve("build", "--catalog", catalog).code == 0
     lines = catalog.read_text().splitlines()
     catalog.write_text("\n".join(lines[1:]) + "\n")
-    monkeypatch.setenv("RETRIEVE_BM25__B", "0.5")
+    configure("bm25", b=0.5)
     assert retrieve("build", "--catalog", catalog).code == 0
     shown = retrieve("inspect", "diff", "--query", "lungs in CT").out.splitlines()
     assert shown[0].endswith(": 0 added, 0 changed, 1 removed, 4 unchanged records")

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from encoders.remote.servers import Api, running
+from program.asking import Configure
 from program.chat_server import by_words, candidates, most, request, said
 from samples import TOOLS, Program, write_catalog
 from waiting import until
@@ -93,13 +94,13 @@ def names(*tools: str) -> set[str]:
 
 
 def test_what_does_not_fit_the_context_is_read_in_batches_and_the_best_of_them_once_more(
-    tmp_path: Path, retrieve: Program, model: Api, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, retrieve: Program, model: Api, configure: Configure
 ) -> None:
     assert retrieve("build", "--catalog", write_catalog(tmp_path / "many.jsonl", many(300))).code == 0
     query = ("query", "segments the lungs in scans", "--mode", "llm", "-k", 5, "--json")
     whole = retrieve(*query).json
     assert len(model.asked) == 1
-    monkeypatch.setenv("RETRIEVE_LLM__CONTEXT_TOKENS", "4096")
+    configure("llm", context_tokens=4096)
     model.asked.clear()
     found = retrieve(*query).json
     batches = sorted(len(candidates(asked)) for asked in model.asked)
@@ -112,10 +113,10 @@ def test_what_does_not_fit_the_context_is_read_in_batches_and_the_best_of_them_o
 
 
 def test_of_more_records_than_are_read_those_that_share_words_come_first_and_that_is_said(
-    tmp_path: Path, retrieve: Program, model: Api, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, retrieve: Program, model: Api, configure: Configure
 ) -> None:
     assert retrieve("build", "--catalog", write_catalog(tmp_path / "many.jsonl", many(100))).code == 0
-    monkeypatch.setenv("RETRIEVE_LLM__MAX_RECORDS", "12")
+    configure("llm", max_records=12)
     done = retrieve("query", "lungs", "--mode", "llm")
     assert "llm reads 12 of 100 records" in done.err
     assert "llm.max_records" in done.err
@@ -124,12 +125,11 @@ def test_of_more_records_than_are_read_those_that_share_words_come_first_and_tha
 
 
 def test_descriptions_are_shortened_and_the_number_of_choices_is_bounded(
-    tmp_path: Path, retrieve: Program, model: Api, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, retrieve: Program, model: Api, configure: Configure
 ) -> None:
     tools = [{"id": str(at), "name": "Lungs", "description": "lungs " * 500, "domain": "thorax"} for at in range(4)]
     assert retrieve("build", "--catalog", write_catalog(tmp_path / "long.jsonl", tools)).code == 0
-    monkeypatch.setenv("RETRIEVE_LLM__DESCRIPTION_CHARS", "30")
-    monkeypatch.setenv("RETRIEVE_LLM__DEPTH", "2")
+    configure("llm", description_chars=30, depth=2)
     assert len(retrieve("query", "lungs", "--mode", "llm", "--json").json["results"]) == 2
     assert candidates(model.last)[0]["text"] == f"Lungs: {('lungs ' * 5).strip()} (domain: thorax)"
 
@@ -181,26 +181,22 @@ def test_it_can_be_fused_with_the_retrievers_of_the_index(index: Path, retrieve:
     assert set(found["results"][0]["source_scores"]) == {"bm25", "llm"}
 
 
-def test_no_server_or_no_model_is_said_with_the_key(
-    index: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_server_or_no_model_is_said_with_the_key(index: Path, retrieve: Program, configure: Configure) -> None:
     done = retrieve("query", "lungs", "--mode", "llm")
     assert (done.code, "llm.base_url" in done.err) == (2, True)
-    monkeypatch.setenv("RETRIEVE_LLM__BASE_URL", "http://127.0.0.1:9/v1")
+    configure("llm", base_url="http://127.0.0.1:9/v1")
     done = retrieve("query", "lungs", "--mode", "llm")
     assert (done.code, "llm.model" in done.err) == (2, True)
-    monkeypatch.setenv("RETRIEVE_LLM__MODEL", "qwen")
-    monkeypatch.setenv("RETRIEVE_LLM__API_KEY_ENV", "NO_SUCH_KEY")
+    configure("llm", model="qwen", api_key_env="NO_SUCH_KEY")
     done = retrieve("query", "lungs", "--mode", "llm")
     assert (done.code, "NO_SUCH_KEY" in done.err) == (6, True)
 
 
 def test_all_batches_and_retries_have_one_time_together(
-    index: Path, retrieve: Program, model: Api, monkeypatch: pytest.MonkeyPatch
+    index: Path, retrieve: Program, model: Api, configure: Configure
 ) -> None:
     model.say(stall=True)
-    monkeypatch.setenv("RETRIEVE_LLM__TIMEOUT_S", "0.3")
-    monkeypatch.setenv("RETRIEVE_LLM__RETRIES", "50")
+    configure("llm", timeout_s=0.3, retries=50)
     done = retrieve("query", "lungs", "--mode", "llm")
     until(lambda: model.asked, "a request that arrives")
     assert (done.code, "0.3 s" in done.err, len(model.asked)) == (6, True, 1)
@@ -235,7 +231,6 @@ def test_without_vectors_the_model_answers_and_without_the_model_the_words(
     said_first = retrieve(*query).err
     assert "the dense retriever is skipped" in said_first
     assert "llm answers in place of the index" in said_first
-
     model.respond = lambda _: said("nonsense")
     found = retrieve(*query, "--json").json
     assert found["strategies_used"] == ["bm25"]
@@ -251,12 +246,12 @@ def test_without_a_configured_model_the_words_answer_as_before(without_vectors: 
 
 
 def test_the_model_stays_out_of_it_if_it_is_not_to_be_asked_or_not_in_time(
-    without_vectors: Path, retrieve: Program, model: Api, monkeypatch: pytest.MonkeyPatch
+    without_vectors: Path, retrieve: Program, model: Api, configure: Configure
 ) -> None:
     found = retrieve("query", "lungs", "--deadline-ms", "900", "--json").json
     assert found["strategies_used"] == ["bm25"]
     assert "deadline" in found["strategies_skipped"]["llm"]
-    monkeypatch.setenv("RETRIEVE_LLM__FALLBACK", "false")
+    configure("llm", fallback="false")
     found = retrieve("query", "lungs", "--json").json
     assert (found["strategies_used"], list(found["strategies_skipped"])) == (["bm25"], ["dense"])
     assert model.asked == []
@@ -268,9 +263,9 @@ def test_an_index_whose_vectors_are_there_is_not_read_by_the_model(index: Path, 
 
 
 def test_a_required_encoder_ends_the_query_before_the_model_is_asked(
-    without_vectors: Path, retrieve: Program, model: Api, monkeypatch: pytest.MonkeyPatch
+    without_vectors: Path, retrieve: Program, model: Api, configure: Configure
 ) -> None:
-    monkeypatch.setenv("RETRIEVE_ENCODER__POLICY", "required")
+    configure("encoder", policy="required")
     assert retrieve("query", "lungs").code == 6
     assert model.asked == []
 
@@ -319,7 +314,7 @@ def test_a_run_that_the_model_answered_keeps_its_configuration(index: Path, retr
     assert done.json["pipeline"] == "llm@10"
 
 
-def test_why_says_what_the_model_chose(index: Path, retrieve: Program, model: Api, monkeypatch) -> None:
-    monkeypatch.setenv("RETRIEVE_SEARCH__MODE", "llm")
+def test_why_says_what_the_model_chose(index: Path, retrieve: Program, model: Api, configure: Configure) -> None:
+    configure("search", mode="llm")
     told = retrieve("inspect", "why", "segment lungs", "lungs", "--json")
     assert told.json["legs"]["llm"]["rank"] == 1
