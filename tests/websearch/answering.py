@@ -2,26 +2,52 @@
 
 import hashlib
 import json
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, get_args
 
+import pytest
+from hypothesis import strategies as st
 from websearch.taped import AT
 
-from retrieve_cli.contracts.websearch import Call, Failure, ProviderFailed, Response
+from retrieve_cli.contracts.websearch import Call, Failure, ProviderFailed, Rejected, Response
+
+FAILURES = get_args(Failure)
 
 
 class Answering:
-    """Gives bodies, JSON values and failures in turn; `calls` are those that were made."""
+    """Gives bodies, JSON values and failures in turn, the last one again and again; `calls` are those that were made.
 
-    def __init__(self, *answers: bytes | dict[str, Any] | Failure) -> None:
-        self.answers = list(answers)
+    Another status than 200 is a failure unless the call accepts it.
+    """
+
+    def __init__(self, *answers: Any, status: int = 200) -> None:
+        self.answers, self.status = list(answers), status
         self.calls: list[Call] = []
 
     def __call__(self, call: Call, *, accept: Sequence[int] = (200,)) -> Response:
         self.calls.append(call)
-        answer = self.answers.pop(0)
-        if isinstance(answer, dict):
-            answer = json.dumps(answer).encode()
-        if not isinstance(answer, bytes):
+        answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
+        if isinstance(answer, FAILURES):
             raise ProviderFailed(answer)
-        return Response(accept[0], "text/plain", answer, AT, hashlib.sha256(answer).hexdigest())
+        if self.status not in accept:
+            raise ProviderFailed(Rejected(f"status {self.status}", self.status))
+        body = answer if isinstance(answer, bytes | str) else json.dumps(answer)
+        body = body.encode() if isinstance(body, str) else body
+        return Response(self.status, "text/plain", body, AT, hashlib.sha256(body).hexdigest())
+
+
+def json_values(keys: st.SearchStrategy[str]) -> st.SearchStrategy[Any]:
+    """Return values of JSON, small ones."""
+    numbers = st.integers() | st.floats(allow_nan=False, allow_infinity=False)
+    return st.recursive(
+        st.none() | st.booleans() | numbers | st.text(max_size=8),
+        lambda inner: st.lists(inner, max_size=3) | st.dictionaries(keys, inner, max_size=3),
+        max_leaves=8,
+    )
+
+
+def failure(ask: Callable[[Answering], object], *answers: Any, status: int = 200) -> Any:
+    """Return the failure that these answers are to somebody who asks."""
+    with pytest.raises(ProviderFailed) as failed:
+        ask(Answering(*answers, status=status))
+    return failed.value.failure

@@ -1,11 +1,19 @@
 """Fixtures: the fakes of all providers, and an environment without credentials and proxies."""
 
 from collections.abc import Iterator
+from importlib import metadata
+from importlib.metadata import EntryPoint
+from pathlib import Path
 
 import pytest
+from web.servers import Server, serving
+from websearch.echoing import titles
 from websearch.fakes.server import Fakes, faking
 from websearch.taped import Taped
 
+from retrieve_cli.config import plugins
+
+TOYS = Path(__file__).parent.parent / "program" / "toys"
 PROXIES = ("http_proxy", "https_proxy", "all_proxy", "no_proxy")
 KEYS = ("TAVILY_API_KEY", "SERPER_API_KEY", "SERPAPI_API_KEY", "NCBI_API_KEY", "NCBI_EMAIL", "S2_API_KEY")
 """Variables that the providers use."""
@@ -21,8 +29,15 @@ def written(name: str) -> Taped:
 
 @pytest.fixture(autouse=True)
 def _bare_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in (*PROXIES, *(name.upper() for name in PROXIES), *KEYS):
+    for name in (*PROXIES, *(name.upper() for name in PROXIES), *KEYS, "ECHO_KEY"):
         monkeypatch.delenv(name, raising=False)
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    """A server on loopback that answers with titles."""
+    with serving(titles) as server:
+        yield server
 
 
 @pytest.fixture
@@ -30,3 +45,17 @@ def fakes() -> Iterator[Fakes]:
     """Fakes of all origins that the files of `providers/` name, each on a port of its own."""
     with faking() as made:
         yield made
+
+
+@pytest.fixture
+def installed(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The plug-ins that are installed: a provider, a reranker, and one that cannot be loaded."""
+    monkeypatch.syspath_prepend(TOYS)
+    places = {"library": "library:PROVIDER", "shortest": "parts:RERANKER", "gone": "no_such:PART"}
+    points = [EntryPoint(name, place, plugins.GROUP) for name, place in places.items()]
+    monkeypatch.setattr(metadata, "entry_points", lambda *, group: points if group == plugins.GROUP else [])
+    plugins.installed.cache_clear()
+    plugins.load.cache_clear()
+    yield
+    plugins.installed.cache_clear()
+    plugins.load.cache_clear()

@@ -1,17 +1,17 @@
 """arXiv: questions in its syntax, entries of its feed against the parser of the package `arxiv`, failures."""
 
-import hashlib
 import re
-from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 from xml.etree.ElementTree import Element, SubElement, tostring
 
 import pytest
 from hypothesis import given, strategies as st
-from websearch.taped import AT, Taped
+from websearch.answering import Answering, failure
+from websearch.conftest import written
+from websearch.taped import Taped
 
-from retrieve_cli.contracts.websearch import Call, Malformed, ProviderFailed, Rejected, Response, WebQuery
+from retrieve_cli.contracts.websearch import Fetch, Malformed, Page, ProviderFailed, Rejected, WebQuery
 from retrieve_cli.contracts.works import Id
 from retrieve_cli.websearch import ids
 from retrieve_cli.websearch.providers.arxiv import Arxiv, search_query
@@ -30,44 +30,19 @@ ERROR = (
 QUERY = WebQuery("guides", 10)
 
 
-class Answer:
-    """A `Fetch` that answers every call alike."""
-
-    def __init__(self, body: str | bytes, status: int = 200) -> None:
-        self.body, self.status = body.encode() if isinstance(body, str) else body, status
-        self.calls: list[Call] = []
-
-    def __call__(self, call: Call, *, accept: Sequence[int] = (200,)) -> Response:
-        self.calls.append(call)
-        if self.status not in accept:
-            raise ProviderFailed(Rejected(f"status {self.status}", self.status))
-        digest = hashlib.sha256(self.body).hexdigest()
-        return Response(self.status, "application/atom+xml", self.body, AT, digest)
-
-
-def failure(body: str | bytes, status: int = 200) -> Any:
-    with pytest.raises(ProviderFailed) as raised:
-        Arxiv().search(QUERY, Answer(body, status))
-    return raised.value.failure
+def search(fetch: Fetch) -> Page:
+    return Arxiv().search(QUERY, fetch)
 
 
 def entries(*inner: str) -> str:
     return FEED + TOTAL.format(len(inner)) + "".join(ENTRY.format(one) for one in inner) + "</feed>"
 
 
-def written() -> Taped:
-    """Return the exchanges that were written from the documentation; others, of other works, may have been recorded."""
-    fetch = Taped("arxiv")
-    if fetch.file["recorded"]:
-        pytest.skip("its exchanges were recorded: the works in them are others")
-    return fetch
-
-
 # --------------------------------------------------------------------------------------------- the answer
 
 
 def test_entries_of_a_feed_become_preprints() -> None:
-    fetch = written()
+    fetch = written("arxiv")
     page = Arxiv().search(fetch.query, fetch)
     first, second, _ = page.items
     assert (page.total, page.notices) == (3, ())
@@ -85,12 +60,12 @@ def test_entries_of_a_feed_become_preprints() -> None:
 
 
 def test_formulas_are_not_taken_for_markup() -> None:
-    fetch = written()
+    fetch = written("arxiv")
     assert "where $p<q$ and $r>0.9$; its errors" in Arxiv().search(fetch.query, fetch).items[0].abstract
 
 
 def test_a_withdrawn_preprint_is_marked() -> None:
-    fetch = written()
+    fetch = written("arxiv")
     withdrawn = Arxiv().search(fetch.query, fetch).items[2]
     assert withdrawn.retracted is True
     assert withdrawn.pdf_url == ""
@@ -107,29 +82,24 @@ def test_a_withdrawn_preprint_is_marked() -> None:
     ],
 )
 def test_only_withdrawal_of_the_preprint_itself_marks_it(inner: str, retracted: bool | None) -> None:
-    (item,) = Arxiv().search(QUERY, Answer(entries(inner))).items
+    (item,) = search(Answering(entries(inner))).items
     assert item.retracted is retracted
 
 
 def test_an_arxiv_doi_is_not_a_published_version() -> None:
-    (item,) = Arxiv().search(QUERY, Answer(entries("<arxiv:doi>10.48550/arXiv.2401.99009</arxiv:doi>"))).items
+    (item,) = search(Answering(entries("<arxiv:doi>10.48550/arXiv.2401.99009</arxiv:doi>"))).items
     assert item.relations == ()
-
-
-def test_no_matches_are_an_empty_page() -> None:
-    page = Arxiv().search(QUERY, Answer(f"{FEED}{TOTAL.format(0)}</feed>"))
-    assert (page.items, page.total) == ((), 0)
 
 
 def test_entries_without_an_identifier_are_counted() -> None:
     broken = f"{FEED}{TOTAL.format(2)}{ENTRY.format('')}<entry><title>No id</title></entry></feed>"
-    page = Arxiv().search(QUERY, Answer(broken))
+    page = search(Answering(broken))
     assert len(page.items) == 1
     assert page.notices == ("skipped 1 entries without a title or an identifier",)
 
 
 def test_no_more_entries_are_read_than_wanted() -> None:
-    assert len(Arxiv().search(WebQuery("guides", 2), Answer(entries("", "", ""))).items) == 2
+    assert len(Arxiv().search(WebQuery("guides", 2), Answering(entries("", "", ""))).items) == 2
 
 
 # --------------------------------------------------------------------------------------------- failures
@@ -137,38 +107,15 @@ def test_no_more_entries_are_read_than_wanted() -> None:
 
 @pytest.mark.parametrize("status", [200, 400])
 def test_an_error_entry_is_a_rejection_with_its_reason(status: int) -> None:
-    assert failure(ERROR, status) == Rejected("arXiv rejects the question: the question cannot be parsed", status)
-
-
-@pytest.mark.parametrize(
-    "body",
-    [
-        "",
-        "Rate exceeded.",
-        "<!DOCTYPE html><html><head><title>503</title></head><body>Service unavailable</body></html>",
-        entries("")[:-40],
-        f"{FEED}{ENTRY.format('')}</feed>",
-        FEED + TOTAL.format("many") + "</feed>",
-        '<rss version="2.0"><channel/></rss>',
-        f'<!DOCTYPE feed [<!ENTITY a "b">]>{FEED}{TOTAL.format(0)}</feed>',
-        f"{FEED}{TOTAL.format(1)}<entry><title>&nbsp;</title></entry></feed>",
-    ],
-)
-def test_what_is_not_a_feed_is_malformed(body: str) -> None:
-    assert isinstance(failure(body), Malformed)
+    assert failure(search, ERROR, status=status) == Rejected(
+        "arXiv rejects the question: the question cannot be parsed", status
+    )
 
 
 def test_a_page_that_counts_matches_and_lists_none_is_malformed() -> None:
-    assert failure(f"{FEED}{TOTAL.format(42)}</feed>") == Malformed("its answer counts 42 matches and lists none")
-
-
-def test_entries_of_which_none_can_be_read_are_malformed() -> None:
-    assert isinstance(failure(f"{FEED}{TOTAL.format(1)}<entry><title>A</title></entry></feed>"), Malformed)
-
-
-@pytest.mark.parametrize("status", [400, 403, 500, 503])
-def test_a_status_of_failure_is_never_an_empty_page(status: int) -> None:
-    assert failure(f"{FEED}{TOTAL.format(0)}</feed>", status) == Rejected(f"status {status}", status)
+    assert failure(search, f"{FEED}{TOTAL.format(42)}</feed>") == Malformed(
+        "its answer counts 42 matches and lists none"
+    )
 
 
 # --------------------------------------------------------------------------------------------- the question
@@ -223,7 +170,7 @@ def test_a_category_is_sent_exactly(category: str) -> None:
     "category", ["", "x", "biology!", "cs.AI OR all:x", "cs.", "q-bio*", "cs.AI)", "9.9", "lungs and hearts"]
 )
 def test_what_is_not_a_category_is_rejected(category: str) -> None:
-    answer = Answer(entries(""))
+    answer = Answering(entries(""))
     with pytest.raises(ProviderFailed, match="is not a category of arXiv"):
         Arxiv().search(WebQuery("lungs", 10, categories=(category,)), answer)
     assert answer.calls == [], "nothing was sent"
@@ -231,7 +178,7 @@ def test_what_is_not_a_category_is_rejected(category: str) -> None:
 
 @pytest.mark.parametrize("text", ["", "  ", "((((", '""', "?!", "AND", "ANDNOT lungs"])
 def test_a_question_without_words_is_rejected(text: str) -> None:
-    answer = Answer(entries(""))
+    answer = Answering(entries(""))
     with pytest.raises(ProviderFailed, match="has no words to search for"):
         Arxiv().search(WebQuery(text, 10), answer)
     assert answer.calls == [], "nothing was sent"
@@ -291,7 +238,7 @@ def words(text: str | None) -> str:
 
 
 def assert_alike(body: bytes, query: WebQuery) -> None:
-    page = Arxiv().search(query, Answer(body))
+    page = Arxiv().search(query, Answering(body))
     results = of_package(body)
     assert len(results) == len(page.items)
     for item, result in zip(page.items, results, strict=True):

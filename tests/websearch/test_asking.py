@@ -14,7 +14,7 @@ from threading import Barrier, BrokenBarrierError, Event
 import pytest
 from documents.sandbox.builds import heeding_interrupts
 from waiting import PATIENCE_S, until
-from web.servers import Conversation, Server, serving
+from web.servers import Conversation, Server
 from websearch.echoing import KEY, Counting, Doing, Echo, Raising, exchange, item, titles
 
 from retrieve_cli.contracts.websearch import (
@@ -39,19 +39,6 @@ from retrieve_cli.websearch.tape import Tape
 
 QUERY = WebQuery("crispr", 10)
 NEED = Need("ECHO_KEY", required=True, purpose="key")
-
-
-@pytest.fixture(autouse=True)
-def _bare_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("http_proxy", "https_proxy", "all_proxy", "no_proxy", "echo_key"):
-        monkeypatch.delenv(name, raising=False)
-        monkeypatch.delenv(name.upper(), raising=False)
-
-
-@pytest.fixture
-def server() -> Iterator[Server]:
-    with serving(titles) as server:
-        yield server
 
 
 @pytest.fixture
@@ -151,11 +138,6 @@ def test_anything_but_a_page_is_malformed(made: Exchange, result: object) -> Non
     assert isinstance(outcome(Doing(does=lambda: result), made), Malformed)
 
 
-def test_truncated_json_is_malformed_and_not_an_empty_page(server: Server, made: Exchange) -> None:
-    server.say = lambda talk: talk.answer(b'["a", "b', "Content-Type: application/json")
-    assert isinstance(outcome(Echo(), made), Malformed)
-
-
 def test_a_call_to_a_foreign_server_is_malformed(server: Server, made: Exchange) -> None:
     class Foreign(Echo):
         @property
@@ -208,15 +190,6 @@ def test_the_deadline_holds_for_whoever_hangs_and_the_others_are_kept(
     late = Timeout("no complete answer within 3 s")
     assert summary(asked) == [late, late, "/quick?q=crispr"]
     assert any(thread.name.startswith("provider") and thread.daemon for thread in threading.enumerate())
-
-
-def test_a_server_that_drips_is_a_timeout(server: Server, made: Exchange) -> None:
-    def drip(talk: Conversation) -> None:
-        talk.send(b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\n\r\n")
-        talk.drip(b"x")
-
-    server.say = drip
-    assert outcome(Echo(), made, deadline_s=0.5) == Timeout("no complete answer within 0.5 s")
 
 
 HANGING = """

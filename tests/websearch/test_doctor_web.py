@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from importlib import metadata
-from importlib.metadata import EntryPoint
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -12,7 +10,6 @@ import yaml
 from samples import Program
 from websearch.fakes.server import Fakes
 
-from retrieve_cli.config import plugins
 from retrieve_cli.config.settings import Settings, WebSettings
 from retrieve_cli.doctor.examine import examine
 from retrieve_cli.doctor.subject import Check, Subject
@@ -118,19 +115,7 @@ def test_a_password_in_an_address_is_not_shown(monkeypatch: pytest.MonkeyPatch) 
     assert "quetzal" not in f"{check.message} {check.fix}"
 
 
-@pytest.fixture
-def _plugged_in(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """A plug-in that cannot be loaded is installed."""
-    points = [EntryPoint("gone", "no_such_module:PART", plugins.GROUP)]
-    monkeypatch.setattr(metadata, "entry_points", lambda *, group: points if group == plugins.GROUP else [])
-    plugins.installed.cache_clear()
-    plugins.load.cache_clear()
-    yield
-    plugins.installed.cache_clear()
-    plugins.load.cache_clear()
-
-
-@pytest.mark.usefixtures("_plugged_in")
+@pytest.mark.usefixtures("installed")
 def test_a_plug_in_that_cannot_be_loaded_is_a_failure_and_the_others_are_still_checked(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -1,30 +1,19 @@
 """DuckDuckGo: results of its page, what is no result, and captchas; held against the engine of the package `ddgs`."""
 
-import hashlib
 import html
-from collections.abc import Sequence
 from typing import Any
 from urllib.parse import parse_qsl, quote
 
 import pytest
 from hypothesis import given, strategies as st
+from websearch.answering import Answering
 from websearch.conftest import written
-from websearch.taped import AT, Taped
+from websearch.taped import Taped
 
-from retrieve_cli.contracts.websearch import Call, Page, ProviderFailed, Response, WebQuery
+from retrieve_cli.contracts.websearch import Page, ProviderFailed, WebQuery
 from retrieve_cli.websearch.providers.duckduckgo import DuckDuckGo
 
 NOTICE = "DuckDuckGo: read from its page of results (scraping), which may change or ask for a captcha"
-
-
-class Says:
-    """A `Fetch` with one answer."""
-
-    def __init__(self, page: str) -> None:
-        self.body = page.encode()
-
-    def __call__(self, call: Call, *, accept: Sequence[int] = (200,)) -> Response:
-        return Response(200, "text/html", self.body, AT, hashlib.sha256(self.body).hexdigest())
 
 
 @pytest.fixture
@@ -116,12 +105,12 @@ def test_a_page_cut_anywhere_is_a_failure(taped: Taped) -> None:
     end = whole.rindex("</html>")
     for size in [*range(0, end, 211), end]:
         with pytest.raises(ProviderFailed):
-            DuckDuckGo().search(WebQuery("q", 5), Says(whole[:size]))
+            DuckDuckGo().search(WebQuery("q", 5), Answering(whole[:size]))
 
 
 def test_a_page_beyond_the_bound_is_a_failure() -> None:
     with pytest.raises(ProviderFailed, match="1,000,000"):
-        DuckDuckGo().search(WebQuery("q", 5), Says(page_of(card("https://a.example", "t", "x" * 1_000_000))))
+        DuckDuckGo().search(WebQuery("q", 5), Answering(page_of(card("https://a.example", "t", "x" * 1_000_000))))
 
 
 def test_the_request_is_the_one_that_ddgs_sends(engine: Any, taped: Taped, page: Page) -> None:
@@ -135,7 +124,7 @@ def test_the_request_is_the_one_that_ddgs_sends(engine: Any, taped: Taped, page:
 def test_the_results_are_those_that_ddgs_extracts(engine: Any, taped: Taped) -> None:
     whole = taped.file["exchanges"][0]["response"]["body"]
     expected = engine.post_extract_results(engine.extract_results(whole))
-    ours = DuckDuckGo().search(WebQuery("q", 10), Says(whole)).items
+    ours = DuckDuckGo().search(WebQuery("q", 10), Answering(whole)).items
     assert [(item.title, item.snippet) for item in ours] == [(result.title, result.body) for result in expected]
 
 
@@ -146,14 +135,14 @@ WORDS = st.text(st.sampled_from("abc äß'\"&<>/=-;#x"), min_size=1).map(lambda 
 def test_any_text_comes_back_from_its_escaped_form(results: list[tuple[str, str, str]]) -> None:
     """As long as it does not look like markup itself, which is removed from every text."""
     cards = [card(f"https://a.example/{path}", title, snippet) for path, title, snippet in results]
-    page = DuckDuckGo().search(WebQuery("q", 10), Says(page_of(*cards)))
+    page = DuckDuckGo().search(WebQuery("q", 10), Answering(page_of(*cards)))
     assert [item.url for item in page.items] == [f"https://a.example/{path}".strip() for path, _, _ in results]
     assert [item.snippet[:1] for item in page.items] == ["w"] * len(results)
 
 
 def test_an_address_that_is_none_is_skipped_and_counted() -> None:
     cards = [card("https://a.example/", "one", "x"), card("javascript:alert(1)", "two", "y")]
-    page = DuckDuckGo().search(WebQuery("q", 2), Says(page_of(*cards)))
+    page = DuckDuckGo().search(WebQuery("q", 2), Answering(page_of(*cards)))
     assert [item.title for item in page.items] == ["one"]
     assert "DuckDuckGo: skipped 1 result without a title or an address" in page.notices
 
@@ -161,6 +150,6 @@ def test_an_address_that_is_none_is_skipped_and_counted() -> None:
 def test_a_target_is_decoded_once() -> None:
     target = "https://a.example/x%20y?q=1&r=%26"
     page = DuckDuckGo().search(
-        WebQuery("q", 1), Says(page_of(card(f"//duckduckgo.com/l/?uddg={quote(target, safe='')}", "t", "s")))
+        WebQuery("q", 1), Answering(page_of(card(f"//duckduckgo.com/l/?uddg={quote(target, safe='')}", "t", "s")))
     )
     assert page.items[0].url == target

@@ -41,19 +41,6 @@ HEADER = KeyPlace("ECHO_KEY", "header", "X-API-KEY")
 PARAMETER = KeyPlace("ECHO_KEY", "parameter", "api_key")
 
 
-@pytest.fixture(autouse=True)
-def _bare_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("http_proxy", "https_proxy", "all_proxy", "no_proxy"):
-        monkeypatch.delenv(name, raising=False)
-        monkeypatch.delenv(name.upper(), raising=False)
-
-
-@pytest.fixture
-def server() -> Iterator[Server]:
-    with serving(titles) as server:
-        yield server
-
-
 def fetch(made: Exchange, call: Call = CALL, *, clock: Clock | None = None, **provider: Any) -> Response:
     """Return the response to a call of a provider that can read it."""
     fetch = made.fetch_for(Echo(**provider), clock=clock or long())
@@ -126,12 +113,6 @@ def test_an_endpoint_may_be_an_address_of_ipv6(tmp_path: Path) -> None:
         port = server.listener.getsockname()[1]
         assert fetch(exchange(f"http://[::1]:{port}", tmp_path)).status == 200
         listener.close()
-
-
-@pytest.mark.parametrize("location", ["http://127.0.0.1:9/", "https://169.254.169.254/", "http://api.example.com/"])
-def test_a_redirect_to_a_private_or_plain_address_is_rejected(server: Server, tmp_path: Path, location: str) -> None:
-    server.say = lambda talk: talk.answer(b"", f"Location: {location}", status=302)
-    assert isinstance(failure(exchange(server.url, tmp_path)), Rejected)
 
 
 def test_the_endpoint_of_another_provider_is_not_reached_by_a_redirect(server: Server, tmp_path: Path) -> None:

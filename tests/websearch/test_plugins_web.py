@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
-from importlib import import_module, metadata
-from importlib.metadata import EntryPoint
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -20,22 +18,6 @@ from retrieve_cli.config.settings import Settings
 from retrieve_cli.contracts import Plugin
 from retrieve_cli.contracts.websearch import Rate
 from retrieve_cli.errors import ModelFailed, RetrieveError, UsageError
-
-TOYS = Path(__file__).parent.parent / "program" / "toys"
-
-
-@pytest.fixture
-def installed(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """The plug-ins that are installed: a provider, a reranker, and one that cannot be loaded."""
-    monkeypatch.syspath_prepend(TOYS)
-    places = {"library": "library:PROVIDER", "shortest": "parts:RERANKER", "gone": "no_such:PART"}
-    points = [EntryPoint(name, place, plugins.GROUP) for name, place in places.items()]
-    monkeypatch.setattr(metadata, "entry_points", lambda *, group: points if group == plugins.GROUP else [])
-    plugins.installed.cache_clear()
-    plugins.load.cache_clear()
-    yield
-    plugins.installed.cache_clear()
-    plugins.load.cache_clear()
 
 
 @pytest.mark.usefixtures("installed")
@@ -124,7 +106,7 @@ BOOKS = {
 
 
 @pytest.fixture
-def library(installed: dict[str, EntryPoint], fakes: Fakes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Fakes:
+def library(installed: None, fakes: Fakes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Fakes:
     """A configuration with the plug-in as the only provider, and its server, which knows guides."""
     parameters = {"q": "guides", "n": "5", "shelf": "north"}
     request = {"method": "GET", "url": "https://library.example.org/search", "parameters": parameters, "body": None}

@@ -3,7 +3,6 @@
 import json
 import re
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import given, strategies as st
@@ -12,11 +11,9 @@ from websearch.pubmed_articles import answer, article
 from websearch.taped import Taped
 
 from retrieve_cli.contracts.websearch import (
-    Malformed,
     Page,
     ProviderFailed,
     Rate,
-    RateLimited,
     Rejected,
     WebQuery,
 )
@@ -26,9 +23,6 @@ from retrieve_cli.websearch.providers.pubmed_xml import issue_date, records, sen
 from retrieve_cli.websearch.providers.syntax import balanced
 
 QUERY = WebQuery("guides", 3)
-HTML = (
-    b"<!DOCTYPE html><html><head><title>Error</title></head><body>The server is temporarily unavailable</body></html>"
-)
 FOUND = {"esearchresult": {"count": "2", "idlist": ["99000001", "99000002"]}}
 
 
@@ -40,12 +34,6 @@ def page() -> Page:
 
 def by_pmid(page: Page, pmid: str) -> Item:
     return next(item for item in page.items if Id("pmid", pmid) in item.ids)
-
-
-def failure(*answers: Any) -> Any:
-    with pytest.raises(ProviderFailed) as failed:
-        PubMed().search(QUERY, Answering(*answers))
-    return failed.value.failure
 
 
 # ----------------------------------------------------------------------------------------------- what is sent
@@ -285,67 +273,6 @@ def test_a_record_that_is_missing_or_has_no_title_is_a_notice(page: Page) -> Non
 
 def test_words_that_pubmed_drops_are_notices(page: Page) -> None:
     assert "PubMed does not know “xqzzy” and searched without it" in page.notices
-
-
-# ----------------------------------------------------------------------------------------------- failures
-
-
-@pytest.mark.parametrize(
-    ("body", "kind"),
-    [
-        (HTML, Malformed),
-        (b"", Malformed),
-        (b'{"esearchresult": {"count": "2", "idlist": ["990', Malformed),
-        (b"[]", Malformed),
-        (b'{"header": {"type": "esearch"}}', Malformed),
-        (b'{"esearchresult": {"count": "2", "idlist": []}}', Malformed),
-        (b'{"esearchresult": {"count": "1", "idlist": ["<html>"]}}', Malformed),
-        (b'{"esearchresult": {"idlist": ["99000001"]}}', Malformed),
-        (b'{"esearchresult": {"ERROR": "Search Backend failed: no response"}}', Rejected),
-        (b'{"error": "error forwarding request", "api-key": "a-secret-key"}', Rejected),
-        (b"<eSearchResult><ERROR>Empty term</ERROR></eSearchResult>", Rejected),
-        (b'{"error": "API rate limit exceeded", "api-key": "a-secret-key", "count": "4"}', RateLimited),
-        (b'{"error": "API rate limit exceeded", "api-key": "a-secret-key', Malformed),
-    ],
-)
-def test_a_search_without_a_result_is_a_failure_with_a_reason(body: bytes, kind: type) -> None:
-    said = failure(body)
-    assert isinstance(said, kind)
-    assert str(said)
-    assert "secret" not in str(said)
-
-
-@pytest.mark.parametrize(
-    ("body", "kind"),
-    [
-        (HTML, Malformed),
-        (b"", Malformed),
-        (b"<PubmedArticleSet><PubmedArticle>", Malformed),
-        (b"<PubmedArticleSet></PubmedArticleSet>", Malformed),
-        (b"<eSummaryResult></eSummaryResult>", Malformed),
-        (b'<!DOCTYPE a [<!ENTITY b "c">]><PubmedArticleSet>&b;</PubmedArticleSet>', Malformed),
-        (b"<eFetchResult><ERROR>Unable to obtain query #1</ERROR></eFetchResult>", Rejected),
-        (b'{"error": "API rate limit exceeded", "api-key": "a-secret-key"}', RateLimited),
-        (b'{"error": "no", "api-key": "a-secret-key"}', Rejected),
-    ],
-)
-def test_records_that_do_not_come_are_a_failure_and_not_an_empty_page(body: bytes, kind: type) -> None:
-    said = failure(FOUND, body)
-    assert isinstance(said, kind)
-    assert "secret" not in str(said)
-
-
-def test_a_rate_limit_of_either_request_stays_one() -> None:
-    assert failure(RateLimited(2.0)) == RateLimited(2.0)
-    assert failure(FOUND, RateLimited(None)) == RateLimited(None)
-
-
-def test_nothing_found_is_an_empty_page_and_one_request() -> None:
-    nothing = {"count": "0", "idlist": [], "warninglist": {"outputmessages": ["No items found."]}}
-    fetch = Answering({"esearchresult": nothing})
-    page = PubMed().search(QUERY, fetch)
-    assert (page.items, page.total, page.notices) == ((), 0, ())
-    assert len(fetch.calls) == 1
 
 
 def test_recorded_exchanges_have_neither_keys_nor_addresses() -> None:

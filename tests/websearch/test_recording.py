@@ -1,7 +1,7 @@
 """Recordings of exchanges: they answer as the server did, and have no credentials."""
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 from websearch import taped
+from websearch.answering import Answering
 from websearch.fakes.server import Fakes
-from websearch.taped import AT, Taped
+from websearch.taped import Taped
 
 from retrieve_cli.contracts.websearch import Call, KeyPlace, NotStored, Page, ProviderFailed, Response, WebQuery
 from retrieve_cli.errors import UsageError
@@ -25,15 +26,6 @@ PROVIDERS = [Tavily(), Serper(), SerpApi(), DuckDuckGo()]
 SECRET = 's3cr3t/"+key äß'
 DAY = datetime(2026, 11, 23, 23, 59, tzinfo=UTC)
 Answered = Callable[..., Response]
-
-
-def says(body: bytes, content_type: str = "application/json") -> Any:
-    """A `Fetch` with one answer."""
-
-    def fetch(call: Call, *, accept: Sequence[int] = (200,)) -> Response:
-        return Response(200, content_type, body, AT, "0" * 64)
-
-    return fetch
 
 
 def tavily_with(content: str) -> bytes:
@@ -102,7 +94,7 @@ def _over_sockets(provider: Any, fakes: Fakes, folder: Path, use: Callable[[Any]
 
 def test_a_key_that_the_server_repeats_is_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TAVILY_API_KEY", SECRET)
-    recording = record(Tavily(), WebQuery("q", 5), says(tavily_with(f"your key is {SECRET}")))
+    recording = record(Tavily(), WebQuery("q", 5), Answering(tavily_with(f"your key is {SECRET}")))
     text = json.dumps(recording, ensure_ascii=False)
     assert "s3cr3t" not in text
     assert "your key is ***" in text
@@ -122,7 +114,7 @@ class Contact:
 def test_contact_addresses_are_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NCBI_EMAIL", "someone@example.org")
     query = WebQuery("papers by someone@example.org", 5)
-    recording = record(Contact(), query, says(b"<a>hello someone@example.org</a>", "text/xml"))  # type: ignore[arg-type]
+    recording = record(Contact(), query, Answering(b"<a>hello someone@example.org</a>"))  # type: ignore[arg-type]
     assert "someone" not in json.dumps(recording["exchanges"])
     assert recording["exchanges"][0]["response"]["body"] == "<a>hello ***</a>"
 
@@ -135,13 +127,13 @@ def test_nothing_is_recorded_of_a_provider_that_fails() -> None:
 
 def test_an_answer_that_is_not_utf_8_cannot_be_recorded() -> None:
     with pytest.raises(UsageError, match="UTF-8"):
-        record(Contact(), WebQuery("q", 5), says(b"\xff\xfe", "text/xml"))  # type: ignore[arg-type]
+        record(Contact(), WebQuery("q", 5), Answering(b"\xff\xfe"))  # type: ignore[arg-type]
 
 
 @given(st.text())
 def test_every_body_comes_back_with_the_same_meaning(body: str) -> None:
     body = body.encode("utf-8", "replace").decode()
-    recording = record(Contact(), WebQuery("q", 5), says(body.encode()))  # type: ignore[arg-type]
+    recording = record(Contact(), WebQuery("q", 5), Answering(body.encode()))  # type: ignore[arg-type]
     told = taped.body_of(recording["exchanges"][0]["response"])
     try:
         assert json.loads(told) == json.loads(body)
@@ -151,13 +143,13 @@ def test_every_body_comes_back_with_the_same_meaning(body: str) -> None:
 
 @pytest.mark.parametrize("body", ["[NaN]", "1e999", "[" * 90_000, '"text"', "12", "true", "[1e999]"])
 def test_json_that_is_none_stays_a_text(body: str) -> None:
-    recording = record(Contact(), WebQuery("q", 5), says(body.encode()))  # type: ignore[arg-type]
+    recording = record(Contact(), WebQuery("q", 5), Answering(body.encode()))  # type: ignore[arg-type]
     assert recording["exchanges"][0]["response"]["body"] == body
 
 
 def test_a_file_is_replaced_and_its_documentation_stays(tmp_path: Path) -> None:
     (tmp_path / "contact.json").write_text('{"documentation": ["https://b.example"]}')
-    recording = record(Contact(), WebQuery("q", 5), says(b"{}"))  # type: ignore[arg-type]
+    recording = record(Contact(), WebQuery("q", 5), Answering(b"{}"))  # type: ignore[arg-type]
     path = write(recording, tmp_path)
     assert json.loads(path.read_text("utf-8"))["documentation"] == ["https://b.example"]
     assert [entry.name for entry in tmp_path.iterdir()] == ["contact.json"]
@@ -167,12 +159,12 @@ def test_a_file_is_replaced_and_its_documentation_stays(tmp_path: Path) -> None:
 def test_a_damaged_file_is_replaced(tmp_path: Path, old: str) -> None:
     (tmp_path / "contact.json").write_text(old)
     query = WebQuery("q", 5)
-    recording = record(Contact(), query, says(b"{}"), documentation=["https://a.example"])  # type: ignore[arg-type]
+    recording = record(Contact(), query, Answering(b"{}"), documentation=["https://a.example"])  # type: ignore[arg-type]
     assert json.loads(write(recording, tmp_path).read_text("utf-8"))["documentation"] == ["https://a.example"]
 
 
 def test_a_folder_that_is_missing_is_named(tmp_path: Path) -> None:
-    recording = record(Contact(), WebQuery("q", 5), says(b"{}"))  # type: ignore[arg-type]
+    recording = record(Contact(), WebQuery("q", 5), Answering(b"{}"))  # type: ignore[arg-type]
     with pytest.raises(UsageError, match="nowhere") as failed:
         write(recording, tmp_path / "nowhere")
     assert "mkdir" in str(failed.value.hint)
@@ -180,7 +172,7 @@ def test_a_folder_that_is_missing_is_named(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["", "..", "a/b", ".hidden"])
 def test_a_name_that_leads_elsewhere_is_rejected(tmp_path: Path, name: str) -> None:
-    recording = record(Contact(), WebQuery("q", 5), says(b"{}"))  # type: ignore[arg-type]
+    recording = record(Contact(), WebQuery("q", 5), Answering(b"{}"))  # type: ignore[arg-type]
     with pytest.raises(UsageError):
         write({**recording, "provider": name}, tmp_path)
     assert list(tmp_path.iterdir()) == []

@@ -1,6 +1,5 @@
 """Semantic Scholar: papers against the package `semanticscholar`, identifiers by version, citations, failures."""
 
-import hashlib
 import json
 from collections.abc import Sequence
 from datetime import date
@@ -8,19 +7,11 @@ from typing import Any
 
 import pytest
 from hypothesis import given, strategies as st
-from websearch.taped import AT, Taped
+from websearch.answering import Answering, failure, json_values
+from websearch.conftest import written
+from websearch.taped import Taped
 
-from retrieve_cli.contracts.websearch import (
-    Call,
-    KeyPlace,
-    Malformed,
-    Page,
-    ProviderFailed,
-    RateLimited,
-    Rejected,
-    Response,
-    WebQuery,
-)
+from retrieve_cli.contracts.websearch import Fetch, KeyPlace, Page, ProviderFailed, RateLimited, Rejected, WebQuery
 from retrieve_cli.contracts.works import Id, Item
 from retrieve_cli.websearch import dates, ids
 from retrieve_cli.websearch.providers.semantic_scholar import Citations, SemanticScholar
@@ -31,23 +22,12 @@ TOO_MANY = {"message": "Too Many Requests. Please wait and try again or apply fo
 NONE_KNOWN = {"error": "No valid paper ids given"}
 
 
-class Answer:
-    """A `Fetch` that answers every call alike."""
-
-    def __init__(self, body: Any, status: int = 200) -> None:
-        self.body = body.encode() if isinstance(body, str) else json.dumps(body).encode()
-        self.status = status
-        self.calls: list[Call] = []
-
-    def __call__(self, call: Call, *, accept: Sequence[int] = (200,)) -> Response:
-        self.calls.append(call)
-        if self.status not in accept:
-            raise ProviderFailed(Rejected(f"status {self.status}", self.status))
-        return Response(self.status, "application/json", self.body, AT, hashlib.sha256(self.body).hexdigest())
-
-
 def search(body: Any, query: WebQuery = QUERY) -> Page:
-    return SemanticScholar().search(query, Answer(body))
+    return SemanticScholar().search(query, Answering(body))
+
+
+def searched(fetch: Fetch) -> Page:
+    return SemanticScholar().search(QUERY, fetch)
 
 
 def paper(**given_: Any) -> dict[str, Any]:
@@ -59,29 +39,15 @@ def read(**given_: Any) -> Item:
     return item
 
 
-def failure(body: Any, status: int = 200) -> Any:
-    with pytest.raises(ProviderFailed) as raised:
-        SemanticScholar().search(QUERY, Answer(body, status))
-    return raised.value.failure
-
-
 def item(*kinds: Id, citations: int | None = None) -> Item:
     return Item(type="article", title="A title", ids=kinds, citations=citations)
-
-
-def written() -> Taped:
-    """Return the exchanges that were written from the documentation; others, of other works, may have been recorded."""
-    fetch = Taped("s2")
-    if fetch.file["recorded"]:
-        pytest.skip("its exchanges were recorded: the works in them are others")
-    return fetch
 
 
 # --------------------------------------------------------------------------------------------- the answer
 
 
 def test_papers_become_items() -> None:
-    fetch = written()
+    fetch = written("s2")
     page = SemanticScholar().search(fetch.query, fetch)
     first = page.items[0]
     assert (page.total, page.query, len(page.items)) == (6, "crispr off target", 6)
@@ -102,7 +68,7 @@ def test_papers_become_items() -> None:
 
 
 def test_types_say_what_a_work_is() -> None:
-    fetch = written()
+    fetch = written("s2")
     types = [item.type for item in SemanticScholar().search(fetch.query, fetch).items]
     assert types == ["article", "preprint", "article", "review", "dataset", "article"]
 
@@ -177,12 +143,6 @@ def test_a_year_is_a_date_if_there_is_no_other() -> None:
     assert read(year=2024, publicationDate=None).date == "2024"
 
 
-@pytest.mark.parametrize("body", [{"total": 0, "offset": 0}, {"total": 0, "offset": 0, "data": []}])
-def test_no_matches_are_an_empty_page(body: Any) -> None:
-    page = search(body)
-    assert (page.items, page.total) == ((), 0)
-
-
 def test_papers_without_a_title_are_counted() -> None:
     page = search({"total": 2, "data": [paper(title=None), paper()]})
     assert len(page.items) == 1
@@ -193,7 +153,7 @@ def test_papers_without_a_title_are_counted() -> None:
 
 
 def test_hyphens_are_sent_as_spaces_and_dates_as_a_range() -> None:
-    fetch = Answer({"total": 0})
+    fetch = Answering({"total": 0})
     SemanticScholar().search(WebQuery("off-target — “p53‑null” mice", 7, since="2024-03"), fetch)
     (call,) = fetch.calls
     assert call.parameters["query"] == "off target “p53 null” mice"
@@ -201,14 +161,14 @@ def test_hyphens_are_sent_as_spaces_and_dates_as_a_range() -> None:
 
 
 def test_the_key_is_only_named() -> None:
-    fetch = Answer({"total": 0})
+    fetch = Answering({"total": 0})
     SemanticScholar().search(QUERY, fetch)
     assert fetch.calls[0].keys == (KeyPlace("S2_API_KEY", "header", "x-api-key"),)
     assert fetch.calls[0].headers == {}
 
 
 def test_a_question_without_words_is_rejected() -> None:
-    fetch = Answer({"total": 0})
+    fetch = Answering({"total": 0})
     with pytest.raises(ProviderFailed, match="has no words to search for"):
         SemanticScholar().search(WebQuery("- ?", 10), fetch)
     assert fetch.calls == []
@@ -218,52 +178,23 @@ def test_a_question_without_words_is_rejected() -> None:
 
 
 def test_too_many_requests_in_an_answer_are_a_limit() -> None:
-    assert failure(TOO_MANY) == RateLimited(None)
+    assert failure(searched, TOO_MANY) == RateLimited(None)
 
 
 @pytest.mark.parametrize("body", [{"error": "Unrecognized fields: [x]"}, {"message": "Internal Server Error"}])
 def test_a_complaint_is_a_rejection(body: dict[str, str]) -> None:
     (complaint,) = body.values()
-    assert failure(body) == Rejected(f"Semantic Scholar rejects the request: {complaint}", 200)
+    assert failure(searched, body) == Rejected(f"Semantic Scholar rejects the request: {complaint}", 200)
 
 
-@pytest.mark.parametrize(
-    "body",
-    [
-        "",
-        "<html><body>Service unavailable</body></html>",
-        '{"total": 3, "data": [{"paperId": "00',
-        [],
-        {},
-        None,
-        {"data": []},
-        {"total": 3},
-        {"total": 3, "data": []},
-        {"total": 3, "data": None},
-        {"total": 3, "data": {"0": {}}},
-        {"total": 1, "data": [None]},
-        {"total": -1, "data": []},
-        {"total": 1, "data": [{"paperId": None, "title": None}]},
-    ],
-)
-def test_what_is_not_a_page_of_papers_is_malformed(body: Any) -> None:
-    assert isinstance(failure(body), Malformed)
-
-
-@pytest.mark.parametrize("status", [400, 403, 429, 500, 504])
-def test_a_status_of_failure_is_never_an_empty_page(status: int) -> None:
-    assert failure({"total": 0}, status) == Rejected(f"status {status}", status)
-
-
-JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=8),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["DOI", "url", "name", "x"]), inner),
-    max_leaves=8,
-)
 KEYS = "externalIds url abstract authors year publicationDate venue publicationTypes openAccessPdf isOpenAccess".split()
 
 
-@given(st.dictionaries(st.sampled_from([*KEYS, "citationCount"]), JSON))
+@given(
+    st.dictionaries(
+        st.sampled_from([*KEYS, "citationCount"]), json_values(st.sampled_from(["DOI", "url", "name", "x"]))
+    )
+)
 def test_values_of_any_kind_are_skipped_and_never_a_fault(values: dict[str, Any]) -> None:
     assert Id("s2", SHA) in read(**values).ids
 
@@ -271,8 +202,8 @@ def test_values_of_any_kind_are_skipped_and_never_a_fault(values: dict[str, Any]
 # --------------------------------------------------------------------------------------------- citations
 
 
-def enriched(items: Sequence[Item], body: Any, status: int = 200) -> Page | None:
-    return Citations().enrich(items, Answer(body, status))
+def enriched(items: Sequence[Item], body: Any) -> Page | None:
+    return Citations().enrich(items, Answering(body))
 
 
 def test_citations_are_looked_up_by_any_identifier() -> None:
@@ -301,7 +232,7 @@ def test_works_that_semantic_scholar_described_are_not_looked_up() -> None:
 
 
 def test_a_work_is_looked_up_once_and_an_arxiv_doi_as_arxiv() -> None:
-    fetch = Answer([None, None])
+    fetch = Answering([None, None])
     arxiv_doi, arxiv = Id("doi", "10.48550/arxiv.2401.99001"), Id("arxiv", "2401.99001")
     Citations().enrich([item(arxiv_doi), item(arxiv), item(Id("pmcid", "PMC12")), item(Id("pmcid", "PMC12"))], fetch)
     assert json.loads(fetch.calls[0].body or b"") == {"ids": ["ARXIV:2401.99001", "PMCID:12"]}
@@ -309,7 +240,7 @@ def test_a_work_is_looked_up_once_and_an_arxiv_doi_as_arxiv() -> None:
 
 
 def test_at_most_a_hundred_works_are_looked_up() -> None:
-    fetch = Answer([None] * 100)
+    fetch = Answering([None] * 100)
     Citations().enrich([item(Id("pmid", str(number))) for number in range(1, 200)], fetch)
     assert len(json.loads(fetch.calls[0].body or b"")["ids"]) == 100
 
@@ -318,37 +249,6 @@ def test_a_title_that_is_missing_is_that_of_the_work() -> None:
     page = enriched([item(Id("pmid", "7"))], [paper(title=None, citationCount=5)])
     assert page is not None
     assert (page.items[0].title, page.items[0].citations) == ("A title", 5)
-
-
-@pytest.mark.parametrize(("body", "status"), [([None], 200), (NONE_KNOWN, 400), (NONE_KNOWN, 200)])
-def test_works_that_it_does_not_know_are_an_empty_page(body: Any, status: int) -> None:
-    page = enriched([item(Id("pmid", "7"))], body, status)
-    assert page is not None
-    assert page.items == ()
-
-
-@pytest.mark.parametrize(
-    ("body", "status", "kind"),
-    [
-        (TOO_MANY, 200, RateLimited),
-        ({"error": "Unrecognized fields"}, 400, Rejected),
-        ({}, 400, Rejected),
-        ([None], 400, Rejected),
-        ([None], 500, Rejected),
-        ([], 200, Malformed),
-        ({"data": []}, 200, Malformed),
-        ([None, None], 200, Malformed),
-        ([{"paperId": None}], 200, Malformed),
-        (["7"], 200, Malformed),
-        ("<html></html>", 200, Malformed),
-        ("<html></html>", 400, Malformed),
-        ('[{"paperId":', 200, Malformed),
-    ],
-)
-def test_failures_of_the_lookup_are_failures(body: Any, status: int, kind: type) -> None:
-    with pytest.raises(ProviderFailed) as raised:
-        enriched([item(Id("pmid", "7"))], body, status)
-    assert isinstance(raised.value.failure, kind)
 
 
 # --------------------------------------------------------------------------------------------- the oracle

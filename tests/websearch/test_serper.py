@@ -4,15 +4,14 @@ import json
 
 import pytest
 from hypothesis import given, strategies as st
+from websearch.answering import Answering
 from websearch.conftest import written
-from websearch.taped import Taped
+from websearch.taped import AT, Taped
 
-from retrieve_cli.contracts.websearch import Page, ProviderFailed, Response, WebQuery
+from retrieve_cli.contracts.websearch import Page, ProviderFailed, WebQuery
 from retrieve_cli.websearch import dates
 from retrieve_cli.websearch.providers.serper import Serper
 from retrieve_cli.websearch.providers.web_results import date_of, first_day, google_filter
-
-AT = "2026-11-23T04:00:00Z"
 
 
 @pytest.fixture
@@ -105,12 +104,7 @@ def test_the_earliest_date_is_the_first_day(since: str, first: str, value: str) 
     assert google_filter(since) == value
 
 
-def test_an_answer_with_too_many_results_is_read_as_far_as_they_are_wanted(taped: Taped) -> None:
+def test_an_answer_with_too_many_results_is_read_as_far_as_they_are_wanted() -> None:
     result = {"title": "An invented page", "link": "https://www.example.org/a", "snippet": "x"}
-    body = json.dumps({"organic": [result] * 100_000}).encode()
-
-    def fetch(call: object, *, accept: object = ()) -> Response:
-        return Response(200, "application/json", body, AT, "0" * 64)
-
-    page = Serper().search(WebQuery("q", 100), fetch)  # type: ignore[arg-type]
+    page = Serper().search(WebQuery("q", 100), Answering({"organic": [result] * 100_000}))
     assert len(page.items) == 100

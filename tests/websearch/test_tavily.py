@@ -4,6 +4,7 @@ import json
 from dataclasses import replace
 
 import pytest
+from websearch.answering import Answering
 from websearch.conftest import written
 from websearch.taped import Taped
 
@@ -76,11 +77,7 @@ def test_at_most_twenty_results_are_wanted_and_a_notice_says_so(taped: Taped) ->
 
 def test_no_more_results_than_wanted_are_returned(taped: Taped) -> None:
     full = Tavily().search(taped.query, taped)
-
-    def fetch(call: object, *, accept: object = ()) -> object:
-        return full.response
-
-    page = Tavily().search(replace(taped.query, k=2), fetch)  # type: ignore[arg-type]
+    page = Tavily().search(replace(taped.query, k=2), Answering(full.response.body))
     assert page.items == full.items[:2]
 
 

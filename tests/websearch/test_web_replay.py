@@ -210,36 +210,19 @@ def test_an_exchange_that_is_missing_is_named_with_its_provider(retrieve: Progra
     assert len(fakes.calls) == calls
 
 
-def one_body(run: Path) -> Path:
-    return min((run / "bodies").iterdir())
-
-
-def test_a_body_with_other_bytes_is_named(retrieve: Program) -> None:
+@pytest.mark.parametrize("damage", ["other bytes", "missing", "a pipe"])
+def test_a_body_that_is_damaged_is_named_and_not_waited_for(damage: str, retrieve: Program) -> None:
     run = keep(retrieve)
-    body = one_body(run)
-    body.write_bytes(body.read_bytes().replace(b"c", b"k", 1))
-    done = retrieve("replay", run.name)
-    assert (done.code, done.out) == (2, "")
-    assert body.name in done.err
-
-
-def test_a_body_that_is_missing_is_named(retrieve: Program) -> None:
-    run = keep(retrieve)
-    body = one_body(run)
+    body = min((run / "bodies").iterdir())
+    content = body.read_bytes()
     body.unlink()
+    if damage == "other bytes":
+        body.write_bytes(content.replace(b"c", b"k", 1))
+    elif damage == "a pipe":
+        os.mkfifo(body)
     done = retrieve("replay", run.name)
     assert (done.code, done.out) == (2, "")
-    assert f"bodies/{body.name}" in done.err
-
-
-def test_a_body_that_is_a_pipe_is_not_waited_for(retrieve: Program) -> None:
-    run = keep(retrieve)
-    body = one_body(run)
-    body.unlink()
-    os.mkfifo(body)
-    done = retrieve("replay", run.name)
-    assert (done.code, done.out) == (2, "")
-    assert body.name in done.err
+    assert (f"bodies/{body.name}" if damage == "missing" else body.name) in done.err
 
 
 CHANGES: Mapping[str, tuple[str, Callable[[Any], object], str]] = {
