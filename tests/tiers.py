@@ -48,43 +48,41 @@ class Entries:
             return file not in self.files and not any(test.startswith(f"{file}::") for test in self.tests)
         return tier == "default" and file in self.files
 
-    def idle(self, collected: Iterable[str]) -> list[str]:
-        """Return entries that name nothing: files that are absent, and tests that are not among those collected."""
-        used = {self.listing(nodeid) for nodeid in collected}
-        absent = [file for file in self.files if not (FOLDER / file).is_file()]
-        return sorted([*absent, *(self.tests - used)])
-
 
 class Tiers:
     """The plug-in of pytest that leaves out the tests of the other tier."""
 
-    def __init__(self, tier: Tier, entries: Entries) -> None:
-        self.tier, self.entries = tier, entries
+    def __init__(self, tier: Tier, entries: Entries, folder: Path = FOLDER) -> None:
+        self.tier, self.entries, self._folder = tier, entries, folder
 
     def is_default(self, nodeid: str) -> bool:
         """Return whether a test of this suite is in the default tier."""
-        return self.entries.listing(_within(nodeid)) is None
+        return self._listing(nodeid) is None
+
+    def idle(self, nodeids: Iterable[str]) -> list[str]:
+        """Return entries that name nothing: files that are absent, and tests that are not among those collected."""
+        used = {self._listing(nodeid) for nodeid in nodeids}
+        absent = [file for file in self.entries.files if not (self._folder / file).is_file()]
+        return sorted([*absent, *(self.entries.tests - used)])
+
+    def _listing(self, nodeid: str) -> str | None:
+        return self.entries.listing(nodeid.removeprefix(f"{self._folder.name}/"))
 
     def pytest_ignore_collect(self, collection_path: Path) -> bool | None:
-        if collection_path.suffix != ".py" or not collection_path.is_relative_to(FOLDER):
+        if collection_path.suffix != ".py" or not collection_path.is_relative_to(self._folder):
             return None
-        return self.entries.skips_file(collection_path.relative_to(FOLDER).as_posix(), self.tier) or None
+        return self.entries.skips_file(collection_path.relative_to(self._folder).as_posix(), self.tier) or None
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
-        ids = [_within(item.nodeid) for item in items]
         whole_suite = config.args_source is pytest.Config.ArgsSource.TESTPATHS
-        if whole_suite and (idle := self.entries.idle(ids)):
-            raise pytest.UsageError(f"complete.txt names what is not there: {', '.join(idle)}")
+        if whole_suite and (idle := self.idle(item.nodeid for item in items)):
+            names = ", ".join([*idle[:5], f"and {len(idle) - 5} more"] if len(idle) > 5 else idle)
+            raise pytest.UsageError(f"complete.txt names what is not there: {names}")
         if self.tier != "all":
             wanted = self.tier == "default"
             config.hook.pytest_deselected(items=[item for item in items if self.is_default(item.nodeid) is not wanted])
             items[:] = [item for item in items if self.is_default(item.nodeid) is wanted]
-
-
-def _within(nodeid: str) -> str:
-    """Return the id of a test relative to tests/."""
-    return nodeid.removeprefix("tests/")
 
 
 def add_option(parser: pytest.Parser) -> None:
