@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from encoders.remote.servers import Answer, Api, Asked
 from facets.chat_model import TOKENS, completion, finds_pico, says, summarises, summary_of, text_of
 from facets.conftest import TOPICS, chunks, facets
 from samples import Done, Program
+from waiting import PATIENCE_S
 
 from retrieve_cli.storage.store import Store
 
@@ -192,7 +194,7 @@ def test_a_killed_build_resumes_with_the_answers_that_it_had(build: Build, docs:
     model.respond = respond
     program = [sys.executable, "-m", "retrieve_cli", "build", str(docs)]
     started.append(subprocess.Popen(program, stderr=subprocess.DEVNULL))
-    assert started[0].wait(60) == -signal.SIGKILL
+    assert started[0].wait(PATIENCE_S) == -signal.SIGKILL
     model.respond = summarises
     model.asked.clear()
     assert reported(build("--json")) == {"made": 3, "cached": 3, "failed": 0, "reasons": {}, "tokens": 3 * TOKENS}
@@ -375,10 +377,8 @@ def test_a_budget_holds_for_requests_that_are_under_way_at_once(build: Build, mo
 def test_no_more_requests_are_under_way_than_configured(
     docs: Path, build: Build, model: Api, configure: Configure
 ) -> None:
-    import threading
-
     configure(concurrency=3)
-    full = threading.Barrier(3, timeout=30)
+    full = threading.Barrier(3, timeout=PATIENCE_S)
 
     def respond(asked: Asked) -> object:
         full.wait()  # passes only if three are under way at once

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from program.test_plugins import PARTS, TOYS, Place
 from samples import TOOLS, Done, Program
+from waiting import PATIENCE_S
 from web.servers import Conversation, Say, serving
 
 from retrieve_cli.contracts import Hit, Query, Ranking
@@ -141,7 +142,8 @@ def test_a_reranker_that_is_needed_and_answers_nonsense_is_an_error(
     index: Path, retrieve: Program, configure: Callable[..., None], what: str
 ) -> None:
     with serving(NONSENSE[what]) as server:
-        configure("rerank", backend="remote", model="bge", base_url=f"{server.url}/v1", retries=0, timeout_s=2)
+        address = f"{server.url}/v1"
+        configure("rerank", backend="remote", model="bge", base_url=address, retries=0, timeout_s=PATIENCE_S)
         asked = retrieve("query", QUESTION, "--rerank")
         configure("rerank", policy="required")
         required = retrieve("query", QUESTION)

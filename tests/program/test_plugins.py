@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 import yaml
 from samples import ROOT, TOOLS, Done, write_catalog
+from waiting import PATIENCE_S
 
 pytestmark = pytest.mark.slow
 
@@ -66,7 +67,7 @@ class Place:
             input=stdin,
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=PATIENCE_S,
             check=False,
         )
         assert "Traceback" not in done.stderr, done.stderr

@@ -15,6 +15,7 @@ import pytest
 from progress_samples import Ended, Recorder, counts, start, texts, use
 from samples import ROOT, TOOLS, Program, write_catalog
 from splade_models import save_masked
+from waiting import PATIENCE_S
 
 from retrieve_cli.cli import progress
 from retrieve_cli.experiments import trial
@@ -151,7 +152,8 @@ def test_programs_and_those_who_want_quiet_are_told_nothing(
     assert retrieve("eval", "--gold", gold, *flags).err == ""
 
 
-def test_short_work_prints_no_line(source: Path, retrieve: Program) -> None:
+def test_short_work_prints_no_line(source: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(progress, "INTERVAL", PATIENCE_S)
     assert " of " not in retrieve("build", "--catalog", source).err
 
 
@@ -194,7 +196,7 @@ def on_terminal(pause: float, *arguments: object) -> tuple[str, str]:
     os.close(end)
     seen = "".join(shown(terminal))
     os.close(terminal)
-    out, _ = running.communicate(timeout=120)
+    out, _ = running.communicate(timeout=PATIENCE_S)
     assert running.returncode == 0, seen
     return seen, out.decode()
 

@@ -8,7 +8,6 @@ import socket
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -21,6 +20,7 @@ import urllib3
 import uvicorn
 from cross_models import make_bert
 from samples import Program
+from waiting import PATIENCE_S, pause
 
 from retrieve_cli.encoders.cross.scorer import CrossScorer
 from retrieve_cli.encoders.hashed import HashedEncoder
@@ -84,11 +84,11 @@ def client(url: str) -> Iterator[Client]:
 
 def post(address: str, payload: Any, **headers: str) -> urllib3.BaseHTTPResponse:
     body = payload if isinstance(payload, bytes) else json.dumps(payload).encode()
-    return urllib3.request("POST", address, body=body, headers=headers, timeout=30, retries=False)
+    return urllib3.request("POST", address, body=body, headers=headers, timeout=PATIENCE_S, retries=False)
 
 
-def get(address: str) -> urllib3.BaseHTTPResponse:
-    return urllib3.request("GET", address, timeout=30, retries=False)
+def get(address: str, **headers: str) -> urllib3.BaseHTTPResponse:
+    return urllib3.request("GET", address, headers=headers, timeout=PATIENCE_S, retries=False)
 
 
 def embed(url: str, **payload: Any) -> Any:
@@ -158,7 +158,7 @@ class Single(HashedEncoder):
     def encode_passages(self, texts):
         self.at_work += 1
         self.most = max(self.most, self.at_work)
-        time.sleep(0.02)
+        pause(0.02, why="two that were at work at once would meet here")
         self.at_work -= 1
         return super().encode_passages(texts)
 
@@ -180,7 +180,7 @@ class Slow(HashedEncoder):
 
     def encode_passages(self, texts):
         self.begun.set()
-        self.go_on.wait(30)
+        self.go_on.wait(PATIENCE_S)
         return super().encode_passages(texts)
 
 
@@ -189,7 +189,7 @@ def test_health_answers_during_a_computation_and_who_comes_too_many_is_told_to_c
     with serving(encoder_app(slow, None, "slow", limits=Limits(waiting=1))) as address, ThreadPoolExecutor() as pool:
         first = pool.submit(embed, address, input="a")
         try:
-            assert slow.begun.wait(30)
+            assert slow.begun.wait(PATIENCE_S)
             assert get(f"{address}/health").status == 200
             second = post(f"{address}/v1/embeddings", {"input": "b"})
             assert (second.status, second.headers["Retry-After"]) == (503, "1")
@@ -379,8 +379,7 @@ def test_metrics_ask_for_the_key(monkeypatch: pytest.MonkeyPatch) -> None:
     key = Secret("abcdefgh12345678")
     with serving(encoder_app(HashedEncoder(64), None, "hashed-64", Callers(key))) as address:
         assert get(f"{address}/metrics").status == 401
-        headers = {"Authorization": "Bearer abcdefgh12345678"}
-        assert urllib3.request("GET", f"{address}/metrics", headers=headers, timeout=30).status == 200
+        assert get(f"{address}/metrics", Authorization="Bearer abcdefgh12345678").status == 200
 
 
 # ------------------------------------------------------------------------------------------ the command
@@ -430,7 +429,7 @@ def test_it_says_when_it_is_ready_and_ends_when_it_is_told_to(start: Start, numb
     answer = post(f"{said['url']}/embeddings", {"input": "x"}, Authorization="Bearer sk-hidden")
     assert len(answer.json()["data"][0]["embedding"]) == 512
     process.send_signal(number)
-    out, err = process.communicate(timeout=30)
+    out, err = process.communicate(timeout=PATIENCE_S)
     assert (process.returncode, out) == (code, "")
     assert "sk-hidden" not in err
     assert (err == "") == (code == 0)
@@ -445,7 +444,7 @@ def test_for_people_one_line_and_with_v_the_requests_all_on_stderr(start: Start)
     assert ready == f"ready: hashed-512 at {address}\n"
     assert get(f"{address}/models").status == 200
     process.send_signal(signal.SIGTERM)
-    out, err = process.communicate(timeout=30)
+    out, err = process.communicate(timeout=PATIENCE_S)
     assert (process.returncode, out) == (0, "")
     assert '"GET /v1/models HTTP/1.1" 200' in err
 
@@ -458,7 +457,7 @@ def test_the_command_has_the_log_of_its_artifacts_in_its_metrics(start: Start, i
     address = json.loads(process.stdout.readline())["url"].removesuffix("/v1")
     assert "\nretrieve_queries_total 1\n" in get(f"{address}/metrics").data.decode()
     process.send_signal(signal.SIGTERM)
-    process.communicate(timeout=30)
+    process.communicate(timeout=PATIENCE_S)
 
 
 def test_without_v_nothing_but_the_ready_line_is_said(start: Start) -> None:
@@ -467,19 +466,19 @@ def test_without_v_nothing_but_the_ready_line_is_said(start: Start) -> None:
     address = process.stderr.readline().split()[-1]
     assert get(f"{address}/models").status == 200
     process.send_signal(signal.SIGTERM)
-    assert process.communicate(timeout=30) == ("", "")
+    assert process.communicate(timeout=PATIENCE_S) == ("", "")
 
 
 @pytest.mark.slow
 def test_a_client_that_does_not_let_go_does_not_keep_it(start: Start) -> None:
     process = start("--encoders", "--port", "0", "--json", "--grace", "1")
     assert process.stdout is not None
-    port = int(json.loads(process.stdout.readline())["url"].split(":")[-1].split("/")[0])
-    with socket.create_connection(("127.0.0.1", port)) as hanging:
+    address = json.loads(process.stdout.readline())["url"].removesuffix("/v1")
+    with socket.create_connection(("127.0.0.1", int(address.split(":")[-1]))) as hanging:
         hanging.sendall(b"POST /v1/embeddings HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n{")
-        time.sleep(0.2)
+        assert get(f"{address}/health").status == 200  # which came after it
         process.send_signal(signal.SIGTERM)
-        _, err = process.communicate(timeout=20)
+        _, err = process.communicate(timeout=PATIENCE_S)
     assert (process.returncode, err) == (0, "")
 
 
@@ -497,7 +496,7 @@ def test_a_client_that_does_not_let_go_does_not_keep_it(start: Start) -> None:
 )
 def test_what_cannot_be_served_is_said(start: Start, arguments: tuple[str, ...], code: int, said: str) -> None:
     process = start(*arguments)
-    out, err = process.communicate(timeout=60)
+    out, err = process.communicate(timeout=PATIENCE_S)
     assert (process.returncode, out) == (code, "")
     assert said in err
 
@@ -506,7 +505,7 @@ def test_a_port_that_is_taken_is_named(start: Start) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         process = start("--encoders", "--port", str(port))
-        _, err = process.communicate(timeout=60)
+        _, err = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 1
     assert f"error: cannot listen at 127.0.0.1, port {port}: Address already in use" in err
 
@@ -514,7 +513,7 @@ def test_a_port_that_is_taken_is_named(start: Start) -> None:
 def test_a_missing_package_is_one_sentence(start: Start, tmp_path: Path) -> None:
     (tmp_path / "uvicorn.py").write_text("raise ImportError('no uvicorn', name='uvicorn')")
     process = start("--encoders", PYTHONPATH=str(tmp_path))
-    _, err = process.communicate(timeout=60)
+    _, err = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 6
     assert err.splitlines() == [
         "error: the server needs fastapi and uvicorn; uvicorn is not installed",

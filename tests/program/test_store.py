@@ -5,11 +5,11 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 from samples import TOOLS, Program, write_catalog
+from waiting import pause
 
 from retrieve_cli.errors import IndexCorrupt, Locked
 from retrieve_cli.storage.manifest import Manifest
@@ -130,7 +130,7 @@ def test_a_build_killed_at_any_moment_leaves_the_live_index(tmp_path: Path, inde
     command = [sys.executable, "-m", "retrieve_cli", "build", "--catalog", str(many), "-q"]
     for delay in (0.2, 0.5, 0.8, 1.1):
         process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
-        time.sleep(delay)
+        pause(delay, why="a build is killed at some moment of its work")
         process.send_signal(signal.SIGKILL)
         process.wait()
         after = retrieve("query", "brain", "--json").json

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 from samples import TOOLS, Program, write_catalog
+from waiting import PATIENCE_S
 
 Stdin = Callable[[str | bytes], None]
-_PATIENCE_S = 60
 
 
 class Stream:
@@ -34,12 +34,12 @@ class Stream:
         """Send a line and read the line that answers it, while stdin stays open."""
         self.stdin.write(line.encode() + b"\n")
         self.stdin.flush()
-        ready, _, _ = select.select([self.stdout], [], [], _PATIENCE_S)
+        ready, _, _ = select.select([self.stdout], [], [], PATIENCE_S)
         assert ready, "no answer while stdin is open"
         return json.loads(self.stdout.readline())
 
     def end(self) -> tuple[int, str]:
-        _, errors = self.process.communicate(timeout=_PATIENCE_S)
+        _, errors = self.process.communicate(timeout=PATIENCE_S)
         return self.process.returncode, errors.decode()
 
 

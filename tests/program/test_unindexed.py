@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 import tempfile
-import time
 from collections.abc import Callable
 from pathlib import Path
 from signal import SIGTERM
@@ -207,16 +204,13 @@ def test_nothing_is_left_behind_where_it_fails(
     assert tree(temporary) == {}
 
 
-def test_nothing_is_left_behind_where_it_is_asked_to_end(tmp_path: Path, temporary: Path) -> None:
-    (tmp_path / "docs").mkdir()
-    for number in range(400):
-        (tmp_path / "docs" / f"{number}.md").write_text(f"# Page {number}\n\n" + "words of a page. " * 2000)
-    command = [sys.executable, "-m", "retrieve_cli", "query", "--docs-dir", "docs", "words"]
-    environment = {**os.environ, "RETRIEVE_DOCS__UNINDEXED_MAX_MB": "100"}
-    with subprocess.Popen(command, cwd=tmp_path, env=environment, stderr=subprocess.PIPE) as running:
-        while not tree(temporary) and running.poll() is None:
-            time.sleep(0.01)
-        running.send_signal(SIGTERM)
-        running.communicate()
-    assert running.returncode == 143
+def test_nothing_is_left_behind_where_it_is_asked_to_end(
+    guides: Path, temporary: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def end(*_: Any) -> None:
+        assert tree(temporary)
+        os.kill(os.getpid(), SIGTERM)
+
+    monkeypatch.setattr(Searcher, "answer", end)
+    assert retrieve("query", "--docs-dir", guides, "claims").code == 143
     assert tree(temporary) == {}
