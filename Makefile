@@ -56,15 +56,15 @@ $(SERVERS): pyproject.toml
 	touch $(SERVERS)
 
 test: $(TESTED)  ## Run the default tier of the tests: those that take up to half a second
-	$(TESTS) --tier default $(OPTIONS)
+	$(TESTS) --tier=default $(OPTIONS)
 
 test-complete: $(READY) $(SERVERS)  ## Run the complete tier: kills, servers, models, pages of the documentation
-	$(TESTS) --tier complete $(OPTIONS)
+	$(TESTS) --tier=complete $(OPTIONS)
 
 test-all: test test-complete  ## Run both tiers
 
 test-times: $(TESTED)  ## Run the default tier and print the 40 tests that cost most
-	$(TESTS) --tier default --dearest 40 $(OPTIONS)
+	$(TESTS) --tier=default --dearest=40 $(OPTIONS)
 
 quick: test
 

@@ -100,9 +100,9 @@ def test_every_function_that_is_called_a_test_is_in_a_file_that_is_collected() -
 
 def test_ci_runs_both_tiers_and_the_targets_exist() -> None:
     makefile, ci = (ROOT / "Makefile").read_text("utf-8"), (ROOT / ".ci" / "run").read_text("utf-8")
-    recipes = dict(re.findall(r"^([a-z-]+):[^\n]*\n\t([^\n]*--tier [^\n]*)", makefile, re.MULTILINE))
+    recipes = dict(re.findall(r"^([a-z-]+):[^\n]*\n\t([^\n]*--tier=[^\n]*)", makefile, re.MULTILINE))
     run = [recipes[target] for target in re.findall(r"^make (\S+)", ci, re.MULTILINE) if target in recipes]
-    assert {re.findall(r"--tier (\w+)", recipe)[0] for recipe in run} == {"default", "complete"}
+    assert {re.findall(r"--tier=(\w+)", recipe)[0] for recipe in run} == {"default", "complete"}
 
 
 def test_tiers_are_told_apart_by_ids_relative_to_the_suite() -> None:
