@@ -8,21 +8,28 @@ from typing import Any
 
 from retrieve_cli.encoders.cross.cross_folder import CrossFolder, read_cross_folder
 
+MARKS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+PIECES = [*MARKS, "the", "##ing", "word", "segment", "lung"]
 SIZES = {"hidden_size": 36, "num_hidden_layers": 2, "num_attention_heads": 3, "intermediate_size": 52}
 
 
-def make_bert(path: Path, *, tokenizer: str = "BertTokenizer", **settings: Any) -> CrossFolder:
-    """A BERT with one label: word pieces, at most 40 tokens, the two texts told apart."""
+def word_pieces() -> Any:
+    """A tokenizer of word pieces: a few words, and single characters for all others."""
     tokenizers = importlib.import_module("tokenizers")
-    marks = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
     letters = [*string.ascii_lowercase, *string.digits, *string.punctuation]
-    pieces = [*marks, *letters, *(f"##{letter}" for letter in letters), "the", "##ing", "word", "segment"]
+    pieces = [*PIECES, *letters, *(f"##{letter}" for letter in letters)]
     words = tokenizers.models.WordPiece({piece: number for number, piece in enumerate(pieces)}, unk_token="[UNK]")
     made = tokenizers.Tokenizer(words)
     made.normalizer = tokenizers.normalizers.BertNormalizer(lowercase=True)
     made.pre_tokenizer = tokenizers.pre_tokenizers.BertPreTokenizer()
     made.post_processor = tokenizers.processors.BertProcessing(("[SEP]", 3), ("[CLS]", 2))
-    made.add_special_tokens(marks)
+    made.add_special_tokens(MARKS)
+    return made
+
+
+def make_bert(path: Path, *, tokenizer: str = "BertTokenizer", **settings: Any) -> CrossFolder:
+    """A BERT with one label: word pieces, at most 40 tokens, the two texts told apart."""
+    made = word_pieces()
     # What many models ship: cutting and padding to a length that is not the model's.
     made.enable_truncation(16)
     made.enable_padding(length=16)

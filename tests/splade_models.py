@@ -1,35 +1,26 @@
 """Small SPLADE models with random but fixed weights."""
 
 import importlib
-import string
 from pathlib import Path
 from typing import Any
 
-import torch
+from cross_models import PIECES, word_pieces
+
+__all__ = ["LIMIT", "PIECES", "save_masked", "tokenizer"]
 
 LIMIT = 96
-PIECES = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "##ing", "word", "segment", "lung"]
 
 
 def tokenizer() -> Any:
-    tokenizers, transformers = importlib.import_module("tokenizers"), importlib.import_module("transformers")
-    letters = [*string.ascii_lowercase, *string.digits, *string.punctuation]
-    pieces = [*PIECES, *letters, *(f"##{letter}" for letter in letters)]
-    made = tokenizers.Tokenizer(
-        tokenizers.models.WordPiece({piece: number for number, piece in enumerate(pieces)}, unk_token="[UNK]")
-    )
-    made.normalizer = tokenizers.normalizers.BertNormalizer(lowercase=True)
-    made.pre_tokenizer = tokenizers.pre_tokenizers.BertPreTokenizer()
-    made.post_processor = tokenizers.processors.BertProcessing(("[SEP]", 3), ("[CLS]", 2))
-    made.add_special_tokens(PIECES[:5])
+    transformers = importlib.import_module("transformers")
     names = {f"{name}_token": f"[{name.upper()}]" for name in ("pad", "unk", "cls", "sep", "mask")}
-    return transformers.PreTrainedTokenizerFast(tokenizer_object=made, model_max_length=LIMIT, **names)
+    return transformers.PreTrainedTokenizerFast(tokenizer_object=word_pieces(), model_max_length=LIMIT, **names)
 
 
 def save_masked(path: Path, kind: str = "Bert", *, seed: int = 7, **settings: Any) -> Path:
     """A plain transformers folder: two layers, random weights, and about half of the vocabulary for each text."""
     transformers, words = importlib.import_module("transformers"), tokenizer()
-    torch.manual_seed(seed)
+    importlib.import_module("torch").manual_seed(seed)
     size = {"vocab_size": len(words), "initializer_range": 0.3, "max_position_embeddings": 128, "pad_token_id": 0}
     if kind == "DistilBert":
         size |= {"dim": 32, "n_layers": 2, "n_heads": 4, "hidden_dim": 48}

@@ -71,9 +71,9 @@ def begun(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    """200 documents and 20 other files in 10 folders."""
-    for number in range(220):
+def folder(tmp_path: Path, request: pytest.FixtureRequest) -> Path:
+    """180 documents and 40 other files in 10 folders, or as many as a test asks for."""
+    for number in range(getattr(request, "param", 220)):
         kind = (*KINDS, *NOT_DOCUMENTS)[number % 10] if number < 200 else KINDS[number % 8]
         path = tmp_path / "library" / f"shelf{number % 10}" / f"file{number}.{kind}"
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -114,6 +114,7 @@ def test_a_mixed_folder_is_built_synced_by_one_file_and_answers_with_pages(
     assert begun == []
 
 
+@pytest.mark.parametrize("folder", [20], indirect=True)
 def test_a_new_version_of_a_parser_reads_only_files_of_its_format(
     folder: Path, begun: list[str], retrieve: Program, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import os
-import string
 import subprocess
 import sys
 from collections.abc import Callable
@@ -12,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from cross_models import word_pieces
 
 from retrieve_cli.encoders.locate import locate
 from retrieve_cli.encoders.model_folder import ModelFolder, read_folder
@@ -63,7 +63,7 @@ def tiny_bert(tmp_path_factory: pytest.TempPathFactory, sentence_transformer: Lo
     """Two layers, CLS pooling, no normalisation, prompts, at most 24 tokens."""
     path = tmp_path_factory.mktemp("tiny-bert")
     prompts = {"query": "find: ", "document": "a document: "}
-    _save(path, kind="Bert", tokenizer=_word_pieces(), pooling="cls", prompts=prompts)
+    _save(path, kind="Bert", tokenizer=word_pieces(), pooling="cls", prompts=prompts)
     return read_folder(path)
 
 
@@ -75,13 +75,19 @@ def tiny_roberta(tmp_path_factory: pytest.TempPathFactory, sentence_transformer:
     return read_folder(path)
 
 
+@pytest.fixture(scope="session")
+def out_of_memory() -> Any:
+    """The error of torch on a device that is full."""
+    return importlib.import_module("torch").OutOfMemoryError
+
+
 @pytest.fixture
 def make_tiny(tmp_path: Path, sentence_transformer: Load) -> Callable[..., ModelFolder]:
     """Makes a tiny BERT of one's own, by pooling and settings of its config.json."""
 
     def make(pooling: str = "mean", **settings: Any) -> ModelFolder:
         path = tmp_path / f"tiny-{pooling}"
-        _save(path, kind="Bert", tokenizer=_word_pieces(), pooling=pooling, prompts={}, **settings)
+        _save(path, kind="Bert", tokenizer=word_pieces(), pooling=pooling, prompts={}, **settings)
         return read_folder(path)
 
     return make
@@ -102,20 +108,6 @@ def _save(path: Path, *, kind: str, tokenizer: Any, pooling: str, prompts: dict[
     transformers.PreTrainedTokenizerFast(tokenizer_object=tokenizer, **names).save_pretrained(bare)
     parts = [modules.Transformer(str(bare), max_seq_length=24), modules.Pooling(36, pooling_mode=pooling)]
     package.SentenceTransformer(modules=parts, prompts=prompts, device="cpu").save(str(path))
-
-
-def _word_pieces() -> Any:
-    tokenizers = importlib.import_module("tokenizers")
-    marks = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
-    letters = [*string.ascii_lowercase, *string.digits, *string.punctuation]
-    pieces = [*marks, *letters, *(f"##{letter}" for letter in letters), "the", "##ing", "word", "segment"]
-    vocabulary = {piece: number for number, piece in enumerate(pieces)}
-    tokenizer = tokenizers.Tokenizer(tokenizers.models.WordPiece(vocabulary, unk_token="[UNK]"))
-    tokenizer.normalizer = tokenizers.normalizers.BertNormalizer(lowercase=True)
-    tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.BertPreTokenizer()
-    tokenizer.post_processor = tokenizers.processors.BertProcessing(("[SEP]", 3), ("[CLS]", 2))
-    tokenizer.add_special_tokens(marks)
-    return tokenizer
 
 
 def _byte_pieces() -> Any:

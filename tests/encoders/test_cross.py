@@ -284,7 +284,7 @@ def test_empty_query_is_scored_too(folder: CrossFolder, cache_dir: Path, cross_e
 
 
 def test_scores_survive_a_device_that_runs_out_of_memory(
-    bert: CrossFolder, cache_dir: Path, monkeypatch: pytest.MonkeyPatch
+    bert: CrossFolder, cache_dir: Path, monkeypatch: pytest.MonkeyPatch, out_of_memory: Any
 ) -> None:
     scorer = CrossScorer(bert, cache_dir=cache_dir, device="cpu", kind="torch", batch_size=8)
     expected = scorer.score(QUERY, PASSAGES)
@@ -293,7 +293,7 @@ def test_scores_survive_a_device_that_runs_out_of_memory(
 
     def limited(rows: list[Any]) -> Any:
         if len(rows) > 2:
-            raise importlib.import_module("torch").OutOfMemoryError("CUDA out of memory")
+            raise out_of_memory("CUDA out of memory")
         sizes.append(len(rows))
         return run(rows)
 

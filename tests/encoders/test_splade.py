@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 from hypothesis import given, strategies as st
 from splade_models import LIMIT, PIECES, save_masked, tokenizer
 
@@ -54,7 +53,7 @@ def save_listed(path: Path, parts: Sequence[Any], **settings: Any) -> Path:
     return path
 
 
-def static(weights: torch.Tensor) -> Any:
+def static(weights: Any) -> Any:
     parts = importlib.import_module("sentence_transformers.sparse_encoder.modules")
     return parts.SparseStaticEmbedding(tokenizer=tokenizer(), weight=weights)
 
@@ -65,8 +64,9 @@ def router(queries: Sequence[Any], documents: Sequence[Any]) -> list[Any]:
 
 
 @pytest.fixture(scope="module")
-def token_weights() -> torch.Tensor:
+def token_weights() -> Any:
     """A weight for each token, 0 for the padding and for one in four."""
+    torch = importlib.import_module("torch")
     weights = torch.rand(len(tokenizer()), generator=torch.Generator().manual_seed(3)) * 5
     weights[::4] = 0
     return weights
@@ -79,7 +79,7 @@ def plain(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def layouts(tmp_path_factory: pytest.TempPathFactory, plain: Path, token_weights: torch.Tensor) -> dict[str, Path]:
+def layouts(tmp_path_factory: pytest.TempPathFactory, plain: Path, token_weights: Any) -> dict[str, Path]:
     """Folders of every layout and family."""
     root = tmp_path_factory.mktemp("layouts")
     other = save_masked(root / "other", seed=8)
@@ -229,7 +229,7 @@ def test_a_query_without_a_token_has_no_term(layouts: dict[str, Path], cache_dir
 
 
 def test_a_query_of_unknown_characters_has_the_weight_of_the_unknown_token(
-    layouts: dict[str, Path], cache_dir: Path, token_weights: torch.Tensor
+    layouts: dict[str, Path], cache_dir: Path, token_weights: Any
 ) -> None:
     (found,) = encoder_of(layouts["inference-free"], cache_dir).encode_queries(["\u7ec6\u80de \u5206"])
     assert (found.terms.tolist(), found.weights.tolist()) == ([1], [token_weights[1].item()])
@@ -248,7 +248,7 @@ WRITTEN = {
 
 @pytest.mark.parametrize("file", WRITTEN)
 def test_token_weights_beside_a_plain_model_are_for_its_queries(
-    plain: Path, layouts: dict[str, Path], cache_dir: Path, tmp_path: Path, token_weights: torch.Tensor, file: str
+    plain: Path, layouts: dict[str, Path], cache_dir: Path, tmp_path: Path, token_weights: Any, file: str
 ) -> None:
     folder = Path(shutil.copytree(plain, tmp_path / "free"))
     words = encoder_of(plain, cache_dir).vocabulary()
@@ -360,7 +360,7 @@ def test_the_models_own_limit_is_not_exceeded(layouts: dict[str, Path], cache_di
 
 
 def test_weights_survive_a_device_that_runs_out_of_memory(
-    encoder: SpladeEncoder, plain: Path, cache_dir: Path, monkeypatch: pytest.MonkeyPatch
+    encoder: SpladeEncoder, plain: Path, cache_dir: Path, monkeypatch: pytest.MonkeyPatch, out_of_memory: Any
 ) -> None:
     texts = [*TEXTS, *(f"word {number}" for number in range(20))]
     small = encoder_of(plain, cache_dir, batch_size=8)
@@ -369,7 +369,7 @@ def test_weights_survive_a_device_that_runs_out_of_memory(
     def limited(batch: list[str], **settings: Any) -> Any:
         sizes.append(len(batch))
         if len(batch) > 2:
-            raise torch.OutOfMemoryError("CUDA out of memory")
+            raise out_of_memory("CUDA out of memory")
         return encode(batch, **settings)
 
     monkeypatch.setattr(small._runner.model, "encode_document", limited)
@@ -378,15 +378,15 @@ def test_weights_survive_a_device_that_runs_out_of_memory(
 
 
 def test_a_single_text_that_does_not_fit_is_an_error(
-    plain: Path, cache_dir: Path, monkeypatch: pytest.MonkeyPatch
+    plain: Path, cache_dir: Path, monkeypatch: pytest.MonkeyPatch, out_of_memory: Any
 ) -> None:
     small = encoder_of(plain, cache_dir)
 
     def full(batch: list[str], **settings: Any) -> Any:
-        raise torch.OutOfMemoryError("CUDA out of memory")
+        raise out_of_memory("CUDA out of memory")
 
     monkeypatch.setattr(small._runner.model, "encode_document", full)
-    with pytest.raises(torch.OutOfMemoryError):
+    with pytest.raises(out_of_memory):
         small.encode_passages(["a", "b"])
 
 
@@ -449,7 +449,7 @@ def test_what_changes_a_weight_changes_the_card_and_nothing_else_does(
 
 
 def test_other_token_weights_are_another_revision(
-    layouts: dict[str, Path], cache_dir: Path, tmp_path: Path, plain: Path, token_weights: torch.Tensor
+    layouts: dict[str, Path], cache_dir: Path, tmp_path: Path, plain: Path, token_weights: Any
 ) -> None:
     other = save_listed(tmp_path / "free", router([static(token_weights + 1)], modules(plain)))
     revisions = [encoder_of(path, cache_dir).card["revision"] for path in (other, layouts["inference-free"])]

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 from hypothesis import given, strategies as st
 
 from retrieve_cli.encoders.batching import halving
@@ -107,50 +106,57 @@ def test_auto_says_what_it_chose(tiny_bert: ModelFolder, cache_dir: Path) -> Non
 
 
 @given(count=st.integers(0, 200), size=st.integers(1, 64), room=st.integers(1, 64))
-def test_batches_shrink_until_they_fit_and_cover_every_text_once(count: int, size: int, room: int) -> None:
+def test_batches_shrink_until_they_fit_and_cover_every_text_once(
+    out_of_memory: Any, count: int, size: int, room: int
+) -> None:
     covered: list[int] = []
     released: list[int] = []
 
     def run(start: int, end: int) -> None:
         if end - start > room:
-            raise torch.OutOfMemoryError("CUDA out of memory")
+            raise out_of_memory("CUDA out of memory")
         covered.extend(range(start, end))
 
-    halving(count, run, size=size, exhausted=torch.OutOfMemoryError, release=lambda: released.append(1))
+    halving(count, run, size=size, exhausted=out_of_memory, release=lambda: released.append(1))
     assert covered == list(range(count))
     assert bool(released) == (min(count, size) > room)
 
 
-def test_batches_grow_again_once_the_texts_are_shorter() -> None:
+def test_batches_grow_again_once_the_texts_are_shorter(out_of_memory: Any) -> None:
     sizes: list[int] = []
 
     def run(start: int, end: int) -> None:
         if start < 20 and end - start > 4:
-            raise torch.OutOfMemoryError("CUDA out of memory")
+            raise out_of_memory("CUDA out of memory")
         sizes.append(end - start)
 
-    halving(200, run, size=16, exhausted=torch.OutOfMemoryError)
+    halving(200, run, size=16, exhausted=out_of_memory)
     assert sizes[:5] == [4, 4, 4, 4, 4]
     assert 16 in sizes[5:]
 
 
-def test_a_single_text_that_does_not_fit_is_an_error() -> None:
+def test_a_single_text_that_does_not_fit_is_an_error(out_of_memory: Any) -> None:
     def run(start: int, end: int) -> None:
-        raise torch.OutOfMemoryError("CUDA out of memory")
+        raise out_of_memory("CUDA out of memory")
 
-    with pytest.raises(torch.OutOfMemoryError):
-        halving(4, run, size=4, exhausted=torch.OutOfMemoryError)
+    with pytest.raises(out_of_memory):
+        halving(4, run, size=4, exhausted=out_of_memory)
 
 
 def test_vectors_survive_a_device_that_runs_out_of_memory(
-    tiny_bert: ModelFolder, cache_dir: Path, encoder: TorchEncoder, texts: list[str], monkeypatch: pytest.MonkeyPatch
+    encoder: TorchEncoder,
+    tiny_bert: ModelFolder,
+    cache_dir: Path,
+    texts: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+    out_of_memory: Any,
 ) -> None:
     small = TorchEncoder(tiny_bert, cache_dir=cache_dir, device="cpu", batch_size=8)
     encode = small._runner.model.encode
 
     def limited(batch: list[str], **settings: Any) -> Any:
         if len(batch) > 2:
-            raise torch.OutOfMemoryError("CUDA out of memory")
+            raise out_of_memory("CUDA out of memory")
         return encode(batch, **settings)
 
     monkeypatch.setattr(small._runner.model, "encode", limited)
