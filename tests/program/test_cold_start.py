@@ -8,16 +8,20 @@ from pathlib import Path
 
 import pytest
 from program.asking import Configure
-from samples import Program
+from samples import TOOLS, Program, write_catalog
 
+from retrieve_cli.cli.main import main
 from retrieve_cli.storage import marks
 
 CODE = """
 import sys
 from retrieve_cli.cli.main import main
-code = main(sys.argv[2:])
-print('loaded', *(name for name in sys.argv[1].split() if name in sys.modules))
-sys.exit(code)
+names, *commands = map(str.split, sys.argv[1:])
+for command in commands:
+    code = main(command)
+    print('loaded', *(name for name in sys.modules if name in names))
+    sys.stdout.flush()
+    assert code == 0
 """
 EVERYWHERE = (
     "asyncio concurrent.futures email http importlib.metadata logging multiprocessing pydantic socket ssl "
@@ -28,50 +32,60 @@ NO_NUMBERS = "numpy ctypes hashlib orjson retrieve_cli.contracts retrieve_cli.st
 NO_VECTORS = "retrieve_cli.encoders retrieve_cli.graph retrieve_cli.stages.rerank retrieve_cli.storage.token_table"
 
 
-def loaded(modules: str, *arguments: str) -> list[str]:
-    """Those of some modules that a command loads."""
-    command = [sys.executable, "-c", CODE, modules, *arguments]
-    done = subprocess.run(command, capture_output=True, text=True)
+def loaded(modules: str, *commands: str) -> list[list[str]]:
+    """Those of some modules that are loaded after each of some commands in one process, in the order of loading."""
+    done = subprocess.run([sys.executable, "-c", CODE, modules, *commands], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    return done.stdout.splitlines()[-1].split()[1:]
+    return [line.split()[1:] for line in done.stdout.splitlines() if line.split()[:1] == ["loaded"]]
+
+
+@pytest.fixture(scope="module")
+def embedded(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The artifacts folder of an index whose vectors are those of the default model."""
+    folder = tmp_path_factory.mktemp("embedded")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("RETRIEVE_ENCODER__KIND", "auto")
+        catalog = write_catalog(folder / "tools.jsonl", TOOLS)
+        assert main(["build", "--catalog", str(catalog), "--artifacts", str(folder / "artifacts")]) == 0
+    return folder / "artifacts"
 
 
 @pytest.fixture
-def transformer(catalog: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An index whose vectors are those of the default model, and no configuration."""
+def transformer(embedded: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """That index at the default place, and no configuration."""
     monkeypatch.delenv("RETRIEVE_ENCODER__KIND")
-    assert retrieve("build", "--catalog", catalog).code == 0
+    Path("artifacts").symlink_to(embedded)
 
 
 def test_help_loads_the_command_line_alone() -> None:
-    assert loaded(f"{EVERYWHERE} {NO_NUMBERS} {NO_VECTORS} rich yaml", "--help") == []
+    assert loaded(f"{EVERYWHERE} {NO_NUMBERS} {NO_VECTORS} rich yaml", "--help") == [[]]
 
 
 def test_json_loads_nothing_that_lays_out_text(index: Path) -> None:
     names = "block cells cuts explanation heads page prose reasons snippet text plain_table"
     modules = " ".join(f"retrieve_cli.output.{name}" for name in names.split())
-    assert loaded(modules, "query", "lungs", "--json") == []
-    assert "retrieve_cli.output.plain_table" not in loaded(modules, "query", "lungs")
-    assert "retrieve_cli.output.explanation" not in loaded(modules, "query", "lungs")
+    as_json, as_text = loaded(modules, "query lungs --json", "query lungs")
+    assert as_json == []
+    assert not {"retrieve_cli.output.plain_table", "retrieve_cli.output.explanation"} & set(as_text)
 
 
 @pytest.mark.parametrize("form", ["json", "text", "trec"])
 @pytest.mark.usefixtures("transformer")
 def test_a_hybrid_query_loads_no_more_than_it_uses(form: str) -> None:
-    assert loaded(f"{EVERYWHERE} rich yaml", "query", "segment lungs", "--format", form) == []
+    assert loaded(f"{EVERYWHERE} rich yaml", f"query segment lungs --format {form}") == [[]]
 
 
 @pytest.mark.parametrize("form", ["json", "text"])
 @pytest.mark.usefixtures("transformer")
 def test_a_query_by_words_loads_no_encoder_graph_or_reranker(form: str) -> None:
     modules = f"{EVERYWHERE} {NO_VECTORS} rich yaml"
-    assert loaded(modules, "query", "segment lungs", "--mode", "bm25", "--format", form) == []
+    assert loaded(modules, f"query segment lungs --mode bm25 --format {form}") == [[]]
 
 
 @pytest.mark.usefixtures("index")
 def test_a_query_without_files_loads_no_reader_of_documents() -> None:
     modules = "retrieve_cli.search.attachments retrieve_cli.documents.reader retrieve_cli.queries.abstracts zipfile"
-    assert loaded(modules, "query", "lungs", "--json") == []
+    assert loaded(modules, "query lungs --json") == [[]]
 
 
 def test_a_query_of_a_folder_loads_neither_formats_nor_columns(
@@ -83,7 +97,7 @@ def test_a_query_of_a_folder_loads_neither_formats_nor_columns(
     monkeypatch.setattr(marks, "SETTLED_NS", 0)  # a folder written a moment ago would be looked at again
     assert retrieve("build", "--docs-dir", folder).code == 0
     modules = "retrieve_cli.documents.formats retrieve_cli.records.columns"
-    assert loaded(modules, "query", "lungs", "--mode", "bm25", "--json") == []
+    assert loaded(modules, "query lungs --mode bm25 --json") == [[]]
 
 
 def test_a_query_by_words_leaves_a_graph_of_vectors_closed(
@@ -92,8 +106,7 @@ def test_a_query_by_words_leaves_a_graph_of_vectors_closed(
     pytest.importorskip("faiss")
     configure("dense", index="hnsw")
     assert retrieve("build", "--catalog", catalog).code == 0
-    assert loaded("faiss", "query", "lungs", "--mode", "bm25", "--json") == []
-    assert loaded("faiss", "query", "lungs", "--mode", "dense", "--json") == ["faiss"]
+    assert loaded("faiss", "query lungs --mode bm25 --json", "query lungs --mode dense --json") == [[], ["faiss"]]
 
 
 def test_damaged_vectors_fail_the_queries_that_use_them_alone(index: Path, retrieve: Program) -> None:
@@ -106,18 +119,12 @@ def test_damaged_vectors_fail_the_queries_that_use_them_alone(index: Path, retri
 
 
 def test_configuration_that_is_no_file_loads_no_yaml(index: Path) -> None:
-    assert loaded("yaml", "query", "lungs") == []
-    Path("config.yaml").write_text("search:\n  k: 2\n")
-    assert loaded("yaml", "query", "lungs") == ["yaml"]
+    Path("other.yaml").write_text("search:\n  k: 2\n")
+    assert loaded("yaml", "query lungs", "query lungs --config other.yaml") == [[], ["yaml"]]
 
 
 def test_numpy_is_loaded_while_few_calls_are_open(index: Path) -> None:
     """Deep within other imports, its own let Python 3.11 map and unmap a piece of its stack hundreds of times."""
     del index
     names = "numpy numpy.linalg retrieve_cli.contracts retrieve_cli.search retrieve_cli.storage.generation"
-    code = CODE.replace(
-        "(name for name in sys.argv[1].split() if", "(name for name in sys.modules if name in sys.argv[1].split() and"
-    )
-    command = [sys.executable, "-c", code, names, "query", "lungs", "--json"]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert done.stdout.splitlines()[-1].split()[1:3] == ["numpy.linalg", "numpy"]
+    assert loaded(names, "query lungs --json")[0][:2] == ["numpy.linalg", "numpy"]

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from encoders.remote.servers import Answer, Api, Asked, embedder, running
+from program.asking import Configure
 from samples import Program
 from waiting import PATIENCE_S
 
@@ -22,13 +23,11 @@ Ask = Callable[..., dict[str, Any]]
 
 
 @pytest.fixture
-def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Api]:
+def server(configure: Configure) -> Iterator[Api]:
     """A server of embeddings, which is the configured encoder."""
     for api in running():
         api.respond = embedder(dim=32)
-        keys = {"KIND": "remote", "MODEL": "qwen", "BASE_URL": api.url, "RETRIES": "0"}
-        for key, value in keys.items():
-            monkeypatch.setenv(f"RETRIEVE_ENCODER__{key}", value)
+        configure("encoder", kind="remote", model="qwen", base_url=api.url, retries=0)
         yield api
 
 

@@ -6,16 +6,16 @@ import shlex
 import shutil
 import subprocess
 from collections.abc import Callable, Iterator
-from functools import partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from functools import cache
 from importlib import metadata
 from pathlib import Path
-from threading import Thread
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from program.asking import Configure
 from samples import TOOLS, Done, Program, write_catalog
+from told_servers import Answer, Server, running
 
 from retrieve_cli.doctor.examine import examine
 from retrieve_cli.storage.store import Store
@@ -23,6 +23,23 @@ from retrieve_cli.storage.store import Store
 NAMES = "config artifacts index settings generations lock disk model gpu packages sources cache".split()
 ARTIFACTS = ["dense.faiss", "bm25.pkl", "chunks.jsonl", "records.jsonl", "offsets.pkl"]
 Doctor = Callable[..., dict[str, dict[str, str]]]
+
+
+_version = cache(metadata.version)
+
+
+@pytest.fixture(autouse=True)
+def absent(monkeypatch: pytest.MonkeyPatch) -> set[str]:
+    """Distributions that look as if they were not installed; versions of the others are read once, as it takes time."""
+    names: set[str] = set()
+
+    def version(name: str) -> str:
+        if name in names:
+            raise metadata.PackageNotFoundError(name)
+        return _version(name)
+
+    monkeypatch.setattr(metadata, "version", version)
+    return names
 
 
 @pytest.fixture
@@ -57,6 +74,12 @@ def run_fix(retrieve: Program, fix: str) -> Done:
     done = retrieve(*arguments)
     assert done.code == 0, done.err
     return done
+
+
+def after_fix(doctor: Doctor, retrieve: Program, fix: str) -> dict[str, str]:
+    """Statuses of the findings that are not ok after a fix."""
+    run_fix(retrieve, fix)
+    return statuses(doctor())
 
 
 def statuses(findings: dict[str, dict[str, str]]) -> dict[str, str]:
@@ -154,8 +177,7 @@ def test_without_an_index_the_fix_is_the_build_command(catalog: Path, doctor: Do
     findings = doctor()
     assert statuses(findings) == {"artifacts": "fail", "index": "fail", "sources": "warn"}
     assert findings["index"]["fix"] == "retrieve build --catalog FILE"
-    run_fix(retrieve, findings["index"]["fix"].replace("FILE", str(catalog)))
-    assert statuses(doctor()) == {}
+    assert after_fix(doctor, retrieve, findings["index"]["fix"].replace("FILE", str(catalog))) == {}
 
 
 def test_without_an_index_configured_sources_make_the_command_exact(
@@ -178,12 +200,13 @@ def test_a_file_in_the_place_of_the_folder_is_one_failure(catalog: Path, doctor:
     assert [name for name, status in statuses(findings).items() if status == "fail"] == ["artifacts"]
 
 
-def test_bfloat16_on_a_processor_without_it_is_a_warning(index: Path, doctor: Doctor, monkeypatch) -> None:
+def test_bfloat16_on_a_processor_without_it_is_a_warning(
+    index: Path, doctor: Doctor, configure: Configure, monkeypatch
+) -> None:
     Path("cpuinfo").write_text("flags : fpu avx2\n")
     monkeypatch.setattr("retrieve_cli.encoders.devices._CPUINFO", "cpuinfo")
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
-    monkeypatch.setenv("RETRIEVE_ENCODER__KIND", "torch")
-    monkeypatch.setenv("RETRIEVE_ENCODER__PRECISION", "bfloat16")
+    configure("encoder", kind="torch", precision="bfloat16")
     finding = doctor()["gpu"]
     assert finding["status"] == "warn"
     assert "no bfloat16 instructions" in finding["message"]
@@ -192,17 +215,12 @@ def test_bfloat16_on_a_processor_without_it_is_a_warning(index: Path, doctor: Do
     assert doctor()["gpu"]["status"] == "fail"
 
 
-def test_openvino_that_is_configured_and_not_installed_is_a_failure(index: Path, doctor: Doctor, monkeypatch) -> None:
-    real = metadata.version
-
-    def version(name: str) -> str:
-        if name == "openvino":
-            raise metadata.PackageNotFoundError(name)
-        return real(name)
-
-    monkeypatch.setattr(metadata, "version", version)
+def test_openvino_that_is_configured_and_not_installed_is_a_failure(
+    index: Path, doctor: Doctor, absent: set[str], configure: Configure
+) -> None:
+    absent.add("openvino")
     assert "openvino" not in doctor()["packages"]["fix"]
-    monkeypatch.setenv("RETRIEVE_ENCODER__KIND", "openvino")
+    configure("encoder", kind="openvino")
     assert doctor()["packages"]["fix"] == "pip install openvino"
 
 
@@ -279,8 +297,9 @@ def test_a_manifest_that_cannot_be_read_is_mended_by_a_build(
     assert statuses(findings) == {"index": "fail", "sources": "warn"}
     assert "manifest.json" in findings["index"]["message"]
     assert findings["index"]["fix"] == "retrieve build --catalog FILE"
-    run_fix(retrieve, findings["index"]["fix"].replace("FILE", str(catalog)))
-    assert statuses(doctor()) == {"generations": "warn"}
+    assert after_fix(doctor, retrieve, findings["index"]["fix"].replace("FILE", str(catalog))) == {
+        "generations": "warn"
+    }
 
 
 @pytest.mark.parametrize("damage", [truncate, from_the_future, altered])
@@ -290,8 +309,7 @@ def test_with_configured_sources_a_sync_mends_such_a_manifest(
     Path("config.yaml").write_text("sources: [{kind: catalog, path: tools.jsonl}]\n")
     damage(live(index) / "manifest.json")
     assert doctor()["index"]["fix"] == "retrieve sync"
-    run_fix(retrieve, "retrieve sync")
-    assert statuses(doctor()) == {"generations": "warn"}
+    assert after_fix(doctor, retrieve, "retrieve sync") == {"generations": "warn"}
 
 
 @pytest.mark.parametrize("damage", [truncate, from_the_future, altered])
@@ -329,16 +347,14 @@ def test_a_current_that_names_nothing_is_found_and_mended(
     finding = doctor()["index"]
     assert finding["status"] == "fail"
     assert "current" in finding["message"]
-    run_fix(retrieve, finding["fix"])
-    assert statuses(doctor()) == {}
+    assert after_fix(doctor, retrieve, finding["fix"]) == {}
 
 
 def test_a_current_that_is_lost_is_found_and_mended(index: Path, doctor: Doctor, retrieve: Program) -> None:
     (index / "current").unlink()
     finding = doctor()["index"]
     assert "current is missing" in finding["message"]
-    run_fix(retrieve, finding["fix"])
-    assert statuses(doctor()) == {}
+    assert after_fix(doctor, retrieve, finding["fix"]) == {}
 
 
 def test_where_the_live_manifest_does_not_say_its_sources_an_older_one_is_asked(
@@ -362,8 +378,7 @@ def test_leftovers_of_a_dead_writer_are_named_and_the_next_sync_removes_them(
     findings = doctor()
     assert statuses(findings) == {"generations": "warn"}
     assert "1 scratch folder of a writer that died" in findings["generations"]["message"]
-    run_fix(retrieve, findings["generations"]["fix"])
-    assert statuses(doctor()) == {}
+    assert after_fix(doctor, retrieve, findings["generations"]["fix"]) == {}
 
 
 def test_a_scratch_folder_of_a_writer_at_work_is_no_leftover(index: Path, doctor: Doctor) -> None:
@@ -454,8 +469,7 @@ def test_a_model_of_another_revision_is_named_and_a_sync_embeds_anew(
     findings = doctor()
     assert statuses(findings) == {"model": "fail"}
     assert "000000000000" in findings["model"]["message"]
-    run_fix(retrieve, findings["model"]["fix"])
-    assert statuses(doctor()) == {}
+    assert after_fix(doctor, retrieve, findings["model"]["fix"]) == {}
 
 
 def test_a_configured_model_that_is_missing_fails_before_the_first_build(
@@ -487,9 +501,8 @@ def test_a_model_that_only_a_sync_would_need_is_a_warning(
     assert "hashed-512" in findings["model"]["message"]
 
 
-def test_a_gpu_that_is_required_and_absent_is_a_failure(doctor: Doctor, monkeypatch) -> None:
-    monkeypatch.setenv("RETRIEVE_ENCODER__KIND", "auto")
-    monkeypatch.setenv("RETRIEVE_ENCODER__DEVICE", "cuda")
+def test_a_gpu_that_is_required_and_absent_is_a_failure(doctor: Doctor, configure: Configure, monkeypatch) -> None:
+    configure("encoder", kind="auto", device="cuda")
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
     finding = doctor()["gpu"]
     assert finding["status"] == "fail"
@@ -507,21 +520,6 @@ def test_where_no_gpu_can_be_used_none_is_looked_for(doctor: Doctor, monkeypatch
     monkeypatch.setenv("RETRIEVE_ENCODER__KIND", kind)
     monkeypatch.setattr("retrieve_cli.encoders.devices.why_no_gpu", lambda: pytest.fail("torch was asked"))
     assert doctor()["gpu"]["status"] == "ok"
-
-
-@pytest.fixture
-def absent(monkeypatch: pytest.MonkeyPatch) -> set[str]:
-    """Distributions that look as if they were not installed."""
-    names: set[str] = set()
-    real = metadata.version
-
-    def version(name: str) -> str:
-        if name in names:
-            raise metadata.PackageNotFoundError(name)
-        return real(name)
-
-    monkeypatch.setattr("importlib.metadata.version", version)
-    return names
 
 
 FAISS = {"faiss-cpu", "faiss-gpu-cu12", "faiss-gpu"}
@@ -576,8 +574,7 @@ def test_a_changed_source_is_a_warning_that_a_sync_settles(
     findings = doctor()
     assert statuses(findings) == {"sources": "warn"}
     assert findings["sources"]["message"] == "tools.jsonl has changed since the build"
-    run_fix(retrieve, findings["sources"]["fix"])
-    assert statuses(doctor()) == {}
+    assert after_fix(doctor, retrieve, findings["sources"]["fix"]) == {}
 
 
 def test_a_source_that_was_only_touched_has_not_changed(index: Path, catalog: Path, doctor: Doctor) -> None:
@@ -593,8 +590,7 @@ def test_a_folder_of_documents_is_watched_too(doctor: Doctor, retrieve: Program)
     assert retrieve("build", "--docs-dir", folder).code == 0
     assert statuses(doctor()) == {}
     (folder / "c.md").write_text("# Gamma\n\nAbout gamma.\n")
-    run_fix(retrieve, doctor()["sources"]["fix"])
-    assert statuses(doctor()) == {}
+    assert after_fix(doctor, retrieve, doctor()["sources"]["fix"]) == {}
 
 
 def test_a_source_that_is_gone_is_a_failure_that_names_its_path(
@@ -605,8 +601,7 @@ def test_a_source_that_is_gone_is_a_failure_that_names_its_path(
     assert statuses(findings) == {"sources": "fail"}
     assert str(catalog) in findings["sources"]["message"]
     command = findings["sources"]["fix"].partition(": ")[2]
-    run_fix(retrieve, command.replace("FILE", str(moved)))
-    assert statuses(doctor()) == {}
+    assert after_fix(doctor, retrieve, command.replace("FILE", str(moved))) == {}
 
 
 def test_a_configured_source_that_is_gone_is_to_be_corrected_there(index: Path, doctor: Doctor) -> None:
@@ -626,24 +621,14 @@ def test_sources_that_were_added_and_dropped_are_settled_by_a_sync(
     assert finding["status"] == "warn"
     assert "others is not in the index yet" in finding["message"]
     assert "tools.jsonl is in the index" in finding["message"]
-    run_fix(retrieve, finding["fix"])
-    assert statuses(doctor()) == {}
-
-
-class _Quiet(SimpleHTTPRequestHandler):
-    def log_message(self, *_: object) -> None:
-        """Says nothing."""
+    assert after_fix(doctor, retrieve, finding["fix"]) == {}
 
 
 @pytest.fixture
 def server(catalog: Path) -> Iterator[str]:
     """The address of the catalog."""
-    with ThreadingHTTPServer(("127.0.0.1", 0), partial(_Quiet, directory=str(catalog.parent))) as running:
-        thread = Thread(target=running.serve_forever)
-        thread.start()
-        yield f"http://127.0.0.1:{running.server_port}/{catalog.name}"
-        running.shutdown()
-        thread.join()
+    for place in running(SimpleNamespace(server=Server(lambda _: Answer(catalog.read_bytes())))):
+        yield f"http://127.0.0.1:{place.server.server_port}/{catalog.name}"
 
 
 def test_a_source_elsewhere_is_known_by_its_last_copy_and_not_asked(

@@ -1,13 +1,11 @@
 """The order of expansion and reranking, and what `rerank.keep` passes on: nothing that the reranker has not judged."""
 
-import json
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from threading import Thread
 from typing import Any
 
 import pytest
+from encoders.remote.servers import Api, Asked, running
 from graph_samples import SINGLE_CELL
 from program.asking import Configure
 from samples import Program, write_catalog
@@ -15,42 +13,28 @@ from samples import Program, write_catalog
 QUERY = "scRNA-seq clustering"
 
 
-class _Server(BaseHTTPRequestHandler):
-    """A rerank endpoint that likes what mentions atlases, and notes the texts that it is given."""
-
-    def do_POST(self) -> None:
-        asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        self.server.given.append(asked["documents"])
-        liked = [float("atlases" in text) + 1 / (9 + at) for at, text in enumerate(asked["documents"])]
-        body = json.dumps({"results": [{"index": at, "relevance_score": x} for at, x in enumerate(liked)]}).encode()
-        self.send_response(200)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, *_: object) -> None:
-        pass
+def liked(asked: Asked) -> Any:
+    """Answers as a rerank endpoint that likes what mentions atlases."""
+    scores = [float("atlases" in text) + 1 / (9 + at) for at, text in enumerate(asked.json["documents"])]
+    return {"results": [{"index": at, "relevance_score": score} for at, score in enumerate(scores)]}
 
 
 @pytest.fixture
-def given() -> Iterator[list[list[str]]]:
-    """The texts of each request to a reranker, which is configured as the one to ask."""
-    running = ThreadingHTTPServer(("127.0.0.1", 0), _Server)
-    running.given = []
-    Thread(target=running.serve_forever, daemon=True).start()
-    with pytest.MonkeyPatch.context() as patch:
-        keys = {"BACKEND": "remote", "MODEL": "atlas", "INTERPOLATE": "1", "RETRIES": "0"}
-        keys["BASE_URL"] = f"http://127.0.0.1:{running.server_port}/v1"
-        for key, value in keys.items():
-            patch.setenv(f"RETRIEVE_RERANK__{key}", value)
-        yield running.given
-    running.shutdown()
-    running.server_close()
+def reranker(configure: Configure) -> Iterator[Api]:
+    """A server of a reranker, which is configured as the one to ask."""
+    for api in running():
+        api.respond = liked
+        configure("rerank", backend="remote", model="atlas", interpolate=1, retries=0, base_url=api.url)
+        yield api
+
+
+def texts(reranker: Api) -> list[str]:
+    """What the reranker was given last."""
+    return list(reranker.last.json["documents"])
 
 
 @pytest.fixture(autouse=True)
-def cells(tmp_path: Path, retrieve: Program, given: list[list[str]], configure: Configure) -> None:
+def cells(tmp_path: Path, retrieve: Program, reranker: Api, configure: Configure) -> None:
     """An index of tools for single cells; few candidates, so that most come in by edges alone."""
     configure("expansion", placement="blend")
     config = "search: {depth: 2}\nfusion: {weights: {dense: 0}}\nencoder: {kind: hashed}\n"
@@ -73,26 +57,22 @@ def answer(retrieve: Program, **keys: object) -> dict[str, Any]:
     return asked(retrieve, "--mode", "bm25", "--rerank", "--expand", **keys)
 
 
-def test_before_the_reranker_linked_records_are_judged_by_their_texts(
-    retrieve: Program, given: list[list[str]]
-) -> None:
+def test_before_the_reranker_linked_records_are_judged_by_their_texts(retrieve: Program, reranker: Api) -> None:
     behind = answer(retrieve)
     assert behind["pipeline"].endswith("> atlas@50 > expand(5 seeds, 2 steps)")
-    assert not any("atlases" in text for text in given[-1])
+    assert not any("atlases" in text for text in texts(reranker))
     assert "rerank" not in next(hit for hit in behind["results"] if hit["name"] == "celltypist_annotation")
     before = answer(retrieve, EXPANSION__BEFORE_RERANK="true")
     assert before["pipeline"].endswith("> expand(5 seeds, 2 steps) > atlas@50")
-    assert any("atlases" in text for text in given[-1])
+    assert any("atlases" in text for text in texts(reranker))
     first = before["results"][0]
     assert (first["name"], first["rerank"]["scorer"]) == ("celltypist_annotation", "atlas")
     assert "←requires—" in first["path"]
 
 
-def test_the_reranker_judges_no_more_of_the_expanded_set_than_its_depth(
-    retrieve: Program, given: list[list[str]]
-) -> None:
+def test_the_reranker_judges_no_more_of_the_expanded_set_than_its_depth(retrieve: Program, reranker: Api) -> None:
     answer(retrieve, EXPANSION__BEFORE_RERANK="true", RERANK__DEPTH="3")
-    assert len(given[-1]) == 3
+    assert len(texts(reranker)) == 3
 
 
 @pytest.mark.parametrize("order", ["true", "false"])

@@ -30,12 +30,12 @@ STANDARD = {"response_format", "json_schema", "documentation_url"}
 
 def texts(tree: ast.AST) -> Iterator[tuple[int, str]]:
     """Every text of a file that is no docstring, with its line; of an f-string, its constant parts."""
-    documentation = {
-        id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
-    }
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in documentation:
+    nodes = [tree]
+    for node in nodes:  # which grows as it goes
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
             yield node.lineno, node.value
+        elif not (isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)):
+            nodes += ast.iter_child_nodes(node)
 
 
 def said(folder: str = ".") -> Iterator[tuple[str, str]]:

@@ -100,7 +100,7 @@ def test_memory_does_not_grow_with_the_number_of_files(tmp_path: Path, retrieve:
         folder, artifacts = tmp_path / f"{count}", tmp_path / f"{count}.artifacts"
         folder.mkdir()
         for number in range(count):
-            (folder / f"{number:05}.txt").write_text(f"The text of number {number}. " + "word " * 200)
+            (folder / f"{number:05}.txt").write_text(f"The text of number {number}. " + "word " * 20)
         assert retrieve("build", "--docs-dir", folder, "--artifacts", artifacts).code == 0
         with open_generation(Store(artifacts)) as generation:
             tracemalloc.start()
@@ -112,4 +112,4 @@ def test_memory_does_not_grow_with_the_number_of_files(tmp_path: Path, retrieve:
             tracemalloc.stop()
         return size
 
-    assert peak(6000) < peak(2000) * 1.5
+    assert peak(3300) < peak(1100) * 1.5

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from encoders.remote.servers import Api, running
+from encoders.remote.servers import Api, embedder, running
 from program.asking import Configure
 from program.chat_server import by_words, candidates, most, request, said
 from samples import TOOLS, Program, write_catalog
@@ -23,28 +23,20 @@ def api() -> Iterator[Api]:
 
 
 @pytest.fixture
-def model(api: Api, monkeypatch: pytest.MonkeyPatch) -> Api:
+def model(api: Api, configure: Configure) -> Api:
     """A server of a language model that is configured."""
-    for key, value in {"BASE_URL": api.url, "MODEL": "qwen", "RETRIES": "0"}.items():
-        monkeypatch.setenv(f"RETRIEVE_LLM__{key}", value)
+    configure("llm", base_url=api.url, model="qwen", retries=0)
     return api
 
 
 @pytest.fixture
-def without_vectors(index: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+def without_vectors(index: Path, configure: Configure, tmp_path: Path) -> Path:
     """An index whose encoder is a server that is gone."""
     for server in running():
-        server.respond = embeddings
-        remote = {"KIND": "remote", "MODEL": "m", "BASE_URL": server.url, "RETRIES": "0"}
-        for key, value in remote.items():
-            monkeypatch.setenv(f"RETRIEVE_ENCODER__{key}", value)
+        server.respond = embedder()
+        configure("encoder", kind="remote", model="m", base_url=server.url, retries=0)
         assert main(["build", "--catalog", str(tmp_path / "tools.jsonl")]) == 0
     return index
-
-
-def embeddings(asked: Any) -> dict[str, Any]:
-    data = [{"index": at, "embedding": [1.0, float(len(text))]} for at, text in enumerate(asked.json["input"])]
-    return {"model": "m", "data": data}
 
 
 def many(count: int) -> list[dict[str, Any]]:
@@ -271,11 +263,9 @@ def test_a_required_encoder_ends_the_query_before_the_model_is_asked(
 
 
 def test_the_model_that_reranks_takes_the_place_of_the_index_too(
-    without_vectors: Path, retrieve: Program, api: Api, monkeypatch: pytest.MonkeyPatch
+    without_vectors: Path, retrieve: Program, api: Api, configure: Configure
 ) -> None:
-    given = {"BACKEND": "llm", "MODEL": "qwen", "BASE_URL": api.url, "PROMPT": "pick", "RETRIES": "0"}
-    for key, value in given.items():
-        monkeypatch.setenv(f"RETRIEVE_RERANK__{key}", value)
+    configure("rerank", backend="llm", model="qwen", base_url=api.url, prompt="pick", retries=0)
     found = retrieve("query", "segment lungs in CT", "--json").json
     assert (found["strategies_used"], found["reranked"], len(api.asked)) == (["llm"], True, 2)
     api.respond = lambda asked: by_words(asked) if "search a catalog" in str(asked.json["messages"]) else said("x")
@@ -291,13 +281,9 @@ def test_the_model_that_reranks_takes_the_place_of_the_index_too(
 # ---------------------------------------------------------------------------------------------- around it
 
 
-def test_the_server_is_listed_with_what_it_lacks(
-    index: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_server_is_listed_with_what_it_lacks(index: Path, retrieve: Program, configure: Configure) -> None:
     assert retrieve("models", "list", "--json").json["servers"] == []
-    given = {"BASE_URL": "http://127.0.0.1:9/v1?sig=s3cret", "MODEL": "qwen", "API_KEY_ENV": "NO_SUCH_KEY"}
-    for key, value in given.items():
-        monkeypatch.setenv(f"RETRIEVE_LLM__{key}", value)
+    configure("llm", base_url="http://127.0.0.1:9/v1?sig=s3cret", model="qwen", api_key_env="NO_SUCH_KEY")
     [server] = retrieve("models", "list", "--json").json["servers"]
     assert (server["stage"], server["model"], server["hint"]) == ("llm", "qwen", "export NO_SUCH_KEY=...")
     listed, checked = retrieve("models", "list"), retrieve("doctor")
