@@ -8,10 +8,25 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
+    from engines.injected import Servers
     from engines.pgvector_server import PostgresServer
 
 for name in ("suite", "suite_generations", "suite_contents", "suite_answers", "suite_base"):
     pytest.register_assert_rewrite(f"engines.{name}")
+
+
+@pytest.fixture
+def servers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Servers:
+    """Databases in place of servers, which the program uses: vectors live in one engine, words in another."""
+    from engines.injected import Servers, inject
+
+    inject(monkeypatch.setattr)
+    made = Servers(tmp_path / "servers").create()
+    for name, value in made.environment().items():
+        monkeypatch.setenv(name, value)
+    return made
 
 
 @pytest.fixture(scope="session")

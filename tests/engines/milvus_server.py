@@ -4,21 +4,33 @@ from __future__ import annotations
 
 import importlib.util
 import os
-import socket
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
 import pytest
+from engines.processes import free_port
+from waiting import PATIENCE_S, brought_about
 
 FOLDER = "MILVUS_SERVER_PACKAGE"
 """Environment variable with the folder of the package `milvus`, by default the one that `make test` makes: it is a
 server, not a library, and needs no place beside the packages of the program."""
 _FOLDER = Path(__file__).parents[2] / "build" / "engines" / "milvus"
 _INSTALL = f"pip install --no-deps --target DIR milvus==2.3.5, and set {FOLDER}=DIR"
-_STARTING_S = 120
+_INTERVALS = {
+    "DATACOORD_SEGMENT_ASSIGNMENTEXPIRATION": "100",
+    "INDEXCOORD_SCHEDULER_INTERVAL": "50",
+    "PROXY_TIMETICKINTERVAL": "50",
+    "QUERYCOORD_CHECKCHANNELINTERVAL": "50",
+    "QUERYCOORD_CHECKHANDOFFINTERVAL": "100",
+    "QUERYCOORD_CHECKINTERVAL": "50",
+    "QUERYCOORD_CHECKSEGMENTINTERVAL": "50",
+    "QUERYCOORD_DISTPULLINTERVAL": "50",
+}
+"""Milliseconds after which the server looks for work: by its own values a generation takes 11 s, by these 3 s."""
+_ATTEMPT_S = 5.0
+"""Seconds of an attempt to reach a server that may not listen yet: another one follows."""
 
 
 class MilvusProcess:
@@ -45,7 +57,7 @@ class MilvusProcess:
         """Kill the server, as a crash does."""
         if self._process is not None:
             self._process.kill()
-            self._process.wait(30)
+            self._process.wait()
 
     def _started(self, folder: Path) -> subprocess.Popen[bytes]:
         package = _package()
@@ -53,7 +65,7 @@ class MilvusProcess:
             pytest.skip(f"the package milvus is not installed: {_INSTALL}")
         configuration = package.MilvusServerConfig(data_dir=str(folder))
         for key in [key for key in configuration.configurable_items if key.endswith("_port")]:
-            configuration.configs[key] = _free_port()
+            configuration.configs[key] = free_port()
         configuration.resolve()
         self.port = int(configuration.get("proxy_port"))
         programs = self._folder / "programs"
@@ -61,8 +73,9 @@ class MilvusProcess:
         package._initialize_data_files(str(programs))
         environment = {
             **os.environ,
+            **_INTERVALS,
             "DEPLOY_MODE": "STANDALONE",
-            "METRICS_PORT": str(_free_port()),
+            "METRICS_PORT": str(free_port()),
             "MILVUS_RUN_DIR": str(folder / "run"),
             "LD_LIBRARY_PATH": str(programs / "bin"),
         }
@@ -82,7 +95,7 @@ class LiteProcess(MilvusProcess):
     def _started(self, folder: Path) -> subprocess.Popen[bytes]:
         if importlib.util.find_spec("milvus_lite") is None:
             pytest.skip("the package milvus-lite is not installed: pip install milvus-lite==3.2.2")
-        self.port = _free_port()
+        self.port = free_port()
         folder.mkdir(parents=True)
         arguments = ["--data-dir", str(folder / "data"), "--host", "127.0.0.1", "--port", str(self.port)]
         with (folder / "output").open("wb") as output:
@@ -94,7 +107,7 @@ class LiteProcess(MilvusProcess):
 def emptied(server: MilvusProcess) -> None:
     """Start a server if it does not run, and drop all its aliases and collections."""
     server.ensure()
-    client = _client(server.url, 30)
+    client = _client(server.url)
     try:
         for name in client.list_collections():
             for alias in client.list_aliases(name)["aliases"]:
@@ -117,31 +130,22 @@ def _package() -> Any:
     return module
 
 
-def _client(url: str, seconds: float) -> Any:
+def _client(url: str, seconds: float = PATIENCE_S) -> Any:
     from retrieve_cli.engines.milvus.server import client_package
 
     return client_package().MilvusClient(uri=url, timeout=seconds, dedicated=True)
 
 
 def _wait(url: str, process: subprocess.Popen[bytes]) -> None:
-    end = time.monotonic() + _STARTING_S
-    while time.monotonic() < end:
-        assert process.poll() is None, "the server ended while it started"
+    def answers() -> bool:
         try:
-            client = _client(url, 2)
+            client = _client(url, _ATTEMPT_S)
             try:
-                client.list_collections(timeout=10)
+                client.list_collections()
             finally:
                 client.close()
         except Exception:  # noqa: BLE001  any failure of the client: it is not ready
-            time.sleep(0.2)
-        else:
-            return
-    process.kill()
-    raise AssertionError(f"no server at {url}")
+            return False
+        return True
 
-
-def _free_port() -> int:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return int(free.getsockname()[1])
+    brought_about(process, answers, "it answers")

@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import json
 import os
-import socket
 import subprocess
-import time
 from collections.abc import Iterator
 from http.client import HTTPConnection, HTTPException
 from importlib.util import find_spec
@@ -18,8 +16,9 @@ from pathlib import Path
 
 import pytest
 from engines.opensearch_translation import Translation
+from engines.processes import free_port
+from waiting import PATIENCE_S, until
 
-_STARTED_WITHIN = 30.0
 _MEMORY = str(2 << 30)
 
 
@@ -80,13 +79,6 @@ class Noida:
             self._process = None
 
 
-def free_port() -> int:
-    """Return a port that nobody listens at."""
-    with socket.socket() as server:
-        server.bind(("127.0.0.1", 0))
-        return int(server.getsockname()[1])
-
-
 @pytest.fixture(scope="session")
 def osmem_process() -> Iterator[Osmem]:
     """A server in memory, without vectors."""
@@ -120,18 +112,18 @@ def _binary(package: str, name: str) -> str:
 
 
 def _wait(process: subprocess.Popen[bytes], port: int) -> None:
-    """Wait until the server answers."""
-    deadline = time.monotonic() + _STARTED_WITHIN
-    while time.monotonic() < deadline and process.poll() is None:
-        connection = HTTPConnection("127.0.0.1", port, timeout=5)
+    """Wait until the server answers; skip if it ends instead."""
+
+    def answers() -> bool:
+        connection = HTTPConnection("127.0.0.1", port, timeout=PATIENCE_S)
         try:
             connection.request("GET", "/")
-            connection.getresponse().read()
+            return bool(connection.getresponse().read())
         except (OSError, HTTPException):
-            time.sleep(0.05)
-        else:
-            return
+            if process.poll() is not None:
+                pytest.skip("noida-db does not start on this machine")
+            return False
         finally:
             connection.close()
-    process.kill()
-    pytest.skip("noida-db does not start on this machine")
+
+    until(answers, "noida-db to answer")

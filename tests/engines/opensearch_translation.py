@@ -14,6 +14,8 @@ from http.client import HTTPConnection, HTTPException
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+from waiting import PATIENCE_S
+
 Json = Any
 
 _SCORE = "double p = dotProduct(params.query_value, '{}'); return p < 0 ? 1 / (1 - p) : p + 1;"
@@ -80,7 +82,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def passed(self, body: bytes) -> tuple[int, bytes]:
         """Return the answer of the server behind; without one the connection ends."""
-        connection = HTTPConnection("127.0.0.1", self.behind, timeout=60)
+        connection = HTTPConnection("127.0.0.1", self.behind, timeout=PATIENCE_S)
         try:
             connection.request(self.command, self.path, body or None, {"content-type": "application/json"})
             response = connection.getresponse()

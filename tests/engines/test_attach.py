@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from engines.injected import Servers, inject
+from engines.injected import Servers
 from samples import Program, write_catalog
 from sync.state import records
 
@@ -18,16 +18,10 @@ from retrieve_cli.storage.mapped import BLOCK
 SIZE = 60
 
 
-@pytest.fixture
-def servers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Servers:
-    """Vectors and files live in one engine, words in another."""
-    inject(monkeypatch.setattr)
-    made = Servers(tmp_path / "servers").create()
-    for name, value in made.environment().items():
-        monkeypatch.setenv(name, value)
+@pytest.fixture(autouse=True)
+def _files_are_in_an_engine(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RETRIEVE_ENGINES__STORE", "engine")
     monkeypatch.setenv("RETRIEVE_ENGINES__TOKENS", "payload")
-    return made
 
 
 @pytest.fixture

@@ -3,12 +3,12 @@
 import json
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from engines.pgvector_server import PostgresServer, running
+from engines.pgvector_server import PostgresServer
 from engines.sqlite_engine import SqliteEngine, create_database
 from samples import TOOLS, Program, write_catalog
 
@@ -227,31 +227,30 @@ assert main(["build", "--catalog", "tools.jsonl", "-q"]) == 0
 main(["doctor", "--json"])
 print(sorted(name for name in sys.modules if name.startswith("retrieve_cli.engines") or "assemble.engines" in name))
 """
-    done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True)
     *_, shown, imported = done.stdout.strip().splitlines()
     assert imported == "[]", done.stderr
     names = {check["name"] for check in json.loads(shown)["checks"]}
     assert not names & {"pgvector", "qdrant", "milvus", "opensearch"}
 
 
-@pytest.fixture(scope="module")
-def server() -> Iterator[PostgresServer]:
-    with running() as started:
-        yield started
-
-
 @pytest.mark.slow
 def test_pgvector_is_checked_by_the_same_rules(
-    server: PostgresServer, catalog: Path, look: Look, retrieve: Program, monkeypatch: pytest.MonkeyPatch
+    postgres: PostgresServer,
+    database: str,
+    catalog: Path,
+    look: Look,
+    retrieve: Program,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("RETRIEVE_ENGINES__LEXICAL", "pgvector")
-    database = server.database()
-    server.run("CREATE ROLE reader LOGIN")
-    monkeypatch.setenv("RETRIEVE_PGVECTOR__URL", server.url(database, "reader"))
+    postgres.run("DROP ROLE IF EXISTS guest")
+    postgres.run("CREATE ROLE guest LOGIN")
+    monkeypatch.setenv("RETRIEVE_PGVECTOR__URL", postgres.url(database, "guest"))
     check = look()
     assert check["status"] == "warn"
-    assert f'GRANT CREATE ON DATABASE "{database}" TO "reader"' in check["fix"]
-    monkeypatch.setenv("RETRIEVE_PGVECTOR__URL", server.url(database))
+    assert f'GRANT CREATE ON DATABASE "{database}" TO "guest"' in check["fix"]
+    monkeypatch.setenv("RETRIEVE_PGVECTOR__URL", postgres.url(database))
     built: Any = retrieve("build", "--catalog", catalog)
     assert built.code == 0, built.err
     assert look()["status"] == "ok"

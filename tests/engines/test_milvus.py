@@ -13,6 +13,7 @@ from engines.contents import GENERATION, Content, content, parts_of, send
 from engines.milvus_server import LiteProcess, MilvusProcess, emptied
 from engines.suite import EngineSuite
 from hypothesis import given, strategies as st
+from waiting import PATIENCE_S
 
 from retrieve_cli.config.engine_settings import MilvusSettings
 from retrieve_cli.contracts import TermWeights
@@ -47,7 +48,8 @@ def maker(server: MilvusProcess) -> NewEngine:
     emptied(server)
 
     def new_engine(**changed: Any) -> MilvusEngine:
-        return MilvusEngine(MilvusSettings(**{"url": server.url, "collection": "suite", "timeout_s": 20.0, **changed}))
+        settings = {"url": server.url, "collection": "suite", "timeout_s": PATIENCE_S} | changed
+        return MilvusEngine(MilvusSettings(**settings))
 
     return new_engine
 
@@ -67,7 +69,7 @@ class MilvusSuite(EngineSuite):
 
 @pytest.mark.slow
 class TestMilvus(MilvusSuite):
-    """A server of version 2.3.5. It takes about 8 seconds for each generation, however small."""
+    """A server of version 2.3.5. It takes about 3 seconds for each generation, however small."""
 
     has_terms = False
 

@@ -11,6 +11,7 @@ from engines.injected import said
 from engines.pgvector_server import PostgresServer
 from samples import Program, write_catalog
 from sync.state import live, records
+from waiting import PATIENCE_S
 
 from retrieve_cli.assemble.engines import close_all
 
@@ -26,7 +27,7 @@ def source(
     for name in ENGINES:
         monkeypatch.setenv(name, "pgvector")
     monkeypatch.setenv("RETRIEVE_PGVECTOR__URL", postgres.url(database))
-    monkeypatch.setenv("RETRIEVE_PGVECTOR__TIMEOUT_S", "20")
+    monkeypatch.setenv("RETRIEVE_PGVECTOR__TIMEOUT_S", str(PATIENCE_S))
     monkeypatch.setenv("RETRIEVE_FUSION__METHOD", "rrf")
     catalog = write_catalog(tmp_path / "tools.jsonl", tenants(1))
     done = retrieve("build", "--catalog", catalog)

@@ -9,22 +9,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from engines.injected import Servers, inject, said
+from engines.injected import Servers, said
 from samples import Done, Program, write_catalog
 from sync.state import live, records
 
 SIZE = 24
 
 
-@pytest.fixture
-def servers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Servers:
-    """Vectors live in one engine, words in another."""
-    inject(monkeypatch.setattr)
-    made = Servers(tmp_path / "servers").create()
-    for name, value in made.environment().items():
-        monkeypatch.setenv(name, value)
+@pytest.fixture(autouse=True)
+def _fused_by_ranks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RETRIEVE_FUSION__METHOD", "rrf")
-    return made
 
 
 @pytest.fixture

@@ -15,6 +15,7 @@ from engines import qdrant_server
 from engines.qdrant_api import ENDPOINTS, differences, faults
 from engines.qdrant_server import Server, running, skip_without_packages, started
 from engines.suite import EngineSuite
+from waiting import PATIENCE_S
 
 from retrieve_cli.config.engine_settings import QdrantSettings
 from retrieve_cli.contracts import TermWeights
@@ -338,7 +339,7 @@ def answered(*answers: bytes, ask: Callable[[QdrantEngine], object] = QdrantEngi
             return ask(engine)
         finally:
             engine.close()
-            thread.join(10)
+            thread.join(PATIENCE_S)
 
 
 def test_a_request_whose_connection_is_dropped_is_sent_once_more() -> None:

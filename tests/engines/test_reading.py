@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from engines.injected import Servers, inject, said
+from engines.injected import Servers, said
 from engines.sqlite_collections import SqliteTerms, SqliteVectors
 from samples import Program, write_catalog
 from sync.state import live, records, versions
@@ -23,16 +23,6 @@ from retrieve_cli.storage.store import Store
 
 SIZE = 24
 TEXT = "segment lungs word3"
-
-
-@pytest.fixture
-def servers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Servers:
-    """Vectors live in one engine, words in another."""
-    inject(monkeypatch.setattr)
-    made = Servers(tmp_path / "servers").create()
-    for name, value in made.environment().items():
-        monkeypatch.setenv(name, value)
-    return made
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from engines.injected import Servers, inject
+from engines.injected import Servers
 from samples import Program, write_catalog
 from sync.state import live, records
 
@@ -80,15 +80,6 @@ def test_the_configuration_commands_show_and_set_the_keys(retrieve: Program) -> 
 
 
 # ------------------------------------------------------------------------------------------------------ commands
-
-
-@pytest.fixture
-def servers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Servers:
-    inject(monkeypatch.setattr)
-    made = Servers(tmp_path / "servers").create()
-    for name, value in made.environment().items():
-        monkeypatch.setenv(name, value)
-    return made
 
 
 @pytest.fixture

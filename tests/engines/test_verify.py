@@ -1,19 +1,21 @@
 """`retrieve engines verify`: what differs between an engine and the local index is measured, named, and fails."""
 
 import json
-from collections.abc import Callable, Iterator
+import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from engines.pgvector_server import PostgresServer, running
+from engines.pgvector_server import PostgresServer
 from engines.sqlite_collections import SqliteVectors
 from engines.sqlite_engine import SqliteEngine, create_database
 from samples import Program, write_catalog
 
 from retrieve_cli.assemble import engines
 from retrieve_cli.assemble.indexes import local_indexes
+from retrieve_cli.cli.main import main
 from retrieve_cli.config.loading import load
 from retrieve_cli.engines.index import VectorEngineIndex
 from retrieve_cli.experiments.parity_lists import selections
@@ -21,7 +23,7 @@ from retrieve_cli.experiments.watched_engines import ExactIndex
 from retrieve_cli.storage.generation import open_generation
 from retrieve_cli.storage.store import Store
 
-RECORDS, QUERIES = 1200, 12
+RECORDS, QUERIES = 1200, 4
 WORDS = [f"{first}{last}" for first in ("ka", "lo", "mi", "ne", "pu", "ra") for last in ("bel", "dor", "fin", "gas")]
 
 
@@ -46,32 +48,47 @@ def tools() -> list[dict[str, Any]]:
     ]
 
 
-@pytest.fixture
-def gold(tmp_path: Path) -> Path:
-    """The catalog, and queries that are the descriptions of some of its records."""
+@pytest.fixture(scope="module")
+def exact(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a catalog, queries that are the descriptions of some of its records, and an index of the catalog
+    in an exact engine."""
+    folder = tmp_path_factory.mktemp("exact")
     records = tools()
-    write_catalog(tmp_path / "many.jsonl", records)
-    path = tmp_path / "gold.jsonl"
+    catalog = write_catalog(folder / "many.jsonl", records)
     lines = [{"query": each["description"], "relevant": [each["id"]]} for each in records[:: RECORDS // QUERIES]]
-    path.write_text("".join(f"{json.dumps(line)}\n" for line in lines), "utf-8")
-    return path
+    (folder / "gold.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines), "utf-8")
+    create_database(folder / "server.db")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        patch.setenv("RETRIEVE_ENCODER__KIND", "hashed")
+        configure(patch, Small(folder / "server.db"))
+        assert main(["build", "--catalog", str(catalog)]) == 0
+    return folder
+
+
+def configure(monkeypatch: pytest.MonkeyPatch, engine: Small) -> None:
+    """Let the program search vectors and words in an engine."""
+    for role in ("DENSE", "LEXICAL"):
+        monkeypatch.setenv(f"RETRIEVE_ENGINES__{role}", "pgvector")
+    monkeypatch.setattr(engines, "_made", lambda *_: engine)
+
+
+@pytest.fixture
+def gold(exact: Path, tmp_path: Path) -> Path:
+    """The queries; a copy of the catalog, of the index and of the engine's database lies beside them."""
+    shutil.copytree(exact, tmp_path, dirs_exist_ok=True)
+    return tmp_path / "gold.jsonl"
 
 
 Verify = Callable[..., Any]
 
 
 @pytest.fixture
-def verify(gold: Path, retrieve: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Verify:
-    """Build into the engine of the tests, and run the command."""
-    monkeypatch.setenv("RETRIEVE_ENGINES__DENSE", "pgvector")
-    monkeypatch.setenv("RETRIEVE_ENGINES__LEXICAL", "pgvector")
-    create_database(tmp_path / "server.db")
+def verify(gold: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch) -> Verify:
+    """Run the command with the engine of the tests, which may lose rows."""
 
     def run(*flags: object, **engine: Any) -> Any:
-        made = Small(tmp_path / "server.db", **engine)
-        monkeypatch.setattr(engines, "_made", lambda *_: made)
-        built = retrieve("build", "--catalog", tmp_path / "many.jsonl")
-        assert built.code == 0, built.err
+        configure(monkeypatch, Small(gold.parent / "server.db", **engine))
         return retrieve("engines", "verify", "--gold", gold, *flags)
 
     return run
@@ -88,10 +105,10 @@ def test_an_exact_engine_passes_with_the_same_answers(verify: Verify) -> None:
         assert each["latency_ms"]["local"]["p50"] <= each["latency_ms"]["local"]["p95"]
         assert each["local_bytes"] > 0
     assert found["pipeline"]["difference"]["difference"] == 0.0
+    assert_filters_are_measured_as_rows_and_as_stored_values(found["retrievers"][1]["filters"])
 
 
-def test_filters_of_every_share_are_measured_as_rows_and_as_stored_values(verify: Verify) -> None:
-    found = json.loads(verify("--json").out)["retrievers"][1]["filters"]
+def assert_filters_are_measured_as_rows_and_as_stored_values(found: list[dict[str, Any]]) -> None:
     measured = [(each["share"], each["condition"], each["records"]) for each in found]
     assert measured[:2] == [(0.5, None, 600), (0.5, "license=BSD-3-Clause", 600)]
     assert (0.01, "keywords=rare", 12) in measured or (0.01, "keyword=rare", 12) in measured, measured
@@ -158,8 +175,8 @@ def test_a_final_list_that_lacks_rows_fails(verify: Verify, monkeypatch: pytest.
 
 
 def test_the_tables_fit_a_terminal_and_name_what_was_compared(verify: Verify) -> None:
-    lines = verify("--queries-limit", "3").out.splitlines()
-    assert "3 queries, compared with the local index" in lines[0]
+    lines = verify().out.splitlines()
+    assert f"{QUERIES} queries, compared with the local index" in lines[0]
     assert max(map(len, lines[2:])) <= 90
     text = "\n".join(lines)
     for said in ("whole pipeline", "a pass over all rows", "license=BSD-3-Clause", "passed: overlap@10 >= 0.99"):
@@ -212,19 +229,18 @@ def test_the_exact_reference_has_the_answers_of_a_flat_index(verify: Verify) -> 
             assert theirs.deviation == pytest.approx(ours.deviation, rel=1e-4)
 
 
-@pytest.fixture(scope="module")
-def server() -> Iterator[PostgresServer]:
-    with running() as started:
-        yield started
-
-
 @pytest.mark.slow
 def test_pgvector_passes_with_the_top_ten_of_the_local_index(
-    server: PostgresServer, gold: Path, retrieve: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    postgres: PostgresServer,
+    database: str,
+    gold: Path,
+    retrieve: Program,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("RETRIEVE_ENGINES__DENSE", "pgvector")
     monkeypatch.setenv("RETRIEVE_ENGINES__LEXICAL", "pgvector")
-    monkeypatch.setenv("RETRIEVE_PGVECTOR__URL", server.url(server.database()))
+    monkeypatch.setenv("RETRIEVE_PGVECTOR__URL", postgres.url(database))
     assert retrieve("build", "--catalog", tmp_path / "many.jsonl").code == 0
     done = retrieve("engines", "verify", "--gold", gold, "--json")
     found = json.loads(done.out)

@@ -254,9 +254,7 @@ def test_no_single_flipped_bit_raises_anything_else_or_ends_the_process(tmp_path
     path = tmp_path / "a.pkl"
     pickles.dump({"rows": np.arange(3, dtype=np.int64), "unit": "chunk", "none": [None, 1.5]}, path)
 
-    ran = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", FLIPS, str(path)], capture_output=True, text=True, timeout=60
-    )
+    ran = subprocess.run([sys.executable, "-W", "ignore", "-c", FLIPS, str(path)], capture_output=True, text=True)
 
     assert ran.returncode == 0, f"byte and bit, then what happened: {ran.stderr[-200:]}"
     assert int(ran.stdout) > 100

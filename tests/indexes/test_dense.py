@@ -271,9 +271,7 @@ for length in [0, 1, 3, 4, 30, 44, 45, 46, 100, *range(150, len(whole), 400), le
 def test_a_flat_file_cut_short_is_refused(tmp_path: Path) -> None:
     write(unit_vectors(100), tmp_path / "dense.faiss", parameters=FLAT)
 
-    ran = subprocess.run(
-        [sys.executable, "-c", CUTS, str(tmp_path / "dense.faiss")], capture_output=True, text=True, timeout=60
-    )
+    ran = subprocess.run([sys.executable, "-c", CUTS, str(tmp_path / "dense.faiss")], capture_output=True, text=True)
 
     assert ran.returncode == 0, ran.stderr[-300:]
 
