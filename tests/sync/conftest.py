@@ -35,6 +35,22 @@ def nursery() -> Iterator[Nursery]:
     place.close()
 
 
+@pytest.fixture(scope="session")
+def weighing_nursery() -> Iterator[Nursery]:
+    """The same, with what it needs to weigh terms."""
+    place = Nursery("torch", "transformers.models.bert.modeling_bert", "transformers.models.auto.modeling_auto")
+    yield place
+    place.close()
+
+
+@pytest.fixture(scope="session")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A small model of tokens and of term weights."""
+    from splade_models import save_masked  # which loads torch
+
+    return save_masked(tmp_path_factory.mktemp("models") / "tiny")
+
+
 @pytest.fixture
 def forks(nursery: Nursery, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Forks]:
     """Starts the program, or a task, as a process of its own by a fork; what still runs at the end is killed."""

@@ -12,8 +12,14 @@ from pathlib import Path
 from typing import Any
 
 from sync.nursery import Counted, Fault
+from waiting import until
 
 __all__ = ["Child", "Counted", "Fault", "Forks", "Nursery"]
+
+def models() -> dict[str, str]:
+    """Return the settings of this process, for a child that must have them."""
+    return {key: value for key, value in os.environ.items() if key.startswith("RETRIEVE_")}
+
 
 TESTS = Path(__file__).resolve().parents[1]
 MAIN = "retrieve_cli.cli.main:main"
@@ -64,11 +70,10 @@ class Child:
     nursery: Nursery
     code: int | None = None
 
-    def wait(self, seconds: float = 120) -> int:
+    def wait(self) -> int:
         """Return its exit code, negative for the signal that ended it."""
-        if self.code is None:
-            self.code = self.nursery.ask({"wait": {"child": self.pid, "seconds": seconds}})
-        assert self.code is not None, f"process {self.pid} has not ended in {seconds} s"
+        until(self.ended, f"the end of process {self.pid}")
+        assert self.code is not None
         return self.code
 
     def send(self, number: signal.Signals) -> None:
@@ -78,7 +83,7 @@ class Child:
     def ended(self) -> bool:
         """Return whether it has come to its end by itself."""
         if self.code is None:
-            self.code = self.nursery.ask({"wait": {"child": self.pid, "seconds": 0}})
+            self.code = self.nursery.ask({"ended": self.pid})
         return self.code is not None
 
     @property

@@ -14,7 +14,6 @@ import resource
 import signal
 import sys
 import threading
-import time
 import traceback
 from dataclasses import dataclass
 from pathlib import Path
@@ -157,16 +156,10 @@ def start(request: dict[str, Any]) -> int:
         os._exit(code)
 
 
-def wait(child: int, seconds: float) -> int | None:
-    """A child's exit code, negative for the signal that ended it; None if it has not ended in time."""
-    until = time.monotonic() + seconds
-    while True:
-        ended, status = os.waitpid(child, os.WNOHANG)
-        if ended:
-            return os.waitstatus_to_exitcode(status)
-        if time.monotonic() >= until:
-            return None
-        time.sleep(0.001)
+def exit_code(child: int) -> int | None:
+    """A child's exit code, negative for the signal that ended it; None if it still runs."""
+    ended, status = os.waitpid(child, os.WNOHANG)
+    return os.waitstatus_to_exitcode(status) if ended else None
 
 
 def serve() -> None:
@@ -179,7 +172,7 @@ def serve() -> None:
     os.write(answers, json.dumps({"threads": threads}).encode() + b"\n")
     while line := sys.stdin.readline():
         request = json.loads(line)
-        answer = wait(**request["wait"]) if "wait" in request else start(request)
+        answer = exit_code(request["ended"]) if "ended" in request else start(request)
         os.write(answers, json.dumps(answer).encode() + b"\n")
 
 

@@ -25,6 +25,12 @@ def live(artifacts: Path) -> str:
     return (artifacts / "current").read_text().strip()
 
 
+def contents(artifacts: Path) -> dict[str, bytes]:
+    """The current generation's files, but for the manifest, which says when it was built."""
+    folder = artifacts / "generations" / live(artifacts)
+    return {path.name: path.read_bytes() for path in folder.iterdir() if path.name != "manifest.json"}
+
+
 def versions(answer: Any) -> set[str]:
     """The versions that the hits of an answer name: one, unless generations were mixed."""
     return {word for hit in answer["results"] for word in hit["content"].split() if word.startswith("version")}

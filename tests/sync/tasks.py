@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import io
+import os
 import resource
+import signal
 import sys
-import time
 from collections.abc import Callable, Sequence
 from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
@@ -14,9 +15,10 @@ from typing import Any
 from retrieve_cli.cli.main import main
 from retrieve_cli.config.settings import Settings
 from retrieve_cli.contracts import Request
+from retrieve_cli.encoders import onnx_runner
 from retrieve_cli.encoders.onnx_encoder import OnnxEncoder
 from retrieve_cli.encoders.splade.encoder import SpladeEncoder
-from retrieve_cli.ingest import embedding, waiting
+from retrieve_cli.ingest import embedding, under_way, waiting
 from retrieve_cli.search.searcher import Searcher
 from retrieve_cli.storage.manifest import text_key
 from retrieve_cli.storage.store import Store
@@ -44,10 +46,10 @@ def read(arguments: Sequence[str]) -> None:
 
 
 def hold(arguments: Sequence[str]) -> None:
-    """Be the writer of an artifacts folder for ten minutes."""
+    """Be the writer of an artifacts folder until the end comes from outside."""
     with Store(Path(arguments[0])).writer():
         print("holding", flush=True)
-        time.sleep(600)
+        signal.pause()
 
 
 def limited(arguments: Sequence[str]) -> int:
@@ -87,6 +89,24 @@ def logged(arguments: Sequence[str]) -> int:
     SpladeEncoder.encode_passages_gradually = noting(  # type: ignore[method-assign]
         "weights", SpladeEncoder.encode_passages_gradually
     )
+    return main(arguments[2:])
+
+
+def signalled(arguments: Sequence[str]) -> int:
+    """Run the program, which gets a signal once so many texts are encoded; results are kept every eight texts."""
+    number, count, encoded = int(arguments[0]), int(arguments[1]), 0
+    under_way.KEPT, under_way._PAUSE = 8, 0.0
+    onnx_runner.available_cores = lambda: 1  # it encodes in the thread in which signals arrive
+    add = under_way.UnderWay.add
+
+    def adding(self: under_way.UnderWay[Any], places: Sequence[int], results: Sequence[Any]) -> None:
+        nonlocal encoded
+        add(self, places, results)
+        encoded += len(places)
+        if encoded == count:
+            os.kill(os.getpid(), number)
+
+    under_way.UnderWay.add = adding  # type: ignore[method-assign]
     return main(arguments[2:])
 
 

@@ -2,44 +2,26 @@
 
 import re
 import signal
-import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from progress_samples import start, texts, use
+from progress_samples import texts, use
 from samples import Program, write_catalog
-from splade_models import save_masked
-from sync.state import live
+from sync.forks import Child, Fault, Forks, Nursery, models
+from sync.state import contents
 
 from retrieve_cli.storage import pickles
 
 COUNT = 120
-
-
-@pytest.fixture(scope="module")
-def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return save_masked(tmp_path_factory.mktemp("models") / "tiny")
+HALF = 60
+"""Texts that are encoded when the signal comes."""
 
 
 @pytest.fixture
 def source(tmp_path: Path, model: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A catalog, to be encoded by a small model."""
     use(model, monkeypatch)
     return write_catalog(tmp_path / "tools.jsonl", texts(COUNT))
-
-
-@pytest.fixture(autouse=True)
-def _heeded() -> Iterator[None]:
-    """A job in the background ignores SIGINT, and so would what it starts."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
-
-
-def contents(artifacts: Path) -> dict[str, bytes]:
-    """The current generation's files, but for the manifest, which says when it was built."""
-    folder = artifacts / "generations" / live(artifacts)
-    return {path.name: path.read_bytes() for path in folder.iterdir() if path.name != "manifest.json"}
 
 
 def kept(kind: str) -> int:
@@ -47,102 +29,87 @@ def kept(kind: str) -> int:
     return sum(len(pickles.load(path)["starts"]) - 1 for path in Path("artifacts/cache").glob(f"*.{kind}/*.pkl"))
 
 
-def interrupted(source: Path, number: signal.Signals, *flags: str, pause: float = 0.05) -> tuple[int, str]:
-    """The code of a build that got a signal in the middle of its only batch, and what it said."""
-    running = start(pause, "build", "--catalog", source, *flags)
-    until = time.monotonic() + 120
-    while not kept("embeddings") and time.monotonic() < until:
-        assert running.poll() is None, running.communicate()
-        time.sleep(0.02)
-    running.send_signal(number)
-    _, err = running.communicate(timeout=60)
-    return running.returncode, err.decode()
+def interrupted(forks: Forks, number: int, *flags: str, after: int = HALF) -> Child:
+    """A build that got a signal in the middle of its only batch, at its end."""
+    words = ("build", "--catalog", "tools.jsonl", *flags)
+    child = forks.start(int(number), after, *words, call="sync.tasks:signalled", **models())
+    child.wait()
+    return child
 
 
 @pytest.mark.parametrize(
     ("number", "code", "word"), [(signal.SIGINT, 130, "interrupted"), (signal.SIGTERM, 143, "terminated")]
 )
 def test_an_interrupted_first_build_keeps_and_tells_what_is_encoded_and_the_next_one_encodes_the_rest(
-    source: Path, retrieve: Program, number: signal.Signals, code: int, word: str
+    source: Path, retrieve: Program, forks: Forks, number: signal.Signals, code: int, word: str
 ) -> None:
-    ended, said = interrupted(source, number)
-    assert ended == code
+    ended = interrupted(forks, number)
+    assert ended.code == code
     sentence = rf"^error: {word}: (\d+) of {COUNT} chunks are encoded and kept; run the same command to continue$"
-    [done] = re.findall(sentence, said, re.MULTILINE)
-    assert int(done) == kept("embeddings") == kept("tokens")
-    assert 8 <= int(done) < COUNT
+    [done] = re.findall(sentence, ended.err, re.MULTILINE)
+    assert int(done) == kept("embeddings") == kept("tokens") == HALF
     assert not list(Path("artifacts").rglob(".*"))
-    assert retrieve("build", "--catalog", source, "--json").json["embedded"] == COUNT - int(done)
+    assert retrieve("build", "--catalog", source, "--json").json["embedded"] == COUNT - HALF
     assert retrieve("build", "--catalog", source, "--artifacts", "fresh").code == 0
     assert contents(Path("artifacts")) == contents(Path("fresh"))
 
 
-def test_a_build_interrupted_twice_counts_what_both_encoded(source: Path, retrieve: Program) -> None:
-    interrupted(source, signal.SIGINT)
-    before = kept("embeddings")
-    running = start(0.05, "build", "--catalog", source)
-    until = time.monotonic() + 120
-    while kept("embeddings") == before and time.monotonic() < until:
-        time.sleep(0.02)
-    running.send_signal(signal.SIGINT)
-    _, err = running.communicate(timeout=60)
-    assert f"{kept('embeddings')} of {COUNT} chunks are encoded and kept" in err.decode()
+def test_a_build_interrupted_twice_counts_what_both_encoded(source: Path, retrieve: Program, forks: Forks) -> None:
+    interrupted(forks, signal.SIGINT)
+    again = interrupted(forks, signal.SIGINT, after=HALF // 2)
+    assert kept("embeddings") == HALF + HALF // 2
+    assert f"{kept('embeddings')} of {COUNT} chunks are encoded and kept" in again.err
     assert retrieve("build", "--catalog", source, "--json").json["records"] == COUNT
 
 
-def test_in_json_the_error_says_it(source: Path) -> None:
-    code, said = interrupted(source, signal.SIGINT, "--json")
-    assert code == 130
-    assert re.search(r'"message": "interrupted: \d+ of 120 chunks are encoded and kept; run the same', said)
-    assert said.count("\n") == 1
+def test_in_json_the_error_says_it(source: Path, forks: Forks) -> None:
+    ended = interrupted(forks, signal.SIGINT, "--json")
+    assert ended.code == 130
+    assert re.search(r'"message": "interrupted: \d+ of 120 chunks are encoded and kept; run the same', ended.err)
+    assert ended.err.count("\n") == 1
 
 
 def test_a_build_that_is_killed_in_the_middle_of_a_batch_keeps_what_was_written(
-    source: Path, retrieve: Program
+    source: Path, retrieve: Program, forks: Forks
 ) -> None:
-    assert interrupted(source, signal.SIGKILL)[0] == -signal.SIGKILL
+    assert interrupted(forks, signal.SIGKILL).code == -signal.SIGKILL
     done = kept("embeddings")
-    assert done >= 8
+    assert done == HALF // 8 * 8
     assert retrieve("build", "--catalog", source, "--json").json["embedded"] == COUNT - done
     assert retrieve("build", "--catalog", source, "--artifacts", "fresh").code == 0
     assert contents(Path("artifacts")) == contents(Path("fresh"))
 
 
-def test_a_complete_batch_replaces_the_files_of_its_parts(source: Path) -> None:
-    done = start(0.01, "build", "--catalog", source)
-    _, err = done.communicate(timeout=120)
-    assert done.returncode == 0, err
+def test_a_complete_batch_replaces_the_files_of_its_parts(source: Path, forks: Forks) -> None:
+    done = interrupted(forks, 0, after=COUNT)
+    assert done.code == 0, done.err
     assert len(list(Path("artifacts/cache").glob("*.embeddings/*"))) == 1
     assert len(list(Path("artifacts/cache").glob("*.tokens/*"))) == 1
 
 
-def test_an_interruption_while_nothing_is_encoded_says_no_number(source: Path) -> None:
+def test_an_interruption_while_nothing_is_encoded_says_no_number(source: Path, forks: Forks) -> None:
     (Path("config.yaml")).write_text("dense: {enabled: false}\n")
-    write_catalog(source, texts(60_000))
-    running = start(0.0, "build", "--catalog", source)
-    until = time.monotonic() + 60
-    while not any(Path("artifacts/generations").glob(".scratch-*/*")) and time.monotonic() < until:
-        time.sleep(0.02)
-    running.send_signal(signal.SIGINT)
-    _, err = running.communicate(timeout=60)
-    assert "error: interrupted\nhint: the current index is as it was" in err.decode()
+    fault = Fault(step=2, within=".scratch-", number=signal.SIGINT)
+    ended = forks.start("build", "--catalog", source, fault=fault, **models())
+    assert ended.wait() == 130
+    assert "error: interrupted\nhint: the current index is as it was" in ended.err
 
 
 def test_term_weights_of_an_interrupted_build_are_kept(
-    source: Path, model: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch
+    source: Path,
+    model: Path,
+    retrieve: Program,
+    weighing_nursery: Nursery,
+    tmp_path: Path,
+    tmp_path_factory: pytest.TempPathFactory,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("RETRIEVE_SPLADE__MODEL", str(model))
-    running = start(0.0, "build", "--catalog", source)
-    until = time.monotonic() + 120
-    while not kept("weights") and running.poll() is None and time.monotonic() < until:
-        time.sleep(0.005)
-    running.send_signal(signal.SIGINT)
-    _, err = running.communicate(timeout=60)
-    if running.returncode == 0:
-        pytest.skip("it was done before it could be interrupted")
-    found = kept("weights")
-    assert f"{found} of {COUNT} chunks are encoded and kept" in err.decode()
+    forks = Forks(weighing_nursery, tmp_path, tmp_path_factory.mktemp("forks"))
+    ended = interrupted(forks, signal.SIGINT, after=COUNT + HALF)
+    assert kept("weights") == HALF
+    assert f"{HALF} of {COUNT} chunks are encoded and kept" in ended.err
     done = retrieve("build", "--catalog", source)
-    assert f"splade: {COUNT - found} of {COUNT} texts encoded" in done.err
+    assert f"splade: {COUNT - HALF} of {COUNT} texts encoded" in done.err
     assert retrieve("build", "--catalog", source, "--artifacts", "fresh").code == 0
     assert contents(Path("artifacts")) == contents(Path("fresh"))

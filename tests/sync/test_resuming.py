@@ -1,6 +1,5 @@
 """Killed, damaged or out of room: tokens and term weights that were cached are not computed again, and never wrong."""
 
-import os
 import random
 import re
 import resource
@@ -13,9 +12,8 @@ from typing import Any
 
 import pytest
 from samples import Program, write_catalog
-from splade_models import save_masked
-from sync.forks import Fault, Forks, Nursery
-from sync.state import live
+from sync.forks import Fault, Forks, Nursery, models
+from sync.state import contents, live
 
 from retrieve_cli.contracts import ModelCard
 from retrieve_cli.ingest import embedding, waiting
@@ -27,16 +25,9 @@ BATCH = 16
 
 
 @pytest.fixture(scope="module")
-def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return save_masked(tmp_path_factory.mktemp("models") / "tiny")
-
-
-@pytest.fixture(scope="module")
-def nursery() -> Iterator[Nursery]:
-    """The process whose forks run the program, with what it needs to weigh terms."""
-    place = Nursery("torch", "transformers.models.bert.modeling_bert", "transformers.models.auto.modeling_auto")
-    yield place
-    place.close()
+def nursery(weighing_nursery: Nursery) -> Nursery:
+    """The process whose forks run the program."""
+    return weighing_nursery
 
 
 @pytest.fixture(autouse=True)
@@ -79,12 +70,6 @@ def cached(artifacts: Path, card: ModelCard) -> Cached:
     return found
 
 
-def contents(artifacts: Path) -> dict[str, bytes]:
-    """The live generation's files; the manifest says when it was built as well."""
-    folder = artifacts / "generations" / live(artifacts)
-    return {path.name: path.read_bytes() for path in folder.iterdir() if path.name != "manifest.json"}
-
-
 def encoder_card(artifacts: Path) -> ModelCard:
     manifest = Manifest.read(artifacts / "generations" / live(artifacts) / "manifest.json")
     return manifest.recipe.encoder_card
@@ -106,10 +91,9 @@ def embedded(out: str) -> int:
 def killed(step: int, source: Path, log: Path, forks: Forks) -> Iterator[tuple[str, bytes]]:
     """Runs a build up to one of its steps; what it began to encode, by kind. Nothing where it came to its end."""
     log.unlink(missing_ok=True)
-    models = {key: value for key, value in os.environ.items() if key.startswith("RETRIEVE_")}
     fault = Fault(step=step, within="artifacts/cache")
-    done = forks.start(BATCH, log, "build", "--catalog", source, call="sync.tasks:logged", fault=fault, **models)
-    assert done.wait(300) in (0, -signal.SIGKILL), done.err
+    done = forks.start(BATCH, log, "build", "--catalog", source, call="sync.tasks:logged", fault=fault, **models())
+    assert done.wait() in (0, -signal.SIGKILL), done.err
     for line in log.read_text().splitlines() if log.exists() else ():
         kind, key = line.split()
         yield kind, bytes.fromhex(key)
