@@ -1,9 +1,16 @@
 """Servers on loopback."""
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from sources.servers import Endpoint, Site, running
+
+
+@pytest.fixture
+def target(tmp_path: Path) -> Path:
+    """Where a fetched catalog goes."""
+    return tmp_path / "tools.jsonl"
 
 
 @pytest.fixture

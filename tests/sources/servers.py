@@ -2,13 +2,14 @@
 
 import base64
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pyoxigraph
 from told_servers import Answer, Asked, Server, running, stop
 
-__all__ = ["Answer", "Endpoint", "Site", "running", "stop"]
+__all__ = ["Answer", "Endpoint", "Site", "changes", "running", "stop"]
 
 
 class Site:
@@ -47,6 +48,13 @@ class Site:
         ):
             return Answer(status=304)
         return answer
+
+
+def changes(fetcher: Any, target: Path) -> bool:
+    """Whether a fetch puts a new file in place."""
+    before = target.stat().st_ino if target.exists() else None
+    fetcher.fetch(target)
+    return bool(target.stat().st_ino != before)
 
 
 class Endpoint:

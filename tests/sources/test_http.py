@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 from progress_samples import Ended, Recorder
+from sources.servers import changes
 
 from retrieve_cli.errors import SourceFailed, Unavailable, UsageError
 from retrieve_cli.progress.tasks import showing
@@ -32,13 +33,6 @@ def fetcher(url: str, **settings: Any) -> HttpFetcher:
     return HttpFetcher(url, **{"timeout_s": 5, "retries": 0, "backoff_s": 0, "sha1": "none", **settings})
 
 
-def changes(fetcher_: HttpFetcher, target: Path) -> bool:
-    """Whether a fetch puts a new file in place."""
-    before = target.stat().st_ino if target.exists() else None
-    fetcher_.fetch(target)
-    return target.stat().st_ino != before
-
-
 def failure(url: str, target: Path, **settings: Any) -> SourceFailed:
     """The error of a fetch that leaves the folder as it was."""
     before = {path: path.read_bytes() for path in target.parent.iterdir() if path.is_file()}
@@ -47,11 +41,6 @@ def failure(url: str, target: Path, **settings: Any) -> SourceFailed:
     assert {path: path.read_bytes() for path in target.parent.iterdir() if path.is_file()} == before
     assert caught.value.hint
     return caught.value
-
-
-@pytest.fixture
-def target(tmp_path: Path) -> Path:
-    return tmp_path / "tools.jsonl"
 
 
 # ------------------------------------------------------------------------------------------ what is written
@@ -511,14 +500,6 @@ def test_a_user_in_the_address_is_refused_unseen_as_the_address_is_kept(user: st
         fetcher(f"https://{user}@example.org/c")
     assert "sesame" not in caught.value.message + caught.value.hint
     assert "user_env" in caught.value.hint
-
-
-def test_nothing_is_sent_that_was_not_asked_for(site, target: Path, tmp_path: Path, monkeypatch) -> None:
-    (tmp_path / "netrc").write_text("machine 127.0.0.1 login a password b\n")
-    (tmp_path / "netrc").chmod(0o600)
-    monkeypatch.setenv("NETRC", str(tmp_path / "netrc"))
-    fetcher(site.put("/c", LINES)).fetch(target)
-    assert authorization(site) is None
 
 
 @pytest.mark.parametrize("echo", ["you sent sesame", "you sent OnNlc2FtZQ=="])

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from sources.servers import changes
 from waiting import pause
 from web.servers import Conversation, serving
 
@@ -39,13 +40,6 @@ def fetcher(url: str, query: str = ALL, **settings: Any) -> SparqlFetcher:
     return SparqlFetcher(url, query, **{"timeout_s": 10, "retries": 0, "backoff_s": 0, **settings})
 
 
-def changes(fetcher_: SparqlFetcher, target: Path) -> bool:
-    """Whether a fetch puts a new file in place."""
-    before = target.stat().st_ino if target.exists() else None
-    fetcher_.fetch(target)
-    return target.stat().st_ino != before
-
-
 def failure(url: str, query: str, target: Path, **settings: Any) -> SourceFailed:
     with pytest.raises(SourceFailed) as caught:
         fetcher(url, query, **settings).fetch(target)
@@ -58,11 +52,6 @@ def failure(url: str, query: str, target: Path, **settings: Any) -> SourceFailed
 
 def records(target: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in target.read_text("utf-8").splitlines()]
-
-
-@pytest.fixture
-def target(tmp_path: Path) -> Path:
-    return tmp_path / "tools.jsonl"
 
 
 # --------------------------------------------------------------------------------------------------- graphs

@@ -155,6 +155,11 @@ def test_a_fault_is_labelled(fakes: Fakes, ask: Asking, fault: str, name: str) -
     assert kind_of(outcome) in FAULTS[fault].kinds, outcome
     if fault.endswith("with Retry-After"):
         assert outcome == RateLimited(7.0)
+    if isinstance(outcome, Page):
+        assert (
+            max(len(text) for item in outcome.items for text in (item.title, item.abstract, item.snippet))
+            <= items.ABSTRACT
+        )
     assert fakes.trap.asked == []
     assert "s3cr3t" not in f"{outcome} {outcome!r}"
 
@@ -197,11 +202,3 @@ def test_a_fault_of_one_provider_leaves_the_others_alone(fakes: Fakes, ask: Aski
     exchange.close()
     assert [kind_of(outcome) for outcome in outcomes if isinstance(outcome, Page)] == ["ok"] * 3
     assert kind_of(outcomes[1]) in FAULTS[fault].kinds
-
-
-def test_a_text_is_cut_to_its_bound(fakes: Fakes, ask: Asking) -> None:
-    for name in SUBJECTS:
-        misbehave(fakes, name, "9 MB abstract")
-        if isinstance(page := ask(name), Page):
-            longest = max(max(map(len, (item.title, item.abstract, item.snippet))) for item in page.items)
-            assert longest <= items.ABSTRACT

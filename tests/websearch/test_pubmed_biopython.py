@@ -119,7 +119,7 @@ def test_the_recorded_records_read_as_with_biopython(entrez: Any) -> None:
     assert assert_reads_the_same(body_of(exchange["response"]).decode(), entrez) == 6
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=20)
 @given(articles=ARTICLES)
 def test_generated_records_read_as_with_biopython(entrez: Any, articles: list[dict[str, Any]]) -> None:
     body = "".join(article(**parts) for parts in articles)

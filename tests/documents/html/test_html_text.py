@@ -223,7 +223,7 @@ def test_spans_and_ragged_rows_do_not_multiply_a_table() -> None:
     assert len(parse(ragged).text) < 100_000
 
 
-@pytest.mark.parametrize("page", ["<p>x<td>y</p>" * 20_000, "<b>" * 50_000 + "x", "<li>x" * 50_000, "x<br>" * 50_000])
+@pytest.mark.parametrize("page", ["<p>x<td>y</p>" * 20_000, "<b>" * 20_000 + "x", "<li>x" * 20_000, "x<br>" * 20_000])
 def test_repetition_without_nesting_is_read(page: str) -> None:
     assert "x" in parse(page).text
 

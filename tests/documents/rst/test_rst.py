@@ -167,7 +167,7 @@ def nested_titles(draw: st.DrawFn) -> str:
     return "\n".join(lines) + "\n"
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(nested_titles())
 def test_titles_and_levels_agree_with_docutils(text: str) -> None:
     assert titles_of(text) == titles_of_docutils(text)

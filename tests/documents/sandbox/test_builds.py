@@ -7,7 +7,10 @@ from pathlib import Path
 
 import pytest
 from documents.sandbox.builds import children, ended, start, write
+from samples import Program
 from waiting import PATIENCE_S, pause, until
+
+from retrieve_cli.documents import formats
 
 LENIENT = ("--max-fail", "100")
 ONE = {"RETRIEVE_PARSING__WORKERS": "1"}
@@ -20,6 +23,14 @@ def rejected() -> dict[str, str]:
 
 
 @pytest.fixture
+def odd(retrieve: Program, monkeypatch: pytest.MonkeyPatch) -> Program:
+    """The program in this process, with a parser that does what a file says."""
+    parser = formats.FORMATS["rst"]._replace(module="documents.sandbox.odd_parsers", distributions=())
+    monkeypatch.setitem(formats.FORMATS, "rst", parser)
+    return retrieve
+
+
+@pytest.fixture
 def pipe(tmp_path: Path) -> Path:
     """A named pipe outside the folder of documents: a parser that reads it waits for the test."""
     path = tmp_path / "pipe"
@@ -27,7 +38,9 @@ def pipe(tmp_path: Path) -> Path:
     return path
 
 
-def test_documents_that_end_their_readers_are_rejected_and_the_others_are_indexed() -> None:
+def test_documents_that_end_their_readers_are_rejected_and_the_others_are_indexed(
+    odd: Program, monkeypatch: pytest.MonkeyPatch
+) -> None:
     docs = Path("docs")
     for number in range(12):
         write(docs, f"{number:02}.rst", "say", f"lungs {number}")
@@ -35,17 +48,17 @@ def test_documents_that_end_their_readers_are_rejected_and_the_others_are_indexe
     write(docs, "05-a.rst", "spin", page=2)
     write(docs, "07-a.rst", "eat", 2000, page=7)
     write(docs, "09-a.rst", "reject", "it is encrypted")
-    built = start("build", "--docs-dir", docs, *LENIENT, RETRIEVE_PARSING__CPU_S="2", RETRIEVE_PARSING__MEMORY_MB="300")
-    _, err = built.communicate(timeout=PATIENCE_S)
-    assert built.returncode == 8, err
+    monkeypatch.setenv("RETRIEVE_PARSING__CPU_S", "1")
+    monkeypatch.setenv("RETRIEVE_PARSING__MEMORY_MB", "300")
+    done = odd("build", "--docs-dir", docs, *LENIENT)
+    assert done.code == 8, done.err
     assert rejected() == {
         "03-a.rst": "the reader ended on page 12 (signal SIGSEGV)",
-        "05-a.rst": "the reader ended on page 2 (more than 2 s of CPU time); parsing.cpu_s sets the limit",
+        "05-a.rst": "the reader ended on page 2 (more than 1 s of CPU time); parsing.cpu_s sets the limit",
         "07-a.rst": "the reader ended on page 7 (out of memory: limit 300 MB); parsing.memory_mb sets the limit",
         "09-a.rst": "it is encrypted; a hint",
     }
-    shown = start("inspect", "records", "--json", "--limit", "0")
-    out, _ = shown.communicate(timeout=PATIENCE_S)
+    out = odd("inspect", "records", "--json", "--limit", "0").out
     assert [out.count(f'"{number:02}.rst"') > 0 for number in range(12)] == [True] * 12
 
 
@@ -124,32 +137,26 @@ def followed() -> Path:
     return path
 
 
-@pytest.mark.parametrize(
-    ("key", "value", "limit"),
-    [
-        ("max_mb", "3", {"max_bytes": 3 << 20}),
-        ("max_pages", "7", {"max_pages": 7}),
-        ("max_ratio", "9", {"max_ratio": 9.0}),
-        ("memory_mb", "400", {"memory_bytes": 400 << 20}),
-        ("cpu_s", "11", {"cpu_s": 11.0}),
-        ("main_content", "false", {"main_content": False}),
-    ],
-)
-def test_each_key_of_parsing_reaches_the_parsers(key: str, value: str, limit: dict[str, object]) -> None:
+KEYS = {"MAX_MB": "3", "MAX_PAGES": "7", "MAX_RATIO": "9", "MEMORY_MB": "400", "CPU_S": "11", "MAIN_CONTENT": "false"}
+LIMITS = {"max_bytes": 3 << 20, "max_pages": 7, "max_ratio": 9.0, "memory_bytes": 400 << 20, "cpu_s": 11.0}
+
+
+def test_every_key_of_parsing_reaches_the_parsers(odd: Program, monkeypatch: pytest.MonkeyPatch) -> None:
     write(Path("docs"), "a.rst", "limits")
-    built = start("build", "--docs-dir", "docs", **{f"RETRIEVE_PARSING__{key.upper()}": value})
-    _, err = built.communicate(timeout=PATIENCE_S)
-    assert built.returncode == 0, err
+    for key, value in KEYS.items():
+        monkeypatch.setenv(f"RETRIEVE_PARSING__{key}", value)
+    done = odd("build", "--docs-dir", "docs")
+    assert done.code == 0, done.err
     (records,) = Path("artifacts/generations").glob("*/chunks.jsonl")
     limits = json.loads(json.loads(records.read_text().splitlines()[0])["text"])
-    assert limits.items() >= limit.items()
+    assert limits.items() >= {**LIMITS, "main_content": False}.items()
 
 
-def test_a_file_above_parsing_max_mb_is_rejected() -> None:
+def test_a_file_above_parsing_max_mb_is_rejected(odd: Program, monkeypatch: pytest.MonkeyPatch) -> None:
     write(Path("docs"), "a.rst", "say", "x" * 30_000)
     write(Path("docs"), "b.rst", "say", "lungs")
-    built = start("build", "--docs-dir", "docs", *LENIENT, RETRIEVE_PARSING__MAX_MB="0.02")
-    built.communicate(timeout=PATIENCE_S)
+    monkeypatch.setenv("RETRIEVE_PARSING__MAX_MB", "0.02")
+    odd("build", "--docs-dir", "docs", *LENIENT)
     assert list(rejected()) == ["a.rst"]
 
 

@@ -89,15 +89,6 @@ def test_the_key_is_read_when_it_is_needed_and_sent_as_a_bearer_token(api: Api, 
     assert api.last.headers["Authorization"] == "Bearer another"
 
 
-def test_a_netrc_file_is_not_looked_into(api: Api, connect, tmp_path, monkeypatch) -> None:
-    netrc = tmp_path / "netrc"
-    netrc.write_text("machine 127.0.0.1 login me password mine\n")
-    netrc.chmod(0o600)
-    monkeypatch.setenv("NETRC", str(netrc))
-    ask(connect())
-    assert api.last.headers["Authorization"] is None
-
-
 def test_a_key_that_is_not_set_names_its_variable(api: Api, connect) -> None:
     error = refused(connect(api_key_env="NOT_SET"), Unavailable)
     assert "NOT_SET" in error.message
