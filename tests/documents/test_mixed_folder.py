@@ -20,9 +20,7 @@ NOT_DOCUMENTS = ("png", "css")
 
 def write_pdf(path: Path, number: int, last: str) -> None:
     speech, sheet = Speech(number), Sheet(path.stem)
-    for page in range(3):
-        if page:
-            sheet.next_page()
+    for page in sheet.numbers(3):
         y = sheet.heading(["Chapter", str(page + 1)], 56, 770)
         y = sheet.paragraph(speech.words(60), 56, y, 480)
         sheet.paragraph([last if page == 2 else f"Nothing{'abc'[page]}", "is", "here."], 56, y, 480)

@@ -78,44 +78,42 @@ def plain(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return save_masked(tmp_path_factory.mktemp("plain"))
 
 
+MAKERS: dict[str, Callable[[Path, Path, Any], Path]] = {
+    "plain": lambda path, plain, weights: plain,
+    "listed": lambda path, plain, weights: save_listed(path, modules(plain)),
+    "sum": lambda path, plain, weights: save_listed(path, modules(plain, "sum")),
+    "twice the logarithm": lambda path, plain, weights: save_listed(path, modules(plain, "max", "log1p_relu")),
+    "inference-free": lambda path, plain, weights: save_listed(path, router([static(weights)], modules(plain))),
+    "asymmetric": lambda path, plain, weights: save_listed(
+        path, router(modules(save_masked(path.with_name("other"), seed=8)), modules(plain, "sum"))
+    ),
+    "prompts": lambda path, plain, weights: save_listed(
+        path, modules(plain), prompts={"query": "find: ", "document": "a text: "}
+    ),
+    "limited": lambda path, plain, weights: save_listed(path, modules(plain), max_active_dims=7),
+    "roberta": lambda path, plain, weights: save_masked(path, "Roberta"),
+    "distilbert": lambda path, plain, weights: save_masked(path, "DistilBert"),
+    "untied": lambda path, plain, weights: save_masked(path, tie_word_embeddings=False),
+    "another family": lambda path, plain, weights: save_masked(path, "MPNet"),
+}
+"""How the folder of every layout and family is made, from a plain one and weights of tokens."""
+LAYOUTS = pytest.mark.parametrize("layout", MAKERS)
+
+
+class Layouts(dict[str, Path]):
+    """Folders by layout, each made when it is first asked for."""
+
+    def __init__(self, make: Callable[[str], Path]) -> None:
+        self._make = make
+
+    def __missing__(self, layout: str) -> Path:
+        return self.setdefault(layout, self._make(layout))
+
+
 @pytest.fixture(scope="module")
-def layouts(tmp_path_factory: pytest.TempPathFactory, plain: Path, token_weights: Any) -> dict[str, Path]:
-    """Folders of every layout and family."""
+def layouts(tmp_path_factory: pytest.TempPathFactory, plain: Path, token_weights: Any) -> Layouts:
     root = tmp_path_factory.mktemp("layouts")
-    other = save_masked(root / "other", seed=8)
-    return {
-        "plain": plain,
-        "listed": save_listed(root / "listed", modules(plain)),
-        "sum": save_listed(root / "sum", modules(plain, "sum")),
-        "twice the logarithm": save_listed(root / "log1p", modules(plain, "max", "log1p_relu")),
-        "inference-free": save_listed(root / "free", router([static(token_weights)], modules(plain))),
-        "asymmetric": save_listed(root / "asymmetric", router(modules(other), modules(plain, "sum"))),
-        "prompts": save_listed(root / "prompts", modules(plain), prompts={"query": "find: ", "document": "a text: "}),
-        "limited": save_listed(root / "limited", modules(plain), max_active_dims=7),
-        "roberta": save_masked(root / "roberta", "Roberta"),
-        "distilbert": save_masked(root / "distilbert", "DistilBert"),
-        "untied": save_masked(root / "untied", tie_word_embeddings=False),
-        "another family": save_masked(root / "mpnet", "MPNet"),
-    }
-
-
-LAYOUTS = pytest.mark.parametrize(
-    "layout",
-    [
-        "plain",
-        "listed",
-        "sum",
-        "twice the logarithm",
-        "inference-free",
-        "asymmetric",
-        "prompts",
-        "limited",
-        "roberta",
-        "distilbert",
-        "untied",
-        "another family",
-    ],
-)
+    return Layouts(lambda layout: MAKERS[layout](root / layout.replace(" ", "-"), plain, token_weights))
 
 
 def encoder_of(path: Path, cache_dir: Path, **settings: Any) -> SpladeEncoder:
@@ -154,7 +152,7 @@ def matrices(encoder: SpladeEncoder, texts: Sequence[str]) -> tuple[np.ndarray, 
 
 
 @LAYOUTS
-def test_weights_are_sentence_transformers_own(layouts: dict[str, Path], layout: str, cache_dir: Path) -> None:
+def test_weights_are_sentence_transformers_own(layouts: Layouts, layout: str, cache_dir: Path) -> None:
     encoder, model = encoder_of(layouts[layout], cache_dir), peer(layouts[layout])
 
     passages, queries = matrices(encoder, TEXTS)
@@ -165,7 +163,7 @@ def test_weights_are_sentence_transformers_own(layouts: dict[str, Path], layout:
 
 
 @LAYOUTS
-def test_device_says_what_encodes_queries(layouts: dict[str, Path], layout: str, cache_dir: Path) -> None:
+def test_device_says_what_encodes_queries(layouts: Layouts, layout: str, cache_dir: Path) -> None:
     ways = {"another family": "torch", "inference-free": "looked up, without a model"}
     device = encoder_of(layouts[layout], cache_dir).device
     assert device == f"cpu: torch (as configured); queries: {ways.get(layout, 'onnxruntime')}"
@@ -223,19 +221,19 @@ def test_no_text_and_lone_surrogates_are_taken(encoder: SpladeEncoder) -> None:
 
 
 @pytest.mark.parametrize("query", ["", " ", "\n"])
-def test_a_query_without_a_token_has_no_term(layouts: dict[str, Path], cache_dir: Path, query: str) -> None:
+def test_a_query_without_a_token_has_no_term(layouts: Layouts, cache_dir: Path, query: str) -> None:
     (found,) = encoder_of(layouts["inference-free"], cache_dir).encode_queries([query])
     assert len(found.terms) == 0
 
 
 def test_a_query_of_unknown_characters_has_the_weight_of_the_unknown_token(
-    layouts: dict[str, Path], cache_dir: Path, token_weights: Any
+    layouts: Layouts, cache_dir: Path, token_weights: Any
 ) -> None:
     (found,) = encoder_of(layouts["inference-free"], cache_dir).encode_queries(["\u7ec6\u80de \u5206"])
     assert (found.terms.tolist(), found.weights.tolist()) == ([1], [token_weights[1].item()])
 
 
-def test_a_token_counts_once_however_often_it_is_written(layouts: dict[str, Path], cache_dir: Path) -> None:
+def test_a_token_counts_once_however_often_it_is_written(layouts: Layouts, cache_dir: Path) -> None:
     once, often = encoder_of(layouts["inference-free"], cache_dir).encode_queries(["lung", "lung lung LUNG"])
     assert (once.terms.tolist(), once.weights.tolist()) == (often.terms.tolist(), often.weights.tolist())
 
@@ -248,7 +246,7 @@ WRITTEN = {
 
 @pytest.mark.parametrize("file", WRITTEN)
 def test_token_weights_beside_a_plain_model_are_for_its_queries(
-    plain: Path, layouts: dict[str, Path], cache_dir: Path, tmp_path: Path, token_weights: Any, file: str
+    plain: Path, layouts: Layouts, cache_dir: Path, tmp_path: Path, token_weights: Any, file: str
 ) -> None:
     folder = Path(shutil.copytree(plain, tmp_path / "free"))
     words = encoder_of(plain, cache_dir).vocabulary()
@@ -292,7 +290,7 @@ def test_queries_need_neither_torch_nor_once_exported_onnx(plain: Path, tmp_path
 
 
 def test_queries_of_an_inference_free_model_load_no_model_at_all(
-    layouts: dict[str, Path], tmp_path: Path, run_python: RunPython
+    layouts: Layouts, tmp_path: Path, run_python: RunPython
 ) -> None:
     assert run_python(PROGRAM, layouts["inference-free"], tmp_path).split()[2:] == ["inference-free"]
 
@@ -340,7 +338,7 @@ def test_pruning_keeps_the_heaviest_terms_that_are_heavy_enough(
 
 @pytest.mark.parametrize("layout", ["plain", "inference-free", "another family"])
 def test_limits_hold_for_passages_and_for_queries_each_on_its_own(
-    layouts: dict[str, Path], layout: str, cache_dir: Path
+    layouts: Layouts, layout: str, cache_dir: Path
 ) -> None:
     whole = encoder_of(layouts[layout], cache_dir)
     pruned = encoder_of(layouts[layout], cache_dir, min_weight=0.5, top_terms=9, query_top_terms=3)
@@ -351,7 +349,7 @@ def test_limits_hold_for_passages_and_for_queries_each_on_its_own(
             assert np.flatnonzero(row).tolist() == expected.terms.tolist()
 
 
-def test_the_models_own_limit_is_not_exceeded(layouts: dict[str, Path], cache_dir: Path) -> None:
+def test_the_models_own_limit_is_not_exceeded(layouts: Layouts, cache_dir: Path) -> None:
     wide, narrow = (encoder_of(layouts["limited"], cache_dir, top_terms=limit) for limit in (50, 5))
     assert (wide.card["top_terms"], wide.card["query_top_terms"], narrow.card["top_terms"]) == (7, 7, 5)
 
@@ -403,7 +401,7 @@ def test_batches_take_every_text_once_and_no_more_tokens_than_there_is_room_for(
         assert 2 * descending[places[-1]] >= descending[places[0]]
 
 
-def test_texts_that_lose_their_end_are_counted(layouts: dict[str, Path], cache_dir: Path) -> None:
+def test_texts_that_lose_their_end_are_counted(layouts: Layouts, cache_dir: Path) -> None:
     encoder = encoder_of(layouts["plain"], cache_dir)
     encoder.encode_passages(["word " * (LIMIT - 2), "word " * (LIMIT - 1), "a"])
     assert encoder.truncated == 1
@@ -417,12 +415,12 @@ def test_texts_that_lose_their_end_are_counted(layouts: dict[str, Path], cache_d
 # ----------------------------------------------------------------------------------------- card and vocabulary
 
 
-def test_card_says_what_decides_a_weight(encoder: SpladeEncoder, layouts: dict[str, Path], cache_dir: Path) -> None:
+def test_card_says_what_decides_a_weight(encoder: SpladeEncoder, layouts: Layouts, cache_dir: Path) -> None:
     card = encoder.card
     assert (card["kind"], card["vocabulary"]) == ("symmetric", len(tokenizer()))
     assert (card["max_tokens"], card["pooling"], card["precision"]) == (LIMIT, "max", "float32")
     assert len(card["revision"]) == 40
-    cards = [json.dumps(encoder_of(path, cache_dir).card) for path in layouts.values()]
+    cards = [json.dumps(encoder_of(path, cache_dir).card) for path in map(layouts.__getitem__, MAKERS)]
     assert len(set(cards)) == len(cards)
     json.dumps(card)
     building: Any = SimpleNamespace(sparse=encoder)
@@ -449,14 +447,14 @@ def test_what_changes_a_weight_changes_the_card_and_nothing_else_does(
 
 
 def test_other_token_weights_are_another_revision(
-    layouts: dict[str, Path], cache_dir: Path, tmp_path: Path, plain: Path, token_weights: Any
+    layouts: Layouts, cache_dir: Path, tmp_path: Path, plain: Path, token_weights: Any
 ) -> None:
     other = save_listed(tmp_path / "free", router([static(token_weights + 1)], modules(plain)))
     revisions = [encoder_of(path, cache_dir).card["revision"] for path in (other, layouts["inference-free"])]
     assert revisions[0] != revisions[1]
 
 
-def test_terms_have_the_names_of_the_vocabulary(layouts: dict[str, Path], cache_dir: Path) -> None:
+def test_terms_have_the_names_of_the_vocabulary(layouts: Layouts, cache_dir: Path) -> None:
     encoder = encoder_of(layouts["inference-free"], cache_dir)
     words = encoder.vocabulary()
     assert list(words[: len(PIECES)]) == PIECES
@@ -508,7 +506,7 @@ BROKEN: dict[str, tuple[str, Any, str]] = {
 
 @pytest.mark.parametrize(("file", "value", "named"), BROKEN.values(), ids=BROKEN)
 def test_a_broken_folder_is_refused_with_the_file_or_the_setting(
-    layouts: dict[str, Path], tmp_path: Path, file: str, value: Any, named: str
+    layouts: Layouts, tmp_path: Path, file: str, value: Any, named: str
 ) -> None:
     folder = Path(shutil.copytree(layouts["inference-free"], tmp_path / "broken"))
     (folder / file).write_text(json.dumps(value))
@@ -516,14 +514,14 @@ def test_a_broken_folder_is_refused_with_the_file_or_the_setting(
         read_splade(folder)
 
 
-def test_static_queries_without_their_weights_are_refused(layouts: dict[str, Path], tmp_path: Path) -> None:
+def test_static_queries_without_their_weights_are_refused(layouts: Layouts, tmp_path: Path) -> None:
     folder = Path(shutil.copytree(layouts["inference-free"], tmp_path / "broken"))
     (folder / "query_0_SparseStaticEmbedding" / "model.safetensors").unlink()
     with pytest.raises(UsageError, match="not hold weights of tokens"):
         read_splade(folder)
 
 
-def test_routes_are_found_by_the_routers_mappings(layouts: dict[str, Path], tmp_path: Path) -> None:
+def test_routes_are_found_by_the_routers_mappings(layouts: Layouts, tmp_path: Path) -> None:
     folder = Path(shutil.copytree(layouts["asymmetric"], tmp_path / "mapped"))
     config = json.loads((folder / "router_config.json").read_text())
     config["parameters"]["route_mappings"] = {"('query', None)": "document"}

@@ -27,6 +27,12 @@ def written(name: str) -> Taped:
     return taped
 
 
+@pytest.fixture
+def taped(request: pytest.FixtureRequest) -> Taped:
+    """Return the written exchanges of the provider that a module is about: its `PROVIDER`."""
+    return written(request.module.PROVIDER)
+
+
 @pytest.fixture(autouse=True)
 def _bare_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in (*PROXIES, *(name.upper() for name in PROXIES), *KEYS, "ECHO_KEY"):

@@ -7,7 +7,6 @@ from urllib.parse import parse_qsl, quote
 import pytest
 from hypothesis import given, strategies as st
 from websearch.answering import Answering
-from websearch.conftest import written
 from websearch.taped import Taped
 
 from retrieve_cli.contracts.websearch import Page, ProviderFailed, WebQuery
@@ -16,10 +15,7 @@ from retrieve_cli.websearch.providers.duckduckgo import DuckDuckGo
 NOTICE = "DuckDuckGo: read from its page of results (scraping), which may change or ask for a captcha"
 
 
-@pytest.fixture
-def taped() -> Taped:
-    """Return the exchanges that were written from the documentation; others may have been recorded."""
-    return written("ddg")
+PROVIDER = "ddg"
 
 
 @pytest.fixture

@@ -1,17 +1,12 @@
 """SerpAPI: its request, its results, and its errors with status 200."""
 
 import pytest
-from websearch.conftest import written
 from websearch.taped import Taped
 
 from retrieve_cli.contracts.websearch import Page, ProviderFailed, WebQuery
 from retrieve_cli.websearch.providers.serpapi import SerpApi
 
-
-@pytest.fixture
-def taped() -> Taped:
-    """Return the exchanges that were written from the documentation; others may have been recorded."""
-    return written("serpapi")
+PROVIDER = "serpapi"
 
 
 @pytest.fixture

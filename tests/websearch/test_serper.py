@@ -5,7 +5,6 @@ import json
 import pytest
 from hypothesis import given, strategies as st
 from websearch.answering import Answering
-from websearch.conftest import written
 from websearch.taped import AT, Taped
 
 from retrieve_cli.contracts.websearch import Page, ProviderFailed, WebQuery
@@ -13,11 +12,7 @@ from retrieve_cli.websearch import dates
 from retrieve_cli.websearch.providers.serper import Serper
 from retrieve_cli.websearch.providers.web_results import date_of, first_day, google_filter
 
-
-@pytest.fixture
-def taped() -> Taped:
-    """Return the exchanges that were written from the documentation; others may have been recorded."""
-    return written("serper")
+PROVIDER = "serper"
 
 
 @pytest.fixture

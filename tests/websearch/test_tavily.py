@@ -5,17 +5,12 @@ from dataclasses import replace
 
 import pytest
 from websearch.answering import Answering
-from websearch.conftest import written
 from websearch.taped import Taped
 
 from retrieve_cli.contracts.websearch import Page, ProviderFailed, WebQuery
 from retrieve_cli.websearch.providers.tavily import Tavily
 
-
-@pytest.fixture
-def taped() -> Taped:
-    """Return the exchanges that were written from the documentation; others may have been recorded."""
-    return written("tavily")
+PROVIDER = "tavily"
 
 
 @pytest.fixture

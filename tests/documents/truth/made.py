@@ -14,9 +14,7 @@ _ROMAN = ["i", "ii", "iii", "iv", "v", "vi", "vii", "viii", "ix", "x"]
 def report(seed: int) -> Made:
     """One column, sections, running heads and page numbers, labels in roman and arabic numerals."""
     speech, sheet = Speech(seed), Sheet("report")
-    for number in range(6):
-        if number:
-            sheet.next_page()
+    for number in sheet.numbers(6):
         label = _ROMAN[number] if number < 2 else str(number - 1)
         sheet.made.labels.append(label)
         sheet.head("Annual report of the institute", label)
@@ -33,9 +31,7 @@ def report(seed: int) -> Made:
 def paper(seed: int) -> Made:
     """Two columns below a title of full width, divided words, a figure with its caption, a table, footnotes."""
     speech, sheet = Speech(seed), Sheet("paper")
-    for number in range(4):
-        if number:
-            sheet.next_page()
+    for number in sheet.numbers(4):
         sheet.head("Journal of made results", str(100 + number))
         top = 770.0
         if number == 0:
@@ -63,9 +59,7 @@ def paper(seed: int) -> Made:
 def three_columns(seed: int) -> Made:
     """Three columns on a wide page, without page labels."""
     speech, sheet = Speech(seed), Sheet("three columns", size=(842, 595))
-    for number in range(3):
-        if number:
-            sheet.next_page()
+    for _ in sheet.numbers(3):
         for x in (40, 300, 560):
             y = 550.0
             while y > 190:
@@ -76,9 +70,7 @@ def three_columns(seed: int) -> Made:
 def manual(seed: int) -> Made:
     """Headings, lists, programs and tables in one column, with different heads on odd and even pages."""
     speech, sheet = Speech(seed), Sheet("manual")
-    for number in range(6):
-        if number:
-            sheet.next_page()
+    for number in sheet.numbers(6):
         sheet.head("The manual" if number % 2 else "Part one: installing", f"{number + 1}")
         y = sheet.heading([f"{number + 1}.", *speech.title()], 56, 770)
         y = sheet.paragraph(speech.words(60), 56, y, 480)
@@ -95,9 +87,7 @@ def manual(seed: int) -> Made:
 def footnotes(seed: int) -> Made:
     """One column with notes in small type at the foot of each page."""
     speech, sheet = Speech(seed), Sheet("footnotes")
-    for number in range(4):
-        if number:
-            sheet.next_page()
+    for number in sheet.numbers(4):
         y = 780.0
         for _ in range(6):
             y = sheet.paragraph(speech.words(80), 56, y, 480)
@@ -131,9 +121,7 @@ def ligatures(seed: int) -> Made | None:
     if font is None:
         return None
     speech, sheet = Speech(seed), Sheet("ligatures", font=font)
-    for number in range(2):
-        if number:
-            sheet.next_page()
+    for _ in sheet.numbers(2):
         y = 780.0
         for _ in range(5):
             words = [*speech.words(30), "efficient", "office", "fluid", "affluent.", *speech.words(10)]
@@ -150,9 +138,7 @@ def hebrew(seed: int) -> Made | None:
         return None
     speech, sheet = Speech(seed), Sheet("hebrew", font=font)
     letters = "אבגדהוזחטילמנסעפקרשת"
-    for number in range(2):
-        if number:
-            sheet.next_page()
+    for _ in sheet.numbers(2):
         y = 780.0
         for _ in range(20):
             words = ["".join(letters[speech.number(20) - 1] for _ in range(5)) for _ in range(8)]

@@ -64,7 +64,9 @@ def paper(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[str], bytes, P
     for _ in range(2):
         subprocess.run(["pdflatex", "-interaction=batchmode", "paper.tex"], cwd=folder, check=True, capture_output=True)
     content = Path(folder / "paper.pdf").read_bytes()
-    return truth, content, Reader(Limits()).parse(content, "pdf", name="paper.pdf")
+    parsed = Reader(Limits()).parse(content, "pdf", name="paper.pdf")
+    assert parsed.layout is not None
+    return truth, content, parsed
 
 
 def test_columns_are_read_in_order_with_divided_words_joined(paper: tuple[list[str], bytes, Parsed]) -> None:
@@ -75,7 +77,6 @@ def test_columns_are_read_in_order_with_divided_words_joined(paper: tuple[list[s
 
 def test_each_page_has_the_words_that_another_parser_reads_there(paper: tuple[list[str], bytes, Parsed]) -> None:
     _, content, parsed = paper
-    assert parsed.layout is not None
     pages = pypdf.PdfReader(io.BytesIO(content)).pages
     assert len(pages) == len(parsed.layout.pages)
     for page, other in zip(parsed.layout.pages, pages, strict=True):
@@ -88,7 +89,6 @@ def test_each_page_has_the_words_that_another_parser_reads_there(paper: tuple[li
 
 def test_labels_are_roman_and_then_arabic(paper: tuple[list[str], bytes, Parsed]) -> None:
     _, content, parsed = paper
-    assert parsed.layout is not None
     labels = [page.label for page in parsed.layout.pages]
     assert labels == pypdf.PdfReader(io.BytesIO(content)).page_labels
     assert labels[0] == "i"
@@ -103,6 +103,5 @@ def test_ligatures_are_spelled_out(paper: tuple[list[str], bytes, Parsed]) -> No
 
 def test_a_ruled_tabular_is_a_table(paper: tuple[list[str], bytes, Parsed]) -> None:
     _, _, parsed = paper
-    assert parsed.layout is not None
     tables = [block for block in parsed.layout.blocks if block.kind == "table"]
     assert [parsed.text[block.start : block.end].count("\n") for block in tables] == [4]

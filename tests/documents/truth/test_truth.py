@@ -18,17 +18,20 @@ from reportlab.lib.pagesizes import A4
 from retrieve_cli.contracts import Parsed
 from retrieve_cli.documents.limits import Limits
 from retrieve_cli.documents.reader import Reader
+from retrieve_cli.layout.layout import Layout
 
 SEEDS = (1, 2, 3)
 ALL = [(name, seed) for name in MAKERS for seed in SEEDS]
 
 
 @cache
-def read(name: str, seed: int) -> tuple[Made, Parsed]:
+def read(name: str, seed: int) -> tuple[Made, Parsed, Layout]:
     made = MAKERS[name](seed)
     if made is None:
         pytest.skip("matplotlib brings no font with the glyphs that this document needs")
-    return made, Reader(Limits()).parse(made.content, "pdf", name=f"{name}.pdf")
+    parsed = Reader(Limits()).parse(made.content, "pdf", name=f"{name}.pdf")
+    assert parsed.layout is not None
+    return made, parsed, parsed.layout
 
 
 def words(text: str) -> list[str]:
@@ -49,11 +52,10 @@ def distance(one: Sequence[str], other: Sequence[str]) -> int:
 
 @pytest.mark.parametrize(("name", "seed"), ALL)
 def test_every_word_is_on_its_page_and_pages_are_read_in_order(name: str, seed: int) -> None:
-    made, parsed = read(name, seed)
-    assert parsed.layout is not None
-    pages = [words(parsed.text[page.start : page.end]) for page in parsed.layout.pages]
+    made, parsed, layout = read(name, seed)
+    pages = [words(parsed.text[page.start : page.end]) for page in layout.pages]
     truth = [words(" ".join(page)) for page in made.pages]
-    assert [page.index for page in parsed.layout.pages] == list(range(1, len(truth) + 1))
+    assert [page.index for page in layout.pages] == list(range(1, len(truth) + 1))
     for page, expected in zip(pages, truth, strict=True):
         lost, added = Counter(expected) - Counter(page), Counter(page) - Counter(expected)
         assert sum(lost.values()) + sum(added.values()) <= 0.01 * len(expected), (lost, added)
@@ -62,17 +64,15 @@ def test_every_word_is_on_its_page_and_pages_are_read_in_order(name: str, seed: 
 
 @pytest.mark.parametrize(("name", "seed"), ALL)
 def test_printed_labels_are_those_of_the_document(name: str, seed: int) -> None:
-    made, parsed = read(name, seed)
-    assert parsed.layout is not None
+    made, _, layout = read(name, seed)
     if made.labels:
-        assert [page.label for page in parsed.layout.pages] == made.labels
+        assert [page.label for page in layout.pages] == made.labels
 
 
 @pytest.mark.parametrize(("name", "seed"), ALL)
 def test_cells_of_ruled_tables_are_in_their_places(name: str, seed: int) -> None:
-    made, parsed = read(name, seed)
-    assert parsed.layout is not None
-    blocks = [parsed.text[block.start : block.end] for block in parsed.layout.blocks if block.kind == "table"]
+    made, parsed, layout = read(name, seed)
+    blocks = [parsed.text[block.start : block.end] for block in layout.blocks if block.kind == "table"]
     tables = [
         [[cell.strip() for cell in line.strip().strip("|").split("|")] for line in text.split("\n") if line.strip()]
         for text in blocks
@@ -91,9 +91,8 @@ def test_cells_of_ruled_tables_are_in_their_places(name: str, seed: int) -> None
 
 @pytest.mark.parametrize(("name", "seed"), ALL)
 def test_headings_have_their_words_and_their_order_of_levels(name: str, seed: int) -> None:
-    made, parsed = read(name, seed)
-    assert parsed.layout is not None
-    blocks = [block for block in parsed.layout.blocks if block.kind == "heading"]
+    made, parsed, layout = read(name, seed)
+    blocks = [block for block in layout.blocks if block.kind == "heading"]
     headings = [" ".join(parsed.text[block.start : block.end].split()) for block in blocks]
     assert headings == [title for _, title in made.headings]
     levels = [block.level for block in blocks]
@@ -105,10 +104,9 @@ def test_headings_have_their_words_and_their_order_of_levels(name: str, seed: in
 
 @pytest.mark.parametrize(("name", "seed"), ALL)
 def test_blocks_are_in_order_and_hold_all_text(name: str, seed: int) -> None:
-    _, parsed = read(name, seed)
-    assert parsed.layout is not None
+    _, parsed, layout = read(name, seed)
     end = 0
-    for block in parsed.layout.blocks:
+    for block in layout.blocks:
         assert end <= block.start < block.end <= len(parsed.text)
         assert not parsed.text[end : block.start].strip()
         end = block.end
@@ -118,8 +116,7 @@ def test_blocks_are_in_order_and_hold_all_text(name: str, seed: int) -> None:
 @pytest.mark.parametrize(("name", "seed"), [each for each in ALL if each[0] != "hebrew"])
 def test_the_words_of_a_passage_are_read_again_from_its_boxes(name: str, seed: int) -> None:
     """pdfminer reads the words, without anything that our parser knows."""
-    made, parsed = read(name, seed)
-    assert parsed.layout is not None
+    made, parsed, layout = read(name, seed)
     again = other_words(made.content) if name != "rotated" else turned(MAKERS["paper"](seed), 90 * seed)
     asked = agreed = 0
     for start in range(0, len(parsed.text) - 200, 397):
@@ -127,7 +124,7 @@ def test_the_words_of_a_passage_are_read_again_from_its_boxes(name: str, seed: i
         if stretch is None:
             continue
         first, last = start + stretch.start(1), start + stretch.end(1)
-        boxes = parsed.layout.place(first, last).boxes
+        boxes = layout.place(first, last).boxes
         expected = list(words(parsed.text[first:last]))
         own = words(" ".join(text for box in boxes for text in inside(again, box)).replace("- ", ""))
         asked += len(expected)
@@ -170,10 +167,9 @@ def inside(again: dict[int, list[tuple[str, float, float]]], box: tuple[int, flo
 
 
 def test_the_sizes_of_pages_are_those_displayed() -> None:
-    made, parsed = read("rotated", 1)
-    assert parsed.layout is not None
+    made, _, layout = read("rotated", 1)
     with pypdfium2.PdfDocument(made.content) as file:
         sizes = [file[number].get_size() for number in range(len(file))]
-    assert [(round(page.width), round(page.height)) for page in parsed.layout.pages] == [
+    assert [(round(page.width), round(page.height)) for page in layout.pages] == [
         (round(width), round(height)) for width, height in sizes
     ]

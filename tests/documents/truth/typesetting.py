@@ -85,10 +85,13 @@ class Sheet:
         """Note words of the current page."""
         self.made.pages[-1] += words
 
-    def next_page(self) -> None:
-        """Begin a page."""
-        self.canvas.showPage()
-        self.made.pages.append([])
+    def numbers(self, count: int) -> Iterator[int]:
+        """Yield the numbers of pages from 0, each when its page has begun."""
+        for number in range(count):
+            if number:
+                self.canvas.showPage()
+                self.made.pages.append([])
+            yield number
 
     def finish(self) -> Made:
         """Return the document."""
