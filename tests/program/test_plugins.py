@@ -1,6 +1,6 @@
 """Plug-ins: a retriever in one file outside of the package, and a chunker, an encoder, a source and a reranker.
 
-Entry points are read once in a process: the program runs in one of its own, as it does for whoever installs a package.
+Entry points are read once in a process: each run of the program has one of its own, as for whoever installs a package.
 """
 
 import json
@@ -9,13 +9,14 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 from samples import ROOT, TOOLS, Done, write_catalog
-from waiting import PATIENCE_S
+from sync.forks import Child, Nursery
 
 pytestmark = pytest.mark.slow
 
@@ -25,6 +26,12 @@ TOY = {"toy": "toy:RETRIEVER"}
 PARTS = {"halves": "parts:CHUNKER", "letters": "parts:ENCODER", "lines": "parts:SOURCE", "shortest": "parts:RERANKER"}
 QUESTION = "brain volumes and images"
 Run = Callable[..., Done]
+
+
+@cache
+def nursery() -> Nursery:
+    """The process that forks for every run: a fork starts in milliseconds, an interpreter in half a second."""
+    return Nursery("program.toys.forked")
 
 
 class Place:
@@ -55,23 +62,26 @@ class Place:
         (self.folder / "config.yaml").write_text(yaml.safe_dump(sections))
 
     def __call__(self, *arguments: object, stdin: str = "") -> Done:
-        done = subprocess.run(
-            [sys.executable, "-m", "retrieve_cli", *map(str, arguments)],
-            cwd=self.folder,
-            env={
-                **CLEAN,
-                "PYTHONPATH": os.pathsep.join([str(ROOT), str(self.packages)]),
-                "PYTHONDONTWRITEBYTECODE": "1",
-                "RETRIEVE_ENCODER__KIND": self.encoder,
-            },
-            input=stdin,
-            capture_output=True,
-            text=True,
-            timeout=PATIENCE_S,
-            check=False,
+        """Run the program in a forked process."""
+        files = {name: self.folder / f"std{name}" for name in ("in", "out", "err")}
+        for name, path in files.items():
+            path.write_text(stdin if name == "in" else "")
+        pid = nursery().ask(
+            {
+                "call": "program.toys.forked:run",
+                "arguments": [str(argument) for argument in arguments],
+                "folder": str(self.folder),
+                "environment": {**CLEAN, "PACKAGES": str(self.packages), "RETRIEVE_ENCODER__KIND": self.encoder},
+                "fault": {},
+                "nice": 0,
+                "report": os.devnull,
+                **{name: str(path) for name, path in files.items()},
+            }
         )
-        assert "Traceback" not in done.stderr, done.stderr
-        return Done(done.returncode, done.stdout, done.stderr)
+        code = Child(pid, self.folder, nursery()).wait()
+        done = Done(code, files["out"].read_text("utf-8"), files["err"].read_text("utf-8"))
+        assert "Traceback" not in done.err, done.err
+        return done
 
     def answer(self, *words: object) -> dict[str, Any]:
         done = self("query", QUESTION, "--json", *words)
@@ -325,7 +335,9 @@ def test_help_and_a_query_of_words_load_no_plug_in(built: Place, tmp_path: Path)
 def test_a_file_that_one_leaves_open_is_written_to_its_end(place: Place) -> None:
     leaving = "\nkept = open('kept.txt', 'w')\nkept.write('to the end')\n"
     place.install("toy", TOY, (TOYS / "toy.py").read_text() + leaving)
-    assert place("build", "--catalog", place.catalog).code == 0
+    command = [sys.executable, "-m", "retrieve_cli", "build", "--catalog", str(place.catalog)]
+    path = os.pathsep.join([str(ROOT), str(place.packages)])
+    subprocess.run(command, cwd=place.folder, env={**CLEAN, "PYTHONPATH": path}, capture_output=True, check=True)
     assert (place.folder / "kept.txt").read_text() == "to the end"
 
 
