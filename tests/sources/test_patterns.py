@@ -1,10 +1,9 @@
 """Text from elsewhere that would take a pattern hours if its time grew with the square of the text."""
 
-import signal
 from collections.abc import Iterator
 
 import pytest
-from waiting import PATIENCE_S
+from stalls import ending
 
 from retrieve_cli.errors import UsageError
 from retrieve_cli.sources.linked import records_of_triples
@@ -14,22 +13,13 @@ from retrieve_cli.sources.remote.query import Template
 
 SHA1 = "0123456789abcdef0123456789abcdef01234567"
 MANY = 200_000
-STALLED_CPU_S = PATIENCE_S / 10
-"""CPU seconds: a time that grows with the text is a few of them, with its square more than a thousand."""
 
 
 @pytest.fixture(autouse=True)
 def _ends() -> Iterator[None]:
     """A pattern that stalls fails its test and does not hold up the others."""
-
-    def stalled(*_: object) -> None:
-        raise TimeoutError("it is still at work")
-
-    before = signal.signal(signal.SIGVTALRM, stalled)
-    signal.setitimer(signal.ITIMER_VIRTUAL, STALLED_CPU_S)
-    yield
-    signal.setitimer(signal.ITIMER_VIRTUAL, 0)
-    signal.signal(signal.SIGVTALRM, before)
+    with ending():
+        yield
 
 
 @pytest.mark.parametrize("kind", ["decimal", "double", "float", "integer", "boolean"])

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable
-from pathlib import Path
 
+from pypdf import PdfWriter
 from reportlab.pdfbase import pdfmetrics
-from reportlab.pdfbase.ttfonts import TTFont
 from reportlab.pdfgen.canvas import Canvas
 
 from retrieve_cli.contracts import Parsed
@@ -20,14 +19,6 @@ WORDS = (
 ).split()
 
 
-def wide_font() -> str:
-    """Register a font with Hebrew letters and ligatures; return its name."""
-    import matplotlib as mpl
-
-    pdfmetrics.registerFont(TTFont("Wide", str(Path(mpl.get_data_path()) / "fonts" / "ttf" / "DejaVuSans.ttf")))
-    return "Wide"
-
-
 def draw(*pages: Callable[[Canvas], None], size: tuple[float, float] = (595, 842)) -> bytes:
     """Return a file whose pages the functions draw."""
     file = io.BytesIO()
@@ -37,6 +28,15 @@ def draw(*pages: Callable[[Canvas], None], size: tuple[float, float] = (595, 842
         canvas.showPage()
     canvas.save()
     return file.getvalue()
+
+
+def changed(content: bytes, change: Callable[[PdfWriter], object]) -> bytes:
+    """Return a file after a change by pypdf."""
+    writer = PdfWriter(clone_from=io.BytesIO(content))
+    change(writer)
+    written = io.BytesIO()
+    writer.write(written)
+    return written.getvalue()
 
 
 def read(

@@ -7,7 +7,8 @@ from functools import partial
 
 import pdfplumber
 import pytest
-from documents.pdf.drawn import blocks, column, draw, prose, read, text, wide_font
+from documents.pdf.drawn import blocks, changed, column, draw, prose, read, text
+from documents.truth.typesetting import wide_font
 from pypdf import PdfWriter
 from reportlab.pdfgen.canvas import Canvas
 
@@ -75,26 +76,22 @@ def test_a_stamp_at_the_margin_does_not_tear_lines() -> None:
 
 @pytest.mark.parametrize("turn", [0, 90, 180, 270])
 def test_a_turned_page_is_read_as_before_with_boxes_as_displayed(turn: int) -> None:
-    writer = PdfWriter(clone_from=io.BytesIO(draw(two_columns)))
-    writer.pages[0].rotate(turn)
-    written = io.BytesIO()
-    writer.write(written)
-    parsed = read(written.getvalue())
-    assert parsed.text.split()[8:] == COLUMNS
-    check_boxes(written.getvalue())
+    turned = changed(draw(two_columns), lambda writer: writer.pages[0].rotate(turn))
+    assert read(turned).text.split()[8:] == COLUMNS
+    check_boxes(turned)
 
 
 def test_boxes_count_from_the_corner_of_the_crop_box() -> None:
-    writer = PdfWriter(clone_from=io.BytesIO(draw(two_columns)))
-    page = writer.pages[0]
-    page.mediabox.lower_left = (-100, -50)
-    page.cropbox.lower_left, page.cropbox.upper_right = (50, 10), (580, 830)
-    written = io.BytesIO()
-    writer.write(written)
-    parsed = read(written.getvalue())
+    def crop(writer: PdfWriter) -> None:
+        page = writer.pages[0]
+        page.mediabox.lower_left = (-100, -50)
+        page.cropbox.lower_left, page.cropbox.upper_right = (50, 10), (580, 830)
+
+    cropped = changed(draw(two_columns), crop)
+    parsed = read(cropped)
     assert parsed.layout is not None
     assert (parsed.layout.pages[0].width, parsed.layout.pages[0].height) == (530, 820)
-    check_boxes(written.getvalue())
+    check_boxes(cropped)
 
 
 def check_boxes(content: bytes) -> None:
@@ -119,11 +116,10 @@ def test_text_beyond_the_crop_box_is_not_read() -> None:
         text(canvas, 100, 700, "inside")
         text(canvas, 100, 50, "beyond")
 
-    writer = PdfWriter(clone_from=io.BytesIO(draw(page)))
-    writer.pages[0].cropbox.lower_left = (0, 100)
-    written = io.BytesIO()
-    writer.write(written)
-    assert read(written.getvalue()).text == "inside"
+    def crop(writer: PdfWriter) -> None:
+        writer.pages[0].cropbox.lower_left = (0, 100)
+
+    assert read(changed(draw(page), crop)).text == "inside"
 
 
 def test_hebrew_lines_are_read_from_right_to_left_with_numbers_in_place() -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from documents.pdf.drawn import draw, prose, read, text, wide_font
+from documents.pdf.drawn import draw, prose, read, text
+from documents.truth.typesetting import wide_font
 from reportlab.pdfgen.canvas import Canvas
 
 

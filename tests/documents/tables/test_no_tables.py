@@ -6,6 +6,9 @@ import io
 from collections.abc import Callable
 
 import pytest
+from documents.pdf.drawn import changed
+from pypdf import PdfWriter
+from pypdf.generic import ArrayObject, DecodedStreamObject, NameObject
 from reportlab.lib.styles import getSampleStyleSheet
 from reportlab.pdfgen.canvas import Canvas
 from reportlab.platypus import Paragraph, SimpleDocTemplate, Table, TableStyle
@@ -158,16 +161,13 @@ def test_forms_within_forms_end() -> None:
 
 def _with_content(page: bytes, stream: bytes) -> bytes:
     """Return the page with a content stream after its own."""
-    from pypdf import PdfReader, PdfWriter
-    from pypdf.generic import ArrayObject, DecodedStreamObject, NameObject
 
-    writer = PdfWriter(clone_from=PdfReader(io.BytesIO(page)))
-    added = DecodedStreamObject()
-    added.set_data(stream)
-    first = writer.pages[0]
-    own = first[NameObject("/Contents")].get_object()
-    streams = list(own) if isinstance(own, ArrayObject) else [first.raw_get("/Contents")]
-    first[NameObject("/Contents")] = ArrayObject([*streams, writer._add_object(added)])
-    content = io.BytesIO()
-    writer.write(content)
-    return content.getvalue()
+    def append(writer: PdfWriter) -> None:
+        added = DecodedStreamObject()
+        added.set_data(stream)
+        first = writer.pages[0]
+        own = first[NameObject("/Contents")].get_object()
+        streams = list(own) if isinstance(own, ArrayObject) else [first.raw_get("/Contents")]
+        first[NameObject("/Contents")] = ArrayObject([*streams, writer._add_object(added)])
+
+    return changed(page, append)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Callable
+from dataclasses import replace
 
+from documents.pdf.drawn import changed
 from documents.truth.typesetting import Made, Sheet, Speech, wide_font
 from pypdf import PdfWriter
 
@@ -99,20 +100,24 @@ def footnotes(seed: int) -> Made:
 def rotated(seed: int) -> Made:
     """The pages of a paper, turned by a quarter, a half or three quarters."""
     made = paper(seed)
-    writer = PdfWriter(clone_from=io.BytesIO(made.content))
-    for page in writer.pages:
-        page.rotate(90 * seed)
-    return _changed(made, writer, "rotated")
+
+    def turn(writer: PdfWriter) -> None:
+        for page in writer.pages:
+            page.rotate(90 * seed)
+
+    return replace(made, name="rotated", content=changed(made.content, turn))
 
 
 def cropped(seed: int) -> Made:
     """A report whose pages show a part of a larger sheet."""
     made = report(seed)
-    writer = PdfWriter(clone_from=io.BytesIO(made.content))
-    for page in writer.pages:
-        page.mediabox.lower_left = (-100, -50)
-        page.cropbox.lower_left, page.cropbox.upper_right = (20, 10), (580, 830)
-    return _changed(made, writer, "cropped")
+
+    def crop(writer: PdfWriter) -> None:
+        for page in writer.pages:
+            page.mediabox.lower_left = (-100, -50)
+            page.cropbox.lower_left, page.cropbox.upper_right = (20, 10), (580, 830)
+
+    return replace(made, name="cropped", content=changed(made.content, crop))
 
 
 def ligatures(seed: int) -> Made | None:
@@ -148,13 +153,6 @@ def hebrew(seed: int) -> Made | None:
             sheet.note(words)
             y -= 20
     return sheet.finish()
-
-
-def _changed(made: Made, writer: PdfWriter, name: str) -> Made:
-    file = io.BytesIO()
-    writer.write(file)
-    made.name, made.content = name, file.getvalue()
-    return made
 
 
 MAKERS: dict[str, Callable[[int], Made | None]] = {
