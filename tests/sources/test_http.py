@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given, strategies as st
 from progress_samples import Ended, Recorder
 from sources.servers import changes
+from waiting import PATIENCE_S
 
 from retrieve_cli.errors import SourceFailed, Unavailable, UsageError
 from retrieve_cli.progress.tasks import showing
@@ -30,7 +31,7 @@ SHA1 = hashlib.sha1(LINES).hexdigest()
 
 
 def fetcher(url: str, **settings: Any) -> HttpFetcher:
-    return HttpFetcher(url, **{"timeout_s": 5, "retries": 0, "backoff_s": 0, "sha1": "none", **settings})
+    return HttpFetcher(url, **{"timeout_s": PATIENCE_S, "retries": 0, "backoff_s": 0, "sha1": "none", **settings})
 
 
 def failure(url: str, target: Path, **settings: Any) -> SourceFailed:

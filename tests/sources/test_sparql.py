@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from sources.servers import changes
-from waiting import pause
+from waiting import PATIENCE_S, pause
 from web.servers import Conversation, serving
 
 from retrieve_cli.contracts import Record
@@ -37,7 +37,7 @@ def tools(number: int) -> str:
 
 
 def fetcher(url: str, query: str = ALL, **settings: Any) -> SparqlFetcher:
-    return SparqlFetcher(url, query, **{"timeout_s": 10, "retries": 0, "backoff_s": 0, **settings})
+    return SparqlFetcher(url, query, **{"timeout_s": PATIENCE_S, "retries": 0, "backoff_s": 0, **settings})
 
 
 def failure(url: str, query: str, target: Path, **settings: Any) -> SourceFailed:

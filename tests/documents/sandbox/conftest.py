@@ -17,6 +17,14 @@ def pool() -> Iterator[Pool]:
 
 
 @pytest.fixture
+def alone() -> Iterator[Pool]:
+    """One process that has done nothing yet."""
+    made = Pool(256 * MB, workers=1)
+    yield made
+    made.close()
+
+
+@pytest.fixture
 def fresh() -> Iterator[Pool]:
     """A pool that has done nothing yet, of two processes."""
     made = Pool(256 * MB, workers=2)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from documents.sandbox.asking import MB, request, text_of
+from documents.sandbox.asking import request, text_of
 from documents.sandbox.builds import children
 from documents.sandbox.odd_parsers import END, HEADER, PIXELS, POINT, SIGNATURE, chunk
 from reportlab.pdfgen.canvas import Canvas
@@ -140,34 +140,28 @@ def test_other_parts_of_a_png_are_rejected(content: bytes) -> None:
         checked(content)
 
 
-def test_a_document_is_no_answer_to_the_request_for_a_picture(tmp_path: Path) -> None:
-    pool = Pool(256 * MB, workers=1)
+def test_a_document_is_no_answer_to_the_request_for_a_picture(alone: Pool, tmp_path: Path) -> None:
     forged = messages.ANSWER.pack(messages.DOCUMENT, 0, 1, 7) + b'["a",1]'
     asked = drawing(tmp_path, "answer", [forged.decode("latin-1"), 30])
-    assert reason_of(pool, asked) == "the reader ended on page 1 (an answer that makes no sense)"
-    pool.close()
+    assert reason_of(alone, asked) == "the reader ended on page 1 (an answer that makes no sense)"
 
 
-def test_a_picture_has_a_largest_size(tmp_path: Path) -> None:
-    pool = Pool(256 * MB, workers=1)
+def test_a_picture_has_a_largest_size(alone: Pool, tmp_path: Path) -> None:
     forged = messages.ANSWER.pack(messages.PICTURE, 0, 1, messages.LONGEST_PICTURE + 1).decode("latin-1")
     asked = drawing(tmp_path, "answer", [forged, 30])
-    assert reason_of(pool, asked) == "the reader ended on page 1 (an answer that makes no sense)"
-    pool.close()
+    assert reason_of(alone, asked) == "the reader ended on page 1 (an answer that makes no sense)"
 
 
 def test_a_process_that_does_not_read_its_request_is_ended_in_time(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    alone: Pool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pool = Pool(256 * MB, workers=1)
     body = json.dumps(["bad", "", False]).encode()
     forged = (messages.ANSWER.pack(messages.REJECTED, 0, 1, len(body)) + body).decode("latin-1")
-    assert reason_of(pool, drawing(tmp_path, "answer", [forged, 100])) == "bad"
+    assert reason_of(alone, drawing(tmp_path, "answer", [forged, 100])) == "bad"
     monkeypatch.setattr("retrieve_cli.documents.processes.process._WALL_S", 0.1)
     many = Drawing((1,), (Mark(Box(1, 0.5, 0.5, 1, 1), "cell"),) * 5000)
     asked = request(tmp_path, "say", cpu_s=0.1)._replace(drawing=many)
-    assert "no end within 0 s" in reason_of(pool, asked)
-    pool.close()
+    assert "no end within 0 s" in reason_of(alone, asked)
 
 
 def test_a_page_that_is_slow_to_draw_has_a_quarter_of_the_time_of_a_file(reader: Reader, tmp_path: Path) -> None:

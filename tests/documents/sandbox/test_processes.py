@@ -56,27 +56,23 @@ def test_a_document_that_ends_its_reader_is_rejected_with_reason_and_page_and_th
     ],
 )
 def test_an_answer_that_a_document_forged_rejects_it_and_its_process_answers_no_more(
-    tmp_path: Path, form: str, size: int, content: str, reason: str
+    alone: Pool, tmp_path: Path, form: str, size: int, content: str, reason: str
 ) -> None:
-    pool = Pool(256 * MB, workers=1)
     forged = (messages.ANSWER.pack(form.encode(), 0, 1, size) + content.encode()).decode("latin-1")
-    said = reason_of(pool, request(tmp_path, "answer", [forged, 30]))
+    said = reason_of(alone, request(tmp_path, "answer", [forged, 30]))
     assert said == f"the reader ended (an answer that makes no sense{reason})"
-    assert text_of(pool, request(tmp_path, "say", "well")) == "well"
-    pool.close()
+    assert text_of(alone, request(tmp_path, "say", "well")) == "well"
 
 
-def test_an_answer_to_no_request_is_not_taken_for_one_to_the_next(tmp_path: Path) -> None:
-    pool = Pool(256 * MB, workers=1)
+def test_an_answer_to_no_request_is_not_taken_for_one_to_the_next(alone: Pool, tmp_path: Path) -> None:
     forged = messages.ANSWER.pack(b"R", 0, 2, 0).decode("latin-1")
     pipes = [tmp_path / "answered", tmp_path / "forged"]
     for pipe in pipes:
         os.mkfifo(pipe)
-    assert text_of(pool, request(tmp_path, "answer later", [forged, *map(str, pipes)])) == "None"
+    assert text_of(alone, request(tmp_path, "answer later", [forged, *map(str, pipes)])) == "None"
     for pipe in pipes:
         pipe.open("w").close()  # opens once the document has opened it
-    assert text_of(pool, request(tmp_path, "say", "well")) == "well"
-    pool.close()
+    assert text_of(alone, request(tmp_path, "say", "well")) == "well"
 
 
 def test_a_document_may_take_so_much_cpu_time_and_so_much_time(pool: Pool, tmp_path: Path, monkeypatch) -> None:
@@ -96,13 +92,11 @@ def test_the_kernel_ends_a_process_that_takes_too_much_cpu_time_if_nobody_watche
     assert reason == "the reader ended (more than 0.1 s of CPU time); parsing.cpu_s sets the limit"
 
 
-def test_a_process_is_used_for_many_files_until_it_holds_much_memory(fresh: Pool, tmp_path: Path) -> None:
-    pool = Pool(256 * MB, workers=1)
-    first = {text_of(pool, request(tmp_path, "pid")) for _ in range(5)}
+def test_a_process_is_used_for_many_files_until_it_holds_much_memory(alone: Pool, tmp_path: Path) -> None:
+    first = {text_of(alone, request(tmp_path, "pid")) for _ in range(5)}
     assert len(first) == 1
-    assert {text_of(pool, request(tmp_path, "hold", 100))} == first
-    assert {text_of(pool, request(tmp_path, "pid"))} != first
-    pool.close()
+    assert {text_of(alone, request(tmp_path, "hold", 100))} == first
+    assert {text_of(alone, request(tmp_path, "pid"))} != first
 
 
 def test_all_processes_work_at_the_same_time_and_results_belong_to_their_files(fresh: Pool, tmp_path: Path) -> None:
@@ -152,20 +146,18 @@ def test_a_file_with_any_name_is_read_with_its_sidecar(pool: Pool, tmp_path: Pat
     assert text_of(pool, sidecar) == "x and the text beside it"
 
 
-def test_nothing_that_a_library_prints_reaches_the_terminal(tmp_path: Path, capfd) -> None:
-    pool = Pool(256 * MB, workers=1)
-    assert text_of(pool, request(tmp_path, "print", "noise" * 100_000)) == "None"
-    pool.close()
+def test_nothing_that_a_library_prints_reaches_the_terminal(alone: Pool, tmp_path: Path, capfd) -> None:
+    assert text_of(alone, request(tmp_path, "print", "noise" * 100_000)) == "None"
     assert capfd.readouterr() == ("", "")
 
 
-def test_a_process_knows_no_secrets_ignores_the_terminal_and_leaves_no_core(tmp_path: Path, monkeypatch) -> None:
+def test_a_process_knows_no_secrets_ignores_the_terminal_and_leaves_no_core(
+    alone: Pool, tmp_path: Path, monkeypatch
+) -> None:
     monkeypatch.setenv("RETRIEVE_ENCODER__API_KEY", "secret")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
-    pool = Pool(256 * MB, workers=1)
-    environment = json.loads(text_of(pool, request(tmp_path, "environment")))
-    state = json.loads(text_of(pool, request(tmp_path, "state")))
-    pool.close()
+    environment = json.loads(text_of(alone, request(tmp_path, "environment")))
+    state = json.loads(text_of(alone, request(tmp_path, "state")))
     assert "secret" not in environment.values()
     assert state["cwd"] == "/"
     assert state["ignored"] == ["SIGINT", "SIGHUP"]
@@ -183,20 +175,17 @@ def test_a_closed_pool_has_no_process_and_stops_what_was_waiting(fresh: Pool, tm
     assert text_of(fresh, request(tmp_path, "say", "again")) == "again"
 
 
-def test_a_process_without_work_ends_and_another_one_starts(tmp_path: Path, monkeypatch) -> None:
+def test_a_process_without_work_ends_and_another_one_starts(alone: Pool, tmp_path: Path, monkeypatch) -> None:
     monkeypatch.setattr("retrieve_cli.documents.processes.pool._IDLE_S", 0.05)
-    pool = Pool(256 * MB, workers=1)
-    pid = int(text_of(pool, request(tmp_path, "pid")))
+    pid = int(text_of(alone, request(tmp_path, "pid")))
     until(lambda: ended(pid), "the end of the reader")
-    assert int(text_of(pool, request(tmp_path, "pid"))) != pid
+    assert int(text_of(alone, request(tmp_path, "pid"))) != pid
 
 
-def test_a_process_that_was_killed_between_two_files_costs_no_file(tmp_path: Path) -> None:
-    pool = Pool(256 * MB, workers=1)
+def test_a_process_that_was_killed_between_two_files_costs_no_file(alone: Pool, tmp_path: Path) -> None:
     for _ in range(3):
-        os.kill(int(text_of(pool, request(tmp_path, "pid"))), signal.SIGKILL)
-    assert text_of(pool, request(tmp_path, "say", "well")) == "well"
-    pool.close()
+        os.kill(int(text_of(alone, request(tmp_path, "pid"))), signal.SIGKILL)
+    assert text_of(alone, request(tmp_path, "say", "well")) == "well"
 
 
 def test_no_document_is_rejected_because_no_process_can_be_started(pool: Pool, tmp_path: Path, monkeypatch) -> None:

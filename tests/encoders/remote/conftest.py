@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from encoders.remote.servers import Api, running
+from waiting import PATIENCE_S
 
 from retrieve_cli.encoders.remote.client import Client
 
@@ -39,7 +40,7 @@ def connect(api: Api, pauses: list[float]) -> Iterator[MakeClient]:
         def sleep(_: object, seconds: float) -> None:
             pauses.append(seconds)
 
-        made.append(Client(base_url or api.url, **{"timeout_s": 5, "retries": 0, "sleep": sleep, **settings}))
+        made.append(Client(base_url or api.url, **{"timeout_s": PATIENCE_S, "retries": 0, "sleep": sleep, **settings}))
         return made[-1]
 
     yield make
