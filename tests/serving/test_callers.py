@@ -1,7 +1,6 @@
 """Callers over HTTP: the same answer to every wrong credential, scopes, limits, and keys that come and go."""
 
 import asyncio
-import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse
 from starlette.routing import Route
+from waiting import pause
 
 from retrieve_cli.errors import UsageError
 from retrieve_cli.serving.answers import failure_handlers
@@ -172,7 +172,7 @@ def test_a_token_waits_for_the_key_set_that_it_needs(tmp_path: Path, monkeypatch
         return not reads
 
     def slowly() -> None:
-        time.sleep(0.05)
+        pause(0.05, why="a key set that comes slowly, so that requests arrive meanwhile")
         reads.append(1)
 
     monkeypatch.setattr(tokens, "due", due)

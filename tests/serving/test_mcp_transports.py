@@ -6,7 +6,6 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,30 +14,12 @@ import pytest
 from mcp import Client, StdioServerParameters
 from mcp.client.stdio import stdio_client
 from npm_packages import installed
-from samples import TOOLS, write_catalog
-from servers import Server, started
+from servers import Server
+from waiting import PATIENCE_S
 
 _REVISIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
 _CONFORMANCE = "0.2.0-alpha.12"
 """Folder in which npm has installed the suite, and `node` if the one of the machine is too old."""
-
-
-@pytest.fixture(scope="module")
-def artifacts(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An index of five tools."""
-    folder = tmp_path_factory.mktemp("mcp")
-    catalog = write_catalog(folder / "tools.jsonl", TOOLS)
-    command = [sys.executable, "-m", "retrieve_cli", "build", "--catalog", catalog, "--artifacts", folder / "index"]
-    environment = {**os.environ, "RETRIEVE_ENCODER__KIND": "hashed"}
-    subprocess.run(command, check=True, capture_output=True, cwd=folder, env=environment)
-    return folder / "index"
-
-
-@pytest.fixture(scope="module")
-def server(artifacts: Path) -> Iterator[Server]:
-    """A server of that index."""
-    with started(artifacts, cwd=artifacts.parent, RETRIEVE_ENCODER__KIND="hashed") as running:
-        yield running
 
 
 def process_of(artifacts: Path, *flags: str, **environment: str) -> "subprocess.Popen[bytes]":
@@ -74,7 +55,7 @@ def session(process: "subprocess.Popen[bytes]", version: str, *requests: dict[st
                     answers.append(json.loads(process.stdout.readline()))
             process.stdin.close()
             assert process.stdout.read() == b""
-            assert process.wait(timeout=20) == 0
+            assert process.wait(PATIENCE_S) == 0
         finally:
             process.kill()
     assert all(answer["jsonrpc"] == "2.0" for answer in answers)
@@ -151,7 +132,7 @@ def test_a_signal_ends_it_while_it_waits_for_a_message(artifacts: Path, number: 
             process.stdin.flush()
             assert process.stdout.readline()
             process.send_signal(number)
-            assert process.wait(timeout=20) == code
+            assert process.wait(PATIENCE_S) == code
         finally:
             process.kill()
 
@@ -168,7 +149,7 @@ def test_it_starts_without_torch_and_without_an_index(artifacts: Path, tmp_path:
     )
     command = [sys.executable, "-c", code, str(artifacts)]
     environment = {**os.environ, "RETRIEVE_ENCODER__KIND": "hashed"}
-    done = subprocess.run(command, input=b"", capture_output=True, check=True, env=environment, timeout=60)
+    done = subprocess.run(command, input=b"", capture_output=True, check=True, env=environment, timeout=PATIENCE_S)
     assert (done.stdout, done.stderr[-10:]) == (b"", b"none of it")
 
 
@@ -200,7 +181,7 @@ def test_the_conformance_suite_fails_only_where_it_asks_for_its_own_fixtures(ser
         command = [node, str(suite), "server", "--url", f"{server.url}/mcp", "--requirements", revision]
         failures = Path(__file__).with_name(f"mcp_expected_failures_{revision}.yaml")
         expected = ["--expected-failures", str(failures), "-o", str(tmp_path / revision)]
-        done = subprocess.run([*command, *expected], capture_output=True, text=True, check=False, timeout=120)
+        done = subprocess.run([*command, *expected], capture_output=True, text=True, check=False, timeout=PATIENCE_S)
         assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-1000:]
 
 

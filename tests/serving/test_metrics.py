@@ -9,15 +9,10 @@ from typing import Any
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
-from servers import built, client_of, started, state_of
+from servers import client_of, started, state_of
 
 from retrieve_cli.serving.app import server_app
 from retrieve_cli.serving.metrics import SYNCED, Metrics
-
-
-@pytest.fixture(scope="module")
-def artifacts(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return built(tmp_path_factory.mktemp("index"))
 
 
 def numbers(text: str) -> dict[tuple[str, ...], float]:

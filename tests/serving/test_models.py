@@ -14,6 +14,7 @@ from fastapi import FastAPI
 from samples import TOOLS, write_catalog
 from servers import client_of, state_of
 from splade_models import save_masked
+from waiting import PATIENCE_S, until
 
 from retrieve_cli.assemble import splade
 from retrieve_cli.config.loading import load, override
@@ -226,7 +227,7 @@ class Recording(HashedEncoder):
         self.passes.append(list(texts))
         if not self.begun.is_set():
             self.begun.set()
-            assert self.go_on.wait(30)
+            assert self.go_on.wait(PATIENCE_S)
         if "bad" in texts:
             raise ZeroDivisionError
         return super().encode_passages(texts)
@@ -241,19 +242,15 @@ def in_one_pass(encoder: Recording, texts: Sequence[Sequence[str]]) -> list[http
     models, app = Models(lambda: parts_of(encoder)), FastAPI()
     app.include_router(models.router(Callers()))
 
-    async def until_waiting(count: int) -> None:
-        for _ in range(3000):
-            if models._queue.waiting == count and encoder.begun.is_set():
-                return
-            await asyncio.sleep(0.01)
-        raise AssertionError(models._queue.waiting)
+    def wait_for(count: int) -> None:
+        until(lambda: models._queue.waiting == count and encoder.begun.is_set(), f"{count} requests in the queue")
 
     async def all_of_them() -> list[httpx.Response]:
         async with client_of(app) as client:
             sent = []
             for one in (["first"], *texts):
                 sent.append(asyncio.ensure_future(client.post("/embed", json={"inputs": list(one)})))
-                await until_waiting(len(sent))
+                await asyncio.to_thread(wait_for, len(sent))
             first, *others = sent
             encoder.go_on.set()
             await first

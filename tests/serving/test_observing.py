@@ -3,7 +3,7 @@
 import asyncio
 import json
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,17 +12,13 @@ import pytest
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
-from servers import built, client_of, started, state_of
+from servers import client_of, started, state_of
+from waiting import until
 
 from retrieve_cli.serving.access_log import AccessLog
 from retrieve_cli.serving.app import server_app
 from retrieve_cli.serving.state import State
 from retrieve_cli.serving.tracing import Tracing
-
-
-@pytest.fixture(scope="module")
-def artifacts(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return built(tmp_path_factory.mktemp("index"))
 
 
 @pytest.fixture
@@ -130,7 +126,7 @@ def test_the_log_goes_on_in_a_new_file_after_the_old_one_is_moved(tmp_path: Path
     path = tmp_path / "access.jsonl"
     log = AccessLog(str(path))
     log.write({"time": 0, "number": 1})
-    wait_until(lambda: b"1" in path.read_bytes())
+    until(lambda: b"1" in path.read_bytes())
     path.rename(tmp_path / "access.1.jsonl")
     log.write({"time": 0, "number": 2})
     log.close()
@@ -150,21 +146,12 @@ def test_a_pipe_that_nobody_reads_does_not_hold_up_requests(tmp_path: Path) -> N
     log.close()
 
 
-def wait_until(true: Callable[[], bool]) -> None:
-    import time
-
-    end = time.monotonic() + 10
-    while not true():
-        assert time.monotonic() < end
-        time.sleep(0.01)
-
-
 def test_the_command_logs_to_a_file_or_to_stderr(artifacts: Path, tmp_path: Path) -> None:
     log = tmp_path / "requests.jsonl"
     flags = ("--access-log", str(log), "--log-queries")
     with started(artifacts, *flags, RETRIEVE_ENCODER__KIND="hashed") as server:
         server.search(query="segment lungs")
-        wait_until(lambda: b"segment lungs" in log.read_bytes())
+        until(lambda: b"segment lungs" in log.read_bytes())
     assert [json.loads(line)["route"] for line in log.read_text().splitlines()] == ["/health", "/search"]
 
 

@@ -5,38 +5,22 @@ HTTP_CASES is the number of requests over all routes, of which a few repeat them
 """
 
 import os
-from collections.abc import Iterator
 from contextlib import suppress
 from math import ceil
 from typing import Any
 from urllib.parse import urlencode
 
 import pytest
-import schemathesis
 from hypothesis import HealthCheck, Phase, assume, given, settings
 from hypothesis.errors import Unsatisfiable
 from profiles import SEED
-from samples import TOOLS, write_catalog
-from schemathesis import GenerationMode
-from servers import Server, started
+from servers import Server
+from waiting import PATIENCE_S
 
 CASES = int(os.environ.get("HTTP_CASES", "100"))
 LONGEST = 50_000
 """Bytes of an address: the server cuts off a client that sends more than 64 KiB before the body."""
 METHODS = {"get", "post", "put", "patch", "delete"}
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    from retrieve_cli.cli.main import main
-
-    folder = tmp_path_factory.mktemp("openapi")
-    catalog = write_catalog(folder / "tools.jsonl", TOOLS)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("RETRIEVE_ENCODER__KIND", "hashed")
-        assert main(["build", str(catalog), "--artifacts", str(folder / "artifacts"), "-q"]) == 0
-    with started(folder / "artifacts", cwd=folder, RETRIEVE_ENCODER__KIND="hashed") as running:
-        yield running
 
 
 @pytest.fixture(scope="module")
@@ -77,6 +61,9 @@ def test_every_route_has_a_name_a_summary_and_a_schema_of_its_body(description: 
 
 @pytest.mark.slow
 def test_no_generated_request_is_a_server_error(server: Server, description: Any) -> None:
+    import schemathesis
+    from schemathesis import GenerationMode
+
     loaded = schemathesis.openapi.from_dict(description)
     found = [result.ok() for result in loaded.get_all_operations()]
     varied = [operation for operation in found if operation.definition.raw.keys() & {"parameters", "requestBody"}]
@@ -97,7 +84,7 @@ def test_no_generated_request_is_a_server_error(server: Server, description: Any
                 nonlocal sent
                 assume(len(case.as_transport_kwargs(base_url=server.url)["url"]) + size_of(case.query) < LONGEST)
                 sent += 1
-                answer = case.call(base_url=server.url, timeout=30)
+                answer = case.call(base_url=server.url, timeout=PATIENCE_S)
                 if answer.status_code >= 500 and '"no_reranker"' not in answer.text:  # 501: none is configured
                     failures.append((case.as_curl_command(), answer.status_code, answer.text))
 

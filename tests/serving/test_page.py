@@ -8,7 +8,8 @@ from urllib.parse import quote, urlencode
 import pytest
 from pages import ATTACKS, Node, hostile_records, read_html
 from samples import TOOLS, write_catalog
-from servers import Server, client_of, started, state_of
+from servers import Server, built, client_of, started, state_of
+from waiting import PATIENCE_S
 
 from retrieve_cli.cli.main import main
 from retrieve_cli.serving.app import server_app
@@ -28,14 +29,6 @@ LINKED = [
 ]
 
 
-def build(folder: Path, records: list[dict[str, object]], *flags: str) -> Path:
-    catalog = write_catalog(folder / "records.jsonl", records)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("RETRIEVE_ENCODER__KIND", "hashed")
-        assert main(["build", "--catalog", str(catalog), "--artifacts", str(folder / "artifacts"), "-q", *flags]) == 0
-    return folder / "artifacts"
-
-
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     folder = tmp_path_factory.mktemp("page")
@@ -44,7 +37,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     (docs / "guide.md").write_text(
         "# Guide\n\n" + "\n\n".join(f"## Part {n}\n\nText of part {n}. " * 40 for n in range(40))
     )
-    artifacts = build(folder, [*TOOLS, *LONG], "--docs-dir", str(docs))
+    artifacts = built(folder, [*TOOLS, *LONG], "--docs-dir", str(docs))
     with started(artifacts, cwd=folder, RETRIEVE_ENCODER__KIND="hashed") as running:
         yield running
 
@@ -67,7 +60,7 @@ def test_a_search_shows_title_snippet_source_lines_and_badges(server: Server) ->
     first = tree.one("article")
     assert first.one("a", class_="hit").text == "LungMapper"
     assert [mark.text for mark in first.one("p", class_="snippet").all("mark")][:1] == ["Segments"]
-    assert "records.jsonl, line 1" in first.one("p", class_="meta").text
+    assert "tools.jsonl, line 1" in first.one("p", class_="meta").text
     assert first.one("span", class_="badge licence").text == "MIT"
 
 
@@ -207,7 +200,7 @@ def test_head_answers_as_get_does_without_a_body(server: Server) -> None:
     import urllib3
 
     for path in ("/", "/r/lungs", "/static/page.css", "/static/page.js"):
-        answer = urllib3.request("HEAD", server.url + path, timeout=30)
+        answer = urllib3.request("HEAD", server.url + path, timeout=PATIENCE_S)
         assert (answer.status, answer.data) == (200, b"")
 
 
@@ -394,7 +387,7 @@ async def test_a_form_of_another_site_is_rejected_and_no_address_leads_away(inde
 async def test_records_of_another_tenant_are_not_on_any_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     config = tmp_path / "config.yaml"
     config.write_text("graph: {relations: {requires: requires}}\n")
-    state = state_of(build(tmp_path, [*LINKED, *LINKED[:0]], "--config", str(config)))
+    state = state_of(built(tmp_path, [*LINKED, *LINKED[:0]], "--config", str(config)))
     from retrieve_cli.serving.callers import SCOPES, Caller
 
     caller = Caller("one", frozenset(SCOPES), "one")

@@ -11,6 +11,7 @@ import pytest
 from pages import CHROMIUM, axe_source, hostile_records
 from samples import ROOT, write_catalog
 from servers import Server, started
+from waiting import PATIENCE_S, until
 
 from retrieve_cli.cli.main import main
 from retrieve_cli.serving.page.address import record_url
@@ -67,7 +68,7 @@ def open_page(browser: Any, site: Server) -> Iterator[Callable[..., Any]]:
     def opened(path: str = "/", **options: Any) -> Any:
         context = browser.new_context(base_url=site.url, **{"viewport": WIDE, **options})
         contexts.append(context)
-        context.set_default_timeout(10_000)
+        context.set_default_timeout(1000 * PATIENCE_S)
         page = context.new_page()
         page.goto(path)
         return page
@@ -100,21 +101,20 @@ def test_results_come_while_one_types_and_are_counted_aloud(open_page: Callable[
 
 def test_the_last_answer_wins_however_late_an_earlier_one_comes(open_page: Callable[..., Any]) -> None:
     page = open_page()
-    held = []
-
-    def hold(route: Any) -> None:
-        held.append(route)
-
-    page.route(re.compile(r"q=lun$"), hold)
-    page.keyboard.type("lun")
-    page.wait_for_timeout(300)
+    held: list[Any] = []
+    ended: list[str] = []
+    for event in ("requestfinished", "requestfailed"):
+        page.on(event, lambda request: ended.append(request.url))
+    page.route(re.compile(r"q=lun$"), held.append)
+    with page.expect_request(re.compile(r"q=lun$")):
+        page.keyboard.type("lun")
     page.keyboard.type("gs")
     page.wait_for_url(re.compile(r"q=lungs$"))
     shown = first_hit(page)
     assert held
     for route in held:
         route.continue_()
-    page.wait_for_timeout(300)
+    until(lambda: page.evaluate("true") and any(url.endswith("q=lun") for url in ended), "the end of the earlier one")
     assert (first_hit(page), page.input_value("#q")) == (shown, "lungs")
     assert page.url.endswith("q=lungs")
 

@@ -16,8 +16,9 @@ import pytest
 from asked_samples import flags, generated
 from golden.corpora import TOOLS
 from mcp_clients import connected, text_of
-from samples import Program, write_catalog
-from servers import Server, started
+from samples import Program
+from servers import Server, built, started
+from waiting import PATIENCE_S
 from warm_samples import Warm, environment
 
 REQUESTS = int(os.environ.get("TEST_REQUESTS", "40"))
@@ -32,15 +33,7 @@ BUDGETS = (400, 2000, 50_000)
 @pytest.fixture(scope="module")
 def artifacts(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The index of tools of several groups and owners, some of them in several chunks."""
-    from retrieve_cli.cli.main import main
-
-    folder = tmp_path_factory.mktemp("parity")
-    catalog = write_catalog(folder / "tools.jsonl", TOOLS)
-    with pytest.MonkeyPatch.context() as patch:
-        for name, value in SETTINGS.items():
-            patch.setenv(name, value)
-        assert main(["build", "--catalog", str(catalog), "--artifacts", str(folder / "artifacts"), "-q"]) == 0
-    return folder / "artifacts"
+    return built(tmp_path_factory.mktemp("parity"), TOOLS, **SETTINGS)
 
 
 @pytest.fixture(scope="module")
@@ -135,7 +128,7 @@ def confined(warm: Warm, *words: str, **variables: str) -> "subprocess.Completed
     shell = ["/bin/sh", "-c", f'ulimit -v {TOO_SMALL_KIB}; exec "$@"', "sh"]
     command = [*shell, sys.executable, "-m", "retrieve_cli", "query", "--json", "--no-timing", *words]
     env = environment(**SETTINGS, **variables)
-    return subprocess.run(command, cwd=warm.folder, env=env, capture_output=True, timeout=60, check=False)
+    return subprocess.run(command, cwd=warm.folder, env=env, capture_output=True, timeout=PATIENCE_S, check=False)
 
 
 @pytest.mark.slow

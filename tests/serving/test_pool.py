@@ -6,6 +6,7 @@ from threading import Event
 from typing import Any
 
 import pytest
+from waiting import PATIENCE_S
 
 from retrieve_cli.serving.pool import Pool
 from retrieve_cli.serving.requests import Rejected
@@ -23,7 +24,7 @@ class Client:
 
 
 def run(test: Callable[[], Coroutine[Any, Any, None]]) -> None:
-    asyncio.run(asyncio.wait_for(test(), 30))
+    asyncio.run(asyncio.wait_for(test(), PATIENCE_S))
 
 
 def test_more_requests_than_threads_and_queue_hold_are_told_to_come_again() -> None:

@@ -3,7 +3,6 @@
 import os
 import re
 import threading
-import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ from typing import Any
 import pytest
 from samples import Program, write_catalog
 from servers import started
+from waiting import until
 
 import retrieve_cli
 from retrieve_cli.api.asked import read_asked
@@ -66,9 +66,7 @@ def test_no_answer_fails_or_mixes_generations(workers: int, tmp_path: Path, retr
                 write_catalog(catalog, records(version))
                 assert retrieve("sync", "--wait", "20").code == 0
                 current = (Path("artifacts") / "current").read_text().strip()
-                end = time.monotonic() + 30
-                while current not in by_generation and time.monotonic() < end and not faults:
-                    time.sleep(0.02)
+                until(lambda now=current: now in by_generation or faults, f"an answer of generation {current}")
         finally:
             ended.set()
             for client in clients:

@@ -12,8 +12,9 @@ import urllib3
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
-from samples import TOOLS, Program, write_catalog
-from servers import started
+from samples import TOOLS, Program
+from servers import built, started
+from waiting import PATIENCE_S
 
 from retrieve_cli.cli.main import main
 from retrieve_cli.errors import UsageError
@@ -97,17 +98,12 @@ class Https:
 
     def search(self, key: str | None = None, **headers: str) -> urllib3.BaseHTTPResponse:
         sent = {**headers, **({} if key is None else {"Authorization": f"Bearer {key}"})}
-        return self._pool.request("GET", f"{self.url}/search?q=lungs&mode=bm25", headers=sent, timeout=30)
+        return self._pool.request("GET", f"{self.url}/search?q=lungs&mode=bm25", headers=sent, timeout=PATIENCE_S)
 
 
 @pytest.fixture(scope="module")
 def artifacts(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("index")
-    catalog = write_catalog(folder / "tools.jsonl", [{**tool, "tenant": "acme"} for tool in TOOLS])
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("RETRIEVE_ENCODER__KIND", "hashed")
-        assert main(["build", str(catalog), "--artifacts", str(folder / "artifacts"), "-q"]) == 0
-    return folder / "artifacts"
+    return built(tmp_path_factory.mktemp("index"), [{**tool, "tenant": "acme"} for tool in TOOLS])
 
 
 @pytest.fixture(scope="module")

@@ -1,13 +1,12 @@
 """The search door: its answer is that of the command line, to the byte."""
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from samples import Program
-from servers import Server, built, started
+from servers import Server
 
 REQUESTS: list[dict[str, Any]] = [
     {"query": "segment lungs in CT"},
@@ -18,17 +17,6 @@ REQUESTS: list[dict[str, Any]] = [
     {"query": "microscope tiles", "chunks": True, "context": 1, "max_tokens": 50},
     {"query": "nothing that any record says qqqq", "mode": "bm25"},
 ]
-
-
-@pytest.fixture(scope="module")
-def artifacts(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return built(tmp_path_factory.mktemp("index"))
-
-
-@pytest.fixture(scope="module")
-def server(artifacts: Path) -> Iterator[Server]:
-    with started(artifacts, cwd=artifacts.parent, RETRIEVE_ENCODER__KIND="hashed") as running:
-        yield running
 
 
 def without_timings(text: str) -> Any:

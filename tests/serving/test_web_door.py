@@ -10,6 +10,7 @@ import pytest
 import web_answers as made
 from jsonschema import Draft202012Validator
 from servers import built, client_of, state_of
+from waiting import PATIENCE_S
 
 from retrieve_cli.api.web import ALIASES, FIELDS, add_hits, document_of, read_web, schema
 from retrieve_cli.errors import UsageError
@@ -20,11 +21,6 @@ from retrieve_cli.serving.credentials.key_ring import KeyRing
 from retrieve_cli.serving.credentials.keys import KeyFile
 from retrieve_cli.serving.state import State
 from retrieve_cli.serving.web_searching import WebSearching
-
-
-@pytest.fixture(scope="module")
-def artifacts(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return built(tmp_path_factory.mktemp("web"))
 
 
 def searching(search: Any) -> WebSearching:
@@ -192,12 +188,12 @@ async def test_searches_beyond_the_queue_get_503_and_local_ones_are_answered_mea
 
     def slowly(options: WebOptions) -> WebAnswer:
         begun.set()
-        assert released.wait(60)
+        assert released.wait(PATIENCE_S)
         return made.answer(made.work(), options=options)
 
     async with serving(artifacts, made.Canned(slowly)) as client:
         waiting = asyncio.ensure_future(client.post("/web", json={"query": "x"}))
-        assert await asyncio.to_thread(begun.wait, 60)
+        assert await asyncio.to_thread(begun.wait, PATIENCE_S)
         rejected = await client.post("/web", json={"query": "y"})
         local = await client.post("/search", json={"query": "lungs"})
         released.set()

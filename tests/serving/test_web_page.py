@@ -21,11 +21,6 @@ from retrieve_cli.serving.page.rendering import POLICY
 from retrieve_cli.serving.web_searching import WebSearching
 
 
-@pytest.fixture(scope="module")
-def artifacts(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return built(tmp_path_factory.mktemp("page"))
-
-
 @asynccontextmanager
 async def serving(artifacts: Path, search: Any, scopes: str | None = None) -> AsyncIterator[Any]:
     state, headers = state_of(artifacts), {}

@@ -39,11 +39,6 @@ NAMES = {"web_search", "search_arxiv"}
 PIECES = counter("pieces", lambda: pytest.fail("no model is needed")).tokenizer
 
 
-@pytest.fixture(scope="module")
-def artifacts(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return built(tmp_path_factory.mktemp("tools"))
-
-
 @asynccontextmanager
 async def connected(artifacts: Path, search: Any, texts: str | None = None) -> AsyncIterator[Client]:
     host = replace(host_of(artifacts, texts=texts), web=None if search is None else WebHost(search, in_thread))

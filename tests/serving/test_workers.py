@@ -1,14 +1,14 @@
 """Several worker processes on one port; slow clients; the end of a server."""
 
+import asyncio
 import json
 import os
 import signal
 import socket
 import subprocess
 import sys
-import time
 from asyncio import base_events
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from pathlib import Path
@@ -17,28 +17,17 @@ from typing import Any
 
 import pytest
 import urllib3
+import uvicorn
 from samples import TOOLS, Program, write_catalog
-from servers import Server, started
+from servers import Server, started, workers_of
+from waiting import PATIENCE_S, until
 
 from retrieve_cli.serving.slow_clients import HEADERS_S, READING_S, SlowClients
 from retrieve_cli.web.listening import beside, reserve
 
 
-def children(pid: int) -> list[int]:
-    """The workers of a server; its warm process is not one."""
-    names = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-    return [int(name) for name in names if b"--fd" in Path(f"/proc/{name}/cmdline").read_bytes()]
-
-
 def ids_of(answer: Any) -> list[str]:
     return [result["id"] for result in answer["results"]]
-
-
-def within(seconds: float, true: Callable[[], object]) -> None:
-    end = time.monotonic() + seconds
-    while not true():
-        assert time.monotonic() < end
-        time.sleep(0.05)
 
 
 @pytest.fixture
@@ -48,16 +37,16 @@ def workers(index: Path) -> Iterator[Server]:
 
 
 def test_a_worker_that_is_killed_is_replaced_while_the_other_answers(workers: Server) -> None:
-    within(30, lambda: len(children(workers.process.pid)) == 2)
+    until(lambda: len(workers_of(workers.process.pid)) == 2)
     before = workers.search(query="brain")
-    killed = children(workers.process.pid)[0]
+    killed = workers_of(workers.process.pid)[0]
     with ThreadPoolExecutor(4) as pool:
         answers = pool.map(lambda _: answer(workers), range(100))
         os.kill(killed, signal.SIGKILL)
         seen = list(answers)
     assert {json.dumps(value) for value in seen if value is not None} == {json.dumps(before)}
     assert len([value for value in seen if value is None]) <= 4  # those that the killed worker was answering
-    within(30, lambda: len(set(children(workers.process.pid)) - {killed}) == 2)
+    until(lambda: len(set(workers_of(workers.process.pid)) - {killed}) == 2)
     assert workers.search(query="brain") == before
 
 
@@ -72,29 +61,29 @@ def answer(server: Server) -> object:
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 0), (signal.SIGINT, 130)])
 def test_the_workers_end_with_their_parent(index: Path, number: signal.Signals, code: int) -> None:
     with started(index, "--workers", "2", cwd=index.parent) as server:
-        within(30, lambda: len(children(server.process.pid)) == 2)
-        pids = children(server.process.pid)
+        until(lambda: len(workers_of(server.process.pid)) == 2)
+        pids = workers_of(server.process.pid)
         server.process.send_signal(number)
-        assert server.process.wait(timeout=30) == code
+        assert server.process.wait(PATIENCE_S) == code
         assert not any(Path(f"/proc/{pid}").exists() for pid in pids)
 
 
 def test_connections_are_dealt_out_among_the_workers(workers: Server) -> None:
-    within(30, lambda: len(children(workers.process.pid)) == 2)
-    within(30, lambda: all(listens(pid) for pid in children(workers.process.pid)))
+    until(lambda: len(workers_of(workers.process.pid)) == 2)
+    until(lambda: all(listens(pid) for pid in workers_of(workers.process.pid)))
     host, port = workers.url.removeprefix("http://").split(":")
-    before = {pid: sockets(pid) for pid in children(workers.process.pid)}
+    before = {pid: sockets(pid) for pid in workers_of(workers.process.pid)}
     with ExitStack() as stack:
         for _ in range(40):
-            stack.enter_context(socket.create_connection((host, int(port)), timeout=30))
-        within(30, lambda: sum(sockets(pid) - count for pid, count in before.items()) >= 36)  # earlier ones may end
+            stack.enter_context(socket.create_connection((host, int(port)), timeout=PATIENCE_S))
+        until(lambda: sum(sockets(pid) - count for pid, count in before.items()) >= 36)  # earlier ones may end
         assert min(sockets(pid) - count for pid, count in before.items()) >= 4
 
 
 def test_asyncio_sends_the_answers_of_workers_without_delay() -> None:
     with reserve("127.0.0.1", 0) as reserved, beside(reserved.fileno()) as own:
         own.listen()
-        with socket.create_connection(own.getsockname(), timeout=30), own.accept()[0] as accepted:
+        with socket.create_connection(own.getsockname(), timeout=PATIENCE_S), own.accept()[0] as accepted:
             base_events._set_nodelay(accepted)  # type: ignore[attr-defined]
             assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
 
@@ -123,16 +112,16 @@ def test_two_servers_do_not_share_an_address_by_accident(workers: Server, index:
     port = workers.url.rpartition(":")[2]
     for flags in ([], ["--workers", "2"]):
         command = [sys.executable, "-m", "retrieve_cli", "serve", "--artifacts", str(index), "--port", port, *flags]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S)
         assert (done.returncode, "cannot listen" in done.stderr) == (1, True)
 
 
 def test_workers_do_not_outlive_a_killed_parent(index: Path) -> None:
     with started(index, "--workers", "2", cwd=index.parent) as server:
-        within(30, lambda: len(children(server.process.pid)) == 2)
-        pids = children(server.process.pid)
+        until(lambda: len(workers_of(server.process.pid)) == 2)
+        pids = workers_of(server.process.pid)
         server.process.kill()
-        within(30, lambda: not any(Path(f"/proc/{pid}").exists() for pid in pids))
+        until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in pids))
 
 
 def test_workers_that_cannot_start_end_the_server(index: Path) -> None:
@@ -166,14 +155,14 @@ def test_a_damaged_generation_leaves_the_one_before_in_service(index: Path, retr
         write_catalog(index.parent / "tools.jsonl", TOOLS[:3])
         assert retrieve("sync").code == 0
         newer = (index / "current").read_text()
-        within(30, lambda: server.search(query="brain")["generation"] == newer.strip())
+        until(lambda: server.search(query="brain")["generation"] == newer.strip())
         (index / "current").write_text("0123456789ab\n")
-        within(30, lambda: server.get("/readyz").json()["checks"]["index"]["status"] == "fail")
+        until(lambda: server.get("/readyz").json()["checks"]["index"]["status"] == "fail")
         assert server.search(query="brain")["generation"] == newer.strip() != before["generation"]
         older = server.search(query="brain", generation=before["generation"])
         assert ids_of(older) == ids_of(before) != ids_of(server.search(query="brain"))
         (index / "current").write_text(newer)
-        within(30, lambda: server.get("/readyz").json()["checks"]["index"]["status"] == "ok")
+        until(lambda: server.get("/readyz").json()["checks"]["index"]["status"] == "ok")
 
 
 def test_a_body_above_the_limit_is_rejected(index: Path) -> None:
@@ -215,13 +204,29 @@ def test_a_client_that_does_not_read_is_cut_off_and_one_that_waits_is_not() -> N
     assert (stuck.aborted, waiting.aborted, idle.aborted) == (True, False, False)
 
 
-def test_uvicorn_has_what_the_watch_on_slow_clients_reads(index: Path) -> None:
+def test_uvicorn_has_what_the_watch_on_slow_clients_reads() -> None:
     """A connection without a request stands in its list as one that waits for its headers."""
-    with started(index, cwd=index.parent) as server:
-        host, port = server.url.removeprefix("http://").split(":")
-        with socket.create_connection((host, int(port)), timeout=30) as half:
-            half.sendall(b"GET /health HTTP/1.1\r\nHost: ")
-            time.sleep(1.5)  # the watch looks at it once a second, and would fail on an attribute that is not there
-            assert server.get("/health").status == 200
-            half.sendall(f"{host}\r\n\r\n".encode())
-            assert half.recv(100).startswith(b"HTTP/1.1 200")
+
+    async def watched() -> bytes:
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            server, slow = uvicorn.Server(uvicorn.Config("none:app", lifespan="off", log_config=None)), SlowClients()
+            server.config.load_app = lambda: None
+            running = asyncio.ensure_future(server.serve(sockets=[listener]))
+            reader, writer = await asyncio.open_connection(*listener.getsockname())
+            writer.write(b"GET /health HTTP/1.1\r\nHost: ")
+            while not server.server_state.connections:  # noqa: ASYNC110  uvicorn tells nobody
+                await asyncio.sleep(0)
+            for now in (0.0, HEADERS_S):
+                slow.close(server.server_state.connections, now)
+            assert not reader.at_eof()
+            slow.close(server.server_state.connections, HEADERS_S + 1)
+            try:
+                return await reader.read()
+            except ConnectionResetError:
+                return b""
+            finally:
+                writer.close()
+                server.should_exit = True
+                await running
+
+    assert asyncio.run(asyncio.wait_for(watched(), PATIENCE_S)) == b""

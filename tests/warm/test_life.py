@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from samples import TOOLS, write_catalog
+from waiting import PATIENCE_S, until
 from warm_samples import (
     BY_ANOTHER,
     NOT_ANSWERED,
@@ -25,7 +26,6 @@ from warm_samples import (
     runs,
     socket_of,
     start,
-    until,
 )
 
 import retrieve_cli
@@ -71,7 +71,7 @@ def test_somebody_else_behind_the_socket_is_no_harm(index: Path) -> None:
         with connection:
             connection.recv(1 << 20)
             connection.sendall(b"?")
-        out, _ = process.communicate(timeout=60)
+        out, _ = process.communicate(timeout=PATIENCE_S)
     assert (process.returncode, b'"brain#0"' in out) == (0, True)
 
 
@@ -175,7 +175,7 @@ def test_a_signal_to_the_command_ends_what_answers(warm: Warm, number: signal.Si
             process.stdin.flush()  # type: ignore[union-attr]
             process.stdout.readline()  # type: ignore[union-attr]
         process.send_signal(number)
-        process.wait(timeout=60)
+        process.wait(timeout=PATIENCE_S)
         out, err = process.communicate()
         outcomes.append((process.returncode, out, err))
     assert outcomes[0] == outcomes[1]
@@ -198,7 +198,7 @@ def test_a_reader_that_leaves_ends_the_command_without_a_word(warm: Warm) -> Non
     assert process.stdout
     process.stdout.close()
     process.stdout = None
-    _, err = process.communicate(lines("cells", "lungs"), timeout=60)
+    _, err = process.communicate(lines("cells", "lungs"), timeout=PATIENCE_S)
     assert (process.returncode, err) == (0, b"")
 
 
@@ -214,7 +214,7 @@ def test_a_command_whose_process_is_killed_answers_itself(warm: Warm) -> None:
     process = start("query", "-", "-l", warm=False, folder=warm.folder, env={"RETRIEVE_QUERY__SERVER": "auto"})
     until(lambda: len(copies(warm.pid)) == 1 and _waits_for_input(copies(warm.pid)[0]), "a copy reads stdin")
     kill(warm)
-    out, err = process.communicate(lines("brain MRI"), timeout=60)
+    out, err = process.communicate(lines("brain MRI"), timeout=PATIENCE_S)
     assert (process.returncode, out, err)[::2] == (0, b""), out
     assert b"brain" in out
 
@@ -227,7 +227,7 @@ def _waits_for_input(pid: int) -> bool:
 def test_output_that_breaks_off_is_an_error(warm: Warm) -> None:
     process = streaming(warm)
     kill(warm)
-    _, err = process.communicate(timeout=60)
+    _, err = process.communicate(timeout=PATIENCE_S)
     assert (process.returncode, b"has ended" in err) == (1, True)
 
 
@@ -235,7 +235,7 @@ def test_a_process_that_is_stopped_finishes_what_it_has_begun(warm: Warm) -> Non
     process = streaming(warm)
     assert command("serve", "--stop", folder=warm.folder).code == 0
     assert not socket_of(warm.folder / "artifacts").exists()
-    out, err = process.communicate(lines("cells"), timeout=60)
+    out, err = process.communicate(lines("cells"), timeout=PATIENCE_S)
     assert (process.returncode, b'"cells#0"' in out, err) == (0, True, b"")
     until(lambda: not warm.runs, "the process ends")
 

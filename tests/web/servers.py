@@ -4,12 +4,12 @@ import select
 import socket
 import ssl
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
-_PATIENCE_S = 10
+from waiting import PATIENCE_S
+
 Say = Callable[["Conversation"], None]
 
 
@@ -38,14 +38,13 @@ class Conversation:
         self.send("\r\n".join([*lines, "", ""]).encode("latin-1"), body)
 
     def drip(self, *parts: bytes, pause: float = 0.02) -> None:
-        """Sends the parts one after the other, again and again, until the client or the test has enough, or 10 s."""
-        until = time.monotonic() + _PATIENCE_S
-        while time.monotonic() < until and not self.server.closing.wait(pause):
+        """Sends the parts one after the other, again and again, until the client or the test has enough."""
+        while not self.server.closing.wait(pause):
             for part in parts:
                 self.send(part)
 
     def keep_silent(self) -> None:
-        self.server.closing.wait(_PATIENCE_S)
+        self.server.closing.wait(PATIENCE_S)
 
 
 class Server:
@@ -76,7 +75,7 @@ class Server:
     def _talk(self, sock: socket.socket) -> None:
         with sock, suppress(OSError, ValueError):
             if not self.reads:
-                self.closing.wait(_PATIENCE_S)
+                self.closing.wait(PATIENCE_S)
                 return
             client = sock.getpeername()[1]
             sock = self.tls.wrap_socket(sock, server_side=True) if self.tls else sock

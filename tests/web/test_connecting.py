@@ -6,6 +6,7 @@ from contextlib import ExitStack
 from threading import Event
 
 import pytest
+from waiting import PATIENCE_S
 from web.servers import serving
 
 from retrieve_cli.web.connecting import connect
@@ -42,7 +43,7 @@ def test_a_name_that_is_never_resolved_is_given_up_when_the_clock_has_run_out(
     connect: Callable[..., Transport], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     over = Event()
-    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: over.wait(60) and [])
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: over.wait(PATIENCE_S) and [])
     transport = connect("http://tools.example")
     with (
         pytest.raises(Passing, match=r"resolved in time|no complete answer"),
@@ -56,7 +57,7 @@ def test_a_name_that_does_not_exist_is_said(connect: Callable[..., Transport]) -
     transport = connect("http://tools.invalid")
     with (
         pytest.raises(Passing, match=r"(?i)name|address"),
-        transport.open(Request("http://tools.invalid/"), Clock(30, 30)),
+        transport.open(Request("http://tools.invalid/"), Clock(PATIENCE_S, PATIENCE_S)),
     ):
         pass
 
@@ -71,14 +72,14 @@ def test_an_address_that_does_not_answer_is_passed_over_for_the_next(silent: int
     with serving(lambda talk: talk.answer(b"x")) as server, socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         resolve(free.getsockname()[1], silent, server.port)
-        connect("tools.example", 80, options=(), clock=Clock(9, 0.2)).close()
+        connect("tools.example", 80, options=(), clock=Clock(PATIENCE_S, 0.2)).close()
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
 def test_a_server_on_this_machine_is_reached_by_address_and_by_name(host: str) -> None:
     with serving(lambda talk: talk.answer(b"x")) as server:
         option = (socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        with connect(host, server.port, options=[option], clock=Clock(9, 9)) as sock:
+        with connect(host, server.port, options=[option], clock=Clock(PATIENCE_S, PATIENCE_S)) as sock:
             assert sock.getpeername()[1] == server.port
             assert sock.getsockopt(*option[:2])
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from hypothesis import given, strategies as st
+from waiting import PATIENCE_S
 from web.servers import Conversation, Server, serving
 
 from retrieve_cli.web.connecting import connect
@@ -133,7 +134,7 @@ def ask(guarded: Guarded, url: str, **given: Any) -> Answer:
     """Ask for an address, with the defaults of a plain call."""
     request = {name: given.pop(name) for name in ("headers", "body", "credentials") if name in given}
     how = {"accept": (200,), "secrets": [KEY], "before": lambda _: None, "mapped": lambda url: url, **given}
-    clock = how.pop("clock", None) or Clock(20, 20)
+    clock = how.pop("clock", None) or Clock(PATIENCE_S, PATIENCE_S)
     return guarded.ask(Request(url, **request), clock, **how)
 
 
@@ -157,7 +158,7 @@ def test_the_address_that_was_checked_is_the_one_connected_to(resolve: Resolve) 
         looked_up = resolve(("127.0.0.1", server.port))
         checked: list[str] = []
         permits = lambda _host, _port, address: not checked.append(address)  # noqa: E731
-        with connect("h.example", 443, options=(), clock=Clock(9, 9), permits=permits) as sock:
+        with connect("h.example", 443, options=(), clock=Clock(PATIENCE_S, PATIENCE_S), permits=permits) as sock:
             assert sock.getpeername() == ("127.0.0.1", server.port)
         assert checked == ["127.0.0.1"]
         assert looked_up == ["h.example"]  # once: a second look-up could have another result
