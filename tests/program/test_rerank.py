@@ -1,15 +1,12 @@
 """Reranking in the whole program: the offline default, what is configured, and what is said where it cannot run."""
 
-import json
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import pairwise
 from pathlib import Path
-from threading import Thread
 
 import numpy as np
 import pytest
-from encoders.remote.servers import Api, chat, running
+from encoders.remote.servers import Api, Asked, chat, running
 from hypothesis import given, strategies as st
 from samples import TOOLS, Program, write_catalog
 
@@ -187,35 +184,16 @@ def test_a_backend_without_model_server_or_key_says_which_key_is_missing(
     assert "MY_KEY" in done.json["strategies_skipped"][backend]
 
 
-class _Server(BaseHTTPRequestHandler):
-    def do_POST(self) -> None:
-        asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        scores = [{"index": at, "relevance_score": float(len(text))} for at, text in enumerate(asked["documents"])]
-        body = json.dumps({"results": scores}).encode()
-        self.send_response(200)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, *_: object) -> None:
-        pass
-
-
-@pytest.fixture
-def server() -> Iterator[str]:
-    """A rerank endpoint that likes long texts."""
-    running = ThreadingHTTPServer(("127.0.0.1", 0), _Server)
-    Thread(target=running.serve_forever, daemon=True).start()
-    yield f"http://127.0.0.1:{running.server_port}/v1"
-    running.shutdown()
-    running.server_close()
+def by_length(asked: Asked) -> dict[str, list[dict[str, float]]]:
+    """Answer as a rerank endpoint that likes long texts."""
+    return {"results": [{"index": at, "relevance_score": len(text)} for at, text in enumerate(asked.json["documents"])]}
 
 
 def test_a_remote_reranker_decides_the_order_and_one_that_is_gone_is_left_out(
-    index: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch, server: str
+    index: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch, api: Api
 ) -> None:
-    for key, value in {"BACKEND": "remote", "MODEL": "long", "BASE_URL": server, "INTERPOLATE": "1"}.items():
+    api.respond = by_length
+    for key, value in {"BACKEND": "remote", "MODEL": "long", "BASE_URL": api.url, "INTERPOLATE": "1"}.items():
         monkeypatch.setenv(f"RETRIEVE_RERANK__{key}", value)
     found = retrieve("query", "brain volumes and images", "--json").json
     assert found["pipeline"].endswith("> long@50")
