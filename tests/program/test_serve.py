@@ -384,14 +384,6 @@ def test_metrics_ask_for_the_key(monkeypatch: pytest.MonkeyPatch) -> None:
 
 # ------------------------------------------------------------------------------------------ the command
 
-PROGRAM = """
-import sys
-from retrieve_cli.cli import main, serve
-if not any(command.callback is serve.serve for command in main.app.registered_commands):
-    main.app.command()(serve.serve)
-sys.exit(main.main(["serve", *sys.argv[1:]]))
-"""
-
 Start = Callable[..., subprocess.Popen[str]]
 
 
@@ -404,7 +396,7 @@ def start() -> Iterator[Start]:
         # A shell's background job ignores SIGINT, and so would what it starts.
         heeded = signal.signal(signal.SIGINT, signal.default_int_handler)
         process = subprocess.Popen(
-            [sys.executable, "-W", "error", "-c", PROGRAM, *arguments],
+            [sys.executable, "-W", "error", "-m", "retrieve_cli", "serve", *arguments],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
@@ -494,20 +486,18 @@ def test_a_client_that_does_not_let_go_does_not_keep_it(start: Start) -> None:
         (("--encoders", "--host", "192.0.2.1", "--insecure"), 1, "cannot listen at 192.0.2.1, port 8100"),
     ],
 )
-def test_what_cannot_be_served_is_said(start: Start, arguments: tuple[str, ...], code: int, said: str) -> None:
-    process = start(*arguments)
-    out, err = process.communicate(timeout=PATIENCE_S)
-    assert (process.returncode, out) == (code, "")
-    assert said in err
+def test_what_cannot_be_served_is_said(retrieve: Program, arguments: tuple[str, ...], code: int, said: str) -> None:
+    done = retrieve("serve", *arguments)
+    assert (done.code, done.out) == (code, "")
+    assert said in done.err
 
 
-def test_a_port_that_is_taken_is_named(start: Start) -> None:
+def test_a_port_that_is_taken_is_named(retrieve: Program) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        process = start("--encoders", "--port", str(port))
-        _, err = process.communicate(timeout=PATIENCE_S)
-    assert process.returncode == 1
-    assert f"error: cannot listen at 127.0.0.1, port {port}: Address already in use" in err
+        done = retrieve("serve", "--encoders", "--port", port)
+    assert done.code == 1
+    assert f"error: cannot listen at 127.0.0.1, port {port}: Address already in use" in done.err
 
 
 def test_a_missing_package_is_one_sentence(start: Start, tmp_path: Path) -> None:
