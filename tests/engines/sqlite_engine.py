@@ -39,6 +39,9 @@ CREATE TABLE blocks (generation TEXT REFERENCES generations ON DELETE CASCADE, f
   PRIMARY KEY (generation, file, number));
 """
 
+_LOCKED_S = 300.0
+"""Seconds to wait for the transaction of another process; a bound for what hangs."""
+
 Open = Callable[..., Any]
 """Opens the database for one transaction, as a context."""
 
@@ -128,7 +131,7 @@ class SqliteEngine:
         """Open the database for one transaction; one that only reads waits for no writer."""
         try:
             place = f"{self._path.absolute().as_uri()}?mode=rw"
-            database = sqlite3.connect(place, uri=True, timeout=30.0, isolation_level=None)
+            database = sqlite3.connect(place, uri=True, timeout=_LOCKED_S, isolation_level=None)
             try:
                 for pragma in ("synchronous=OFF", "foreign_keys=ON"):
                     database.execute(f"PRAGMA {pragma}")
