@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings, strategies as st
 from profiles import examples
-from program.asking import Configure
+from program.asking import Configure, answered
 from samples import Program, write_catalog
 from tenant_samples import (
     CONFIG,
@@ -336,13 +336,8 @@ def chain(tmp_path: Path, retrieve: Program) -> Path:
 def found(retrieve: Program, *words: str) -> dict[str, Any]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("RETRIEVE_EXPANSION__PLACEMENT", "blend")
-        return _found(retrieve, *words)
-
-
-def _found(retrieve: Program, *words: str) -> dict[str, Any]:
-    done = retrieve("query", *words, "--mode", "bm25", "--expand", "--bundle", "--json", "-k", "9")
-    assert done.code == 0, done
-    return {each["doc_id"]: each for each in done.json["results"]}
+        answer = answered(retrieve, *words, "--mode", "bm25", "--expand", "--bundle", "-k", "9")
+    return {each["doc_id"]: each for each in answer["results"]}
 
 
 def needs(result: Mapping[str, Any]) -> dict[str, bool]:

@@ -128,23 +128,31 @@ def sections(tmp_path_factory: pytest.TempPathFactory) -> Indexed:
     return indexed(tmp_path_factory.mktemp("sections"), FILES, SECTION)
 
 
+@dataclass
+class Draw:
+    """Different hits, by numbers that know nothing of how many chunks there are, and the windows of their context."""
+
+    numbers: list[int]
+    window: int
+    table_window: int
+
+    def results(self, docs: Indexed) -> tuple[Result, ...]:
+        return docs.results(list(dict.fromkeys(number % len(docs.chunks) for number in self.numbers)))
+
+    def widened(self, docs: Indexed) -> tuple[Result, ...]:
+        return docs.widened(self.results(docs), self.window, self.table_window)
+
+
 windows = st.integers(0, 3)
-draws = st.lists(st.integers(0, 10_000), unique=True, min_size=1, max_size=8)
-
-
-def drawn(docs: Indexed, draw: list[int]) -> tuple[Result, ...]:
-    """Different hits, by numbers that know nothing of how many chunks there are."""
-    return docs.results(list(dict.fromkeys(number % len(docs.chunks) for number in draw)))
+draws = st.builds(Draw, st.lists(st.integers(0, 10_000), unique=True, min_size=1, max_size=8), windows, windows)
 
 
 # ------------------------------------------------------------------------------------------------- laws
 
 
-@given(draw=draws, window=windows, table_window=windows)
-def test_a_span_is_the_text_of_its_file_from_its_start_to_its_end(
-    docs: Indexed, draw: list[int], window: int, table_window: int
-) -> None:
-    for result in docs.widened(drawn(docs, draw), window, table_window):
+@given(draws)
+def test_a_span_is_the_text_of_its_file_from_its_start_to_its_end(docs: Indexed, draw: Draw) -> None:
+    for result in draw.widened(docs):
         span = result.context
         assert span is not None
         text = docs.texts[span.doc_id]
@@ -154,12 +162,9 @@ def test_a_span_is_the_text_of_its_file_from_its_start_to_its_end(
         assert span.end_line == 1 + text.count("\n", 0, span.end - 1)
 
 
-@given(draw=draws, window=windows, table_window=windows)
-def test_a_span_holds_its_hit_and_never_leaves_its_record(
-    docs: Indexed, draw: list[int], window: int, table_window: int
-) -> None:
-    results = drawn(docs, draw)
-    widened = docs.widened(results, window, table_window)
+@given(draws)
+def test_a_span_holds_its_hit_and_never_leaves_its_record(docs: Indexed, draw: Draw) -> None:
+    results, widened = draw.results(docs), draw.widened(docs)
     for result in widened:
         span, chunk = result.context, result.chunk
         assert span is not None
@@ -171,12 +176,9 @@ def test_a_span_holds_its_hit_and_never_leaves_its_record(
     assert all(before[each.hit] == (each.record, each.chunk, each.confidence) for each in widened)
 
 
-@given(draw=draws, window=windows, table_window=windows)
-def test_every_hit_is_a_result_or_merged_into_a_better_one_that_shows_it(
-    docs: Indexed, draw: list[int], window: int, table_window: int
-) -> None:
-    results = drawn(docs, draw)
-    widened = docs.widened(results, window, table_window)
+@given(draws)
+def test_every_hit_is_a_result_or_merged_into_a_better_one_that_shows_it(docs: Indexed, draw: Draw) -> None:
+    results, widened = draw.results(docs), draw.widened(docs)
     spans = [result.context for result in widened if result.context is not None]
     ranks = {result.hit.id: rank for rank, result in enumerate(results)}
     seeds = [ranks[result.hit.id] for result in widened]
@@ -188,43 +190,39 @@ def test_every_hit_is_a_result_or_merged_into_a_better_one_that_shows_it(
     assert len(shown) == len(set(shown))
 
 
-@given(draw=draws, window=windows, table_window=windows)
-def test_neighbours_of_results_with_neighbours_are_the_same(
-    docs: Indexed, draw: list[int], window: int, table_window: int
-) -> None:
-    once = docs.widened(drawn(docs, draw), window, table_window)
-    assert docs.widened(once, window, table_window) == once
+@given(draws)
+def test_neighbours_of_results_with_neighbours_are_the_same(docs: Indexed, draw: Draw) -> None:
+    once = draw.widened(docs)
+    assert docs.widened(once, draw.window, draw.table_window) == once
 
 
-@given(draw=draws)
-def test_a_window_of_0_is_the_text_of_the_hit_and_nothing_is_read_or_merged(docs: Indexed, draw: list[int]) -> None:
-    results = drawn(docs, draw)
+@given(draws)
+def test_a_window_of_0_is_the_text_of_the_hit_and_nothing_is_read_or_merged(docs: Indexed, draw: Draw) -> None:
+    results = draw.results(docs)
     widened = docs.widened(results, 0)
     assert [(each.hit, each.text) for each in widened] == [(each.hit, each.text) for each in results]
     assert all(each.text == each.header + each.chunk["text"] for each in results)
     assert docs.chunks.reads == 0
 
 
-@given(draw=draws, window=windows)
-def test_the_header_of_a_cut_table_stands_once_in_a_span_that_reaches_into_it(
-    sections: Indexed, draw: list[int], window: int
-) -> None:
-    for result in sections.widened(drawn(sections, draw), window):
+@given(draws)
+def test_the_header_of_a_cut_table_stands_once_in_a_span_that_reaches_into_it(sections: Indexed, draw: Draw) -> None:
+    for result in sections.widened(draw.results(sections), draw.window):
         body = "| pod0 |" in result.text or result.header != ""
         assert result.text.count("| what it needs |") == (body and "b/table.md" in result.hit.id)
 
 
-@given(draw=draws, window=windows, table_window=windows)
-def test_each_result_costs_one_read_at_most(docs: Indexed, draw: list[int], window: int, table_window: int) -> None:
-    widened = docs.widened(drawn(docs, draw), window, table_window)
+@given(draws)
+def test_each_result_costs_one_read_at_most(docs: Indexed, draw: Draw) -> None:
+    widened = draw.widened(docs)
     assert docs.chunks.reads == sum(result.context is not None and len(result.context) > 1 for result in widened)
 
 
-@given(draw=draws)
+@given(draws)
 def test_where_windows_reach_over_whole_records_each_record_is_one_result_and_one_read(
-    docs: Indexed, draw: list[int]
+    docs: Indexed, draw: Draw
 ) -> None:
-    results = drawn(docs, draw)
+    results = draw.results(docs)
     widened = docs.widened(results, 1000)
     assert [each.record["id"] for each in widened] == list(dict.fromkeys(each.record["id"] for each in results))
     assert docs.chunks.reads <= len(widened)

@@ -6,20 +6,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from program.asking import Configure
+from program.asking import Configure, answered
 from samples import Program
 
 from retrieve_cli.encoders.hashed import WordTokenizer
 from retrieve_cli.encoders.remote.pieces import PieceTokenizer
 
-ASKED = ["query", "remove claims", "--json", "--chunks"]
 count = WordTokenizer().count
 
 
 def asked(retrieve: Program, *words: str) -> dict[str, Any]:
-    done = retrieve(*ASKED, *words)
-    assert done.code == 0, done
-    return dict(done.json)
+    return answered(retrieve, "remove claims", "--chunks", *words)
 
 
 # -------------------------------------------------------------------------------------------------- context

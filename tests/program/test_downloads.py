@@ -54,7 +54,6 @@ def _machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def network(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Refuses to leave this machine, and notes every attempt."""
     asked: list[str] = []
-
     look_up = socket.getaddrinfo
 
     def refuse(*given: Any, **_: Any) -> None:

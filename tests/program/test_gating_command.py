@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from program.asking import Configure
+from program.asking import Configure, answered
 from samples import Program, write_catalog
 
 CITIES = [f"city{at}" for at in range(20)]
@@ -34,9 +34,7 @@ def cities(tmp_path: Path, retrieve: Program, configure: Configure) -> Path:
 
 
 def asked(retrieve: Program, *words: str) -> dict[str, Any]:
-    done = retrieve("query", ASKED, "--gate", "--json", *words)
-    assert done.code == 0, done
-    return dict(done.json)
+    return answered(retrieve, ASKED, "--gate", *words)
 
 
 def groups(found: dict[str, Any]) -> list[str]:

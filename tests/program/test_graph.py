@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from graph_samples import SINGLE_CELL
-from program.asking import Configure
+from program.asking import Configure, answered
 from samples import ROOT, Program, collection, write_catalog
 
 from retrieve_cli.graph.walks import WALKS
@@ -45,9 +45,7 @@ def tools(tmp_path: Path, retrieve: Program) -> Path:
 
 
 def found(retrieve: Program, *flags: object) -> dict[str, Any]:
-    done = retrieve("query", "cluster single-cell data", "--json", "-k", "4", *flags)
-    assert done.code == 0, done.err
-    return {hit["doc_id"]: hit for hit in done.json["results"]}
+    return {hit["doc_id"]: hit for hit in answered(retrieve, "cluster single-cell data", "-k", "4", *flags)["results"]}
 
 
 def test_what_the_first_hit_requires_comes_in_behind_it_with_the_path_to_it(tools: Path, retrieve: Program) -> None:
@@ -249,9 +247,7 @@ HIDDEN = {"celltypist_annotation", "harmony_batch_correction", "scrublet_doublet
 
 
 def by_name(retrieve: Program, query: str, *flags: object, k: int = 10) -> dict[str, dict[str, Any]]:
-    done = retrieve("query", query, "--json", "-k", k, *flags)
-    assert done.code == 0, done.err
-    return {hit["name"]: hit for hit in done.json["results"]}
+    return {hit["name"]: hit for hit in answered(retrieve, query, "-k", k, *flags)["results"]}
 
 
 def test_a_clustering_query_brings_in_what_the_tool_requires_and_what_requires_it(
@@ -373,20 +369,22 @@ def test_the_nodes_of_a_file_of_edges_need_no_declaration_and_a_misspelt_record_
 
 
 @pytest.mark.slow
-def test_tools_that_a_query_implies_are_found_twice_as_often(tmp_path: Path, retrieve: Program) -> None:
+def test_tools_that_a_query_implies_are_found_twice_as_often(retrieve: Program, configure: Configure) -> None:
     folder = collection("toollinkos")
     assert retrieve("build", "--catalog", folder / "tools.jsonl").code == 0
-    measured: dict[str, dict[str, float]] = {}
-    for judgments in ("test", "test_with_dependencies"):
-        files = ("--queries", folder / "queries.jsonl", "--qrels", folder / "qrels" / f"{judgments}.tsv")
-        with_edges = ("--with", "expansion.enabled=true")
-        done = retrieve("eval", *files, "--mode", "bm25", "--metrics", "nDCG@10 R@10", *with_edges, "--json")
-        assert done.code == 0, done.err
-        measured[judgments] = done.json["metrics"]
-        measured[f"{judgments} expanded"] = done.json["arms"][0]["metrics"]
-    plain, expanded = (measured[f"test_with_dependencies{which}"]["R@10"] for which in ("", " expanded"))
+    measured: dict[tuple[str, str], dict[str, float]] = {}
+    for enabled in ("false", "true"):
+        configure("expansion", enabled=enabled)
+        source: tuple[object, ...] = ("--mode", "bm25", "--run-out", f"{enabled}.run")
+        for judgments in ("test", "test_with_dependencies"):
+            files = ("--queries", folder / "queries.jsonl", "--qrels", folder / "qrels" / f"{judgments}.tsv")
+            done = retrieve("eval", *files, *source, "--metrics", "nDCG@10 R@10", "--json")
+            assert done.code == 0, done.err
+            measured[judgments, enabled] = done.json["metrics"]
+            source = ("--run", f"{enabled}.run")
+    plain, expanded = (measured["test_with_dependencies", enabled]["R@10"] for enabled in ("false", "true"))
     assert expanded >= 2 * plain
-    assert measured["test expanded"]["nDCG@10"] >= measured["test"]["nDCG@10"] - 0.01
+    assert measured["test", "true"]["nDCG@10"] >= measured["test", "false"]["nDCG@10"] - 0.01
 
 
 def test_what_only_edges_bring_in_is_followed_to_where_it_stands(tools: Path, retrieve: Program) -> None:
