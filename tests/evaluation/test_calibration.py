@@ -14,7 +14,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 from profiles import examples
-from sklearn.isotonic import IsotonicRegression
 
 from retrieve_cli.errors import Unavailable, UsageError
 from retrieve_cli.evaluation import fitting
@@ -121,6 +120,8 @@ def test_scores_that_part_the_hits_without_an_error_give_no_certainty() -> None:
 def test_without_further_hits_a_free_curve_is_that_of_scikit_learn() -> None:
     scores, relevant, _ = judged(steps, queries=60)
     scores = np.round(scores, 2)  # with ties
+    from sklearn.isotonic import IsotonicRegression
+
     theirs = IsotonicRegression(out_of_bounds="clip", y_min=0, y_max=1).fit(scores, relevant)
     unseen = np.linspace(scores.min() - 1, scores.max() + 1, 5001)
     assert isotonic(scores, relevant, prior=0)(unseen) == pytest.approx(theirs.predict(unseen), abs=1e-12)

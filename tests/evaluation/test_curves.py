@@ -5,16 +5,10 @@ from statistics import fmean
 
 import ir_measures
 import pytest
-from hypothesis import given, strategies as st
+from evaluation.test_measures import qrels, runs
+from hypothesis import given
 
 from retrieve_cli.evaluation.curves import CUTOFFS, RECALLS, curves
-
-ids = st.sampled_from([f"d{number}" for number in range(12)])
-qrels = st.dictionaries(
-    st.sampled_from("abcdef"), st.dictionaries(ids, st.integers(-1, 3), min_size=1), min_size=1, max_size=5
-)
-scores = st.floats(-2, 2, width=32) | st.sampled_from([0.0, 0.5, 1.0])
-runs = st.dictionaries(st.sampled_from("abcdefg"), st.dictionaries(ids, scores, max_size=12), max_size=6)
 
 
 @given(qrels=qrels, run=runs)

@@ -1,6 +1,5 @@
 """Two configurations on the same queries: differences paired by query, and what can be said of them."""
 
-import json
 from pathlib import Path
 
 import numpy as np
@@ -74,15 +73,6 @@ def test_a_run_that_changes_nothing_is_said_to() -> None:
 
 
 # ------------------------------------------------------------------------------------------- the program
-
-
-@pytest.fixture
-def gold(tmp_path: Path) -> Path:
-    path = tmp_path / "gold.jsonl"
-    lines = [{"query": "lungs in CT", "relevant": ["lungs"]}, {"query": "counts cells", "relevant": ["cells"]},
-             {"query": "brain", "relevant": ["align"]}]  # fmt: skip
-    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    return path
 
 
 def test_settings_and_runs_are_compared_with_what_is_configured(

@@ -8,22 +8,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from evaluation.conftest import GOLD
 from samples import Program
 
 from retrieve_cli.experiments.runs import fused
-
-GOLD = [
-    {"query": "lungs in CT", "relevant": ["lungs"]},
-    {"query": "counts cells", "relevant": ["cells"]},
-    {"query": "brain", "relevant": ["align"]},
-]
-
-
-@pytest.fixture
-def gold(tmp_path: Path) -> Path:
-    path = tmp_path / "gold.jsonl"
-    path.write_text("".join(json.dumps(line) + "\n" for line in GOLD))
-    return path
 
 
 def test_a_formula_of_bm25_is_measured_as_an_index_built_with_it(

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import pytest
 from hypothesis import given, strategies as st
-from scipy import stats
 
 from retrieve_cli.errors import Unavailable
 from retrieve_cli.evaluation.statistics import Interval, Wins, detectable, holm, interval, paired_t, randomisation, wins
@@ -64,6 +63,8 @@ def without_effect(generator: np.random.Generator, n: int) -> np.ndarray:
 
 @pytest.mark.parametrize("n", [2, 3, 10, 200])
 def test_the_t_test_equals_that_of_scipy(n: int) -> None:
+    from scipy import stats
+
     generator = np.random.default_rng(n)
     for _ in range(20):
         first, second = generator.random((2, n))
@@ -73,6 +74,8 @@ def test_the_t_test_equals_that_of_scipy(n: int) -> None:
 
 @pytest.mark.parametrize("n", [2, 5, 9, 12])
 def test_the_exact_randomisation_test_equals_that_of_scipy_ties_included(n: int) -> None:
+    from scipy import stats
+
     generator = np.random.default_rng(n)
     for _ in range(5):
         first, second = generator.integers(0, 4, (2, n)) / 10
@@ -117,6 +120,8 @@ def test_queries_without_a_difference_do_not_change_p() -> None:
 @pytest.mark.parametrize("alpha", [0.05, 0.001])
 @pytest.mark.parametrize("n", [2, 10, 1000])
 def test_the_detectable_difference_has_its_power_under_the_noncentral_t_of_scipy(n: int, alpha: float) -> None:
+    from scipy import stats
+
     differences = np.random.default_rng(n).normal(size=n)
     noncentrality = detectable(differences, alpha=alpha, power=0.9) * math.sqrt(n) / differences.std(ddof=1)
     critical = stats.t.ppf(1 - alpha / 2, n - 1)
@@ -124,6 +129,8 @@ def test_the_detectable_difference_has_its_power_under_the_noncentral_t_of_scipy
 
 
 def test_the_interval_is_close_to_the_bca_interval_of_scipy() -> None:
+    from scipy import stats
+
     values = drawn("graded", np.random.default_rng(7), 50)
     theirs = stats.bootstrap((values,), np.mean, n_resamples=20_000, rng=np.random.default_rng(1)).confidence_interval
     ours = interval(values, resamples=20_000)
@@ -148,6 +155,8 @@ def test_intervals_cover_the_true_mean_as_often_as_is_said(population: str, n: i
 @pytest.mark.slow
 @pytest.mark.parametrize("n", [30, 200])
 def test_p_values_of_the_randomisation_test_are_uniform_where_there_is_no_effect(n: int) -> None:
+    from scipy import stats
+
     generator = np.random.default_rng([2007, n])
     p = np.array([randomisation(without_effect(generator, n), samples=999, seed=seed) for seed in range(2000)])
     assert stats.kstest(p, "uniform").pvalue > 0.05
