@@ -5,10 +5,10 @@ from __future__ import annotations
 import random
 import signal
 import threading
-import time
 from pathlib import Path
 
 import pytest
+from waiting import PATIENCE_S, pause, until
 
 from retrieve_cli.contracts.executors import Wanted
 from retrieve_cli.errors import ModelFailed, Unavailable
@@ -95,7 +95,7 @@ def test_eight_processes_of_which_each_is_killed_three_times_encode_few_texts_tw
     def kill() -> None:
         chance = random.Random(8)
         while not ended.is_set() and min(kills.get(f"worker {place}", 0) for place in range(1, 9)) < 3:
-            time.sleep(chance.uniform(0.02, 0.2))
+            pause(chance.uniform(0.02, 0.2), why="a kill at a random moment")
             rarest = min(kills.get(name, 0) for name in hired._taken)
             ready = [name for name, taken in list(hired._taken.items()) if taken.ready and kills.get(name, 0) == rarest]
             if ready and hired._scheduler.open < 8_900:
@@ -141,7 +141,7 @@ def test_a_worker_with_another_model_is_not_used(crew: Crews) -> None:
     hired = crew(2, [{}, {"tilt": 0.1}], admission=Admission(reference))
     check_same(run(hired, texts), texts)
     while not hired._taken["worker 2"].out:
-        hired._take(report) if (report := hired._reports.get(5)) else pytest.fail("it was never looked at")
+        hired._take(report) if (report := hired._reports.get(PATIENCE_S)) else pytest.fail("it was never looked at")
     assert any("worker 2 is not used: its vectors of probe 1 differ" in said for said in hired.said)
 
 
@@ -175,8 +175,7 @@ def test_a_worker_that_hangs_is_replaced_after_its_lease(crew: Crews) -> None:
     hired = crew(1, {"seconds": 0.02}, policy=Policy(lease_s=1.0))
 
     def stop() -> None:
-        while not hired._units:
-            time.sleep(0.01)
+        until(lambda: hired._units, "texts that are being encoded")
         hired.processes[0][1]._process.send_signal(signal.SIGSTOP)
 
     watcher = threading.Thread(target=stop)

@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 from samples import Program, write_catalog
+from waiting import PATIENCE_S
 
 from retrieve_cli.assemble.encoders import encoder_to_build
 from retrieve_cli.config.loading import load
@@ -41,7 +42,7 @@ def server() -> Iterator[str]:
         yield json.loads(process.stdout.readline())["url"].removeprefix("http://").removesuffix("/v1")
     finally:
         process.terminate()
-        process.communicate(timeout=30)
+        process.communicate(timeout=PATIENCE_S)
 
 
 class Foreign(BaseHTTPRequestHandler):

@@ -10,7 +10,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
@@ -20,6 +19,7 @@ from typing import Any
 import pytest
 from documents.sandbox.builds import heeding_interrupts
 from samples import Program, write_catalog
+from waiting import PATIENCE_S, brought_about, pause, until
 
 from retrieve_cli.assemble.parts import Parts, parts_for
 from retrieve_cli.assemble.sources import sources_of
@@ -159,7 +159,7 @@ def test_a_build_of_whose_eight_workers_each_is_killed_three_times_gives_the_gen
     def kill() -> None:
         chance = random.Random(3)
         while not ended.is_set() and min(kills.values()) < 3:
-            time.sleep(chance.uniform(0.02, 0.2))
+            pause(chance.uniform(0.02, 0.2), why="a kill at a random moment")
             ready = [name for each in hired for name, taken in list(each._taken.items()) if taken.ready]
             rarest = [name for name in ready if kills[name] == min(kills.values())]
             if rarest:
@@ -232,15 +232,11 @@ def interrupted(catalog: Path, number: int, *flags: str) -> tuple[subprocess.Pop
             env=environment,
             start_new_session=True,
         )
-    end = time.monotonic() + 60
-    while len(workers := children(process.pid)) < 2 and time.monotonic() < end:
-        time.sleep(0.02)
-    time.sleep(0.3)
+    brought_about(process, lambda: len(children(process.pid)) == 2, "it has two workers")
+    workers = children(process.pid)
     process.send_signal(number)
-    said = process.communicate(timeout=60)[1]
-    end = time.monotonic() + 20
-    while alive(workers) and time.monotonic() < end:
-        time.sleep(0.05)
+    said = process.communicate(timeout=PATIENCE_S)[1]
+    until(lambda: not alive(workers), "the end of the workers")
     return process, workers, said
 
 
@@ -250,7 +246,6 @@ def test_no_worker_survives_its_build_however_that_ends(number: int, tmp_path: P
     process, workers, said = interrupted(catalog, number)
     assert process.returncode in (-number, 128 + number), said
     assert len(workers) == 2
-    assert alive(workers) == []
     assert not (tmp_path / "artifacts" / "current").exists()
 
 

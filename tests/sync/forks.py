@@ -16,6 +16,7 @@ from waiting import until
 
 __all__ = ["Child", "Counted", "Fault", "Forks", "Nursery"]
 
+
 def models() -> dict[str, str]:
     """Return the settings of this process, for a child that must have them."""
     return {key: value for key, value in os.environ.items() if key.startswith("RETRIEVE_")}

@@ -4,14 +4,13 @@ import gc
 import os
 import shutil
 import signal
-import threading
-import time
 from pathlib import Path
 
 import pytest
 from samples import Program, write_catalog
 from sync.forks import Child, Forks
 from sync.state import live, records, versions
+from waiting import PATIENCE_S, until
 
 from retrieve_cli.config.settings import Settings
 from retrieve_cli.contracts import Request
@@ -21,9 +20,8 @@ from retrieve_cli.storage.store import Store
 
 def said(child: Child, line: str) -> None:
     """Wait until a process has printed this line."""
-    while line not in child.out.splitlines():
-        assert not child.ended(), child.err
-        time.sleep(0.002)
+    until(lambda: line in child.out.splitlines() or child.ended(), line)
+    assert line in child.out.splitlines(), child.err
 
 
 @pytest.mark.slow
@@ -73,21 +71,13 @@ def test_who_will_not_wait_is_told_who_writes(artifacts: Path, retrieve: Program
     assert retrieve("sync", "--no-wait").code == 0
 
 
-def test_who_waits_goes_on_when_the_other_ends(artifacts: Path, source: Path, retrieve: Program) -> None:
+def test_who_waits_goes_on_when_the_other_ends(artifacts: Path, source: Path, forks: Forks) -> None:
     write_catalog(source, records(1))
-    inside, leave = threading.Event(), threading.Event()
-
-    def write() -> None:
-        with Store(artifacts).writer():
-            inside.set()
-            leave.wait(60)
-
-    other = threading.Thread(target=write)
-    other.start()
-    inside.wait(60)
-    threading.Timer(0.3, leave.set).start()
-    assert retrieve("sync", "--wait", "60", "--json").json["status"] == "published"
-    other.join()
+    with Store(artifacts).writer():
+        other = forks.start("sync", "-v", "--wait", int(PATIENCE_S))
+        until(lambda: "waiting for another writer" in other.err or other.ended(), "a sync that waits")
+    assert other.wait() == 0, other.err
+    assert "published" in other.out
 
 
 def test_the_lock_of_a_dead_writer_is_free(artifacts: Path, source: Path, retrieve: Program, forks: Forks) -> None:
