@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from samples import Done
+from waiting import PATIENCE_S
 
 ROOT = Path(__file__).resolve().parents[2]
 GOOD = [{"id": f"good{number}", "name": f"Good {number}", "description": "segments lungs"} for number in range(30)]
@@ -16,6 +17,7 @@ GOOD = [{"id": f"good{number}", "name": f"Good {number}", "description": "segmen
 _REORDERING = "\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
 RAW_CONTROLS = {chr(code) for code in (*range(32), *range(127, 160))} - {"\n"} | set(_REORDERING)
 _MEMORY = 3 << 30
+_CPU_S = 10
 
 
 def unforeseen(text: str) -> bool:
@@ -76,22 +78,24 @@ def folder_of(path: Path, files: dict[str | bytes, str | bytes]) -> Path:
     return path
 
 
-def process(*arguments: object, seconds: float = 20, given: bytes = b"", **more: Any) -> Done:
-    """The program as a process of its own, with a limit on time and memory; code 124 where it ran out of time."""
-    try:
-        done = subprocess.run(
-            command(*arguments), input=given, capture_output=True, timeout=seconds, env=environment(),
-            preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (_MEMORY, _MEMORY)), **more,
-        )  # fmt: skip
-    except subprocess.TimeoutExpired:
-        return Done(124, "", f"still running after {seconds} s")
+def process(*arguments: object, given: bytes = b"", **more: Any) -> Done:
+    """The program as a process of its own, with a limit on CPU time and memory, beyond which it ends by a signal."""
+    done = subprocess.run(
+        command(*arguments), input=given, capture_output=True, timeout=PATIENCE_S, env=environment(),
+        preexec_fn=_limit, **more,
+    )  # fmt: skip
     return Done(done.returncode, done.stdout.decode("utf-8", "replace"), done.stderr.decode("utf-8", "replace"))
+
+
+def _limit() -> None:
+    resource.setrlimit(resource.RLIMIT_AS, (_MEMORY, _MEMORY))
+    resource.setrlimit(resource.RLIMIT_CPU, (_CPU_S, _CPU_S))
 
 
 def shell(line: str) -> Done:
     """A line of bash; `retrieve` stands for the program."""
     program = f'retrieve() {{ "{sys.executable}" -m retrieve_cli "$@"; }}; set -o pipefail; {line}'
-    done = subprocess.run(["bash", "-c", program], capture_output=True, timeout=60, env=environment())
+    done = subprocess.run(["bash", "-c", program], capture_output=True, timeout=PATIENCE_S, env=environment())
     return Done(done.returncode, done.stdout.decode(), done.stderr.decode())
 
 

@@ -208,7 +208,7 @@ def test_a_place_without_a_catalog_is_a_usage_error(tmp_path: Path, retrieve: Pr
 
 def test_a_pipe_with_nobody_at_its_other_end_does_not_hang(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
-    said(process("build", "--catalog", tmp_path / "pipe", seconds=3), 2)
+    said(process("build", "--catalog", tmp_path / "pipe"), 2)
 
 
 @pytest.mark.parametrize("records", [3, 3000])
@@ -282,7 +282,7 @@ def test_records_nested_sixty_deep_are_listed_at_once(tmp_path: Path, words: lis
         nested = {f"k{number}": nested}
     (tmp_path / "tools.jsonl").write_text(json.dumps({"id": "x", "name": "deep", "m": nested}) + "\n")
     assert process("build", "--catalog", "tools.jsonl").code == 0
-    done = process("inspect", "records", *words, seconds=3)
+    done = process("inspect", "records", *words)
     assert done.code == code, done.err
 
 

@@ -5,13 +5,13 @@ import json
 import shutil
 import signal
 import subprocess
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from bad_input.speech import command, environment, process, said, said_in_json, shell, unforeseen
 from samples import Program, write_catalog
+from waiting import PATIENCE_S, brought_about, pause
 
 from retrieve_cli.cli.failures import failure_of
 from retrieve_cli.errors import Terminated
@@ -38,11 +38,7 @@ def long_build(tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
     running = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment())
     for number, handler in heeded.items():
         signal.signal(number, handler)
-    until = time.monotonic() + 60
-    while not any(Path("artifacts/generations").glob(".scratch-*/*")) and time.monotonic() < until:
-        time.sleep(0.02)
-    time.sleep(0.2)
-    assert running.poll() is None
+    brought_about(running, lambda: any(Path("artifacts/generations").glob(".scratch-*/*")), "it writes")
     yield running
     running.kill()
     running.communicate()
@@ -64,7 +60,7 @@ def test_a_build_that_is_ended_leaves_the_live_index_and_nothing_that_stops_the_
 ) -> None:
     before = retrieve("query", "lungs", "--format", "trec").out
     long_build.send_signal(blow)
-    _, err = long_build.communicate(timeout=60)
+    _, err = long_build.communicate(timeout=PATIENCE_S)
     assert not unforeseen(err.decode())
     assert retrieve("query", "lungs", "--format", "trec").out == before
     assert retrieve("inspect", "verify").code == 0
@@ -74,7 +70,7 @@ def test_a_build_that_is_ended_leaves_the_live_index_and_nothing_that_stops_the_
 
 def test_an_interrupted_build_says_so_with_its_own_code(index: Path, long_build: subprocess.Popen[bytes]) -> None:
     long_build.send_signal(signal.SIGINT)
-    _, err = long_build.communicate(timeout=60)
+    _, err = long_build.communicate(timeout=PATIENCE_S)
     assert long_build.returncode == 130
     assert "error: interrupted" in err.decode()
 
@@ -88,9 +84,9 @@ def test_an_interruption_at_any_moment_is_one_line_and_the_code_130(moment: int)
         child = subprocess.Popen(
             command("query", "lungs"), stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment(),
         )  # fmt: skip
-        time.sleep(0.04 + 0.04 * moment + 0.013 * step)
+        pause(0.04 + 0.04 * moment + 0.013 * step, why="some moment of the start, of the query or after it")
         child.send_signal(signal.SIGINT)
-        _, err = child.communicate(timeout=60)
+        _, err = child.communicate(timeout=PATIENCE_S)
         if "Traceback" in err.decode():
             assert "retrieve_cli/cli" not in err.decode(), err.decode()
         else:
@@ -246,7 +242,7 @@ def test_one_of_many_builds_at_once_wins_and_the_index_is_whole(
     running = [subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment())
                for _ in range(6)]  # fmt: skip
     for one in running:
-        one.communicate(timeout=60)
+        one.communicate(timeout=PATIENCE_S)
     codes = {one.returncode for one in running}
     assert codes <= {0, 7}
     assert 0 in codes

@@ -11,9 +11,8 @@ from types import FrameType
 import pytest
 from samples import TOOLS, Program, write_catalog
 from sync.state import live
+from waiting import PATIENCE_S
 
-LONGEST = 20
-"""Seconds after which a command is thought to wait for ever."""
 COMMANDS = (
     ("query", "lungs"),
     ("query", "lungs", "--deadline-ms", "5000", "--save-run"),
@@ -36,14 +35,14 @@ def limited() -> Iterator[None]:
     """What takes too long fails here, whatever it waits for."""
 
     def late(number: int, frame: FrameType | None) -> None:
-        pytest.fail(f"it still waits after {LONGEST} seconds")
+        pytest.fail(f"it still waits after {PATIENCE_S} seconds")
 
     before = signal.signal(signal.SIGALRM, late)
-    signal.alarm(LONGEST)
+    signal.setitimer(signal.ITIMER_REAL, PATIENCE_S)
     try:
         yield
     finally:
-        signal.alarm(0)
+        signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
 
 

@@ -11,13 +11,13 @@ import json
 import os
 import signal
 import socket
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
 from hostile.prepared import catalog
 from hostile.tries import edited
+from waiting import pause
 
 _PATIENCE_S = 30
 _MOST = 300 << 20
@@ -74,12 +74,12 @@ def _answer(sock: socket.socket, answer: tuple[Any, ...]) -> None:
         elif kind == "drip":
             for byte in rest[0]:
                 sock.sendall(bytes([byte]))
-                time.sleep(rest[1])
+                pause(rest[1], why="a server that answers drop by drop")
         elif kind == "endless":
             for _ in range(_MOST // max(len(rest[0]), 1)):
                 sock.sendall(rest[0])
         else:
-            time.sleep(_PATIENCE_S)
+            signal.pause()
         sock.shutdown(socket.SHUT_WR)
 
 

@@ -9,6 +9,8 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+from waiting import pause
+
 from retrieve_cli.cli.main import main
 
 ADDRESSES = 3 << 30
@@ -58,7 +60,7 @@ def apply(*, cpu_s: int = CPU_S) -> None:
 def wait(pid: int, command: tuple[str, ...], out: Path, err: Path, *, seconds: float = WALL_S) -> Ended:
     """Wait for a child; kill it if it takes too long or says too much."""
     start, over = time.monotonic(), ""
-    looked, pause = start, 0.001
+    looked, step = start, 0.001
     while True:
         ended, status, used = os.wait4(pid, os.WNOHANG)
         if ended:
@@ -72,8 +74,8 @@ def wait(pid: int, command: tuple[str, ...], out: Path, err: Path, *, seconds: f
             if max(out.stat().st_size, err.stat().st_size) > OUTPUT:
                 over = f"more than {OUTPUT >> 20} MB of output"
                 os.kill(pid, signal.SIGKILL)
-        time.sleep(pause)
-        pause = min(pause * 1.3, 0.02)
+        pause(step, why="a child is looked at for its limits, first often and then seldom")
+        step = min(step * 1.3, 0.02)
     cpu, wall = used.ru_utime + used.ru_stime, time.monotonic() - start
     texts = [_read(path) for path in (out, err)]
     return Ended(command, os.waitstatus_to_exitcode(status), *texts, cpu, wall, used.ru_maxrss << 10, over)

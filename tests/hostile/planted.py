@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import sys
-import time
 import warnings
 from pathlib import Path
 
@@ -41,7 +40,7 @@ def _spin() -> None:
 
 
 def _sleep() -> None:
-    time.sleep(1000)
+    signal.pause()
 
 
 def _allocate() -> None:

@@ -9,7 +9,6 @@ import pkgutil
 import shutil
 import signal
 import sys
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,6 +20,7 @@ from hostile.kills import killed
 from hostile.limits import WALL_S, Ended, wait
 from hostile.tries import PORT, Try, materialise
 from sync import nursery
+from waiting import pause
 
 import retrieve_cli
 
@@ -220,11 +220,6 @@ def _tail(ended: Ended) -> str:
 
 def kill_after(pid: int, after: float) -> int:
     """Kill a child after some seconds; return how it ended."""
-    until = time.monotonic() + after
-    while time.monotonic() < until:
-        if os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT):
-            break
-        time.sleep(0.0005)
-    else:
-        os.kill(pid, signal.SIGKILL)
+    pause(after, why="a kill at a random moment; a child that has ended stays until it is waited for")
+    os.kill(pid, signal.SIGKILL)
     return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])

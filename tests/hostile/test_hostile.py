@@ -11,6 +11,7 @@ from hostile.generators import GENERATORS, attack
 from hostile.shrinking import shrunk
 from hostile.tries import Try
 from hostile.worker import HarnessError, Worker
+from waiting import PATIENCE_S
 
 SAMPLE = dict.fromkeys(GENERATORS, 22) | {"flips": 30, "kills": 6}
 BATCH = 11
@@ -40,7 +41,7 @@ BATCHES = [(category, start) for category, count in SAMPLE.items() for start in 
 def test_no_attack_of_the_sample_finds_anything(worker: Worker, category: str, start: int) -> None:
     found = []
     for number in range(start, min(start + BATCH, SAMPLE[category])):
-        answer = worker.ask(category=category, seed=f"{SEED}-{number}")
+        answer = worker.ask(category=category, seed=f"{SEED}-{number}", wall=PATIENCE_S)
         found += [(f"{SEED}-{number}", one["signature"], one["what"], one["command"]) for one in answer["findings"]]
     assert found == []
 
@@ -126,7 +127,9 @@ def test_what_is_found_is_made_small() -> None:
     large = Try(
         "x", (("a",), ("b", "c" * 50, "--flag")), {"one": lines + b"!" + lines, "two": b"x", "three": ("fifo",)}
     )
-    small = shrunk(large, lambda one: "b" in one.commands[-1] and b"!" in one.files.get("one", b""), most=2000)
+    small = shrunk(
+        large, lambda one: "b" in one.commands[-1] and b"!" in one.files.get("one", b""), most=2000, seconds=PATIENCE_S
+    )
     assert (small.commands, small.files) == ((("b",),), {"one": b"!"})
 
 
