@@ -20,7 +20,7 @@ import urllib3
 import uvicorn
 from samples import TOOLS, Program, write_catalog
 from servers import Server, started, workers_of
-from waiting import PATIENCE_S, until
+from waiting import PATIENCE_S, pause, until
 
 from retrieve_cli.serving.slow_clients import HEADERS_S, READING_S, SlowClients
 from retrieve_cli.web.listening import beside, reserve
@@ -204,7 +204,18 @@ def test_a_client_that_does_not_read_is_cut_off_and_one_that_waits_is_not() -> N
     assert (stuck.aborted, waiting.aborted, idle.aborted) == (True, False, False)
 
 
-def test_uvicorn_has_what_the_watch_on_slow_clients_reads() -> None:
+def test_uvicorn_has_what_the_watch_on_slow_clients_reads(index: Path) -> None:
+    with started(index, cwd=index.parent) as server:
+        host, port = server.url.removeprefix("http://").split(":")
+        with socket.create_connection((host, int(port)), timeout=PATIENCE_S) as half:
+            half.sendall(b"GET /health HTTP/1.1\r\nHost: ")
+            pause(1.5, why="the watch looks once a second; it would fail on an attribute that is not there")
+            assert server.get("/health").status == 200
+            half.sendall(f"{host}\r\n\r\n".encode())
+            assert half.recv(100).startswith(b"HTTP/1.1 200")
+
+
+def test_the_watch_ends_a_client_that_never_sends_its_headers() -> None:
     """A connection without a request stands in its list as one that waits for its headers."""
 
     async def watched() -> bytes:
