@@ -11,8 +11,6 @@ import time
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-import pytest
-
 T = TypeVar("T")
 PATIENCE_S = 300.0 * float(os.environ.get("TEST_PATIENCE", "1"))
 """Seconds without progress after which something is said to hang: for `timeout=` of processes, threads and requests."""
@@ -31,7 +29,7 @@ def until(state: Callable[[], T], what: str = "the state", *, progress: Callable
         if progress and (now := progress()) != reached:
             reached, end = now, time.monotonic() + PATIENCE_S
         if time.monotonic() > end:
-            pytest.fail(f"waited {PATIENCE_S:g} s for {what}; it is {value!r}")
+            raise AssertionError(f"waited {PATIENCE_S:g} s for {what}; it is {value!r}")
         time.sleep(_PAUSE_S)
     return value
 
@@ -41,7 +39,7 @@ def brought_about(process: subprocess.Popen[Any], state: Callable[[], T], what: 
 
     def reached() -> T:
         if not (value := state()) and process.poll() is not None and not (value := state()):
-            pytest.fail(f"the process ended with {process.returncode} before {what}")
+            raise AssertionError(f"the process ended with {process.returncode} before {what}")
         return value
 
     return until(reached, what)

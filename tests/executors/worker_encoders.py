@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import signal
-import time
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from waiting import pause
 
 from retrieve_cli.contracts import TermWeights
 from retrieve_cli.encoders.hashed import HashedEncoder
@@ -43,7 +43,7 @@ class SlowEncoder(HashedEncoder):
                 os.kill(os.getpid(), signal.SIGKILL)
             if "refused" in text:
                 raise ValueError("this text has no numbers")
-            time.sleep(self._seconds)
+            pause(self._seconds, why="an encoder that is slow on purpose")
             if self._count >= 0:
                 os.write(self._count, b".")
             vectors[place] = self.encode_passages([text])[0]

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import scipy.sparse
 from hypothesis import HealthCheck, given, settings, strategies as st
 
 from retrieve_cli.contracts import TermWeights
@@ -42,6 +41,8 @@ def build(folder: Path, corpus: Sequence[Row]) -> SparseIndex:
 
 def product(corpus: Sequence[Row], query: Row) -> np.ndarray:
     """The query's score for every row, in double precision."""
+    import scipy.sparse
+
     size = (len(corpus), VOCABULARY + 4)
     places = [(number, term) for number, row in enumerate(corpus) for term in row]
     values = [weight for row in corpus for weight in row.values()]
