@@ -91,7 +91,6 @@ def a_loop(folder: Path, name: str) -> None:
     (folder / name).symlink_to(name)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("harm", [absent, cut, empty, a_folder, a_loop])
 @pytest.mark.parametrize("name", [*FILES, "manifest.json"])
 def test_a_file_that_is_gone_or_cut_is_named_by_every_command(
@@ -124,7 +123,6 @@ def test_a_file_of_another_generation_is_noticed(
     assert made_whole(catalog, retrieve)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", FILES)
 def test_a_bit_flipped_anywhere_never_shows_the_inside(index: Path, retrieve: Program, name: str) -> None:
     """A flip that keeps the file's form may pass a query; `verify` finds every one."""

@@ -68,7 +68,6 @@ def test_a_name_nested_beyond_reason_costs_one_record_and_never_the_build(tmp_pa
     assert done.code in (0, 8)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     "line",
     [
@@ -127,7 +126,6 @@ def test_ids_that_are_equal_as_text_are_one_id_taken_twice(tmp_path: Path, retri
     assert "first used by tools.jsonl:31" in piece["reason"]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("word", ["word ", "w"])
 def test_a_record_of_ten_megabytes_on_one_line_is_built(tmp_path: Path, retrieve: Program, word: str) -> None:
     size = 10_000_000 if word == "w" else 2_000_000  # five letters at a time is the same promise in a fifth of the time
@@ -271,7 +269,6 @@ def test_a_refused_line_does_not_drive_the_terminal(tmp_path: Path, retrieve: Pr
     assert not RAW_CONTROLS & set(done.out + done.err)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "code"), [(["--filter", "name=deep"], 0), (["--json"], 0), (["--filter", "k59=1"], 2)], ids=str
 )

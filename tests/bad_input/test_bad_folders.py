@@ -195,7 +195,6 @@ def test_front_matter_that_unfolds_to_billions_of_values_is_not_unfolded(tmp_pat
     assert done.code in (0, 8), done
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     "text",
     [
@@ -222,7 +221,6 @@ def test_a_document_written_to_exhaust_is_read_in_good_time(tmp_path: Path, text
     assert done.code == 0, done
 
 
-@pytest.mark.slow
 def test_five_megabytes_on_one_line_are_built(tmp_path: Path, retrieve: Program) -> None:
     (tmp_path / "docs").mkdir()
     (tmp_path / "docs" / "x.txt").write_text("w" * 5_000_000)
@@ -237,7 +235,6 @@ def test_nul_and_control_characters_in_a_document_do_no_harm(tmp_path: Path, ret
     assert not RAW_CONTROLS & set(done.out)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("depth", [200, 1000])
 def test_folders_nested_deep_are_read_or_refused(tmp_path: Path, retrieve: Program, monkeypatch, depth: int) -> None:
     folder = folder_of(tmp_path / "docs", {})

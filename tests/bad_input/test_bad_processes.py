@@ -53,7 +53,6 @@ def test_a_second_build_is_turned_away_while_one_runs(
     assert retrieve("query", "lungs", "-l").out.startswith("lungs")
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("blow", [signal.SIGKILL, signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
 def test_a_build_that_is_ended_leaves_the_live_index_and_nothing_that_stops_the_next(
     index: Path, catalog: Path, retrieve: Program, long_build: subprocess.Popen[bytes], blow: signal.Signals
@@ -75,7 +74,6 @@ def test_an_interrupted_build_says_so_with_its_own_code(index: Path, long_build:
     assert "error: interrupted" in err.decode()
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("moment", range(8))
 @pytest.mark.usefixtures("index", "_heeded")
 def test_an_interruption_at_any_moment_is_one_line_and_the_code_130(moment: int) -> None:
@@ -102,7 +100,6 @@ def test_an_interruption_while_a_class_is_defined_is_one(cause: BaseException, c
     assert failure_of(wrapped).code == code
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     "line",
     [
@@ -120,7 +117,6 @@ def test_a_reader_that_has_seen_enough_ends_the_program_quietly(index: Path, lin
     assert "rror" not in done.err
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("line", "code"),
     [
@@ -218,7 +214,6 @@ def test_a_working_folder_that_was_removed_is_a_sentence(tmp_path: Path) -> None
     assert not unforeseen(done.err)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("setting", [{"PYTHONIOENCODING": "ascii"}, {"LC_ALL": "C"}], ids=str)
 def test_a_terminal_that_knows_ascii_only_is_no_reason_to_fail(
     tmp_path: Path, monkeypatch, setting: dict[str, str]
@@ -234,7 +229,6 @@ def test_a_terminal_that_knows_ascii_only_is_no_reason_to_fail(
     assert json.loads(process("query", "brain", "--json").out)["results"][0]["id"].endswith("#0")
 
 
-@pytest.mark.slow
 def test_one_of_many_builds_at_once_wins_and_the_index_is_whole(
     tmp_path: Path, catalog: Path, retrieve: Program
 ) -> None:

@@ -28,7 +28,6 @@ def test_a_query_of_a_length_that_nobody_types_is_a_usage_error(index: Path, ret
     assert "line 2 of stdin is longer than 1 MB" in said(retrieve("query", "-"), 8, silent=False)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     "text",
     ["x " * 50_000, "y" * 100_000, "the of and is", "!!! ??? ...", '"', '""', "'", "\\", "a\0b", "🧠", "עברית",

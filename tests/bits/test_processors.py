@@ -46,7 +46,6 @@ def environments() -> list[dict[str, str]]:
     return [{"OPENBLAS_CORETYPE": name} for name in KERNELS] + [{"NPY_DISABLE_CPU_FEATURES": names} for names in fewer]
 
 
-@pytest.mark.slow
 def test_an_index_and_its_scores_are_the_same_on_every_processor(tmp_path: Path) -> None:
     words = [f"w{number}" for number in range(300)]
     generator = np.random.default_rng(0)

@@ -32,7 +32,6 @@ def documents() -> list[Record]:
     return records
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("chunker", [SectionChunker, ImradChunker, WindowChunker])
 def test_chunks_of_real_documents_keep_the_laws(
     documents: list[Record],

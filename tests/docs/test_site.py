@@ -20,7 +20,6 @@ def built(folder: Path, *, config: Path) -> subprocess.CompletedProcess[str]:
     )
 
 
-@pytest.mark.slow
 def test_the_site_is_built_without_a_dead_link(tmp_path: Path) -> None:
     done = built(tmp_path, config=ROOT / "mkdocs.yml")
     assert done.returncode == 0, done.stderr
@@ -28,7 +27,6 @@ def test_the_site_is_built_without_a_dead_link(tmp_path: Path) -> None:
     assert pages == {page.stem for page in (tmp_path / "site").glob("*.html")} - {"404"}
 
 
-@pytest.mark.slow
 def test_a_dead_link_fails_the_build(tmp_path: Path) -> None:
     (tmp_path / "docs").mkdir()
     (tmp_path / "docs" / "index.md").write_text("# Page\n\n[nowhere](nowhere.md)\n", "utf-8")

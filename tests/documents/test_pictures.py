@@ -307,7 +307,6 @@ def test_no_picture_is_drawn_of_a_file_that_changed(site: tuple[Path, dict[str, 
         file.write_bytes(kept)
 
 
-@pytest.mark.slow
 def test_an_open_picture_is_loaded_under_the_policy_of_the_page_and_accessible(
     site: tuple[Path, dict[str, Door]],
 ) -> None:

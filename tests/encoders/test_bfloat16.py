@@ -67,7 +67,6 @@ def test_the_card_differs_from_that_of_float32_in_the_precision_alone(
     assert replace(card, precision="float32") == OnnxEncoder(tiny_bert, cache_dir=cache_dir).card
 
 
-@pytest.mark.slow
 @pytest.mark.bits
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("kind", KINDS)

@@ -97,7 +97,6 @@ def by_hand(passage: list[str], room: int, *, step: int) -> list[str]:
 # ------------------------------------------------------------------------------------- sentence-transformers' scores
 
 
-@pytest.mark.slow
 def test_scores_of_onnxruntime_are_those_of_sentence_transformers(
     folder: CrossFolder, cache_dir: Path, cross_encoder: Load
 ) -> None:

@@ -53,7 +53,6 @@ def test_no_text_gives_no_vector(encoder: OnnxEncoder) -> None:
     assert encoder.encode_passages([]).shape == encoder.encode_queries([]).shape == (0, 384)
 
 
-@pytest.mark.slow
 @pytest.mark.bits
 @pytest.mark.parametrize("threads", [1, 2, 3])
 def test_vector_of_a_passage_is_the_same_to_the_bit_in_any_company(

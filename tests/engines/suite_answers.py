@@ -171,7 +171,6 @@ class AnswerSuite(Base):
                 assert {made.labels[row].tenant for row in found.rows.tolist()} == {tenant}
                 assert found.before == found.after <= ROWS // 2
 
-    @pytest.mark.slow
     def test_twenty_thousand_rows_are_found_as_declared(self, engine: Engine) -> None:
         made = content(20_000)
         opened = self.opened(engine, made)

@@ -234,7 +234,6 @@ print(sorted(name for name in sys.modules if name.startswith("retrieve_cli.engin
     assert not names & {"pgvector", "qdrant", "milvus", "opensearch"}
 
 
-@pytest.mark.slow
 def test_pgvector_is_checked_by_the_same_rules(
     postgres: PostgresServer,
     database: str,

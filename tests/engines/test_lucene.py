@@ -17,7 +17,6 @@ from retrieve_cli.retrievers.impacts import Bm25Index, Bm25Writer, Formula
 if TYPE_CHECKING:
     from retrieve_cli.contracts.values import Rows, Vectors
 
-pytestmark = pytest.mark.slow
 
 _FORMULA = Formula("lucene", 1.2, 0.75)
 _LENGTH = 200

@@ -67,7 +67,6 @@ class MilvusSuite(EngineSuite):
         return MilvusEngine(MilvusSettings(url="http://127.0.0.1:1", timeout_s=2.0), token=TOKEN)
 
 
-@pytest.mark.slow
 class TestMilvus(MilvusSuite):
     """A server of version 2.3.5. It takes about 3 seconds for each generation, however small."""
 
@@ -142,7 +141,6 @@ class TestMilvusLite(MilvusSuite):
         assert packed(stored) == packed(long)
         engine.close()
 
-    @pytest.mark.slow
     def test_more_rows_match_than_one_answer_of_milvus_holds(self, new_engine: NewEngine) -> None:
         rows = 17_000
         one = TermWeights(np.array([3], np.int32), np.array([0.5], np.float32))

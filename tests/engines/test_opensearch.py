@@ -75,7 +75,6 @@ class TestNoida(OpensearchSuite):
         noida_process.start()
         return emptied(noida_process.url)
 
-    @pytest.mark.slow
     def test_twenty_thousand_rows_are_found_as_declared(self, engine: Engine) -> None:
         """Only of vectors: the server takes two seconds per query of term weights of so many rows."""
         self.has_terms = False  # type: ignore[misc]  of this test

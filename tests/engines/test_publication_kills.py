@@ -217,7 +217,7 @@ def killed(place: Place, story: Story, faults: Iterator[Fault]) -> int:
     return number
 
 
-@pytest.mark.parametrize("kills", [FEW // 2, pytest.param(MANY // 2, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("kills", [FEW // 2, MANY // 2])
 @pytest.mark.parametrize("prepared", [prepared_build, prepared_sync])
 def test_a_publication_killed_anywhere_never_mixes_generations(
     place: Place, prepared: Callable[[Place], Story], kills: int

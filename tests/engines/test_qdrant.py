@@ -144,7 +144,6 @@ def test_scores_are_in_the_order_of_the_rows_repeats_included(engine: QdrantEngi
     assert scores.tolist() == pytest.approx([0, 1, 0, 0.6])
 
 
-@pytest.mark.slow
 def test_vectors_that_are_quantised_and_in_a_graph_are_found_and_scored_exactly(engine: QdrantEngine) -> None:
     random = np.random.default_rng(0)
     rows, dim = 4_000, 768  # more than the size from which Qdrant builds a graph

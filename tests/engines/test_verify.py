@@ -229,7 +229,6 @@ def test_the_exact_reference_has_the_answers_of_a_flat_index(verify: Verify) -> 
             assert theirs.deviation == pytest.approx(ours.deviation, rel=1e-4)
 
 
-@pytest.mark.slow
 def test_pgvector_passes_with_the_top_ten_of_the_local_index(
     postgres: PostgresServer,
     database: str,

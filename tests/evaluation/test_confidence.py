@@ -104,7 +104,6 @@ def test_a_sync_keeps_it_and_says_on_which_generation_it_was_measured(
     assert found["confidence"]["generation"] == before
 
 
-@pytest.mark.slow
 def test_hits_that_nobody_judged_count_as_not_relevant(gold: Path, retrieve: Program) -> None:
     found = retrieve("eval", "--gold", gold, "--calibrate", "--json").json["calibration"]
     assert (found["pairs"], found["queries"]) == (720, 72)

@@ -151,7 +151,6 @@ def plain(cells: Sequence[str]) -> list[str]:
 # ----------------------------------------------------------------------------------------------- figures
 
 
-@pytest.mark.slow
 def test_every_mean_and_interval_is_that_of_the_evaluation() -> None:
     shown = {row[0]: plain(row[1:]) for row in Page(written(runs())).table("Mean over").rows[2:]}
     for name in ("nDCG@10", "RR@10"):
@@ -427,7 +426,6 @@ def test_the_page_has_a_language_a_title_and_headings_in_order() -> None:
     assert all("scope" in attributes for tag, attributes in page.elements if tag == "th")
 
 
-@pytest.mark.slow
 def test_a_thousand_queries_and_ten_arms_fit_into_a_small_page() -> None:
     topics = [Topic(str(number), f"query number {number}", {f"d{number}": 1}) for number in range(1354)]
     run: Run = {topic.id: {f"d{topic.id}": 1.0, "other": 0.5} for topic in topics}

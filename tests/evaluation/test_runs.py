@@ -97,7 +97,6 @@ def planted(seed: int) -> tuple[dict[str, dict[str, int]], list[dict[str, dict[s
     return qrels, runs
 
 
-@pytest.mark.slow
 def test_fused_runs_have_the_value_that_ranx_gives_them(gold: Path, retrieve: Program) -> None:
     """Runs with a planted truth, written as TREC files, fused and judged by either program."""
     cases, ours = [], []

@@ -140,7 +140,6 @@ def test_the_interval_is_close_to_the_bca_interval_of_scipy() -> None:
 # ------------------------------------------------------------------------------ held to their promises
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("population", "n"), COVERAGE)
 def test_intervals_cover_the_true_mean_as_often_as_is_said(population: str, n: int) -> None:
     generator, mean, rounds = np.random.default_rng([2006, n]), true_mean(population), 2000
@@ -152,7 +151,6 @@ def test_intervals_cover_the_true_mean_as_often_as_is_said(population: str, n: i
     assert covered / rounds == pytest.approx(said, abs=3 * math.sqrt(said * (1 - said) / rounds))
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("n", [30, 200])
 def test_p_values_of_the_randomisation_test_are_uniform_where_there_is_no_effect(n: int) -> None:
     from scipy import stats
@@ -170,7 +168,6 @@ def test_the_exact_test_finds_nothing_too_often_in_few_queries() -> None:
         assert np.mean(p <= level) <= level + 3 * math.sqrt(level / 2000)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("n", [20, 50])
 @pytest.mark.parametrize("draw", [np.random.Generator.standard_normal, without_effect])
 def test_a_detectable_difference_is_detected_with_the_stated_power(
@@ -185,7 +182,6 @@ def test_a_detectable_difference_is_detected_with_the_stated_power(
     assert found == pytest.approx(0.8, abs=0.03)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("compute", [interval, randomisation])
 def test_ten_thousand_queries_are_resampled_in_little_memory(compute: Callable[[np.ndarray], object]) -> None:
     values = np.random.default_rng(9).random(10_000) - 0.5

@@ -115,7 +115,6 @@ TAILS: list[dict[str, Any]] = [
 ]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("k", "keys"), [(10, {}), (30, {}), (10, {"keep": 7}), (30, {"min_score": 0.55})])
 def test_what_is_remembered_is_worth_what_the_pipeline_answers(
     world: World, searcher: Searcher, k: int, keys: dict[str, float]
@@ -130,7 +129,6 @@ def test_what_is_remembered_is_worth_what_the_pipeline_answers(
     assert len(seen) > 3
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("tail", TAILS, ids=["diversity", "gate", "expansion"])
 def test_stages_besides_the_reranker_are_measured_with_it(
     world: World, searcher: Searcher, tail: dict[str, Any]
@@ -145,7 +143,6 @@ def test_stages_besides_the_reranker_are_measured_with_it(
     assert len(pipelines) == 2
 
 
-@pytest.mark.slow
 def test_a_fusion_without_reranking_is_worth_what_it_is_where_none_runs(world: World, searcher: Searcher) -> None:
     table = Table(searcher, Settings(), world[1], MEASURE, k=10)
     assert table.now.rerank is not None
@@ -156,7 +153,6 @@ def test_a_fusion_without_reranking_is_worth_what_it_is_where_none_runs(world: W
         assert ours == pytest.approx(measured(searcher, alone, choice.fused, world[1], k=10), abs=1e-9)
 
 
-@pytest.mark.slow
 def test_a_reranked_choice_is_worth_what_an_evaluation_says(world: World, searcher: Searcher) -> None:
     table = Table(searcher, Settings(), world[1], MEASURE, k=10)
     for choice in (table.now, CHOICES[2]):
@@ -165,7 +161,6 @@ def test_a_reranked_choice_is_worth_what_an_evaluation_says(world: World, search
         assert table.values(choice).tolist() == pytest.approx(list(found.per_query["nDCG@10"].values()), abs=1e-9)
 
 
-@pytest.mark.slow
 def test_the_reranker_is_tuned_with_the_fusion_and_what_it_comes_to_is_measured_as_promised(
     world: World, retrieve: Program, tmp_path: Path
 ) -> None:
@@ -234,7 +229,6 @@ def remote() -> Iterator[Settings]:
     running.server_close()
 
 
-@pytest.mark.slow
 def test_a_server_is_shown_each_hit_once_whatever_is_tried(world: World, searcher: Searcher, remote: Settings) -> None:
     table = Table(searcher.under(remote), remote, world[1], MEASURE, k=10)
     ours = [table.values(choice) for choice in CHOICES]

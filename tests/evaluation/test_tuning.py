@@ -106,7 +106,6 @@ CONFIGURED: list[dict[str, Any]] = [
 """Stages before and behind the fusion, which tuning does not change and measures with it."""
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("configured", CONFIGURED, ids=["fusion", "diversity", "gate", "threshold", "expansion"])
 @hypothesis_settings(max_examples=12, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(tried=st.lists(choices, min_size=1, max_size=3), k=st.sampled_from([10, 12, 40]))
@@ -203,7 +202,6 @@ def _value(searcher: Searcher, topics: list[Topic]) -> float:
     return evaluate(searcher, topics, [MEASURE]).metrics["nDCG@10"]
 
 
-@pytest.mark.slow
 def test_judgments_by_lot_give_nothing_to_recommend(world: tuple[Path, list[Topic]], searcher: Searcher) -> None:
     """Of eight sets of random judgments, on which any setting is as good as another, hardly one may be taken up."""
     taken = 0
@@ -227,7 +225,6 @@ def test_too_few_queries_or_one_leg_alone_are_refused(world: tuple[Path, list[To
         tune(searcher.under(alone), alone, world[1], MEASURE)
 
 
-@pytest.mark.slow
 def test_no_depth_is_tried_that_is_less_than_what_is_asked_for_anyway(
     world: tuple[Path, list[Topic]], searcher: Searcher
 ) -> None:

@@ -82,7 +82,6 @@ def test_only_what_is_wanted_of_a_text_is_made(crew: Crews) -> None:
     assert all(result.vector is None and result.terms is not None for result in collected.results.values())
 
 
-@pytest.mark.slow
 def test_eight_processes_of_which_each_is_killed_three_times_encode_few_texts_twice(
     crew: Crews, tmp_path: Path
 ) -> None:

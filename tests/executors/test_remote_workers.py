@@ -147,7 +147,6 @@ def test_numbers_that_differ_a_little_are_near_and_not_the_same() -> None:
     assert difference(ours, Answer(None, made[:-1]), bits=False) != ""
 
 
-@pytest.mark.slow
 @pytest.mark.skipif(find_spec("ray") is None, reason="ray is not installed: pip install 'retrieve-cli[ray]'")
 def test_actors_of_ray_give_the_generation_of_one_process_and_one_that_ends_is_replaced(
     retrieve: Program, tmp_path: Path

@@ -141,7 +141,6 @@ def test_without_workers_nothing_of_them_is_loaded(catalog: Path) -> None:
     assert done.stdout.splitlines()[-1] == ""
 
 
-@pytest.mark.slow
 def test_a_build_of_whose_eight_workers_each_is_killed_three_times_gives_the_generation_of_one_process(
     crew: Crews, tmp_path: Path
 ) -> None:

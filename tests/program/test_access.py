@@ -299,7 +299,6 @@ def test_where_words_are_counted_over_the_whole_index_nothing_but_scores_differs
     assert silent(way, with_others)
 
 
-@pytest.mark.slow
 @settings(max_examples=examples(0.7))
 @given(indexes(), st.lists(st.sampled_from(WAYS), min_size=12, max_size=12, unique_by=str), st.sampled_from(LEXICAL))
 def test_whatever_records_there_are_those_of_others_take_no_part(

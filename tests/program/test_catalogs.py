@@ -35,7 +35,6 @@ def test_gold_judges_only_tools_of_the_catalog() -> None:
     assert len({query["id"] for query in GOLD}) == len(GOLD)
 
 
-@pytest.mark.slow
 def test_the_default_configuration_answers_the_gold_queries(
     sample_index: Path, retrieve, stdin, configure: Configure
 ) -> None:
@@ -49,7 +48,6 @@ def test_the_default_configuration_answers_the_gold_queries(
     assert found[R @ 20] >= 0.7
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("mode", ["hybrid", "dense", "bm25"])
 def test_segment_lungs_in_ct_finds_a_lung_segmenter(
     sample_index: Path, retrieve, configure: Configure, mode: str

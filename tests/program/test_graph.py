@@ -368,7 +368,6 @@ def test_the_nodes_of_a_file_of_edges_need_no_declaration_and_a_misspelt_record_
     assert "—in_pathway→ apoptosis ←measures— caspase-screen" in hits["caspase-screen"]["path"]
 
 
-@pytest.mark.slow
 def test_tools_that_a_query_implies_are_found_twice_as_often(retrieve: Program, configure: Configure) -> None:
     folder = collection("toollinkos")
     assert retrieve("build", "--catalog", folder / "tools.jsonl").code == 0

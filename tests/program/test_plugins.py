@@ -18,8 +18,6 @@ import yaml
 from samples import ROOT, TOOLS, Done, write_catalog
 from sync.forks import Child, Nursery
 
-pytestmark = pytest.mark.slow
-
 TOYS = Path(__file__).parent / "toys"
 CLEAN = {key: value for key, value in os.environ.items() if not key.startswith(("RETRIEVE_", "PYTHON"))}
 TOY = {"toy": "toy:RETRIEVER"}

@@ -42,7 +42,6 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "models"
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["torch", openvino])
 def test_an_index_in_bfloat16_has_a_recipe_of_its_own_and_is_queried_in_float32(
     catalog: Path, cache: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch, kind: str

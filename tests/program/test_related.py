@@ -222,7 +222,6 @@ def test_an_evaluation_measures_the_results_and_the_recall_with_related_records(
     assert blended.keys() == {"nDCG@10", "R@2", "RR"}
 
 
-@pytest.mark.slow
 def test_tools_that_a_query_implies_are_in_answers_of_ten_records(tmp_path: Path, retrieve: Program) -> None:
     folder = collection("toollinkos")
     assert retrieve("build", "--catalog", folder / "tools.jsonl").code == 0

@@ -32,7 +32,6 @@ def part(folder: Path, *, files: bool) -> Path:
     return path
 
 
-@pytest.mark.slow
 def test_format_tokens_beat_none_beyond_noise(sample: Path, folder: Path, retrieve: Program) -> None:
     gold = part(folder, files=True)
     without = ("--with", "search.file_tokens=false")
@@ -43,7 +42,6 @@ def test_format_tokens_beat_none_beyond_noise(sample: Path, folder: Path, retrie
     assert compared["p"] < 0.01
 
 
-@pytest.mark.slow
 def test_queries_without_files_find_what_they_found(sample: Path, folder: Path, retrieve: Program) -> None:
     gold = part(folder, files=False)
     runs = []

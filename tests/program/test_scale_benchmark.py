@@ -159,7 +159,6 @@ def run_scale(*flags: str, folder: Path) -> tuple[str, str, list[dict[str, objec
     return done.stdout, done.stderr, json.loads((folder / "samples.json").read_text("utf-8"))
 
 
-@pytest.mark.slow
 def test_a_small_run_measures_all_parts_and_a_second_one_keeps_the_indexes(tmp_path: Path) -> None:
     table, said, samples = run_scale("--sizes", "120,300", folder=tmp_path)
     assert "tantivy: skipped" in said

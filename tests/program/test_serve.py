@@ -461,7 +461,6 @@ def test_without_v_nothing_but_the_ready_line_is_said(start: Start) -> None:
     assert process.communicate(timeout=PATIENCE_S) == ("", "")
 
 
-@pytest.mark.slow
 def test_a_client_that_does_not_let_go_does_not_keep_it(start: Start) -> None:
     process = start("--encoders", "--port", "0", "--json", "--grace", "1")
     assert process.stdout is not None

@@ -123,7 +123,6 @@ def test_a_manifest_from_a_newer_schema_is_refused(index: Path) -> None:
         Store(index).open()
 
 
-@pytest.mark.slow
 def test_a_build_killed_at_any_moment_leaves_the_live_index(tmp_path: Path, index: Path, retrieve: Program) -> None:
     before = retrieve("query", "brain", "--json").json
     many = write_catalog(tmp_path / "many.jsonl", [{"id": str(n), "name": f"tool {n} " * 40} for n in range(3000)])

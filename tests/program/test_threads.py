@@ -20,8 +20,6 @@ from retrieve_cli.output.formats import answer_json
 from retrieve_cli.search.searcher import Searcher
 from retrieve_cli.storage.store import Store
 
-pytestmark = pytest.mark.slow
-
 THREADS = 8
 TEXTS = (
     "segment lungs in chest CT",

@@ -43,7 +43,6 @@ SETTINGS: list[dict[str, str]] = [
 ]
 
 
-@pytest.mark.slow
 @pytest.mark.bits
 @pytest.mark.parametrize("keys", SETTINGS, ids=str)
 @pytest.mark.parametrize(

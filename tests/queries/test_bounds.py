@@ -20,7 +20,6 @@ from retrieve_cli.queries.formats.read import read_file
 from retrieve_cli.queries.formats.table import FOLDERS, FORMATS
 
 
-@pytest.mark.slow
 def test_pixels_are_never_read(tmp_path: Path) -> None:
     large = [
         write_dicom(tmp_path / "a.dcm", frames=20, side=1024),
@@ -139,7 +138,6 @@ BEGINNINGS = [b"", b"\x1f\x8b\x08\0\0\0\0\0\0\xff"] + [
 ]
 
 
-@pytest.mark.slow
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=examples(10))
 @given(ending=st.sampled_from(ENDINGS), beginning=st.sampled_from(BEGINNINGS), rest=st.binary(max_size=600))
 def test_no_bytes_under_any_name_are_an_error(tmp_path: Path, ending: str, beginning: bytes, rest: bytes) -> None:
@@ -164,7 +162,6 @@ def _sound(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in (*paths, folder / "a.nrrd")}
 
 
-@pytest.mark.slow
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=examples(10))
 @given(data=st.data())
 def test_no_damage_to_a_sound_file_is_an_error(tmp_path: Path, sound: dict[str, bytes], data: st.DataObject) -> None:

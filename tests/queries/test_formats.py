@@ -308,7 +308,6 @@ def test_without_a_package_the_first_bytes_still_say_the_format(
 LIBRARIES = ("pydicom", "nibabel", "tifffile", "PIL", "nrrd", "numpy")
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "needs"),
     [

@@ -170,7 +170,6 @@ def test_http_answers_both_kinds_of_revisions_and_keeps_no_session(server: Serve
     assert server.get("/mcp").status == 405
 
 
-@pytest.mark.slow
 def test_the_conformance_suite_fails_only_where_it_asks_for_its_own_fixtures(server: Server, tmp_path: Path) -> None:
     own = installed("conformance", f"@modelcontextprotocol/conformance@{_CONFORMANCE}", "node@22")
     suite, node = (

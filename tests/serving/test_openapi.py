@@ -59,7 +59,6 @@ def test_every_route_has_a_name_a_summary_and_a_schema_of_its_body(description: 
     assert [path for path, schema in bodies if not schema] == []
 
 
-@pytest.mark.slow
 def test_no_generated_request_is_a_server_error(server: Server, description: Any) -> None:
     import schemathesis
     from schemathesis import GenerationMode

@@ -19,7 +19,6 @@ from retrieve_cli.serving.page.address import record_url
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed: pip install playwright")
 if not CHROMIUM.exists():
     pytest.skip(f"{CHROMIUM} is not there: apt-get install chromium", allow_module_level=True)
-pytestmark = pytest.mark.slow
 
 NARROW, WIDE = {"width": 320, "height": 640}, {"width": 1280, "height": 800}
 STATES = {

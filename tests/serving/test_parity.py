@@ -83,7 +83,6 @@ def outcome(body: bytes, status: int) -> str:
     return body.decode() if status == 200 else message(body)
 
 
-@pytest.mark.slow
 def test_two_workers_answer_to_the_byte_as_the_command_line(
     server: Server, requests: Sequence[dict[str, Any]], printed: list[str]
 ) -> None:
@@ -91,7 +90,6 @@ def test_two_workers_answer_to_the_byte_as_the_command_line(
     assert [outcome(answer.data, answer.status) for answer in answers] == printed
 
 
-@pytest.mark.slow
 def test_a_batch_answers_each_request_as_it_would_alone(
     server: Server, requests: Sequence[dict[str, Any]], printed: list[str]
 ) -> None:
@@ -103,7 +101,6 @@ def test_a_batch_answers_each_request_as_it_would_alone(
             assert value == json.loads(text)
 
 
-@pytest.mark.slow
 def test_lines_of_standard_input_are_answered_as_bodies_are(
     artifacts: Path,
     requests: Sequence[dict[str, Any]],
@@ -131,7 +128,6 @@ def confined(warm: Warm, *words: str, **variables: str) -> "subprocess.Completed
     return subprocess.run(command, cwd=warm.folder, env=env, capture_output=True, timeout=PATIENCE_S, check=False)
 
 
-@pytest.mark.slow
 def test_the_warm_process_answers_to_the_byte_as_the_command_line(
     warm: Warm, requests: Sequence[dict[str, Any]], printed: list[str]
 ) -> None:
@@ -145,7 +141,6 @@ def test_the_warm_process_answers_to_the_byte_as_the_command_line(
 # --------------------------------------------------------------------------------------------------- MCP
 
 
-@pytest.mark.slow
 def test_each_value_over_mcp_is_that_of_the_command_line(
     artifacts: Path, requests: Sequence[dict[str, Any]], retrieve: Program, printed: list[str]
 ) -> None:

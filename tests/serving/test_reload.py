@@ -38,7 +38,6 @@ def versions(answer: Any) -> set[str]:
     return {match for result in answer["results"] for match in re.findall(r"v(\d+)", result["content"])}
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("workers", [1, 2])
 def test_no_answer_fails_or_mixes_generations(workers: int, tmp_path: Path, retrieve: Program) -> None:
     catalog = write_catalog(tmp_path / "tools.jsonl", records(0))

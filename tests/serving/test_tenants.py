@@ -146,7 +146,6 @@ def test_lists_hold_the_tenants_own_records_alone(doors: tuple[Door, Door]) -> N
     compare(doors, PLAIN)
 
 
-@pytest.mark.slow
 @settings(max_examples=examples(0.5), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(body=bodies())
 def test_any_search_is_answered_as_if_others_were_not_there(doors: tuple[Door, Door], body: dict[str, Any]) -> None:

@@ -106,7 +106,6 @@ def compared(make_retriever: Callable[..., IndexRetrieval[Any]]) -> dict[str, li
     return pairs
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["rrf", "minmax", "zscore", "zscore_candidates"])
 def test_fused_scores_equal_those_of_ranx(kind: str, compared: dict[str, list[tuple[Any, Any]]]) -> None:
     assert len(compared[kind]) == CASES / 4

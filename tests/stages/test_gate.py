@@ -103,13 +103,11 @@ def _corpus(made: Corpus) -> Corpus:
 # ---------------------------------------------------------------------------------------------------- its cost
 
 
-@pytest.mark.slow
 def test_each_retriever_is_asked_once_a_pass_for_the_whole_batch_whatever_the_number_of_groups(corpus: Corpus) -> None:
     corpus.gate()(corpus.asked)
     assert [index.batches for index in corpus.indexes] == [[QUERIES]] * 4
 
 
-@pytest.mark.slow
 def test_the_second_pass_is_for_the_chosen_groups_alone_and_the_trace_says_for_how_many_records(
     corpus: Corpus,
 ) -> None:
@@ -154,7 +152,6 @@ def test_without_a_query_no_retriever_is_asked_for_anything(corpus: Corpus) -> N
 # ---------------------------------------------------------------------------------------------------- its answers
 
 
-@pytest.mark.slow
 def test_ten_groups_of_two_hundred_hold_the_document_as_often_as_all_of_them_do(corpus: Corpus) -> None:
     gated = corpus.gate()(corpus.asked)
     plain = corpus.stage(depth=300, keep=10)(corpus.asked)
@@ -204,7 +201,6 @@ def test_a_filter_holds_in_both_passes_and_in_what_is_filled_up(corpus: Corpus) 
         assert ranking.query.records is allowed
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("per_group", "least"), [(1, 0), (1, 20), (3, 28), (2, 50)])
 def test_quotas_hold_and_what_they_leave_open_is_filled_from_the_first_pass_below_the_rest(
     corpus: Corpus, per_group: int, least: int

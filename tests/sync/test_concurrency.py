@@ -24,7 +24,6 @@ def said(child: Child, line: str) -> None:
     assert line in child.out.splitlines(), child.err
 
 
-@pytest.mark.slow
 def test_thirty_readers_during_twenty_publications(
     artifacts: Path, source: Path, retrieve: Program, forks: Forks, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -31,7 +31,7 @@ def is_healed(retrieve: Program, artifacts: Path, wanted: str) -> None:
     assert retrieve("sync", "--verify").code == 0
 
 
-@pytest.mark.parametrize("where", [0.3, *(pytest.param(place, marks=pytest.mark.slow) for place in (0.0, 0.6, 1.0))])
+@pytest.mark.parametrize("where", [0.3, 0.0, 0.6, 1.0])
 @pytest.mark.parametrize("name", FILES)
 @pytest.mark.parametrize("edited", [False, True], ids=["same source", "changed source"])
 def test_a_bit_flipped_in_any_artifact(
@@ -131,7 +131,6 @@ def test_a_generation_in_the_folder_of_another(artifacts: Path, source: Path, re
     is_healed(retrieve, artifacts, second)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", ["bm25.pkl", "offsets.pkl", "records.jsonl", "chunks.jsonl", "dense.faiss"])
 def test_a_difference_from_a_damaged_generation(artifacts: Path, source: Path, retrieve: Program, name: str) -> None:
     first = live(artifacts)

@@ -70,7 +70,6 @@ def edits(draw: st.DrawFn) -> Callable[[list[str]], list[str]]:
     return edit
 
 
-@pytest.mark.slow
 @pytest.mark.bits
 @few
 @given(series=st.lists(st.lists(edits(), min_size=1, max_size=4), min_size=1, max_size=5))
@@ -104,7 +103,6 @@ def test_a_catalog_after_any_edits(
 # ------------------------------------------------------------------------------------------------ folders
 
 
-@pytest.mark.slow
 @pytest.mark.bits
 @few
 @given(

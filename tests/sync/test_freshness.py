@@ -225,7 +225,6 @@ def test_a_source_that_became_a_pipe_is_not_waited_for(docs: Path, catalog: Path
     assert {hit["freshness"] for hit in states} & {"changed", "deleted"}
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("stamp", [True, 5, 1.5, "x", [None], {}, None])
 @pytest.mark.parametrize("origin", [{}, {"id_prefix": None}, {"id_prefix": 5}, {"path": "\0"}, {"path": 3}], ids=str)
 def test_circumstances_that_make_no_sense_are_damage_or_without_effect(

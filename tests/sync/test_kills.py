@@ -41,9 +41,7 @@ def nothing_is_left(artifacts: Path) -> None:
 
 # ------------------------------------------------------------------------------------------ before every step
 
-steps_in_parts = pytest.mark.parametrize(
-    "part", [0, *(pytest.param(part, marks=pytest.mark.slow) for part in range(1, PARTS))]
-)
+steps_in_parts = pytest.mark.parametrize("part", range(PARTS))
 """Every n-th step, so that the parts together are all steps; the first part is the quick look."""
 
 
@@ -112,7 +110,6 @@ def killed_again_and_again(artifacts: Path, source: Path, retrieve: Program, for
     nothing_is_left(artifacts)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("series", range(20 if NIGHTLY else 2))
 def test_syncs_killed_at_random_calls(
     artifacts: Path, source: Path, retrieve: Program, forks: Forks, series: int
@@ -125,7 +122,6 @@ def test_syncs_killed_at_random_calls(
     killed_again_and_again(artifacts, source, retrieve, forks, faults)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("series", range(20 if NIGHTLY else 2))
 def test_syncs_killed_in_the_middle_of_a_write(
     artifacts: Path, source: Path, retrieve: Program, forks: Forks, series: int
@@ -209,7 +205,6 @@ def test_a_disk_that_fills_up_at_any_point(small_disk: Path, source: Path, retri
     nothing_is_left(artifacts)
 
 
-@pytest.mark.slow
 def test_files_that_may_not_grow(artifacts: Path, source: Path, retrieve: Program, forks: Forks) -> None:
     before = live(artifacts)
     failures = 0

@@ -99,7 +99,6 @@ def killed(step: int, source: Path, log: Path, forks: Forks) -> Iterator[tuple[s
         yield kind, bytes.fromhex(key)
 
 
-@pytest.mark.slow
 def test_a_build_killed_again_and_again_computes_nothing_twice_that_was_kept(
     source: Path, retrieve: Program, forks: Forks, tmp_path: Path
 ) -> None:
@@ -124,7 +123,6 @@ def test_a_build_killed_again_and_again_computes_nothing_twice_that_was_kept(
     assert not list(artifacts.rglob(".*"))
 
 
-@pytest.mark.slow
 def test_a_build_after_one_that_was_killed_anywhere_ends_as_one_that_was_not(
     source: Path, retrieve: Program, forks: Forks, tmp_path: Path
 ) -> None:
@@ -162,7 +160,6 @@ DAMAGE: dict[str, Callable[[Path], object]] = {
 }
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("how", DAMAGE)
 def test_a_damaged_file_of_the_cache_is_said_and_computed_again_and_no_other(

@@ -59,7 +59,6 @@ SLOW: dict[str, Say] = {
 }
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("idle_s", [0.4, 99])
 @pytest.mark.parametrize("say", SLOW.values(), ids=SLOW)
 def test_a_request_ends_in_time_however_the_server_drags_it_out(connect: Connect, say: Say, idle_s: float) -> None:

@@ -24,8 +24,6 @@ from retrieve_cli.websearch.asking import ask_all, enrich_all
 from retrieve_cli.websearch.exchange import Exchange
 from retrieve_cli.websearch.rates import Rates
 
-pytestmark = pytest.mark.slow
-
 FILES = [*PROVIDERS, *(f"{name}-enrich" for name in ENRICHERS)]
 """Names of the files of exchanges."""
 SECRET = "s3cr3t+key/{}"

@@ -257,7 +257,6 @@ def start(code: str, *arguments: object, stdout: int | None = None) -> subproces
     return subprocess.Popen([sys.executable, "-c", code, *map(str, arguments)], stdout=stdout)
 
 
-@pytest.mark.slow
 def test_processes_keep_one_rate_together_as_the_server_counts(tmp_path: Path) -> None:
     arrivals: list[float] = []
 
@@ -289,7 +288,6 @@ while True:
 """
 
 
-@pytest.mark.slow
 def test_a_process_that_is_killed_at_any_moment_stops_nobody(tmp_path: Path) -> None:
     for number in range(5):
         process = start(TAKING, tmp_path, stdout=subprocess.PIPE)

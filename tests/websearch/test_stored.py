@@ -217,7 +217,6 @@ def putting(folder: Path) -> int:
     os._exit(1)
 
 
-@pytest.mark.slow
 def test_a_killed_writer_leaves_answers_complete_or_absent(folder: Path) -> None:
     stored = Stored(folder, keep_s=1e9, keep_mb=10)
     for number in range(6):
