@@ -4,6 +4,7 @@ CPU time decides about a tier, not wall time: it is the same on a busy machine. 
 session costs is listed as its own row and is not charged to the test that happened to come first.
 """
 
+import gc
 import json
 import os
 import resource
@@ -29,6 +30,7 @@ WORKER_MB = 700
 HEAVY = ("torch", "transformers", "spacy", "ranx", "schemathesis.openapi", "scipy", "sklearn", "openvino", "playwright")
 """Packages that take a worker half a second or 100 MB to import: tests that load them are for the complete tier."""
 _REMEDY = "make it cheaper, or list it in tests/complete.txt"
+_PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 _TICKS = os.sysconf("SC_CLK_TCK")
 
 
@@ -67,6 +69,31 @@ def _content(path: str, opened: Callable[[str], Any] = open) -> str:
 def peak_mb() -> int:
     """Return the most memory that this process has had, in MB of 1,000,000 bytes."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 // 1_000_000
+
+
+class Memory:
+    """Keep a worker small.
+
+    Models of closed indexes are parts of cycles of references: 50 to 90 MB a test. The collector of garbage goes by the
+    number of new objects, of which a model has few, so that a long run grew to 2.7 GB. Here it goes by memory, too.
+    """
+
+    growth_mb = 50
+
+    def __init__(self) -> None:
+        self._kept_mb = 0
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_runtest_logfinish(self) -> None:
+        if self._resident_mb() > self._kept_mb + self.growth_mb:
+            gc.collect()
+            self._kept_mb = self._resident_mb()
+
+    @staticmethod
+    def _resident_mb() -> int:
+        """Return the memory of this process; 0 where /proc does not tell."""
+        pages = _content("/proc/self/statm").split()
+        return int(pages[1]) * _PAGE_BYTES // 1_000_000 if pages else 0
 
 
 @dataclass
@@ -214,5 +241,6 @@ def install(config: pytest.Config, tiers: Tiers) -> None:
     """Register the plug-in: it measures in each worker, and adds up in the process that was started."""
     meter = Meter(config)
     config.pluginmanager.register(meter, "retrieve-meter")
+    config.pluginmanager.register(Memory(), "retrieve-memory")
     if not hasattr(config, "workerinput"):
         config.pluginmanager.register(Account(config, tiers, meter), "retrieve-costs")

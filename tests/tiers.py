@@ -14,9 +14,9 @@ import pytest
 Tier = Literal["default", "complete", "all"]
 FOLDER = Path(__file__).resolve().parent
 LIST = FOLDER / "complete.txt"
-REASONS = ("kills", "servers", "processes", "models", "pages", "scale")
-"""Why a test is dear: it kills processes, starts a server, starts programs, loads or trains models, runs the
-documentation or a browser, or needs many records or examples."""
+REASONS = ("kills", "servers", "processes", "models", "packages", "pages", "scale")
+"""Why a test is dear: it kills processes, starts a server, starts programs, loads or trains models, imports heavy
+packages, runs the documentation or a browser, or needs many records or examples."""
 
 
 class Entries:

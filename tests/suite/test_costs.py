@@ -1,6 +1,8 @@
 """The meter of the suite: CPU time of tests, their children and shared fixtures, imports, and what CI rejects."""
 
+import gc
 import json
+import weakref
 from pathlib import Path
 from typing import Any
 
@@ -130,3 +132,22 @@ def test_a_worker_is_judged_by_its_collection_and_its_memory(monkeypatch: pytest
     assert list(costs._about({"collection_s": 3.0, "collection_loaded": [], "peak_mb": 700})) == []
     said = list(costs._about({"collection_s": 30.0, "collection_loaded": ["torch"], "peak_mb": 1800}))
     assert [any(word in each for each in said) for word in ("30.0 s", "torch", "1800 MB")] == [True] * 3
+
+
+def test_what_only_cycles_hold_is_freed_when_memory_has_grown(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Model: ...
+
+    memory, sizes = costs.Memory(), iter([100, 100, 140, 200, 120])
+    monkeypatch.setattr(memory, "_resident_mb", lambda: next(sizes))
+    memory.pytest_runtest_logfinish()
+    model = Model()
+    model.itself, freed = model, weakref.ref(model)  # type: ignore[attr-defined]
+    del model
+    gc.disable()
+    try:
+        memory.pytest_runtest_logfinish()
+        assert freed() is not None  # 40 MB more: not yet
+        memory.pytest_runtest_logfinish()
+    finally:
+        gc.enable()
+    assert freed() is None
