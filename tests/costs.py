@@ -23,6 +23,8 @@ DEAR_S = 0.5
 """CPU seconds above which a test belongs into the complete tier."""
 TOO_DEAR_S = 2.0
 """CPU seconds above which a test of the default tier fails CI."""
+SHARED_S = 5.0
+"""The same for a fixture of a module or of the session."""
 COLLECTION_S = 15.0
 """CPU seconds that a worker of the default tier may take until it has collected."""
 WORKER_MB = 700
@@ -193,8 +195,9 @@ class Account:
             return []
         found = []
         for name, cost in self.costs.items():
-            if cost.cpu > TOO_DEAR_S:
-                found.append(f"{name} takes {cost.cpu:.1f} s of CPU time, more than {TOO_DEAR_S:g}: {_REMEDY}")
+            limit = SHARED_S if name.endswith(("(session)", "(package)", "(module)", "(class)")) else TOO_DEAR_S
+            if cost.cpu > limit:
+                found.append(f"{name} takes {cost.cpu:.1f} s of CPU time, more than {limit:g}: {_REMEDY}")
             if cost.loaded:
                 found.append(f"{name} imports {', '.join(cost.loaded)}: {_REMEDY}")
         for worker in self.workers or [self._meter.summary]:
