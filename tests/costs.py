@@ -4,6 +4,7 @@ CPU time decides about a tier, not wall time: it is the same on a busy machine. 
 session costs is listed as its own row and is not charged to the test that happened to come first.
 """
 
+import ctypes
 import gc
 import json
 import os
@@ -12,6 +13,7 @@ import sys
 import time
 from collections import defaultdict
 from collections.abc import Callable, Generator, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -97,6 +99,8 @@ class Memory:
     def pytest_runtest_logfinish(self) -> None:
         if self._resident_mb() > self._kept_mb + self.growth_mb:
             gc.collect()
+            with suppress(AttributeError):  # other systems than Linux, or another library of C
+                ctypes.CDLL(None).malloc_trim(0)
             self._kept_mb = self._resident_mb()
 
     @staticmethod
