@@ -129,8 +129,8 @@ def test_lists_nothing(monkeypatch):
 
 def test_a_worker_is_judged_by_its_collection_and_its_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(costs, "WORKER_MB", 700)
-    assert list(costs._about({"collection_s": 3.0, "collection_loaded": [], "peak_mb": 700}, 15.0)) == []
-    said = list(costs._about({"collection_s": 30.0, "collection_loaded": ["torch"], "peak_mb": 1800}, 15.0))
+    assert list(costs._about({"collection_s": 3.0, "collection_loaded": [], "peak_mb": 700}, 1.0)) == []
+    said = list(costs._about({"collection_s": 30.0, "collection_loaded": ["torch"], "peak_mb": 1800}, 1.0))
     assert [any(word in each for each in said) for word in ("30.0 s", "torch", "1800 MB")] == [True] * 3
 
 
