@@ -38,6 +38,7 @@ def workers(index: Path) -> Iterator[Server]:
 
 def test_a_worker_that_is_killed_is_replaced_while_the_other_answers(workers: Server) -> None:
     until(lambda: len(workers_of(workers.process.pid)) == 2)
+    until(lambda: all(listens(pid) for pid in workers_of(workers.process.pid)))
     before = workers.search(query="brain")
     killed = workers_of(workers.process.pid)[0]
     with ThreadPoolExecutor(4) as pool:
