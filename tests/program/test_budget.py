@@ -112,6 +112,7 @@ def test_a_budget_is_never_exceeded_by_one_token_or_chunk_and_says_what_it_was_s
     found = many.results(draw)
     results = many.widened(found, window)
     kept, spent = spend(results, found, max_chunks=max_chunks, max_tokens=max_tokens, counter=lambda: counts)
+
     assert spent.tokens == sum(counts.tokenizer.count(each.text) for each in kept) <= max_tokens
     assert spent.chunks == sum(map(size, kept))
     assert max_chunks is None or spent.chunks <= max_chunks
@@ -150,6 +151,7 @@ def test_the_order_is_kept_and_every_hit_is_shown_whole_or_merged_or_told(
     found = many.results(draw)
     results = many.widened(found, window)
     kept, spent = spend(results, found, max_chunks=max_chunks, max_tokens=max_tokens, counter=lambda: WORDS)
+
     whole = [each.hit.id for each in kept if each in results]
     within = [name for each in kept if each.context for name in each.context.merged]
     assert [each.hit.score for each in kept] == sorted((each.hit.score for each in kept), reverse=True)
@@ -167,6 +169,7 @@ def test_a_context_is_narrowed_as_little_as_the_budget_asks_and_no_chunk_is_show
     narrower = many.narrower(window)
     limited = {"max_chunks": max_chunks, "max_tokens": max_tokens, "counter": lambda: WORDS}
     kept, spent = spend(results, found, **limited, narrower=narrower)
+
     rows = [each.hit.row - each.chunk["index"] + at for each in kept for at in covered(each)]
     assert len(rows) == len(set(rows)) == spent.chunks
     assert max_chunks is None or spent.chunks <= max_chunks
@@ -201,7 +204,9 @@ def test_without_limits_nothing_changes_and_no_tokenizer_is_asked_for(many: Pool
 
     found = many.results(draw)
     results = many.widened(found, window)
+
     kept, spent = spend(results, found, max_chunks=None, max_tokens=None, counter=none)
+
     assert kept == results
     assert spent == Spent(chunks=sum(map(size, results)))
 
@@ -230,12 +235,14 @@ def spent_on(tmp_path: Path) -> Spend:
 
 def test_a_later_smaller_result_is_taken_where_an_earlier_one_has_no_room(spent_on: Spend) -> None:
     kept, spent = spent_on([["one two"], ["one two three four"], ["one"]], 0, 1, 2, max_tokens=4)
+
     assert [each.hit.id for each in kept] == ["d0#0", "d2#0"]
     assert spent.cut == (("d1#0", "skipped: it takes 4 tokens where 2 of 4 are left"),)
 
 
 def test_a_result_whose_context_has_no_room_is_shown_as_the_hit_alone(spent_on: Spend) -> None:
     (kept,), spent = spent_on([["one two", "three four", "five"]], 1, window=1, max_tokens=4)
+
     assert kept.text == "three four"
     assert kept.context is not None
     assert (kept.context.first, kept.context.last, kept.context.start) == (1, 1, 8)
@@ -250,6 +257,7 @@ def test_a_context_that_does_not_fit_loses_its_farthest_chunks_first(
     spent_on: Spend, tokens: int, text: str | None
 ) -> None:
     kept, spent = spent_on([["a", "b c", "d e", "f g h", "i"]], 2, window=2, narrowed=True, max_tokens=tokens)
+
     assert [each.text for each in kept] == ([] if text is None else [text])
     left = f"takes 9 tokens where {tokens} of {tokens} are left"
     told = {
@@ -269,6 +277,7 @@ def test_where_the_chunk_behind_is_too_long_the_one_before_is_kept(spent_on: Spe
 def test_hits_of_a_context_that_was_narrowed_are_shown_once(spent_on: Spend) -> None:
     records = [["one two", "three", "four", "five six", "seven"]]
     kept, spent = spent_on(records, 1, 3, 2, window=1, narrowed=True, max_tokens=6)
+
     assert [each.text for each in kept] == ["one two three four", "five six"]
     assert kept[0].context is not None
     assert kept[0].context.merged == ("d0#2",)
@@ -280,6 +289,7 @@ def test_hits_of_a_context_that_was_narrowed_are_shown_once(spent_on: Spend) -> 
 
 def test_chunks_count_as_they_are_shown(spent_on: Spend) -> None:
     kept, spent = spent_on([["a", "b", "c"], ["a", "b"], ["a"]], 1, 4, 5, window=1, max_chunks=4)
+
     assert [each.text for each in kept] == ["a b c", "b"]
     assert spent == Spent(
         chunks=4,
@@ -293,7 +303,9 @@ def test_chunks_count_as_they_are_shown(spent_on: Spend) -> None:
 
 def test_hits_that_were_merged_into_a_context_come_back_at_their_turn_where_it_has_no_room(spent_on: Spend) -> None:
     records = [["one two", "three", "four", "five six"], ["other"]]
+
     kept, spent = spent_on(records, 0, 4, 2, 3, window=1, max_tokens=4)
+
     assert [each.hit.id for each in kept] == ["d0#0", "d1#0", "d0#2"]
     assert [each.text for each in kept] == ["one two", "other", "four"]
     assert spent.cut == (
@@ -305,6 +317,7 @@ def test_hits_that_were_merged_into_a_context_come_back_at_their_turn_where_it_h
 
 def test_a_budget_is_told_as_plain_values(spent_on: Spend) -> None:
     _, spent = spent_on([["one two"]], 0, max_chunks=3, max_tokens=1)
+
     assert spent.as_json() == {
         "max_chunks": 3,
         "chunks": 0,
@@ -325,14 +338,17 @@ def nobody() -> Encoder:
 @pytest.mark.parametrize(("name", "tokens"), [("words", 2), ("pieces", 6)])
 def test_a_rule_counts_without_an_encoder(name: str, tokens: int) -> None:
     found = counter(name, nobody)
+
     assert (found.name, found.tokenizer.count("lungs, scanned")) == (name, tokens)
 
 
 def test_a_tokenizer_file_and_its_folder_count_as_the_encoder_of_that_model_does(model: Path, tmp_path: Path) -> None:
     encoder = OnnxEncoder(read_folder(model), cache_dir=tmp_path)
     text = "Segmentierung of naïve lungs, 42 lobes …"
+
     by_model = counter("encoder", lambda: encoder)
     by_file, by_folder = (counter(str(path), nobody) for path in (model / "tokenizer.json", model))
+
     assert by_model.name == encoder.card.name
     assert by_file.name == str(model / "tokenizer.json")
     found = [each.tokenizer.count(text) for each in (by_model, by_file, by_folder)]
@@ -346,11 +362,14 @@ def test_an_encoder_without_a_tokenizer_is_called_by_the_rule_that_counts() -> N
 def test_an_absent_tokenizer_is_named_with_what_counts_without_it(tmp_path: Path) -> None:
     with pytest.raises(Unavailable, match=r"gone\.json does not exist") as refusal:
         counter(str(tmp_path / "gone.json"), nobody)
+
     assert "`words`" in refusal.value.hint
 
 
 def test_a_file_that_is_no_tokenizer_is_refused_at_the_first_text(tmp_path: Path) -> None:
     (tmp_path / "tokenizer.json").write_text("{}")
+
     found = counter(str(tmp_path), nobody)
+
     with pytest.raises(UsageError, match="is not a tokenizer file"):
         found.tokenizer.count("one")
