@@ -21,8 +21,6 @@ from typing import Any
 import pytest
 from tiers import Tiers
 
-DEAR_S = 0.5
-"""CPU seconds above which a test belongs into the complete tier."""
 TOO_DEAR_S = 2.0
 """CPU seconds above which a test of the default tier fails CI."""
 SHARED_S = 5.0
@@ -35,11 +33,17 @@ COVERAGE = 2.0
 """By how much the limits of CPU time grow where coverage is measured, which takes about 1.7 times as long. Memory, of
 which its data are a part, is not limited there."""
 HEAVY = (
-    *("torch", "transformers", "spacy", "ranx", "schemathesis.openapi", "sklearn", "openvino", "playwright"),
-    *(
-        "scipy.sparse",
-        "scipy.special",
-    ),  # one of these is part of all of SciPy that is used; others import its name alone
+    "torch",
+    "transformers",
+    "spacy",
+    "ranx",
+    "schemathesis.openapi",
+    "sklearn",
+    "openvino",
+    "playwright",
+    # One of these two is part of all of SciPy that is used; others import its name alone.
+    "scipy.sparse",
+    "scipy.special",
 )
 """Packages that take a worker half a second or 100 MB to import: tests that load them are for the complete tier."""
 _REMEDY = "make it cheaper, or list it in tests/complete.txt"
@@ -51,6 +55,11 @@ def cpu_seconds() -> tuple[float, float]:
     """CPU seconds of this process, and of its child processes, the running ones (on Linux) included."""
     own, ended = resource.getrusage(resource.RUSAGE_SELF), resource.getrusage(resource.RUSAGE_CHILDREN)
     return own.ru_utime + own.ru_stime, ended.ru_utime + ended.ru_stime + sum(_running("self"))
+
+
+def loaded() -> set[str]:
+    """Those of `HEAVY` that are imported: a name that a test has blocked with `None` is not."""
+    return {name for name in HEAVY if sys.modules.get(name) is not None}
 
 
 def _running(process: str) -> Iterator[float]:
@@ -141,7 +150,7 @@ class Meter:
         self.summary: dict[str, Any] = {}
 
     def pytest_collection_finish(self) -> None:
-        self._loaded = {name for name in HEAVY if name in sys.modules}
+        self._loaded = loaded()
         self.summary = {"collection_s": sum(cpu_seconds()), "collection_loaded": sorted(self._loaded)}
         self._peak = peak_mb()
 
@@ -169,15 +178,15 @@ class Meter:
         report = yield
         now = cpu_seconds()
         own, children = (after - before for after, before in zip(now, self._last, strict=True))
-        loaded = [name for name in HEAVY if name in sys.modules and name not in self._loaded]
-        cost = {"cpu": own + children, "children": children, "wall": report.duration, "loaded": loaded}
+        new = sorted(loaded() - self._loaded)
+        cost = {"cpu": own + children, "children": children, "wall": report.duration, "loaded": new}
         cost["grown_mb"] = max(0, peak_mb() - self._peak)
         for shared in self._shared.values():
             for name in shared:
                 cost[name] -= shared[name]
         report.costs = {report.nodeid: cost, **self._shared}  # type: ignore[attr-defined]
         self._last, self._shared, self._peak = now, {}, max(self._peak, peak_mb())
-        self._loaded |= set(loaded)
+        self._loaded |= set(new)
         return report
 
     def pytest_sessionfinish(self) -> None:

@@ -104,9 +104,10 @@ def test_a_heavy_import_is_charged_to_the_test_that_made_it(
 ) -> None:
     monkeypatch.setattr(costs, "HEAVY", ("heavy_package",))
     suite.makepyfile(heavy_package="")
-    done, rows = measured(suite, "def test_plain(): pass\ndef test_loads(): import heavy_package\n", "--enforce-costs")
+    blocked = "def test_blocks(monkeypatch): monkeypatch.setitem(__import__('sys').modules, 'heavy_package', None)\n"
+    done, rows = measured(suite, blocked + "def test_loads(): import heavy_package\n", "--enforce-costs")
     assert done.ret == pytest.ExitCode.TESTS_FAILED
-    assert (rows["test_plain"]["loaded"], rows["test_loads"]["loaded"]) == ([], ["heavy_package"])
+    assert (rows["test_blocks"]["loaded"], rows["test_loads"]["loaded"]) == ([], ["heavy_package"])
 
 
 def test_the_dearest_are_printed_first(suite: pytest.Pytester) -> None:
