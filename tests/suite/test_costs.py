@@ -36,6 +36,7 @@ BURNT_S = 0.2
 def suite(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.Pytester:
     """A folder with this plug-in, and `burn`."""
     monkeypatch.chdir(pytester.path)
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")  # half a second each time
     pytester.makeconftest(CONFTEST)
     pytester.makepyfile(burning=BURN)
     pytester.syspathinsert()
@@ -45,7 +46,7 @@ def suite(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.
 def measured(suite: pytest.Pytester, tests: str, *options: str) -> tuple[pytest.RunResult, dict[str, Any]]:
     """Run tests and return the result, and what each costs by its plain name."""
     suite.makepyfile(test_it=f"import pytest, subprocess\nfrom burning import burn, CHILD\n{tests}")
-    done = suite.runpytest_inprocess("--tier=default", "--costs=costs.jsonl", "-p", "no:xdist", *options)
+    done = suite.runpytest_inprocess("--tier=default", "--costs=costs.jsonl", *options)
     rows = [json.loads(line) for line in Path("costs.jsonl").read_text("utf-8").splitlines()]
     return done, {row["test"].partition("::")[2]: row for row in rows}
 

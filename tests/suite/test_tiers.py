@@ -36,6 +36,7 @@ ALL = [f"checks/{file}::{test}" for file in FILES for test in TESTS]
 def suite(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.Pytester:
     """A suite of two files with this plug-in."""
     monkeypatch.chdir(pytester.path)
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")  # half a second each time
     pytester.makeini("[pytest]\ntestpaths = checks\naddopts = --import-mode=importlib")
     (pytester.path / "checks" / "folder").mkdir(parents=True)
     (pytester.path / "checks" / "conftest.py").write_text(CONFTEST)
@@ -46,7 +47,7 @@ def suite(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.
 
 def ran(suite: pytest.Pytester, tier: str) -> list[str]:
     """Run a tier of that suite and return the ids of its tests."""
-    calls = suite.inline_run(f"--tier={tier}", "-p", "no:xdist").getreports("pytest_runtest_logreport")
+    calls = suite.inline_run(f"--tier={tier}").getreports("pytest_runtest_logreport")
     return [report.nodeid for report in calls if report.when == "call"]
 
 
@@ -65,7 +66,7 @@ def test_each_test_is_in_exactly_one_tier(suite: pytest.Pytester, listed: str) -
 @pytest.mark.parametrize("name", ["test_three.py", "test_one.py::test_gone", "test_one.py::test_sizes[huge]"])
 def test_an_entry_that_names_nothing_is_an_error(suite: pytest.Pytester, name: str) -> None:
     Path("list.txt").write_text(f"kills {name}\n")
-    done = suite.runpytest_inprocess("--tier=all", "-p", "no:xdist")
+    done = suite.runpytest_inprocess("--tier=all")
     assert done.ret == pytest.ExitCode.USAGE_ERROR
     assert f"complete.txt names what is not there: {name}" in done.stderr.str()
 
