@@ -3,10 +3,12 @@
 import json
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from email.message import Message
 from functools import cached_property
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from types import SimpleNamespace
 from typing import Any, TypeVar
 
 _DRIP_S = 0.02
@@ -73,8 +75,7 @@ class _Handler(BaseHTTPRequestHandler):
         asked = Asked(self.command, self.path, self.headers, body, self.client_address[1])
         self._reply(self.server.answer(asked))
 
-    def do_POST(self) -> None:
-        self.do_GET()
+    do_POST = do_PUT = do_DELETE = do_GET  # noqa: N815
 
     def log_message(self, *_: Any) -> None:
         """Nothing: the tests look at what was asked."""
@@ -122,9 +123,19 @@ def running(place: Place) -> Iterator[Place]:
     """Yield something with a `server` while that serves: what a fixture yields from."""
     thread = threading.Thread(target=place.server.serve_forever, args=(0.01,), daemon=True)  # type: ignore[attr-defined]
     thread.start()
-    yield place
-    stop(place)
-    thread.join()
+    try:
+        yield place
+    finally:
+        stop(place)
+        thread.join()
+
+
+@contextmanager
+def serving(answer: Callable[[Asked], Answer]) -> Iterator[str]:
+    """Answer requests by a function, and give the address."""
+    server = Server(answer)
+    with contextmanager(running)(SimpleNamespace(server=server)):
+        yield f"http://127.0.0.1:{server.server_port}"
 
 
 def stop(place: Any) -> None:
