@@ -1,5 +1,7 @@
 """Small corpora, the indexes that are made of them, and the program, run where an index lies.
 
+Two corpora are catalogs beside this file; `gold.jsonl` has judged questions about the tools, not all of them easy.
+
 Of `retrieve_cli` only the entry of its command line is known here, so that everything behind it may move.
 """
 
@@ -7,9 +9,11 @@ import io
 import json
 import os
 import random
+import shutil
 import struct
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -18,162 +22,18 @@ from splade_models import save_masked
 
 from retrieve_cli.cli.main import main
 
-Rows = list[dict[str, Any]]
+_FOLDER = Path(__file__).parent
+_CATALOGS: Mapping[str, str] = {"steps": "steps.jsonl", "sparse": "steps.jsonl"}
+"""Catalogs of the indexes that are not made of the tools."""
 
-TOOLS: Rows = [
-    {
-        "id": "lungs",
-        "name": "LungMapper",
-        "description": "Segments lungs and lobes in chest CT volumes. Each lobe gets a label of its own, and a table "
-        "lists the volume of air in every one of them. Airways are traced down to the smallest branch that the "
-        "resolution shows, and nodules along the way are marked for a radiologist.",
-        "license": "MIT",
-        "group": "radiology",
-        "tenant": "acme",
-        "keywords": ["lung", "CT", "lobes"],
-        "supportingData": {"datasetFormat": "dcm", "imagingModality": "CT", "hasDimensionality": 3},
-    },
-    {
-        "id": "ribs",
-        "name": "RibCounter",
-        "description": "Counts and labels ribs in chest CT scans and warns where one of them is broken.",
-        "license": "Apache-2.0",
-        "group": "radiology",
-        "tenant": "acme",
-        "keywords": ["ribs", "fracture"],
-        "supportingData": {"datasetFormat": ["dcm", "nii.gz"], "imagingModality": "CT", "hasDimensionality": 3},
-    },
-    {
-        "id": "liver",
-        "name": "HepatoCut",
-        "description": "Plans the resection of a liver: vessels, tumours and the part that remains are shown together.",
-        "license": "GPL-3.0",
-        "group": "radiology",
-        "supportingData": {"datasetFormat": "nrrd", "imagingModality": "MRI", "hasDimensionality": 3},
-    },
-    {
-        "id": "brain",
-        "name": "BrainStrip",
-        "description": "Removes the skull from brain MRI scans. It works on T1 and T2 contrasts alike, keeps the "
-        "cerebellum, and writes a mask beside the stripped volume, so that a later step can undo what was cut.",
-        "license": "MIT",
-        "group": "neuroimaging",
-        "tenant": "globex",
-        "keywords": ["MRI", "skull stripping"],
-        "supportingData": [{"datasetFormat": ["nii.gz"], "imagingModality": ["MRI"], "hasDimensionality": 3}],
-    },
-    {
-        "id": "align",
-        "name": "WarpAlign",
-        "description": "Registers two brain volumes by affine and elastic transforms.",
-        "group": "neuroimaging",
-        "tenant": "globex",
-        "supportingData": {"datasetFormat": "nii.gz", "hasDimensionality": [3, 4]},
-    },
-    {
-        "id": "fibres",
-        "name": "TractoGraph",
-        "description": "Follows bundles of nerve fibres through diffusion weighted images and draws them as tubes.",
-        "license": "BSD-3-Clause",
-        "group": "neuroimaging",
-        "keywords": ["diffusion", "tractography"],
-        "supportingData": {"imagingModality": "dMRI", "hasDimensionality": 4},
-    },
-    {
-        "id": "cells",
-        "name": "CellFinder",
-        "description": "Finds and counts cells in fluorescence microscopy images.",
-        "license": "BSD-3-Clause",
-        "group": "microscopy",
-        "tenant": "ACME",
-        "keywords": ["cells", "counting"],
-        "supportingData": {"datasetFormat": "tif", "hasDimensionality": 2},
-    },
-    {
-        "id": "nuclei",
-        "name": "NucleoNet",
-        "description": "A network that outlines every nucleus of a stained tissue section, touching ones included.",
-        "license": "MIT",
-        "group": "microscopy",
-        "keywords": ["nuclei", "histology"],
-        "supportingData": {"datasetFormat": ["tif", "png"], "hasDimensionality": 2},
-    },
-    {
-        "id": "stitch",
-        "name": "TileJoin",
-        "description": "Stitches microscope tiles into one large mosaic image.",
-        "group": "microscopy",
-        "url": "https://example.org/tilejoin",
-        "keywords": ["stitching"],
-    },
-    {
-        "id": "tracks",
-        "name": "MotionTrail",
-        "description": "Tracks migrating cells from frame to frame, closes gaps, and reports divisions as a tree.",
-        "license": "MIT",
-        "group": "microscopy",
-        "keywords": ["tracking", "cells"],
-        "supportingData": {"datasetFormat": "tif", "hasDimensionality": 3},
-    },
-    {
-        "id": "denoise",
-        "name": "QuietPixels",
-        "description": "Takes noise out of low dose pictures without blurring edges.",
-        "license": "Apache-2.0",
-        "group": "restoration",
-    },
-    {
-        "id": "convert",
-        "name": "FormatFerry",
-        "description": "Converts DICOM series to NIfTI files and keeps what the headers say in a JSON sidecar.",
-        "license": "MIT",
-        "group": "conversion",
-        "keywords": ["conversion", "BIDS"],
-        "supportingData": {"datasetFormat": ["dcm", "nii.gz"]},
-    },
-    {
-        "id": "viewer",
-        "name": "SliceGlass",
-        "description": "Shows slices of a scan in three planes, with windows, overlays and a ruler.",
-        "group": "viewers",
-        "url": "https://example.org/sliceglass",
-    },
-]
+
+def _records(catalog: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (_FOLDER / catalog).read_text("utf-8").splitlines()]
+
+
+TOOLS = _records("tools.jsonl")
 """Tools of several groups and owners; the longer descriptions become two chunks and more."""
-
-STEPS: Rows = [
-    {
-        "id": "cluster",
-        "name": "CellCluster",
-        "description": "Clusters single-cell data.",
-        "requires_tool": ["doublets", "batch"],
-    },
-    {
-        "id": "doublets",
-        "name": "Twins",
-        "description": "Scores pairs that were captured as one.",
-        "requires_tool": ["loader"],
-    },
-    {
-        "id": "batch",
-        "name": "Harmoniser",
-        "description": "Removes effects of the day from counts.",
-        "requires_tool": ["Reader", "nobody"],
-    },
-    {
-        "id": "loader",
-        "name": "Reader",
-        "description": "Opens sparse matrices of any maker.",
-        "compatible_with": ["writer"],
-    },
-    {"id": "writer", "name": "Saver", "description": "Stores tables on disk.", "requires_tool": ["mirror"]},
-    {"id": "mirror", "name": "Copy", "description": "Doubles files for safety.", "requires_tool": ["writer"]},
-    {"id": "paint", "name": "Brush", "description": "Paints a garden wall green."},
-    {"id": "music", "name": "Organ", "description": "Plays slow music in a church at night."},
-    {"id": "bread", "name": "Oven", "description": "Bakes rye bread with caraway."},
-    {"id": "train", "name": "Timetable", "description": "Says when the next tram leaves the harbour."},
-    {"id": "chess", "name": "Gambit", "description": "Suggests an opening move against a strong player."},
-]
+STEPS = _records("steps.jsonl")
 """Steps of which some require others, with a circle and a name that leads nowhere."""
 
 GUIDES: Mapping[str, str] = {
@@ -244,19 +104,6 @@ Every reading of a secret leaves a line with the time, the account and the addre
 }
 """Guides in three folders, with front matter, a table and a plain text file."""
 
-GOLD: Rows = [
-    {"id": "g1", "query": "segment lungs in chest CT", "relevant": {"lungs": 2, "ribs": 1}},
-    {"id": "g2", "query": "count cells", "relevant": {"cells": 2, "tracks": 1}},
-    {"id": "g3", "query": "remove the skull", "relevant": ["brain"]},
-    {"id": "g4", "query": "DICOM to NIfTI", "relevant": ["convert"]},
-    {"id": "g5", "query": "register volumes of a head", "relevant": {"align": 2, "brain": 1}},
-    {"id": "g6", "query": "mosaic of microscope tiles", "relevant": ["stitch"]},
-    {"id": "g7", "query": "cell division in a film", "relevant": ["tracks"]},
-    {"id": "g8", "query": "less grain in photographs", "relevant": ["denoise"]},
-    {"id": "g9", "query": "look at a scan", "relevant": {"viewer": 2, "brain": 1}},
-]
-"""Judged questions about the tools; not all of them are easy."""
-
 _HASHED = {"encoder": {"kind": "hashed"}, "chunking": {"size": 24}}
 
 INDEXES: Mapping[str, Mapping[str, Any]] = {
@@ -271,8 +118,6 @@ INDEXES: Mapping[str, Mapping[str, Any]] = {
 }
 """What is configured for each index that is built here, by its name."""
 
-_MADE_OF: Mapping[str, Rows] = {"steps": STEPS, "sparse": STEPS}
-
 
 def build(name: str, folder: Path) -> Path:
     """The index of that name in the folder, with its configuration and all that questions name; returns the folder."""
@@ -283,7 +128,7 @@ def build(name: str, folder: Path) -> Path:
         settings["models"] = {"dir": str(folder / "models"), "cache_dir": str(folder / "exports")}
         settings["splade"] = {"model": str(folder / "models" / "tiny-splade")}
     (folder / "config.yaml").write_text(json.dumps(settings))  # JSON is YAML
-    _write_lines(folder / "gold.jsonl", GOLD)
+    shutil.copy(_FOLDER / "gold.jsonl", folder)
     (folder / "scan.nii").write_bytes(nifti(4, 5, 6))
     (folder / "series.dcm").touch()
     if name == "guides":
@@ -292,14 +137,10 @@ def build(name: str, folder: Path) -> Path:
             (folder / "docs" / path).write_text(text)
         source = ("--docs-dir", "docs")
     else:
-        _write_lines(folder / "catalog.jsonl", _MADE_OF.get(name, TOOLS))
+        shutil.copy(_FOLDER / _CATALOGS.get(name, "tools.jsonl"), folder / "catalog.jsonl")
         source = ("--catalog", "catalog.jsonl")
     run(folder, "build", *source, "-q")
     return folder
-
-
-def _write_lines(path: Path, rows: Rows) -> None:
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
 
 
 def exact_weights(model: Path) -> None:
@@ -331,10 +172,7 @@ def nifti(*shape: int) -> bytes:
     struct.pack_into("<8f", head, 76, *[1.0] * 8)
     struct.pack_into("<f", head, 108, 352.0)
     head[344:348] = b"n+1\0"
-    voxels = 1
-    for size in shape:
-        voxels *= size
-    return bytes(head) + bytes(voxels)
+    return bytes(head) + bytes(prod(shape))
 
 
 def run(folder: Path, *arguments: str, keys: Mapping[str, str] | None = None, stdin: str = "") -> str:

@@ -9,13 +9,12 @@ import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import pairwise
 from pathlib import Path
-from threading import Thread
 from typing import Any
 
 import pytest
+import told_servers
 from golden.corpora import build, run, values
 from golden.written import Golden
 
@@ -53,6 +52,11 @@ def measured(index: str, *words: str, **keys: str) -> Asked:
     return Asked(index, ("eval", "--gold", "gold.jsonl", *words, "--json"), keys)
 
 
+def reranked_by(url: str) -> dict[str, str]:
+    """Return the keys of a reranker at an address."""
+    return {"RERANK__BACKEND": "remote", "RERANK__MODEL": "longest", "RERANK__BASE_URL": f"{url}/v1"}
+
+
 BATCH = """{"id": "a", "query": "count cells", "also": ["how many cells are there"]}
 {"id": "b", "query": "scan", "files": ["scan.nii"], "filters": ["license=MIT"]}
 {"id": "c", "query": "brain", "tenant": "globex"}
@@ -60,6 +64,7 @@ stitch tiles
 """
 FEW = ("-k", "5")
 BLENDED = {"EXPANSION__PLACEMENT": "blend"}
+NARROW_GATE = {"GATING__TOP_GROUPS": "1", "GATING__PER_GROUP": "2", "GATING__MIN_RESULTS": "4"}
 REQUESTS: Mapping[str, Asked] = {
     # Legs, and how they are fused.
     "hybrid": query("tools", "segment lungs in a CT scan", *FEW),
@@ -74,14 +79,7 @@ REQUESTS: Mapping[str, Asked] = {
     "min-max": query("tools", "chest CT", *FEW, FUSION__NORMALIZATION="minmax", FUSION__BM25_WEIGHT="0.6"),
     "shallow": query("tools", "chest CT scans", *FEW, SEARCH__DEPTH="3"),
     "a stage is left out": query(
-        "tools",
-        "brain volumes",
-        "-k",
-        "2",
-        RERANK__BACKEND="remote",
-        RERANK__MODEL="longest",
-        RERANK__BASE_URL="http://127.0.0.1:9/v1",
-        RERANK__API_KEY_ENV="NO_SUCH_KEY",
+        "tools", "brain volumes", "-k", "2", **reranked_by("http://127.0.0.1:9"), RERANK__API_KEY_ENV="NO_SUCH_KEY"
     ),
     "deadline": query("tools", "brain volumes", "--deadline-ms", "100000", "-k", "2"),
     # What a question says besides its words.
@@ -100,15 +98,7 @@ REQUESTS: Mapping[str, Asked] = {
     "broadened": query("tools", "tiles quokka zebra lynx", "--mode", "bm25", BROADENING__MAX_RETRIES="2"),
     # Groups, edges, diversity, thresholds.
     "gate": query("tools", "brain scans", "--gate", *FEW, GATING__TOP_GROUPS="2", GATING__MIN_RESULTS="0"),
-    "gate, filled up": query(
-        "tools",
-        "large mosaic of a tissue section",
-        "--gate",
-        *FEW,
-        GATING__TOP_GROUPS="1",
-        GATING__PER_GROUP="2",
-        GATING__MIN_RESULTS="4",
-    ),
+    "gate, filled up": query("tools", "large mosaic of a tissue section", "--gate", *FEW, **NARROW_GATE),
     "expanded": query("steps", "cluster single-cell data", *FEW, **BLENDED, EXPANSION__SEEDS="2"),
     "expanded by page rank": query(
         "steps", "cluster single-cell data", *FEW, **BLENDED, EXPANSION__SEEDS="2", EXPANSION__METHOD="pagerank"
@@ -191,41 +181,17 @@ def test_a_request_is_answered_as_it_was_before(name: str, index: Callable[[str]
     golden.hold(name, answers(index, asked), coarse=COARSE.get(asked.index, 0.0))
 
 
-class _Longest(BaseHTTPRequestHandler):
-    """A reranker that likes long texts."""
-
-    def do_POST(self) -> None:
-        asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        scores = [{"index": at, "relevance_score": len(text) / 256} for at, text in enumerate(asked["documents"])]
-        body = json.dumps({"results": scores}).encode()
-        self.send_response(200)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, *_: object) -> None:
-        pass
+def like_long_texts(request: told_servers.Asked) -> told_servers.Answer:
+    """Answer as a reranker that gives long texts high scores."""
+    texts = request.json["documents"]
+    scores = [{"index": place, "relevance_score": len(text) / 256} for place, text in enumerate(texts)]
+    return told_servers.Answer(json.dumps({"results": scores}).encode(), headers={"Content-Type": "application/json"})
 
 
-@pytest.fixture
-def reranker() -> Iterator[str]:
-    """The address of that reranker, on this machine."""
-    server = ThreadingHTTPServer(("127.0.0.1", 0), _Longest)
-    thread = Thread(target=server.serve_forever, args=(0.01,), daemon=True)
-    thread.start()
-    yield f"http://127.0.0.1:{server.server_port}/v1"
-    server.shutdown()
-    server.server_close()
-    thread.join()
-
-
-def test_what_a_remote_reranker_says_reaches_the_answer_as_before(
-    reranker: str, index: Callable[[str], Path], golden: Golden
-) -> None:
-    keys = {"RERANK__BACKEND": "remote", "RERANK__MODEL": "longest", "RERANK__BASE_URL": reranker}
-    asked = query("tools", "brain volumes and images", *FEW, **keys, RERANK__DEPTH="6", RERANK__KEEP="4")
-    golden.hold(ELSEWHERE, answers(index, asked))
+def test_what_a_remote_reranker_says_reaches_the_answer_as_before(index: Callable[[str], Path], golden: Golden) -> None:
+    with told_servers.serving(like_long_texts) as url:
+        keys = {**reranked_by(url), "RERANK__DEPTH": "6", "RERANK__KEEP": "4"}
+        golden.hold(ELSEWHERE, answers(index, query("tools", "brain volumes and images", *FEW, **keys)))
 
 
 def test_every_answer_that_is_written_down_is_asked_for(golden: Golden) -> None:
