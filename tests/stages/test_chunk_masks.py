@@ -2,27 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 from hypothesis.extra import numpy as hnp
+from stages.retrievers import UNITS, make_layout, make_retriever, table_for, words_index
 
-from retrieve_cli.contracts import Field, Hit, Query, Ranking, Unit
-from retrieve_cli.retrievers.analyzer import Analyzer
-from retrieve_cli.retrievers.impacts import Bm25Index, Bm25Writer, Formula
+from retrieve_cli.contracts import Hit, Query, Ranking, Unit
 from retrieve_cli.stages.expand import Expand, Found
 from retrieve_cli.stages.fuse import Fuse
 from retrieve_cli.stages.fusion import Fusion
 from retrieve_cli.stages.merge import texts_of
 from retrieve_cli.stages.retrieve import IndexRetrieval, Layout, Retrieve
 
-MakeRetriever = Callable[..., IndexRetrieval[Any]]
-MakeLayout = Callable[..., Layout]
-
-UNITS: tuple[Unit, ...] = ("record", "chunk")
 sizes = st.lists(st.integers(1, 5), min_size=1, max_size=8)
 
 
@@ -31,10 +25,6 @@ def drawn(data: st.DataObject, layout: Layout) -> tuple[Any, Any]:
     chunks = data.draw(hnp.arrays(np.bool_, int(layout.starts[-1])))
     chunks[data.draw(st.integers(0, len(chunks) - 1))] = True
     return chunks, np.logical_or.reduceat(chunks, layout.starts[:-1])
-
-
-def table_for(data: st.DataObject, rows: int) -> Any:
-    return data.draw(hnp.arrays(np.int16, (1, rows), elements=st.integers(-8, 8))).astype(np.float32) / 4
 
 
 def listed(scores: dict[int, float], depth: int) -> list[tuple[int, float]]:
@@ -46,13 +36,7 @@ def listed(scores: dict[int, float], depth: int) -> list[tuple[int, float]]:
 @pytest.mark.parametrize("index_unit", UNITS)
 @given(sizes=sizes, data=st.data(), depth=st.integers(1, 12))
 def test_what_is_listed_is_worth_its_best_allowed_chunk_and_none_is_missed(
-    make_retriever: MakeRetriever,
-    make_layout: MakeLayout,
-    index_unit: Unit,
-    unit: Unit,
-    sizes: list[int],
-    data: st.DataObject,
-    depth: int,
+    index_unit: Unit, unit: Unit, sizes: list[int], data: st.DataObject, depth: int
 ) -> None:
     layout = make_layout(sizes)
     chunks, records = drawn(data, layout)
@@ -92,7 +76,7 @@ def test_what_is_listed_is_worth_its_best_allowed_chunk_and_none_is_missed(
 @pytest.mark.parametrize("unit", UNITS)
 @given(sizes=sizes, data=st.data())
 def test_a_fusion_shows_allowed_chunks_alone_whatever_its_retrievers_know(
-    make_retriever: MakeRetriever, make_layout: MakeLayout, unit: Unit, sizes: list[int], data: st.DataObject
+    unit: Unit, sizes: list[int], data: st.DataObject
 ) -> None:
     layout = make_layout(sizes)
     chunks, records = drawn(data, layout)
@@ -109,12 +93,9 @@ def test_a_fusion_shows_allowed_chunks_alone_whatever_its_retrievers_know(
 
 
 @pytest.mark.parametrize("depth", [1, 2, 50])
-def test_records_are_counted_by_the_words_of_their_allowed_chunks(make_layout: MakeLayout, depth: int) -> None:
-    writer = Bm25Writer(analyzer=Analyzer(), unit="chunk", formula=Formula())
-    for text in ("lung", "liver", "lung lung", "lung", "liver", "lung", "liver lung"):
-        writer.add([Field("text", text)])
+def test_records_are_counted_by_the_words_of_their_allowed_chunks(depth: int) -> None:
+    index = words_index(["lung", "liver", "lung lung", "lung", "liver", "lung", "liver lung"])
     layout = make_layout([2, 2, 2, 1])
-    index = Bm25Index(writer.stored())
     retriever = IndexRetrieval("words", index, lambda texts: ["lung"] * len(texts), layout, "record", depth)
     chunks = np.array([False, True, True, True, True, True, True])
     records = np.ones(4, np.bool_)
@@ -124,7 +105,7 @@ def test_records_are_counted_by_the_words_of_their_allowed_chunks(make_layout: M
     assert (found.before, found.after) == (4, 3)
 
 
-def test_what_hits_lead_to_is_shown_by_an_allowed_chunk(make_layout: MakeLayout) -> None:
+def test_what_hits_lead_to_is_shown_by_an_allowed_chunk() -> None:
     stage = Expand(lambda *_: [Found(1, 0.5, "path")], make_layout([2, 3]), seeds=1, floor=1, depth=1)
     records, chunks = np.ones(2, np.bool_), np.array([True, False, False, False, True])
     for mask, shown in ((None, "01#0"), (chunks, "01#2")):

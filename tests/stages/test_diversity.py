@@ -18,6 +18,8 @@ GROUPS = np.array([0, 0, 1, 1, 2, -1, -1, -1], np.int32)
 places = st.lists(st.integers(0, 7), max_size=20)
 counts = st.integers(1, 4)
 
+Case = tuple[Ranking, Any]
+
 
 def ranking(records: list[int], **options: Any) -> Ranking:
     """Chunks of these records, in this order."""
@@ -88,7 +90,7 @@ def test_stages_print_as_the_expressions_that_made_them() -> None:
 
 
 @st.composite
-def cases(draw: st.DrawFn) -> tuple[Ranking, Any]:
+def cases(draw: st.DrawFn) -> Case:
     """A ranking with ties, and unit vectors of its rows; products are exact, so that ties are ties."""
     size = draw(st.integers(1, 10))
     signs = draw(hnp.arrays(np.int8, (size, 4), elements=st.sampled_from([-1, 1])))
@@ -98,13 +100,13 @@ def cases(draw: st.DrawFn) -> tuple[Ranking, Any]:
     return Ranking.of(Query("q"), hits), signs.astype(np.float32) / 2
 
 
-def diversified(case: tuple[Ranking, Any], trade_off: float, keep: int = 100) -> Ranking:
+def diversified(case: Case, trade_off: float, keep: int = 100) -> Ranking:
     before, vectors = case
     (after,) = Mmr(lambda rows: vectors[rows], trade_off=trade_off, keep=keep)([before])
     return after
 
 
-def in_plain_loops(case: tuple[Ranking, Any], trade_off: float, keep: int) -> list[int]:
+def in_plain_loops(case: Case, trade_off: float, keep: int) -> list[int]:
     """The rows that Carbonell and Goldstein's formula chooses, one after the other."""
     before, vectors = case
     scores = [hit.score for hit in before.hits]
@@ -121,20 +123,18 @@ def in_plain_loops(case: tuple[Ranking, Any], trade_off: float, keep: int) -> li
 
 
 @given(cases(), st.floats(0.05, 1), st.integers(1, 12))
-def test_it_chooses_what_the_formula_chooses(case: tuple[Ranking, Any], trade_off: float, keep: int) -> None:
+def test_it_chooses_what_the_formula_chooses(case: Case, trade_off: float, keep: int) -> None:
     assert [hit.row for hit in diversified(case, trade_off, keep).hits] == in_plain_loops(case, trade_off, keep)
 
 
 @given(cases(), st.integers(1, 12))
-def test_relevance_alone_leaves_order_and_scores_as_they_were(case: tuple[Ranking, Any], keep: int) -> None:
+def test_relevance_alone_leaves_order_and_scores_as_they_were(case: Case, keep: int) -> None:
     before = [(hit.id, hit.score) for hit in case[0].hits]
     assert [(hit.id, hit.score) for hit in diversified(case, 1.0, keep).hits] == before[:keep]
 
 
 @given(cases(), st.floats(0.01, 1))
-def test_scores_never_contradict_the_order_and_never_exceed_what_they_were(
-    case: tuple[Ranking, Any], trade_off: float
-) -> None:
+def test_scores_never_contradict_the_order_and_never_exceed_what_they_were(case: Case, trade_off: float) -> None:
     after = diversified(case, trade_off)
     scores = [hit.score for hit in after.hits]
     assert scores == sorted(scores, reverse=True)
@@ -146,7 +146,7 @@ def test_scores_never_contradict_the_order_and_never_exceed_what_they_were(
 
 
 @given(cases(), st.floats(0.05, 1))
-def test_the_evidence_tells_rank_and_score_before_and_adds_up(case: tuple[Ranking, Any], trade_off: float) -> None:
+def test_the_evidence_tells_rank_and_score_before_and_adds_up(case: Case, trade_off: float) -> None:
     places = {hit.id: (rank, hit) for rank, hit in enumerate(case[0].hits, 1)}
     for hit in diversified(case, trade_off).hits:
         rank, before = places[hit.id]

@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 from hypothesis.extra import numpy as hnp
+from stages.retrievers import UNITS, make_layout, make_retriever, table_for, words_index, words_retriever
 
-from retrieve_cli.contracts import Field, Hit, Query, Ranking, Unit
-from retrieve_cli.retrievers.analyzer import Analyzer
-from retrieve_cli.retrievers.impacts import Bm25Index, Bm25Writer, Formula
+from retrieve_cli.contracts import Hit, Query, Ranking, Unit
 from retrieve_cli.stages.fuse import Fuse
 from retrieve_cli.stages.fusion import Fusion
 from retrieve_cli.stages.rerank import Rerank
 from retrieve_cli.stages.retrieve import IndexRetrieval, Layout, Retrieve
 
-MakeRetriever = Callable[..., IndexRetrieval[Any]]
-MakeLayout = Callable[..., Layout]
-
-UNITS: tuple[Unit, ...] = ("record", "chunk")
 ZSCORE = Fusion("weighted", "zscore", weights={"words": 0.7, "dense": 1.3, "names": 0.4})
 WORDS = "ct lung liver scan".split()
 
@@ -33,11 +28,6 @@ def rows_of(layout: Layout, unit: Unit) -> int:
     return len(layout.starts) - 1 if unit == "record" else int(layout.starts[-1])
 
 
-def table_for(data: st.DataObject, rows: int, queries: int = 1) -> Any:
-    """(queries, rows) float32 scores, ties included."""
-    return data.draw(hnp.arrays(np.int16, (queries, rows), elements=st.integers(-8, 8))).astype(np.float32) / 4
-
-
 def mask_for(data: st.DataObject, layout: Layout) -> Any:
     return data.draw(hnp.arrays(np.bool_, len(layout.starts) - 1))
 
@@ -47,24 +37,17 @@ def within(mask: Any, layout: Layout, unit: Unit, rows: Any) -> Any:
     return mask[rows if unit == "record" else layout.record_of(rows)]
 
 
-def words_retriever(data: st.DataObject, layout: Layout, unit: Unit, index_unit: Unit) -> IndexRetrieval[Any]:
-    """A retriever of words: only rows with a term of the query are listed."""
-    writer = Bm25Writer(analyzer=Analyzer(), unit=index_unit, formula=Formula())
-    for _ in range(rows_of(layout, index_unit)):
-        writer.add([Field("text", " ".join(data.draw(st.lists(st.sampled_from(WORDS), max_size=4))))])
-    return IndexRetrieval(
-        "words", Bm25Index(writer.stored()), lambda texts: ["ct lung"] * len(texts), layout, unit, 1000
-    )
-
-
-def retrievers_for(
-    data: st.DataObject, make_retriever: MakeRetriever, layout: Layout, unit: Unit
-) -> list[IndexRetrieval[Any]]:
+def retrievers_for(data: st.DataObject, layout: Layout, unit: Unit) -> list[IndexRetrieval[Any]]:
     """Words, vectors of chunks and vectors of records, asked for all they have."""
     dense = make_retriever("dense", table_for(data, int(layout.starts[-1])), layout=layout, unit=unit)
     table = table_for(data, len(layout.starts) - 1)
     names = make_retriever("names", table, layout=layout, unit=unit, index_unit="record")
-    return [words_retriever(data, layout, unit, data.draw(units)), dense, names]
+    words_unit = data.draw(units)
+    of_words = st.lists(st.sampled_from(WORDS), max_size=4).map(" ".join)
+    texts = [data.draw(of_words) for _ in range(rows_of(layout, words_unit))]
+    index = words_index(texts, words_unit)
+    words = IndexRetrieval("words", index, lambda texts: ["ct lung"] * len(texts), layout, unit, 1000)
+    return [words, dense, names]
 
 
 def close(expected: Any) -> Any:
@@ -79,21 +62,12 @@ def close(expected: Any) -> Any:
 @pytest.mark.parametrize("index_unit", UNITS)
 @given(sizes=sizes, data=st.data(), depth=st.integers(1, 12))
 def test_a_retriever_lists_of_the_records_allowed_what_it_would_list_of_all(
-    make_retriever: MakeRetriever,
-    make_layout: MakeLayout,
-    index_unit: Unit,
-    unit: Unit,
-    sizes: list[int],
-    data: st.DataObject,
-    depth: int,
+    index_unit: Unit, unit: Unit, sizes: list[int], data: st.DataObject, depth: int
 ) -> None:
     layout = make_layout(sizes)
     options = {"layout": layout, "unit": unit, "index_unit": index_unit}
     table, mask = table_for(data, rows_of(layout, index_unit)), mask_for(data, layout)
-    retriever, whole = (
-        make_retriever("retriever", table, depth=depth, **options),
-        make_retriever("retriever", table, **options),
-    )
+    retriever, whole = (make_retriever("retriever", table, depth=each, **options) for each in (depth, 1000))
 
     found = retriever.ask([Query("0", records=mask)])[0].candidates
 
@@ -110,13 +84,7 @@ def test_a_retriever_lists_of_the_records_allowed_what_it_would_list_of_all(
 @pytest.mark.bits
 @given(sizes=sizes, unit=units, index_unit=units, data=st.data(), masked=st.lists(st.sampled_from("ab-"), max_size=6))
 def test_a_batch_with_different_masks_answers_as_its_queries_do_one_by_one(
-    make_retriever: MakeRetriever,
-    make_layout: MakeLayout,
-    sizes: list[int],
-    unit: Unit,
-    index_unit: Unit,
-    data: st.DataObject,
-    masked: Sequence[str],
+    sizes: list[int], unit: Unit, index_unit: Unit, data: st.DataObject, masked: Sequence[str]
 ) -> None:
     layout = make_layout(sizes)
     table = table_for(data, rows_of(layout, index_unit), queries=2)
@@ -137,10 +105,10 @@ def test_a_batch_with_different_masks_answers_as_its_queries_do_one_by_one(
 @pytest.mark.parametrize("unit", UNITS)
 @given(sizes=sizes, data=st.data())
 def test_a_filtered_fusion_is_the_fusion_of_everything_less_what_is_filtered_out(
-    make_retriever: MakeRetriever, make_layout: MakeLayout, unit: Unit, sizes: list[int], data: st.DataObject
+    unit: Unit, sizes: list[int], data: st.DataObject
 ) -> None:
     layout = make_layout(sizes)
-    stage = Fuse(tuple(retrievers_for(data, make_retriever, layout, unit)), fusion=ZSCORE, keep=1000)
+    stage = Fuse(tuple(retrievers_for(data, layout, unit)), fusion=ZSCORE, keep=1000)
     mask = mask_for(data, layout)
 
     filtered, whole = stage([Ranking(Query("0", records=mask)), Ranking(Query("0"))])
@@ -167,16 +135,10 @@ def rank_among(hits: Sequence[Hit], retriever: str, rank: int | None) -> int | N
 @pytest.mark.bits
 @given(sizes=sizes, unit=units, data=st.data(), method=st.sampled_from(["weighted", "rrf"]), keep=st.integers(1, 9))
 def test_a_filter_that_lets_all_through_changes_nothing(
-    make_retriever: MakeRetriever,
-    make_layout: MakeLayout,
-    sizes: list[int],
-    unit: Unit,
-    data: st.DataObject,
-    method: Any,
-    keep: int,
+    sizes: list[int], unit: Unit, data: st.DataObject, method: Any, keep: int
 ) -> None:
     layout = make_layout(sizes)
-    stage = Fuse(tuple(retrievers_for(data, make_retriever, layout, unit)), fusion=Fusion(method), keep=keep)
+    stage = Fuse(tuple(retrievers_for(data, layout, unit)), fusion=Fusion(method), keep=keep)
 
     (free,) = stage([Ranking(Query("0"))])
     (filtered,) = stage([Ranking(Query("0", records=np.ones(len(sizes), np.bool_)))])
@@ -184,30 +146,19 @@ def test_a_filter_that_lets_all_through_changes_nothing(
     assert filtered == free
 
 
-def texts_retriever(texts: Sequence[str], depth: int = 1000) -> IndexRetrieval[Any]:
-    """A retriever of words over records of one chunk each."""
-    writer = Bm25Writer(analyzer=Analyzer(), unit="chunk", formula=Formula())
-    for text in texts:
-        writer.add([Field("text", text)])
-    layout = Layout(np.arange(len(texts) + 1), lambda row: f"{row:02}#0")
-    return IndexRetrieval("bm25", Bm25Index(writer.stored()), list, layout, "chunk", depth)
-
-
 def test_what_is_allowed_is_found_however_much_else_is_better() -> None:
     texts = ["lung"] * 50 + ["lung and much else besides it", "liver"]
     mask = np.arange(52) >= 50
+    words = words_retriever(texts, depth=3)
 
-    for stage in (
-        Retrieve(texts_retriever(texts, 3), keep=3),
-        Fuse((texts_retriever(texts, 3),), fusion=Fusion(), keep=3),
-    ):
+    for stage in (Retrieve(words, keep=3), Fuse((words,), fusion=Fusion(), keep=3)):
         (ranking,) = stage([Ranking(Query("lung", records=mask))])
         assert [hit.row for hit in ranking.hits] == [50]
         assert ranking.hits[0].evidence[0].rank == 1
 
 
-def test_a_filter_tells_by_retriever_how_many_candidates_it_left(make_retriever: MakeRetriever) -> None:
-    words = texts_retriever(["lung", "lung", "liver", "lung"])
+def test_a_filter_tells_by_retriever_how_many_candidates_it_left() -> None:
+    words = words_retriever(["lung", "lung", "liver", "lung"])
     table = make_retriever("dense", [[1, 2, 3, 4]], layout=words.layout)
     axis = table.prepare(["0"])
     dense = IndexRetrieval("dense", table.index, lambda texts: axis * len(texts), words.layout, "chunk", 1)
@@ -222,7 +173,7 @@ def test_a_filter_tells_by_retriever_how_many_candidates_it_left(make_retriever:
     assert fused.trace == {"rewritten": "lungs", "filter": {"bm25": of_words, "dense": of_dense}}
 
 
-def test_without_a_filter_nothing_is_said_of_one(make_retriever: MakeRetriever) -> None:
+def test_without_a_filter_nothing_is_said_of_one() -> None:
     retriever = make_retriever("dense", [[1, 2]])
     asked = [Ranking(Query("0")), Ranking(Query("0", records=np.array([True, False])))]
 

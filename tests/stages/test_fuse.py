@@ -2,29 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 from hypothesis.extra import numpy as hnp
+from stages.retrievers import ASKED, deaf_retriever, make_retriever, make_retrievers, words_retriever
 
-from retrieve_cli.contracts import Field, Query, Ranking
+from retrieve_cli.contracts import Query, Ranking
 from retrieve_cli.experiments.memory import RememberedRetrieval, RetrievalMemory
-from retrieve_cli.retrievers.analyzer import Analyzer
-from retrieve_cli.retrievers.impacts import Bm25Index, Bm25Writer, Formula
 from retrieve_cli.stages.fuse import Fuse
 from retrieve_cli.stages.fusion import Fusion, highest, minmax, reciprocal_rank, weighted_sum, zscore
-from retrieve_cli.stages.retrieve import IndexRetrieval, Layout, Retrieval, Retrieve
-from retrieve_cli.storage import pickles
-
-MakeRetriever = Callable[..., IndexRetrieval[Any]]
-MakeLayout = Callable[..., Layout]
+from retrieve_cli.stages.retrieve import Retrieval, Retrieve
 
 FORMULAS = [("rrf", "zscore"), ("weighted", "zscore"), ("weighted", "zscore_candidates"), ("weighted", "minmax")]
-ANY = [Ranking(Query("0"))]
 
 formulas = st.sampled_from(FORMULAS)
 weights = st.floats(0.05, 4)
@@ -54,18 +47,6 @@ def close(expected: Any) -> Any:
     return pytest.approx(expected, rel=1e-9, abs=1e-9)
 
 
-def bm25_retriever(path: Path, texts: list[str], **options: Any) -> IndexRetrieval[Any]:
-    """A retriever of words: only rows with a term of the query are listed."""
-    writer = Bm25Writer(analyzer=Analyzer(), unit="chunk", formula=Formula())
-    for text in texts:
-        writer.add([Field("text", text)])
-    writer.write(path / "bm25.pkl")
-    layout = Layout(np.arange(len(texts) + 1), lambda row: f"{row:02}#0")
-    return IndexRetrieval(
-        "bm25", Bm25Index(pickles.load(path / "bm25.pkl")), list, layout, "chunk", options.get("depth", 1000)
-    )
-
-
 # ---------------------------------------------------------------------------------------------------- laws
 
 
@@ -73,26 +54,26 @@ def bm25_retriever(path: Path, texts: list[str], **options: Any) -> IndexRetriev
     table=tables(retrievers=3), formula=formulas, shares=st.tuples(weights, weights, weights), depth=st.integers(1, 12)
 )
 def test_the_order_of_the_retrievers_changes_nothing(
-    make_retriever: MakeRetriever, table: Any, formula: tuple[str, str], shares: tuple[float, ...], depth: int
+    table: Any, formula: tuple[str, str], shares: tuple[float, ...], depth: int
 ) -> None:
-    retrievers = [make_retriever(f"retriever{at}", part, depth=depth) for at, part in enumerate(table)]
+    retrievers = make_retrievers(table, depth=depth)
 
-    (forward,) = fuse(retrievers, formula, list(shares))(ANY)
-    (backward,) = fuse(retrievers[::-1], formula, list(shares)[::-1])(ANY)
+    (forward,) = fuse(retrievers, formula, list(shares))(ASKED)
+    (backward,) = fuse(retrievers[::-1], formula, list(shares)[::-1])(ASKED)
 
     assert scores(forward) == close(scores(backward))
 
 
 @given(table=tables(), formula=formulas, data=st.data())
 def test_the_order_of_the_rows_changes_nothing_where_scores_differ(
-    make_retriever: MakeRetriever, table: Any, formula: tuple[str, str], data: st.DataObject
+    table: Any, formula: tuple[str, str], data: st.DataObject
 ) -> None:
     rows = table.shape[2]
     table = table + np.arange(rows, dtype=np.float32) / 128  # quarters of a point apart or not at all: now all differ
     order = data.draw(st.permutations(range(rows)))
 
-    (plain,) = fuse([make_retriever("a", table[0]), make_retriever("b", table[1])], formula)(ANY)
-    (moved,) = fuse([make_retriever("a", table[0][:, order]), make_retriever("b", table[1][:, order])], formula)(ANY)
+    (plain,) = fuse([make_retriever("a", table[0]), make_retriever("b", table[1])], formula)(ASKED)
+    (moved,) = fuse([make_retriever("a", table[0][:, order]), make_retriever("b", table[1][:, order])], formula)(ASKED)
 
     assert {order[row]: score for row, score in scores(moved).items()} == close(scores(plain))
 
@@ -101,12 +82,12 @@ def test_the_order_of_the_rows_changes_nothing_where_scores_differ(
     table=tables(), normalization=st.sampled_from(["zscore", "zscore_candidates", "minmax"]), depth=st.integers(1, 12)
 )
 def test_a_weight_of_zero_equals_the_retriever_removed_for_what_the_other_lists(
-    make_retriever: MakeRetriever, table: Any, normalization: str, depth: int
+    table: Any, normalization: str, depth: int
 ) -> None:
-    kept, silent = (make_retriever(f"retriever{at}", part, depth=depth) for at, part in enumerate(table))
+    kept, silent = make_retrievers(table, depth=depth)
 
-    (alone,) = fuse([kept], ("weighted", normalization), [0.7])(ANY)
-    (both,) = fuse([kept, silent], ("weighted", normalization), [0.7, 0.0])(ANY)
+    (alone,) = fuse([kept], ("weighted", normalization), [0.7])(ASKED)
+    (both,) = fuse([kept, silent], ("weighted", normalization), [0.7, 0.0])(ASKED)
 
     listed = scores(alone)
     assert {row: score for row, score in scores(both).items() if row in listed} == close(listed)
@@ -114,11 +95,11 @@ def test_a_weight_of_zero_equals_the_retriever_removed_for_what_the_other_lists(
 
 @given(table=tables(), formula=formulas, shares=st.tuples(weights, weights), depth=st.integers(1, 12))
 def test_the_evidence_adds_up_to_the_score(
-    make_retriever: MakeRetriever, table: Any, formula: tuple[str, str], shares: tuple[float, float], depth: int
+    table: Any, formula: tuple[str, str], shares: tuple[float, float], depth: int
 ) -> None:
-    retrievers = [make_retriever(f"retriever{at}", part, depth=depth) for at, part in enumerate(table)]
+    retrievers = make_retrievers(table, depth=depth)
 
-    (ranking,) = fuse(retrievers, formula, list(shares))(ANY)
+    (ranking,) = fuse(retrievers, formula, list(shares))(ASKED)
 
     for hit in ranking.hits:
         assert [each.source for each in hit.evidence] == ["retriever0", "retriever1"]
@@ -127,12 +108,12 @@ def test_the_evidence_adds_up_to_the_score(
 
 @given(table=tables(), formula=formulas, depth=st.integers(1, 12))
 def test_every_raw_score_in_the_evidence_is_the_retrievers_own_and_every_rank_its_place(
-    make_retriever: MakeRetriever, table: Any, formula: tuple[str, str], depth: int
+    table: Any, formula: tuple[str, str], depth: int
 ) -> None:
-    retrievers = [make_retriever(f"retriever{at}", part, depth=depth) for at, part in enumerate(table)]
+    retrievers = make_retrievers(table, depth=depth)
     lists = [retriever.ask([Query("0")])[0].candidates.rows.tolist() for retriever in retrievers]
 
-    (ranking,) = fuse(retrievers, formula)(ANY)
+    (ranking,) = fuse(retrievers, formula)(ASKED)
 
     assert set(scores(ranking)) == {row for listed in lists for row in listed}
     for hit in ranking.hits:
@@ -143,9 +124,9 @@ def test_every_raw_score_in_the_evidence_is_the_retrievers_own_and_every_rank_it
 
 @given(table=tables(retrievers=2, queries=4), formula=formulas, asked=st.lists(st.integers(0, 3), max_size=5))
 def test_a_batch_answers_as_its_queries_do_one_by_one_and_in_their_order(
-    make_retriever: MakeRetriever, table: Any, formula: tuple[str, str], asked: list[int]
+    table: Any, formula: tuple[str, str], asked: list[int]
 ) -> None:
-    retrievers = [make_retriever(f"retriever{at}", part, depth=5) for at, part in enumerate(table)]
+    retrievers = make_retrievers(table, depth=5)
     rankings = [Ranking(Query(str(number), id=f"{at}")) for at, number in enumerate(asked)]
 
     for stage in (fuse(retrievers, formula), Retrieve(retrievers[0], keep=3)):
@@ -157,34 +138,29 @@ def test_a_batch_answers_as_its_queries_do_one_by_one_and_in_their_order(
 
 
 @given(table=tables())
-def test_zscores_are_over_all_rows_however_few_are_listed(make_retriever: MakeRetriever, table: Any) -> None:
+def test_zscores_are_over_all_rows_however_few_are_listed(table: Any) -> None:
     shallow = fuse([make_retriever("a", table[0], depth=1)], ("weighted", "zscore"))
     row = table[0, 0].astype(np.float64)
 
-    (ranking,) = shallow(ANY)
+    (ranking,) = shallow(ASKED)
 
     expected = (row.max() - row.mean()) / row.std() if np.ptp(row) > 0 else 0.0
     assert ranking.hits[0].score == pytest.approx(expected, abs=1e-6)
 
 
 @pytest.mark.parametrize("formula", FORMULAS[1:], ids="-".join)
-def test_a_retriever_without_any_match_leaves_the_order_to_the_other(
-    make_retriever: MakeRetriever, formula: tuple[str, str], tmp_path: Path
-) -> None:
-    words = bm25_retriever(tmp_path, ["lung", "liver", "spleen"])
-    other = make_retriever("dense", [[0.1, 0.9, 0.5]])
-    axis = other.prepare(["0"])
-    dense = IndexRetrieval("dense", other.index, lambda texts: axis * len(texts), words.layout, "chunk", 1000)
+def test_a_retriever_without_any_match_leaves_the_order_to_the_other(formula: tuple[str, str]) -> None:
+    retrievers = [words_retriever(["lung", "liver", "spleen"]), deaf_retriever([0.1, 0.9, 0.5])]
 
-    (ranking,) = fuse([words, dense], formula)([Ranking(Query("kidney"))])
+    (ranking,) = fuse(retrievers, formula)([Ranking(Query("kidney"))])
 
     assert [hit.row for hit in ranking.hits] == [1, 2, 0]
     assert all(hit.evidence[0].rank is None and hit.evidence[0].normalized == 0 for hit in ranking.hits)
 
 
 @pytest.mark.parametrize("formula", FORMULAS, ids="-".join)
-def test_retrievers_that_all_find_nothing_give_an_empty_ranking(formula: tuple[str, str], tmp_path: Path) -> None:
-    words = bm25_retriever(tmp_path, ["lung", "liver"])
+def test_retrievers_that_all_find_nothing_give_an_empty_ranking(formula: tuple[str, str]) -> None:
+    words = words_retriever(["lung", "liver"])
 
     assert fuse([words, words], formula)([Ranking(Query("kidney"))]) == [Ranking(Query("kidney"))]
 
@@ -192,26 +168,21 @@ def test_retrievers_that_all_find_nothing_give_an_empty_ranking(formula: tuple[s
 @pytest.mark.parametrize("formula", FORMULAS[1:], ids="-".join)
 @given(value=st.floats(-100, 100, width=32), rows=st.integers(1, 40))
 def test_a_retriever_whose_scores_are_all_equal_has_no_say_in_the_order(
-    make_retriever: MakeRetriever, formula: tuple[str, str], value: float, rows: int
+    formula: tuple[str, str], value: float, rows: int
 ) -> None:
     level = make_retriever("level", np.full((1, rows), value))
     rising = make_retriever("rising", np.arange(rows)[None])
 
-    (ranking,) = fuse([level, rising], formula)(ANY)
+    (ranking,) = fuse([level, rising], formula)(ASKED)
 
     assert [hit.row for hit in ranking.hits] == list(range(rows))[::-1]
     assert len({hit.evidence[0].normalized for hit in ranking.hits}) == 1
 
 
-def test_a_retriever_that_lists_one_row_says_more_for_it_than_for_those_it_does_not_list(
-    make_retriever: MakeRetriever, tmp_path: Path
-) -> None:
-    words = bm25_retriever(tmp_path, ["lung", "liver", "spleen"])
-    axis = np.ones(1, np.float32)
-    level = make_retriever("dense", [[0.5, 0.5, 0.5]])
-    dense = IndexRetrieval("dense", level.index, lambda texts: [axis] * len(texts), words.layout, "chunk", 1000)
+def test_a_retriever_that_lists_one_row_says_more_for_it_than_for_those_it_does_not_list() -> None:
+    retrievers = [words_retriever(["lung", "liver", "spleen"]), deaf_retriever([0.5, 0.5, 0.5])]
 
-    (ranking,) = fuse([words, dense], ("weighted", "minmax"))([Ranking(Query("liver"))])
+    (ranking,) = fuse(retrievers, ("weighted", "minmax"))([Ranking(Query("liver"))])
 
     assert ranking.hits[0].row == 1
     assert ranking.hits[0].score > ranking.hits[1].score
@@ -232,7 +203,7 @@ def test_the_formulas_do_what_their_names_say() -> None:
     assert weighted_sum(np.array([values, values]), np.array([1.0, -0.5])).tolist() == [0.5, 1, 2]
 
 
-def test_a_stage_prints_as_the_expression_that_made_it(make_retriever: MakeRetriever) -> None:
+def test_a_stage_prints_as_the_expression_that_made_it() -> None:
     stage = fuse([make_retriever("bm25", [[1]], depth=200), make_retriever("dense", [[1]], depth=50)], FORMULAS[0])
 
     assert str(stage) == "fuse(bm25@200, dense@50)"
@@ -242,36 +213,34 @@ def test_a_stage_prints_as_the_expression_that_made_it(make_retriever: MakeRetri
 
 @given(table=tables(), formula=formulas, keep=st.integers(1, 12), depth=st.integers(1, 12))
 def test_what_is_handed_on_is_the_beginning_of_the_whole_ranking(
-    make_retriever: MakeRetriever, table: Any, formula: tuple[str, str], keep: int, depth: int
+    table: Any, formula: tuple[str, str], keep: int, depth: int
 ) -> None:
-    retrievers = [make_retriever(f"retriever{at}", part, depth=depth) for at, part in enumerate(table)]
+    retrievers = make_retrievers(table, depth=depth)
 
-    (whole,) = fuse(retrievers, formula)(ANY)
-    (beginning,) = fuse(retrievers, formula, keep=keep)(ANY)
+    (whole,) = fuse(retrievers, formula)(ASKED)
+    (beginning,) = fuse(retrievers, formula, keep=keep)(ASKED)
 
     assert beginning == whole.first(keep)
-    assert Retrieve(retrievers[0], keep=keep)(ANY)[0] == Retrieve(retrievers[0], keep=1000)(ANY)[0].first(keep)
+    assert Retrieve(retrievers[0], keep=keep)(ASKED)[0] == Retrieve(retrievers[0], keep=1000)(ASKED)[0].first(keep)
 
 
 @given(table=tables(queries=2), formula=formulas, depths=st.lists(st.integers(1, 12), min_size=1, max_size=4))
 def test_retrievers_that_remember_are_fused_as_if_each_were_asked_to_the_depth_again(
-    make_retriever: MakeRetriever, table: Any, formula: tuple[str, str], depths: list[int]
+    table: Any, formula: tuple[str, str], depths: list[int]
 ) -> None:
     memories = [RetrievalMemory(12) for _ in table]
     asked = [Ranking(Query("0")), Ranking(Query("1")), Ranking(Query("0"))]
 
     for depth in depths:
-        made = [make_retriever(f"retriever{at}", part, depth=depth) for at, part in enumerate(table)]
+        made = make_retrievers(table, depth=depth)
         remembered = [RememberedRetrieval(each, memory) for each, memory in zip(made, memories, strict=True)]
         assert fuse(remembered, formula)(asked) == fuse(made, formula)(asked)
         assert str(fuse(remembered, formula)) == str(fuse(made, formula))
 
 
 @given(table=tables(queries=1), data=st.data())
-def test_retrievers_that_remember_keep_what_they_found_for_other_records_apart(
-    make_retriever: MakeRetriever, table: Any, data: st.DataObject
-) -> None:
-    made = [make_retriever(f"retriever{at}", part, depth=3) for at, part in enumerate(table)]
+def test_retrievers_that_remember_keep_what_they_found_for_other_records_apart(table: Any, data: st.DataObject) -> None:
+    made = make_retrievers(table, depth=3)
     remembered = [RememberedRetrieval(each, RetrievalMemory(12)) for each in made]
     masks = st.one_of(st.none(), hnp.arrays(np.bool_, table.shape[2]))
     asked = [Ranking(Query("0", records=mask)) for mask in data.draw(st.lists(masks, max_size=4))]

@@ -6,11 +6,11 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
+from stages.retrievers import ASKED, make_retriever, make_retrievers
 
 from retrieve_cli.contracts import Query, Ranking
 from retrieve_cli.stages.fuse import Fuse
@@ -73,7 +73,7 @@ def scores_of(rankings: list[Ranking]) -> dict[str, dict[str, float]]:
 
 
 @pytest.fixture(scope="module")
-def compared(make_retriever: Callable[..., IndexRetrieval[Any]]) -> dict[str, list[tuple[Any, Any]]]:
+def compared() -> dict[str, list[tuple[Any, Any]]]:
     """By formula, pairs of our scores and those of ranx, from one process that answers all cases."""
     generator = np.random.default_rng(2009)
     cases, ours, kinds = [], [], []
@@ -83,10 +83,8 @@ def compared(make_retriever: Callable[..., IndexRetrieval[Any]]) -> dict[str, li
         weights = generator.uniform(0.05, 2, retrievers).tolist()
         k = int(generator.integers(1, 100))
         depths = generator.integers(1, ROWS + 5, retrievers) if kind == "rrf" else [ROWS] * retrievers
-        made = [
-            make_retriever(f"retriever{at}", table, depth=int(depth))
-            for at, (table, depth) in enumerate(zip(tables(generator, retrievers), depths, strict=True))
-        ]
+        made = make_retrievers(tables(generator, retrievers))
+        made = [each.at_depth(int(depth)) for each, depth in zip(made, depths, strict=True)]
         method, normalization = ("rrf", "zscore") if kind == "rrf" else ("weighted", kind)
         named = {f"retriever{at}": weight for at, weight in enumerate(weights)}
         stage = Fuse(tuple(made), fusion=Fusion(method, normalization, k, named), keep=1000)
@@ -115,14 +113,12 @@ def test_fused_scores_equal_those_of_ranx(kind: str, compared: dict[str, list[tu
             assert ours[query] == pytest.approx(scores, rel=TOLERANCE, abs=TOLERANCE)
 
 
-def test_a_candidate_missing_from_one_list_gets_that_retrievers_exact_score_where_ranx_puts_nothing(
-    make_retriever: Callable[..., IndexRetrieval[Any]],
-) -> None:
+def test_a_candidate_missing_from_one_list_gets_that_retrievers_exact_score_where_ranx_puts_nothing() -> None:
     first = make_retriever("first", [[4, 3, 2, 1]], depth=2)
     second = make_retriever("second", [[-5, -1, -2, -9]], depth=2)
     stage = Fuse((first, second), fusion=Fusion("weighted", "minmax"), keep=1000)
 
-    (ranking,) = stage([Ranking(Query("0"))])
+    (ranking,) = stage(ASKED)
 
     evidence = {hit.row: hit.evidence for hit in ranking.hits}
     assert {row: [each.rank for each in why] for row, why in evidence.items()} == {

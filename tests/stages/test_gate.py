@@ -122,15 +122,8 @@ def test_the_second_pass_is_for_the_chosen_groups_alone_and_the_trace_says_for_h
 
 
 def test_the_second_pass_finds_what_the_first_had_no_room_for(corpus: Corpus) -> None:
-    gate = Gate(
-        corpus.stage(depth=20, keep=20),
-        corpus.stage(depth=300, keep=100),
-        groups=corpus.groups,
-        names=corpus.names,
-        candidates=20,
-        top_groups=2,
-        keep=60,
-    )
+    groups = {"groups": corpus.groups, "names": corpus.names, "candidates": 20, "top_groups": 2}
+    gate = Gate(corpus.stage(depth=20, keep=20), corpus.stage(depth=300, keep=100), **groups, keep=60)
     for ranking in gate(corpus.asked):
         assert len(ranking.hits) == 60
 

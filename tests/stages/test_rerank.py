@@ -37,6 +37,8 @@ def stage(scorer: Table, **options: Any) -> Rerank:
     return Rerank(scorer, scorer.name, **options)
 
 
+Lists = tuple[list[float], list[float]]
+"""What retrieval gave the hits, and what the reader gives them."""
 numbers = st.integers(-20, 20).map(lambda value: value / 4)
 lists = st.integers(1, 20).flatmap(
     lambda size: st.tuples(*(st.lists(numbers, min_size=size, max_size=size) for _ in range(2)))
@@ -45,7 +47,7 @@ lists = st.integers(1, 20).flatmap(
 
 @given(lists, st.integers(1, 25), st.floats(0, 1))
 def test_it_permutes_the_first_hits_and_never_invents_or_loses_one(
-    scores: tuple[list[float], list[float]], depth: int, interpolate: float
+    scores: Lists, depth: int, interpolate: float
 ) -> None:
     before = ranking(scores[0])
     (after,) = stage(Table(scores[1]), depth=depth, interpolate=interpolate)([before])
@@ -56,16 +58,14 @@ def test_it_permutes_the_first_hits_and_never_invents_or_loses_one(
 
 
 @given(lists, st.integers(1, 25))
-def test_interpolate_zero_is_the_identity(scores: tuple[list[float], list[float]], depth: int) -> None:
+def test_interpolate_zero_is_the_identity(scores: Lists, depth: int) -> None:
     before = ranking(scores[0])
     (after,) = stage(Table(scores[1]), depth=depth, interpolate=0.0)([before])
     assert [(hit.id, hit.score) for hit in after.hits] == [(hit.id, hit.score) for hit in before.hits]
 
 
 @given(lists)
-def test_interpolate_one_is_the_rerankers_order_and_equal_scores_stay_as_they_stood(
-    scores: tuple[list[float], list[float]],
-) -> None:
+def test_interpolate_one_is_the_rerankers_order_and_equal_scores_stay_as_they_stood(scores: Lists) -> None:
     before = ranking(scores[0])
     (after,) = stage(Table(scores[1]), depth=100, interpolate=1.0)([before])
     wanted = sorted(before.hits, key=lambda hit: -scores[1][hit.row])
@@ -73,7 +73,7 @@ def test_interpolate_one_is_the_rerankers_order_and_equal_scores_stay_as_they_st
 
 
 @given(lists, st.floats(0, 1))
-def test_every_hit_that_was_read_says_how_it_moved(scores: tuple[list[float], list[float]], interpolate: float) -> None:
+def test_every_hit_that_was_read_says_how_it_moved(scores: Lists, interpolate: float) -> None:
     before = ranking(scores[0])
     (after,) = stage(Table(scores[1]), depth=5, interpolate=interpolate)([before])
     for hit in after.hits:
@@ -106,9 +106,7 @@ def test_the_scale_of_the_reranker_does_not_count(
 
 
 @given(lists, st.integers(1, 25), st.integers(1, 25))
-def test_where_only_judged_hits_are_passed_on_no_other_pads_them(
-    scores: tuple[list[float], list[float]], depth: int, keep: int
-) -> None:
+def test_where_only_judged_hits_are_passed_on_no_other_pads_them(scores: Lists, depth: int, keep: int) -> None:
     before, options = ranking(scores[0]), {"depth": depth, "keep": keep, "interpolate": 1.0}
     (after,) = stage(Table(scores[1]), judged_only=True, **options)([before])
     (padded,) = stage(Table(scores[1]), **options)([before])

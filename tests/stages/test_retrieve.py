@@ -2,31 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from hypothesis import given, strategies as st
-from hypothesis.extra import numpy as hnp
+from stages.retrievers import ASKED, make_layout, make_retriever, table_for
 
 from retrieve_cli.contracts import Evidence, Hit, Query, Ranking
 from retrieve_cli.retrievers.vector_index import FlatIndex
 from retrieve_cli.stages.fuse import Fuse
 from retrieve_cli.stages.fusion import Fusion
-from retrieve_cli.stages.retrieve import IndexRetrieval, Layout, Retrieve
-
-MakeRetriever = Callable[..., IndexRetrieval[Any]]
-MakeLayout = Callable[..., Layout]
-
-ASKED = [Ranking(Query("0"))]
+from retrieve_cli.stages.retrieve import Retrieve
 
 sizes = st.lists(st.integers(1, 4), min_size=1, max_size=6)
-
-
-def table_for(data: st.DataObject, rows: int) -> Any:
-    """(1, rows) float32 scores, ties included."""
-    return data.draw(hnp.arrays(np.int16, (1, rows), elements=st.integers(-8, 8))).astype(np.float32) / 4
 
 
 @given(
@@ -42,7 +31,7 @@ def test_a_ranking_is_ordered_by_score_and_then_by_id(hits: list[tuple[str, floa
     assert Ranking.of(Query("q"), reversed(ranking.hits)) == ranking
 
 
-def test_one_retriever_alone_ranks_by_its_own_scores_and_says_so(make_retriever: MakeRetriever) -> None:
+def test_one_retriever_alone_ranks_by_its_own_scores_and_says_so() -> None:
     stage = Retrieve(make_retriever("dense", [[0.25, 0.75, 0.5]], depth=2), keep=1000)
 
     (ranking,) = stage(ASKED)
@@ -54,7 +43,7 @@ def test_one_retriever_alone_ranks_by_its_own_scores_and_says_so(make_retriever:
     assert str(stage) == "dense@2"
 
 
-def test_no_query_gives_no_ranking(make_retriever: MakeRetriever) -> None:
+def test_no_query_gives_no_ranking() -> None:
     retriever = make_retriever("dense", [[1, 2]])
 
     assert Retrieve(retriever, keep=1000)([]) == []
@@ -63,7 +52,7 @@ def test_no_query_gives_no_ranking(make_retriever: MakeRetriever) -> None:
 
 @given(sizes=sizes, depth=st.integers(1, 8), data=st.data())
 def test_a_chunk_index_ranks_records_by_their_best_chunk_and_shows_it(
-    make_retriever: MakeRetriever, make_layout: MakeLayout, sizes: list[int], depth: int, data: st.DataObject
+    sizes: list[int], depth: int, data: st.DataObject
 ) -> None:
     layout = make_layout(sizes)
     table = table_for(data, sum(sizes))
@@ -76,9 +65,7 @@ def test_a_chunk_index_ranks_records_by_their_best_chunk_and_shows_it(
     assert [(-hit.score, hit.record, hit.row - layout.starts[hit.record]) for hit in ranking.hits] == expected
 
 
-def test_the_chunks_that_stand_for_records_are_found_by_asking_the_index_once(
-    make_retriever: MakeRetriever, make_layout: MakeLayout
-) -> None:
+def test_the_chunks_that_stand_for_records_are_found_by_asking_the_index_once() -> None:
     asked: list[int] = []
 
     class Counted(FlatIndex):
@@ -97,7 +84,7 @@ def test_the_chunks_that_stand_for_records_are_found_by_asking_the_index_once(
 
 @given(sizes=sizes, depth=st.integers(1, 8), data=st.data())
 def test_a_record_index_gives_each_chunk_the_score_of_its_record(
-    make_retriever: MakeRetriever, make_layout: MakeLayout, sizes: list[int], depth: int, data: st.DataObject
+    sizes: list[int], depth: int, data: st.DataObject
 ) -> None:
     layout = make_layout(sizes)
     table = table_for(data, len(sizes))
@@ -114,7 +101,7 @@ def test_a_record_index_gives_each_chunk_the_score_of_its_record(
 
 @given(sizes=sizes, data=st.data())
 def test_a_record_retriever_and_a_chunk_retriever_fuse_at_the_level_of_chunks(
-    make_retriever: MakeRetriever, make_layout: MakeLayout, sizes: list[int], data: st.DataObject
+    sizes: list[int], data: st.DataObject
 ) -> None:
     layout = make_layout(sizes)
     words, vectors = table_for(data, len(sizes)), table_for(data, sum(sizes))
@@ -132,7 +119,7 @@ def test_a_record_retriever_and_a_chunk_retriever_fuse_at_the_level_of_chunks(
 
 @given(sizes=sizes, data=st.data())
 def test_a_record_retriever_and_a_chunk_retriever_fuse_at_the_level_of_records_in_either_order(
-    make_retriever: MakeRetriever, make_layout: MakeLayout, sizes: list[int], data: st.DataObject
+    sizes: list[int], data: st.DataObject
 ) -> None:
     layout = make_layout(sizes)
     words, vectors = table_for(data, len(sizes)), table_for(data, sum(sizes))
@@ -152,9 +139,7 @@ def test_a_record_retriever_and_a_chunk_retriever_fuse_at_the_level_of_records_i
     assert [(hit.id, hit.score) for hit in forward.hits] == [(hit.id, hit.score) for hit in backward.hits]
 
 
-def test_a_record_index_alone_shows_the_first_chunk_of_each_record(
-    make_retriever: MakeRetriever, make_layout: MakeLayout
-) -> None:
+def test_a_record_index_alone_shows_the_first_chunk_of_each_record() -> None:
     retriever = make_retriever("bm25", [[1, 2]], layout=make_layout([3, 2]), unit="record", index_unit="record")
 
     (ranking,) = Retrieve(retriever, keep=1000)(ASKED)
