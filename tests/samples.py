@@ -72,6 +72,20 @@ class Done:
 Program = Callable[..., Done]
 
 
+def succeeds(done: Done) -> Done:
+    """Check that the program ended well, and return what it left."""
+    assert done.code == 0, done.err
+    return done
+
+
+def fails(done: Done, code: int, *messages: str) -> Done:
+    """Check the exit code of a failure and what its message contains, and return what the program left."""
+    assert done.code == code, done.err
+    for message in messages:
+        assert message in done.err, done.err
+    return done
+
+
 def write_catalog(path: Path, records: list[dict[str, Any]]) -> Path:
     """A catalog file of the given records."""
     path.write_text("".join(json.dumps(record, ensure_ascii=False) + "\n" for record in records), "utf-8")
