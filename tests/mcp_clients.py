@@ -5,6 +5,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
+import anyio
 import anyio.to_thread
 from mcp import Client
 from mcp_types import Implementation
@@ -12,7 +13,7 @@ from mcp_types import Implementation
 from retrieve_cli.api.live import LiveIndex
 from retrieve_cli.config.loading import load
 from retrieve_cli.serving.callers import SCOPES, Caller
-from retrieve_cli.serving.mcp.host import Host
+from retrieve_cli.serving.mcp.host import Host, WebHost
 from retrieve_cli.serving.mcp.server import server_of
 from retrieve_cli.storage.store import Store
 
@@ -23,20 +24,31 @@ async def in_thread(_: Any, function: Callable[[], T]) -> T:
     return await anyio.to_thread.run_sync(function)
 
 
-def host_of(artifacts: Path, *, tenant: str | None = None, texts: str | None = None) -> Host:
-    """Return the surroundings of a server whose only caller has all scopes."""
+def host_of(artifacts: Path, *, tenant: str | None = None, texts: str | None = None, web: Any = None) -> Host:
+    """Return the surroundings of a server whose only caller has all scopes; `web` is its web search."""
     caller = Caller(tenant, frozenset(SCOPES), "test")
-    return Host(LiveIndex(Store(artifacts), load(None)), in_thread, lambda _: caller, texts)
+    found = None if web is None else WebHost(web, in_thread)
+    return Host(LiveIndex(Store(artifacts), load(None)), in_thread, lambda _: caller, texts, web=found)
 
 
 @asynccontextmanager
 async def connected(
-    artifacts: Path, *, tenant: str | None = None, texts: str | None = None, name: str = "test", mode: str = "auto"
+    artifacts: Path, *, name: str = "test", mode: str = "auto", **surroundings: Any
 ) -> AsyncIterator[Client]:
-    """Yield a client of that name, connected to a server in this process."""
-    server = server_of(host_of(artifacts, tenant=tenant, texts=texts))
+    """Yield a client of that name, connected to a server in this process: `surroundings` are those of `host_of`."""
+    server = server_of(host_of(artifacts, **surroundings))
     async with Client(server, mode=mode, client_info=Implementation(name=name, version="1")) as client:
         yield client
+
+
+def called(artifacts: Path, tool: str, arguments: dict[str, Any], **given: Any) -> Any:
+    """Return the answer to one call of a tool; `given` are those of `connected`."""
+
+    async def call() -> Any:
+        async with connected(artifacts, **given) as client:
+            return await client.call_tool(tool, arguments)
+
+    return anyio.run(call)
 
 
 def text_of(result: Any) -> str:

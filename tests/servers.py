@@ -1,12 +1,13 @@
 """Servers for tests: `retrieve serve` as a process, and its application in this process."""
 
+import asyncio
 import json
 import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ from warm_samples import copies
 from retrieve_cli.api.live import LiveIndex
 from retrieve_cli.cli.main import main
 from retrieve_cli.config.loading import load
+from retrieve_cli.serving.app import server_app
 from retrieve_cli.serving.callers import Callers
 from retrieve_cli.serving.pool import Pool
 from retrieve_cli.serving.state import State
@@ -122,3 +124,21 @@ def client_of(app: ASGIApp, headers: Mapping[str, str] | None = None) -> httpx.A
     """Return a client of an application in this process, without a socket. Exceptions of the app are raised."""
     transport = httpx.ASGITransport(app=app)
     return httpx.AsyncClient(transport=transport, base_url="http://test", headers=dict(headers or {}))
+
+
+@asynccontextmanager
+async def served(state: State, headers: Mapping[str, str] | None = None) -> AsyncIterator[httpx.AsyncClient]:
+    """Yield a client of a server in this process, and close its state at the end."""
+    async with client_of(server_app(state), headers) as client:
+        yield client
+    state.close()
+
+
+def sent(app: ASGIApp, *requests: tuple[str, str, dict[str, Any]]) -> list[httpx.Response]:
+    """Send requests (method, path, options) one after the other to an application in this process."""
+
+    async def all_of_them() -> list[httpx.Response]:
+        async with client_of(app) as client:
+            return [await client.request(method, path, **options) for method, path, options in requests]
+
+    return asyncio.run(all_of_them())

@@ -6,7 +6,7 @@ from typing import Any
 
 import anyio
 import pytest
-from mcp_clients import connected, text_of
+from mcp_clients import called, connected, text_of
 from samples import Program, write_catalog
 
 from retrieve_cli.assemble.tokenizers import counter
@@ -40,16 +40,6 @@ def many(tmp_path: Path, retrieve: Program) -> Path:
         == 0
     )
     return artifacts
-
-
-def called(artifacts: Path, tool: str, arguments: dict[str, Any], **given: Any) -> Any:
-    """Return the answer to one call."""
-
-    async def call() -> Any:
-        async with connected(artifacts, **given) as client:
-            return await client.call_tool(tool, arguments)
-
-    return anyio.run(call)
 
 
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
