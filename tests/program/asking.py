@@ -1,12 +1,23 @@
-"""What scenarios of the whole program begin with: keys of the configuration, and an answer as JSON."""
+"""What scenarios of the whole program do again and again: index records, read an answer, read a refusal."""
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
-from samples import Program
+from samples import Program, write_catalog
 
 Configure = Callable[..., None]
 """Sets keys of a section of the configuration in the environment."""
+Batch = Callable[..., list[dict[str, Any]]]
+"""Answers lines, each a text or a mapping, by the flags that follow; `code` is the exit code that they end with."""
+
+
+def indexed(retrieve: Program, records: list[dict[str, Any]], *flags: object) -> Path:
+    """Index records at the default place; their catalog."""
+    catalog = write_catalog(Path("records.jsonl").absolute(), records)
+    done = retrieve("build", "--catalog", catalog, *flags)
+    assert done.code == 0, done
+    return catalog
 
 
 def answered(retrieve: Program, *words: object) -> dict[str, Any]:
@@ -14,3 +25,10 @@ def answered(retrieve: Program, *words: object) -> dict[str, Any]:
     done = retrieve("query", *words, "--json")
     assert done.code == 0, done
     return dict(done.json)
+
+
+def refused(retrieve: Program, *words: object, code: int = 2) -> str:
+    """What is said by a command that ends with this code and has no result."""
+    done = retrieve(*words)
+    assert (done.code, done.out) == (code, ""), done
+    return done.err

@@ -1,9 +1,12 @@
 """Indexes that tests of the whole program ask: tools of several tenants, and guides that are cut into chunks."""
 
+import json
+from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import Any
 
 import pytest
-from program.asking import Configure
+from program.asking import Batch, Configure
 from samples import TOOLS, Program, write_catalog
 
 OWNERS = {"lungs": "acme", "cells": "ACME", "brain": "globex", "stitch": "globex"}
@@ -24,6 +27,19 @@ def configure(monkeypatch: pytest.MonkeyPatch) -> Configure:
     def run(section: str, **keys: object) -> None:
         for key, value in keys.items():
             monkeypatch.setenv(f"RETRIEVE_{section}__{key}".upper(), str(value))
+
+    return run
+
+
+@pytest.fixture
+def batch(retrieve: Program, stdin: Callable[[str], None]) -> Batch:
+    """Gives lines to `retrieve query - --json`, and returns what answers each."""
+
+    def run(lines: Iterable[str | dict[str, Any]], *flags: object, code: int = 0) -> list[dict[str, Any]]:
+        stdin("\n".join(line if isinstance(line, str) else json.dumps(line) for line in lines))
+        done = retrieve("query", "-", *flags, "--json")
+        assert done.code == code, done
+        return [json.loads(answer) for answer in done.out.splitlines()]
 
     return run
 
