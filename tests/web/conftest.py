@@ -1,14 +1,16 @@
 """Transports whose environment names no proxy and no certificates, unless a test does."""
 
 import shutil
+import socket
 import ssl
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from retrieve_cli.web.addresses import resolve
+from retrieve_cli.web import addresses
 from retrieve_cli.web.failures import HttpFailed
 from retrieve_cli.web.transport import Redirect, Transport
 
@@ -26,7 +28,7 @@ def anywhere(redirect: Redirect) -> str:
     """Follows five redirects, wherever they lead."""
     if redirect.number > 5:
         raise HttpFailed("it redirects more than 5 times", hint="look")
-    return resolve(redirect.url, redirect.location)
+    return addresses.resolve(redirect.url, redirect.location)
 
 
 @pytest.fixture
@@ -41,6 +43,23 @@ def connect() -> Iterator[Callable[..., Transport]]:
     yield make
     for transport in made:
         transport.close()
+
+
+@pytest.fixture
+def resolve(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[str]]:
+    """Gives every name these addresses, which no resolver can be told to do; returns the names that are looked up."""
+
+    def to(*known: tuple[str, int]) -> list[str]:
+        looked_up: list[str] = []
+
+        def getaddrinfo(host: str, *_: object, **__: object) -> list[tuple[Any, ...]]:
+            looked_up.append(host)
+            return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", address) for address in known]
+
+        monkeypatch.setattr(socket, "getaddrinfo", getaddrinfo)
+        return looked_up
+
+    return to
 
 
 @pytest.fixture(scope="session")

@@ -8,35 +8,27 @@ from threading import Event
 import pytest
 from waiting import PATIENCE_S
 from web.servers import serving
+from web.test_transport import fetch
 
 from retrieve_cli.web.connecting import connect
 from retrieve_cli.web.failures import Passing
 from retrieve_cli.web.limits import Clock
-from retrieve_cli.web.transport import Request, Transport
+from retrieve_cli.web.transport import Transport
+
+Address = tuple[str, int]
+Resolve = Callable[..., list[str]]
 
 
 @pytest.fixture
-def silent() -> Iterator[int]:
-    """The port of a listener whose queue is full: it neither accepts nor refuses."""
+def silent() -> Iterator[Address]:
+    """The address of a listener whose queue is full: it neither accepts nor refuses."""
     with ExitStack() as stack:
         listener = stack.enter_context(socket.create_server(("127.0.0.1", 0), backlog=0))
-        port = int(listener.getsockname()[1])
         for _ in range(4):
             waiting = stack.enter_context(socket.socket())
             waiting.settimeout(0)
-            waiting.connect_ex(("127.0.0.1", port))
-        yield port
-
-
-@pytest.fixture
-def resolve(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
-    """Gives every name these addresses; the resolver of a test machine cannot be told what to say."""
-
-    def to(*ports: int) -> None:
-        found = [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("127.0.0.1", port)) for port in ports]
-        monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: found)
-
-    return to
+            waiting.connect_ex(listener.getsockname())
+        yield listener.getsockname()
 
 
 def test_a_name_that_is_never_resolved_is_given_up_when_the_clock_has_run_out(
@@ -44,34 +36,26 @@ def test_a_name_that_is_never_resolved_is_given_up_when_the_clock_has_run_out(
 ) -> None:
     over = Event()
     monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: over.wait(PATIENCE_S) and [])
-    transport = connect("http://tools.example")
-    with (
-        pytest.raises(Passing, match=r"resolved in time|no complete answer"),
-        transport.open(Request("http://tools.example/"), Clock(0.3, 9)),
-    ):
-        pass
+    with pytest.raises(Passing, match=r"resolved in time|no complete answer"):
+        fetch(connect("http://tools.example"), "http://tools.example/", clock=Clock(0.3, 9))
     over.set()
 
 
 def test_a_name_that_does_not_exist_is_said(connect: Callable[..., Transport]) -> None:
-    transport = connect("http://tools.invalid")
-    with (
-        pytest.raises(Passing, match=r"(?i)name|address"),
-        transport.open(Request("http://tools.invalid/"), Clock(PATIENCE_S, PATIENCE_S)),
-    ):
-        pass
+    with pytest.raises(Passing, match=r"(?i)name|address"):
+        fetch(connect("http://tools.invalid"), "http://tools.invalid/")
 
 
-def test_all_addresses_of_a_name_have_one_clock_together(silent: int, resolve: Callable[..., None]) -> None:
+def test_all_addresses_of_a_name_have_one_clock_together(silent: Address, resolve: Resolve) -> None:
     resolve(*[silent] * 100)
     with pytest.raises(Passing, match="no complete answer"):
-        connect("tools.example", silent, options=(), clock=Clock(0.5, 0.3))
+        connect("tools.example", 80, options=(), clock=Clock(0.5, 0.3))
 
 
-def test_an_address_that_does_not_answer_is_passed_over_for_the_next(silent: int, resolve: Callable[..., None]) -> None:
+def test_an_address_that_does_not_answer_is_passed_over_for_the_next(silent: Address, resolve: Resolve) -> None:
     with serving(lambda talk: talk.answer(b"x")) as server, socket.socket() as free:
         free.bind(("127.0.0.1", 0))
-        resolve(free.getsockname()[1], silent, server.port)
+        resolve(free.getsockname(), silent, ("127.0.0.1", server.port))
         connect("tools.example", 80, options=(), clock=Clock(PATIENCE_S, 0.2)).close()
 
 
@@ -84,9 +68,7 @@ def test_a_server_on_this_machine_is_reached_by_address_and_by_name(host: str) -
             assert sock.getsockopt(*option[:2])
 
 
-def test_the_last_address_that_did_not_answer_is_said_to_have_been_silent(
-    silent: int, resolve: Callable[..., None]
-) -> None:
+def test_the_last_address_that_did_not_answer_is_said_to_have_been_silent(silent: Address, resolve: Resolve) -> None:
     resolve(silent)
     with pytest.raises(Passing, match=r"no connection within 0\.2 s"):
-        connect("tools.example", silent, options=(), clock=Clock(9, 0.2))
+        connect("tools.example", 80, options=(), clock=Clock(9, 0.2))

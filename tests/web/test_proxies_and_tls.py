@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from web.servers import Conversation, forward, serving
-from web.test_transport import fetch
+from web.test_transport import fetch, slowly
 
 from retrieve_cli.web.failures import HttpFailed, Passing
 from retrieve_cli.web.limits import Clock
@@ -66,11 +66,7 @@ def test_a_tunnel_hides_the_key_from_the_proxy(connect: Connect, monkeypatch, ce
 
 @pytest.mark.parametrize("part", [b"x", b"X: y\r\n", b""])
 def test_a_proxy_that_drags_out_the_tunnel_is_given_up_in_time(connect: Connect, monkeypatch, part: bytes) -> None:
-    def drag(talk: Conversation) -> None:
-        talk.send(b"HTTP/1.1 200 OK\r\nX: y")
-        talk.drip(part)
-
-    with serving(drag) as proxy:
+    with serving(slowly(part, first=b"HTTP/1.1 200 OK\r\nX: y")) as proxy:
         monkeypatch.setenv("HTTPS_PROXY", proxy.url)
         with pytest.raises(Passing):
             fetch(connect("https://h.example"), "https://h.example/", clock=Clock(0.4, 99))
@@ -113,10 +109,7 @@ def test_certificates_that_cannot_be_read_are_named(connect: Connect, monkeypatc
 
 @pytest.mark.parametrize("part", [b"x", b""])
 def test_a_server_that_drags_out_the_handshake_is_given_up_in_time(connect: Connect, part: bytes) -> None:
-    def drag(talk: Conversation) -> None:
-        talk.drip(part)
-
-    with serving(drag, reads=bool(part)) as server:
+    with serving(slowly(part), reads=bool(part)) as server:
         url = server.url.replace("http:", "https:")
         with pytest.raises((Passing, HttpFailed)):
             fetch(connect(url), url, clock=Clock(0.4, 99))
