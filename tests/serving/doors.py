@@ -1,17 +1,20 @@
 """A server as its callers see it: each with a key of its own, and waiting for the tasks that it begins."""
 
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import urllib3
-from servers import Server, started
+from servers import Server, served, started, state_of
 from urllib3.filepost import encode_multipart_formdata
 from waiting import PATIENCE_S, until
 
+from retrieve_cli.serving.callers import Callers
+from retrieve_cli.serving.credentials.key_ring import KeyRing
 from retrieve_cli.serving.credentials.keys import KeyFile
+from retrieve_cli.serving.web_searching import WebSearching
 
 WAIT = {"Prefer": "wait=60"}
 WRITING = ["search", "documents:write"]
@@ -94,3 +97,18 @@ def opened(artifacts: Path, **environment: str) -> Iterator[Doors]:
     }
     with started(artifacts, cwd=artifacts.parent, RETRIEVE_ENCODER__KIND="hashed", **environment) as server:
         yield {name: Door(server, key) for name, key in keys.items()}
+
+
+@asynccontextmanager
+async def web_client(
+    artifacts: Path, search: Any, scopes: str | None = None, *, tenant: str | None = None
+) -> AsyncIterator[Any]:
+    """Yield a client of a server with that web search, whose key has these scopes; without keys if there are none."""
+    state, headers = state_of(artifacts), {}
+    state.web = WebSearching(search, deadline_ms=10_000)
+    if scopes is not None:
+        file = KeyFile(artifacts)
+        headers["X-API-Key"] = file.create(scopes.split(","), tenant=tenant).text
+        state.callers = Callers(ring=KeyRing(file))
+    async with served(state, headers) as client:
+        yield client

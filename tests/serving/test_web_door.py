@@ -1,86 +1,41 @@
 """`POST /web`: reading of requests, scopes, failures, and results as documents of the index."""
 
+import asyncio
 import json
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import pytest
 import web_answers as made
 from jsonschema import Draft202012Validator
-from servers import built, client_of, state_of
+from samples import Program
+from servers import built, served, state_of
+from serving.doors import web_client
 from waiting import PATIENCE_S
 
+import retrieve_cli
 from retrieve_cli.api.web import ALIASES, FIELDS, add_hits, document_of, read_web, schema
 from retrieve_cli.errors import UsageError
 from retrieve_cli.search.web_answer import WebAnswer, WebOptions
-from retrieve_cli.serving.app import server_app
-from retrieve_cli.serving.callers import Callers
-from retrieve_cli.serving.credentials.key_ring import KeyRing
-from retrieve_cli.serving.credentials.keys import KeyFile
-from retrieve_cli.serving.state import State
-from retrieve_cli.serving.web_searching import WebSearching
-
-
-def searching(search: Any) -> WebSearching:
-    return WebSearching(search, deadline_ms=10_000)
-
-
-@asynccontextmanager
-async def serving(
-    artifacts: Path, search: Any, scopes: str | None = None, *, tenant: str | None = None
-) -> AsyncIterator[Any]:
-    """Yield a client of a server with that search, whose key has these scopes; without keys if there are none."""
-    state: State = state_of(artifacts)
-    state.web = searching(search)
-    headers = {}
-    if scopes is not None:
-        file = KeyFile(artifacts)
-        headers["X-API-Key"] = file.create(scopes.split(","), tenant=tenant).text
-        state.callers = Callers(ring=KeyRing(file))
-    async with client_of(server_app(state), headers) as client:
-        yield client
-    state.close()
-
+from retrieve_cli.serving import web_searching
 
 # ---------------------------------------------------------------------------------------------- requests
 
 
 def test_a_request_has_all_choices_in_all_spellings() -> None:
-    asked = read_web(
-        {
-            "q": " off-target ",
-            "max_results": 5,
-            "kind": "literature",
-            "provider": "pubmed, arxiv",
-            "since": 2024,
-            "category": ["q-bio", "cs.AI"],
-            "first": True,
-            "deadline_ms": 1500,
-            "max_age": "2h",
-            "offline": False,
-            "add": True,
-        }
-    )
+    chosen = {"kind": "literature", "first": True, "deadline_ms": 1500}
+    spelt = {"provider": "pubmed, arxiv", "category": ["q-bio", "cs.AI"], "since": 2024, "max_age": "2h"}
+    asked = read_web({"q": " off-target ", "max_results": 5, **chosen, **spelt, "offline": False, "add": True})
     assert asked.add
-    assert asked.options == WebOptions(
-        text="off-target",
-        k=5,
-        kind="literature",
-        providers=("pubmed", "arxiv"),
-        since="2024",
-        categories=("q-bio", "cs.AI"),
-        first=True,
-        deadline_ms=1500,
-        max_age_s=7200.0,
-    )
+    several: Any = {"providers": ("pubmed", "arxiv"), "categories": ("q-bio", "cs.AI")}
+    assert asked.options == WebOptions(text="off-target", k=5, since="2024", max_age_s=7200.0, **chosen, **several)
     for spelling, name in ALIASES.items():
         assert FIELDS[name]
         values: dict[str, Any] = {"query": "x", "k": 3, "providers": "arxiv", "categories": "q-bio"}
         plain = {"query": "x", name: values[name]}
-        spelt = {**{key: value for key, value in plain.items() if key != name}, spelling: values[name]}
-        assert read_web(spelt) == read_web(plain), spelling
+        aliased = {**{key: value for key, value in plain.items() if key != name}, spelling: values[name]}
+        assert read_web(aliased) == read_web(plain), spelling
 
 
 @pytest.mark.parametrize(
@@ -123,16 +78,14 @@ def test_the_schema_accepts_what_is_read() -> None:
 @pytest.mark.anyio
 async def test_a_partial_answer_has_status_200_and_equal_requests_give_equal_bytes(artifacts: Path) -> None:
     search = made.Canned(made.answer(made.work(), made.PREPRINT, statuses=(made.OK, made.FAILED)))
-    async with serving(artifacts, search) as client:
+    async with web_client(artifacts, search) as client:
         first = await client.post("/web", json={"query": "off-target", "k": 2})
         second = await client.post("/web", json={"k": 2, "q": "off-target"})
     assert first.status_code == 200, first.text
     assert first.json()["partial"] is True
     assert [result["id"] for result in first.json()["results"]] == ["doi:10.1000/w1", "doi:10.1000/pre"]
-    assert {status["provider"]: status["status"] for status in first.json()["providers"]} == {
-        "pubmed": "ok",
-        "s2": "rate_limited",
-    }
+    states = {status["provider"]: status["status"] for status in first.json()["providers"]}
+    assert states == {"pubmed": "ok", "s2": "rate_limited"}
     assert first.content == second.content
     assert search.asked[0] == search.asked[1]
 
@@ -140,14 +93,14 @@ async def test_a_partial_answer_has_status_200_and_equal_requests_give_equal_byt
 @pytest.mark.anyio
 async def test_a_search_needs_the_scope_web_which_search_does_not_imply(artifacts: Path) -> None:
     search = made.Canned(made.answer(made.work()))
-    async with serving(artifacts, search, "search,documents:write,index:admin,metrics,judge") as client:
+    async with web_client(artifacts, search, "search,documents:write,index:admin,metrics,judge") as client:
         answer = await client.post("/web", json={"query": "x"})
         assert answer.status_code == 403
         assert "does not have the scope web" in answer.text
         page = await client.get("/web?q=x")
         assert page.status_code == 403
     assert search.asked == []
-    async with serving(artifacts, search, "web", tenant="acme") as client:
+    async with web_client(artifacts, search, "web", tenant="acme") as client:
         assert (await client.post("/web", json={"query": "x"})).status_code == 200
         assert (await client.post("/search", json={"query": "x"})).status_code == 403
         adding = await client.post("/web", json={"query": "x", "add": True})
@@ -160,7 +113,7 @@ async def test_a_search_needs_the_scope_web_which_search_does_not_imply(artifact
 async def test_a_server_without_web_search_says_how_to_enable_it(artifacts: Path) -> None:
     state = state_of(artifacts)
     assert not state.web.enabled
-    async with client_of(server_app(state)) as client:
+    async with served(state) as client:
         answer = await client.post("/web", json={"query": "x"})
         assert answer.status_code == 422
         assert answer.json()["error"]["hint"] == "enable it: retrieve config set web.enabled true"
@@ -170,18 +123,12 @@ async def test_a_server_without_web_search_says_how_to_enable_it(artifacts: Path
         assert page.status_code == 422
         assert "web.enabled" in page.text
         assert "tabs" not in (await client.get("/")).text
-    state.close()
 
 
 @pytest.mark.anyio
 async def test_searches_beyond_the_queue_get_503_and_local_ones_are_answered_meanwhile(
     artifacts: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    import asyncio
-    from threading import Event
-
-    from retrieve_cli.serving import web_searching
-
     monkeypatch.setattr(web_searching, "_AT_ONCE", 1)
     monkeypatch.setattr(web_searching, "_WAITING", 0)
     begun, released = Event(), Event()
@@ -191,7 +138,7 @@ async def test_searches_beyond_the_queue_get_503_and_local_ones_are_answered_mea
         assert released.wait(PATIENCE_S)
         return made.answer(made.work(), options=options)
 
-    async with serving(artifacts, made.Canned(slowly)) as client:
+    async with web_client(artifacts, made.Canned(slowly)) as client:
         waiting = asyncio.ensure_future(client.post("/web", json={"query": "x"}))
         assert await asyncio.to_thread(begun.wait, PATIENCE_S)
         rejected = await client.post("/web", json={"query": "y"})
@@ -205,7 +152,7 @@ async def test_searches_beyond_the_queue_get_503_and_local_ones_are_answered_mea
 
 @pytest.mark.anyio
 async def test_the_route_is_described(artifacts: Path) -> None:
-    async with serving(artifacts, made.Canned(made.answer())) as client:
+    async with web_client(artifacts, made.Canned(made.answer())) as client:
         description = (await client.get("/openapi.json")).json()
     operation = description["paths"]["/web"]["post"]
     assert operation["summary"]
@@ -220,22 +167,19 @@ async def test_the_route_is_described(artifacts: Path) -> None:
 async def test_added_results_are_documents_of_the_tenant_and_the_others_are_named_with_a_reason(tmp_path: Path) -> None:
     artifacts = built(tmp_path)
     search = made.Canned(made.answer(made.work(), made.BARE, made.PAGE))
-    async with serving(artifacts, search, "web,documents:write,search", tenant="acme") as client:
+    async with web_client(artifacts, search, "web,documents:write,search", tenant="acme") as client:
         answer = await client.post("/web", json={"query": "off-target", "add": True})
         assert answer.status_code == 200, answer.text
         added = answer.json()["added"]
         assert [status["status"] for status in added["documents"]] == ["queued", "rejected", "queued"]
-        assert added["documents"][1] == {
-            "id": "doi:10.1000/w4",
-            "status": "rejected",
-            "reason": "not added: it has neither an abstract nor a snippet",
-        }
+        reason = "not added: it has neither an abstract nor a snippet"
+        assert added["documents"][1] == {"id": "doi:10.1000/w4", "status": "rejected", "reason": reason}
         assert added["task"]
         assert added["sequence"] == 2
         stored = await client.get("/documents/acme:doi:10.1000%2Fw1")
         assert stored.status_code == 200, stored.text
         assert stored.json()["document"]["metadata"]["origin"] == "web"
-    async with serving(artifacts, search, "search", tenant="globex") as client:
+    async with web_client(artifacts, search, "search", tenant="globex") as client:
         assert (await client.get("/documents/acme:doi:10.1000%2Fw1")).status_code == 404
 
 
@@ -264,18 +208,12 @@ def test_a_document_has_what_is_known_of_the_work_and_nothing_of_the_query() -> 
     assert not {"date", "venue", "authors", "retracted"} & page["metadata"].keys()
 
 
-def test_a_document_of_the_web_is_found_after_a_sync(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from retrieve_cli.cli.main import main
-
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("RETRIEVE_ENCODER__KIND", "hashed")
+def test_a_document_of_the_web_is_found_after_a_sync(tmp_path: Path, retrieve: Program) -> None:
     artifacts = built(tmp_path)
     state = state_of(artifacts)
     add_hits(state.documents, made.answer(made.PREPRINT, made.PAGE), tenant=None)
     state.close()
-    assert main(["sync", "--artifacts", str(artifacts), "-q"]) == 0
-    import retrieve_cli
-
+    assert retrieve("sync").code == 0
     with retrieve_cli.open(artifacts) as index:
         (result,) = index.search("guides off-target cuts", k=1, filters=["type=preprint", "origin=web"]).results
     assert result.doc_id == "doi:10.1000/pre"

@@ -1,7 +1,5 @@
 """The tab "Web": shown only to those who may search, complete without scripts, and nothing of a result is markup."""
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
@@ -9,29 +7,12 @@ from urllib.parse import urlencode
 import pytest
 import web_answers as made
 from pages import ATTACKS, Node, read_html
-from servers import built, client_of, state_of
+from servers import built
+from serving.doors import web_client
 
 from retrieve_cli.contracts.works import Cited, Conflict, Id, Linked, Version
 from retrieve_cli.search.web_answer import ProviderStatus, WebOptions
-from retrieve_cli.serving.app import server_app
-from retrieve_cli.serving.callers import Callers
-from retrieve_cli.serving.credentials.key_ring import KeyRing
-from retrieve_cli.serving.credentials.keys import KeyFile
 from retrieve_cli.serving.page.rendering import POLICY
-from retrieve_cli.serving.web_searching import WebSearching
-
-
-@asynccontextmanager
-async def serving(artifacts: Path, search: Any, scopes: str | None = None) -> AsyncIterator[Any]:
-    state, headers = state_of(artifacts), {}
-    state.web = WebSearching(search, deadline_ms=10_000)
-    if scopes is not None:
-        file = KeyFile(artifacts)
-        headers["X-API-Key"] = file.create(scopes.split(",")).text
-        state.callers = Callers(ring=KeyRing(file))
-    async with client_of(server_app(state), headers) as client:
-        yield client
-    state.close()
 
 
 async def page(client: Any, status: int = 200, headers: dict[str, str] | None = None, **parameters: str) -> Node:
@@ -44,33 +25,31 @@ async def page(client: Any, status: int = 200, headers: dict[str, str] | None = 
 @pytest.mark.anyio
 async def test_the_tab_is_there_only_for_callers_that_may_search_the_web(tmp_path: Path) -> None:
     artifacts, search = built(tmp_path), made.Canned(made.answer())
-    async with serving(artifacts, search) as client:
+    async with web_client(artifacts, search) as client:
         for path in ("/", "/?q=lungs", "/r/lungs", "/compare", "/web"):
             tabs = read_html((await client.get(path)).content).one("nav", class_="tabs").all("a")
             assert [tab.attributes["href"] for tab in tabs] == ["/", "/web"]
             marked = [tab.text for tab in tabs if tab.attributes.get("aria-current") == "page"]
             assert marked == ["Web" if path == "/web" else "Index"]
-    async with serving(artifacts, search, "search") as client:
+    async with web_client(artifacts, search, "search") as client:
         assert not read_html((await client.get("/")).content).all("nav", class_="tabs")
         assert (await client.get("/web")).status_code == 403
-    async with serving(artifacts, search, "search,web") as client:
+    async with web_client(artifacts, search, "search,web") as client:
         assert read_html((await client.get("/")).content).all("nav", class_="tabs")
-    async with serving(artifacts, None, "search,web") as client:
+    async with web_client(artifacts, None, "search,web") as client:
         assert not read_html((await client.get("/")).content).all("nav", class_="tabs")
 
 
 @pytest.mark.anyio
 async def test_the_form_alone_sends_nothing_and_an_answer_keeps_what_was_chosen(artifacts: Path) -> None:
     search = made.Canned(made.answer(made.work()))
-    async with serving(artifacts, search) as client:
+    async with web_client(artifacts, search) as client:
         empty = await page(client)
         assert "sent to providers on the internet: tavily, serper, serpapi, pubmed," in empty.one("main").text
         assert not empty.all("article")
         assert search.asked == []
         tree = await page(client, q="off-target", kind="literature", since="2024", category="q-bio, cs.AI")
-    assert search.asked == [
-        WebOptions("off-target", kind="literature", since="2024", categories=("q-bio", "cs.AI")),
-    ]
+    assert search.asked == [WebOptions("off-target", kind="literature", since="2024", categories=("q-bio", "cs.AI"))]
     assert tree.one("input", name="q").attributes["value"] == "off-target"
     assert tree.one("input", name="since").attributes["value"] == "2024"
     assert tree.one("select", name="kind").one("option", value="literature").attributes.keys() >= {"selected"}
@@ -80,15 +59,11 @@ async def test_the_form_alone_sends_nothing_and_an_answer_keeps_what_was_chosen(
 
 @pytest.mark.anyio
 async def test_a_result_shows_type_venue_date_providers_versions_and_that_it_is_retracted(artifacts: Path) -> None:
-    async with serving(artifacts, made.Canned(made.answer(made.PREPRINT, made.PAGE))) as client:
+    async with web_client(artifacts, made.Canned(made.answer(made.PREPRINT, made.PAGE))) as client:
         tree = await page(client, q="guides")
     first, second = tree.all("article")
-    assert [badge.text for badge in first.all("span") if "badge" in str(badge.attributes.get("class"))] == [
-        "preprint",
-        "pubmed",
-        "europepmc",
-        "open access",
-    ]
+    badges = [badge.text for badge in first.all("span") if "badge" in str(badge.attributes.get("class"))]
+    assert badges == ["preprint", "pubmed", "europepmc", "open access"]
     assert "Ada Example, Bo Sample, Cy Case, Di Datum · 2024-03 · Journal of Examples" in first.text
     assert first.one("strong").text == "Retracted"
     assert [node.text for node in first.one("ul").all("li")] == [
@@ -103,10 +78,8 @@ async def test_a_result_shows_type_venue_date_providers_versions_and_that_it_is_
     assert second.one("p", class_="snippet").text == "A guide for beginners."
     for link in [*first.all("a"), *second.all("a")]:
         assert link.attributes["rel"] == "noopener noreferrer nofollow"
-    assert [link.attributes["href"] for link in first.all("a")] == [
-        "https://doi.org/10.1000/w2",
-        "https://arxiv.org/pdf/2401.01234",
-    ]
+    addresses = [link.attributes["href"] for link in first.all("a")]
+    assert addresses == ["https://doi.org/10.1000/w2", "https://arxiv.org/pdf/2401.01234"]
 
 
 @pytest.mark.anyio
@@ -114,7 +87,7 @@ async def test_the_state_of_each_provider_is_shown_and_a_failure_is_no_empty_ans
     stored = made.OK._replace(provider="europepmc", age_s=7200.0, notices=("categories are not applied",))
     idle = ProviderStatus("arxiv", "provider", "not_asked")
     answer = made.answer(statuses=(made.OK, stored, made.FAILED, idle))
-    async with serving(artifacts, made.Canned(answer)) as client:
+    async with web_client(artifacts, made.Canned(answer)) as client:
         tree = await page(client, q="guides")
     states = {row.one("dt").text: row.one("dd").text for row in tree.one("dl", class_="providers").all("div")}
     assert states == {
@@ -130,7 +103,7 @@ async def test_the_state_of_each_provider_is_shown_and_a_failure_is_no_empty_ans
 @pytest.mark.anyio
 async def test_a_wrong_choice_is_a_message_on_the_page(artifacts: Path) -> None:
     search = made.Canned(made.answer())
-    async with serving(artifacts, search) as client:
+    async with web_client(artifacts, search) as client:
         tree = await page(client, 422, q="x", since="2024-99")
     assert "`since` of the address is not a date: '2024-99'" in tree.one("div", role="alert").text
     assert search.asked == []
@@ -140,7 +113,7 @@ async def test_a_wrong_choice_is_a_message_on_the_page(artifacts: Path) -> None:
 @pytest.mark.parametrize("site", ["cross-site", "same-site"])
 async def test_another_site_cannot_send_a_query_in_the_name_of_the_user(artifacts: Path, site: str) -> None:
     search = made.Canned(made.answer(made.work()))
-    async with serving(artifacts, search) as client:
+    async with web_client(artifacts, search) as client:
         tree = await page(client, headers={"Sec-Fetch-Site": site}, q="secret")
         assert search.asked == []
         assert tree.one("input", name="q").attributes["value"] == "secret", "the user may still send it"
@@ -170,7 +143,7 @@ async def test_nothing_of_a_result_or_a_provider_is_markup_or_an_unsafe_link(art
         )
         status = made.FAILED._replace(message=attack, hint=other)
         answer = made.answer(evil, statuses=(made.OK._replace(notices=(attack,)), status), notices=(attack,))
-        async with serving(artifacts, made.Canned(answer)) as client:
+        async with web_client(artifacts, made.Canned(answer)) as client:
             tree = await page(client, q=attack[:2000], since="", category="")
         assert len(tree.all("article")) == 1
         assert len(tree.all("script")) == 1, "that of the page itself"

@@ -4,8 +4,7 @@ import json
 import os
 import sys
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
-from dataclasses import replace
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -13,25 +12,16 @@ import pytest
 import yaml
 from mcp import Client, StdioServerParameters
 from mcp.client.stdio import stdio_client
-from mcp_clients import host_of, in_thread, text_of
-from mcp_types import Implementation
+from mcp_clients import connected, text_of
 from pages import read_html
 from samples import Program
-from servers import built, client_of
+from servers import built, served, state_of
 from websearch.fakes.server import Fakes, faking
 from websearch.taped import read
 
-from retrieve_cli.api.live import LiveIndex
 from retrieve_cli.assemble.websearch import provider
 from retrieve_cli.config.loading import load
 from retrieve_cli.contracts.websearch import Call, WebQuery
-from retrieve_cli.serving.app import server_app
-from retrieve_cli.serving.callers import Callers
-from retrieve_cli.serving.mcp.host import WebHost
-from retrieve_cli.serving.mcp.server import server_of
-from retrieve_cli.serving.pool import Pool
-from retrieve_cli.serving.state import State
-from retrieve_cli.storage.store import Store
 
 QUESTION = {"query": "crispr off-target", "k": 10, "since": "2024", "kind": "web"}
 """The question to which the fakes of the web have answers."""
@@ -60,14 +50,8 @@ def fakes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.chdir(tmp_path)
     with faking() as made:
         made.add([of_arxiv(WebQuery("crispr off-target", 10, "", ("q-bio", "cs.LG")))])
-        web = {
-            "enabled": True,
-            "providers": ["tavily", "serper", "arxiv"],
-            "enrich": [],
-            "k": 10,
-            "endpoints": made.endpoints,
-        }
-        Path("config.yaml").write_text(yaml.safe_dump({"web": web}), "utf-8")
+        web = {"enabled": True, "providers": ["tavily", "serper", "arxiv"], "enrich": [], "k": 10}
+        Path("config.yaml").write_text(yaml.safe_dump({"web": {**web, "endpoints": made.endpoints}}), "utf-8")
         yield made
 
 
@@ -85,24 +69,16 @@ def of_arxiv(query: WebQuery) -> dict[str, Any]:
     return {**exchange, "request": request}
 
 
-def state_of(artifacts: Path) -> State:
-    live = LiveIndex(Store(artifacts), load(Path("config.yaml")))
-    return State(live, Pool(2, 8), Callers(), public_url="http://test")
+def serving(artifacts: Path) -> AbstractAsyncContextManager[Any]:
+    """Return a client of a server with the configuration of the current folder."""
+    return served(state_of(artifacts))
 
 
 @asynccontextmanager
-async def serving(artifacts: Path) -> AsyncIterator[Any]:
+async def agent_of(artifacts: Path) -> AsyncIterator[Client]:
+    """Yield a client of the server's MCP tools, with its web search."""
     state = state_of(artifacts)
-    async with client_of(server_app(state)) as client:
-        yield client
-    state.close()
-
-
-@asynccontextmanager
-async def connected(artifacts: Path) -> AsyncIterator[Client]:
-    state = state_of(artifacts)
-    host = replace(host_of(artifacts, texts="both"), web=WebHost(state.web.search, in_thread))
-    async with Client(server_of(host), mode="auto", client_info=Implementation(name="test", version="1")) as client:
+    async with connected(artifacts, texts="both", web=state.web.search) as client:
         yield client
     state.close()
 
@@ -124,9 +100,8 @@ async def test_the_route_the_page_and_the_command_give_the_same_results(
     assert {source["provider"] for result in results for source in result["found_by"]} == {"tavily", "serper"}
     assert not answer.json()["partial"]
     assert again["results"] == results
-    command = retrieve(
-        *("web", QUESTION["query"], "-k", "10", "--since", "2024", "--kind", "web", "--artifacts", artifacts, "--json")
-    )
+    words = ("web", QUESTION["query"], "-k", "10", "--since", "2024", "--kind", "web")
+    command = retrieve(*words, "--artifacts", artifacts, "--json")
     assert command.json["results"] == results
     assert len(shown.all("article")) == len(results)
     for secret in KEYS.values():
@@ -146,7 +121,7 @@ async def test_a_provider_that_permits_no_request_makes_the_answer_partial_at_ev
     states = {status["provider"]: status["status"] for status in answer.json()["providers"]}
     assert states == {"tavily": "ok", "serper": "rate_limited"}
     assert "serper: rate limited" in read_html(page.content).one("div", role="alert").text
-    async with connected(artifacts) as client:
+    async with agent_of(artifacts) as client:
         told = await client.call_tool("web_search", {key: QUESTION[key] for key in ("query", "kind", "since")})
     assert text_of(told).startswith("partial answer; failed: serper (rate_limited)")
     assert told.structured_content["results"]
@@ -155,7 +130,7 @@ async def test_a_provider_that_permits_no_request_makes_the_answer_partial_at_ev
 @pytest.mark.anyio
 async def test_the_arxiv_tool_gives_ids_and_pdf_links(artifacts: Path, fakes: Fakes) -> None:
     arguments = {"query": "crispr off-target", "max_results": 10, "categories": ["q-bio", "cs.LG"], "max_tokens": 9000}
-    async with connected(artifacts) as client:
+    async with agent_of(artifacts) as client:
         answer = await client.call_tool("search_arxiv", arguments)
     assert not answer.is_error, text_of(answer)
     assert fakes.unknown == []

@@ -94,12 +94,8 @@ async def test_over_http_the_scope_of_the_key_decides(tmp_path: Path) -> None:
 
         async def send(scopes: str, method: str, **parameters: Any) -> Any:
             message = {"jsonrpc": "2.0", "id": 1, "method": method, "params": parameters}
-            headers = {
-                "Accept": "application/json, text/event-stream",
-                "MCP-Protocol-Version": "2025-06-18",
-                "X-API-Key": keys[scopes],
-            }
-            return (await client.post("/mcp", json=message, headers=headers)).json()
+            headers = {"Accept": "application/json, text/event-stream", "MCP-Protocol-Version": "2025-06-18"}
+            return (await client.post("/mcp", json=message, headers={**headers, "X-API-Key": keys[scopes]})).json()
 
         names = {tool["name"] for tool in (await send("search", "tools/list"))["result"]["tools"]}
         assert not NAMES & names
