@@ -7,6 +7,7 @@ from typing import Any
 
 import httpx
 import pytest
+from servers import client_of, sent
 from signed_tokens import claims, forged, settings, signed
 from starlette.applications import Starlette
 from starlette.requests import Request
@@ -41,12 +42,8 @@ def application(callers: Callers) -> Guard:
 
 
 def ask(callers: Callers, scope: str = "search", headers: Headers = ()) -> httpx.Response:
-    async def send() -> httpx.Response:
-        transport = httpx.ASGITransport(app=application(callers))
-        async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:
-            return await client.get(f"/{scope}", headers=httpx.Headers(headers))
-
-    return asyncio.run(send())
+    (answer,) = sent(application(callers), ("GET", f"/{scope}", {"headers": httpx.Headers(headers)}))
+    return answer
 
 
 def bearer(text: str) -> dict[str, str]:
@@ -180,8 +177,7 @@ def test_a_token_waits_for_the_key_set_that_it_needs(tmp_path: Path, monkeypatch
     monkeypatch.setattr(tokens, "reload", slowly)
 
     async def together() -> list[Any]:
-        transport = httpx.ASGITransport(app=application(callers))
-        async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:
+        async with client_of(application(callers)) as client:
             requests = (client.get("/search", headers=bearer(signed())) for _ in range(8))
             return [answer.status_code for answer in await asyncio.gather(*requests)]
 

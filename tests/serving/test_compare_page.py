@@ -5,12 +5,11 @@ from pathlib import Path
 import pytest
 from pages import Node, read_html
 from samples import Program, write_catalog
-from servers import client_of, state_of
+from servers import served, state_of
 
 from retrieve_cli.evaluation.interleaving import Preference
 from retrieve_cli.evaluation.judgments import read_gold
 from retrieve_cli.evaluation.votes import Votes
-from retrieve_cli.serving.app import server_app
 from retrieve_cli.serving.callers import Caller
 from retrieve_cli.serving.page.compare import verdict
 
@@ -23,8 +22,7 @@ def titles(tree: Node) -> list[str]:
 
 @pytest.mark.anyio
 async def test_two_configurations_stand_beside_each_other_and_moved_hits_are_marked(index: Path) -> None:
-    state = state_of(index)
-    async with client_of(server_app(state)) as client:
+    async with served(state_of(index)) as client:
         tree = read_html((await client.get("/compare?q=brain+images&b.mode=bm25&b.rerank=no")).content)
         sides = [side for side in tree.all("section") if side.attributes.get("aria-label", "")]
         searches = [{"query": "brain images"}, {"query": "brain images", "mode": "bm25", "rerank": False}]
@@ -38,7 +36,6 @@ async def test_two_configurations_stand_beside_each_other_and_moved_hits_are_mar
                 assert bool(moves) is (name not in other or other.index(name) != rank), name
                 if name not in other:
                     assert moves == ["only here"]
-    state.close()
 
 
 @pytest.mark.anyio
@@ -48,20 +45,18 @@ async def test_two_generations_are_compared(index: Path, catalog: Path, retrieve
     write_catalog(catalog, [{"id": "new", "name": "NewOne", "description": "Segments lungs anew."}])
     assert retrieve("build", "--catalog", catalog).code == 0
     state.live.refresh()
-    async with client_of(server_app(state)) as client:
+    async with served(state) as client:
         page = read_html((await client.get(f"/compare?q=lungs&a.generation={first}")).content)
         sides = [titles(side) for side in page.all("section") if side.attributes.get("aria-label", "")]
         assert ("LungMapper" in sides[0], "NewOne" in sides[0]) == (True, False)
         assert sides[1] == ["NewOne"]
         gone = read_html((await client.get("/compare?q=lungs&a.generation=ffff")).content)
         assert gone.all("div", class_="box alert")
-    state.close()
 
 
 @pytest.mark.anyio
 async def test_an_interleaved_list_tells_nothing_and_a_vote_is_gold(index: Path) -> None:
-    state = state_of(index)
-    async with client_of(server_app(state)) as client:
+    async with served(state_of(index)) as client:
         path = "/compare?q=brain&b.mode=bm25&view=blind"
         tree = read_html((await client.get(path)).content)
         shown = tree.one("ol")
@@ -77,7 +72,6 @@ async def test_an_interleaved_list_tells_nothing_and_a_vote_is_gold(index: Path)
         assert "sign test p =" in after.one("section").text
         await client.post("/judgments", data={**fields, "grade": ""}, headers=OWN)
         assert Votes(index, None).last() == {}
-    state.close()
 
 
 @pytest.mark.anyio
@@ -87,7 +81,7 @@ async def test_judging_takes_the_scope_a_form_of_the_page_and_a_record_that_exis
     state = state_of(index, key="s3cret")
     vote = {"q": "brain", "id": "brain", "grade": "1"}
     key = {"Authorization": "Bearer s3cret"}
-    async with client_of(server_app(state)) as client:
+    async with served(state) as client:
         assert (await client.post("/judgments", data=vote, headers=OWN)).status_code == 401
         foreign = await client.post("/judgments", data=vote, headers={**key, "Origin": "http://evil.org"})
         assert foreign.status_code == 403
@@ -99,7 +93,6 @@ async def test_judging_takes_the_scope_a_form_of_the_page_and_a_record_that_exis
         tree = read_html((await client.get("/compare?q=brain&view=blind&b.mode=bm25")).content)
         assert not tree.all("form", class_="vote")
         assert "scope judge" in tree.one("main").text
-    state.close()
 
 
 def test_a_verdict_says_who_is_ahead_and_whether_that_is_significant() -> None:

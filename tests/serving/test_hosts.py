@@ -1,12 +1,12 @@
 """Names and web pages: a page reaches the server only if it is one of the server's own, or an operator lists it."""
 
-import asyncio
 from typing import Any
 
 import httpx
 import pytest
 from hypothesis import given, strategies as st
 from samples import Program
+from servers import sent
 from starlette.responses import JSONResponse
 
 from retrieve_cli.errors import UsageError
@@ -34,17 +34,8 @@ def test_on_loopback_the_names_of_loopback_are_accepted(host: str) -> None:
     [
         *("evil.example", "evil.example:8100", "192.168.0.1:8100"),
         *("localhost.evil.example:8100", "127.0.0.1.evil.example:8100", "evil@localhost:8100", "localhost:8100/x"),
-        *(
-            "",
-            ":",
-            ":8100",
-            "[::1",
-            "::1:8100",
-            "localhost:08100000",
-            "localhost:8100\r\nx",
-            "löcalhost:8100",
-            "a" * 999,
-        ),
+        *("", ":", ":8100", "[::1", "::1:8100"),
+        *("localhost:08100000", "localhost:8100\r\nx", "löcalhost:8100", "a" * 999),
     ],
 )
 def test_on_loopback_no_other_name_is_accepted(host: str) -> None:
@@ -105,12 +96,9 @@ def asked(hosts: Hosts | None, method: str = "GET", **headers: str) -> httpx.Res
     async def application(scope: Any, receive: Any, send: Any) -> None:
         await JSONResponse({"ok": True}, headers={"Vary": "Accept"})(scope, receive, send)
 
-    async def ask() -> httpx.Response:
-        transport = httpx.ASGITransport(app=Guard(application, hosts, Callers()))
-        async with httpx.AsyncClient(transport=transport, base_url="http://localhost:8100") as client:
-            return await client.request(method, "/search", headers=headers)
-
-    return asyncio.run(ask())
+    request = (method, "http://localhost:8100/search", {"headers": headers})
+    (answer,) = sent(Guard(application, hosts, Callers()), request)
+    return answer
 
 
 def test_another_host_is_answered_by_421_and_a_foreign_page_by_403() -> None:

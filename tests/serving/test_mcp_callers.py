@@ -1,16 +1,14 @@
 """MCP over HTTP with keys: the tenant and the scopes of a key hold for every tool."""
 
 import json
-import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from samples import write_catalog
-from servers import Server, started
+from servers import Server, built, started
+
+from retrieve_cli.serving.credentials.keys import KeyFile
 
 _RECORDS = [
     {"id": "ours", "name": "Ours", "description": "lungs in CT", "tenant": "acme"},
@@ -19,41 +17,28 @@ _RECORDS = [
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("callers")
-
-
-def program(folder: Path, *words: str) -> str:
-    command = [sys.executable, "-m", "retrieve_cli", *words, "--artifacts", "index"]
-    environment = {**os.environ, "RETRIEVE_ENCODER__KIND": "hashed"}
-    return subprocess.run(command, check=True, capture_output=True, text=True, cwd=folder, env=environment).stdout
+def artifacts(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return built(tmp_path_factory.mktemp("callers"), _RECORDS)
 
 
 @pytest.fixture(scope="module")
-def keys(folder: Path) -> dict[str, str]:
+def keys(artifacts: Path) -> dict[str, str]:
     """A key that reads for one tenant, and one that may do more for it."""
-    program(folder, "build", "--catalog", str(write_catalog(folder / "two.jsonl", _RECORDS)))
-    scopes = {"reads": "search", "writes": "search,documents:write"}
-    return {
-        name: json.loads(program(folder, "keys", "create", "--scope", scope, "--tenant", "acme", "--json"))["key"]
-        for name, scope in scopes.items()
-    }
+    file, scopes = KeyFile(artifacts), {"reads": ["search"], "writes": ["search", "documents:write"]}
+    return {name: file.create(permitted, tenant="acme").text for name, permitted in scopes.items()}
 
 
 @pytest.fixture(scope="module")
-def server(folder: Path, keys: dict[str, str]) -> Iterator[Server]:
+def server(artifacts: Path, keys: dict[str, str]) -> Iterator[Server]:
     assert keys
-    with started(folder / "index", "--allow-writes", cwd=folder, RETRIEVE_ENCODER__KIND="hashed") as running:
+    with started(artifacts, "--allow-writes", cwd=artifacts.parent, RETRIEVE_ENCODER__KIND="hashed") as running:
         yield running
 
 
 def asked(server: Server, key: str, method: str, **params: Any) -> Any:
-    headers = {
-        "Accept": "application/json, text/event-stream",
-        "MCP-Protocol-Version": "2025-11-25",
-        "Authorization": f"Bearer {key}",
-    }
-    answer = server.post("/mcp", {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}, **headers)
+    headers = {"Accept": "application/json, text/event-stream", "MCP-Protocol-Version": "2025-11-25"}
+    message = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
+    answer = server.post("/mcp", message, Authorization=f"Bearer {key}", **headers)
     return answer.status, answer.json()
 
 

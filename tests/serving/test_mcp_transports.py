@@ -24,25 +24,14 @@ _CONFORMANCE = "0.2.0-alpha.12"
 
 def process_of(artifacts: Path, *flags: str, **environment: str) -> "subprocess.Popen[bytes]":
     command = [sys.executable, "-m", "retrieve_cli", "mcp", "--artifacts", str(artifacts), *flags]
-    return subprocess.Popen(
-        command,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        env={**os.environ, "RETRIEVE_ENCODER__KIND": "hashed", **environment},
-    )
+    own, pipe = {**os.environ, "RETRIEVE_ENCODER__KIND": "hashed", **environment}, subprocess.PIPE
+    return subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, env=own)
 
 
 def session(process: "subprocess.Popen[bytes]", version: str, *requests: dict[str, Any]) -> list[dict[str, Any]]:
     """Return the answers to a handshake and requests; each line of the output is a message of the protocol."""
-    handshake: list[dict[str, Any]] = [
-        {
-            "id": 0,
-            "method": "initialize",
-            "params": {"protocolVersion": version, "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}},
-        },
-        {"method": "notifications/initialized"},
-    ]
+    client = {"protocolVersion": version, "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
+    handshake = [{"id": 0, "method": "initialize", "params": client}, {"method": "notifications/initialized"}]
     assert process.stdin is not None
     assert process.stdout is not None
     answers: list[dict[str, Any]] = []
@@ -74,10 +63,8 @@ def test_older_revisions_are_spoken_with_what_they_know(artifacts: Path, version
     assert "5 records" in first["result"]["instructions"]
     structured = version >= "2025-06-18"
     assert ("structuredContent" in answer["result"]) is structured
-    assert {block["type"] for block in answer["result"]["content"]} == {
-        "text",
-        *(["resource_link"] if structured else []),
-    }
+    kinds = {"text", "resource_link"} if structured else {"text"}
+    assert {block["type"] for block in answer["result"]["content"]} == kinds
     assert len(tools["result"]["tools"]) == 4
 
 
@@ -172,20 +159,14 @@ def test_http_answers_both_kinds_of_revisions_and_keeps_no_session(server: Serve
 
 def test_the_conformance_suite_fails_only_where_it_asks_for_its_own_fixtures(server: Server, tmp_path: Path) -> None:
     own = installed("conformance", f"@modelcontextprotocol/conformance@{_CONFORMANCE}", "node@22")
-    suite, node = (
-        own / "@modelcontextprotocol" / "conformance" / "dist" / "index.js",
-        str(own / "node" / "bin" / "node"),
-    )
+    suite = own / "@modelcontextprotocol" / "conformance" / "dist" / "index.js"
+    node = str(own / "node" / "bin" / "node")
     for revision in ("2026-07-28", "2025-11-25"):
         command = [node, str(suite), "server", "--url", f"{server.url}/mcp", "--requirements", revision]
         failures = Path(__file__).with_name(f"mcp_expected_failures_{revision}.yaml")
         expected = ["--expected-failures", str(failures), "-o", str(tmp_path / revision)]
         done = subprocess.run([*command, *expected], capture_output=True, text=True, check=False, timeout=PATIENCE_S)
         assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-1000:]
-
-
-def written(session_answers: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    return [answer["result"] for answer in session_answers[1:]]
 
 
 def test_a_client_that_may_write_finds_what_it_added(artifacts: Path, tmp_path: Path) -> None:
@@ -197,7 +178,8 @@ def test_a_client_that_may_write_finds_what_it_added(artifacts: Path, tmp_path: 
         call(2, "search", query="zebras", at_least=1),
         call(3, "sync"),
     )
-    added, answer, synced = written(session(process_of(own, "--allow-writes"), _REVISIONS[-1], *asked))
+    _, *answers = session(process_of(own, "--allow-writes"), _REVISIONS[-1], *asked)
+    added, answer, synced = (answer["result"] for answer in answers)
     statuses = [each["status"] for each in added["structuredContent"]["documents"]]
     assert statuses[1] == "rejected"
     assert statuses[0] in ("queued", "processing", "processed")

@@ -1,6 +1,5 @@
 """Metrics: names and labels, sums over processes, and the numbers of a server with several workers."""
 
-import asyncio
 import os
 import subprocess
 import sys
@@ -9,7 +8,7 @@ from typing import Any
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
-from servers import client_of, started, state_of
+from servers import sent, started, state_of
 
 from retrieve_cli.serving.app import server_app
 from retrieve_cli.serving.metrics import SYNCED, Metrics
@@ -26,17 +25,11 @@ def numbers(text: str) -> dict[tuple[str, ...], float]:
 
 def test_a_search_counts_by_route_stage_and_generation_without_a_word_of_it(artifacts: Path) -> None:
     state = state_of(artifacts)
-
-    async def ask() -> str:
-        async with client_of(server_app(state)) as client:
-            for text in ("segment secret lungs", "secret brain"):
-                assert (await client.post("/search", json={"query": text})).status_code == 200
-            await client.post("/search", json={"secret": 1})
-            await client.get("/secret")
-            await client.put("/search")
-            return (await client.get("/metrics")).text
-
-    text = asyncio.run(ask())
+    searches = [("POST", "/search", {"json": {"query": text}}) for text in ("segment secret lungs", "secret brain")]
+    wrong = [("POST", "/search", {"json": {"secret": 1}}), ("GET", "/secret", {}), ("PUT", "/search", {})]
+    *answers, scraped = sent(server_app(state), *searches, *wrong, ("GET", "/metrics", {}))
+    assert [answer.status_code for answer in answers] == [200, 200, 422, 404, 405]
+    text = scraped.text
     found = numbers(text)
     assert "secret" not in text
     assert found["retrieve_http_requests_total", "/search", "200"] == 2
@@ -59,14 +52,10 @@ def test_skipped_stages_count_by_the_kind_of_the_reason(artifacts: Path, monkeyp
     monkeypatch.setenv("RETRIEVE_RERANK__MODEL", "no/such-model")
     state = state_of(artifacts)
     requests: list[dict[str, Any]] = [{"query": "segment lungs"}, {"query": "segment lungs", "deadline_ms": 1}]
-
-    async def ask() -> str:
-        async with client_of(server_app(state)) as client:
-            for request in requests:
-                assert (await client.post("/search", json=request)).status_code == 200
-            return (await client.get("/metrics")).text
-
-    degraded = {key[1:]: value for key, value in numbers(asyncio.run(ask())).items() if "degraded" in key[0]}
+    searches = [("POST", "/search", {"json": request}) for request in requests]
+    *answers, scraped = sent(server_app(state), *searches, ("GET", "/metrics", {}))
+    assert [answer.status_code for answer in answers] == [200, 200]
+    degraded = {key[1:]: value for key, value in numbers(scraped.text).items() if "degraded" in key[0]}
     assert degraded["no/such-model" if ("no/such-model", "unavailable") in degraded else "cross_encoder", "unavailable"]
     assert {reason for _, reason in degraded} == {"unavailable", "deadline"}
     state.close()

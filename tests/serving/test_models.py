@@ -11,8 +11,7 @@ import httpx
 import numpy as np
 import pytest
 from fastapi import FastAPI
-from samples import TOOLS, write_catalog
-from servers import client_of, state_of
+from servers import client_of, sent, state_of
 from splade_models import save_masked
 from waiting import PATIENCE_S, until
 
@@ -57,11 +56,8 @@ def app_of(parts: ModelParts) -> Any:
 
 
 def ask(app: Any, path: str, **payload: Any) -> httpx.Response:
-    async def one() -> httpx.Response:
-        async with client_of(app) as client:
-            return await client.post(path, json=payload)
-
-    return asyncio.run(one())
+    (answer,) = sent(app, ("POST", path, {"json": payload}))
+    return answer
 
 
 @pytest.fixture(scope="module")
@@ -179,36 +175,20 @@ def test_a_model_goes_by_its_full_name_its_short_name_and_the_configured_one(min
 
 
 def test_info_tells_the_model_and_the_limits(minilm: OnnxEncoder) -> None:
-    async def one() -> Any:
-        async with client_of(app_of(parts_of(minilm))) as client:
-            return (await client.get("/info")).json()
-
-    answer = asyncio.run(one())
+    answer = sent(app_of(parts_of(minilm)), ("GET", "/info", {}))[0].json()
     assert answer["model_id"] == "sentence-transformers/all-MiniLM-L6-v2"
     assert (answer["max_input_length"], answer["model_type"]) == (256, {"embedding": {"pooling": "mean"}})
 
 
-def test_the_models_answer_beside_the_search_and_ask_for_the_key(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from retrieve_cli.cli.main import main
-
-    monkeypatch.setenv("RETRIEVE_ENCODER__KIND", "hashed")
-    catalog = write_catalog(tmp_path / "tools.jsonl", TOOLS)
-    assert main(["build", str(catalog), "--artifacts", str(tmp_path / "artifacts"), "-q"]) == 0
-    state = state_of(tmp_path / "artifacts", key="abcdefgh12345678")
+def test_the_models_answer_beside_the_search_and_ask_for_the_key(artifacts: Path) -> None:
+    state = state_of(artifacts, key="abcdefgh12345678")
     app = server_app(state)
     assert ask(app, "/embed", inputs="a").status_code == 401
-
-    async def all_of_them() -> list[int]:
-        async with client_of(app, {"Authorization": "Bearer abcdefgh12345678"}) as client:
-            posts = [("/embed", {"inputs": "a"}), ("/v1/embeddings", {"input": "a"}), ("/search", {"query": "lungs"})]
-            answers = [await client.post(path, json=payload) for path, payload in posts]
-            return [
-                answer.status_code for answer in (*answers, await client.get("/v1/models"), await client.get("/info"))
-            ]
-
-    assert asyncio.run(all_of_them()) == [200] * 5
+    key = {"headers": {"Authorization": "Bearer abcdefgh12345678"}}
+    posted = [("/embed", {"inputs": "a"}), ("/v1/embeddings", {"input": "a"}), ("/search", {"query": "lungs"})]
+    posts = [("POST", path, {"json": payload, **key}) for path, payload in posted]
+    answers = sent(app, *posts, ("GET", "/v1/models", key), ("GET", "/info", key))
+    assert [answer.status_code for answer in answers] == [200] * 5
     state.close()
 
 

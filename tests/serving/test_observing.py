@@ -1,18 +1,16 @@
 """Observation of requests: ids, the access log, Server-Timing and traces."""
 
-import asyncio
 import json
 import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
-from servers import client_of, started, state_of
+from servers import sent, started, state_of
 from waiting import until
 
 from retrieve_cli.serving.access_log import AccessLog
@@ -27,16 +25,6 @@ def state(artifacts: Path, tmp_path: Path) -> Iterator[State]:
     state.access_log = AccessLog(str(tmp_path / "access.jsonl"))
     yield state
     state.close()
-
-
-def send(app: Any, *requests: tuple[str, str, dict[str, Any]]) -> list[httpx.Response]:
-    """Send requests one after the other, without a socket."""
-
-    async def all_of_them() -> list[httpx.Response]:
-        async with client_of(app) as client:
-            return [await client.request(method, path, **options) for method, path, options in requests]
-
-    return asyncio.run(all_of_them())
 
 
 def lines(state: State, tmp_path: Path) -> list[dict[str, Any]]:
@@ -54,18 +42,18 @@ def search(text: str, **headers: str) -> tuple[str, str, dict[str, Any]]:
 
 
 @pytest.mark.parametrize(
-    "sent", ["a" * 129, "two words", "tab\tulator", "ümlaut".encode("latin-1").decode("latin-1"), ""]
+    "given", ["a" * 129, "two words", "tab\tulator", "ümlaut".encode("latin-1").decode("latin-1"), ""]
 )
-def test_an_id_that_is_long_or_not_plain_is_replaced(state: State, sent: str) -> None:
-    (answer,) = send(server_app(state), ("GET", "/health", {"headers": {"X-Request-Id": sent.encode("latin-1")}}))
+def test_an_id_that_is_long_or_not_plain_is_replaced(state: State, given: str) -> None:
+    (answer,) = sent(server_app(state), ("GET", "/health", {"headers": {"X-Request-Id": given.encode("latin-1")}}))
     made = answer.headers["X-Request-Id"]
-    assert made != sent
+    assert made != given
     assert len(made) == 32
 
 
 def test_a_plain_id_comes_back_in_answers_errors_and_the_log(state: State, tmp_path: Path) -> None:
     ids = ["req-1", "4bf9.2f35:77b3_4da6", "c/d=+@"]
-    answered, failed, missing = send(
+    answered, failed, missing = sent(
         server_app(state),
         search("lungs", **{"X-Request-Id": ids[0]}),
         ("POST", "/search", {"json": {"queri": "x"}, "headers": {"X-Request-Id": ids[1]}}),
@@ -78,7 +66,7 @@ def test_a_plain_id_comes_back_in_answers_errors_and_the_log(state: State, tmp_p
 
 
 def test_every_answer_has_one_id_header(state: State) -> None:
-    answers = send(server_app(state), search("lungs"), ("GET", "/health", {}), ("GET", "/nowhere", {}))
+    answers = sent(server_app(state), search("lungs"), ("GET", "/health", {}), ("GET", "/nowhere", {}))
     assert [len(answer.headers.get_list("X-Request-Id")) for answer in answers] == [1, 1, 1]
     assert len({answer.headers["X-Request-Id"] for answer in answers}) == 3
 
@@ -87,7 +75,7 @@ def test_every_answer_has_one_id_header(state: State) -> None:
 
 
 def test_a_line_of_the_log_tells_of_the_request_and_not_its_text(state: State, tmp_path: Path) -> None:
-    answered, _ = send(server_app(state), search("segment secret lungs"), ("GET", "/nowhere/secret?q=secret", {}))
+    answered, _ = sent(server_app(state), search("segment secret lungs"), ("GET", "/nowhere/secret?q=secret", {}))
     text = (tmp_path / "access.jsonl").read_text("utf-8") if lines(state, tmp_path) else ""
     first, second = map(json.loads, text.splitlines())
     assert "secret" not in text
@@ -106,7 +94,7 @@ def test_the_log_has_texts_if_that_is_asked_for_and_they_do_not_control_a_termin
 ) -> None:
     state = state_of(artifacts)
     state.access_log = AccessLog(str(tmp_path / "access.jsonl"), texts=True)
-    send(server_app(state), search("segment\nlungs \x1b[31m\u202e"), search("x" * 5000))
+    sent(server_app(state), search("segment\nlungs \x1b[31m\u202e"), search("x" * 5000))
     first, second = lines(state, tmp_path)
     assert first["queries"] == ["segment lungs \ufffd[31m\ufffd"]
     assert len(second["queries"][0]) == 300
@@ -116,7 +104,7 @@ def test_the_log_has_texts_if_that_is_asked_for_and_they_do_not_control_a_termin
 def test_the_log_names_the_credential_and_not_its_secret(artifacts: Path, tmp_path: Path) -> None:
     state = state_of(artifacts, key="abcdefgh12345678")
     state.access_log = AccessLog(str(tmp_path / "access.jsonl"))
-    send(server_app(state), search("lungs", Authorization="Bearer abcdefgh12345678"), search("lungs"))
+    sent(server_app(state), search("lungs", Authorization="Bearer abcdefgh12345678"), search("lungs"))
     assert [(line["caller"], line["status"]) for line in lines(state, tmp_path)] == [("key", 200), (None, 401)]
     assert "abcdefgh" not in (tmp_path / "access.jsonl").read_text("utf-8")
     state.close()
@@ -159,7 +147,7 @@ def test_the_command_logs_to_a_file_or_to_stderr(artifacts: Path, tmp_path: Path
 
 
 def test_server_timing_has_the_milliseconds_of_each_stage(state: State) -> None:
-    answered, health, shaped = send(
+    answered, health, shaped = sent(
         server_app(state),
         search("segment lungs"),
         ("GET", "/health", {}),
@@ -177,13 +165,8 @@ def test_searches_of_pages_and_of_mcp_have_their_stages_in_header_log_and_metric
     accept = {"Accept": "application/json, text/event-stream", "MCP-Protocol-Version": "2025-11-25"}
     tool = {"json": {**call, "params": {"name": "search", "arguments": {"query": "lungs"}}}, "headers": accept}
     pages = ("GET", "/?q=lungs", {}), ("GET", "/compare?q=lungs&b.rerank=no", {}), ("GET", "/compare", {})
-
-    async def ask() -> list[httpx.Response]:
-        async with client_of(server_app(state)) as client:
-            requests = (*pages, ("POST", "/mcp", tool), ("GET", "/metrics", {}))
-            return [await client.request(method, path, **options) for method, path, options in requests]
-
-    page, comparison, empty, called, metrics = answers = asyncio.run(ask())
+    answers = sent(server_app(state), *pages, ("POST", "/mcp", tool), ("GET", "/metrics", {}))
+    page, comparison, empty, called, metrics = answers
     assert [answer.status_code for answer in answers] == [200] * 5
     assert [bool(answer.headers.get("Server-Timing")) for answer in answers] == [True, True, False, True, False]
     assert 'retrieve_stage_duration_seconds_count{stage="search"} 4' in metrics.text
@@ -211,7 +194,7 @@ def test_a_request_is_a_child_of_its_clients_span_and_its_stages_are_its_childre
 ) -> None:
     app, exporter = exported
     parent = {"traceparent": "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"}
-    (answer,) = send(app, search("segment secret lungs", **parent))
+    (answer,) = sent(app, search("segment secret lungs", **parent))
     *stages, request = exporter.get_finished_spans()
     assert request.name == "POST /search"
     assert f"{request.context.trace_id:032x}" == "4bf92f3577b34da6a3ce929d0e0e4736"
@@ -225,7 +208,7 @@ def test_a_request_is_a_child_of_its_clients_span_and_its_stages_are_its_childre
 
 def test_the_text_of_a_link_is_in_no_span(exported: tuple[Any, InMemorySpanExporter]) -> None:
     app, exporter = exported
-    (answer,) = send(app, ("GET", "/search?q=secret", {}))
+    (answer,) = sent(app, ("GET", "/search?q=secret", {}))
     assert answer.status_code == 200
     assert "secret" not in "".join(span.to_json() for span in exporter.get_finished_spans())
 
@@ -234,7 +217,7 @@ def test_a_failed_request_and_a_damaged_parent_are_traced_all_the_same(
     exported: tuple[Any, InMemorySpanExporter],
 ) -> None:
     app, exporter = exported
-    send(app, ("POST", "/search", {"json": {}, "headers": {"traceparent": "nonsense"}}))
+    sent(app, ("POST", "/search", {"json": {}, "headers": {"traceparent": "nonsense"}}))
     (span,) = exporter.get_finished_spans()
     assert span.parent is None
     assert span.attributes["http.response.status_code"] == 422

@@ -3,16 +3,16 @@
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from urllib.parse import quote, urlencode
+from urllib.parse import parse_qsl, quote, urlencode
 
 import pytest
+import urllib3
 from pages import ATTACKS, Node, hostile_records, read_html
-from samples import TOOLS, write_catalog
-from servers import Server, built, client_of, started, state_of
+from samples import TOOLS
+from servers import Server, built, served, started, state_of
 from waiting import PATIENCE_S
 
-from retrieve_cli.cli.main import main
-from retrieve_cli.serving.app import server_app
+from retrieve_cli.serving.callers import SCOPES, Caller
 from retrieve_cli.serving.page.address import Address, merged, record_url
 from retrieve_cli.serving.page.facets import label_of
 from retrieve_cli.serving.page.rendering import static_file
@@ -34,9 +34,8 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     folder = tmp_path_factory.mktemp("page")
     docs = folder / "docs"
     docs.mkdir()
-    (docs / "guide.md").write_text(
-        "# Guide\n\n" + "\n\n".join(f"## Part {n}\n\nText of part {n}. " * 40 for n in range(40))
-    )
+    sections = [f"## Part {number}\n\nText of part {number}. " * 40 for number in range(40)]
+    (docs / "guide.md").write_text("\n\n".join(["# Guide", *sections]))
     artifacts = built(folder, [*TOOLS, *LONG], "--docs-dir", str(docs))
     with started(artifacts, cwd=folder, RETRIEVE_ENCODER__KIND="hashed") as running:
         yield running
@@ -173,7 +172,7 @@ def test_an_unknown_record_is_a_page_for_browsers(server: Server) -> None:
     assert "there is no record 'nope'" in read_html(answer.data).one("main").text
 
 
-def test_an_id_of_any_characters_has_an_address(tmp_path: Path) -> None:
+def test_an_id_of_any_characters_has_an_address() -> None:
     assert record_url("a/b?c#d é") == "/r/a%2Fb%3Fc%23d%20%C3%A9"
     assert record_url("..") == "/r/?id=.."
 
@@ -197,8 +196,6 @@ def test_every_page_forbids_scripts_styles_and_frames_from_elsewhere(server: Ser
 
 
 def test_head_answers_as_get_does_without_a_body(server: Server) -> None:
-    import urllib3
-
     for path in ("/", "/r/lungs", "/static/page.css", "/static/page.js"):
         answer = urllib3.request("HEAD", server.url + path, timeout=PATIENCE_S)
         assert (answer.status, answer.data) == (200, b"")
@@ -241,20 +238,11 @@ def test_the_first_page_is_at_most_30_kb_and_the_script_15(server: Server) -> No
 
 @pytest.fixture(scope="module")
 def hostile(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("hostile")
-    catalog = write_catalog(folder / "records.jsonl", hostile_records())
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("RETRIEVE_ENCODER__KIND", "hashed")
-        code = main(["build", "--catalog", str(catalog), "--artifacts", str(folder / "artifacts"), "--max-fail", "300"])
-        assert code in (0, 8)
-    return folder / "artifacts"
+    return built(tmp_path_factory.mktemp("hostile"), hostile_records(), "--max-fail", "300")
 
 
 @pytest.mark.anyio
-async def test_nothing_of_a_record_is_markup_or_an_address_that_runs(
-    hostile: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("RETRIEVE_ENCODER__KIND", "hashed")
+async def test_nothing_of_a_record_is_markup_or_an_address_that_runs(hostile: Path) -> None:
     state = state_of(hostile)
     records = state.live.index.records()
     assert len(records) == 300
@@ -262,7 +250,7 @@ async def test_nothing_of_a_record_is_markup_or_an_address_that_runs(
     paths += [record_url(record["id"]) for record in records]
     paths += [f"/?{urlencode({'q': attack, 'f': 'group=' + attack})}" for attack in ATTACKS if len(attack) < 1000]
     known = None
-    async with client_of(server_app(state)) as client:
+    async with served(state) as client:
         for path in paths:
             answer = await client.get(path)
             assert answer.status_code in ((200, 422) if "&f=" in path else (200,)), path
@@ -281,7 +269,6 @@ async def test_nothing_of_a_record_is_markup_or_an_address_that_runs(
             assert not set(text) & set("\u202e\u2066\x00\x07\x1b\x7f\u0085\u2028"), path
             assert "4949" not in text or "49" in path, "templates in records are not run"
             known = known or tree
-    state.close()
     assert known is not None
     assert len(hits(known)) == 10
 
@@ -311,19 +298,13 @@ def test_marks_that_overlap_or_leave_the_text_are_parts_all_the_same() -> None:
 
 def test_the_address_is_the_state() -> None:
     address = Address("größe & co", ("license=MIT", "dims>=3"), "bm25", "no", "3f2a", 3)
-    query = address.url().partition("?")[2]
-    from urllib.parse import parse_qsl
-
-    assert Address.of(parse_qsl(query)) == address
+    assert Address.of(parse_qsl(address.url().partition("?")[2])) == address
     assert Address.of([("q", " x "), ("page", "-1"), ("rerank", "maybe"), ("z", "1")]) == Address("x")
 
 
 def test_filters_of_one_field_are_joined_as_they_are_quoted() -> None:
-    assert merged(['license="a,b"', "license=MIT", "!group=x", "licence>=3"]) == [
-        'license="a,b",MIT',
-        "!group=x",
-        "licence>=3",
-    ]
+    filters = ['license="a,b"', "license=MIT", "!group=x", "licence>=3"]
+    assert merged(filters) == ['license="a,b",MIT', "!group=x", "licence>=3"]
 
 
 def test_names_of_fields_become_words() -> None:
@@ -336,11 +317,8 @@ def test_names_of_fields_become_words() -> None:
 
 
 @pytest.mark.anyio
-async def test_with_keys_the_page_asks_for_one_and_keeps_it_in_a_cookie_that_scripts_cannot_read(
-    index: Path,
-) -> None:
-    state = state_of(index, key="s3cret")
-    async with client_of(server_app(state)) as client:
+async def test_with_keys_the_page_asks_for_one_and_keeps_it_in_a_cookie_that_scripts_cannot_read(index: Path) -> None:
+    async with served(state_of(index, key="s3cret")) as client:
         asked = await client.get("/?q=lungs&f=license%3DMIT")
         assert asked.status_code == 401
         form = read_html(asked.content).one("form", class_="signin")
@@ -364,13 +342,11 @@ async def test_with_keys_the_page_asks_for_one_and_keeps_it_in_a_cookie_that_scr
         assert out.status_code == 303
         client.cookies.clear()
         assert (await client.get("/?q=lungs")).status_code == 401
-    state.close()
 
 
 @pytest.mark.anyio
 async def test_a_form_of_another_site_is_rejected_and_no_address_leads_away(index: Path) -> None:
-    state = state_of(index, key="s3cret")
-    async with client_of(server_app(state)) as client:
+    async with served(state_of(index, key="s3cret")) as client:
         for origin in ("http://evil.org", "null", "http://test.evil.org"):
             answer = await client.post("/signin", data={"key": "s3cret"}, headers={"Origin": origin})
             assert answer.status_code == 403
@@ -380,19 +356,16 @@ async def test_a_form_of_another_site_is_rejected_and_no_address_leads_away(inde
             done = await client.post("/signin", data=data, headers={"Origin": "http://test"})
             assert done.headers["Location"] == "/"
             client.cookies.clear()
-    state.close()
 
 
 @pytest.mark.anyio
 async def test_records_of_another_tenant_are_not_on_any_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     config = tmp_path / "config.yaml"
     config.write_text("graph: {relations: {requires: requires}}\n")
-    state = state_of(built(tmp_path, [*LINKED, *LINKED[:0]], "--config", str(config)))
-    from retrieve_cli.serving.callers import SCOPES, Caller
-
+    state = state_of(built(tmp_path, LINKED, "--config", str(config)))
     caller = Caller("one", frozenset(SCOPES), "one")
     monkeypatch.setattr(state.callers, "of", lambda request, scope: caller)
-    async with client_of(server_app(state)) as client:
+    async with served(state) as client:
         for path in ("/", "/?q=tool", "/?q=hidden+secret", "/r/top", "/r/base"):
             answer = await client.get(path)
             assert answer.status_code == 200, path
@@ -406,7 +379,6 @@ async def test_records_of_another_tenant_are_not_on_any_page(tmp_path: Path, mon
         top = read_html((await client.get("/r/top")).content)
         assert [node.text for node in top.one("ul", class_="links").all("li")] == ["requires → base"]
         assert len(top.one("svg").all("rect")) == 2
-    state.close()
 
 
 def test_quoted_ids_reach_their_record(server: Server) -> None:

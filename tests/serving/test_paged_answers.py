@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import anyio
 import httpx
 import pytest
 from layout_samples import DOCUMENTS, index_of
-from mcp_clients import connected, text_of
+from mcp_clients import called, text_of
 from pages import read_html
 from samples import Program
-from servers import client_of, state_of
+from servers import sent, state_of
 
 from retrieve_cli.serving.app import server_app
 from retrieve_cli.serving.page.address import record_url
@@ -44,16 +42,12 @@ def send(artifacts: Path) -> Iterator[Send]:
         state = state_of(artifacts)
     app = server_app(state)
 
-    def sent(method: str, path: str, body: Any = None, **headers: str) -> httpx.Response:
-        async def answered() -> httpx.Response:
-            async with client_of(app, headers) as client:
-                return await client.request(method, path, json=body)
-
-        answer = asyncio.run(answered())
+    def send(method: str, path: str, body: Any = None, **headers: str) -> httpx.Response:
+        (answer,) = sent(app, (method, path, {"json": body, "headers": headers}))
         assert answer.status_code == 200, answer.text
         return answer
 
-    yield sent
+    yield send
     state.close()
 
 
@@ -91,13 +85,8 @@ def test_passages_have_pages_in_place_of_lines_and_cite_them(send: Send) -> None
 
 def test_a_rag_service_gets_the_page_number_and_the_kind_of_content(send: Send) -> None:
     found = first(send, "/api/v1/rag/retrieve", "copper porcelain", "results", 0, "metadata")
-    assert found == {
-        "documentId": "docs/paper.pdf",
-        "fileName": "paper.pdf",
-        "chunkIndex": 2,
-        "pageNumber": 4,
-        "contentType": "table",
-    }
+    names = {"documentId": "docs/paper.pdf", "fileName": "paper.pdf"}
+    assert found == {**names, "chunkIndex": 2, "pageNumber": 4, "contentType": "table"}
 
 
 def test_dify_gets_pages_and_anchors_and_lines_only_of_texts(send: Send) -> None:
@@ -125,29 +114,24 @@ def test_the_source_of_a_modular_answer_has_its_page(send: Send) -> None:
 
 
 def test_mcp_names_pages_in_its_content_and_its_structure(artifacts: Path) -> None:
-    async def call(query: str) -> Any:
-        async with connected(artifacts) as client:
-            return await client.call_tool("search", {"query": query})
-
-    answer = anyio.run(call, PDF)
+    answer = called(artifacts, "search", {"query": PDF})
     head = text_of(answer).splitlines()[1]
     assert head.startswith("1. Cooling of kettles [docs/paper.pdf#1] ")
     assert head.endswith(" pp. ii–3 [2–3] Cooling of kettles > Method")
     assert answer.structured_content["results"][0]["page"] == 2
-    linked = text_of(anyio.run(call, HTML)).splitlines()[1]
+    linked = text_of(called(artifacts, "search", {"query": HTML})).splitlines()[1]
     assert linked.endswith(" https://example.org/guide/#install")
 
 
 def test_a_document_that_mcp_reads_has_the_pages_of_what_is_read(artifacts: Path) -> None:
-    async def call(**given: Any) -> Any:
-        async with connected(artifacts) as client:
-            return (await client.call_tool("fetch", given)).structured_content
+    def fetched(**given: Any) -> Any:
+        return called(artifacts, "fetch", given).structured_content
 
-    whole = anyio.run(lambda: call(id="docs/paper.pdf"))
+    whole = fetched(id="docs/paper.pdf")
     assert (whole["page"], whole["page_end"], whole["page_label"], whole["page_label_end"]) == (1, 4, "i", "4")
-    part = anyio.run(lambda: call(id="docs/paper.pdf#2", max_tokens=150))
+    part = fetched(id="docs/paper.pdf#2", max_tokens=150)
     assert (part["start"] > 0, part["page"], part["page_end"]) == (True, 4, 4)
-    assert "page" not in anyio.run(lambda: call(id="docs/notes.md"))
+    assert "page" not in fetched(id="docs/notes.md")
 
 
 def test_the_search_page_shows_pages_and_links_to_the_anchor(send: Send) -> None:

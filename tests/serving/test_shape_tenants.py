@@ -5,10 +5,8 @@ from typing import Any
 
 import orjson
 import pytest
-from samples import write_catalog
-from servers import state_of
+from servers import built, state_of
 
-from retrieve_cli.cli.main import main
 from retrieve_cli.errors import RetrieveError
 from retrieve_cli.serving.shapes import external_knowledge, passages, rag_flow, vector_store
 from retrieve_cli.serving.shapes.shape import Read
@@ -30,12 +28,10 @@ SHAPES: dict[str, tuple[Callable[..., Read], dict[str, Any]]] = {
 
 @pytest.fixture(scope="module")
 def state(tmp_path_factory: pytest.TempPathFactory) -> Iterator[State]:
-    folder = tmp_path_factory.mktemp("tenants")
+    artifacts = built(tmp_path_factory.mktemp("tenants"), RECORDS)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("RETRIEVE_ENCODER__KIND", "hashed")
-        catalog = write_catalog(folder / "tools.jsonl", RECORDS)
-        assert main(["build", str(catalog), "--artifacts", str(folder / "artifacts"), "-q"]) == 0
-        made = state_of(folder / "artifacts")
+        made = state_of(artifacts)
     yield made
     made.close()
 
