@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from golden.corpora import TOOLS
+from program.asking import Configure, refused
 from samples import Program, write_catalog
 
 from retrieve_cli.config.saved import decisive, restored
@@ -49,7 +50,16 @@ def keep(retrieve: Program, *words: str, flag: str = "--save-run") -> Path:
     return run
 
 
-def edit(folder: Path, name: str, change: Callable[[dict[str, Any]], object]) -> None:
+@pytest.fixture
+def run(tools: Path, retrieve: Program) -> Path:
+    """The folder of a run of one query."""
+    return keep(retrieve, "count cells")
+
+
+Change = Callable[[dict[str, Any]], object]
+
+
+def edit(folder: Path, name: str, change: Change) -> None:
     """Changes a file of a run as an attacker or an accident may."""
     value = json.loads((folder / name).read_text())
     change(value)
@@ -79,9 +89,8 @@ REQUESTS: Mapping[str, tuple[tuple[str, ...], Mapping[str, str]]] = {
 
 @pytest.mark.parametrize("flag", ["--save-run", "--save-run=full"])
 @pytest.mark.parametrize("name", REQUESTS)
-@pytest.mark.usefixtures("tools")
 def test_a_run_is_answered_again_to_the_byte_whatever_is_configured_today(
-    name: str, flag: str, retrieve: Program, monkeypatch: pytest.MonkeyPatch
+    name: str, flag: str, tools: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     words, keys = REQUESTS[name]
     with monkeypatch.context() as then:
@@ -97,8 +106,7 @@ def test_a_run_is_answered_again_to_the_byte_whatever_is_configured_today(
     assert told["not_compared"] == ["timings_ms", "deadline", "freshness"]
 
 
-@pytest.mark.usefixtures("tools")
-def test_a_batch_is_answered_again(retrieve: Program, stdin: Callable[[str], None]) -> None:
+def test_a_batch_is_answered_again(tools: Path, retrieve: Program, stdin: Callable[[str], None]) -> None:
     stdin('{"id": "a", "query": "cells", "filters": ["license=MIT"]}\n{"id": "b", "query": "brain", "also": ["x y"]}\n')
     run = keep(retrieve, "-")
     told = retrieve("replay", run.name, "--json").json
@@ -106,7 +114,7 @@ def test_a_batch_is_answered_again(retrieve: Program, stdin: Callable[[str], Non
 
 
 def test_a_run_is_answered_from_its_own_generation_until_that_is_gone(
-    tools: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch
+    tools: Path, retrieve: Program, configure: Configure
 ) -> None:
     run = keep(retrieve, "count cells")
     catalog = write_catalog(tools.parent / "tools.jsonl", [tool for tool in TOOLS if tool["id"] != "cells"])
@@ -114,16 +122,13 @@ def test_a_run_is_answered_from_its_own_generation_until_that_is_gone(
     assert retrieve("query", "count cells", "--json").json["results"][0]["doc_id"] != "cells"
     done = retrieve("replay", run.name)  # its sources have changed since, and that is not compared
     assert (done.code, done.out) == (0, "identical\n"), done
-    monkeypatch.setenv("RETRIEVE_STORE__KEEP", "1")
+    configure("store", keep=1)
     write_catalog(catalog, TOOLS[1:])
     assert retrieve("sync").code == 0
-    done = retrieve("replay", run.name)
-    assert (done.code, done.out) == (4, "")
-    assert "store.keep" in done.err
+    assert "store.keep" in refused(retrieve, "replay", run.name, code=4)
 
 
-@pytest.mark.usefixtures("tools")
-def test_what_differs_is_shown(retrieve: Program) -> None:
+def test_what_differs_is_shown(tools: Path, retrieve: Program) -> None:
     run = keep(retrieve, "count cells", "-k", "3")
 
     def change(retrieval: dict[str, Any]) -> None:
@@ -148,31 +153,23 @@ def test_what_differs_is_shown(retrieve: Program) -> None:
     assert (told.code, told.json["identical"], len(told.json["differences"])) == (1, False, 3)
 
 
-@pytest.mark.usefixtures("tools")
-def test_of_many_differences_the_first_are_shown_and_the_others_counted(retrieve: Program) -> None:
-    run = keep(retrieve, "count cells")
+def test_of_many_differences_the_first_are_shown_and_the_others_counted(run: Path, retrieve: Program) -> None:
     edit(run, RETRIEVAL, lambda value: value["answers"][0].update(results=[]))
     lines = retrieve("replay", run.name).out.splitlines()
     assert len(lines) < 13
     assert retrieve("replay", run.name, "--json").json["differences"]
 
 
-@pytest.mark.usefixtures("tools")
-def test_keys_in_another_order_are_a_difference(retrieve: Program) -> None:
-    run = keep(retrieve, "count cells")
-
+def test_keys_in_another_order_are_a_difference(run: Path, retrieve: Program) -> None:
     def turn(value: dict[str, Any]) -> None:
         value["answers"][0]["applied"] = dict(reversed(value["answers"][0]["applied"].items()))
 
     edit(run, RETRIEVAL, turn)
     done = retrieve("replay", run.name)
-    assert done.code == 1
-    assert "order of keys" in done.out
+    assert (done.code, "order of keys" in done.out) == (1, True)
 
 
-@pytest.mark.usefixtures("tools")
-def test_a_run_is_found_by_its_folder_wherever_it_lies(tmp_path: Path, retrieve: Program) -> None:
-    run = keep(retrieve, "count cells")
+def test_a_run_is_found_by_its_folder_wherever_it_lies(tmp_path: Path, run: Path, retrieve: Program) -> None:
     moved = tmp_path / "elsewhere"
     shutil.move(run, moved)
     for name in ("elsewhere", str(moved), "./elsewhere"):
@@ -183,8 +180,7 @@ def test_a_run_is_found_by_its_folder_wherever_it_lies(tmp_path: Path, retrieve:
 # ------------------------------------------------------------------------------------------------------ files
 
 
-@pytest.mark.usefixtures("tools")
-def test_files_say_what_they_said_then(retrieve: Program) -> None:
+def test_files_say_what_they_said_then(tools: Path, retrieve: Program) -> None:
     scan = Path("scan.nrrd")
     scan.write_bytes(b"NRRD0004\ndimension: 3\n\n")
     Path("none.dcm").touch()
@@ -200,8 +196,7 @@ def test_files_say_what_they_said_then(retrieve: Program) -> None:
     ]
 
 
-@pytest.mark.usefixtures("tools")
-def test_a_file_whose_name_is_not_utf8_is_kept_under_a_name_that_is(retrieve: Program) -> None:
+def test_a_file_whose_name_is_not_utf8_is_kept_under_a_name_that_is(tools: Path, retrieve: Program) -> None:
     Path("scan\udcff.nrrd").touch()
     run = keep(retrieve, "segment this", "--file", "scan\udcff.nrrd")
     assert retrieve("replay", run.name).out == "identical\n"
@@ -211,36 +206,29 @@ def test_a_file_whose_name_is_not_utf8_is_kept_under_a_name_that_is(retrieve: Pr
 
 
 def test_a_model_that_is_gone_is_an_error_that_names_the_step(
-    tmp_path: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, retrieve: Program, configure: Configure
 ) -> None:
     from splade_models import save_masked
 
     model = save_masked(tmp_path / "tiny-splade")
-    monkeypatch.setenv("RETRIEVE_SPLADE__MODEL", str(model))
-    monkeypatch.setenv("RETRIEVE_MODELS__CACHE_DIR", str(tmp_path / "cache"))
+    configure("splade", model=model)
+    configure("models", cache_dir=tmp_path / "cache")
     assert retrieve("build", "--catalog", write_catalog(tmp_path / "tools.jsonl", TOOLS)).code == 0
     run = keep(retrieve, "count cells")
     assert retrieve("replay", run.name).code == 0
     model.rename(tmp_path / "moved")
-    done = retrieve("replay", run.name)
-    assert (done.code, done.out) == (6, "")
-    assert "splade was part of the run and cannot run now" in done.err
+    assert "splade was part of the run and cannot run now" in refused(retrieve, "replay", run.name, code=6)
 
 
-@pytest.mark.usefixtures("tools")
-def test_the_address_and_the_key_of_a_server_are_todays(retrieve: Program, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_address_and_the_key_of_a_server_are_todays(
+    run: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("SECRET", "quetzal")
-    run = keep(retrieve, "count cells")
-
-    def lure(value: dict[str, Any]) -> None:
-        rerank = {"backend": "remote", "model": "m", "base_url": "http://127.0.0.1:9/v1", "api_key_env": "SECRET"}
-        value["configuration"]["rerank"].update(rerank)
-
-    edit(run, RUN, lure)
-    done = retrieve("replay", run.name)
-    assert (done.code, done.out) == (2, "")
-    assert "rerank.base_url" in done.err
-    assert "127.0.0.1" not in done.err
+    lure = {"backend": "remote", "model": "m", "base_url": "http://127.0.0.1:9/v1", "api_key_env": "SECRET"}
+    edit(run, RUN, lambda value: value["configuration"]["rerank"].update(lure))
+    err = refused(retrieve, "replay", run.name)
+    assert "rerank.base_url" in err
+    assert "127.0.0.1" not in err
 
 
 @pytest.mark.parametrize(
@@ -252,17 +240,13 @@ def test_the_address_and_the_key_of_a_server_are_todays(retrieve: Program, monke
         ("budget", "tokenizer", "/etc/passwd"),
     ],
 )
-@pytest.mark.usefixtures("tools")
 def test_a_run_leads_to_no_folder_that_the_configuration_does_not_name(
-    section: str, key: str, value: str, retrieve: Program, monkeypatch: pytest.MonkeyPatch
+    section: str, key: str, value: str, run: Path, retrieve: Program, configure: Configure
 ) -> None:
-    run = keep(retrieve, "count cells")
     edit(run, RUN, lambda kept: kept["configuration"][section].update({key: value}))
-    done = retrieve("replay", run.name)
-    assert (done.code, done.out) == (6, "")
-    assert f"{section}.{key}" in done.err
+    assert f"{section}.{key}" in refused(retrieve, "replay", run.name, code=6)
     if key == "model":
-        monkeypatch.setenv("RETRIEVE_RERANK__MODEL", value)
+        configure("rerank", model=value)
         assert retrieve("replay", run.name).code == 0
 
 
@@ -294,53 +278,37 @@ def test_a_run_leads_to_no_folder_that_the_configuration_does_not_name(
         (lambda run: run.update(texts="some"), "some"),
     ],
 )
-@pytest.mark.usefixtures("tools")
-def test_what_is_wrong_in_a_run_is_named(change: Callable[[dict[str, Any]], object], named: str, retrieve: Program):
-    run = keep(retrieve, "count cells")
+def test_what_is_wrong_in_a_run_is_named(change: Change, named: str, run: Path, retrieve: Program) -> None:
     edit(run, RUN, change)
-    done = retrieve("replay", run.name)
-    assert (done.code, done.out) == (2, ""), done
-    assert named in done.err
-    assert run.name in done.err or named == "-k"
+    err = refused(retrieve, "replay", run.name)
+    assert named in err
+    assert run.name in err or named == "-k"
 
 
 @pytest.mark.parametrize("generation", ["../../etc", "c", "", "0" * 12, "/"])
-@pytest.mark.usefixtures("tools")
-def test_a_generation_of_another_name_is_gone(generation: str, retrieve: Program) -> None:
-    run = keep(retrieve, "count cells")
+def test_a_generation_of_another_name_is_gone(generation: str, run: Path, retrieve: Program) -> None:
     edit(run, RUN, lambda value: value.update(generation=generation))
     assert retrieve("replay", run.name).code == 4
 
 
-@pytest.mark.usefixtures("tools")
-def test_a_guard_on_tenants_is_todays(retrieve: Program, monkeypatch: pytest.MonkeyPatch) -> None:
-    run = keep(retrieve, "count cells")
-    monkeypatch.setenv("RETRIEVE_SEARCH__REQUIRE_TENANT", "true")
-    done = retrieve("replay", run.name)
-    assert (done.code, done.out) == (2, "")
+def test_a_guard_on_tenants_is_todays(run: Path, retrieve: Program, configure: Configure) -> None:
+    configure("search", require_tenant="true")
+    refused(retrieve, "replay", run.name)
 
 
 @pytest.mark.parametrize("name", ["nothing", "..", ".", "runs/none", "tools.jsonl"])
-@pytest.mark.usefixtures("tools")
-def test_what_is_no_run_is_an_error(name: str, retrieve: Program) -> None:
-    done = retrieve("replay", name)
-    assert (done.code, done.out) == (2, "")
+def test_what_is_no_run_is_an_error(name: str, tools: Path, retrieve: Program) -> None:
+    refused(retrieve, "replay", name)
 
 
 @pytest.mark.parametrize("content", ["", "[]", "{", "3", "[" * 100_000, '{"answers": 3}'])
 @pytest.mark.parametrize("name", [RETRIEVAL, RUN])
-@pytest.mark.usefixtures("tools")
-def test_a_damaged_run_is_an_error_that_names_it(name: str, content: str, retrieve: Program) -> None:
-    run = keep(retrieve, "count cells")
+def test_a_damaged_run_is_an_error_that_names_it(name: str, content: str, run: Path, retrieve: Program) -> None:
     (run / name).write_text(content)
-    done = retrieve("replay", run.name)
-    assert (done.code, done.out) == (2, "")
-    assert run.name in done.err
+    assert run.name in refused(retrieve, "replay", run.name)
 
 
-@pytest.mark.usefixtures("tools")
-def test_a_pipe_in_the_place_of_a_run_is_not_read(retrieve: Program) -> None:
-    run = keep(retrieve, "count cells")
+def test_a_pipe_in_the_place_of_a_run_is_not_read(run: Path, retrieve: Program) -> None:
     (run / RUN).unlink()
     os.mkfifo(run / RUN)
     assert retrieve("replay", run.name).code == 2

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from samples import ROOT, Done, Program, write_catalog
+from program.asking import Batch, Configure, answered, indexed, refused
+from samples import ROOT, Done, Program
 
 from retrieve_cli.records.columns import FILE as COLUMNS
 from retrieve_cli.storage.manifest import Manifest
@@ -20,12 +21,12 @@ MODES = [*product(["hybrid"], ["weighted", "rrf"]), ("bm25", "weighted"), ("dens
 
 def ids(done: Done) -> list[str]:
     assert done.code == 0, done
-    return [result["doc_id"] for result in done.json["results"]]
+    return names(done.json)
 
 
-def scored(done: Done) -> dict[str, float]:
-    assert done.code == 0, done
-    return {result["doc_id"]: result["score"] for result in done.json["results"]}
+def names(answer: dict[str, Any]) -> list[str]:
+    """The ids of the records of an answer."""
+    return [result["doc_id"] for result in answer["results"]]
 
 
 # --------------------------------------------------------------------------------------------- control tags
@@ -48,14 +49,11 @@ def test_what_a_tag_excludes_by_id_or_name_is_not_found(
     assert set(done.json["excluded"]) == gone
 
 
-def test_only_what_a_tag_includes_is_found(index: Path, retrieve: Program) -> None:
+def test_only_what_a_tag_includes_is_found_and_an_unknown_name_is_said(index: Path, retrieve: Program) -> None:
     assert ids(retrieve("query", "brain [INCLUDE:cells|WarpAlign]", "--json")) == ["align", "cells"]
-
-
-def test_a_tag_that_includes_nobody_finds_nothing_and_says_whom(index: Path, retrieve: Program) -> None:
-    done = retrieve("query", "brain [INCLUDE:nobody]", "--json")
-    assert ids(done) == []
-    assert done.json["notices"] == ["no record has the id or name 'nobody' of [INCLUDE:…]"]
+    nobody = answered(retrieve, "brain [INCLUDE:nobody]")
+    assert names(nobody) == []
+    assert nobody["notices"] == ["no record has the id or name 'nobody' of [INCLUDE:…]"]
 
 
 def test_many_unknown_names_are_one_sentence(index: Path, retrieve: Program) -> None:
@@ -89,9 +87,7 @@ def test_a_tag_that_is_not_understood_is_said_and_excludes_nothing(index: Path, 
 
 
 def test_a_question_of_nothing_but_tags_is_refused_as_such(index: Path, retrieve: Program) -> None:
-    done = retrieve("query", "[EXCLUDE:brain]")
-    assert (done.code, done.out) == (2, "")
-    assert "empty besides its tags" in done.err
+    assert "empty besides its tags" in refused(retrieve, "query", "[EXCLUDE:brain]")
 
 
 # -------------------------------------------------------------------------------------------------- filters
@@ -101,9 +97,9 @@ def test_a_question_of_nothing_but_tags_is_refused_as_such(index: Path, retrieve
 @pytest.mark.parametrize(("mode", "method"), MODES)
 @pytest.mark.parametrize("unit", [[], ["--chunks"]], ids=["records", "chunks"])
 def test_a_filtered_answer_is_the_full_ranking_restricted(
-    guides: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch, mode: str, method: str, unit: list[str]
+    guides: Path, retrieve: Program, configure: Configure, mode: str, method: str, unit: list[str]
 ) -> None:
-    monkeypatch.setenv("RETRIEVE_FUSION__METHOD", method)
+    configure("fusion", method=method)
     asked = ["query", "inspect claims", "--mode", mode, "--json", "-k", "1000", *unit]
     full = retrieve(*asked).json["results"]
     found = retrieve(*asked, "--filter", "path=storage/**", "--filter", "!path=**/snapshots.md").json["results"]
@@ -114,9 +110,9 @@ def test_a_filtered_answer_is_the_full_ranking_restricted(
 
 
 def test_reciprocal_ranks_are_those_among_the_records_that_may_be_found(
-    index: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch
+    index: Path, retrieve: Program, configure: Configure
 ) -> None:
-    monkeypatch.setenv("RETRIEVE_FUSION__METHOD", "rrf")
+    configure("fusion", method="rrf")
     narrow = ["--filter", "!group=neuroimaging", "--json"]
     fused = retrieve("query", "brain images", *narrow).json["results"]
     legs = [ids(retrieve("query", "brain images", *narrow, "--mode", mode)) for mode in ("bm25", "dense")]
@@ -148,19 +144,15 @@ def test_a_filter_holds_whatever_else_is_asked_for(index: Path, retrieve: Progra
     assert set(ids(retrieve("query", "brain", "--filter", "license=MIT", "--json", *more))) == {"lungs", "brain"}
 
 
-def test_a_filter_holds_in_a_gate_that_chooses_one_group(
-    index: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("RETRIEVE_GATING__TOP_GROUPS", "1")
+def test_a_filter_holds_in_a_gate_that_chooses_one_group(index: Path, retrieve: Program, configure: Configure) -> None:
+    configure("gating", top_groups=1)
     done = retrieve("query", "brain", "--gate", "--filter", "!license=MIT", "--json")
     assert done.json["trace"]["gate"]["passes"] == 2
     assert set(ids(done)) == {"align", "cells", "stitch"}
 
 
-def test_what_is_read_again_has_passed_the_filter(
-    catalog: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("RETRIEVE_ENCODER__KIND", "onnx")
+def test_what_is_read_again_has_passed_the_filter(catalog: Path, retrieve: Program, configure: Configure) -> None:
+    configure("encoder", kind="onnx")
     assert retrieve("build", "--catalog", catalog).code == 0
     done = retrieve("query", "brain images", "--filter", "!license=MIT", "--json")
     assert done.json["reranked"]
@@ -169,10 +161,9 @@ def test_what_is_read_again_has_passed_the_filter(
 
 
 def test_several_conditions_on_a_field_are_a_list_in_json(index: Path, retrieve: Program) -> None:
-    done = retrieve(
-        "query", "brain", "--filter", "license=MIT", "--filter", "license!=GPL", "--doc-id", "brain", "--json"
-    )
-    assert done.json["filters"] == {"license": ["license=MIT", "license!=GPL"], "id": "id=brain"}
+    both = ("--filter", "license=MIT", "--filter", "license!=GPL")
+    filters = answered(retrieve, "brain", *both, "--doc-id", "brain")["filters"]
+    assert filters == {"license": ["license=MIT", "license!=GPL"], "id": "id=brain"}
 
 
 @pytest.mark.parametrize(
@@ -193,10 +184,9 @@ def test_a_filter_that_is_none_is_an_error_that_quotes_it_and_never_dropped(
     index: Path, retrieve: Program, stdin: Callable[[str], None], condition: str, words: list[str]
 ) -> None:
     stdin(json.dumps({"query": "brain", "filters": [condition]}))
-    ways = [(retrieve("query", "brain", "--filter", condition), 2), (retrieve("query", "-"), 8)]
-    for done, code in ways:
-        assert (done.code, done.out) == (code, "")
-        assert all(word in done.err for word in words), done.err
+    for way, code in ((("brain", "--filter", condition), 2), (("-",), 8)):
+        err = refused(retrieve, "query", *way, code=code)
+        assert all(word in err for word in words), err
 
 
 def test_an_index_from_before_there_were_filters_says_how_to_get_them(index: Path, retrieve: Program) -> None:
@@ -211,9 +201,7 @@ def test_an_index_from_before_there_were_filters_says_how_to_get_them(index: Pat
 
     assert ids(retrieve("query", "brain", "--json", "-k", "1")) == ["brain"]
     for words in (["--filter", "license=MIT"], ["--tenant", "acme"], ["--gate"], ["[EXCLUDE:lungs]"]):
-        done = retrieve("query", "brain", *words)
-        assert done.code == 2
-        assert "retrieve sync" in done.err
+        assert "retrieve sync" in refused(retrieve, "query", "brain", *words)
 
 
 # ------------------------------------------------------------------------------------------------------ ids
@@ -225,12 +213,8 @@ def test_only_the_records_that_are_named_are_found_in_the_order_of_the_full_rank
     full = ids(retrieve("query", "brain", "--json"))
     found = ids(retrieve("query", "brain", "--json", "--doc-id", "cells", "--doc-id", "align", "--doc-id", "cells"))
     assert found == [name for name in full if name in ("cells", "align")]
-
-
-def test_an_id_that_no_record_has_is_an_error_with_the_nearest(index: Path, retrieve: Program) -> None:
-    done = retrieve("query", "brain", "--doc-id", "lung")
-    assert done.code == 2
-    assert "`lungs`" in done.err
+    assert ids(retrieve("query", "brain", "--json", *["--doc-id=cells"] * 10_000)) == ["cells"]
+    assert "`lungs`" in refused(retrieve, "query", "brain", "--doc-id", "lung")  # the nearest
 
 
 @pytest.mark.parametrize(
@@ -240,18 +224,13 @@ def test_an_id_that_no_record_has_is_an_error_with_the_nearest(index: Path, retr
      "!modality=magnetic resonance",
      "modality=c*", 'license="https://opensource.org/licenses/MIT"'],
 )  # fmt: skip
-def test_a_licence_and_a_modality_are_found_in_any_spelling(tmp_path: Path, retrieve: Program, condition: str) -> None:
+def test_a_licence_and_a_modality_are_found_in_any_spelling(retrieve: Program, condition: str) -> None:
     rows: list[dict[str, Any]] = [
         {"id": "a", "license": "http://www.opensource.org/licenses/mit-license.php", "imagingModality": "ct"},
         {"id": "b", "license": "https://www.gnu.org/licenses/gpl-3.0.html", "imagingModality": "MR"},
     ]
-    catalog = write_catalog(tmp_path / "c.jsonl", [{**row, "name": "lungs"} for row in rows])
-    assert retrieve("build", "--catalog", catalog).code == 0
+    indexed(retrieve, [{**row, "name": "lungs"} for row in rows])
     assert retrieve("query", "lungs", "--filter", condition, "--list").out.split() == ["a"]
-
-
-def test_ten_thousand_ids_are_as_good_as_one(index: Path, retrieve: Program) -> None:
-    assert ids(retrieve("query", "brain", "--json", *["--doc-id=cells"] * 10_000)) == ["cells"]
 
 
 # -------------------------------------------------------------------------------------------------- tenants
@@ -275,9 +254,9 @@ WAYS: list[list[str]] = [
 @pytest.mark.parametrize("words", WAYS, ids=" ".join)
 @pytest.mark.parametrize("tenant", OWN)
 def test_a_tenant_is_shown_no_record_of_another_nor_its_id(
-    tenants: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch, tenant: str, words: list[str]
+    tenants: Path, retrieve: Program, configure: Configure, tenant: str, words: list[str]
 ) -> None:
-    monkeypatch.setenv("RETRIEVE_GATING__TOP_GROUPS", "1")
+    configure("gating", top_groups=1)
     done = retrieve("query", *words, "--tenant", tenant, "--json")
     assert set(ids(done)) <= OWN[tenant]
     assert set(done.json["excluded"]) <= OWN[tenant]
@@ -309,68 +288,48 @@ def test_tenants_are_compared_letter_by_letter(tenants: Path, retrieve: Program,
 def test_an_id_that_is_not_the_tenants_is_refused_in_the_same_words_whoever_has_it(
     tenants: Path, retrieve: Program, name: str
 ) -> None:
-    done = retrieve("query", "brain", "--tenant", "acme", "--doc-id", name)
-    assert (done.code, done.out) == (2, "")
-    assert done.err.splitlines() == [
+    assert refused(retrieve, "query", "brain", "--tenant", "acme", "--doc-id", name).splitlines() == [
         f"error: the tenant 'acme' has no record '{name}'",
         "hint: remove it from --doc-id",
     ]
 
 
-def test_no_line_of_a_batch_speaks_for_another_tenant_than_the_command(
-    tenants: Path, retrieve: Program, stdin: Callable[[str], None]
-) -> None:
+def test_no_line_of_a_batch_speaks_for_another_tenant_than_the_command(tenants: Path, batch: Batch) -> None:
     lines: list[dict[str, Any]] = [{"tenant": name} for name in ("globex", "", "ACME", ["acme"])]
-    lines += [
-        {"Tenant": "globex"},
-        {"tenant_id": "globex"},
-        {"tenant": "acme", "tenant_id": "globex"},
-        {"tenantid": "x"},
-    ]
-    for line in lines:
-        stdin(json.dumps({"query": "brain"} | line))
-        done = retrieve("query", "-", "--tenant", "acme", "--json")
-        assert (done.code, list(done.json), done.json["error"]["code"]) == (8, ["query_id", "error"], 2)
-    stdin('{"query": "brain", "tenant": null}\n{"query": "brain", "tenant": "acme"}\nbrain')
-    answers = retrieve("query", "-", "--tenant", "acme", "--json").out.splitlines()
-    assert [[each["doc_id"] for each in json.loads(answer)["results"]] for answer in answers] == [["lungs"]] * 3
+    lines += [{"Tenant": "globex"}, {"tenant_id": "globex"}, {"tenantid": "x"}]
+    for line in [*lines, {"tenant": "acme", "tenant_id": "globex"}]:
+        (answer,) = batch([{"query": "brain"} | line], "--tenant", "acme", code=8)
+        assert (list(answer), answer["error"]["code"]) == (["query_id", "error"], 2)
+    own = [{"query": "brain", "tenant": None}, {"query": "brain", "tenant": "acme"}, "brain"]
+    answers = batch(own, "--tenant", "acme")
+    assert list(map(names, answers)) == [["lungs"]] * 3
 
 
 @pytest.mark.parametrize("key", ["tenant", "tenant_id"])
-def test_each_line_of_a_batch_may_name_its_tenant(
-    tenants: Path, retrieve: Program, stdin: Callable[[str], None], key: str
-) -> None:
-    stdin("".join(json.dumps({"query": "brain", key: tenant}) + "\n" for tenant in OWN))
-    answers = [json.loads(line) for line in retrieve("query", "-", "--json").out.splitlines()]
-    assert [{each["doc_id"] for each in answer["results"]} for answer in answers] == list(OWN.values())
+def test_each_line_of_a_batch_may_name_its_tenant(tenants: Path, batch: Batch, key: str) -> None:
+    answers = batch({"query": "brain", key: tenant} for tenant in OWN)
+    assert [set(names(answer)) for answer in answers] == list(OWN.values())
 
 
 def test_where_a_tenant_is_required_no_question_goes_without(
-    tenants: Path, retrieve: Program, stdin: Callable[[str], None], monkeypatch: pytest.MonkeyPatch
+    tenants: Path, retrieve: Program, batch: Batch, configure: Configure
 ) -> None:
-    monkeypatch.setenv("RETRIEVE_SEARCH__REQUIRE_TENANT", "true")
-    stdin('{"query": "brain", "tenant": "acme"}\nbrain\n')
-    for done in (retrieve("query", "brain"), retrieve("query", "brain [FILTER:tenant=acme]")):
-        assert (done.code, done.out) == (2, "")
-        assert "--tenant X" in done.err
-    lined = retrieve("query", "-", "--json")
-    first, second = map(json.loads, lined.out.splitlines())
-    assert (lined.code, [each["doc_id"] for each in first["results"]]) == (8, ["lungs"])
+    configure("search", require_tenant="true")
+    for text in ("brain", "brain [FILTER:tenant=acme]"):
+        assert "--tenant X" in refused(retrieve, "query", text)
+    first, second = batch([{"query": "brain", "tenant": "acme"}, "brain"], code=8)
+    assert names(first) == ["lungs"]
     assert "--tenant X" in second["error"]["hint"]
     assert ids(retrieve("query", "brain", "--tenant", "acme", "--json")) == ["lungs"]
 
 
 @pytest.mark.parametrize("tenant", ["", "  ", "ac\udcffme"])
 def test_a_tenant_that_is_no_name_is_refused(tenants: Path, retrieve: Program, tenant: str) -> None:
-    done = retrieve("query", "brain", "--tenant", tenant)
-    assert (done.code, done.out) == (2, "")
-    assert "tenant" in done.err
+    assert "tenant" in refused(retrieve, "query", "brain", "--tenant", tenant)
 
 
 def test_an_index_without_tenants_is_searched_for_none(index: Path, retrieve: Program) -> None:
-    done = retrieve("query", "brain", "--tenant", "acme")
-    assert (done.code, done.out) == (2, "")
-    assert "'tenant'" in done.err
+    assert "'tenant'" in refused(retrieve, "query", "brain", "--tenant", "acme")
 
 
 # ---------------------------------------------------------------------------------------------- other texts
@@ -386,34 +345,27 @@ def test_other_texts_bring_what_the_first_does_not(index: Path, retrieve: Progra
     assert [text["text"] for text in both.json["trace"]["texts"]] == ["brain skull", "mosaic of tiles"]
 
 
-def test_the_most_texts_of_a_query_are_configured(
-    index: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch
+def test_the_most_texts_and_the_most_results_of_a_text_are_configured(
+    index: Path, retrieve: Program, configure: Configure
 ) -> None:
-    monkeypatch.setenv("RETRIEVE_SEARCH__MAX_ALSO", "1")
-    assert retrieve("query", "brain", "--also", "cells").code == 0
-    done = retrieve("query", "brain", "--also", "cells", "--also", "lungs")
-    assert done.code == 2
-    assert "search.max_also" in done.err
-
-
-def test_the_most_results_of_a_text_are_configured(
-    index: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("RETRIEVE_SEARCH__PER_TEXT", "1")
-    done = retrieve("query", "brain skull", "--also", "mosaic of tiles", "--json")
-    assert [text["given"] for text in done.json["trace"]["texts"]] == [1, 1]
-    assert len(ids(done)) == 2
+    configure("search", max_also=1, per_text=1)
+    answer = answered(retrieve, "brain skull", "--also", "mosaic of tiles")
+    assert [text["given"] for text in answer["trace"]["texts"]] == [1, 1]
+    assert len(answer["results"]) == 2
+    assert "search.max_also" in refused(retrieve, "query", "brain", "--also", "cells", "--also", "lungs")
 
 
 def test_the_same_text_again_changes_nothing(index: Path, retrieve: Program) -> None:
-    again = retrieve("query", "brain", "--also", "brain", "--also", " brain ", "--json")
-    assert scored(again) == scored(retrieve("query", "brain", "--json"))
+    def scores(answer: dict[str, Any]) -> dict[str, float]:
+        return {result["doc_id"]: result["score"] for result in answer["results"]}
+
+    again = answered(retrieve, "brain", "--also", "brain", "--also", " brain ")
+    assert scores(again) == scores(answered(retrieve, "brain"))
 
 
 def test_another_text_without_words_is_refused(index: Path, retrieve: Program) -> None:
     for text in ("", "  ", "[EXCLUDE:brain]"):
-        done = retrieve("query", "brain", "--also", text)
-        assert (done.code, done.out) == (2, "")
+        refused(retrieve, "query", "brain", "--also", text)
 
 
 def test_a_tag_in_another_text_holds_for_the_question(index: Path, retrieve: Program) -> None:
@@ -427,19 +379,20 @@ def test_a_tag_in_another_text_holds_for_the_question(index: Path, retrieve: Pro
 # --------------------------------------------------------------------------------------------------- batches
 
 
-def test_lines_of_a_batch_have_filters_ids_and_other_texts_of_their_own(
-    index: Path, retrieve: Program, stdin: Callable[[str], None]
-) -> None:
+def test_lines_of_a_batch_have_filters_ids_and_other_texts_of_their_own(index: Path, batch: Batch) -> None:
     lines: list[dict[str, Any]] = [
         {"query": "brain"},
         {"query": "brain", "filters": ["license=BSD*"]},
         {"query": "brain", "doc_ids": ["lungs"]},
         {"query": "brain", "also": ["cells"], "id": None},
     ]
-    stdin("".join(json.dumps(line) + "\n" for line in lines))
-    answers = [json.loads(line) for line in retrieve("query", "-", "--json", "--filter", "license=*").out.splitlines()]
-    found = [{each["doc_id"] for each in answer["results"]} for answer in answers]
-    assert found == [{"lungs", "cells", "brain"}, {"cells"}, {"lungs"}, {"lungs", "cells", "brain"}]
+    answers = batch(lines, "--filter", "license=*")
+    assert [set(names(answer)) for answer in answers] == [
+        {"lungs", "cells", "brain"},
+        {"cells"},
+        {"lungs"},
+        {"lungs", "cells", "brain"},
+    ]
     assert [answer["query_id"] for answer in answers] == ["1", "2", "3", "4"]
     assert len(answers[3]["trace"]["texts"]) == 2
 
@@ -466,39 +419,31 @@ def test_lines_of_a_batch_have_filters_ids_and_other_texts_of_their_own(
     ids=str,
 )
 def test_a_line_that_would_narrow_and_is_not_understood_is_an_error_and_no_answer(
-    index: Path, retrieve: Program, stdin: Callable[[str], None], line: dict[str, Any]
+    index: Path, batch: Batch, line: dict[str, Any]
 ) -> None:
-    stdin("brain\n\n" + json.dumps({"query": "brain", "doc_ids": ["lungs"], "id": "third"} | line) + "\n")
-    done = retrieve("query", "-", "--doc-id", "lungs", "--json")
-    first, second = map(json.loads, done.out.splitlines())
-    assert (done.code, [each["doc_id"] for each in first["results"]]) == (8, ["lungs"])
+    third = {"query": "brain", "doc_ids": ["lungs"], "id": "third"} | line
+    first, second = batch(["brain", "", third], "--doc-id", "lungs", code=8)
+    assert names(first) == ["lungs"]
     assert (list(second), second["query_id"], second["error"]["code"]) == (["query_id", "error"], "third", 2)
 
 
-def test_other_keys_of_a_line_are_its_own(index: Path, retrieve: Program, stdin: Callable[[str], None]) -> None:
-    stdin('{"query": "brain", "relevant": ["x"], "title": 1, "metadata": {}, "group": "g", "fields": 2}')
-    assert ids(retrieve("query", "-", "--json"))[0] == "brain"
+def test_other_keys_of_a_line_are_its_own(index: Path, batch: Batch) -> None:
+    line = {"query": "brain", "relevant": ["x"], "title": 1, "metadata": {}, "group": "g", "fields": 2}
+    assert names(*batch([line]))[0] == "brain"
 
 
-def test_a_file_is_named_by_a_line_or_a_flag(
-    index: Path, retrieve: Program, stdin: Callable[[str], None], tmp_path: Path
-) -> None:
-    (tmp_path / "cells.csv").write_text("cell,area\n1,20\n2,31\n")
-    stdin('{"query": "brain", "files": ["cells.csv"]}')
-    lined = retrieve("query", "-", "--json").json
-    flagged = retrieve("query", "brain", "--file", "cells.csv", "--json").json
+def test_a_file_is_named_by_a_line_or_a_flag(index: Path, retrieve: Program, batch: Batch) -> None:
+    Path("cells.csv").write_text("cell,area\n1,20\n2,31\n")
+    (lined,) = batch([{"query": "brain", "files": ["cells.csv"]}])
+    flagged = answered(retrieve, "brain", "--file", "cells.csv")
     assert lined["enhanced_query"] == flagged["enhanced_query"] == "brain format:CSV"
 
 
 @pytest.mark.parametrize("name", ["", "a\0b", "none.dcm", "tools.jsonl/x", "pipe"])
-def test_a_file_that_cannot_be_read_is_an_error(
-    name: str, index: Path, retrieve: Program, stdin: Callable[[str], None]
-) -> None:
+def test_a_file_that_cannot_be_read_is_an_error(name: str, index: Path, batch: Batch) -> None:
     os.mkfifo("pipe")
-    stdin(json.dumps({"query": "brain", "files": [name]}))
-    done = retrieve("query", "-", "--json")
-    assert done.code == 8
-    error = done.json["error"]
+    (answer,) = batch([{"query": "brain", "files": [name]}], code=8)
+    error = answer["error"]
     assert (error["code"], error["kind"]) == (2, "usage")
     assert "file" in error["message"]
 

@@ -22,37 +22,16 @@ CONCRETE = {"sources", "documents", "encoders", "retrievers", "engines", "execut
 """Rooms with many of one kind behind one promise of contracts."""
 NAME_CONCRETE = {"assemble", "models"}
 """`models` reads, exports and verifies the very folders that `assemble` opens."""
-WITHOUT_SETTINGS = {
-    "sources",
-    "chunking",
-    "encoders",
-    "graph",
-    "queries",
-    "stages",
-    "evaluation",
-    "records",
-    "storage",
-    "web",
-    "websearch",
-}
+WITHOUT_SETTINGS = set(
+    "sources chunking encoders graph queries stages evaluation records storage web websearch".split()
+)
 PROVIDERS = "retrieve_cli.websearch.providers"
 """The concrete part of `websearch`: what is beside them serves any provider."""
 HTTP_CLIENTS = {"urllib3", "requests", "httpx", "aiohttp", "http", "urllib.request", "socket", "ssl"}
 HEAVY = (
-    "torch",
-    "transformers",
-    "spacy",
-    "sentence_transformers",
-    "onnxruntime",
-    "faiss",
-    "scipy",
-    "sklearn",
-    "pydantic",
-    "fastapi",
-    "uvicorn",
-    "jwt",
-    "cryptography",
-)
+    "torch transformers spacy sentence_transformers onnxruntime faiss scipy sklearn pydantic fastapi uvicorn jwt "
+    "cryptography"
+).split()
 
 
 def imports() -> list[tuple[str, str, str]]:
@@ -173,39 +152,27 @@ def loaded_by(*arguments: str, among: Sequence[str] = HEAVY) -> set[str]:
     return set(done.stdout.splitlines()[-1].split()[1:])
 
 
-def test_help_loads_no_heavy_package() -> None:
-    assert loaded_by("--help") == set()
-
-
-def test_help_loads_neither_the_configuration_nor_the_store() -> None:
-    lazy = [
-        f"retrieve_cli.{name}"
-        for name in ("config.loading", "config.settings", "storage", "search", "serving", "experiments")
-    ]
-    assert loaded_by("--help", among=lazy) == set()
-
-
 def commands(*but: str) -> list[str]:
     """The modules of the commands, without those of `but`."""
     names = {path.stem for path in (PACKAGE / "cli").glob("*.py")} - {"__init__", "main", "names", "options", *but}
     return [f"retrieve_cli.cli.{name}" for name in sorted(names)]
 
 
-@pytest.mark.parametrize("arguments", [["--help"], ["--version"]])
-def test_help_loads_no_command(arguments: list[str]) -> None:
-    assert loaded_by(*arguments, among=commands()) == set()
+LAZY = [
+    f"retrieve_cli.{name}"
+    for name in ("config.loading", "config.settings", "storage", "search", "serving", "experiments")
+]
 
 
-def test_a_command_loads_no_other_one(catalog: Path, retrieve: Program) -> None:
-    retrieve("build", "--catalog", catalog)
-    assert loaded_by("query", "brain", "--json", among=commands("query", "answering", "printing", "notes")) == set()
+@pytest.mark.parametrize("argument", ["--help", "--version"])
+def test_help_loads_no_heavy_package_no_configuration_no_store_and_no_command(argument: str) -> None:
+    assert loaded_by(argument, among=[*HEAVY, *LAZY, *commands()]) == set()
 
 
-def test_a_query_loads_nothing_that_it_does_not_use(catalog: Path, retrieve: Program) -> None:
-    retrieve("build", "--catalog", catalog)
-    unused = ("output.terminal", "evaluation.calibration", "sources.fields")
-    among = [*(f"retrieve_cli.{name}" for name in unused), "rich", "asyncio", "ssl"]
-    assert loaded_by("query", "brain", "--json", among=among) == set()
+def test_a_query_loads_no_other_command_and_nothing_that_it_does_not_use(index: Path) -> None:
+    unused = [f"retrieve_cli.{name}" for name in ("output.terminal", "evaluation.calibration", "sources.fields")]
+    others = commands("query", "answering", "printing", "notes")
+    assert loaded_by("query", "brain", "--json", among=[*others, *unused, "rich", "asyncio", "ssl"]) == set()
 
 
 @pytest.mark.parametrize("mode", ["bm25", "hybrid"])
