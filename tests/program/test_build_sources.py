@@ -11,14 +11,18 @@ from samples import TOOLS, Program, write_catalog
 from retrieve_cli.cli import named_sources
 
 
+def write(path: Path, text: str) -> Path:
+    """A file, in folders that are made for it."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    return path
+
+
 @pytest.fixture
 def docs(tmp_path: Path) -> Path:
     """A folder of two documents."""
-    folder = tmp_path / "docs"
-    folder.mkdir()
-    (folder / "lungs.md").write_text("# How lungs are segmented\nBy hand.")
-    (folder / "cells.md").write_text("# How cells are counted\nOne by one.")
-    return folder
+    write(tmp_path / "docs" / "lungs.md", "# How lungs are segmented\nBy hand.")
+    return write(tmp_path / "docs" / "cells.md", "# How cells are counted\nOne by one.").parent
 
 
 def generation(retrieve: Program, *arguments: object) -> str:
@@ -52,8 +56,7 @@ def test_an_argument_is_the_same_source_as_the_flag(catalog: Path, docs: Path, r
 
 def test_flags_may_be_given_more_than_once(catalog: Path, docs: Path, retrieve: Program, tmp_path: Path) -> None:
     write_catalog(tmp_path / "more.jsonl", [{"id": "x", "name": "Xylophone"}])
-    (tmp_path / "notes").mkdir()
-    (tmp_path / "notes" / "a.md").write_text("# A\nZebras.")
+    write(tmp_path / "notes" / "a.md", "# A\nZebras.")
     flags = ["--catalog", catalog, "--catalog", "more.jsonl", "--docs-dir", docs, "--docs-dir", "notes"]
     assert retrieve("build", *flags, "--json").json["records"] == 9
 
@@ -63,18 +66,16 @@ def test_a_source_that_is_named_twice_is_read_once(catalog: Path, docs: Path, re
     assert (done.code, done.json["records"]) == (0, 2)
 
 
-def test_two_sources_of_one_name_are_rejected_with_both_places(docs: Path, retrieve: Program, tmp_path: Path) -> None:
-    other = tmp_path / "b" / "docs"
-    other.mkdir(parents=True)
+def test_two_sources_of_one_name_are_rejected_with_both_places(docs: Path, retrieve: Program) -> None:
+    Path("b/docs").mkdir(parents=True)
     done = retrieve("build", "docs", "b/docs")
     assert done.code == 2
     assert "two sources are called 'docs': docs and b/docs" in done.err
     assert "`name:`" in done.err
 
 
-def test_an_id_of_two_sources_is_rejected_with_both_places(docs: Path, retrieve: Program, tmp_path: Path) -> None:
-    (tmp_path / "notes").mkdir()
-    (tmp_path / "notes" / "lungs.md").write_text("# Other lungs\nOther words.")
+def test_an_id_of_two_sources_is_rejected_with_both_places(docs: Path, retrieve: Program) -> None:
+    write(Path("notes/lungs.md"), "# Other lungs\nOther words.")
     done = retrieve("build", docs, "notes", "--max-fail", 1)
     assert done.code == 8
     assert "lungs.md:1: duplicate id 'lungs.md', first used by lungs.md:1 of source 'docs'" in done.err
@@ -131,8 +132,7 @@ def test_a_catalog_of_any_ending_is_one_by_its_content(retrieve: Program, tmp_pa
 
 def test_a_build_without_sources_suggests_what_lies_here(catalog: Path, docs: Path, retrieve: Program) -> None:
     write_catalog(Path("gold.jsonl"), [{"query": "lungs", "relevant": ["lungs"]}])
-    Path("empty").mkdir()
-    Path("empty/picture.png").write_bytes(b"x")
+    write(Path("empty/picture.png"), "x")
     done = retrieve("build")
     assert done.code == 2
     assert "retrieve build tools.jsonl or retrieve build docs/; or" in done.err
@@ -147,14 +147,11 @@ def test_documents_that_lie_right_here_are_suggested_last(docs: Path, retrieve: 
     assert "retrieve build .;" in retrieve("build").err
 
 
-def test_a_suggestion_does_not_walk_into_folders(tmp_path: Path, retrieve: Program) -> None:
-    deep = tmp_path / "a" / "b"
-    deep.mkdir(parents=True)
-    (deep / "x.md").write_text("x")
+def test_a_suggestion_walks_into_no_folder_and_looks_at_a_bounded_number_of_names(
+    tmp_path: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(tmp_path / "a" / "b" / "x.md", "x")
     assert "build a" not in retrieve("build").err
-
-
-def test_a_suggestion_looks_at_a_bounded_number_of_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(named_sources, "_LOOKED_AT", 3)
     for number in range(30):
         (tmp_path / f"n{number}").mkdir()
@@ -178,18 +175,16 @@ def test_a_build_from_other_sources_says_what_it_replaces_and_how_to_go_back(
     assert told == {"generation": first, "sources": listed, "kept": True}
 
 
-def test_a_build_from_the_same_sources_replaces_nothing(catalog: Path, docs: Path, retrieve: Program) -> None:
+def test_a_build_from_the_same_sources_replaces_nothing_and_another_folder_makes_another_source(
+    catalog: Path, docs: Path, retrieve: Program
+) -> None:
     assert "replaces" not in retrieve("build", catalog, docs).err
     assert "replaces" not in retrieve("build", docs, catalog).err
     write_catalog(catalog, TOOLS[:4])
     assert "replaces" not in retrieve("build", docs, catalog).err
-
-
-def test_a_catalog_of_the_same_name_in_another_folder_is_another_source(catalog: Path, retrieve: Program) -> None:
-    retrieve("build", catalog)
     Path("other").mkdir()
-    write_catalog(Path("other/tools.jsonl"), TOOLS[:3])
-    assert "replaces generation" in retrieve("build", "other/tools.jsonl").err
+    other = write_catalog(Path("other/tools.jsonl"), TOOLS[:3])
+    assert "replaces generation" in retrieve("build", docs, other).err
 
 
 def test_a_generation_that_is_not_kept_is_not_offered_to_go_back_to(
@@ -216,9 +211,7 @@ def test_sources_that_are_named_replace_those_of_the_configuration_and_that_is_s
 # -------------------------------------------------------------------------------------------------- the next step
 
 
-def test_a_build_ends_with_a_query_that_finds_something(
-    catalog: Path, docs: Path, retrieve: Program, tmp_path: Path
-) -> None:
+def test_a_build_ends_with_a_query_that_finds_something(catalog: Path, docs: Path, retrieve: Program) -> None:
     done = retrieve("build", docs, "--artifacts", "my index")
     assert done.err.splitlines()[-1] == """next: retrieve query "How cells are counted" --artifacts 'my index'"""
     assert retrieve("query", "How cells are counted", "--artifacts", "my index", "-l", "-k", 1).out == "cells.md\n"

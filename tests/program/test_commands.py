@@ -1,5 +1,6 @@
 """First guesses work or lead to the right command in one step: aliases, `help`, misspelt and related words."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -90,7 +91,8 @@ def test_json_and_jsonl_are_one_object_and_lines(index: Path, retrieve: Program)
     one = retrieve("query", "brain", "--json")
     lines = retrieve("query", "brain", "--jsonl")
     assert lines.out == retrieve("query", "brain", "--format", "jsonl").out
-    assert len(lines.out.splitlines()) == len(one.json["results"])
+    ranks = [json.loads(line)["rank"] for line in lines.out.splitlines()]
+    assert ranks == [result["rank"] for result in one.json["results"]] == [1, 2, 3, 4, 5]
     assert len(retrieve("inspect", "records", "--jsonl").out.splitlines()) == 5
     done = retrieve("query", "brain", "--json", "--jsonl")
     assert (done.code, "contradict" in done.err) == (2, True)
