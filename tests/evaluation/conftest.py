@@ -1,9 +1,9 @@
 """Judged queries of the sample tools."""
 
-import json
 from pathlib import Path
 
 import pytest
+from samples import write_catalog
 
 GOLD = [
     {"query": "lungs in CT", "relevant": ["lungs"]},
@@ -13,8 +13,6 @@ GOLD = [
 
 
 @pytest.fixture
-def gold(tmp_path: Path) -> Path:
-    """Judgments of three queries, of which one finds what is relevant late."""
-    path = tmp_path / "gold.jsonl"
-    path.write_text("".join(json.dumps(line) + "\n" for line in GOLD))
-    return path
+def gold(index: Path, tmp_path: Path) -> Path:
+    """Judgments of three queries of the index, of which one finds what is relevant late."""
+    return write_catalog(tmp_path / "gold.jsonl", GOLD)

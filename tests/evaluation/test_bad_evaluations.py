@@ -1,12 +1,11 @@
 """What goes wrong around an evaluation: said with file and line, before any work, and without a crash."""
 
-import json
 import os
 import stat
 from pathlib import Path
 
 import pytest
-from samples import Program
+from samples import Program, write_catalog
 
 from retrieve_cli.config.editing import changed
 from retrieve_cli.storage import durable
@@ -20,9 +19,7 @@ LINES = [
 
 @pytest.fixture
 def gold(index: Path, tmp_path: Path) -> Path:
-    path = tmp_path / "gold.jsonl"
-    path.write_text("".join(json.dumps(line) + "\n" for line in LINES))
-    return path
+    return write_catalog(tmp_path / "gold.jsonl", LINES)
 
 
 @pytest.mark.parametrize(
@@ -101,34 +98,28 @@ def test_a_baseline_without_figures_is_none(gold: Path, retrieve: Program) -> No
         assert (done.code, "is not a baseline" in done.err) == (2, True)
 
 
-def test_queries_that_ask_for_nothing_measurable_are_an_error(index: Path, retrieve: Program, tmp_path: Path) -> None:
-    from samples import write_catalog
-
+def test_queries_that_ask_for_nothing_measurable_are_an_error(retrieve: Program, tmp_path: Path) -> None:
     plain = write_catalog(tmp_path / "c.jsonl", [{"id": "a", "name": "lungs"}, {"id": "b", "name": "cells"}])
     assert retrieve("build", "--catalog", plain, "--artifacts", "plain").code == 0
-    path = tmp_path / "g.jsonl"
-    path.write_text('{"query": "lungs", "group": "radiology"}\n')
-    done = retrieve("eval", "--gold", path, "--artifacts", "plain")
+    gold = write_catalog(tmp_path / "g.jsonl", [{"query": "lungs", "group": "radiology"}])
+    done = retrieve("eval", "--gold", gold, "--artifacts", "plain")
     assert done.code == 2
     assert "these queries have no judgments that can be measured" in done.err
 
 
 def test_every_judged_query_is_counted_and_each_measure_says_of_how_many_it_speaks(
-    index: Path, retrieve: Program, tmp_path: Path
+    gold: Path, retrieve: Program
 ) -> None:
-    path = tmp_path / "g.jsonl"
-    lines = [*LINES, {"query": "brain MRI", "group": "radiology"}]
-    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    found = retrieve("eval", "--gold", path, "--json").json
+    write_catalog(gold, [*LINES, {"query": "brain MRI", "group": "radiology"}])
+    found = retrieve("eval", "--gold", gold, "--json").json
     assert found["queries"] == 4
     assert (found["measured"]["nDCG@10"], found["measured"]["group@1"]) == (3, 1)
 
 
-def test_groups_are_looked_for_deep_enough_whatever_is_measured(index: Path, retrieve: Program, tmp_path: Path) -> None:
-    path = tmp_path / "g.jsonl"
-    path.write_text('{"query": "segment lungs in CT", "relevant": ["lungs"], "group": "microscopy"}\n')
-    shallow = retrieve("eval", "--gold", path, "--metrics", "nDCG@1", "--json").json["metrics"]
-    deep = retrieve("eval", "--gold", path, "--metrics", "nDCG@10", "--json").json["metrics"]
+def test_groups_are_looked_for_deep_enough_whatever_is_measured(gold: Path, retrieve: Program) -> None:
+    write_catalog(gold, [{"query": "segment lungs in CT", "relevant": ["lungs"], "group": "microscopy"}])
+    shallow, deep = (retrieve("eval", "--gold", gold, "--metrics", measure, "--json").json["metrics"]
+                     for measure in ("nDCG@1", "nDCG@10"))  # fmt: skip
     assert shallow["group@3"] == deep["group@3"] == 1.0
 
 

@@ -27,9 +27,7 @@ def gold(tmp_path: Path, retrieve: Program) -> Path:
         for act in ACTS
         for at, topic in enumerate(TOPICS)
     ]
-    path = tmp_path / "gold.jsonl"
-    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    return path
+    return write_catalog(tmp_path / "gold.jsonl", lines)
 
 
 def test_without_a_calibration_there_is_no_such_field(gold: Path, retrieve: Program) -> None:
@@ -83,13 +81,15 @@ def test_a_calibration_holds_for_the_scores_it_was_made_on_and_no_others(
     gold: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert retrieve("eval", "--gold", gold, "--calibrate").code == 0
-    for flags in (["--mode", "bm25"], ["--chunks"]):
+    for flags in (["--mode", "bm25"], ["--chunks"], ["--also", "how many cells"]):
         assert "confidence" not in retrieve("query", "cells", *flags, "--json").json
     assert retrieve("eval", "--gold", gold, "--calibrate", "--mode", "bm25").code == 0
     assert retrieve("query", "cells", "--mode", "bm25", "--json").json["confidence"]["queries"] == 72
     assert "confidence" in retrieve("query", "cells", "--json").json
-    monkeypatch.setenv("RETRIEVE_FUSION__DENSE_WEIGHT", "0.5")
-    assert "confidence" not in retrieve("query", "cells", "--json").json
+    for name in ("FUSION__DENSE_WEIGHT", "DIVERSITY__MMR"):
+        with monkeypatch.context() as patch:
+            patch.setenv(f"RETRIEVE_{name}", "0.5")
+            assert "confidence" not in retrieve("query", "cells", "--json").json
 
 
 def test_a_sync_keeps_it_and_says_on_which_generation_it_was_measured(
@@ -142,8 +142,7 @@ def test_the_rates_are_what_a_count_over_fresh_queries_shows(gold: Path, retriev
     generator = np.random.default_rng(0)
     order = generator.permutation(len(lines))
     first, rest = order[:48], order[48:]
-    half = tmp_path / "half.jsonl"
-    half.write_text("".join(json.dumps(lines[at]) + "\n" for at in first))
+    half = write_catalog(tmp_path / "half.jsonl", [lines[at] for at in first])
     assert retrieve("eval", "--gold", half, "--calibrate").code == 0
     (calibration,) = read(Path("artifacts/calibration.json"))
     taken: dict[bool, list[bool]] = {True: [], False: []}
@@ -153,13 +152,3 @@ def test_the_rates_are_what_a_count_over_fresh_queries_shows(gold: Path, retriev
     accepted, rejected = calibration.at(0.3)
     assert float(np.mean(taken[False])) == pytest.approx(accepted, abs=0.15)
     assert 1 - float(np.mean(taken[True])) == pytest.approx(rejected, abs=0.2)
-
-
-def test_scores_that_mean_something_else_have_no_confidence(
-    gold: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    assert retrieve("eval", "--gold", gold, "--calibrate").code == 0
-    assert "confidence" in retrieve("query", "count the cells", "--json").json
-    assert "confidence" not in retrieve("query", "count the cells", "--also", "how many cells", "--json").json
-    monkeypatch.setenv("RETRIEVE_DIVERSITY__MMR", "0.5")
-    assert "confidence" not in retrieve("query", "count the cells", "--json").json

@@ -75,9 +75,7 @@ def test_a_run_that_changes_nothing_is_said_to() -> None:
 # ------------------------------------------------------------------------------------------- the program
 
 
-def test_settings_and_runs_are_compared_with_what_is_configured(
-    index: Path, gold: Path, retrieve: Program, tmp_path: Path
-) -> None:
+def test_settings_and_runs_are_compared_with_what_is_configured(gold: Path, retrieve: Program, tmp_path: Path) -> None:
     run = tmp_path / "run"
     assert retrieve("eval", "--gold", gold, "--run-out", run).code == 0
     done = retrieve("eval", "--gold", gold, "--with", "search.mode=bm25", "--with",
@@ -110,17 +108,13 @@ def test_settings_and_runs_are_compared_with_what_is_configured(
         ("bm25.k1=-1", "takes a number"),
     ],
 )
-def test_a_change_that_cannot_be_compared_is_refused(
-    index: Path, gold: Path, retrieve: Program, change: str, message: str
-) -> None:
+def test_a_change_that_cannot_be_compared_is_refused(gold: Path, retrieve: Program, change: str, message: str) -> None:
     done = retrieve("eval", "--gold", gold, "--with", change)
     assert done.code == 2
     assert message in done.err
 
 
-def test_a_comparison_is_a_table_of_at_most_78_columns_whatever_it_compares(
-    index: Path, gold: Path, retrieve: Program, tmp_path: Path
-) -> None:
+def test_a_comparison_is_a_table_of_at_most_78_columns_whatever_it_compares(gold: Path, retrieve: Program) -> None:
     changes = [
         "search.mode=bm25",
         "fusion.dense_weight=0.123456,fusion.bm25_weight=0.876544,fusion.normalization=minmax",
@@ -136,7 +130,7 @@ def test_a_comparison_is_a_table_of_at_most_78_columns_whatever_it_compares(
         assert measure in done.out
 
 
-def test_a_person_reads_three_significant_digits_and_a_program_all(index: Path, gold: Path, retrieve: Program) -> None:
+def test_a_person_reads_three_significant_digits_and_a_program_all(gold: Path, retrieve: Program) -> None:
     exact = retrieve("eval", "--gold", gold, "--json", "--mode", "bm25").json
     shown = retrieve("eval", "--gold", gold, "--mode", "bm25").out.splitlines()
     assert any(line.split()[:2] == ["nDCG@10", rounded(exact["metrics"]["nDCG@10"])] for line in shown)
@@ -144,7 +138,7 @@ def test_a_person_reads_three_significant_digits_and_a_program_all(index: Path, 
     assert any(line.startswith("latency per query: p50 ") for line in shown)
 
 
-def test_the_largest_drops_of_the_primary_measure_are_named(index: Path, gold: Path, retrieve: Program) -> None:
+def test_the_largest_drops_of_the_primary_measure_are_named(gold: Path, retrieve: Program) -> None:
     flags = ("eval", "--gold", gold, "--with", "search.mode=bm25", "--metrics", "R@1,nDCG@10", "--mode", "dense")
     compared = retrieve(*flags, "--json").json["runs"][0]
     assert [name for name, each in compared["differences"].items() if each["primary"]] == ["R@1"]

@@ -19,9 +19,7 @@ GOLD = [
 
 @pytest.fixture
 def gold(tmp_path: Path) -> Path:
-    path = tmp_path / "gold.jsonl"
-    path.write_text("".join(json.dumps(line) + "\n" for line in GOLD))
-    return path
+    return write_catalog(tmp_path / "gold.jsonl", GOLD)
 
 
 def test_the_figures_are_those_that_ir_measures_computes_from_the_run(
@@ -41,6 +39,7 @@ def test_the_figures_are_those_that_ir_measures_computes_from_the_run(
         assert found["metrics"][str(measure)] == pytest.approx(value)
         low, high = found["intervals"][str(measure)]
         assert low <= value <= high
+    assert (found["metrics"]["group@1"], found["metrics"]["group@3"]) == pytest.approx((2 / 3, 2 / 3))
     assert (found["queries"], found["schema_version"]) == (3, 1)
     assert {"p50", "p95", "encode_p50", "search_p95"} <= found["latency_ms"].keys()
     assert found["pipeline"].startswith("fuse(")
@@ -52,17 +51,9 @@ def test_a_query_without_an_answer_counts(index: Path, gold: Path, retrieve: Pro
     assert found["metrics"]["nDCG@10"] <= 2 / 3
 
 
-def test_groups_are_measured_where_they_are_named(index: Path, gold: Path, retrieve: Program) -> None:
-    found = retrieve("eval", "--gold", gold, "--json").json["metrics"]
-    assert found["group@1"] == pytest.approx(2 / 3)
-    assert found["group@3"] == pytest.approx(2 / 3)
-
-
 def test_groups_that_no_record_has_are_not_measured(retrieve: Program, gold: Path, tmp_path: Path) -> None:
-    path = write_catalog(
-        tmp_path / "c.jsonl", [{"id": "lungs", "name": "lungs in CT"}, {"id": "cells", "name": "cells"}]
-    )
-    assert retrieve("build", "--catalog", path).code == 0
+    tools = [{"id": "lungs", "name": "lungs in CT"}, {"id": "cells", "name": "cells"}]
+    assert retrieve("build", "--catalog", write_catalog(tmp_path / "c.jsonl", tools)).code == 0
     done = retrieve("eval", "--gold", gold)
     assert "group measures are skipped" in done.err
     assert "group@1" not in done.out
@@ -73,12 +64,8 @@ def test_quotes_are_looked_for_in_chunks(tmp_path: Path, retrieve: Program) -> N
     docs.mkdir()
     (docs / "a.md").write_text("# Zebras\nZebras have   stripes,\nas everybody knows.\n\n# Lions\nLions have none.")
     assert retrieve("build", "--docs-dir", docs).code == 0
-    gold = tmp_path / "gold.jsonl"
-    lines = [
-        {"query": "zebras stripes", "quote": "Zebras have stripes, as everybody"},
-        {"query": "x", "quote": "no such"},
-    ]
-    gold.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    quotes = {"zebras stripes": "Zebras have stripes, as everybody", "x": "no such"}
+    gold = write_catalog(tmp_path / "gold.jsonl", [{"query": asked, "quote": quotes[asked]} for asked in quotes])
     done = retrieve("eval", "--gold", gold, "--metrics", "RR@10,P@1", "--per-query-out", tmp_path / "each")
     assert done.code == 0, done.err
     assert "the quote of query '2' is in no chunk" in done.err

@@ -15,7 +15,7 @@ from retrieve_cli.experiments.runs import fused
 
 
 def test_a_formula_of_bm25_is_measured_as_an_index_built_with_it(
-    index: Path, catalog: Path, gold: Path, retrieve: Program, tmp_path: Path
+    catalog: Path, gold: Path, retrieve: Program, tmp_path: Path
 ) -> None:
     config = tmp_path / "other.yaml"
     config.write_text("bm25: {k1: 3.0, b: 0.1, variant: atire}")
@@ -31,7 +31,7 @@ def test_a_formula_of_bm25_is_measured_as_an_index_built_with_it(
 
 
 def test_a_configuration_file_that_wants_another_index_is_refused(
-    index: Path, gold: Path, retrieve: Program, tmp_path: Path
+    gold: Path, retrieve: Program, tmp_path: Path
 ) -> None:
     config = tmp_path / "other.yaml"
     config.write_text("chunking: {size: 64}\nstore: {keep: 9}")
@@ -55,15 +55,13 @@ def test_a_configuration_file_that_wants_another_index_is_refused(
         (["--with", "run", "--with", "run"], "compared twice"),
     ],
 )
-def test_beside_a_run_stand_runs_alone(
-    index: Path, gold: Path, retrieve: Program, flags: list[str], message: str
-) -> None:
+def test_beside_a_run_stand_runs_alone(gold: Path, retrieve: Program, flags: list[str], message: str) -> None:
     assert retrieve("eval", "--gold", gold, "--run-out", "run").code == 0
     done = retrieve("eval", "--gold", gold, "--run", "run", *flags)
     assert (done.code, message in done.err) == (2, True), done.err
 
 
-def test_several_runs_are_fused_by_reciprocal_ranks(index: Path, gold: Path, retrieve: Program) -> None:
+def test_several_runs_are_fused_by_reciprocal_ranks(gold: Path, retrieve: Program) -> None:
     for mode in ("bm25", "dense"):
         assert retrieve("eval", "--gold", gold, "--mode", mode, "--run-out", mode).code == 0
     both = retrieve("eval", "--gold", gold, "--run", "bm25", "--run", "dense", "--json")
@@ -97,7 +95,7 @@ def planted(seed: int) -> tuple[dict[str, dict[str, int]], list[dict[str, dict[s
     return qrels, runs
 
 
-def test_fused_runs_have_the_value_that_ranx_gives_them(gold: Path, retrieve: Program) -> None:
+def test_fused_runs_have_the_value_that_ranx_gives_them(retrieve: Program) -> None:
     """Runs with a planted truth, written as TREC files, fused and judged by either program."""
     cases, ours = [], []
     for qrels, runs in map(planted, range(4)):
@@ -130,7 +128,7 @@ def test_a_run_fused_with_itself_is_ranked_as_it_was() -> None:
     assert sorted(found, key=found.__getitem__, reverse=True) == ["a", "c", "b"]
 
 
-def test_what_each_query_came_to_is_kept_beside_the_index(index: Path, gold: Path, retrieve: Program) -> None:
+def test_what_each_query_came_to_is_kept_beside_the_index(gold: Path, retrieve: Program) -> None:
     first, second = (retrieve("eval", "--gold", gold, "--json").json["per_query"] for _ in range(2))
     assert first == second
     assert Path(first).parts[:2] == ("artifacts", "runs")
@@ -139,7 +137,7 @@ def test_what_each_query_came_to_is_kept_beside_the_index(index: Path, gold: Pat
     ]
 
 
-def test_synthetic_queries_are_said_to_be(index: Path, gold: Path, retrieve: Program) -> None:
+def test_synthetic_queries_are_said_to_be(gold: Path, retrieve: Program) -> None:
     gold.write_text("".join(json.dumps({**line, "synthetic": "titles"}) + "\n" for line in GOLD[:2]))
     done = retrieve("eval", "--gold", gold)
     assert "2 of 2 queries are synthetic (made from titles)" in done.err

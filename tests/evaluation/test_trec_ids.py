@@ -31,17 +31,12 @@ CLOSE = st.text("a %20b", min_size=1, max_size=6)
 
 
 @pytest.fixture
-def odd(tmp_path: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch) -> Path:
+def odd(tmp_path: Path, retrieve: Program) -> Path:
     """A gold file whose queries and records have odd ids, and their index at the default place."""
-    words = [f"word{number}" for number in range(len(ODD))]
-    records = [
-        {"id": name, "name": word, "description": f"about {word}"} for name, word in zip(ODD, words, strict=True)
-    ]
+    records = [{"id": name, "name": f"word{at}", "description": f"about word{at}"} for at, name in enumerate(ODD)]
     assert retrieve("build", "--catalog", write_catalog(tmp_path / "odd.jsonl", records)).code == 0
-    gold = tmp_path / "gold.jsonl"
-    rows = [{"id": f"q {name}", "query": word, "relevant": [name]} for name, word in zip(ODD, words, strict=True)]
-    gold.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return gold
+    queries = [{"id": f"q {name}", "query": f"word{at}", "relevant": [name]} for at, name in enumerate(ODD)]
+    return write_catalog(tmp_path / "gold.jsonl", queries)
 
 
 def metrics(done: Any) -> dict[str, float]:

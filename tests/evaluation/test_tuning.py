@@ -1,6 +1,5 @@
 """Tuning: what is remembered answers as the pipeline does, and what is recommended holds on unseen queries."""
 
-import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -261,9 +260,9 @@ def test_keys_that_say_nothing_under_a_method_are_no_change() -> None:
 
 
 def gold_of(topics: list[Topic], path: Path) -> Path:
-    lines = ({"id": topic.id, "query": topic.text, "relevant": dict(topic.grades)} for topic in topics)
-    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    return path
+    """A file of these topics."""
+    lines = [{"id": topic.id, "query": topic.text, "relevant": dict(topic.grades)} for topic in topics]
+    return write_catalog(path, lines)
 
 
 def test_what_is_recommended_is_written_and_measured_as_promised(
