@@ -3,13 +3,12 @@
 Here linked records are placed among the results (`expansion.placement: blend`); test_related.py has them listed apart.
 """
 
-import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 from graph_samples import SINGLE_CELL
-from program.asking import Configure, answered
+from program.asking import Configure, answered, indexed, refused
 from samples import ROOT, Program, collection, write_catalog
 
 from retrieve_cli.graph.walks import WALKS
@@ -24,6 +23,7 @@ def tool(name: str, title: str, text: str, **more: Any) -> dict[str, Any]:
     return {"id": name, "name": title, "description": text, **more}
 
 
+QUERY = "cluster single-cell data"
 TOOLS = [
     tool("cluster", "CellCluster", "Clusters single-cell data.", requires_tool=["doublets", "batch"]),
     tool("doublets", "Twins", "Scores pairs that were captured as one.", requires_tool=["loader"]),
@@ -37,15 +37,21 @@ TOOLS = [
 
 @pytest.fixture
 def tools(tmp_path: Path, retrieve: Program) -> Path:
-    """The artifacts of that catalog."""
-    done = retrieve("build", "--catalog", write_catalog(tmp_path / "graph.jsonl", TOOLS))
-    assert done.code == 0
-    assert "1 dangling reference" in done.err
-    return Path("artifacts")
+    """That catalog, indexed."""
+    catalog = write_catalog(tmp_path / "graph.jsonl", TOOLS)
+    done = retrieve("build", "--catalog", catalog)
+    assert (done.code, "1 dangling reference" in done.err) == (0, True), done
+    return catalog
 
 
-def found(retrieve: Program, *flags: object) -> dict[str, Any]:
-    return {hit["doc_id"]: hit for hit in answered(retrieve, "cluster single-cell data", "-k", "4", *flags)["results"]}
+def found(retrieve: Program, *flags: object, query: str = QUERY, k: int = 4) -> dict[str, Any]:
+    """The hits of a query, by their ids."""
+    return {hit["doc_id"]: hit for hit in answered(retrieve, query, "-k", k, *flags)["results"]}
+
+
+def drawn(retrieve: Program, *words: object) -> dict[str, Any]:
+    """The graph as a whole, or around a node."""
+    return dict(retrieve("inspect", "graph", *words, "--json").json)
 
 
 def test_what_the_first_hit_requires_comes_in_behind_it_with_the_path_to_it(tools: Path, retrieve: Program) -> None:
@@ -57,14 +63,9 @@ def test_what_the_first_hit_requires_comes_in_behind_it_with_the_path_to_it(tool
     assert hits["loader"]["path"].endswith("—requires→ loader (0.49)")
 
 
-@pytest.mark.parametrize("flags", [("--no-expand",), ("--mode", "bm25")])
-def test_without_expansion_and_in_a_single_leg_nothing_has_a_path(
-    tools: Path, retrieve: Program, flags: tuple[str, ...]
-) -> None:
-    assert not any("path" in hit for hit in found(retrieve, *flags).values())
-
-
-def test_a_single_leg_is_expanded_where_that_is_asked_for(tools: Path, retrieve: Program) -> None:
+def test_a_single_leg_is_expanded_only_where_that_is_asked_for(tools: Path, retrieve: Program) -> None:
+    for flags in (("--no-expand",), ("--mode", "bm25")):
+        assert not any("path" in hit for hit in found(retrieve, *flags).values())
     assert "path" in found(retrieve, "--mode", "bm25", "--expand")["doublets"]
 
 
@@ -85,39 +86,38 @@ def test_a_filter_holds_for_what_comes_in(tools: Path, retrieve: Program) -> Non
     ],
 )
 def test_every_key_of_expansion_changes_the_answer(
-    tools: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch, key: str, value: str
+    tools: Path, retrieve: Program, configure: Configure, key: str, value: str
 ) -> None:
     before = {name: hit["score"] for name, hit in found(retrieve).items()}
-    monkeypatch.setenv(f"RETRIEVE_EXPANSION__{key}", value)
+    configure("expansion", **{key: value})
     assert {name: hit["score"] for name, hit in found(retrieve).items()} != before
 
 
+@pytest.mark.parametrize("configured", [{"weights": "{required_by: 0.5}"}, {"kinds": "[required_by]"}])
 def test_page_rank_walks_back_over_requirements_only_if_that_is_configured(
-    tools: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch
+    tools: Path, retrieve: Program, configure: Configure, configured: dict[str, str]
 ) -> None:
     def paths() -> set[str]:
-        answer = retrieve("query", "scores pairs captured as one", "--json", "-k", "12").json
-        return {hit["doc_id"] for hit in answer["results"] if "pagerank→ cluster" in hit.get("path", "")}
+        hits = found(retrieve, query=question, k=12)
+        return {name for name, hit in hits.items() if "pagerank→ cluster" in hit.get("path", "")}
 
-    monkeypatch.setenv("RETRIEVE_EXPANSION__SEEDS", "1")
-    assert retrieve("query", "scores pairs captured as one", "--json").json["results"][0]["doc_id"] == "doublets"
-    monkeypatch.setenv("RETRIEVE_EXPANSION__METHOD", "pagerank")
+    question = "scores pairs captured as one"
+    configure("expansion", seeds=1)
+    assert next(iter(found(retrieve, query=question))) == "doublets"
+    configure("expansion", method="pagerank")
     assert paths() == set()
-    for key, value in (("WEIGHTS", "{required_by: 0.5}"), ("KINDS", "[required_by]")):
-        with monkeypatch.context() as patch:
-            patch.setenv(f"RETRIEVE_EXPANSION__{key}", value)
-            assert paths() == {"cluster"}
+    configure("expansion", **configured)
+    assert paths() == {"cluster"}
 
 
-@pytest.mark.parametrize("key", ["KINDS", "WEIGHTS"])
+@pytest.mark.parametrize(("key", "value"), [("kinds", "[requird]"), ("weights", "{requird: 1}")], ids=str.upper)
 def test_a_kind_that_the_graph_does_not_have_is_refused_with_the_nearest_one(
-    tools: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch, key: str
+    tools: Path, retrieve: Program, configure: Configure, key: str, value: str
 ) -> None:
-    monkeypatch.setenv(f"RETRIEVE_EXPANSION__{key}", "[requird]" if key == "KINDS" else "{requird: 1}")
-    done = retrieve("query", "cluster single-cell data")
-    assert done.code == 2
-    assert f"expansion.{key.lower()}" in done.err
-    assert "did you mean `requires`?" in done.err
+    configure("expansion", **{key: value})
+    said = refused(retrieve, "query", QUERY)
+    assert f"expansion.{key}" in said
+    assert "did you mean `requires`?" in said
 
 
 def test_the_weights_that_config_yaml_names_are_the_default_ones() -> None:
@@ -132,94 +132,89 @@ def test_a_weight_that_is_not_from_0_to_1_is_refused(
     tools: Path, retrieve: Program, configure: Configure, weight: str
 ) -> None:
     configure("expansion", weights=weight)
-    assert retrieve("query", "cluster single-cell data").code == 2
+    refused(retrieve, "query", QUERY)
 
 
 def test_the_number_of_seeds_counts(tools: Path, retrieve: Program, configure: Configure) -> None:
-    trace = retrieve("query", "cluster single-cell data", "--json").json["trace"]
-    assert trace["expansion"]["seeds"] == 5
+    assert answered(retrieve, QUERY)["trace"]["expansion"]["seeds"] == 5
     configure("expansion", seeds=1)
-    assert retrieve("query", "cluster single-cell data", "--json").json["trace"]["expansion"]["seeds"] == 1
+    assert answered(retrieve, QUERY)["trace"]["expansion"]["seeds"] == 1
 
 
 def test_a_bundle_names_what_is_needed_in_an_order_that_can_be_run(tools: Path, retrieve: Program) -> None:
     needs = [need["id"] for need in found(retrieve, "--bundle")["cluster"]["bundle"]["needs"]]
     assert set(needs) == {"loader", "doublets", "batch"}
     assert needs.index("loader") < min(needs.index("doublets"), needs.index("batch"))
-    lines = retrieve("query", "cluster single-cell data", "--bundle").out.splitlines()
+    lines = retrieve("query", QUERY, "--bundle").out.splitlines()
     assert f"    needs: {', '.join(needs)}" in lines
-    circle = retrieve("query", "stores tables", "-k", "1", "--bundle", "--json").json["results"][0]["bundle"]
+    circle = found(retrieve, "--bundle", query="stores tables", k=1)["writer"]["bundle"]
     assert circle["cycles"] == [["writer", "mirror"]]
 
 
 def test_a_bundle_counts_in_the_budget_and_is_there_whole_or_not_at_all(tools: Path, retrieve: Program) -> None:
-    whole = retrieve("query", "cluster single-cell data", "-k", "1", "--bundle", "--json", "--max-chunks", "4").json
+    whole = answered(retrieve, QUERY, "-k", "1", "--bundle", "--max-chunks", "4")
     assert (whole["budget"]["chunks"], len(whole["results"][0]["bundle"]["needs"])) == (4, 3)
     assert "Scores pairs" in str(whole["results"][0]["bundle"]["needs"])
-    tight = retrieve("query", "cluster single-cell data", "-k", "1", "--bundle", "--json", "--max-chunks", "3").json
+    tight = answered(retrieve, QUERY, "-k", "1", "--bundle", "--max-chunks", "3")
     assert tight["budget"]["chunks"] == 1
     assert "bundle" not in tight["results"][0]
     assert "shown without what it requires, which takes 3 chunks" in tight["budget"]["cut"][0]["why"]
-    tokens = retrieve("query", "cluster single-cell data", "--bundle", "--json", "--max-tokens", "40").json["budget"]
-    assert tokens["tokens"] <= 40
+    assert answered(retrieve, QUERY, "--bundle", "--max-tokens", "40")["budget"]["tokens"] <= 40
 
 
 def test_the_graph_is_shown_as_a_whole_by_record_and_as_a_picture(tools: Path, retrieve: Program) -> None:
-    whole = retrieve("inspect", "graph", "--json").json
+    whole = drawn(retrieve)
     assert (whole["edges"], whole["kinds"]) == (6, {"requires": 6})
     assert [(each["record"], each["name"]) for each in whole["dangling"]] == [("batch", "nobody")]
     assert whole["components"][0] == 4
-    one = retrieve("inspect", "graph", "doublets", "--json").json
+    one = drawn(retrieve, "doublets")
     assert one["degree"] == {"requires": {"out": 1, "in": 1}}
     assert {each["node"] for each in one["neighbours"]} == {"cluster", "loader"}
     dot = retrieve("inspect", "graph", "doublets", "--dot").out
     assert dot.startswith("digraph")
     assert '"cluster"' in dot
-    assert retrieve("inspect", "graph", "nothing").code == 2
-    assert retrieve("inspect", "graph", "--dot").code == 2
+    refused(retrieve, "inspect", "graph", "nothing")
+    refused(retrieve, "inspect", "graph", "--dot")
     assert retrieve("inspect", "status", "--json").json["graph"] == {"edges": 6}
 
 
 @pytest.mark.parametrize("name", ["around.svg", "around.png"])
 def test_a_neighbourhood_is_drawn(tools: Path, retrieve: Program, tmp_path: Path, name: str) -> None:
     done = retrieve("inspect", "graph", "cluster", "--picture", tmp_path / name, "--radius", "2")
-    assert done.code == 0, done.err
-    assert "4 nodes" in done.err
+    assert (done.code, "4 nodes" in done.err) == (0, True), done
     begins = (tmp_path / name).read_bytes()[:8]
     assert begins.startswith(b"<?xml" if name.endswith("svg") else b"\x89PNG")
-    assert retrieve("inspect", "graph", "cluster", "--picture", tmp_path / "around.txt").code == 2
-    assert retrieve("inspect", "graph", "cluster", "--picture", tmp_path / "no" / name).code == 2
+    refused(retrieve, "inspect", "graph", "cluster", "--picture", tmp_path / "around.txt")
+    refused(retrieve, "inspect", "graph", "cluster", "--picture", tmp_path / "no" / name)
 
 
 def test_a_catalog_without_edges_has_no_graph_and_says_so(index: Path, retrieve: Program) -> None:
     assert not list(index.glob("generations/*/graph.pkl"))
     assert "no edges" in retrieve("inspect", "status", "--json").json["graph"]
-    assert retrieve("inspect", "graph", "--json").json["edges"] == 0
-    answer = retrieve("query", "brain", "--json", "--bundle").json
+    assert drawn(retrieve)["edges"] == 0
+    answer = answered(retrieve, "brain", "--bundle")
     assert "expand" not in answer["pipeline"]
     assert not any("bundle" in hit for hit in answer["results"])
 
 
-def test_values_that_records_share_and_files_of_edges_are_edges_too(tmp_path: Path, retrieve: Program) -> None:
-    (tmp_path / "edges.csv").write_text("source,target,kind,weight\nother1,other2,part_of,1\n")
-    config = tmp_path / "graph.yaml"
-    config.write_text("graph: {entities: [topics], files: [edges.csv], relations: {requires_tool: requires}}\n")
-    catalog = write_catalog(tmp_path / "graph.jsonl", TOOLS)
-    assert retrieve("build", "--catalog", catalog, "--config", config).code == 0
-    kinds = retrieve("inspect", "graph", "--json").json["kinds"]
-    assert kinds == {"part_of": 1, "requires": 6, "topics": 2}
-    assert "loader" in str(retrieve("inspect", "graph", "topics:io", "--json").json["neighbours"])
-    (tmp_path / "edges.csv").write_text("source,target,kind,weight\nother1,other2,part_of,-1\n")
-    wrong = retrieve("build", "--catalog", catalog, "--config", config)
-    assert wrong.code == 2
-    assert "edges.csv:2" in wrong.err
+def test_values_that_records_share_and_files_of_edges_are_edges_too(retrieve: Program) -> None:
+    edges = Path("edges.csv")
+    edges.write_text("source,target,kind,weight\nother1,other2,part_of,1\n")
+    Path("config.yaml").write_text(
+        "graph: {entities: [topics], files: [edges.csv], relations: {requires_tool: requires}}\n"
+    )
+    catalog = indexed(retrieve, TOOLS)
+    assert drawn(retrieve)["kinds"] == {"part_of": 1, "requires": 6, "topics": 2}
+    assert "loader" in str(drawn(retrieve, "topics:io")["neighbours"])
+    edges.write_text("source,target,kind,weight\nother1,other2,part_of,-1\n")
+    assert "edges.csv:2" in refused(retrieve, "build", "--catalog", catalog)
 
 
-def test_a_sync_gives_the_graph_that_a_fresh_build_gives(tools: Path, tmp_path: Path, retrieve: Program) -> None:
+def test_a_sync_gives_the_graph_that_a_fresh_build_gives(tools: Path, retrieve: Program) -> None:
     changed = [{**tool, "requires_tool": ["writer"]} if tool["id"] == "doublets" else tool for tool in TOOLS]
-    write_catalog(tmp_path / "graph.jsonl", [*changed[3:], *changed[:3]])
+    write_catalog(tools, [*changed[3:], *changed[:3]])
     assert retrieve("sync").code == 0
-    assert retrieve("build", "--catalog", tmp_path / "graph.jsonl", "--artifacts", "fresh").code == 0
+    assert retrieve("build", "--catalog", tools, "--artifacts", "fresh").code == 0
     synced, fresh = (
         (Path(folder) / "generations" / (Path(folder) / "current").read_text().strip() / "graph.pkl").read_bytes()
         for folder in ("artifacts", "fresh")
@@ -228,15 +223,9 @@ def test_a_sync_gives_the_graph_that_a_fresh_build_gives(tools: Path, tmp_path: 
 
 
 @pytest.mark.parametrize("text", ["graph: {relations: [x]}", "graph: {entities: topics}", "graph: {files: [3]}"])
-def test_a_graph_that_is_not_configured_as_it_should_be_is_refused(
-    tmp_path: Path, retrieve: Program, text: str
-) -> None:
-    (tmp_path / "wrong.yaml").write_text(text)
-    done = retrieve(
-        "build", "--catalog", write_catalog(tmp_path / "g.jsonl", TOOLS), "--config", tmp_path / "wrong.yaml"
-    )
-    assert done.code == 2
-    assert "graph." in done.err
+def test_a_graph_that_is_not_configured_as_it_should_be_is_refused(catalog: Path, retrieve: Program, text: str) -> None:
+    Path("config.yaml").write_text(text)
+    assert "graph." in refused(retrieve, "build", "--catalog", catalog)
 
 
 # ------------------------------------------------------------------------------------------- single-cell tools
@@ -251,9 +240,9 @@ def by_name(retrieve: Program, query: str, *flags: object, k: int = 10) -> dict[
 
 
 def test_a_clustering_query_brings_in_what_the_tool_requires_and_what_requires_it(
-    tmp_path: Path, retrieve: Program, configure: Configure
+    retrieve: Program, configure: Configure
 ) -> None:
-    assert retrieve("build", "--catalog", write_catalog(tmp_path / "cells.jsonl", SINGLE_CELL)).code == 0
+    indexed(retrieve, SINGLE_CELL)
     hits = by_name(retrieve, "scRNA-seq clustering")
     assert next(iter(hits)) == "leiden_clustering"
     assert set(hits) >= HIDDEN
@@ -273,7 +262,7 @@ def test_a_domain_links_its_records_unless_a_fifth_of_them_have_it(
     done = retrieve("build", "--catalog", write_catalog(tmp_path / "cells.jsonl", tools))
     assert done.code == 0
     assert "domain:single-cell: shared by more than 20 % of the records" in done.err
-    assert retrieve("inspect", "graph", "--json").json["common"] == [{"node": "domain:single-cell", "records": 5}]
+    assert drawn(retrieve)["common"] == [{"node": "domain:single-cell", "records": 5}]
     configure("expansion", weights="{same_domain: 1}")
     path = by_name(retrieve, "score gene sets")["fgsea_enrichment"]["path"]
     assert " —domain→ domain:enrichment ←domain— " in path
@@ -285,16 +274,15 @@ def test_a_domain_links_its_records_unless_a_fifth_of_them_have_it(
     assert domains() == []
     configure("expansion", domain_share=1)
     assert domains() != []
-    assert retrieve("inspect", "graph", "--json").json["common"] == []
+    assert drawn(retrieve)["common"] == []
 
 
 def test_an_index_whose_domains_were_no_nodes_is_brought_up_to_date(tmp_path: Path, retrieve: Program) -> None:
-    catalog, config = write_catalog(tmp_path / "cells.jsonl", SINGLE_CELL), tmp_path / "none.yaml"
-    config.write_text("graph: {entities: []}\n")
-    assert retrieve("build", "--catalog", catalog, "--config", config).code == 0
+    (tmp_path / "none.yaml").write_text("graph: {entities: []}\n")
+    indexed(retrieve, SINGLE_CELL, "--config", tmp_path / "none.yaml")
     assert "graph.entities: [] -> ['domain']" in retrieve("sync", "--dry-run").out
     assert retrieve("sync", "--json").json["status"] == "published"
-    assert "domain" in retrieve("inspect", "graph", "--json").json["kinds"]
+    assert "domain" in drawn(retrieve)["kinds"]
     assert retrieve("sync", "--json").json["status"] == "unchanged"
     assert retrieve("sync", "--verify").code == 0
 
@@ -335,37 +323,36 @@ ANNOTATIONS = "subject\tpredicate\tobject\nP04637\tannotated_with\tGO:0097190\nP
 TOOL_TERMS = "source,target,kind\ncaspase-screen,GO:0006915,measures\ncomet-count,GO:0006281,measures\n"
 
 
-def test_an_accession_leads_over_terms_of_an_ontology_to_the_tool_for_it(tmp_path: Path, retrieve: Program) -> None:
-    for name, text in {"go.obo": GO, "goa.tsv": ANNOTATIONS, "tools.csv": TOOL_TERMS}.items():
-        (tmp_path / name).write_text(text)
-    config = tmp_path / "go.yaml"
-    config.write_text("graph: {files: [go.obo, goa.tsv, tools.csv]}\n")
-    done = retrieve("build", "--catalog", write_catalog(tmp_path / "proteins.jsonl", UNIPROT), "--config", config)
-    assert done.code == 0, done.err
-    assert "dangling reference" not in done.err
-    hits = {hit["doc_id"]: hit for hit in retrieve("query", "p53 tumor antigen", "--json", "-k", 30).json["results"]}
+def proteins(retrieve: Program, files: dict[str, str]) -> str:
+    """Index the proteins with these files of edges; what the build says."""
+    for name, text in files.items():
+        Path(name).write_text(text)
+    Path("config.yaml").write_text(f"graph: {{files: [{', '.join(files)}]}}\n")
+    done = retrieve("build", "--catalog", write_catalog(Path("proteins.jsonl"), UNIPROT))
+    assert done.code == 0, done
+    return done.err
+
+
+def test_an_accession_leads_over_terms_of_an_ontology_to_the_tool_for_it(retrieve: Program) -> None:
+    said = proteins(retrieve, {"go.obo": GO, "goa.tsv": ANNOTATIONS, "tools.csv": TOOL_TERMS})
+    assert "dangling reference" not in said
+    hits = found(retrieve, query="p53 tumor antigen", k=30)
     assert hits["caspase-screen"]["path"].startswith(
         "P04637 —annotated_with→ apoptotic signaling pathway —part_of→ apoptotic process ←measures— caspase-screen ("
     )
     assert "path" not in hits.get("comet-count", {})
 
 
-def test_the_nodes_of_a_file_of_edges_need_no_declaration_and_a_misspelt_record_is_reported(
-    tmp_path: Path, retrieve: Program
-) -> None:
+def test_the_nodes_of_a_file_of_edges_need_no_declaration_and_a_misspelt_record_is_reported(retrieve: Program) -> None:
     edges = "source,target,kind\nP04637,TP53,encoded_by\nTP53,apoptosis,in_pathway\ncaspase-screen,apoptosis,measures\n"
-    (tmp_path / "edges.csv").write_text(edges + "comet-cuont,apoptosis,measures\n")
-    (tmp_path / "graph.yaml").write_text("graph: {files: [edges.csv]}\n")
-    catalog = write_catalog(tmp_path / "proteins.jsonl", UNIPROT)
-    done = retrieve("build", "--catalog", catalog, "--config", tmp_path / "graph.yaml")
-    assert done.code == 0
-    assert "1 dangling reference" in done.err
-    whole = retrieve("inspect", "graph", "--json").json
+    said = proteins(retrieve, {"edges.csv": edges + "comet-cuont,apoptosis,measures\n"})
+    assert "1 dangling reference" in said
+    whole = drawn(retrieve)
     assert whole["nodes"] == {"records": len(UNIPROT), "others": 2}
     assert [(each["name"], "comet-count" in each["why"]) for each in whole["dangling"]] == [("comet-cuont", True)]
-    assert retrieve("inspect", "graph", "TP53", "--json").json["degree"]["in_pathway"] == {"out": 1, "in": 0}
-    hits = {hit["doc_id"]: hit for hit in retrieve("query", "p53 tumor antigen", "--json", "-k", 30).json["results"]}
-    assert "—in_pathway→ apoptosis ←measures— caspase-screen" in hits["caspase-screen"]["path"]
+    assert drawn(retrieve, "TP53")["degree"]["in_pathway"] == {"out": 1, "in": 0}
+    path = found(retrieve, query="p53 tumor antigen", k=30)["caspase-screen"]["path"]
+    assert "—in_pathway→ apoptosis ←measures— caspase-screen" in path
 
 
 def test_tools_that_a_query_implies_are_found_twice_as_often(retrieve: Program, configure: Configure) -> None:
@@ -387,7 +374,7 @@ def test_tools_that_a_query_implies_are_found_twice_as_often(retrieve: Program, 
 
 
 def test_what_only_edges_bring_in_is_followed_to_where_it_stands(tools: Path, retrieve: Program) -> None:
-    flags = ("cluster single-cell data", "doublets", "--mode", "bm25", "--json")
+    flags = (QUERY, "doublets", "--mode", "bm25", "--json")
     Path("config.yaml").write_text("expansion: {enabled: true}\n")
     assert retrieve("inspect", "why", *flags).json["verdict"] == "it is result 2"
     beyond = retrieve("inspect", "why", *flags, "-k", "1").json
@@ -396,13 +383,10 @@ def test_what_only_edges_bring_in_is_followed_to_where_it_stands(tools: Path, re
     assert beyond["fused"]["rank"] is None
 
 
-def test_tuning_takes_in_what_edges_bring_in(
-    tools: Path, tmp_path: Path, retrieve: Program, configure: Configure
-) -> None:
-    gold = tmp_path / "gold.jsonl"
-    texts = ("cluster single-cell data", "clusters single-cell", "single-cell clusters of data", "data of cells")
+def test_tuning_takes_in_what_edges_bring_in(tools: Path, retrieve: Program, configure: Configure) -> None:
+    texts = (QUERY, "clusters single-cell", "single-cell clusters of data", "data of cells")
     topics = [{"query": texts[at % 4], "relevant": ["loader", "batch"], "id": str(at)} for at in range(12)]
-    gold.write_text("".join(json.dumps(topic) + "\n" for topic in topics))
+    gold = write_catalog(Path("gold.jsonl"), topics)
     values = []
     for enabled in ("true", "false"):
         configure("expansion", enabled=enabled)

