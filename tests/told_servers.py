@@ -1,6 +1,7 @@
 """Servers on loopback that answer as they are told, and keep account of what was asked."""
 
 import json
+import socket
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -136,6 +137,12 @@ def serving(answer: Callable[[Asked], Answer]) -> Iterator[str]:
     server = Server(answer)
     with contextmanager(running)(SimpleNamespace(server=server)):
         yield f"http://127.0.0.1:{server.server_port}"
+
+
+def free_port() -> int:
+    """Return a port that nobody listens at."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return int(server.getsockname()[1])
 
 
 def stop(place: Any) -> None:
