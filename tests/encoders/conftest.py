@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,28 +16,10 @@ from cross_models import word_pieces
 
 from retrieve_cli.encoders.locate import locate
 from retrieve_cli.encoders.model_folder import ModelFolder, read_folder
+from retrieve_cli.encoders.onnx_encoder import OnnxEncoder
+from retrieve_cli.encoders.torch_encoder import TorchEncoder
 
 Load = Callable[[Path], Any]
-
-_TEXTS = [
-    "",
-    " ",
-    "segment lungs in CT",
-    "nnU-Net: self-configuring deep learning for biomedical image segmentation \U0001f600 3D\u00b2",
-    "\u05e9\u05dc\u05d5\u05dd \u05e2\u05d5\u05dc\u05dd \u0645\u0631\u062d\u0628\u0627",
-    "\u7ec6\u80de\u5206\u5272 and caf\u00e9 na\u00efve, e\u0301 combining",
-    "a\x00b\ttabs\nand\r\nlines   with   spaces  ",
-    "[CLS] [SEP] [PAD] <pad> <s> are spelled out",
-    "word " * 70,
-    "the registration of brain volumes between subjects " * 60,
-    "x" * 5000,
-]
-"""Empty, emoji, right-to-left, special tokens spelled out, longer than any model here takes."""
-
-
-@pytest.fixture(scope="session")
-def texts() -> list[str]:
-    return _TEXTS
 
 
 @pytest.fixture(scope="session")
@@ -48,6 +31,18 @@ def default_model() -> ModelFolder:
 @pytest.fixture(scope="session")
 def cache_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("models")
+
+
+@pytest.fixture(scope="session")
+def onnx(cache_dir: Path) -> Callable[..., OnnxEncoder]:
+    """Makes encoders that share a cache of models."""
+    return partial(OnnxEncoder, cache_dir=cache_dir)
+
+
+@pytest.fixture(scope="session")
+def torch_on_cpu(cache_dir: Path) -> Callable[..., TorchEncoder]:
+    """Makes encoders that share a cache of models."""
+    return partial(TorchEncoder, cache_dir=cache_dir, device="cpu")
 
 
 @pytest.fixture(scope="session")
@@ -79,6 +74,25 @@ def tiny_roberta(tmp_path_factory: pytest.TempPathFactory, sentence_transformer:
 def out_of_memory() -> Any:
     """The error of torch on a device that is full."""
     return importlib.import_module("torch").OutOfMemoryError
+
+
+@pytest.fixture
+def fill_above(monkeypatch: pytest.MonkeyPatch, out_of_memory: Any) -> Callable[..., list[int]]:
+    """Lets a method of a model fail for more texts than so many, as a full device does; returns how many were tried."""
+
+    def fill(model: Any, method: str, most: int) -> list[int]:
+        run, sizes = getattr(model, method), []
+
+        def limited(batch: list[Any], **settings: Any) -> Any:
+            sizes.append(len(batch))
+            if len(batch) > most:
+                raise out_of_memory("CUDA out of memory")
+            return run(batch, **settings)
+
+        monkeypatch.setattr(model, method, limited)
+        return sizes
+
+    return fill
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ import importlib
 import shutil
 import string
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,6 @@ from retrieve_cli.encoders.devices import why_no_gpu
 from retrieve_cli.encoders.model_folder import ModelFolder
 from retrieve_cli.errors import Exit, Unavailable, UsageError
 
-Load = Callable[..., Any]
 Make = Callable[..., CrossFolder]
 
 QUERY = "segment lungs"
@@ -40,16 +39,6 @@ PASSAGES = [
 """Each fits beside the query in 40 tokens. Empty, emoji, right-to-left, special tokens spelled out, a surrogate."""
 LETTERS = " ".join((string.ascii_lowercase * 5)[:100])
 """A hundred tokens, each of which is the same wherever the text is cut."""
-
-
-@pytest.fixture(scope="module")
-def cross_encoder() -> Load:
-    """Loads a folder with sentence-transformers on the CPU."""
-    package = importlib.import_module("sentence_transformers")
-    importlib.import_module("transformers").utils.logging.disable_progress_bar()
-    return lambda folder, **settings: package.CrossEncoder(
-        str(folder.path), device="cpu", local_files_only=True, **settings
-    )
 
 
 @pytest.fixture(scope="module")
@@ -83,9 +72,25 @@ def make(tmp_path: Path) -> Make:
     return lambda tokenizer="BertTokenizer", **settings: make_bert(tmp_path / "own", tokenizer=tokenizer, **settings)
 
 
-def predicted(model: Any, query: str, passages: list[str]) -> Any:
+def scorer_of(folder: CrossFolder, **settings: Any) -> CrossScorer:
+    """A scorer on the CPU, which keeps its exports beside the model."""
+    return CrossScorer(folder, **{"cache_dir": folder.path.parent / "cache", "device": "cpu", **settings})
+
+
+def peer(folder: CrossFolder, **settings: Any) -> Any:
+    """The model as sentence-transformers loads it."""
+    package = importlib.import_module("sentence_transformers")
+    return package.CrossEncoder(str(folder.path), device="cpu", local_files_only=True, **settings)
+
+
+def predicted(model: Any, query: str = QUERY, passages: Sequence[str] = PASSAGES) -> Any:
     """What sentence-transformers says, which takes no lone surrogate."""
     return model.predict([(query, passage.replace("\ud800", "\ufffd")) for passage in passages])
+
+
+def agree(scorer: CrossScorer, model: Any, query: str = QUERY) -> bool:
+    """Whether the scores of `PASSAGES` are what sentence-transformers says."""
+    return np.allclose(scorer.score(query, PASSAGES), predicted(model, query), atol=1e-4)
 
 
 def by_hand(passage: list[str], room: int, *, step: int) -> list[str]:
@@ -97,37 +102,26 @@ def by_hand(passage: list[str], room: int, *, step: int) -> list[str]:
 # ------------------------------------------------------------------------------------- sentence-transformers' scores
 
 
-def test_scores_of_onnxruntime_are_those_of_sentence_transformers(
-    folder: CrossFolder, cache_dir: Path, cross_encoder: Load
-) -> None:
-    scorer = CrossScorer(folder, cache_dir=cache_dir, device="cpu")
-    assert scorer.device.startswith("cpu: onnxruntime")
+@pytest.mark.parametrize(("kind", "device"), [("auto", "cpu: onnxruntime ("), ("torch", "cpu: torch (as configured)")])
+def test_scores_are_those_of_sentence_transformers(folder: CrossFolder, kind: Any, device: str) -> None:
+    scorer = scorer_of(folder, kind=kind)
+    assert scorer.device.startswith(device)
+    assert agree(scorer, peer(folder))
     found = scorer.score(QUERY, PASSAGES)
     assert (found.dtype, found.shape) == (np.float32, (len(PASSAGES),))
-    assert np.allclose(found, predicted(cross_encoder(folder), QUERY, PASSAGES), atol=1e-4)
     assert len(set(found.tolist())) == len(PASSAGES)
 
 
-def test_scores_of_torch_are_those_of_sentence_transformers(
-    folder: CrossFolder, cache_dir: Path, cross_encoder: Load
-) -> None:
-    scorer = CrossScorer(folder, cache_dir=cache_dir, device="cpu", kind="torch")
-    assert scorer.device == "cpu: torch (as configured)"
-    expected = predicted(cross_encoder(folder), QUERY, PASSAGES)
-    assert np.allclose(scorer.score(QUERY, PASSAGES), expected, atol=1e-4)
-
-
 def test_model_that_answers_yes_or_no_scores_as_sentence_transformers_does_with_the_cards_prompt(
-    qwen: CrossFolder, cache_dir: Path, cross_encoder: Load
+    qwen: CrossFolder,
 ) -> None:
-    scorer = CrossScorer(qwen, cache_dir=cache_dir, device="cpu", batch_size=3)
+    scorer = scorer_of(qwen, batch_size=3)
     assert scorer.device == "cpu: torch (the model reads pairs through a chat template)"
-    model = cross_encoder(qwen, processor_kwargs={"chat_template": QWEN3_RERANKER})
-    assert np.allclose(scorer.score(QUERY, PASSAGES), predicted(model, QUERY, PASSAGES), atol=1e-4)
+    assert agree(scorer, peer(qwen, processor_kwargs={"chat_template": QWEN3_RERANKER}))
 
 
-def test_prompt_of_the_card_is_what_the_model_was_trained_with(qwen: CrossFolder, cache_dir: Path) -> None:
-    runner = CrossScorer(qwen, cache_dir=cache_dir, device="cpu")._runner
+def test_prompt_of_the_card_is_what_the_model_was_trained_with(qwen: CrossFolder) -> None:
+    runner = scorer_of(qwen)._runner
     [row] = runner.rows("a query", ["a document"])
     text = importlib.import_module("tokenizers").Tokenizer.from_file(str(qwen.path / "tokenizer.json"))
     assert text.decode(row.ids, skip_special_tokens=False) == (
@@ -138,57 +132,44 @@ def test_prompt_of_the_card_is_what_the_model_was_trained_with(qwen: CrossFolder
     )
 
 
-def test_chat_template_that_takes_query_and_document_is_kept(
-    qwen: CrossFolder, tmp_path: Path, cache_dir: Path, cross_encoder: Load
-) -> None:
+def test_chat_template_that_takes_query_and_document_is_kept(qwen: CrossFolder, tmp_path: Path) -> None:
     path = shutil.copytree(qwen.path, tmp_path / "own")
     content = "{{ messages | selectattr('role', 'eq', role) | map(attribute='content') | first }}"
     own = "{% for role in ['query', 'document'] %}" + content + "? {% endfor %}"
     (path / "chat_template.jinja").write_text(own)
     changed = read_cross_folder(path)
     assert changed.template is None
-    found = CrossScorer(changed, cache_dir=cache_dir, device="cpu").score(QUERY, PASSAGES)
-    assert np.allclose(found, predicted(cross_encoder(changed), QUERY, PASSAGES), atol=1e-4)
+    assert agree(scorer_of(changed), peer(changed))
 
 
 @pytest.mark.parametrize("settings", [{"num_hidden_layers": 1}, {"hidden_act": "gelu_new"}, {"hidden_act": "relu"}])
-def test_models_of_other_settings_score_as_sentence_transformers_does(
-    make: Make, cache_dir: Path, cross_encoder: Load, settings: dict[str, Any]
-) -> None:
+def test_models_of_other_settings_score_as_sentence_transformers_does(make: Make, settings: dict[str, Any]) -> None:
     own = make(**settings)
-    found = CrossScorer(own, cache_dir=cache_dir, device="cpu", kind="onnx").score(QUERY, PASSAGES)
-    assert np.allclose(found, predicted(cross_encoder(own), QUERY, PASSAGES), atol=1e-4)
+    assert agree(scorer_of(own, kind="onnx"), peer(own))
 
 
 @pytest.mark.parametrize("tokenizer", ["BertTokenizer", "BertTokenizerFast", "TokenizersBackend", None])
-def test_the_two_texts_are_told_apart_where_the_models_tokenizer_does_so(
-    make: Make, cache_dir: Path, cross_encoder: Load, tokenizer: str | None
-) -> None:
+def test_the_two_texts_are_told_apart_where_the_models_tokenizer_does_so(make: Make, tokenizer: str | None) -> None:
     own = make(tokenizer)
-    expected = predicted(cross_encoder(own), QUERY, PASSAGES)
     for kind in ("onnx", "torch"):
-        found = CrossScorer(own, cache_dir=cache_dir, device="cpu", kind=kind).score(QUERY, PASSAGES)
-        assert np.allclose(found, expected, atol=1e-4)
+        assert agree(scorer_of(own, kind=kind), peer(own))
 
 
-def test_telling_the_two_texts_apart_changes_the_scores(bert: CrossFolder, make: Make, cache_dir: Path) -> None:
+def test_telling_the_two_texts_apart_changes_the_scores(bert: CrossFolder, make: Make) -> None:
     other = make("TokenizersBackend")
-    found = [CrossScorer(each, cache_dir=cache_dir, device="cpu").score(QUERY, PASSAGES) for each in (bert, other)]
+    found = [scorer_of(each).score(QUERY, PASSAGES) for each in (bert, other)]
     assert not np.allclose(*found, atol=1e-2)
 
 
-def test_prompt_that_the_model_names_as_its_default_stands_before_the_query(
-    bert: CrossFolder, cache_dir: Path, tmp_path: Path, cross_encoder: Load
-) -> None:
-    model = cross_encoder(bert, prompts={"find": "word: "}, default_prompt_name="find")
+def test_prompt_that_the_model_names_as_its_default_stands_before_the_query(bert: CrossFolder, tmp_path: Path) -> None:
+    model = peer(bert, prompts={"find": "word: "}, default_prompt_name="find")
     model.save_pretrained(str(tmp_path / "saved"))
     own = read_cross_folder(tmp_path / "saved")
-    expected = predicted(model, QUERY, PASSAGES)
-    assert not np.allclose(expected, predicted(cross_encoder(bert), QUERY, PASSAGES), atol=1e-2)
+    assert not np.allclose(predicted(model), predicted(peer(bert)), atol=1e-2)
     for kind in ("onnx", "torch"):
-        scorer = CrossScorer(own, cache_dir=cache_dir, device="cpu", kind=kind)
+        scorer = scorer_of(own, kind=kind)
         assert scorer.card["prompt"] == "word: "
-        assert np.allclose(scorer.score(QUERY, PASSAGES), expected, atol=1e-4)
+        assert agree(scorer, model)
 
 
 @pytest.mark.parametrize(
@@ -202,37 +183,31 @@ def test_prompt_that_the_model_names_as_its_default_stands_before_the_query(
     ],
 )
 def test_score_is_what_the_activation_of_the_models_settings_makes_of_the_logit(
-    make: Make, cache_dir: Path, cross_encoder: Load, settings: dict[str, Any], activation: str, device: str
+    make: Make, settings: dict[str, Any], activation: str, device: str
 ) -> None:
     path = make().path
     edit(path / "config.json", **settings)
     own = read_cross_folder(path)
-    scorer = CrossScorer(own, cache_dir=cache_dir, device="cpu")
+    scorer = scorer_of(own)
     assert scorer.card["activation"] == activation
     assert scorer.device.startswith(f"cpu: {device}")
-    expected = predicted(cross_encoder(own), QUERY, PASSAGES)
-    assert np.allclose(scorer.score(QUERY, PASSAGES), expected, atol=1e-4)
-    assert np.allclose(
-        CrossScorer(own, cache_dir=cache_dir, device="cpu", kind="torch").score(QUERY, PASSAGES), expected, atol=1e-4
-    )
+    for each in (scorer, scorer_of(own, kind="torch")):
+        assert agree(each, peer(own))
 
 
 def test_activation_that_sentence_transformers_saved_wins_over_the_one_in_config_json(
-    make: Make, cache_dir: Path, tmp_path: Path, cross_encoder: Load
+    make: Make, tmp_path: Path
 ) -> None:
     path = make().path
     edit(path / "config.json", sentence_transformers={"activation_fn": "torch.nn.modules.activation.Tanh"})
     identity = importlib.import_module("torch").nn.Identity()
-    cross_encoder(read_cross_folder(path), activation_fn=identity).save_pretrained(str(tmp_path / "saved"))
+    peer(read_cross_folder(path), activation_fn=identity).save_pretrained(str(tmp_path / "saved"))
     own = read_cross_folder(tmp_path / "saved")
-    found = CrossScorer(own, cache_dir=cache_dir, device="cpu").score(QUERY, PASSAGES)
-    assert np.allclose(found, predicted(cross_encoder(own), QUERY, PASSAGES), atol=1e-4)
-    assert found.max() > 1
+    assert agree(scorer_of(own), peer(own))
+    assert scorer_of(own).score(QUERY, PASSAGES).max() > 1
 
 
-def test_family_that_the_graph_does_not_know_runs_in_torch_and_says_so(
-    bert: CrossFolder, tmp_path: Path, cache_dir: Path, cross_encoder: Load
-) -> None:
+def test_family_that_the_graph_does_not_know_runs_in_torch_and_says_so(bert: CrossFolder, tmp_path: Path) -> None:
     transformers = importlib.import_module("transformers")
     sizes = {"dim": 36, "n_layers": 2, "n_heads": 3, "hidden_dim": 52, "max_position_embeddings": 40, "num_labels": 1}
     config = transformers.DistilBertConfig(**sizes, vocab_size=200, initializer_range=0.4)
@@ -240,65 +215,53 @@ def test_family_that_the_graph_does_not_know_runs_in_torch_and_says_so(
     transformers.DistilBertForSequenceClassification(config).save_pretrained(path)
     edit(path / "tokenizer_config.json", tokenizer_class="DistilBertTokenizer")
     own = read_cross_folder(path)
-    scorer = CrossScorer(own, cache_dir=cache_dir, device="cpu")
+    scorer = scorer_of(own)
     assert scorer.device == "cpu: torch (the graph does not know this distilbert)"
-    assert np.allclose(scorer.score(QUERY, PASSAGES), predicted(cross_encoder(own), QUERY, PASSAGES), atol=1e-4)
+    assert agree(scorer, peer(own))
     with pytest.raises(Unavailable, match="distilbert"):
-        CrossScorer(own, cache_dir=cache_dir, device="cpu", kind="onnx").score(QUERY, PASSAGES)
+        scorer_of(own, kind="onnx").score(QUERY, PASSAGES)
 
 
 # ----------------------------------------------------------------------------------------------- in other company
 
 
 @pytest.mark.bits
-def test_score_on_a_cpu_is_the_same_to_the_bit_in_any_company(folder: CrossFolder, cache_dir: Path) -> None:
+def test_score_on_a_cpu_is_the_same_to_the_bit_in_any_company(folder: CrossFolder) -> None:
     passages = [*PASSAGES, *("word " * size for size in range(1, 20)), LETTERS]
-    scorer = CrossScorer(folder, cache_dir=cache_dir, device="cpu")
+    scorer = scorer_of(folder)
     alone = np.concatenate([scorer.score(QUERY, [passage]) for passage in passages])
     order = np.random.default_rng(1).permutation(len(passages))
     for threads, size in ((1, None), (3, None), (2, 2)):
-        other = CrossScorer(folder, cache_dir=cache_dir, device="cpu", threads=threads, batch_size=size)
+        other = scorer_of(folder, threads=threads, batch_size=size)
         assert np.array_equal(other.score(QUERY, [passages[place] for place in order]), alone[order])
 
 
 @pytest.mark.parametrize("name", ["bert", "xlmr", "qwen"])
-def test_score_of_torch_hardly_depends_on_the_company(
-    request: pytest.FixtureRequest, cache_dir: Path, name: str
-) -> None:
-    scorer = CrossScorer(request.getfixturevalue(name), cache_dir=cache_dir, device="cpu", kind="torch", batch_size=4)
+def test_score_of_torch_hardly_depends_on_the_company(request: pytest.FixtureRequest, name: str) -> None:
+    scorer = scorer_of(request.getfixturevalue(name), kind="torch", batch_size=4)
     alone = np.concatenate([scorer.score(QUERY, [passage]) for passage in PASSAGES])
     assert np.allclose(scorer.score(QUERY, PASSAGES[::-1]), alone[::-1], atol=1e-5)
 
 
 @pytest.mark.parametrize("kind", ["onnx", "torch"])
 def test_no_passage_gives_no_score_and_loads_nothing(bert: CrossFolder, tmp_path: Path, kind: Any) -> None:
-    scorer = CrossScorer(bert, cache_dir=tmp_path / "cache", device="cpu", kind=kind)
+    scorer = scorer_of(bert, cache_dir=tmp_path / "cache", kind=kind)
     assert scorer.score(QUERY, []).shape == (0,)
     assert not (tmp_path / "cache").exists()
 
 
-def test_empty_query_is_scored_too(folder: CrossFolder, cache_dir: Path, cross_encoder: Load) -> None:
-    found = CrossScorer(folder, cache_dir=cache_dir, device="cpu").score("", PASSAGES)
-    assert np.allclose(found, predicted(cross_encoder(folder), "", PASSAGES), atol=1e-4)
+def test_empty_query_is_scored_too(folder: CrossFolder) -> None:
+    assert agree(scorer_of(folder), peer(folder), "")
 
 
 def test_scores_survive_a_device_that_runs_out_of_memory(
-    bert: CrossFolder, cache_dir: Path, monkeypatch: pytest.MonkeyPatch, out_of_memory: Any
+    bert: CrossFolder, fill_above: Callable[..., list[int]]
 ) -> None:
-    scorer = CrossScorer(bert, cache_dir=cache_dir, device="cpu", kind="torch", batch_size=8)
+    scorer = scorer_of(bert, kind="torch", batch_size=8)
     expected = scorer.score(QUERY, PASSAGES)
-    run = scorer._runner._run  # type: ignore[attr-defined]
-    sizes: list[int] = []
-
-    def limited(rows: list[Any]) -> Any:
-        if len(rows) > 2:
-            raise out_of_memory("CUDA out of memory")
-        sizes.append(len(rows))
-        return run(rows)
-
-    monkeypatch.setattr(scorer._runner, "_run", limited)
+    sizes = fill_above(scorer._runner, "_run", 2)
     assert np.allclose(scorer.score(QUERY, PASSAGES), expected, atol=1e-5)
-    assert sum(sizes) == len(PASSAGES)
+    assert sum(size for size in sizes if size <= 2) == len(PASSAGES)
 
 
 # ------------------------------------------------------------------------------------------------- long passages
@@ -306,53 +269,42 @@ def test_scores_survive_a_device_that_runs_out_of_memory(
 
 @pytest.mark.parametrize("kind", ["onnx", "torch"])
 @pytest.mark.parametrize(("stride", "step"), [(0.5, 18), (1.0, 36), (0.1, 3)])
-def test_long_passage_is_worth_its_best_window(
-    bert: CrossFolder, cache_dir: Path, cross_encoder: Load, kind: Any, stride: float, step: int
-) -> None:
-    scorer = CrossScorer(bert, cache_dir=cache_dir, device="cpu", kind=kind, stride=stride)
+def test_long_passage_is_worth_its_best_window(bert: CrossFolder, kind: Any, stride: float, step: int) -> None:
+    scorer = scorer_of(bert, kind=kind, stride=stride)
     windows = by_hand(LETTERS.split(), 36, step=step)
-    expected = predicted(cross_encoder(bert), "segment", windows)
+    expected = predicted(peer(bert), "segment", windows)
     found = scorer.score("segment", ["a", LETTERS, "b"])
     assert np.isclose(found[1], expected.max(), atol=1e-4)
     assert expected.max() - expected.min() > 1e-3
     assert scorer.truncated == 0
 
 
-def test_long_passage_of_a_model_that_answers_yes_or_no_is_worth_its_best_window(
-    qwen: CrossFolder, cache_dir: Path, cross_encoder: Load
-) -> None:
-    scorer = CrossScorer(qwen, cache_dir=cache_dir, device="cpu")
+def test_long_passage_of_a_model_that_answers_yes_or_no_is_worth_its_best_window(qwen: CrossFolder) -> None:
+    scorer = scorer_of(qwen)
     passage = "".join(np.random.default_rng(0).choice(list("abcdefg"), 500))
     room = 600 - len(scorer._runner.rows(QUERY, [""])[0].ids)
     starts = [*range(0, len(passage) - room, room // 2), len(passage) - room]
-    model = cross_encoder(qwen, processor_kwargs={"chat_template": QWEN3_RERANKER})
+    model = peer(qwen, processor_kwargs={"chat_template": QWEN3_RERANKER})
     expected = predicted(model, QUERY, [passage[start : start + room] for start in starts])
     assert np.isclose(scorer.score(QUERY, [passage])[0], expected.max(), atol=1e-4)
 
 
-def test_onnxruntime_and_torch_cut_the_same_windows(folder: CrossFolder, cache_dir: Path) -> None:
+def test_onnxruntime_and_torch_cut_the_same_windows(folder: CrossFolder) -> None:
     passages = [passage * 30 for passage in PASSAGES] + ["x" * 5000]
-    found = [
-        CrossScorer(folder, cache_dir=cache_dir, device="cpu", kind=kind).score("segment the lungs of it", passages)
-        for kind in ("onnx", "torch")
-    ]
+    found = [scorer_of(folder, kind=kind).score("segment the lungs of it", passages) for kind in ("onnx", "torch")]
     assert np.allclose(*found, atol=1e-4)
 
 
-def test_fewer_tokens_that_the_user_sets_make_smaller_windows(
-    bert: CrossFolder, cache_dir: Path, cross_encoder: Load
-) -> None:
-    scorer = CrossScorer(bert, cache_dir=cache_dir, device="cpu", max_tokens=14)
-    expected = predicted(cross_encoder(bert), "segment", by_hand(LETTERS.split(), 10, step=5))
+def test_fewer_tokens_that_the_user_sets_make_smaller_windows(bert: CrossFolder) -> None:
+    scorer = scorer_of(bert, max_tokens=14)
+    expected = predicted(peer(bert), "segment", by_hand(LETTERS.split(), 10, step=5))
     assert np.isclose(scorer.score("segment", [LETTERS])[0], expected.max(), atol=1e-4)
     assert scorer.card["max_tokens"] == 14
 
 
 @pytest.mark.parametrize("kind", ["onnx", "torch"])
-def test_long_query_leaves_half_of_the_room_to_the_passage_and_is_counted(
-    bert: CrossFolder, cache_dir: Path, kind: Any
-) -> None:
-    scorer = CrossScorer(bert, cache_dir=cache_dir, device="cpu", kind=kind)
+def test_long_query_leaves_half_of_the_room_to_the_passage_and_is_counted(bert: CrossFolder, kind: Any) -> None:
+    scorer = scorer_of(bert, kind=kind)
     found = scorer.score(LETTERS, PASSAGES)
     assert scorer.truncated == 1
     shorter = " ".join(LETTERS.split()[: (40 - 3) // 2])
@@ -379,8 +331,8 @@ def test_what_stands_around_a_passage_is_found_whatever_it_is(head: list[int], t
 # ------------------------------------------------------------------------------------------- the card, the choice
 
 
-def test_card_says_what_decides_a_score(bert: CrossFolder, cache_dir: Path) -> None:
-    card = dict(CrossScorer(bert, cache_dir=cache_dir, device="cpu").card)
+def test_card_says_what_decides_a_score(bert: CrossFolder) -> None:
+    card = dict(scorer_of(bert).card)
     assert len(card.pop("revision")) == 40
     assert card == {
         "name": "tiny-bert",
@@ -401,43 +353,39 @@ def test_other_weights_and_other_tokenizer_settings_are_another_revision(bert: C
     assert len(set(revisions)) == 3
 
 
-def test_precision_that_only_torch_has_runs_in_torch_and_moves_the_scores_little(
-    bert: CrossFolder, cache_dir: Path
-) -> None:
-    half = CrossScorer(bert, cache_dir=cache_dir, device="cpu", precision="bfloat16")
+def test_precision_that_only_torch_has_runs_in_torch_and_moves_the_scores_little(bert: CrossFolder) -> None:
+    half = scorer_of(bert, precision="bfloat16")
     assert half.device == "cpu: torch (bfloat16 is requested)"
     assert half.card["precision"] == "bfloat16"
-    exact = CrossScorer(bert, cache_dir=cache_dir, device="cpu").score(QUERY, PASSAGES)
+    exact = scorer_of(bert).score(QUERY, PASSAGES)
     assert 0 < np.abs(half.score(QUERY, PASSAGES) - exact).max() < 0.1
 
 
 @pytest.mark.skipif(bool(why_no_gpu()), reason="no GPU")
-def test_scores_in_half_precision_on_a_gpu_are_near_those_of_the_cpu(folder: CrossFolder, cache_dir: Path) -> None:
-    on_gpu = CrossScorer(folder, cache_dir=cache_dir)
+def test_scores_in_half_precision_on_a_gpu_are_near_those_of_the_cpu(folder: CrossFolder) -> None:
+    on_gpu = scorer_of(folder, device="auto")
     assert on_gpu.device.startswith("cuda: torch")
     assert on_gpu.card["precision"] == "float16"
-    expected = CrossScorer(folder, cache_dir=cache_dir, device="cpu").score(QUERY, PASSAGES)
+    expected = scorer_of(folder).score(QUERY, PASSAGES)
     assert np.allclose(on_gpu.score(QUERY, PASSAGES), expected, atol=0.02)
 
 
 @pytest.mark.skipif(not why_no_gpu(), reason="a GPU is there")
-def test_required_gpu_that_is_not_there_is_unavailable(bert: CrossFolder, cache_dir: Path) -> None:
+def test_required_gpu_that_is_not_there_is_unavailable(bert: CrossFolder) -> None:
     with pytest.raises(Unavailable, match="GPU") as caught:
-        CrossScorer(bert, cache_dir=cache_dir, device="cuda").score(QUERY, PASSAGES)
+        scorer_of(bert, device="cuda").score(QUERY, PASSAGES)
     assert caught.value.code == Exit.UNAVAILABLE
 
 
 @pytest.mark.parametrize("settings", [{"max_tokens": 41}, {"max_tokens": 0}, {"stride": 0.0}, {"stride": 1.5}])
-def test_settings_that_make_no_window_are_refused_by_name(
-    bert: CrossFolder, cache_dir: Path, settings: dict[str, Any]
-) -> None:
+def test_settings_that_make_no_window_are_refused_by_name(bert: CrossFolder, settings: dict[str, Any]) -> None:
     with pytest.raises(UsageError, match=f"`{next(iter(settings))}`"):
-        CrossScorer(bert, cache_dir=cache_dir, **settings)
+        scorer_of(bert, **settings)
 
 
-def test_tokens_that_leave_no_room_for_a_passage_are_refused(bert: CrossFolder, cache_dir: Path) -> None:
+def test_tokens_that_leave_no_room_for_a_passage_are_refused(bert: CrossFolder) -> None:
     with pytest.raises(UsageError, match="no space") as caught:
-        CrossScorer(bert, cache_dir=cache_dir, device="cpu", max_tokens=4).score(QUERY, PASSAGES)
+        scorer_of(bert, max_tokens=4).score(QUERY, PASSAGES)
     assert "max_tokens" in caught.value.hint
 
 
@@ -474,29 +422,29 @@ def test_folder_that_is_not_there_is_said_so(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("kind", "package"), [("onnx", "onnxruntime"), ("torch", "sentence_transformers")])
 def test_missing_package_is_said_with_the_line_that_installs_it(
-    bert: CrossFolder, cache_dir: Path, monkeypatch: pytest.MonkeyPatch, kind: Any, package: str
+    bert: CrossFolder, monkeypatch: pytest.MonkeyPatch, kind: Any, package: str
 ) -> None:
     monkeypatch.setitem(sys.modules, package, None)
     with pytest.raises(Unavailable, match=package) as caught:
-        CrossScorer(bert, cache_dir=cache_dir, device="cpu", kind=kind).score(QUERY, PASSAGES)
+        scorer_of(bert, kind=kind).score(QUERY, PASSAGES)
     assert caught.value.hint == f"pip install {package.replace('_', '-')}"
 
 
-def test_weights_that_torch_cannot_load_are_unavailable(make: Make, cache_dir: Path) -> None:
+def test_weights_that_torch_cannot_load_are_unavailable(make: Make) -> None:
     own = make()
     own.model.weights[0].unlink()
     with pytest.raises(Unavailable, match="cannot load"):
-        CrossScorer(own, cache_dir=cache_dir, device="cpu", kind="torch").score(QUERY, PASSAGES)
+        scorer_of(own, kind="torch").score(QUERY, PASSAGES)
 
 
-def test_weights_without_a_head_are_refused_by_the_tensors_name(make: Make, cache_dir: Path) -> None:
+def test_weights_without_a_head_are_refused_by_the_tensors_name(make: Make) -> None:
     from retrieve_cli.encoders.tensors import read, write
 
     own = make()
     tensors = {name: np.array(tensor) for name, tensor in read(own.model.weights).items() if "classifier" not in name}
     write(own.model.weights[0], tensors)
     with pytest.raises(UsageError, match=r"classifier\.weight"):
-        CrossScorer(own, cache_dir=cache_dir, device="cpu").score(QUERY, PASSAGES)
+        scorer_of(own).score(QUERY, PASSAGES)
 
 
 # ---------------------------------------------------------------------------------------------- the model cache
@@ -527,16 +475,16 @@ def test_export_is_made_without_torch_and_a_second_process_reuses_it(
 
 def test_damaged_export_is_made_again(bert: CrossFolder, tmp_path: Path) -> None:
     """Of what damage may be, `test_model_cache.py` has more."""
-    expected = CrossScorer(bert, cache_dir=tmp_path, device="cpu").score(QUERY, PASSAGES)
+    expected = scorer_of(bert, cache_dir=tmp_path).score(QUERY, PASSAGES)
     [weights] = tmp_path.glob("*/weights.safetensors")
     sound = weights.read_bytes()
     weights.write_bytes(sound[:-100])
-    assert np.array_equal(CrossScorer(bert, cache_dir=tmp_path, device="cpu").score(QUERY, PASSAGES), expected)
+    assert np.array_equal(scorer_of(bert, cache_dir=tmp_path).score(QUERY, PASSAGES), expected)
     assert weights.read_bytes() == sound
 
 
 def test_cache_that_cannot_be_written_is_said_so(bert: CrossFolder, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
     with pytest.raises(Unavailable, match="cannot be written") as caught:
-        CrossScorer(bert, cache_dir=tmp_path / "file", device="cpu").score(QUERY, PASSAGES)
+        scorer_of(bert, cache_dir=tmp_path / "file").score(QUERY, PASSAGES)
     assert caught.value.hint

@@ -8,43 +8,32 @@ from typing import Any
 
 import numpy as np
 import pytest
+from encoders.vectors import TEXTS, cosines
 from hypothesis import given, settings, strategies as st
 from profiles import examples
 
-from retrieve_cli.encoders.model_folder import ModelFolder
+from retrieve_cli.encoders.model_folder import ModelFolder, read_folder
 from retrieve_cli.encoders.onnx_encoder import OnnxEncoder
 from retrieve_cli.encoders.onnx_runner import same_length
 from retrieve_cli.errors import Unavailable
 
+MakeOnnx = Callable[..., OnnxEncoder]
 MakeTiny = Callable[..., ModelFolder]
 Load = Callable[[Path], Any]
 
 
-def cosines(left: Any, right: Any) -> Any:
-    norms = np.linalg.norm(left, axis=1) * np.linalg.norm(right, axis=1)
-    return (left * right).sum(axis=1) / norms
-
-
 @pytest.fixture(scope="module")
-def encoder(default_model: ModelFolder, cache_dir: Path) -> OnnxEncoder:
-    return OnnxEncoder(default_model, cache_dir=cache_dir)
+def encoder(default_model: ModelFolder, onnx: MakeOnnx) -> OnnxEncoder:
+    return onnx(default_model)
 
 
-def test_default_model_encodes_as_sentence_transformers_does(
-    encoder: OnnxEncoder, default_model: ModelFolder, sentence_transformer: Load, texts: list[str]
-) -> None:
-    expected = sentence_transformer(default_model.path).encode(texts)
-    assert cosines(encoder.encode_passages(texts), expected).min() >= 0.9999
-    assert cosines(encoder.encode_queries(texts), expected).min() >= 0.9999
+def test_queries_and_passages_meet_in_one_space(encoder: OnnxEncoder) -> None:
+    assert cosines(encoder.encode_queries(TEXTS), encoder.encode_passages(TEXTS)).min() >= 0.99999
 
 
-def test_queries_and_passages_meet_in_one_space(encoder: OnnxEncoder, texts: list[str]) -> None:
-    assert cosines(encoder.encode_queries(texts), encoder.encode_passages(texts)).min() >= 0.99999
-
-
-def test_vectors_are_float32_of_norm_one(encoder: OnnxEncoder, texts: list[str]) -> None:
-    for vectors in (encoder.encode_passages(texts), encoder.encode_queries(texts)):
-        assert vectors.shape == (len(texts), 384)
+def test_vectors_are_float32_of_norm_one(encoder: OnnxEncoder) -> None:
+    for vectors in (encoder.encode_passages(TEXTS), encoder.encode_queries(TEXTS)):
+        assert vectors.shape == (len(TEXTS), 384)
         assert vectors.dtype == np.float32
         assert np.allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-6)
 
@@ -56,23 +45,23 @@ def test_no_text_gives_no_vector(encoder: OnnxEncoder) -> None:
 @pytest.mark.bits
 @pytest.mark.parametrize("threads", [1, 2, 3])
 def test_vector_of_a_passage_is_the_same_to_the_bit_in_any_company(
-    default_model: ModelFolder, cache_dir: Path, encoder: OnnxEncoder, threads: int
+    default_model: ModelFolder, onnx: MakeOnnx, encoder: OnnxEncoder, threads: int
 ) -> None:
     random = np.random.default_rng(threads)
     vocabulary = "lung segmentation of CT nnU-Net \U0001f600 registration tool \u05e9\u05dc\u05d5\u05dd".split()
     texts = [" ".join(random.choice(vocabulary, size)) for size in [*range(1, 40, 4), *(7,) * 6, *(60,) * 3, 150]]
     alone = np.concatenate([encoder.encode_passages([text]) for text in texts])
     for batch_tokens in (64, 512, 4096):
-        other = OnnxEncoder(default_model, cache_dir=cache_dir, threads=threads, batch_tokens=batch_tokens)
+        other = onnx(default_model, threads=threads, batch_tokens=batch_tokens)
         order = random.permutation(len(texts))
         together = other.encode_passages([texts[place] for place in order])
         assert np.array_equal(together, alone[order])
 
 
 @pytest.mark.bits
-def test_vector_of_a_query_is_the_same_to_the_bit_in_any_company(encoder: OnnxEncoder, texts: list[str]) -> None:
-    together = without_memory(encoder).encode_queries(texts)
-    alone = [without_memory(encoder).encode_queries([text]) for text in texts]
+def test_vector_of_a_query_is_the_same_to_the_bit_in_any_company(encoder: OnnxEncoder) -> None:
+    together = without_memory(encoder).encode_queries(TEXTS)
+    alone = [without_memory(encoder).encode_queries([text]) for text in TEXTS]
     assert np.array_equal(together, np.concatenate(alone))
 
 
@@ -105,9 +94,9 @@ def test_the_last_queries_are_kept_and_no_more(encoder: OnnxEncoder, monkeypatch
 @settings(max_examples=examples(1))
 @given(texts=st.lists(st.text(max_size=60), max_size=8), neighbours=st.lists(st.text(max_size=60), max_size=8))
 def test_any_texts_keep_their_vectors_beside_any_neighbours(
-    tiny_bert: ModelFolder, cache_dir: Path, texts: list[str], neighbours: list[str]
+    tiny_bert: ModelFolder, onnx: MakeOnnx, texts: list[str], neighbours: list[str]
 ) -> None:
-    encoder = OnnxEncoder(tiny_bert, cache_dir=cache_dir)
+    encoder = onnx(tiny_bert)
     together = encoder.encode_passages([*neighbours, *texts])[len(neighbours) :]
     assert np.array_equal(together, encoder.encode_passages(texts))
 
@@ -125,62 +114,57 @@ def test_batches_hold_each_place_once_and_one_length_each(lengths: list[int], ba
         assert len(batch) == 1 or sum(lengths[place] for place in batch) <= batch_tokens
 
 
-def test_bert_of_other_settings_encodes_as_sentence_transformers_does(
-    tiny_bert: ModelFolder, cache_dir: Path, sentence_transformer: Load, texts: list[str]
-) -> None:
-    encoder, model = OnnxEncoder(tiny_bert, cache_dir=cache_dir), sentence_transformer(tiny_bert.path)
-    assert cosines(encoder.encode_passages(texts), model.encode_document(texts)).min() >= 0.9999
-    assert cosines(encoder.encode_queries(texts), model.encode_query(texts)).min() >= 0.9999
-    assert np.allclose(encoder.encode_passages(texts), model.encode_document(texts), atol=1e-4)
+def assert_agrees(encoder: OnnxEncoder, model: Any) -> None:
+    """Passages and queries have the vectors that sentence-transformers gives them."""
+    for found, expected in (
+        (encoder.encode_passages(TEXTS), model.encode_document(TEXTS)),
+        (encoder.encode_queries(TEXTS), model.encode_query(TEXTS)),
+    ):
+        assert cosines(found, expected).min() >= 0.99999
+        assert np.allclose(found, expected, atol=1e-4)
 
 
-def test_roberta_encodes_as_sentence_transformers_does(
-    tiny_roberta: ModelFolder, cache_dir: Path, sentence_transformer: Load, texts: list[str]
+@pytest.mark.parametrize("name", ["default_model", "tiny_bert", "tiny_roberta"])
+def test_a_model_encodes_as_sentence_transformers_does(
+    request: pytest.FixtureRequest, onnx: MakeOnnx, sentence_transformer: Load, name: str
 ) -> None:
-    encoder, model = OnnxEncoder(tiny_roberta, cache_dir=cache_dir), sentence_transformer(tiny_roberta.path)
-    assert cosines(encoder.encode_passages(texts), model.encode(texts)).min() >= 0.9999
-    assert cosines(encoder.encode_queries(texts), model.encode(texts)).min() >= 0.9999
+    folder = request.getfixturevalue(name)
+    assert_agrees(onnx(folder), sentence_transformer(folder.path))
 
 
 @pytest.mark.parametrize("pooling", ["mean", "cls", "max", "lasttoken"])
 def test_every_pooling_is_the_models_own(
-    make_tiny: MakeTiny, cache_dir: Path, sentence_transformer: Load, pooling: str, texts: list[str]
+    make_tiny: MakeTiny, onnx: MakeOnnx, sentence_transformer: Load, pooling: str
 ) -> None:
-    folder = make_tiny(pooling)
-    encoder = OnnxEncoder(folder, cache_dir=cache_dir)
+    encoder = onnx(folder := make_tiny(pooling))
     assert encoder.card.pooling == pooling
-    expected = sentence_transformer(folder.path).encode(texts)
-    assert np.allclose(encoder.encode_passages(texts), expected, atol=1e-4)
-    assert np.allclose(encoder.encode_queries(texts), expected, atol=1e-4)
+    assert_agrees(encoder, sentence_transformer(folder.path))
 
 
 @pytest.mark.parametrize("activation", ["gelu", "gelu_new", "relu"])
 def test_every_activation_is_the_models_own(
-    make_tiny: MakeTiny, cache_dir: Path, sentence_transformer: Load, activation: str, texts: list[str]
+    make_tiny: MakeTiny, onnx: MakeOnnx, sentence_transformer: Load, activation: str
 ) -> None:
     folder = make_tiny(hidden_act=activation)
-    encoder = OnnxEncoder(folder, cache_dir=cache_dir)
-    expected = sentence_transformer(folder.path).encode(texts)
-    assert cosines(encoder.encode_passages(texts), expected).min() >= 0.99999
-    assert cosines(encoder.encode_queries(texts), expected).min() >= 0.99999
+    assert_agrees(onnx(folder), sentence_transformer(folder.path))
 
 
-def test_prompts_of_the_model_are_its_prefixes(tiny_bert: ModelFolder, cache_dir: Path) -> None:
-    encoder = OnnxEncoder(tiny_bert, cache_dir=cache_dir)
-    plain = OnnxEncoder(tiny_bert, cache_dir=cache_dir, query_prefix="", passage_prefix="")
+def test_prompts_of_the_model_are_its_prefixes(tiny_bert: ModelFolder, onnx: MakeOnnx) -> None:
+    encoder = onnx(tiny_bert)
+    plain = onnx(tiny_bert, query_prefix="", passage_prefix="")
     assert (encoder.card.query_prefix, encoder.card.passage_prefix) == ("find: ", "a document: ")
     assert np.array_equal(encoder.encode_queries(["ct"]), plain.encode_queries(["find: ct"]))
     assert np.array_equal(encoder.encode_passages(["ct"]), plain.encode_passages(["a document: ct"]))
 
 
-def test_prefixes_of_the_user_win_over_the_prompts(tiny_bert: ModelFolder, cache_dir: Path) -> None:
-    encoder = OnnxEncoder(tiny_bert, cache_dir=cache_dir, query_prefix="q ", passage_prefix="")
+def test_prefixes_of_the_user_win_over_the_prompts(tiny_bert: ModelFolder, onnx: MakeOnnx) -> None:
+    encoder = onnx(tiny_bert, query_prefix="q ", passage_prefix="")
     assert (encoder.card.query_prefix, encoder.card.passage_prefix) == ("q ", "")
     assert not np.array_equal(encoder.encode_queries(["ct"]), encoder.encode_passages(["ct"]))
 
 
-def test_texts_that_lose_their_end_are_counted(default_model: ModelFolder, cache_dir: Path) -> None:
-    encoder = OnnxEncoder(default_model, cache_dir=cache_dir)
+def test_texts_that_lose_their_end_are_counted(default_model: ModelFolder, onnx: MakeOnnx) -> None:
+    encoder = onnx(default_model)
     encoder.encode_passages(["word " * 254, "short"])
     assert encoder.truncated == 0
     encoder.encode_passages(["word " * 255, "short", "word " * 1000])
@@ -196,14 +180,12 @@ def test_card_says_what_decides_a_vector(encoder: OnnxEncoder) -> None:
     assert len(card.revision) == 40
 
 
-def test_model_of_another_family_is_refused_with_the_way_out(make_tiny: MakeTiny, cache_dir: Path) -> None:
+def test_model_of_another_family_is_refused_with_the_way_out(make_tiny: MakeTiny, onnx: MakeOnnx) -> None:
     folder = make_tiny()
     config = folder.transformer / "config.json"
     config.write_text(config.read_text().replace('"model_type": "bert"', '"model_type": "mpnet"'))
-    from retrieve_cli.encoders.model_folder import read_folder
-
     with pytest.raises(Unavailable, match="mpnet") as caught:
-        OnnxEncoder(read_folder(folder.path), cache_dir=cache_dir)
+        onnx(read_folder(folder.path))
     assert "encoder.kind: torch" in caught.value.hint
 
 

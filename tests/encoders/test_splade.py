@@ -75,7 +75,7 @@ def token_weights() -> Any:
 @pytest.fixture(scope="module")
 def plain(tmp_path_factory: pytest.TempPathFactory) -> Path:
     importlib.import_module("transformers").utils.logging.disable_progress_bar()
-    return save_masked(tmp_path_factory.mktemp("plain"))
+    return save_masked(tmp_path_factory.mktemp("plain") / "model")
 
 
 MAKERS: dict[str, Callable[[Path, Path, Any], Path]] = {
@@ -116,13 +116,19 @@ def layouts(tmp_path_factory: pytest.TempPathFactory, plain: Path, token_weights
     return Layouts(lambda layout: MAKERS[layout](root / layout.replace(" ", "-"), plain, token_weights))
 
 
-def encoder_of(path: Path, cache_dir: Path, **settings: Any) -> SpladeEncoder:
-    return SpladeEncoder(read_splade(path), cache_dir=cache_dir, **{"device": "cpu", **settings})
+def encoder_of(path: Path, **settings: Any) -> SpladeEncoder:
+    """An encoder on the CPU, which keeps its exports beside the model."""
+    return SpladeEncoder(read_splade(path), **{"cache_dir": path.parent / "cache", "device": "cpu", **settings})
 
 
 @pytest.fixture(scope="module")
-def encoder(plain: Path, cache_dir: Path) -> SpladeEncoder:
-    return encoder_of(plain, cache_dir)
+def encoder(plain: Path) -> SpladeEncoder:
+    return encoder_of(plain)
+
+
+@pytest.fixture(scope="module")
+def free(layouts: Layouts) -> SpladeEncoder:
+    return encoder_of(layouts["inference-free"])
 
 
 def peer(path: Path) -> Any:
@@ -152,8 +158,8 @@ def matrices(encoder: SpladeEncoder, texts: Sequence[str]) -> tuple[np.ndarray, 
 
 
 @LAYOUTS
-def test_weights_are_sentence_transformers_own(layouts: Layouts, layout: str, cache_dir: Path) -> None:
-    encoder, model = encoder_of(layouts[layout], cache_dir), peer(layouts[layout])
+def test_weights_are_sentence_transformers_own(layouts: Layouts, layout: str) -> None:
+    encoder, model = encoder_of(layouts[layout]), peer(layouts[layout])
 
     passages, queries = matrices(encoder, TEXTS)
 
@@ -163,27 +169,27 @@ def test_weights_are_sentence_transformers_own(layouts: Layouts, layout: str, ca
 
 
 @LAYOUTS
-def test_device_says_what_encodes_queries(layouts: Layouts, layout: str, cache_dir: Path) -> None:
+def test_device_says_what_encodes_queries(layouts: Layouts, layout: str) -> None:
     ways = {"another family": "torch", "inference-free": "looked up, without a model"}
-    device = encoder_of(layouts[layout], cache_dir).device
+    device = encoder_of(layouts[layout]).device
     assert device == f"cpu: torch (as configured); queries: {ways.get(layout, 'onnxruntime')}"
 
 
 def test_a_query_weighs_the_same_through_onnxruntime_numpy_and_torch(
-    encoder: SpladeEncoder, plain: Path, cache_dir: Path, monkeypatch: pytest.MonkeyPatch
+    encoder: SpladeEncoder, plain: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     texts = [text for text in TEXTS if len(text) < 60]
     passages, short = matrices(encoder, texts)
     monkeypatch.setattr(onnx_runner, "SHORT", 0)
-    _, long = matrices(encoder_of(plain, cache_dir), texts)
+    _, long = matrices(encoder_of(plain), texts)
     np.testing.assert_allclose(short, passages, atol=1e-4)
     np.testing.assert_allclose(long, passages, atol=1e-4)
 
 
 @pytest.mark.bits
 @pytest.mark.parametrize("threads", [1, 3])
-def test_weights_of_a_query_are_the_same_to_the_bit_in_any_company(plain: Path, cache_dir: Path, threads: int) -> None:
-    encoder = encoder_of(plain, cache_dir, threads=threads)
+def test_weights_of_a_query_are_the_same_to_the_bit_in_any_company(plain: Path, threads: int) -> None:
+    encoder = encoder_of(plain, threads=threads)
     texts = [*TEXTS, *(f"lung {number} word" * number for number in range(20))]
     together = encoder.encode_queries(texts)
     for text, found in zip(texts, together, strict=True):
@@ -194,18 +200,16 @@ def test_weights_of_a_query_are_the_same_to_the_bit_in_any_company(plain: Path, 
 @pytest.mark.bits
 @pytest.mark.parametrize("batch_size", [1, 3, 100])
 def test_neither_order_nor_size_of_batches_changes_a_passage(
-    encoder: SpladeEncoder, plain: Path, cache_dir: Path, batch_size: int
+    encoder: SpladeEncoder, plain: Path, batch_size: int
 ) -> None:
     order = np.random.default_rng(batch_size).permutation(len(TEXTS))
     expected, _ = matrices(encoder, TEXTS)
-    found, _ = matrices(encoder_of(plain, cache_dir, batch_size=batch_size), [TEXTS[place] for place in order])
+    found, _ = matrices(encoder_of(plain, batch_size=batch_size), [TEXTS[place] for place in order])
     np.testing.assert_allclose(found, expected[order], atol=1e-5)
 
 
-def test_half_precision_stands_in_the_card_and_moves_the_weights_little(
-    encoder: SpladeEncoder, plain: Path, cache_dir: Path
-) -> None:
-    half = encoder_of(plain, cache_dir, precision="bfloat16")
+def test_half_precision_stands_in_the_card_and_moves_the_weights_little(encoder: SpladeEncoder, plain: Path) -> None:
+    half = encoder_of(plain, precision="bfloat16")
     found, expected = matrices(half, TEXTS)[0], matrices(encoder, TEXTS)[0]
     assert half.card["precision"] == "bfloat16"
     assert 0 < np.abs(found - expected).max() < 0.1
@@ -221,20 +225,20 @@ def test_no_text_and_lone_surrogates_are_taken(encoder: SpladeEncoder) -> None:
 
 
 @pytest.mark.parametrize("query", ["", " ", "\n"])
-def test_a_query_without_a_token_has_no_term(layouts: Layouts, cache_dir: Path, query: str) -> None:
-    (found,) = encoder_of(layouts["inference-free"], cache_dir).encode_queries([query])
+def test_a_query_without_a_token_has_no_term(free: SpladeEncoder, query: str) -> None:
+    (found,) = free.encode_queries([query])
     assert len(found.terms) == 0
 
 
 def test_a_query_of_unknown_characters_has_the_weight_of_the_unknown_token(
-    layouts: Layouts, cache_dir: Path, token_weights: Any
+    free: SpladeEncoder, token_weights: Any
 ) -> None:
-    (found,) = encoder_of(layouts["inference-free"], cache_dir).encode_queries(["\u7ec6\u80de \u5206"])
+    (found,) = free.encode_queries(["\u7ec6\u80de \u5206"])
     assert (found.terms.tolist(), found.weights.tolist()) == ([1], [token_weights[1].item()])
 
 
-def test_a_token_counts_once_however_often_it_is_written(layouts: Layouts, cache_dir: Path) -> None:
-    once, often = encoder_of(layouts["inference-free"], cache_dir).encode_queries(["lung", "lung lung LUNG"])
+def test_a_token_counts_once_however_often_it_is_written(free: SpladeEncoder) -> None:
+    once, often = free.encode_queries(["lung", "lung lung LUNG"])
     assert (once.terms.tolist(), once.weights.tolist()) == (often.terms.tolist(), often.weights.tolist())
 
 
@@ -246,26 +250,26 @@ WRITTEN = {
 
 @pytest.mark.parametrize("file", WRITTEN)
 def test_token_weights_beside_a_plain_model_are_for_its_queries(
-    plain: Path, layouts: Layouts, cache_dir: Path, tmp_path: Path, token_weights: Any, file: str
+    plain: Path, free: SpladeEncoder, tmp_path: Path, token_weights: Any, file: str
 ) -> None:
     folder = Path(shutil.copytree(plain, tmp_path / "free"))
-    words = encoder_of(plain, cache_dir).vocabulary()
+    words = encoder_of(plain).vocabulary()
     pairs = [*zip(words, token_weights.tolist(), strict=True), ("not in the vocabulary", 3.0)]
     (folder / file).write_text(WRITTEN[file](pairs), encoding="utf-8")
 
-    found, router = encoder_of(folder, cache_dir), encoder_of(layouts["inference-free"], cache_dir)
+    found = encoder_of(folder)
 
     assert found.card["kind"] == "inference-free"
-    for mine, theirs in zip(matrices(found, TEXTS), matrices(router, TEXTS), strict=True):
+    for mine, theirs in zip(matrices(found, TEXTS), matrices(free, TEXTS), strict=True):
         np.testing.assert_allclose(mine, theirs, atol=1e-6)
 
 
 @pytest.mark.parametrize("text", ["[1, 2]", '{"lung": "heavy"}', "{"])
-def test_broken_token_weights_are_a_usage_error(plain: Path, cache_dir: Path, tmp_path: Path, text: str) -> None:
+def test_broken_token_weights_are_a_usage_error(plain: Path, tmp_path: Path, text: str) -> None:
     folder = Path(shutil.copytree(plain, tmp_path / "free"))
     (folder / "idf.json").write_text(text, encoding="utf-8")
     with pytest.raises(UsageError, match=r"idf\.json"):
-        encoder_of(folder, cache_dir).encode_queries(["lung"])
+        encoder_of(folder).encode_queries(["lung"])
 
 
 # ------------------------------------------------------------------------------------------- without torch
@@ -296,10 +300,10 @@ def test_queries_of_an_inference_free_model_load_no_model_at_all(
 
 
 def test_a_damaged_export_is_made_again(plain: Path, encoder: SpladeEncoder, tmp_path: Path) -> None:
-    encoder_of(plain, tmp_path).encode_queries(["lung"])
+    encoder_of(plain, cache_dir=tmp_path).encode_queries(["lung"])
     (graph,) = tmp_path.glob("*/model.onnx")
     graph.write_bytes(b"damaged")
-    _, found = matrices(encoder_of(plain, tmp_path), TEXTS)
+    _, found = matrices(encoder_of(plain, cache_dir=tmp_path), TEXTS)
     np.testing.assert_allclose(found, matrices(encoder, TEXTS)[1], atol=1e-6)
     assert graph.read_bytes() != b"damaged"
 
@@ -307,13 +311,13 @@ def test_a_damaged_export_is_made_again(plain: Path, encoder: SpladeEncoder, tmp
 def test_a_model_cache_that_cannot_be_written_is_unavailable(plain: Path, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
     with pytest.raises(Unavailable, match="cannot be written"):
-        encoder_of(plain, tmp_path / "file").encode_queries(["lung"])
+        encoder_of(plain, cache_dir=tmp_path / "file").encode_queries(["lung"])
 
 
 @pytest.mark.skipif(not why_no_gpu(), reason="a GPU is there")
-def test_required_gpu_that_is_not_there_is_unavailable(plain: Path, cache_dir: Path) -> None:
+def test_required_gpu_that_is_not_there_is_unavailable(plain: Path) -> None:
     with pytest.raises(Unavailable, match="GPU") as caught:
-        encoder_of(plain, cache_dir, device="cuda").encode_passages(["ct"])
+        encoder_of(plain, device="cuda").encode_passages(["ct"])
     assert caught.value.code == Exit.UNAVAILABLE
 
 
@@ -337,11 +341,9 @@ def test_pruning_keeps_the_heaviest_terms_that_are_heavy_enough(
 
 
 @pytest.mark.parametrize("layout", ["plain", "inference-free", "another family"])
-def test_limits_hold_for_passages_and_for_queries_each_on_its_own(
-    layouts: Layouts, layout: str, cache_dir: Path
-) -> None:
-    whole = encoder_of(layouts[layout], cache_dir)
-    pruned = encoder_of(layouts[layout], cache_dir, min_weight=0.5, top_terms=9, query_top_terms=3)
+def test_limits_hold_for_passages_and_for_queries_each_on_its_own(layouts: Layouts, layout: str) -> None:
+    whole = encoder_of(layouts[layout])
+    pruned = encoder_of(layouts[layout], min_weight=0.5, top_terms=9, query_top_terms=3)
     for limit, mine, theirs in zip((9, 3), matrices(pruned, TEXTS), matrices(whole, TEXTS), strict=True):
         for row, all_of_row in zip(mine, theirs, strict=True):
             expected = Pruning(0.5, limit).dense(all_of_row)
@@ -349,8 +351,8 @@ def test_limits_hold_for_passages_and_for_queries_each_on_its_own(
             assert np.flatnonzero(row).tolist() == expected.terms.tolist()
 
 
-def test_the_models_own_limit_is_not_exceeded(layouts: Layouts, cache_dir: Path) -> None:
-    wide, narrow = (encoder_of(layouts["limited"], cache_dir, top_terms=limit) for limit in (50, 5))
+def test_the_models_own_limit_is_not_exceeded(layouts: Layouts) -> None:
+    wide, narrow = (encoder_of(layouts["limited"], top_terms=limit) for limit in (50, 5))
     assert (wide.card["top_terms"], wide.card["query_top_terms"], narrow.card["top_terms"]) == (7, 7, 5)
 
 
@@ -358,32 +360,20 @@ def test_the_models_own_limit_is_not_exceeded(layouts: Layouts, cache_dir: Path)
 
 
 def test_weights_survive_a_device_that_runs_out_of_memory(
-    encoder: SpladeEncoder, plain: Path, cache_dir: Path, monkeypatch: pytest.MonkeyPatch, out_of_memory: Any
+    encoder: SpladeEncoder, plain: Path, fill_above: Callable[..., list[int]]
 ) -> None:
     texts = [*TEXTS, *(f"word {number}" for number in range(20))]
-    small = encoder_of(plain, cache_dir, batch_size=8)
-    encode, sizes = small._runner.model.encode_document, []
-
-    def limited(batch: list[str], **settings: Any) -> Any:
-        sizes.append(len(batch))
-        if len(batch) > 2:
-            raise out_of_memory("CUDA out of memory")
-        return encode(batch, **settings)
-
-    monkeypatch.setattr(small._runner.model, "encode_document", limited)
+    small = encoder_of(plain, batch_size=8)
+    sizes = fill_above(small._runner.model, "encode_document", 2)
     np.testing.assert_allclose(matrices(small, texts)[0], matrices(encoder, texts)[0], atol=1e-5)
     assert max(sizes) > 2
 
 
 def test_a_single_text_that_does_not_fit_is_an_error(
-    plain: Path, cache_dir: Path, monkeypatch: pytest.MonkeyPatch, out_of_memory: Any
+    plain: Path, fill_above: Callable[..., list[int]], out_of_memory: Any
 ) -> None:
-    small = encoder_of(plain, cache_dir)
-
-    def full(batch: list[str], **settings: Any) -> Any:
-        raise out_of_memory("CUDA out of memory")
-
-    monkeypatch.setattr(small._runner.model, "encode_document", full)
+    small = encoder_of(plain)
+    fill_above(small._runner.model, "encode_document", 0)
     with pytest.raises(out_of_memory):
         small.encode_passages(["a", "b"])
 
@@ -401,13 +391,13 @@ def test_batches_take_every_text_once_and_no_more_tokens_than_there_is_room_for(
         assert 2 * descending[places[-1]] >= descending[places[0]]
 
 
-def test_texts_that_lose_their_end_are_counted(layouts: Layouts, cache_dir: Path) -> None:
-    encoder = encoder_of(layouts["plain"], cache_dir)
+def test_texts_that_lose_their_end_are_counted(layouts: Layouts) -> None:
+    encoder = encoder_of(layouts["plain"])
     encoder.encode_passages(["word " * (LIMIT - 2), "word " * (LIMIT - 1), "a"])
     assert encoder.truncated == 1
     encoder.encode_queries(["word " * (LIMIT - 2), "word " * LIMIT])
     assert encoder.truncated == 2
-    free = encoder_of(layouts["inference-free"], cache_dir)
+    free = encoder_of(layouts["inference-free"])
     free.encode_queries(["word " * LIMIT, "word " * (LIMIT + 1)])
     assert free.truncated == 1
 
@@ -415,12 +405,12 @@ def test_texts_that_lose_their_end_are_counted(layouts: Layouts, cache_dir: Path
 # ----------------------------------------------------------------------------------------- card and vocabulary
 
 
-def test_card_says_what_decides_a_weight(encoder: SpladeEncoder, layouts: Layouts, cache_dir: Path) -> None:
+def test_card_says_what_decides_a_weight(encoder: SpladeEncoder, layouts: Layouts) -> None:
     card = encoder.card
     assert (card["kind"], card["vocabulary"]) == ("symmetric", len(tokenizer()))
     assert (card["max_tokens"], card["pooling"], card["precision"]) == (LIMIT, "max", "float32")
     assert len(card["revision"]) == 40
-    cards = [json.dumps(encoder_of(path, cache_dir).card) for path in map(layouts.__getitem__, MAKERS)]
+    cards = [json.dumps(encoder_of(path).card) for path in map(layouts.__getitem__, MAKERS)]
     assert len(set(cards)) == len(cards)
     json.dumps(card)
     building: Any = SimpleNamespace(sparse=encoder)
@@ -440,25 +430,23 @@ def test_card_says_what_decides_a_weight(encoder: SpladeEncoder, layouts: Layout
     ],
 )
 def test_what_changes_a_weight_changes_the_card_and_nothing_else_does(
-    encoder: SpladeEncoder, plain: Path, cache_dir: Path, setting: str, value: Any, stays: bool
+    encoder: SpladeEncoder, plain: Path, setting: str, value: Any, stays: bool
 ) -> None:
-    other = encoder_of(plain, cache_dir, **{"precision": "float32", setting: value})
+    other = encoder_of(plain, **{"precision": "float32", setting: value})
     assert (other.card == encoder.card) is stays
 
 
 def test_other_token_weights_are_another_revision(
-    layouts: Layouts, cache_dir: Path, tmp_path: Path, plain: Path, token_weights: Any
+    free: SpladeEncoder, tmp_path: Path, plain: Path, token_weights: Any
 ) -> None:
     other = save_listed(tmp_path / "free", router([static(token_weights + 1)], modules(plain)))
-    revisions = [encoder_of(path, cache_dir).card["revision"] for path in (other, layouts["inference-free"])]
-    assert revisions[0] != revisions[1]
+    assert encoder_of(other).card["revision"] != free.card["revision"]
 
 
-def test_terms_have_the_names_of_the_vocabulary(layouts: Layouts, cache_dir: Path) -> None:
-    encoder = encoder_of(layouts["inference-free"], cache_dir)
-    words = encoder.vocabulary()
+def test_terms_have_the_names_of_the_vocabulary(free: SpladeEncoder) -> None:
+    words = free.vocabulary()
     assert list(words[: len(PIECES)]) == PIECES
-    (found,) = encoder.encode_queries(["lung the q"])
+    (found,) = free.encode_queries(["lung the q"])
     assert {words[term] for term in found.terms} <= {"lung", "the", "q"}
 
 
@@ -501,7 +489,13 @@ BROKEN: dict[str, tuple[str, Any, str]] = {
     "no routes": ("router_config.json", {"types": {}}, "routes"),
     "pooling": ("document_1_SpladePooling/config.json", {"pooling_strategy": "mean"}, "mean"),
     "pooling that is a list": ("document_1_SpladePooling/config.json", [], "not a JSON object"),
+    "static queries without weights": (
+        "query_0_SparseStaticEmbedding/model.safetensors",
+        None,
+        "not hold weights of tokens",
+    ),
 }
+"""The file, what it says or None where it is missing, and what is said of it."""
 
 
 @pytest.mark.parametrize(("file", "value", "named"), BROKEN.values(), ids=BROKEN)
@@ -509,15 +503,11 @@ def test_a_broken_folder_is_refused_with_the_file_or_the_setting(
     layouts: Layouts, tmp_path: Path, file: str, value: Any, named: str
 ) -> None:
     folder = Path(shutil.copytree(layouts["inference-free"], tmp_path / "broken"))
-    (folder / file).write_text(json.dumps(value))
+    if value is None:
+        (folder / file).unlink()
+    else:
+        (folder / file).write_text(json.dumps(value))
     with pytest.raises(UsageError, match=named):
-        read_splade(folder)
-
-
-def test_static_queries_without_their_weights_are_refused(layouts: Layouts, tmp_path: Path) -> None:
-    folder = Path(shutil.copytree(layouts["inference-free"], tmp_path / "broken"))
-    (folder / "query_0_SparseStaticEmbedding" / "model.safetensors").unlink()
-    with pytest.raises(UsageError, match="not hold weights of tokens"):
         read_splade(folder)
 
 

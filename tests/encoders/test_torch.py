@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -9,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from encoders.vectors import TEXTS, cosines
 from hypothesis import given, strategies as st
 
 from retrieve_cli.encoders.batching import halving
@@ -19,59 +22,57 @@ from retrieve_cli.encoders.torch_encoder import TorchEncoder
 from retrieve_cli.errors import Exit, Unavailable
 
 Load = Callable[[Path], Any]
+MakeOnnx = Callable[..., OnnxEncoder]
+MakeTorch = Callable[..., TorchEncoder]
 
 
 @pytest.fixture(scope="module")
-def encoder(tiny_bert: ModelFolder, cache_dir: Path) -> TorchEncoder:
-    return TorchEncoder(tiny_bert, cache_dir=cache_dir, device="cpu", batch_size=3)
+def encoder(tiny_bert: ModelFolder, torch_on_cpu: MakeTorch) -> TorchEncoder:
+    return torch_on_cpu(tiny_bert, batch_size=3)
 
 
 def test_vectors_are_sentence_transformers_own_with_each_prompt_once(
-    encoder: TorchEncoder, tiny_bert: ModelFolder, sentence_transformer: Load, texts: list[str]
+    encoder: TorchEncoder, tiny_bert: ModelFolder, sentence_transformer: Load
 ) -> None:
     model = sentence_transformer(tiny_bert.path)
-    assert np.allclose(encoder.encode_queries(texts), model.encode_query(texts), atol=1e-4)
-    assert np.allclose(encoder.encode_passages(texts), model.encode_document(texts), atol=1e-4)
+    assert np.allclose(encoder.encode_queries(TEXTS), model.encode_query(TEXTS), atol=1e-4)
+    assert np.allclose(encoder.encode_passages(TEXTS), model.encode_document(TEXTS), atol=1e-4)
 
 
 def test_default_prompt_of_the_model_is_not_put_before_an_explicit_prefix(
-    tiny_bert: ModelFolder, cache_dir: Path, tmp_path: Path, sentence_transformer: Load
+    tiny_bert: ModelFolder, torch_on_cpu: MakeTorch, onnx: MakeOnnx, tmp_path: Path
 ) -> None:
-    import json
-    import shutil
-
     shutil.copytree(tiny_bert.path, tmp_path / "copy")
     settings = tmp_path / "copy" / "config_sentence_transformers.json"
     settings.write_text(json.dumps(json.loads(settings.read_text()) | {"default_prompt_name": "query"}))
     folder = read_folder(tmp_path / "copy")
-    bare = TorchEncoder(folder, cache_dir=cache_dir, device="cpu", query_prefix="", passage_prefix="d ")
-    onnx = OnnxEncoder(folder, cache_dir=cache_dir, query_prefix="", passage_prefix="d ")
-    assert np.allclose(bare.encode_queries(["ct"]), onnx.encode_queries(["ct"]), atol=1e-4)
-    assert np.allclose(bare.encode_passages(["ct"]), onnx.encode_passages(["ct"]), atol=1e-4)
+    bare = torch_on_cpu(folder, query_prefix="", passage_prefix="d ")
+    other = onnx(folder, query_prefix="", passage_prefix="d ")
+    assert np.allclose(bare.encode_queries(["ct"]), other.encode_queries(["ct"]), atol=1e-4)
+    assert np.allclose(bare.encode_passages(["ct"]), other.encode_passages(["ct"]), atol=1e-4)
 
 
-def test_card_is_the_onnx_encoders_card(encoder: TorchEncoder, tiny_bert: ModelFolder, cache_dir: Path) -> None:
-    assert encoder.card == OnnxEncoder(tiny_bert, cache_dir=cache_dir).card
+def test_card_is_the_onnx_encoders_card(encoder: TorchEncoder, tiny_bert: ModelFolder, onnx: MakeOnnx) -> None:
+    assert encoder.card == onnx(tiny_bert).card
 
 
 def test_precision_stands_in_the_card_and_moves_the_vectors_little(
-    tiny_bert: ModelFolder, cache_dir: Path, encoder: TorchEncoder, texts: list[str]
+    tiny_bert: ModelFolder, torch_on_cpu: MakeTorch, encoder: TorchEncoder
 ) -> None:
-    half = TorchEncoder(tiny_bert, cache_dir=cache_dir, device="cpu", precision="bfloat16")
+    half = torch_on_cpu(tiny_bert, precision="bfloat16")
     assert half.card.precision == "bfloat16"
-    expected, found = encoder.encode_passages(texts), half.encode_passages(texts)
+    expected, found = encoder.encode_passages(TEXTS), half.encode_passages(TEXTS)
     assert found.dtype == np.float32
-    cosines = (expected * found).sum(1) / np.linalg.norm(expected, axis=1) / np.linalg.norm(found, axis=1)
-    assert 0.98 < cosines.min() < 1
+    assert 0.98 < cosines(expected, found).min() < 1
 
 
-def test_default_model_has_norm_one(default_model: ModelFolder, cache_dir: Path, texts: list[str]) -> None:
-    vectors = TorchEncoder(default_model, cache_dir=cache_dir, device="cpu").encode_passages(texts)
+def test_default_model_has_norm_one(default_model: ModelFolder, torch_on_cpu: MakeTorch) -> None:
+    vectors = torch_on_cpu(default_model).encode_passages(TEXTS)
     assert np.allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-6)
 
 
-def test_texts_that_lose_their_end_are_counted(tiny_bert: ModelFolder, cache_dir: Path) -> None:
-    encoder = TorchEncoder(tiny_bert, cache_dir=cache_dir, device="cpu", passage_prefix="")
+def test_texts_that_lose_their_end_are_counted(tiny_bert: ModelFolder, torch_on_cpu: MakeTorch) -> None:
+    encoder = torch_on_cpu(tiny_bert, passage_prefix="")
     encoder.encode_passages(["word " * 22, "word " * 23, "a"])
     assert encoder.truncated == 1
 
@@ -82,27 +83,27 @@ def test_no_text_and_lone_surrogates_are_taken(encoder: TorchEncoder) -> None:
 
 
 def test_folder_without_a_tokenizer_file_uses_the_older_vocabulary(
-    default_model: ModelFolder, cache_dir: Path, tmp_path: Path
+    default_model: ModelFolder, torch_on_cpu: MakeTorch, tmp_path: Path
 ) -> None:
     for file in default_model.path.rglob("*.*"):
         if file.is_file() and file.name != "tokenizer.json":
             copy = tmp_path / file.relative_to(default_model.path)
             copy.parent.mkdir(exist_ok=True)
             copy.symlink_to(file)
-    encoder = TorchEncoder(read_folder(tmp_path), cache_dir=cache_dir, device="cpu")
-    whole = TorchEncoder(default_model, cache_dir=cache_dir, device="cpu")
+    encoder = torch_on_cpu(read_folder(tmp_path))
+    whole = torch_on_cpu(default_model)
     assert encoder.tokenizer.spans("Lung segmentation") == whole.tokenizer.spans("Lung segmentation")
 
 
 @pytest.mark.skipif(not why_no_gpu(), reason="a GPU is there")
-def test_required_gpu_that_is_not_there_is_unavailable(tiny_bert: ModelFolder, cache_dir: Path) -> None:
+def test_required_gpu_that_is_not_there_is_unavailable(tiny_bert: ModelFolder, torch_on_cpu: MakeTorch) -> None:
     with pytest.raises(Unavailable, match="GPU") as caught:
-        TorchEncoder(tiny_bert, cache_dir=cache_dir, device="cuda").encode_passages(["ct"])
+        torch_on_cpu(tiny_bert, device="cuda").encode_passages(["ct"])
     assert caught.value.code == Exit.UNAVAILABLE
 
 
-def test_auto_says_what_it_chose(tiny_bert: ModelFolder, cache_dir: Path) -> None:
-    assert TorchEncoder(tiny_bert, cache_dir=cache_dir).device.startswith(("cpu: torch (", "cuda: torch ("))
+def test_auto_says_what_it_chose(tiny_bert: ModelFolder, torch_on_cpu: MakeTorch) -> None:
+    assert torch_on_cpu(tiny_bert, device="auto").device.startswith(("cpu: torch (", "cuda: torch ("))
 
 
 @given(count=st.integers(0, 200), size=st.integers(1, 64), room=st.integers(1, 64))
@@ -144,23 +145,11 @@ def test_a_single_text_that_does_not_fit_is_an_error(out_of_memory: Any) -> None
 
 
 def test_vectors_survive_a_device_that_runs_out_of_memory(
-    encoder: TorchEncoder,
-    tiny_bert: ModelFolder,
-    cache_dir: Path,
-    texts: list[str],
-    monkeypatch: pytest.MonkeyPatch,
-    out_of_memory: Any,
+    encoder: TorchEncoder, tiny_bert: ModelFolder, torch_on_cpu: MakeTorch, fill_above: Any
 ) -> None:
-    small = TorchEncoder(tiny_bert, cache_dir=cache_dir, device="cpu", batch_size=8)
-    encode = small._runner.model.encode
-
-    def limited(batch: list[str], **settings: Any) -> Any:
-        if len(batch) > 2:
-            raise out_of_memory("CUDA out of memory")
-        return encode(batch, **settings)
-
-    monkeypatch.setattr(small._runner.model, "encode", limited)
-    assert np.allclose(small.encode_passages(texts), encoder.encode_passages(texts), atol=1e-4)
+    small = torch_on_cpu(tiny_bert, batch_size=8)
+    fill_above(small._runner.model, "encode", 2)
+    assert np.allclose(small.encode_passages(TEXTS), encoder.encode_passages(TEXTS), atol=1e-4)
 
 
 class Interrupted(Exception):
@@ -170,10 +159,10 @@ class Interrupted(Exception):
 @pytest.mark.parametrize("precision", ["float32", "bfloat16"])
 @pytest.mark.parametrize("with_tokens", [False, True])
 def test_texts_left_by_an_interruption_get_the_vectors_that_they_would_have_had(
-    tiny_bert: ModelFolder, cache_dir: Path, texts: list[str], precision: Any, with_tokens: bool
+    tiny_bert: ModelFolder, torch_on_cpu: MakeTorch, precision: Any, with_tokens: bool
 ) -> None:
-    encoder = TorchEncoder(tiny_bert, cache_dir=cache_dir, device="cpu", batch_size=3, precision=precision)
-    whole = encoder.encode_passages(texts)
+    encoder = torch_on_cpu(tiny_bert, batch_size=3, precision=precision)
+    whole = encoder.encode_passages(TEXTS)
     done: dict[int, Any] = {}
     tokens: dict[int, Any] = {}
 
@@ -184,17 +173,17 @@ def test_texts_left_by_an_interruption_get_the_vectors_that_they_would_have_had(
         assert not with_tokens or tokens.keys() >= done.keys()
 
     with pytest.raises(Interrupted):
-        encoder.encode_passages_gradually(texts, keep, tokens.__setitem__ if with_tokens else None)
-    left = [place for place in range(len(texts)) if place not in done]
-    assert 0 < len(left) < len(texts)
-    rest = encoder.encode_passages([texts[place] for place in left])
+        encoder.encode_passages_gradually(TEXTS, keep, tokens.__setitem__ if with_tokens else None)
+    left = [place for place in range(len(TEXTS)) if place not in done]
+    assert 0 < len(left) < len(TEXTS)
+    rest = encoder.encode_passages([TEXTS[place] for place in left])
     assert all(np.array_equal(done[place], whole[place]) for place in done)
     assert np.array_equal(rest, whole[left])
 
 
-def test_requests_share_a_pass_on_a_gpu_alone(tiny_bert: ModelFolder, cache_dir: Path) -> None:
+def test_requests_share_a_pass_on_a_gpu_alone(tiny_bert: ModelFolder, torch_on_cpu: MakeTorch) -> None:
     """On a CPU a shared pass would give a text other bits for its neighbours."""
-    encoder = TorchEncoder(tiny_bert, cache_dir=cache_dir, device="cpu")
+    encoder = torch_on_cpu(tiny_bert)
     assert not encoder.shares_passes
     encoder._choice = replace(encoder._choice, device="cuda")
     assert encoder.shares_passes
