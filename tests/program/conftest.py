@@ -24,7 +24,7 @@ TOPICS = {
 def configure(monkeypatch: pytest.MonkeyPatch) -> Configure:
     """Sets keys of a section of the configuration in the environment, each as the text of its value."""
 
-    def run(section: str, **keys: object) -> None:
+    def run(section: str, /, **keys: object) -> None:
         for key, value in keys.items():
             monkeypatch.setenv(f"RETRIEVE_{section}__{key}".upper(), str(value))
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from samples import Program, write_catalog
+from program.asking import Batch, Configure, answered, indexed, refused
+from samples import Program
 
 from retrieve_cli.errors import UsageError
 from retrieve_cli.queries.boosts import configured, parse_boost
@@ -31,15 +31,20 @@ def plan(city: str) -> str:
     )
 
 
+def documents(retrieve: Program, **texts: str) -> None:
+    """Index documents, each `NAME/plan.md`, at the default place."""
+    for name, text in texts.items():
+        path = Path("plans", name, "plan.md")
+        path.parent.mkdir(parents=True)
+        path.write_text(text)
+    assert retrieve("build", "--docs-dir", "plans").code == 0
+
+
 @pytest.fixture
-def cities(tmp_path: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch) -> Path:
+def cities(retrieve: Program, configure: Configure) -> None:
     """An index of three plans, a chunk a section."""
-    for city in CITIES:
-        (tmp_path / "plans" / city).mkdir(parents=True)
-        (tmp_path / "plans" / city / "plan.md").write_text(plan(city))
-    monkeypatch.setenv("RETRIEVE_CHUNKING__SIZE", "40")
-    assert retrieve("build", "--docs-dir", tmp_path / "plans").code == 0
-    return Path("artifacts").resolve()
+    configure("chunking", size=40)
+    documents(retrieve, **{city: plan(city) for city in CITIES})
 
 
 def sections(found: Any) -> list[str]:
@@ -47,9 +52,7 @@ def sections(found: Any) -> list[str]:
 
 
 def asked(retrieve: Program, *words: object) -> Any:
-    done = retrieve("query", "trams of the city", "--json", *words)
-    assert done.code == 0, done
-    return done.json
+    return answered(retrieve, "trams of the city", *words)
 
 
 WAYS: list[list[str]] = [
@@ -79,7 +82,7 @@ WAYS: list[list[str]] = [
     ],
 )
 def test_every_way_to_ask_shows_chunks_of_the_section_alone(
-    cities: Path, retrieve: Program, way: list[str], condition: str, passing: set[str]
+    cities: None, retrieve: Program, way: list[str], condition: str, passing: set[str]
 ) -> None:
     found = asked(retrieve, "--filter", condition, *way)
     assert found["filters"] == {"section": condition}
@@ -92,7 +95,7 @@ def test_every_way_to_ask_shows_chunks_of_the_section_alone(
 
 @pytest.mark.parametrize("way", [["--chunks", "--mode", "dense"], ["--chunks", "--no-rerank"]], ids=" ".join)
 def test_a_filtered_answer_is_the_full_ranking_of_chunks_less_the_others(
-    cities: Path, retrieve: Program, way: list[str]
+    cities: None, retrieve: Program, way: list[str]
 ) -> None:
     full = asked(retrieve, "-k", 100, *way)["results"]
     found = asked(retrieve, "-k", 100, "--filter", "section=Results", *way)["results"]
@@ -104,54 +107,45 @@ def test_a_filtered_answer_is_the_full_ranking_of_chunks_less_the_others(
 
 
 def test_records_that_only_words_find_are_shown_by_the_allowed_chunk_that_has_them(
-    tmp_path: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch
+    retrieve: Program, configure: Configure
 ) -> None:
-    monkeypatch.setenv("RETRIEVE_BM25__UNIT", "record")
-    monkeypatch.setenv("RETRIEVE_CHUNKING__SIZE", "40")
-    (tmp_path / "docs").mkdir()
-    (tmp_path / "docs" / "a.md").write_text(plan("Oslo"))
-    assert retrieve("build", "--docs-dir", tmp_path / "docs").code == 0
+    configure("bm25", unit="record")
+    configure("chunking", size=40)
+    documents(retrieve, Oslo=plan("Oslo"))
     found = asked(retrieve, "--mode", "bm25", "--filter", "section=Results")["results"]
     assert [result["section"] for result in found] == ["Oslo > Results"]
     assert asked(retrieve, "--mode", "bm25", "--filter", "section=Nothing")["results"] == []
 
 
-def test_neighbours_of_a_hit_are_shown_as_context_whatever_their_section(cities: Path, retrieve: Program) -> None:
+def test_neighbours_of_a_hit_are_shown_as_context_whatever_their_section(cities: None, retrieve: Program) -> None:
     found = asked(retrieve, "--filter", "section=Results", "--context", 1)
     assert all("Results" in result["section"] for result in found["results"])
     assert any("heating" in result["content"] for result in found["results"])
 
 
-def test_several_conditions_hold_for_one_chunk_and_one_of_records_beside_them(cities: Path, retrieve: Program) -> None:
+def test_several_conditions_hold_for_one_chunk_and_one_of_records_beside_them(cities: None, retrieve: Program) -> None:
     both = ["--filter", "section=Heating", "--filter", "section=Results", "--filter", "path=Paris/**"]
     found = asked(retrieve, "--chunks", *both)["results"]
     assert [result["section"] for result in found] == ["Paris > Heating > Results"]
     assert asked(retrieve, "--filter", "section=Transport", "--filter", "section=Results")["results"] == []
 
 
-def test_each_leg_counts_what_the_filter_left_it(cities: Path, retrieve: Program) -> None:
+def test_each_leg_counts_what_the_filter_left_it(cities: None, retrieve: Program) -> None:
     counts = asked(retrieve, "--filter", "section=Munich > Results")["trace"]["filter"]
     assert counts["dense"] == {"candidates_before_filter": 3, "candidates_after_filter": 1}
     assert counts["bm25"] == {"candidates_before_filter": 3, "candidates_after_filter": 1}
 
 
-def test_lines_of_a_batch_and_tags_filter_by_section_too(
-    cities: Path, retrieve: Program, stdin: Callable[[str], None]
-) -> None:
-    lines = [
-        {"query": "trams", "filters": ["section=Transport"]},
-        {"query": "trams [FILTER:section=Results]"},
-        {"query": "x trams"},
-    ]
-    stdin("\n".join(map(json.dumps, lines)))
-    first, second, third = (json.loads(line) for line in retrieve("query", "-", "--json").out.splitlines())
+def test_lines_of_a_batch_and_tags_filter_by_section_too(cities: None, batch: Batch) -> None:
+    filtered = {"query": "trams", "filters": ["section=Transport"]}
+    first, second, third = batch([filtered, "trams [FILTER:section=Results]", "x trams"])
     assert set(sections(first)) == {"Transport"}
     assert set(sections(second)) <= {"Results", "Heating > Results"}
     assert third["results"]
     assert third["filters"] == {}
 
 
-def test_why_and_explain_empty_and_the_list_of_records_know_sections(cities: Path, retrieve: Program) -> None:
+def test_why_and_explain_empty_and_the_list_of_records_know_sections(cities: None, retrieve: Program) -> None:
     told = retrieve("inspect", "why", "trams", "Munich/plan.md#1", "--filter", "section=Results", "--json").json
     assert told["filters"] == {"section=Results": False}
     assert told["verdict"] == "it does not pass section=Results"
@@ -162,38 +156,29 @@ def test_why_and_explain_empty_and_the_list_of_records_know_sections(cities: Pat
     assert retrieve("inspect", "records", "--filter", "section=Munich*", "--json").json["matched"] == 1
 
 
-def test_a_misspelt_section_is_an_error_with_the_right_name(cities: Path, retrieve: Program) -> None:
-    done = retrieve("query", "trams", "--filter", "secton=Results")
-    assert done.code == 2
-    assert "did you mean `section`?" in done.err
+def test_a_misspelt_section_is_an_error_with_the_right_name(cities: None, retrieve: Program) -> None:
+    assert "did you mean `section`?" in refused(retrieve, "query", "trams", "--filter", "secton=Results")
 
 
-def test_a_field_of_records_that_is_called_section_filters_as_it_did(tmp_path: Path, retrieve: Program) -> None:
+def test_a_field_of_records_that_is_called_section_filters_as_it_did(retrieve: Program) -> None:
     tools = [{"id": name, "name": name, "description": "counts trams", "section": name.upper()} for name in ("a", "b")]
-    assert retrieve("build", "--catalog", write_catalog(tmp_path / "tools.jsonl", tools)).code == 0
+    indexed(retrieve, tools)
     assert [each["id"] for each in asked(retrieve, "--filter", "section=A")["results"]] == ["a#0"]
     assert retrieve("query", "trams", "--filter", "heading=A").code == 2
 
 
-def test_sections_of_front_matter_and_headings_are_both_sections(tmp_path: Path, retrieve: Program) -> None:
-    (tmp_path / "docs").mkdir()
-    (tmp_path / "docs" / "a.md").write_text("---\nsection: Annex\n---\n# A\n\nTrams of the city.\n")
-    (tmp_path / "docs" / "b.md").write_text("# Annex\n\nTrams of the city.\n")
-    (tmp_path / "docs" / "c.md").write_text("# C\n\nTrams of the city.\n")
-    assert retrieve("build", "--docs-dir", tmp_path / "docs").code == 0
-    ids = lambda condition: {each["doc_id"] for each in asked(retrieve, "--filter", condition)["results"]}  # noqa: E731
-    assert ids("section=annex") == {"a.md", "b.md"}
-    assert ids("!section=annex") == {"c.md"}
+def test_sections_of_front_matter_and_headings_are_both_sections(retrieve: Program) -> None:
+    trams = "\n\nTrams of the city.\n"
+    documents(retrieve, a=f"---\nsection: Annex\n---\n# A{trams}", b=f"# Annex{trams}", c=f"# C{trams}")
+    for condition, ids in (("section=annex", {"a/plan.md", "b/plan.md"}), ("!section=annex", {"c/plan.md"})):
+        assert {each["doc_id"] for each in asked(retrieve, "--filter", condition)["results"]} == ids
 
 
-def test_a_section_that_only_another_tenant_has_is_no_field(tmp_path: Path, retrieve: Program) -> None:
-    (tmp_path / "docs").mkdir()
-    (tmp_path / "docs" / "a.md").write_text("---\ntenant: acme\n---\n# Secret\n\nTrams of the city.\n")
-    (tmp_path / "docs" / "b.md").write_text("---\ntenant: other\n---\nTrams of the city.\n")
-    assert retrieve("build", "--docs-dir", tmp_path / "docs").code == 0
+def test_a_section_that_only_another_tenant_has_is_no_field(retrieve: Program) -> None:
+    trams = "Trams of the city.\n"
+    documents(retrieve, a=f"---\ntenant: acme\n---\n# Secret\n\n{trams}", b=f"---\ntenant: other\n---\n{trams}")
     assert retrieve("query", "trams", "--tenant", "acme", "--filter", "section=Secret").code == 0
-    done = retrieve("query", "trams", "--tenant", "other", "--filter", "section=Secret")
-    assert done.code == 2
+    refused(retrieve, "query", "trams", "--tenant", "other", "--filter", "section=Secret")
     assert "did you mean" not in retrieve("query", "trams", "--tenant", "other", "--filter", "secton=x").err
 
 
@@ -229,7 +214,7 @@ def test_a_chunk_of_several_sections_has_the_paths_of_each_and_a_comma_parts_no_
 # ---------------------------------------------------------------------------------------------------- boosts
 
 
-def test_a_boost_raises_its_section_and_says_so(cities: Path, retrieve: Program) -> None:
+def test_a_boost_raises_its_section_and_says_so(cities: None, retrieve: Program) -> None:
     plain = asked(retrieve, "--chunks", "-k", 100)
     found = asked(retrieve, "--chunks", "-k", 100, "--boost", "section=Heat*:2")
     assert found["pipeline"] == f"{plain['pipeline']} > boost(section=Heat*:2)"
@@ -251,10 +236,9 @@ def test_a_boost_raises_its_section_and_says_so(cities: Path, retrieve: Program)
 
 
 def test_boosts_of_the_configuration_hold_for_records_and_sections_and_a_flag_wins(
-    cities: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch
+    cities: None, retrieve: Program, configure: Configure
 ) -> None:
-    monkeypatch.setenv("RETRIEVE_BOOST__SECTION", "{Results: 3}")
-    monkeypatch.setenv("RETRIEVE_BOOST__GROUP", '{"M*": 0.5}')
+    configure("boost", section="{Results: 3}", group='{"M*": 0.5}')
     found = asked(retrieve, "--chunks")
     assert found["pipeline"].endswith("boost(group=M*:0.5, section=Results:3)")
     assert "Results" in found["results"][0]["section"]
@@ -265,13 +249,11 @@ def test_boosts_of_the_configuration_hold_for_records_and_sections_and_a_flag_wi
 
 
 def test_a_boost_of_the_configuration_on_a_field_that_no_record_has_is_said_and_one_of_a_flag_is_an_error(
-    index: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch
+    index: Path, retrieve: Program, configure: Configure
 ) -> None:
-    done = retrieve("query", "brain", "--boost", "section=Results:2")
-    assert done.code == 2
-    assert "no record has a field 'section'" in done.err
+    assert "no record has a field 'section'" in refused(retrieve, "query", "brain", "--boost", "section=Results:2")
     plain = retrieve("query", "brain").out
-    monkeypatch.setenv("RETRIEVE_BOOST__SECTION", "{Results: 3}")
+    configure("boost", section="{Results: 3}")
     done = retrieve("query", "brain")
     assert (done.code, done.out) == (0, plain)
     assert "boost.section raises nothing" in done.err
@@ -293,12 +275,7 @@ def test_scores_of_a_boosted_answer_have_another_calibration(index: Path, retrie
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("section=Results", "no factor"),
-        ("section=Results:", "no factor"),
-        ("section=Results:x", "no factor"),
-        ("section=Results:-1", "no factor"),
-        ("section=Results:1e9", "no factor"),
-        ("section=Results:nan", "no factor"),
+        *((f"section=Results{factor}", "no factor") for factor in ("", ":", ":x", ":-1", ":1e9", ":nan")),
         ("section=Results:0", "above 0 up to 10"),
         ("section=Results:10.5", "above 0 up to 10"),
         ("section:1.2", "no operator"),
@@ -320,17 +297,15 @@ def test_boosts_are_conditions_of_the_filter_language() -> None:
 
 @pytest.mark.parametrize("value", ["{Results: 0}", "{Results: 11}", "{Results: yes}", "{Results: .nan}", "3"])
 def test_a_factor_out_of_bounds_is_refused_in_the_configuration(
-    index: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch, value: str
+    index: Path, retrieve: Program, configure: Configure, value: str
 ) -> None:
-    monkeypatch.setenv("RETRIEVE_BOOST__SECTION", value)
-    done = retrieve("query", "brain")
-    assert done.code == 2
-    assert "`boost.section`" in done.err
+    configure("boost", section=value)
+    assert "`boost.section`" in refused(retrieve, "query", "brain")
 
 
-def test_why_follows_a_record_through_a_boost(cities: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_why_follows_a_record_through_a_boost(cities: None, retrieve: Program, configure: Configure) -> None:
     plain = retrieve("inspect", "why", "trams", "Munich/plan.md", "--json").json
-    monkeypatch.setenv("RETRIEVE_BOOST__GROUP", "{Munich: 10}")
+    configure("boost", group="{Munich: 10}")
     told = retrieve("inspect", "why", "trams", "Munich/plan.md", "--json").json
     assert told["legs"] == plain["legs"]
     assert told["stages"][-1]["stage"] == "boost(group=Munich:10)"
@@ -346,7 +321,7 @@ def test_boosts_are_kept_with_a_run_and_compared_by_an_evaluation(
     assert done.code == 0, done.err
     assert "boost(license=MIT:9)" in done.json["arms"][0]["pipeline"]
     monkeypatch.setenv("RETRIEVE_BOOST__LICENSE", "{MIT: 2}")
-    run = retrieve("query", "brain", "--save-run", "--json").json["run_id"]
+    run = answered(retrieve, "brain", "--save-run")["run_id"]
     kept = json.loads((index / "runs" / run / "run.json").read_text())
     assert kept["configuration"]["boost"] == {"factors": {"license": {"MIT": 2.0}}}
     run = retrieve("query", "brain", "--save-run", "--json", "--boost", "license=BSD*:3").json["run_id"]
@@ -355,24 +330,18 @@ def test_boosts_are_kept_with_a_run_and_compared_by_an_evaluation(
 
 
 @pytest.mark.parametrize("text", ["{factors: {license: {MIT: 2}}}", "{license: {MIT: 2}}"])
-def test_boosts_are_written_in_short_or_in_full(index: Path, tmp_path: Path, retrieve: Program, text: str) -> None:
-    config = tmp_path / "some.yaml"
-    config.write_text(f"boost: {text}\n")
-    found = retrieve("query", "brain", "--config", config, "--json").json
-    assert found["pipeline"].endswith("boost(license=MIT:2)")
+def test_boosts_are_written_in_short_or_in_full(index: Path, retrieve: Program, text: str) -> None:
+    Path("config.yaml").write_text(f"boost: {text}\n")
+    assert answered(retrieve, "brain")["pipeline"].endswith("boost(license=MIT:2)")
 
 
 @pytest.mark.parametrize("unit", [[], ["--chunks"]], ids=["records", "chunks"])
 @pytest.mark.parametrize("bm25_unit", ["record", "chunk"])
 def test_matches_are_counted_among_the_chunks_that_pass(
-    tmp_path: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch, unit: list[str], bm25_unit: str
+    cities: None, retrieve: Program, configure: Configure, unit: list[str], bm25_unit: str
 ) -> None:
-    monkeypatch.setenv("RETRIEVE_BM25__UNIT", bm25_unit)
-    monkeypatch.setenv("RETRIEVE_CHUNKING__SIZE", "40")
-    (tmp_path / "docs").mkdir()
-    for city in CITIES:
-        (tmp_path / "docs" / f"{city}.md").write_text(plan(city))
-    assert retrieve("build", "--docs-dir", tmp_path / "docs").code == 0
+    configure("bm25", unit=bm25_unit)
+    assert retrieve("sync").code == 0
     for condition in ("section=Transport", "section=Results", "!section=Results", "section=Munich > Heating"):
         found = asked(retrieve, "--mode", "bm25", "-k", "100", "--filter", condition, *unit)
         assert found["total_matches"] == found["total_results"] == len(found["results"])
