@@ -69,34 +69,25 @@ def made_whole(catalog: Path, retrieve: Program) -> bool:
     return retrieve("query", "lungs").code == retrieve("inspect", "verify").code == 0
 
 
-def absent(folder: Path, name: str) -> None:
-    (folder / name).unlink()
+INSTEAD: dict[str, Callable[[Path, bytes], object]] = {
+    "absent": lambda path, content: None,
+    "cut": lambda path, content: path.write_bytes(content[:-7]),
+    "empty": lambda path, content: path.touch(),
+    "a_folder": lambda path, content: path.mkdir(),
+    "a_loop": lambda path, content: path.symlink_to(path.name),
+}
+"""What is made in the place of a file that is gone, of which the content is known."""
 
 
-def cut(folder: Path, name: str) -> None:
-    replaced(folder, name, (folder / name).read_bytes()[:-7])
-
-
-def empty(folder: Path, name: str) -> None:
-    replaced(folder, name, b"")
-
-
-def a_folder(folder: Path, name: str) -> None:
-    (folder / name).unlink()
-    (folder / name).mkdir()
-
-
-def a_loop(folder: Path, name: str) -> None:
-    (folder / name).unlink()
-    (folder / name).symlink_to(name)
-
-
-@pytest.mark.parametrize("harm", [absent, cut, empty, a_folder, a_loop])
+@pytest.mark.parametrize("harm", INSTEAD)
 @pytest.mark.parametrize("name", [*FILES, "manifest.json"])
 def test_a_file_that_is_gone_or_cut_is_named_by_every_command(
-    index: Path, catalog: Path, retrieve: Program, name: str, harm: Callable[[Path, str], None]
+    index: Path, catalog: Path, retrieve: Program, name: str, harm: str
 ) -> None:
-    harm(live(index), name)
+    path = live(index) / name
+    content = path.read_bytes()
+    path.unlink()
+    INSTEAD[harm](path, content)
     for words in LOOKS:
         if "--json" in words:
             assert said_in_json(retrieve(*words), 5)["kind"] == "index_corrupt"
@@ -223,6 +214,7 @@ def test_rows_of_something_else_are_refused(index: Path, retrieve: Program, name
     [
         {"schema_version": 1}, {"schema_version": "1"}, {"schema_version": None}, {"files": [1]}, {"files": {}},
         {"files": {"a": "b"}}, {"sources": None}, {"recipe": {}}, {"generation": "000000000000"},
+        {"built": None}, {"built": "x"}, {"built": [1]},
     ],
     ids=str,
 )  # fmt: skip
@@ -268,17 +260,6 @@ def test_a_manifest_that_agrees_with_itself_and_not_with_the_index_is_refused(
     assert not unforeseen(done.err), done.err
 
 
-@pytest.mark.parametrize("built", [None, "x", [1]])
-def test_circumstances_that_are_not_an_object_are_a_corrupt_index_which_a_build_makes_whole(
-    index: Path, catalog: Path, retrieve: Program, built: object
-) -> None:
-    path = live(index) / "manifest.json"
-    path.write_text(json.dumps({**json.loads(path.read_text()), "built": built}))
-    said(retrieve("query", "lungs"), 5)
-    said(retrieve("inspect", "status"), 5)
-    assert made_whole(catalog, retrieve)
-
-
 @pytest.mark.parametrize(
     "content",
     [b"", b"\n", b"nothing\n", b"../../x\n", b".\n", b"..\n", b"\xff\xfe\n", b"a\0b\n", b"x" * 5000, b"a\nb\n", b"~\n"],
@@ -293,29 +274,25 @@ def test_a_current_that_names_nothing_is_said_and_mended_by_a_build(
     assert made_whole(catalog, retrieve)
 
 
-def gone(artifacts: Path) -> None:
-    shutil.rmtree(live(artifacts))
-
-
-def all_gone(artifacts: Path) -> None:
-    shutil.rmtree(artifacts / "generations")
-
-
 def a_file_instead(artifacts: Path) -> None:
     folder = live(artifacts)
     shutil.rmtree(folder)
     folder.write_text("x")
 
 
-def no_current(artifacts: Path) -> None:
-    (artifacts / "current").unlink()
+HALVES: dict[str, Callable[[Path], object]] = {
+    "gone": lambda artifacts: shutil.rmtree(live(artifacts)),
+    "all_gone": lambda artifacts: shutil.rmtree(artifacts / "generations"),
+    "a_file_instead": a_file_instead,
+    "no_current": lambda artifacts: (artifacts / "current").unlink(),
+}
 
 
-@pytest.mark.parametrize("harm", [gone, all_gone, a_file_instead, no_current])
+@pytest.mark.parametrize("harm", HALVES)
 def test_a_half_deleted_index_is_said_and_mended_by_a_build(
-    index: Path, catalog: Path, retrieve: Program, harm: Callable[[Path], None]
+    index: Path, catalog: Path, retrieve: Program, harm: str
 ) -> None:
-    harm(index)
+    HALVES[harm](index)
     for words in (["query", "lungs"], ["inspect", "status"], ["inspect", "verify"]):
         assert "retrieve build" in said(retrieve(*words), 5)
     assert made_whole(catalog, retrieve)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from bad_input.speech import GOOD, RAW_CONTROLS, catalog_of, process, refused, said, said_in_json, shell, unforeseen
-from samples import Program
+from samples import Program, write_catalog
 
 SOUND = b"".join(json.dumps(record).encode() + b"\n" for record in GOOD)
 
@@ -107,9 +107,7 @@ def test_an_odd_but_sound_record_is_built_and_shown(tmp_path: Path, retrieve: Pr
 @pytest.mark.parametrize("id_", ["a\nb", "a b/c#0", "../../etc", "🧠", "עב", "-k", "a#0", "x" * 1000])
 def test_an_odd_id_is_found_again(tmp_path: Path, retrieve: Program, id_: str) -> None:
     records = [{"id": id_, "name": "Odd", "description": "one"}, {"id": "a", "name": "Plain", "description": "two"}]
-    catalog = tmp_path / "tools.jsonl"
-    catalog.write_text("".join(json.dumps(record) + "\n" for record in records))
-    assert retrieve("build", "--catalog", catalog).code == 0
+    assert retrieve("build", "--catalog", write_catalog(tmp_path / "tools.jsonl", records)).code == 0
     assert retrieve("inspect", "record", "--json", "--", id_).json["name"] == "Odd"
     assert retrieve("inspect", "chunk", "--json", "--", f"{id_}#0").json["doc_id"] == id_
 
@@ -213,8 +211,7 @@ def test_a_pipe_with_nobody_at_its_other_end_does_not_hang(tmp_path: Path) -> No
 @pytest.mark.parametrize("line", ["cat tools.jsonl | retrieve build --catalog /dev/stdin",
                                   "retrieve build --catalog <(cat tools.jsonl)"])  # fmt: skip
 def test_a_stream_is_read_whole_or_refused_and_never_in_part(tmp_path: Path, line: str, records: int) -> None:
-    text = "".join(json.dumps({"id": str(number), "name": f"Tool {number}"}) + "\n" for number in range(records))
-    (tmp_path / "tools.jsonl").write_text(text)
+    write_catalog(tmp_path / "tools.jsonl", [{"id": str(at), "name": f"Tool {at}"} for at in range(records)])
     done = shell(line)
     if done.code:
         assert "no records in" not in said(done, 2)
@@ -225,8 +222,7 @@ def test_a_stream_is_read_whole_or_refused_and_never_in_part(tmp_path: Path, lin
 def test_metadata_does_not_replace_the_columns_of_a_csv(tmp_path: Path, retrieve: Program) -> None:
     other = dict.fromkeys(("score", "rank", "content", "doc_id", "query_id", "section"), "other")
     record = {"id": "x", "name": "X", "description": "lungs", **other, "metadata": {"id": "other", "url": "other"}}
-    (tmp_path / "tools.jsonl").write_text(json.dumps(record) + "\n")
-    assert retrieve("build", "--catalog", tmp_path / "tools.jsonl").code == 0
+    assert retrieve("build", "--catalog", write_catalog(tmp_path / "tools.jsonl", [record])).code == 0
     header, row = retrieve("query", "lungs", "--format", "csv").out.splitlines()
     assert header.startswith("query_id,rank,id,doc_id,score")
     assert row.startswith("1,1,x#0,x,")
@@ -235,8 +231,8 @@ def test_metadata_does_not_replace_the_columns_of_a_csv(tmp_path: Path, retrieve
 
 @pytest.mark.parametrize("id_", ["a\nb", "a\tb", "a\r\nb", "a\u2028b", "a b"])
 def test_a_line_of_trec_has_six_columns_whatever_the_id(tmp_path: Path, retrieve: Program, id_: str) -> None:
-    (tmp_path / "tools.jsonl").write_text(json.dumps({"id": id_, "name": "X", "description": "lungs"}) + "\n")
-    assert retrieve("build", "--catalog", tmp_path / "tools.jsonl").code == 0
+    catalog = write_catalog(tmp_path / "tools.jsonl", [{"id": id_, "name": "X", "description": "lungs"}])
+    assert retrieve("build", "--catalog", catalog).code == 0
     (line,) = retrieve("query", "lungs", "--format", "trec").out.splitlines()
     assert len(line.split()) == 6
     assert len(retrieve("query", "lungs", "-l").out.splitlines()) == 1
@@ -255,8 +251,7 @@ HOSTILE = {"id": "\x1b[31mred\x07", "name": "\x1b]0;title\x07 \x9b31m", "descrip
     ids=str,
 )  # fmt: skip
 def test_a_catalog_does_not_drive_the_terminal(tmp_path: Path, retrieve: Program, words: list[str]) -> None:
-    (tmp_path / "tools.jsonl").write_text(json.dumps(HOSTILE) + "\n")
-    assert retrieve("build", "--catalog", tmp_path / "tools.jsonl").code == 0
+    assert retrieve("build", "--catalog", write_catalog(tmp_path / "tools.jsonl", [HOSTILE])).code == 0
     done = retrieve(*words)
     assert done.out + done.err
     assert not RAW_CONTROLS & set(done.out + done.err)
@@ -277,7 +272,7 @@ def test_records_nested_sixty_deep_are_listed_at_once(tmp_path: Path, words: lis
     nested: object = 1
     for number in reversed(range(60)):
         nested = {f"k{number}": nested}
-    (tmp_path / "tools.jsonl").write_text(json.dumps({"id": "x", "name": "deep", "m": nested}) + "\n")
+    write_catalog(tmp_path / "tools.jsonl", [{"id": "x", "name": "deep", "m": nested}])
     assert process("build", "--catalog", "tools.jsonl").code == 0
     done = process("inspect", "records", *words)
     assert done.code == code, done.err

@@ -120,17 +120,6 @@ def test_a_file_of_an_odd_name_is_found_by_it(tmp_path: Path, retrieve: Program,
     assert not RAW_CONTROLS & set(listed.out)
 
 
-@pytest.mark.parametrize("name", [b"caf\xe9.md", b"d\xff/x.md", b"caf\xe9.bin", b"d\xff/x.bin", b".hidden\xff/x.md"])
-def test_a_file_name_that_is_not_utf8_costs_one_file_and_never_the_build(
-    tmp_path: Path, retrieve: Program, name: bytes
-) -> None:
-    folder = folder_of(tmp_path / "docs", {name: LUNGS})
-    done = retrieve("build", "--docs-dir", folder)
-    assert not unforeseen(done.err), done.err
-    assert done.code in (0, 8)
-    assert retrieve("query", "lungs", "-k", 50, "--json").code == 0
-
-
 @pytest.mark.parametrize(
     "matter",
     [
@@ -168,19 +157,23 @@ def test_odd_but_sound_front_matter_is_kept(tmp_path: Path, retrieve: Program, m
     assert retrieve("inspect", "record", "x.md", "--json").code == 0
 
 
+UNUSABLE_NAMES = [b"caf\xe9.md", b"d\xff/x.md", b"caf\xe9.bin", b"d\xff/x.bin", b".hidden\xff/x.md"]
+UNUSABLE_MATTER = [
+    "a: .nan", "a: .inf", "a: [-.inf]", "a: &a [*a]", "a: &a\n  b: *a",
+    "a: " + "[" * 260 + "]" * 260, "a: " + "[" * 600 + "]" * 600,
+]  # fmt: skip
+"""Front matter that JSON cannot hold."""
+
+
 @pytest.mark.parametrize(
-    "matter",
-    [
-        "a: .nan", "a: .inf", "a: [-.inf]", "a: &a [*a]", "a: &a\n  b: *a",
-        "a: " + "[" * 260 + "]" * 260, "a: " + "[" * 600 + "]" * 600,
-    ],
-    ids=lambda matter: f"{matter[:20]} {len(matter)}",
-)  # fmt: skip
-def test_front_matter_that_json_cannot_hold_costs_at_most_its_file(
-    tmp_path: Path, retrieve: Program, matter: str
+    "file",
+    [*((name, LUNGS) for name in UNUSABLE_NAMES), *(("x.md", f"---\n{it}\n---\n{LUNGS}") for it in UNUSABLE_MATTER)],
+    ids=lambda file: f"{file[0]!r} {len(file[1])}",
+)
+def test_a_name_or_front_matter_that_cannot_be_kept_costs_at_most_its_file(
+    tmp_path: Path, retrieve: Program, file: tuple[str | bytes, str]
 ) -> None:
-    folder = folder_of(tmp_path / "docs", {"x.md": f"---\n{matter}\n---\n{LUNGS}"})
-    done = retrieve("build", "--docs-dir", folder)
+    done = retrieve("build", "--docs-dir", folder_of(tmp_path / "docs", dict([file])))
     assert not unforeseen(done.err), done.err
     assert done.code in (0, 8)
     assert retrieve("query", "lungs", "-k", 50, "--json").code == 0

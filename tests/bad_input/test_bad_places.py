@@ -62,7 +62,7 @@ def test_a_graph_file_that_never_ends_is_a_usage_error(retrieve: Program, catalo
 
 
 @pytest.mark.parametrize("place", PLACES, ids=["device", "pipe", "sparse"])
-def test_a_document_that_never_ends_is_rejected_by_its_path(tmp_path: Path, retrieve: Program, place) -> None:
+def test_a_document_that_never_ends_is_rejected_by_its_path(retrieve: Program, place) -> None:
     Path("docs").mkdir()
     Path("docs/good.md").write_text("# lungs\n\ntext")
     if place("docs/bad.md") == "/dev/zero":
@@ -107,9 +107,7 @@ def test_a_name_with_a_nul_in_the_configuration_is_a_usage_error(retrieve: Progr
 
 
 @pytest.mark.parametrize("matter", ["a: " + "[" * 50_000, "a: " + "- " * 50_000, "a: 0x" + "f" * 4000])
-def test_front_matter_neither_ends_the_process_nor_the_next_sync(
-    tmp_path: Path, retrieve: Program, matter: str
-) -> None:
+def test_front_matter_neither_ends_the_process_nor_the_next_sync(retrieve: Program, matter: str) -> None:
     Path("docs").mkdir()
     Path("docs/good.md").write_text("# lungs\n\ntext")
     assert retrieve("build", "--docs-dir", "docs").code == 0

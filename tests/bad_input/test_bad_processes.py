@@ -2,7 +2,6 @@
 
 import fcntl
 import json
-import shutil
 import signal
 import subprocess
 from collections.abc import Iterator
@@ -11,6 +10,7 @@ from pathlib import Path
 import pytest
 from bad_input.speech import command, environment, process, said, said_in_json, shell, unforeseen
 from samples import Program, write_catalog
+from sync.state import mounted
 from waiting import PATIENCE_S, brought_about, pause
 
 from retrieve_cli.cli.failures import failure_of
@@ -144,18 +144,9 @@ def test_an_output_that_cannot_be_written_is_an_error(index: Path, words: str) -
 
 
 @pytest.fixture
-def disk(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Path]:
+def disk(tmp_path: Path) -> Iterator[Path]:
     """A disk of two megabytes of its own."""
-    place = tmp_path / "disk"
-    place.mkdir()
-    mount = shutil.which("mount")
-    if (
-        mount is None
-        or subprocess.run([mount, "-t", "tmpfs", "-o", "size=2m", "tmpfs", str(place)], capture_output=True).returncode
-    ):
-        pytest.skip("mounting a small disk is not permitted here")
-    yield place
-    subprocess.run(["umount", "--lazy", str(place)], check=True, capture_output=True)
+    yield from mounted(tmp_path / "disk", "2m")
 
 
 def test_a_full_disk_ends_a_build_with_a_sentence_and_the_live_index_answers(
@@ -229,9 +220,7 @@ def test_a_terminal_that_knows_ascii_only_is_no_reason_to_fail(
     assert json.loads(process("query", "brain", "--json").out)["results"][0]["id"].endswith("#0")
 
 
-def test_one_of_many_builds_at_once_wins_and_the_index_is_whole(
-    tmp_path: Path, catalog: Path, retrieve: Program
-) -> None:
+def test_one_of_many_builds_at_once_wins_and_the_index_is_whole(catalog: Path, retrieve: Program) -> None:
     words = command("build", "--catalog", catalog)
     running = [subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment())
                for _ in range(6)]  # fmt: skip

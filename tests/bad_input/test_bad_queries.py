@@ -1,27 +1,28 @@
 """Questions, flags and batches that nobody meant: an answer, or a sentence that says what to write instead."""
 
 import json
-from pathlib import Path
 
 import pytest
 from bad_input.speech import RAW_CONTROLS, said, said_in_json, unforeseen
 from samples import TOOLS, Program
 
+pytestmark = pytest.mark.usefixtures("index")
+
 
 @pytest.mark.parametrize("words", [[""], ["  \t\n"], [], ["", ""], ["\u00a0\u2003"]], ids=repr)
-def test_an_empty_query_is_a_usage_error(index: Path, retrieve: Program, words: list[str]) -> None:
+def test_an_empty_query_is_a_usage_error(retrieve: Program, words: list[str]) -> None:
     assert "empty" in said(retrieve("query", *words), 2)
 
 
-def test_an_empty_query_in_json_is_one_object_on_stderr(index: Path, retrieve: Program) -> None:
+def test_an_empty_query_in_json_is_one_object_on_stderr(retrieve: Program) -> None:
     assert said_in_json(retrieve("query", "", "--json"), 2)["kind"] == "usage"
 
 
-def test_a_flag_of_a_length_that_nobody_types_is_quoted_in_part(index: Path, retrieve: Program) -> None:
+def test_a_flag_of_a_length_that_nobody_types_is_quoted_in_part(retrieve: Program) -> None:
     assert len(said(retrieve("query", "lungs", "--max-chunks", "9" * 100_000 + "x"), 2)) < 3000
 
 
-def test_a_query_of_a_length_that_nobody_types_is_a_usage_error(index: Path, retrieve: Program, stdin) -> None:
+def test_a_query_of_a_length_that_nobody_types_is_a_usage_error(retrieve: Program, stdin) -> None:
     assert "more than 100,000 characters" in said(retrieve("query", "y" * 100_001), 2)
     assert "more than 100,000 characters" in said(retrieve("query", "lungs", "--also", "y" * 100_001), 2)
     stdin("lungs\n" + "y" * (2**20 + 1))
@@ -34,7 +35,7 @@ def test_a_query_of_a_length_that_nobody_types_is_a_usage_error(index: Path, ret
      "\u202e", "[bold]lungs[/nothing]", "format:", ":", "-", "--", "#0", "*", "lungs AND (", "%s %d {}", "\ufeff"],
     ids=lambda text: repr(text[:12]),
 )  # fmt: skip
-def test_whatever_has_a_letter_or_sign_is_a_query(index: Path, retrieve: Program, text: str) -> None:
+def test_whatever_has_a_letter_or_sign_is_a_query(retrieve: Program, text: str) -> None:
     if text == "-":
         text = " - "
     for mode in ("hybrid", "bm25", "dense"):
@@ -47,13 +48,13 @@ def test_whatever_has_a_letter_or_sign_is_a_query(index: Path, retrieve: Program
 
 @pytest.mark.parametrize("format_", ["text", "json", "jsonl", "csv", "md", "trec", "prompt", "prompt-table"])
 @pytest.mark.parametrize("mode", ["hybrid", "bm25", "dense"])
-def test_bytes_that_are_not_utf8_in_a_query_do_no_harm(index: Path, retrieve: Program, mode: str, format_: str) -> None:
+def test_bytes_that_are_not_utf8_in_a_query_do_no_harm(retrieve: Program, mode: str, format_: str) -> None:
     done = retrieve("query", b"lungs \xff".decode("utf-8", "surrogateescape"), "--mode", mode, "--format", format_)
     assert not unforeseen(done.err), done.err
     assert done.code in (0, 2)
 
 
-def test_bytes_that_are_not_utf8_do_no_harm_to_why_and_diff(index: Path, retrieve: Program) -> None:
+def test_bytes_that_are_not_utf8_do_no_harm_to_why_and_diff(retrieve: Program) -> None:
     odd = b"lungs \xff".decode("utf-8", "surrogateescape")
     assert retrieve("inspect", "why", odd, "lungs", "--also", odd, "--json").json["query"] == "lungs \ufffd"
     assert retrieve("inspect", "why", "lungs", odd, "--json").json["in_index"] is False
@@ -63,7 +64,7 @@ def test_bytes_that_are_not_utf8_do_no_harm_to_why_and_diff(index: Path, retriev
 
 
 @pytest.mark.parametrize("words", [[], ["--explain", "--timing"], ["--format", "md"], ["--mode", "bm25"]], ids=str)
-def test_a_query_does_not_drive_the_terminal(index: Path, retrieve: Program, stdin, words: list[str]) -> None:
+def test_a_query_does_not_drive_the_terminal(retrieve: Program, stdin, words: list[str]) -> None:
     hostile = "\x1b[31mlungs\x07 \x9b5m\x1b]0;title\x07"
     done = retrieve("query", hostile, *words)
     assert done.code == 0
@@ -73,23 +74,21 @@ def test_a_query_does_not_drive_the_terminal(index: Path, retrieve: Program, std
     assert not RAW_CONTROLS & set(done.out + done.err)
 
 
-def test_a_query_of_stop_words_only_finds_nothing_by_words_and_says_why(index: Path, retrieve: Program) -> None:
+def test_a_query_of_stop_words_only_finds_nothing_by_words_and_says_why(retrieve: Program) -> None:
     done = retrieve("query", "the of", "--mode", "bm25", "--json")
     assert (done.code, done.json["results"]) == (0, [])
     assert "stop words" in done.json["strategies_skipped"]["bm25"]
 
 
 @pytest.mark.parametrize("k", ["0", "-1", "abc", "1.5", "", "=3", "1e3"])
-def test_a_number_of_results_that_is_none_is_refused_by_the_name_of_its_flag(
-    index: Path, retrieve: Program, k: str
-) -> None:
+def test_a_number_of_results_that_is_none_is_refused_by_the_name_of_its_flag(retrieve: Program, k: str) -> None:
     sentence = said(retrieve("query", "lungs", "-k", k), 2)
     assert "-k" in sentence
 
 
 @pytest.mark.parametrize("k", ["1000000", str(2**31), str(2**63), "9" * 30])
 @pytest.mark.parametrize("mode", ["hybrid", "bm25", "dense"])
-def test_more_results_than_there_are_gives_all_of_them(index: Path, retrieve: Program, mode: str, k: str) -> None:
+def test_more_results_than_there_are_gives_all_of_them(retrieve: Program, mode: str, k: str) -> None:
     done = retrieve("query", "lungs", "-k", k, "--mode", mode, "-l")
     assert done.code == 0, done.err
     assert len(done.out.splitlines()) == (1 if mode == "bm25" else len(TOOLS))
@@ -112,9 +111,7 @@ def test_more_results_than_there_are_gives_all_of_them(index: Path, retrieve: Pr
     ],
     ids=str,
 )
-def test_what_is_misspelt_gets_the_nearest_that_is_known(
-    index: Path, retrieve: Program, words: list[str], nearest: str
-) -> None:
+def test_what_is_misspelt_gets_the_nearest_that_is_known(retrieve: Program, words: list[str], nearest: str) -> None:
     assert nearest in said(retrieve(*words), 2)
 
 
@@ -133,7 +130,7 @@ def test_what_is_misspelt_gets_the_nearest_that_is_known(
     ],
     ids=lambda words: repr(words)[:50],
 )  # fmt: skip
-def test_what_cannot_be_meant_is_a_usage_error(index: Path, retrieve: Program, words: list[str]) -> None:
+def test_what_cannot_be_meant_is_a_usage_error(retrieve: Program, words: list[str]) -> None:
     sentence = said(retrieve(*words), 2)
     assert not RAW_CONTROLS & set(sentence)
     if "--format" not in words and not words[-1].startswith("-"):
@@ -158,9 +155,7 @@ def test_no_command_shows_the_help_and_not_a_failure(retrieve: Program, words: l
     ],
     ids=lambda line: repr(line[:20]),
 )  # fmt: skip
-def test_a_bad_line_of_a_batch_is_named_and_the_others_are_answered(
-    index: Path, retrieve: Program, stdin, line: bytes
-) -> None:
+def test_a_bad_line_of_a_batch_is_named_and_the_others_are_answered(retrieve: Program, stdin, line: bytes) -> None:
     stdin(b'plain lungs\n{"id": "q2", "query": "brain"}\n' + line + b"\ncells\n")
     sentence = said(retrieve("query", "-"), 8, silent=False)
     assert "'3'" in sentence
@@ -176,9 +171,7 @@ def test_a_bad_line_of_a_batch_is_named_and_the_others_are_answered(
 
 @pytest.mark.parametrize("line", [b'{"query": "a\\ud800"}', b'{"query": "a", "id": "\\ud800"}'])
 @pytest.mark.parametrize("format_", ["text", "json", "csv", "md", "trec", "prompt", "prompt-table"])
-def test_a_lone_surrogate_in_a_batch_does_no_harm(
-    index: Path, retrieve: Program, stdin, line: bytes, format_: str
-) -> None:
+def test_a_lone_surrogate_in_a_batch_does_no_harm(retrieve: Program, stdin, line: bytes, format_: str) -> None:
     stdin(line)
     done = retrieve("query", "-", "--format", format_)
     assert not unforeseen(done.err), done.err
@@ -186,28 +179,26 @@ def test_a_lone_surrogate_in_a_batch_does_no_harm(
 
 
 @pytest.mark.parametrize("content", [b"", b"\n\n", b"  \r\n"], ids=repr)
-def test_an_empty_batch_has_no_answers(index: Path, retrieve: Program, stdin, content: bytes) -> None:
+def test_an_empty_batch_has_no_answers(retrieve: Program, stdin, content: bytes) -> None:
     stdin(content)
     done = retrieve("query", "-", "--json")
     assert (done.code, done.out) == (0, "")
 
 
-def test_a_mixed_batch_is_answered_line_by_line_in_order(index: Path, retrieve: Program, stdin) -> None:
+def test_a_mixed_batch_is_answered_line_by_line_in_order(retrieve: Program, stdin) -> None:
     stdin('lungs\r\n\n{"id": "q2", "query": "brain"}\n"quoted"\n[1]\n{"_id": 7, "text": "a\\u0000b"}\n')
     answers = [json.loads(line) for line in retrieve("query", "-", "--json").out.splitlines()]
     assert [answer["query"] for answer in answers] == ["lungs", "brain", '"quoted"', "[1]", "a\0b"]
     assert [answer["query_id"] for answer in answers] == ["1", "q2", "4", "5", "7"]
 
 
-def test_a_byte_order_mark_before_a_batch_makes_no_difference(index: Path, retrieve: Program, stdin) -> None:
+def test_a_byte_order_mark_before_a_batch_makes_no_difference(retrieve: Program, stdin) -> None:
     stdin(b'\xef\xbb\xbf{"id": "q", "query": "lungs"}\n')
     assert retrieve("query", "-", "--json").json["query_id"] == "q"
 
 
 @pytest.mark.parametrize("id_", ["a b", "a\nb", "a\tb", ""])
-def test_a_line_of_trec_has_six_columns_whatever_the_query_is_called(
-    index: Path, retrieve: Program, stdin, id_: str
-) -> None:
+def test_a_line_of_trec_has_six_columns_whatever_the_query_is_called(retrieve: Program, stdin, id_: str) -> None:
     stdin(json.dumps({"id": id_, "query": "lungs"}))
     lines = retrieve("query", "-", "--format", "trec").out.splitlines()
     assert len(lines) == len(TOOLS)
@@ -215,33 +206,31 @@ def test_a_line_of_trec_has_six_columns_whatever_the_query_is_called(
 
 
 @pytest.mark.parametrize("words", [["-", "lungs"], ["lungs", "-"], ["-", "-"]], ids=str)
-def test_a_dash_among_words_is_no_batch(index: Path, retrieve: Program, stdin, words: list[str]) -> None:
+def test_a_dash_among_words_is_no_batch(retrieve: Program, stdin, words: list[str]) -> None:
     stdin("brain\n")
     assert retrieve("query", *words, "--json").json["query"] == " ".join(words)
 
 
 @pytest.mark.parametrize("flag", [["--color", "never"], []], ids=["--color never", "NO_COLOR"])
-def test_no_colour_means_no_escape_sequence(index: Path, retrieve: Program, monkeypatch, flag: list[str]) -> None:
+def test_no_colour_means_no_escape_sequence(retrieve: Program, monkeypatch, flag: list[str]) -> None:
     if not flag:
         monkeypatch.setenv("NO_COLOR", "1")
     assert "\x1b" not in retrieve("query", "lungs", *flag).out
     assert "\x1b" not in retrieve("inspect", "records", *flag).out
 
 
-def test_colour_is_there_when_it_is_asked_for(index: Path, retrieve: Program) -> None:
+def test_colour_is_there_when_it_is_asked_for(retrieve: Program) -> None:
     assert "\x1b[" in retrieve("query", "lungs", "--color", "always").out
     assert "\x1b" not in retrieve("query", "lungs", "--json", "--color", "always").out
 
 
-def test_a_flag_for_colour_wins_over_the_environment(index: Path, retrieve: Program, monkeypatch) -> None:
+def test_a_flag_for_colour_wins_over_the_environment(retrieve: Program, monkeypatch) -> None:
     """A flag wins over the environment (contract, precedence)."""
     monkeypatch.setenv("NO_COLOR", "1")
     assert "\x1b[" in retrieve("query", "lungs", "--color", "always").out
 
 
 @pytest.mark.parametrize("columns", ["0", "abc", "-5", "1"])
-def test_an_impossible_width_of_the_terminal_is_survived(
-    index: Path, retrieve: Program, monkeypatch, columns: str
-) -> None:
+def test_an_impossible_width_of_the_terminal_is_survived(retrieve: Program, monkeypatch, columns: str) -> None:
     monkeypatch.setenv("COLUMNS", columns)
     assert retrieve("query", "lungs").code == 0

@@ -2,16 +2,13 @@
 
 import os
 import shutil
-import signal
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
-from types import FrameType
 
 import pytest
 from samples import TOOLS, Program, write_catalog
+from stalls import ending
 from sync.state import live
-from waiting import PATIENCE_S
 
 COMMANDS = (
     ("query", "lungs"),
@@ -28,22 +25,6 @@ KINDS: dict[str, Callable[[Path], None]] = {
     "zeros": lambda path: path.symlink_to("/dev/zero"),
     "folder": Path.mkdir,
 }
-
-
-@contextmanager
-def limited() -> Iterator[None]:
-    """What takes too long fails here, whatever it waits for."""
-
-    def late(number: int, frame: FrameType | None) -> None:
-        pytest.fail(f"it still waits after {PATIENCE_S} seconds")
-
-    before = signal.signal(signal.SIGALRM, late)
-    signal.setitimer(signal.ITIMER_REAL, PATIENCE_S)
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
 
 
 @pytest.fixture
@@ -76,7 +57,7 @@ def test_no_command_waits_for_what_is_not_a_regular_file(
             shutil.copytree(whole, used)
             (used / name).unlink(missing_ok=True)
             KINDS[kind](used / name)
-            with limited():
+            with ending(waiting=True):
                 done = retrieve(*command)
             assert done.code in (0, 1, 2, 5), (name, command, done)
             assert "this is a bug" not in done.err, (name, command, done.err)
@@ -89,7 +70,7 @@ def test_the_program_mends_its_index_whatever_stands_in_place_of_a_file(used: Pa
         path = used / "generations" / live(used) / name
         path.unlink()
         os.mkfifo(path)
-        with limited():
+        with ending(waiting=True):
             assert retrieve("build", "--catalog", "tools.jsonl").code == 0
             assert retrieve("query", "lungs").code == 0
 
@@ -104,7 +85,7 @@ def test_nothing_is_written_through_a_link_that_an_index_from_somebody_else_hold
     victim.write_text("precious")
     (used / name).unlink(missing_ok=True)
     (used / name).symlink_to(victim.resolve())
-    with limited():
+    with ending(waiting=True):
         for command in COMMANDS:
             done = retrieve(*command)
             assert "this is a bug" not in done.err, done.err

@@ -58,6 +58,7 @@ def holds(cache: ContentCache, keys: list[bytes]) -> None:
 
 @contextmanager
 def files_may_not_grow(limit: int) -> Iterator[None]:
+    """No file of this process may become larger than so many bytes."""
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (limit, before[1]))
     try:

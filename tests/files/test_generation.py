@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -157,13 +159,17 @@ def test_a_generation_without_one_of_its_files_is_refused(name: str, tmp_path: P
         Generation(tmp_path, EMPTY)
 
 
+def change_offsets(folder: Path, change: Callable[[dict[str, Any]], object]) -> None:
+    offsets = dict(pickles.load(folder / OFFSETS))
+    change(offsets)
+    pickles.dump(offsets, folder / "other.pkl")
+    (folder / "other.pkl").replace(folder / OFFSETS)
+
+
 @pytest.mark.parametrize("part", ["records", "chunks", "starts", "ids", "id_ends"])
 def test_offsets_without_one_of_their_parts_are_refused(part: str, tmp_path: Path) -> None:
     write(tmp_path, {"a": 2})
-    offsets = dict(pickles.load(tmp_path / OFFSETS))
-    del offsets[part]
-    pickles.dump(offsets, tmp_path / "other.pkl")
-    (tmp_path / "other.pkl").replace(tmp_path / OFFSETS)
+    change_offsets(tmp_path, lambda offsets: offsets.pop(part))
 
     with pytest.raises(IndexCorrupt, match="incomplete"):
         Generation(tmp_path, EMPTY)
@@ -171,9 +177,7 @@ def test_offsets_without_one_of_their_parts_are_refused(part: str, tmp_path: Pat
 
 def test_tables_that_disagree_about_their_rows_are_refused(tmp_path: Path) -> None:
     write(tmp_path, {"a": 2})
-    offsets = {**pickles.load(tmp_path / OFFSETS), "starts": np.array([0, 1])}
-    pickles.dump(offsets, tmp_path / "other.pkl")
-    (tmp_path / "other.pkl").replace(tmp_path / OFFSETS)
+    change_offsets(tmp_path, lambda offsets: offsets.update(starts=np.array([0, 1])))
 
     with pytest.raises(IndexCorrupt, match="disagree"):
         Generation(tmp_path, EMPTY)

@@ -18,6 +18,7 @@ from retrieve_cli.storage.manifest import FileEntry, Manifest
 
 Members = list[tuple[bytes, bytes]]
 """The block before each member, and its content."""
+Refused = Callable[..., str]
 
 
 @pytest.fixture
@@ -37,6 +38,12 @@ def members(file: Path) -> Members:
             assert content is not None
             found.append((tar_header(info.name, info.size, int(info.mtime)), content.read()))
         return found
+
+
+@pytest.fixture
+def parts(snapshot: Path) -> Members:
+    """The members of that snapshot."""
+    return members(snapshot)
 
 
 def name_of(block: bytes) -> str:
@@ -70,28 +77,35 @@ def tree(folder: Path) -> dict[str, bytes]:
     return {str(path): path.read_bytes() if path.is_file() else b"" for path in folder.rglob("*")}
 
 
-def refused(content: bytes, retrieve: Program, index: Path, *, verified: bool = False) -> str:
-    """Hold the program to its word: exit 5, the index as it was, nothing where there was nothing; the message."""
-    bad = Path("bad.tar.zst")
-    bad.write_bytes(content)
-    before = tree(index)
-    done = retrieve("snapshot", "restore", bad)
-    assert done.code == 5, done.err
-    assert "bad.tar.zst is not a sound snapshot" in done.err
-    assert tree(index) == before
-    assert retrieve("snapshot", "restore", bad, "--artifacts", "new/place").code == 5
-    assert not Path("new").exists()
-    assert not Path("outside").exists()
-    assert retrieve("snapshot", "verify", bad).code == (0 if verified else 5)
-    return done.err
+@pytest.fixture
+def refused(index: Path, retrieve: Program) -> Refused:
+    """Holds the program to its word: exit 5, the index as it was, nothing where there was nothing; the message."""
+
+    def restored(content: bytes, *, verified: bool = False) -> str:
+        bad = Path("bad.tar.zst")
+        bad.write_bytes(content)
+        before = tree(index)
+        done = retrieve("snapshot", "restore", bad)
+        assert done.code == 5, done.err
+        assert "bad.tar.zst is not a sound snapshot" in done.err
+        assert tree(index) == before
+        assert retrieve("snapshot", "restore", bad, "--artifacts", "new/place").code == 5
+        assert not Path("new").exists()
+        assert not Path("outside").exists()
+        assert retrieve("snapshot", "verify", bad).code == (0 if verified else 5)
+        return done.err
+
+    return restored
 
 
 # ---------------------------------------------------------------------------------------------------------- damage
 
 
-def test_a_snapshot_that_is_packed_anew_as_it_was_is_sound(snapshot: Path, retrieve: Program) -> None:
+def test_a_snapshot_that_is_packed_anew_as_it_was_is_sound(
+    snapshot: Path, parts: Members, retrieve: Program, refused: Refused
+) -> None:
     """What follows is refused for what was changed, not for how it was packed."""
-    Path("again.tar.zst").write_bytes(packed(members(snapshot)))
+    Path("again.tar.zst").write_bytes(packed(parts))
     assert retrieve("snapshot", "restore", "again.tar.zst", "--artifacts", "new").code == 0
 
 
@@ -127,24 +141,22 @@ def test_a_snapshot_that_is_cut_short_anywhere_is_refused(snapshot: Path, retrie
         assert retrieve("snapshot", "verify", bad).code == 5, size
 
 
-def test_a_damaged_snapshot_leaves_nothing(snapshot: Path, index: Path, retrieve: Program) -> None:
+def test_a_damaged_snapshot_leaves_nothing(snapshot: Path, refused: Refused) -> None:
     content = bytearray(snapshot.read_bytes())
     content[len(content) * 3 // 4] ^= 4
-    refused(bytes(content), retrieve, index)
-    refused(bytes(content[: len(content) // 2]), retrieve, index)
+    refused(bytes(content))
+    refused(bytes(content[: len(content) // 2]))
 
 
 @pytest.mark.parametrize("more", [b"\0", b"more", "frame"])
-def test_what_stands_behind_the_end_is_refused(
-    snapshot: Path, index: Path, retrieve: Program, more: bytes | str
-) -> None:
+def test_what_stands_behind_the_end_is_refused(snapshot: Path, refused: Refused, more: bytes | str) -> None:
     behind = zstandard.compress(b"more") if isinstance(more, str) else more
-    assert "after its end" in refused(snapshot.read_bytes() + behind, retrieve, index)
+    assert "after its end" in refused(snapshot.read_bytes() + behind)
 
 
 @pytest.mark.parametrize("content", [b"", b"\x28", b"\x28\xb5\x2f\xfd", b"PK\x03\x04", b"x" * 1000])
-def test_what_is_no_archive_is_refused(index: Path, retrieve: Program, content: bytes) -> None:
-    refused(content, retrieve, index)
+def test_what_is_no_archive_is_refused(refused: Refused, content: bytes) -> None:
+    refused(content)
 
 
 # ------------------------------------------------------------------------------------------------- hostile members
@@ -173,10 +185,9 @@ def test_what_is_no_archive_is_refused(index: Path, retrieve: Program, content: 
     ],
 )
 def test_a_member_that_does_not_belong_there_is_refused(
-    snapshot: Path, index: Path, retrieve: Program, block: bytes, said: str
+    parts: Members, refused: Refused, block: bytes, said: str
 ) -> None:
-    parts = members(snapshot)
-    assert said in refused(packed([*parts[:2], (block, b""), *parts[2:]], sums=False), retrieve, index)
+    assert said in refused(packed([*parts[:2], (block, b""), *parts[2:]], sums=False))
 
 
 @pytest.mark.parametrize(
@@ -191,9 +202,9 @@ def test_a_member_that_does_not_belong_there_is_refused(
     ],
 )
 def test_members_are_there_once_and_in_their_order(
-    snapshot: Path, index: Path, retrieve: Program, edit: Callable[[Members], Members], said: str
+    parts: Members, refused: Refused, edit: Callable[[Members], Members], said: str
 ) -> None:
-    assert said in refused(packed(edit(members(snapshot))), retrieve, index)
+    assert said in refused(packed(edit(parts)))
 
 
 def changed(parts: Members, name: str, content: bytes) -> Members:
@@ -203,23 +214,21 @@ def changed(parts: Members, name: str, content: bytes) -> Members:
     ]
 
 
-def test_a_file_of_another_length_or_content_is_refused(snapshot: Path, index: Path, retrieve: Program) -> None:
-    parts = members(snapshot)
+def test_a_file_of_another_length_or_content_is_refused(parts: Members, refused: Refused) -> None:
     content = {name_of(block): content for block, content in parts}["generation/chunks.jsonl"]
     longer = packed(changed(parts, "generation/chunks.jsonl", content + b"x"))
-    assert "the manifest says" in refused(longer, retrieve, index)
+    assert "the manifest says" in refused(longer)
     other = packed(changed(parts, "generation/chunks.jsonl", content[:-2] + b"x\n"))
-    assert "has SHA-1" in refused(other, retrieve, index)
+    assert "has SHA-1" in refused(other)
 
 
-def test_sums_must_list_the_members_as_they_are(snapshot: Path, index: Path, retrieve: Program) -> None:
-    parts = members(snapshot)
+def test_sums_must_list_the_members_as_they_are(parts: Members, refused: Refused) -> None:
     listed = parts[-1][1]
     for content in (b"", listed[1:], listed.replace(b"config", b"konfig"), listed + listed):
-        assert "SHA256SUMS" in refused(packed(changed(parts, "SHA256SUMS", content), sums=False), retrieve, index)
-    refused(packed(parts[:-1], sums=False), retrieve, index)
-    refused(packed(parts, end=bytes(512)), retrieve, index)
-    refused(packed(parts, end=bytes(1024) + b"x"), retrieve, index)
+        assert "SHA256SUMS" in refused(packed(changed(parts, "SHA256SUMS", content), sums=False))
+    refused(packed(parts[:-1], sums=False))
+    refused(packed(parts, end=bytes(512)))
+    refused(packed(parts, end=bytes(1024) + b"x"))
 
 
 @pytest.mark.parametrize(
@@ -238,27 +247,24 @@ def test_sums_must_list_the_members_as_they_are(snapshot: Path, index: Path, ret
     ],
 )
 def test_a_header_that_lies_is_refused(
-    snapshot: Path, index: Path, retrieve: Program, changes: dict[str, object]
+    snapshot: Path, parts: Members, refused: Refused, changes: dict[str, object]
 ) -> None:
-    parts = members(snapshot)
     header = {**json.loads(parts[0][1]), **changes}
-    refused(packed(changed(parts, "snapshot.json", json.dumps(header).encode())), retrieve, index)
+    refused(packed(changed(parts, "snapshot.json", json.dumps(header).encode())))
 
 
-def test_a_small_member_that_is_not_small_is_refused(snapshot: Path, index: Path, retrieve: Program) -> None:
-    parts = members(snapshot)
+def test_a_small_member_that_is_not_small_is_refused(parts: Members, refused: Refused) -> None:
     huge = packed([(special(tarfile.REGTYPE, "snapshot.json", size=1 << 40), b""), *parts[1:]], sums=False)
-    assert "at most" in refused(huge, retrieve, index)
+    assert "at most" in refused(huge)
 
 
-def test_a_frame_that_needs_much_memory_is_refused(snapshot: Path, index: Path, retrieve: Program) -> None:
+def test_a_frame_that_needs_much_memory_is_refused(parts: Members, refused: Refused) -> None:
     wide = zstandard.ZstdCompressionParameters(window_log=27, write_checksum=True, write_content_size=False)
-    parts = members(snapshot)
     body = b"".join(block + content + bytes(-len(content) % 512) for block, content in parts) + bytes(1024)
     out = io.BytesIO()
     with zstandard.ZstdCompressor(compression_params=wide).stream_writer(out, closefd=False) as stream:
         stream.write(body)
-    assert "cannot be unpacked" in refused(out.getvalue(), retrieve, index)
+    assert "cannot be unpacked" in refused(out.getvalue())
 
 
 # ------------------------------------------------------------------------------------------------ hostile contents
@@ -279,17 +285,14 @@ def entry_of(content: bytes, rows: int | None = None) -> FileEntry:
 
 
 @pytest.mark.parametrize("name", ["../outside", "/outside", ".hidden", "a/b", "manifest.json", "sums.pkl", ""])
-def test_a_manifest_that_names_other_places_is_refused(
-    snapshot: Path, index: Path, retrieve: Program, name: str
-) -> None:
-    refused(packed(forged(members(snapshot), **{name: entry_of(b"")})), retrieve, index)
+def test_a_manifest_that_names_other_places_is_refused(parts: Members, refused: Refused, name: str) -> None:
+    refused(packed(forged(parts, **{name: entry_of(b"")})))
 
 
-def test_an_altered_manifest_is_refused(snapshot: Path, index: Path, retrieve: Program) -> None:
-    parts = members(snapshot)
+def test_an_altered_manifest_is_refused(parts: Members, refused: Refused) -> None:
     text = parts[1][1].replace(b'"lucene"', b'"okapi"')
     assert text != parts[1][1]
-    assert "was altered" in refused(packed(changed(parts, "generation/manifest.json", text)), retrieve, index)
+    assert "was altered" in refused(packed(changed(parts, "generation/manifest.json", text)))
 
 
 def test_a_bomb_is_refused_before_it_fills_the_disk_or_the_memory(
@@ -312,16 +315,14 @@ def test_a_bomb_is_refused_before_it_fills_the_disk_or_the_memory(
 @pytest.mark.parametrize("name", ["chunks.jsonl", "offsets.pkl", "bm25.pkl", "dense.faiss"])
 @pytest.mark.parametrize("content", [b"", b"nonsense" * 100])
 def test_what_is_whole_and_no_index_is_not_published(
-    snapshot: Path, index: Path, retrieve: Program, name: str, content: bytes
+    parts: Members, refused: Refused, name: str, content: bytes
 ) -> None:
-    parts = members(snapshot)
     rows = Manifest.of_text(parts[1][1].decode(), "").files[name].rows
     parts = changed(forged(parts, **{name: entry_of(content, rows)}), f"generation/{name}", content)
-    refused(packed(parts), retrieve, index, verified=True)
+    refused(packed(parts), verified=True)
 
 
-def test_a_calibration_that_is_none_is_not_taken_over(snapshot: Path, index: Path, retrieve: Program) -> None:
-    parts = members(snapshot)
+def test_a_calibration_that_is_none_is_not_taken_over(parts: Members, refused: Refused) -> None:
     for content in (b"{}", b"[" * 100_000, b"\xff"):
         header = json.loads(parts[0][1])
         header["extras"] = {**header["extras"], "calibration.json": hashlib.sha256(content).hexdigest()}
@@ -329,7 +330,7 @@ def test_a_calibration_that_is_none_is_not_taken_over(snapshot: Path, index: Pat
         first = next(at for at, part in enumerate(parts) if name_of(part[0]) == "configuration.json")
         calibration = (tar_header("calibration.json", len(content), 0), content)
         bad = packed([*changed_parts[:first], calibration, *changed_parts[first:]])
-        assert "calibration.json" in refused(bad, retrieve, index, verified=True)
+        assert "calibration.json" in refused(bad, verified=True)
 
 
 def test_files_beyond_eight_gigabytes_have_a_block_before_them() -> None:

@@ -64,7 +64,7 @@ def test_a_key_that_is_not_there_is_an_error(tmp_path: Path) -> None:
         gathered(cache, [text_key("a")])
 
 
-def test_one_text_is_another_key_in_every_spelling(tmp_path: Path) -> None:
+def test_one_text_is_another_key_in_every_spelling() -> None:
     assert len({text_key(text) for text in ("a", "A", "a ", "\ud800", "\\ud800", "", "\0")}) == 7
 
 
