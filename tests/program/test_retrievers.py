@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 import yaml
-from samples import TOOLS, Done, Program, write_catalog
+from program.asking import Batch, Configure, answered, indexed, refused
+from samples import TOOLS, Program, write_catalog
 from splade_models import save_masked
 
 Stdin = Callable[[str], None]
@@ -22,27 +23,22 @@ def sparse_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def three(catalog: Path, retrieve: Program, sparse_model: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def three(catalog: Path, retrieve: Program, sparse_model: Path, configure: Configure) -> Path:
     """An index with all three built-in retrievers, at the default place."""
-    monkeypatch.setenv("RETRIEVE_SPLADE__MODEL", str(sparse_model))
-    monkeypatch.setenv("RETRIEVE_MODELS__CACHE_DIR", str(sparse_model.parent / "cache"))
+    configure("splade", model=sparse_model)
+    configure("models", cache_dir=sparse_model.parent / "cache")
     assert retrieve("build", "--catalog", catalog).code == 0
     return Path("artifacts").resolve()
 
 
 @pytest.fixture
-def lexical(tmp_path: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch) -> Path:
+def lexical(retrieve: Program, configure: Configure, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The catalog of an index of words alone, at the default place, where no encoder could be made."""
-    monkeypatch.setenv("RETRIEVE_DENSE__ENABLED", "false")
-    monkeypatch.setenv("RETRIEVE_ENCODER__KIND", "auto")
-    monkeypatch.setenv("RETRIEVE_ENCODER__MODEL", "no/such-model")
-    refuse = pytest.fail
-    for made in ("encoder_to_build", "encoder_to_query"):
-        monkeypatch.setattr(f"retrieve_cli.assemble.encoders.{made}", lambda *_: refuse("an encoder was made"))
-    monkeypatch.setattr("retrieve_cli.assemble.parts.encoder_to_build", lambda *_: refuse("an encoder was made"))
-    catalog = write_catalog(tmp_path / "words.jsonl", TOOLS)
-    assert retrieve("build", "--catalog", catalog).code == 0
-    return catalog
+    configure("dense", enabled="false")
+    configure("encoder", kind="auto", model="no/such-model")
+    for made in ("encoders.encoder_to_build", "encoders.encoder_to_query", "parts.encoder_to_build"):
+        monkeypatch.setattr(f"retrieve_cli.assemble.{made}", lambda *_: pytest.fail("an encoder was made"))
+    return indexed(retrieve, TOOLS)
 
 
 def plain(answer: dict[str, Any]) -> dict[str, Any]:
@@ -50,9 +46,8 @@ def plain(answer: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in answer.items() if key not in ("timings_ms", "query_id")}
 
 
-def answer(done: Done) -> dict[str, Any]:
-    assert done.code == 0, done.err
-    return plain(done.json)
+def answer(retrieve: Program, *words: object) -> dict[str, Any]:
+    return plain(answered(retrieve, *words))
 
 
 def files(artifacts: Path = Path("artifacts")) -> dict[str, bytes]:
@@ -67,59 +62,51 @@ def files(artifacts: Path = Path("artifacts")) -> dict[str, bytes]:
 
 @pytest.mark.parametrize("subset", SUBSETS, ids=",".join)
 def test_only_the_retrievers_that_are_named_answer(
-    three: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch, stdin: Stdin, subset: tuple[str, ...]
+    three: Path, retrieve: Program, configure: Configure, batch: Batch, subset: tuple[str, ...]
 ) -> None:
-    found = answer(retrieve("query", QUESTION, "--retrievers", ",".join(subset), "--json"))
+    found = answer(retrieve, QUESTION, "--retrievers", ",".join(subset))
     assert found["strategies_used"] == list(subset)
     assert {name for result in found["results"] for name in result["source_scores"]} == set(subset)
-    stdin(json.dumps({"query": QUESTION, "retrievers": subset}))
-    (line,) = retrieve("query", "-", "--json").out.splitlines()
-    assert plain(json.loads(line)) == found
-    monkeypatch.setenv("RETRIEVE_SEARCH__RETRIEVERS", json.dumps(subset))
-    assert answer(retrieve("query", QUESTION, "--json")) == found
+    assert list(map(plain, batch([{"query": QUESTION, "retrievers": subset}]))) == [found]
+    configure("search", retrievers=json.dumps(subset))
+    assert answer(retrieve, QUESTION) == found
 
 
 def test_one_that_is_named_alone_answers_as_its_mode_does(three: Path, retrieve: Program) -> None:
     for name in ("bm25", "dense", "splade"):
-        alone = answer(retrieve("query", QUESTION, "--retrievers", name, "--json"))
-        assert alone == answer(retrieve("query", QUESTION, "--mode", name, "--json"))
+        alone = answer(retrieve, QUESTION, "--retrievers", name)
+        assert alone == answer(retrieve, QUESTION, "--mode", name)
 
 
 def test_the_order_of_names_and_a_name_said_twice_do_not_matter(three: Path, retrieve: Program) -> None:
-    found = answer(retrieve("query", QUESTION, "--retrievers", "bm25,dense,splade", "--json"))
-    assert found == answer(retrieve("query", QUESTION, "--json"))
+    found = answer(retrieve, QUESTION, "--retrievers", "bm25,dense,splade")
+    assert found == answer(retrieve, QUESTION)
     for names in ("splade,dense,bm25", "dense, bm25 ,splade", "bm25,bm25,splade,dense,splade"):
-        assert answer(retrieve("query", QUESTION, "--retrievers", names, "--json")) == found
-    twice = answer(retrieve("query", QUESTION, "--retrievers", "bm25,bm25", "--json"))
-    assert twice == answer(retrieve("query", QUESTION, "--mode", "bm25", "--json"))
+        assert answer(retrieve, QUESTION, "--retrievers", names) == found
+    twice = answer(retrieve, QUESTION, "--retrievers", "bm25,bm25")
+    assert twice == answer(retrieve, QUESTION, "--mode", "bm25")
 
 
 def test_the_lines_of_a_batch_may_name_different_retrievers_and_each_is_answered_as_if_alone(
-    three: Path, retrieve: Program, stdin: Stdin
+    three: Path, batch: Batch
 ) -> None:
-    texts = (QUESTION, "cells", "brain scans", "affine transforms")
-    lines = [
-        json.dumps({"id": f"{subset} {text}", "query": text, **({"retrievers": subset} if subset else {})})
-        for text in texts
+    lines: list[dict[str, Any]] = [
+        {"id": f"{subset} {text}", "query": text, **({"retrievers": subset} if subset else {})}
+        for text in (QUESTION, "cells", "brain scans", "affine transforms")
         for subset in (*SUBSETS, ("splade", "bm25"), ())
     ]
-    stdin("\n".join(lines))
-    together = [json.loads(line) for line in retrieve("query", "-", "--json").out.splitlines()]
-    assert [each["query_id"] for each in together] == [json.loads(line)["id"] for line in lines]
+    together = batch(lines)
+    assert [each["query_id"] for each in together] == [line["id"] for line in lines]
     for line, found in zip(lines, together, strict=True):
-        stdin(line)
-        assert plain(json.loads(retrieve("query", "-", "--json").out)) == plain(found)
+        assert list(map(plain, batch([line]))) == [plain(found)]
 
 
-def test_a_line_chooses_among_the_retrievers_of_the_command(three: Path, retrieve: Program, stdin: Stdin) -> None:
-    stdin('{"query": "brain", "retrievers": ["dense"]}\nbrain\n')
-    done = retrieve("query", "-", "--json", "--retrievers", "bm25,dense")
-    used = [json.loads(line)["strategies_used"] for line in done.out.splitlines()]
-    assert used == [["dense"], ["bm25", "dense"]]
-    stdin('{"query": "brain", "retrievers": ["splade"]}')
-    done = retrieve("query", "-", "--json", "--retrievers", "bm25,dense")
-    assert done.code == 8
-    assert "line 1 of stdin asks for 'splade', which is not allowed by --retrievers" in done.out
+def test_a_line_chooses_among_the_retrievers_of_the_command(three: Path, batch: Batch) -> None:
+    answers = batch([{"query": "brain", "retrievers": ["dense"]}, "brain"], "--retrievers", "bm25,dense")
+    assert [each["strategies_used"] for each in answers] == [["dense"], ["bm25", "dense"]]
+    (failed,) = batch([{"query": "brain", "retrievers": ["splade"]}], "--retrievers", "bm25,dense", code=8)
+    said = "line 1 of stdin asks for 'splade', which is not allowed by --retrievers"
+    assert said in failed["error"]["message"]
 
 
 @pytest.mark.parametrize(
@@ -136,61 +123,55 @@ def test_a_line_whose_retrievers_are_not_understood_is_refused(
     index: Path, retrieve: Program, stdin: Stdin, line: dict[str, Any], said: str
 ) -> None:
     stdin(json.dumps({"query": "brain", **line}))
-    done = retrieve("query", "-")
-    assert (done.code, said in done.err, done.out) == (8, True, ""), done.err
+    assert said in refused(retrieve, "query", "-", code=8)
 
 
 @pytest.mark.parametrize(("given", "near"), [("bm26", "bm25"), ("bm25,dens", "dense"), ("Splade", "splade")])
 def test_a_name_that_is_unknown_is_refused_with_the_nearest_that_is_not(
-    index: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch, stdin: Stdin, given: str, near: str
+    index: Path, retrieve: Program, configure: Configure, stdin: Stdin, given: str, near: str
 ) -> None:
-    done = retrieve("query", "brain", "--retrievers", given)
-    assert (done.code, f"did you mean `{near}`?" in done.err) == (2, True), done.err
+    hint = f"did you mean `{near}`?"
+    assert hint in refused(retrieve, "query", "brain", "--retrievers", given)
     stdin(json.dumps({"query": "brain", "retrievers": given.split(",")}))
-    done = retrieve("query", "-")
-    assert (done.code, f"did you mean `{near}`?" in done.err) == (8, True), done.err
-    monkeypatch.setenv("RETRIEVE_SEARCH__RETRIEVERS", json.dumps(given.split(",")))
-    done = retrieve("query", "brain")
-    assert (done.code, f"did you mean `{near}`?" in done.err) == (2, True), done.err
+    assert hint in refused(retrieve, "query", "-", code=8)
+    configure("search", retrievers=json.dumps(given.split(",")))
+    assert hint in refused(retrieve, "query", "brain")
 
 
 @pytest.mark.parametrize("given", ["", ",", "bm25,"])
 def test_a_name_that_is_empty_is_refused(index: Path, retrieve: Program, given: str) -> None:
-    done = retrieve("query", "brain", "--retrievers", given)
-    assert (done.code, "--retrievers" in done.err) == (2, True), done.err
+    assert "--retrievers" in refused(retrieve, "query", "brain", "--retrievers", given)
 
 
 def test_a_retriever_that_the_index_lacks_is_unavailable_and_the_hint_says_which_it_has(
-    index: Path, retrieve: Program, stdin: Stdin
+    index: Path, retrieve: Program, stdin: Stdin, batch: Batch
 ) -> None:
     for words in (("--retrievers", "splade"), ("--retrievers", "bm25,splade"), ("--mode", "splade")):
-        done = retrieve("query", "brain", *words)
-        assert (done.code, "this index has no splade retriever" in done.err) == (6, True)
-        assert "hint: it has bm25, dense" in done.err
-    stdin('{"query": "brain", "retrievers": ["splade"]}\nbrain')
-    done = retrieve("query", "-", "--json")
-    first, second = map(json.loads, done.out.splitlines())
-    assert (done.code, first["error"]["code"], len(second["results"]) > 0) == (8, 6, True)
+        err = refused(retrieve, "query", "brain", *words, code=6)
+        assert "this index has no splade retriever" in err
+        assert "hint: it has bm25, dense" in err
+    first, second = batch([{"query": "brain", "retrievers": ["splade"]}, "brain"], code=8)
+    assert (first["error"]["code"], len(second["results"]) > 0) == (6, True)
     stdin("brain")
     assert retrieve("query", "-", "--retrievers", "splade").code == 6
 
 
 def test_a_mode_of_the_command_line_wins_over_retrievers_of_the_configuration(
-    three: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch
+    three: Path, retrieve: Program, configure: Configure
 ) -> None:
     Path("config.yaml").write_text("search: {retrievers: [bm25], mode: dense}\n")
-    assert answer(retrieve("query", "brain", "--json"))["strategies_used"] == ["bm25"]
-    assert answer(retrieve("query", "brain", "--mode", "splade", "--json"))["strategies_used"] == ["splade"]
-    assert len(answer(retrieve("query", "brain", "--mode", "hybrid", "--json"))["strategies_used"]) == 3
-    both = answer(retrieve("query", "brain", "--mode", "splade", "--retrievers", "dense,bm25", "--json"))
+    assert answer(retrieve, "brain")["strategies_used"] == ["bm25"]
+    assert answer(retrieve, "brain", "--mode", "splade")["strategies_used"] == ["splade"]
+    assert len(answer(retrieve, "brain", "--mode", "hybrid")["strategies_used"]) == 3
+    both = answer(retrieve, "brain", "--mode", "splade", "--retrievers", "dense,bm25")
     assert both["strategies_used"] == ["bm25", "dense"]
-    monkeypatch.setenv("RETRIEVE_SEARCH__MODE", "splade")
-    assert answer(retrieve("query", "brain", "--json"))["strategies_used"] == ["splade"]
+    configure("search", mode="splade")
+    assert answer(retrieve, "brain")["strategies_used"] == ["splade"]
 
 
 def test_why_follows_a_record_through_the_retrievers_that_are_named(three: Path, retrieve: Program) -> None:
     told = retrieve("inspect", "why", QUESTION, "stitch", "--retrievers", "splade,bm25", "--json").json
-    found = answer(retrieve("query", QUESTION, "--retrievers", "bm25,splade", "--json"))["results"]
+    found = answer(retrieve, QUESTION, "--retrievers", "bm25,splade")["results"]
     assert list(told["legs"]) == ["bm25", "splade"]
     assert told["stages"][0]["stage"] == "fuse(bm25@200, splade@200)"
     assert told["rank"] == next((each["rank"] for each in found if each["doc_id"] == "stitch"), None)
@@ -203,12 +184,11 @@ def test_an_index_of_words_alone_needs_no_encoder(lexical: Path, retrieve: Progr
     manifest = json.loads(next(Path("artifacts/generations").glob("*/manifest.json")).read_text())
     assert "dense.faiss" not in manifest["files"]
     assert not {"encoder", "dense", "tokens"} & manifest["recipe"].keys()
-    found = answer(retrieve("query", "brain scans", "--json"))
+    found = answer(retrieve, "brain scans")
     assert (found["strategies_used"], found["strategies_skipped"]) == (["bm25"], {})
     assert found["results"][0]["doc_id"] == "brain"
-    assert answer(retrieve("query", "brain scans", "--mode", "bm25", "--json"))["results"] == found["results"]
-    done = retrieve("query", "brain", "--mode", "dense")
-    assert (done.code, "this index has no dense retriever" in done.err) == (6, True)
+    assert answer(retrieve, "brain scans", "--mode", "bm25")["results"] == found["results"]
+    assert "this index has no dense retriever" in refused(retrieve, "query", "brain", "--mode", "dense", code=6)
 
 
 def test_a_sync_of_it_gives_the_bytes_of_a_build(lexical: Path, retrieve: Program) -> None:
@@ -237,9 +217,9 @@ def test_it_can_be_inspected_examined_and_measured(lexical: Path, retrieve: Prog
 
 
 def test_the_naive_engine_has_nothing_to_search_there_and_says_so(lexical: Path, retrieve: Program) -> None:
-    done = retrieve("query", "brain", "--engine", "naive")
-    assert (done.code, "the naive engine needs vectors, and the index has none" in done.err) == (6, True)
-    assert "hint: set dense.enabled: true" in done.err
+    err = refused(retrieve, "query", "brain", "--engine", "naive", code=6)
+    assert "the naive engine needs vectors, and the index has none" in err
+    assert "hint: set dense.enabled: true" in err
 
 
 def test_an_index_with_vectors_becomes_one_of_words_and_back_by_a_sync(
@@ -257,32 +237,28 @@ def test_an_index_with_vectors_becomes_one_of_words_and_back_by_a_sync(
 # ------------------------------------------------------------------------------------------------- weights
 
 
-def test_weights_are_one_mapping_and_the_keys_of_earlier_versions_mean_the_same(
-    index: Path, retrieve: Program, tmp_path: Path
-) -> None:
-    def asked(name: str, fusion: dict[str, Any]) -> Done:
-        path = tmp_path / f"{name}.yaml"
-        path.write_text(yaml.safe_dump({"fusion": fusion}))
-        return retrieve("query", QUESTION, "--json", "--config", path)
+def test_weights_are_one_mapping_and_the_keys_of_earlier_versions_mean_the_same(index: Path, retrieve: Program) -> None:
+    def asked(**fusion: object) -> dict[str, Any]:
+        Path("config.yaml").write_text(yaml.safe_dump({"fusion": fusion}))
+        return answer(retrieve, QUESTION)
 
-    new = answer(asked("new", {"weights": {"dense": 0.2, "bm25": 0.8}}))
-    assert answer(asked("old", {"dense_weight": 0.2, "bm25_weight": 0.8})) == new
-    assert answer(asked("half", {"dense_weight": 0.9, "bm25_weight": 0.8, "weights": {"dense": 0.2}})) == new
-    assert new["results"] != answer(asked("none", {}))["results"]
+    new = asked(weights={"dense": 0.2, "bm25": 0.8})
+    assert asked(dense_weight=0.2, bm25_weight=0.8) == new
+    assert asked(dense_weight=0.9, bm25_weight=0.8, weights={"dense": 0.2}) == new
+    assert new["results"] != asked()["results"]
     assert new["results"][0]["source_scores"]["bm25"]["weight"] == 0.8
-    assert answer(asked("part", {"weights": {"bm25": 0.35}})) == answer(asked("all", {}))
+    assert asked(weights={"bm25": 0.35}) == asked()
 
 
 def test_a_key_of_an_earlier_version_is_noted_on_stderr_and_not_in_the_answer(
-    index: Path, retrieve: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    index: Path, retrieve: Program, configure: Configure
 ) -> None:
-    path = tmp_path / "old.yaml"
-    path.write_text("fusion: {bm25_weight: 0.8}\n")
-    done = retrieve("query", QUESTION, "--config", path)
+    Path("config.yaml").write_text("fusion: {bm25_weight: 0.8}\n")
+    done = retrieve("query", QUESTION)
     assert done.code == 0
     assert "note: fusion.bm25_weight is now fusion.weights: {bm25: 0.8}" in done.err
     assert "fusion" not in done.out
-    monkeypatch.setenv("RETRIEVE_FUSION__DENSE_WEIGHT", "0.1")
+    configure("fusion", dense_weight=0.1)
     assert "note: fusion.dense_weight is now fusion.weights: {dense: 0.1}" in retrieve("query", QUESTION).err
 
 
@@ -296,10 +272,6 @@ def test_a_key_of_an_earlier_version_is_noted_on_stderr_and_not_in_the_answer(
         ("3", "must be a mapping of retrievers to weights"),
     ],
 )
-def test_weights_that_are_none_are_refused(
-    index: Path, retrieve: Program, tmp_path: Path, weights: str, said: str
-) -> None:
-    path = tmp_path / "wrong.yaml"
-    path.write_text(f"fusion: {{weights: {weights}}}\n")
-    done = retrieve("query", "x", "--config", path)
-    assert (done.code, said in done.err) == (2, True), done.err
+def test_weights_that_are_none_are_refused(index: Path, retrieve: Program, weights: str, said: str) -> None:
+    Path("config.yaml").write_text(f"fusion: {{weights: {weights}}}\n")
+    assert said in refused(retrieve, "query", "x")

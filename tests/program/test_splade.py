@@ -4,28 +4,27 @@ import shutil
 from pathlib import Path
 
 import pytest
+from program.asking import Configure, answered, indexed
 from samples import TOOLS, Program, write_catalog
 from splade_models import save_masked
 
 
 @pytest.fixture
-def model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def model(tmp_path: Path, configure: Configure) -> Path:
     folder = save_masked(tmp_path / "models" / "tiny-splade")
-    monkeypatch.setenv("RETRIEVE_SPLADE__MODEL", str(folder))
-    monkeypatch.setenv("RETRIEVE_MODELS__CACHE_DIR", str(tmp_path / "cache"))
+    configure("splade", model=folder)
+    configure("models", cache_dir=tmp_path / "cache")
     return folder
 
 
 @pytest.fixture
-def sparse(model: Path, tmp_path: Path, retrieve: Program) -> Path:
-    """An index of five tools with a third leg."""
-    done = retrieve("build", "--catalog", write_catalog(tmp_path / "tools.jsonl", TOOLS))
-    assert done.code == 0, done.err
-    return Path("artifacts")
+def sparse(model: Path, retrieve: Program) -> Path:
+    """The catalog of an index of five tools with a third leg."""
+    return indexed(retrieve, TOOLS)
 
 
-def test_its_scores_reach_the_answer(sparse: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch) -> None:
-    found = retrieve("query", "segment lungs in CT", "--json").json
+def test_its_scores_reach_the_answer(sparse: Path, retrieve: Program, configure: Configure) -> None:
+    found = answered(retrieve, "segment lungs in CT")
     assert found["pipeline"] == "fuse(bm25@200, dense@200, splade@200)"
     assert found["strategies_used"] == ["bm25", "dense", "splade"]
     assert all("splade" in result["source_scores"] for result in found["results"])
@@ -33,34 +32,33 @@ def test_its_scores_reach_the_answer(sparse: Path, retrieve: Program, monkeypatc
     assert alone["pipeline"] == "splade@200"
     assert alone["results"]
     scores = [result["score"] for result in found["results"]]
-    monkeypatch.setenv("RETRIEVE_FUSION__SPLADE_WEIGHT", "5")
+    configure("fusion", splade_weight=5)
     assert [each["score"] for each in retrieve("query", "segment lungs in CT", "--json").json["results"]] != scores
 
 
 def test_a_weight_of_zero_is_the_leg_removed(
-    sparse: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    sparse: Path, retrieve: Program, configure: Configure, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("RETRIEVE_FUSION__SPLADE_WEIGHT", "0")
-    with_it = retrieve("query", "segment lungs in CT", "--json").json["results"]
+    configure("fusion", splade_weight=0)
+    with_it = answered(retrieve, "segment lungs in CT")["results"]
     monkeypatch.delenv("RETRIEVE_SPLADE__MODEL")
-    assert retrieve("build", "--catalog", tmp_path / "tools.jsonl", "--artifacts", "two").code == 0
-    without = retrieve("query", "segment lungs in CT", "--artifacts", "two", "--json").json["results"]
-    assert [(each["id"], each["score"]) for each in with_it] == [
-        (each["id"], pytest.approx(each["score"])) for each in without
-    ]
+    assert retrieve("build", "--catalog", sparse, "--artifacts", "two").code == 0
+    without = answered(retrieve, "segment lungs in CT", "--artifacts", "two")["results"]
+    assert [each["id"] for each in with_it] == [each["id"] for each in without]
+    assert [each["score"] for each in with_it] == pytest.approx([each["score"] for each in without])
 
 
-def test_a_sync_gives_what_a_fresh_build_gives(sparse: Path, retrieve: Program, tmp_path: Path) -> None:
+def test_a_sync_gives_what_a_fresh_build_gives(sparse: Path, retrieve: Program) -> None:
     more = [*TOOLS[1:], {"id": "new", "name": "Denoise", "description": "Removes noise from micrographs."}]
-    write_catalog(tmp_path / "tools.jsonl", more)
+    write_catalog(sparse, more)
     synced = retrieve("sync", "--json")
     assert synced.code == 0, synced.err
-    built = retrieve("build", "--catalog", tmp_path / "tools.jsonl", "--artifacts", "fresh", "--json").json
+    built = retrieve("build", "--catalog", sparse, "--artifacts", "fresh", "--json").json
     assert built["generation"] == synced.json["generation"]
 
 
 def test_a_model_that_is_gone_is_left_out_with_a_reason_or_required(
-    sparse: Path, model: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch
+    sparse: Path, model: Path, retrieve: Program, configure: Configure
 ) -> None:
     shutil.rmtree(model)
     done = retrieve("query", "lungs", "--json")
@@ -69,24 +67,25 @@ def test_a_model_that_is_gone_is_left_out_with_a_reason_or_required(
     assert done.json["strategies_used"] == ["bm25", "dense"]
     assert "the splade retriever is skipped" in retrieve("query", "lungs").err
     assert retrieve("query", "lungs", "--mode", "splade").code == 6
-    monkeypatch.setenv("RETRIEVE_SPLADE__POLICY", "required")
+    configure("splade", policy="required")
     assert retrieve("query", "lungs").code == 6
 
 
 def test_a_build_without_the_model_says_so_and_goes_on_unless_it_is_required(
-    catalog: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch
+    catalog: Path, retrieve: Program, configure: Configure
 ) -> None:
-    monkeypatch.setenv("RETRIEVE_SPLADE__MODEL", "no/such-model")
+    configure("splade", model="no/such-model")
     done = retrieve("build", "--catalog", catalog, "-v")
     assert done.code == 0
     assert "splade is skipped" in done.err
     assert retrieve("query", "lungs", "--mode", "splade").code == 6
-    monkeypatch.setenv("RETRIEVE_SPLADE__POLICY", "required")
+    configure("splade", policy="required")
     assert retrieve("build", "--catalog", catalog).code == 6
 
 
-def test_pruning_is_part_of_the_index(sparse: Path, retrieve: Program, monkeypatch, tmp_path: Path) -> None:
-    before = (sparse / "current").read_text()
-    monkeypatch.setenv("RETRIEVE_SPLADE__TOP_TERMS", "3")
-    assert retrieve("build", "--catalog", tmp_path / "tools.jsonl").code == 0
-    assert (sparse / "current").read_text() != before
+def test_pruning_is_part_of_the_index(sparse: Path, retrieve: Program, configure: Configure) -> None:
+    current = Path("artifacts", "current")
+    before = current.read_text()
+    configure("splade", top_terms=3)
+    assert retrieve("build", "--catalog", sparse).code == 0
+    assert current.read_text() != before
