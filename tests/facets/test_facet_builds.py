@@ -7,6 +7,7 @@ import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from encoders.remote.servers import Answer, Api, Asked
@@ -92,36 +93,26 @@ def test_pico_and_a_file_name_their_own_facets(
 
 
 @pytest.mark.parametrize(
-    ("content", "message"),
+    ("keys", "prompt", "code", "message"),
     [
-        (None, "cannot be read"),
-        ("fields: Dose\nName it.", "'Dose' cannot be the name of a facet"),
-        ("fields: dose", "has no text"),
-        ("fields: " + ", ".join(f"f{at}" for at in range(17)) + "\nName them.", "more than 16"),
+        ({"prompt": "./own.txt"}, None, 2, "cannot be read"),
+        ({"prompt": "./own.txt"}, "fields: Dose\nName it.", 2, "'Dose' cannot be the name of a facet"),
+        ({"prompt": "./own.txt"}, "fields: dose", 2, "has no text"),
+        ({"prompt": "./own.txt"}, f"fields: {', '.join(f'f{at}' for at in range(17))}\nName them.", 2, "more than 16"),
+        ({"prompt": "sumary"}, None, 2, "summary, pico and extractive"),
+        ({"model": "null"}, None, 2, "set facets.model"),
+        ({"api_key_env": "NOT_SET"}, None, 6, "export NOT_SET=..."),
     ],
+    ids=["no file", "a name", "no text", "many fields", "unknown prompt", "no model", "no key"],
 )
-def test_a_prompt_that_cannot_be_used_is_an_error(
-    build: Build, model: Api, configure: Configure, tmp_path: Path, content: str | None, message: str
+def test_a_configuration_that_cannot_be_used_is_an_error_before_anything_is_sent(
+    build: Build, model: Api, configure: Configure, keys: dict[str, str], prompt: str | None, code: int, message: str
 ) -> None:
-    if content is not None:
-        (tmp_path / "own.txt").write_text(content)
-    configure(prompt="./own.txt")
+    if prompt is not None:
+        Path("own.txt").write_text(prompt)
+    configure(**keys)
     done = build()
-    assert (done.code, message in done.err, model.asked) == (2, True, [])
-
-
-def test_an_unknown_prompt_names_those_that_there_are(build: Build, model: Api, configure: Configure) -> None:
-    configure(prompt="sumary")
-    done = build()
-    assert done.code == 2
-    assert "summary, pico and extractive" in done.err
-    assert model.asked == []
-
-
-def test_a_server_without_a_model_is_an_error(build: Build, api: Api, configure: Configure) -> None:
-    configure(base_url=api.url)
-    done = build()
-    assert (done.code, "set facets.model" in done.err) == (2, True)
+    assert (done.code, message in done.err, model.asked) == (code, True, [])
 
 
 # --------------------------------------------------------------------------------------- cache and resuming
@@ -221,30 +212,6 @@ def test_facets_of_no_generation_leave_the_cache(build: Build, model: Api, confi
 # ------------------------------------------------------------------------------------------------ failures
 
 
-@pytest.mark.parametrize(
-    ("content", "reason"),
-    [
-        ("no JSON at all", "invalid_answer"),
-        ("[1, 2]", "invalid_answer"),
-        ({"other": "x"}, "invalid_answer"),
-        ({"summary": 7}, "invalid_answer"),
-        ({"summary": ["a", "b"]}, "invalid_answer"),
-        ({"summary": {"text": {"deep": "x"}}}, "invalid_answer"),
-        ('{"summary": ' * 5000 + '"x"' + "}" * 5000, "invalid_answer"),
-        ('{"summary": "\\ud800"}', "invalid_answer"),
-        ({"summary": "x" * 100_000}, "invalid_answer"),
-        (None, "invalid_answer"),
-    ],
-)
-def test_an_answer_that_is_not_what_was_asked_for_leaves_its_chunk_without(
-    build: Build, model: Api, content: object, reason: str
-) -> None:
-    model.respond = says(content)
-    done = build("--json")
-    assert (done.code, reported(done)["reasons"], reported(done)["made"]) == (0, {reason: 1}, 5)
-    assert sorted(map(bool, facets().values())) == [False, *[True] * 5]
-
-
 def test_an_answer_is_one_short_line_of_known_keys(build: Build, model: Api) -> None:
     model.respond = says({"summary": " Lungs\n\x1b[31mare \u2028" + "very " * 200, "more": "x"})
     build()
@@ -260,26 +227,33 @@ def test_an_answer_that_was_cut_off_is_counted_as_such(build: Build, model: Api)
     assert "1 chunk without facets: the answer was longer than facets.max_tokens (1)" in build().err
 
 
+NOT_ASKED_FOR = [
+    *("no JSON at all", "[1, 2]", {"other": "x"}, {"summary": 7}, {"summary": ["a", "b"]}, None),
+    *({"summary": {"text": {"deep": "x"}}}, '{"summary": "\\ud800"}', {"summary": "x" * 100_000}),
+    '{"summary": ' * 5000 + '"x"' + "}" * 5000,
+]
+"""Contents of chat completions."""
+NO_COMPLETIONS = [b"not json", b'{"choices": []}', b"[" * 100_000, b" " * ((16 << 20) + 1)]
+
+
 @pytest.mark.parametrize(
     ("answer", "reason"),
     [
-        ({"status": 500}, "unavailable"),
-        ({"status": 429}, "unavailable"),
-        ({"status": 413}, "rejected"),
-        ({"drop": True}, "unavailable"),
-        ({"sent": 3}, "unavailable"),
-        ({"body": b"not json"}, "invalid_answer"),
-        ({"body": b'{"choices": []}'}, "invalid_answer"),
-        ({"body": b"[" * 100_000}, "invalid_answer"),
-        ({"body": b" " * ((16 << 20) + 1)}, "invalid_answer"),
+        *(({"body": completion(content)}, "invalid_answer") for content in NOT_ASKED_FOR),
+        *(({"body": body}, "invalid_answer") for body in NO_COMPLETIONS),
+        *(({"body": b'{"x": 1}', "status": status}, "unavailable") for status in (500, 429)),
+        ({"body": b'{"x": 1}', "status": 413}, "rejected"),
+        ({"body": b'{"x": 1}', "drop": True}, "unavailable"),
+        ({"body": b'{"x": 1}', "sent": 3}, "unavailable"),
     ],
 )
-def test_a_request_that_fails_leaves_its_chunk_without(
-    build: Build, model: Api, answer: dict[str, object], reason: str
+def test_a_request_that_fails_or_is_answered_amiss_leaves_its_chunk_without(
+    build: Build, model: Api, answer: dict[str, Any], reason: str
 ) -> None:
-    model.say(answer.pop("body", b'{"x": 1}'), **answer)
+    model.say(**answer)
     done = build("--json")
     assert (done.code, reported(done)["reasons"], reported(done)["made"]) == (0, {reason: 1}, 5)
+    assert sorted(map(bool, facets().values())) == [False, *[True] * 5]
 
 
 def test_a_server_that_does_not_finish_costs_its_timeout(build: Build, model: Api, configure: Configure) -> None:
@@ -297,17 +271,18 @@ def test_a_busy_server_is_asked_again(build: Build, model: Api, configure: Confi
     assert len(model.asked) == 7
 
 
-def test_after_three_failures_in_a_row_no_more_is_sent(build: Build, model: Api) -> None:
-    model.say(times=9, status=503)
+@pytest.mark.parametrize(
+    ("status", "reasons"),
+    [(503, {"unavailable": 3, "not_asked": 3}), (401, {"rejected": 1, "not_asked": 5})],
+    ids=["three failures in a row", "a rejected key"],
+)
+def test_a_server_that_keeps_failing_is_sent_no_more(
+    build: Build, model: Api, status: int, reasons: dict[str, int]
+) -> None:
+    model.say(times=9, status=status)
     done = build("--json")
-    assert (done.code, reported(done)["reasons"], len(model.asked)) == (0, {"unavailable": 3, "not_asked": 3}, 3)
+    assert (done.code, reported(done)["reasons"], len(model.asked)) == (0, reasons, 6 - reasons["not_asked"])
     assert not any(facets().values())
-
-
-def test_a_rejected_key_ends_the_requests_at_once(build: Build, model: Api) -> None:
-    model.say(times=9, status=401)
-    done = build("--json")
-    assert reported(done)["reasons"] == {"rejected": 1, "not_asked": 5}
     assert "first failure" in build().err
 
 
@@ -333,12 +308,6 @@ def test_required_facets_publish_nothing_without_them_and_keep_what_was_made(
     model.respond = summarises
     assert build("--json").code == 0
     assert len(model.asked) == 4
-
-
-def test_a_missing_key_is_an_error_before_anything_is_read(build: Build, model: Api, configure: Configure) -> None:
-    configure(api_key_env="NOT_SET")
-    done = build()
-    assert (done.code, "export NOT_SET=..." in done.err, model.asked) == (6, True, [])
 
 
 # -------------------------------------------------------------------------------------- budget, concurrency

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from encoders.remote.servers import Api
-from facets.chat_model import finds_pico
+from facets.chat_model import completion, finds_pico, text_of
 from facets.conftest import chunks, facets
 from samples import Done, Program, write_catalog
 
@@ -114,14 +114,10 @@ def test_a_tenant_neither_finds_nor_learns_of_the_facets_of_another(
 ) -> None:
     model.respond = finds_pico
     configure(prompt="pico")
+    hidden = "population = adults; secret. outcome = hidden. x"
     rows = [
         {"id": "ours", "name": "One", "description": "population = adults. x", "tenant": "acme"},
-        {
-            "id": "theirs",
-            "name": "Two",
-            "description": "population = adults; secret. outcome = hidden. x",
-            "tenant": "b",
-        },
+        {"id": "theirs", "name": "Two", "description": hidden, "tenant": "b"},
     ]
     assert retrieve("build", write_catalog(tmp_path / "owned.jsonl", rows)).code == 0
     ask = ("query", "adults", "--tenant", "acme", "--json", "--filter")
@@ -132,9 +128,8 @@ def test_a_tenant_neither_finds_nor_learns_of_the_facets_of_another(
     assert unknown.code == 2  # as for a field that no record has
     assert "facets.population" in unknown.err
     assert "hidden" not in unknown.err.replace("facets.outcome=hidden", "")
-    assert hits(retrieve("query", "adults", "--tenant", "b", "--json", "--filter", "facets.outcome=hidden")) == {
-        "theirs#0"
-    }
+    of_owner = retrieve("query", "adults", "--tenant", "b", "--json", "--filter", "facets.outcome=hidden")
+    assert hits(of_owner) == {"theirs#0"}
 
 
 def test_filters_hold_for_chunks_that_a_sync_kept(index_of_trials: Path, retrieve: Program, model: Api) -> None:
@@ -165,8 +160,6 @@ def test_facets_are_searched_with_a_weight_and_not_without(
     unit: str,
     backend: str,
 ) -> None:
-    from facets.chat_model import completion, text_of
-
     model.respond = lambda asked: completion({"summary": "zebra" if "Kidneys" in text_of(asked) else "x"})
     monkeypatch.setenv("RETRIEVE_BM25__UNIT", unit)
     monkeypatch.setenv("RETRIEVE_BM25__BACKEND", backend)
@@ -204,8 +197,6 @@ def test_facets_are_shown_on_one_line_and_in_json_where_a_chunk_has_them(
 
 
 def test_facets_from_a_model_cannot_command_a_terminal(docs: Path, retrieve: Program, model: Api) -> None:
-    from facets.chat_model import completion
-
     model.respond = lambda asked: completion({"summary": "red \x1b[31m\x07 \u202e text"})
     retrieve("build", docs)
     out = retrieve("query", "lungs").out

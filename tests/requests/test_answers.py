@@ -14,6 +14,7 @@ import pytest
 from asked_samples import QUERIES, flags, generated
 from golden.corpora import TOOLS
 from samples import Program, write_catalog
+from servers import built
 
 import retrieve_cli
 from retrieve_cli.api.asked import read_asked
@@ -26,15 +27,7 @@ Stdin = Callable[[str | bytes], None]
 @pytest.fixture(scope="module")
 def tools(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The artifacts folder of an index of tools of several groups and owners, some of them in several chunks."""
-    from retrieve_cli.cli.main import main
-
-    folder = tmp_path_factory.mktemp("tools")
-    catalog = write_catalog(folder / "tools.jsonl", TOOLS)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("RETRIEVE_ENCODER__KIND", "hashed")
-        patch.setenv("RETRIEVE_CHUNKING__SIZE", "40")
-        assert main(["build", "--catalog", str(catalog), "--artifacts", str(folder / "artifacts"), "-q"]) == 0
-    return folder / "artifacts"
+    return built(tmp_path_factory.mktemp("tools"), TOOLS, RETRIEVE_CHUNKING__SIZE="40")
 
 
 @pytest.fixture
@@ -83,9 +76,8 @@ def test_lines_of_equal_choices_are_one_batch(tools: Path, retrieve: Program, st
     random.Random(3).shuffle(lines)
     stdin("".join(json.dumps(line) + "\n" for line in lines))
     answers = [json.loads(line) for line in retrieve("query", "-", "--json", "--artifacts", tools).out.splitlines()]
-    assert [(answer["query"], len(answer["results"])) for answer in answers] == [
-        (line["query"], line["k"]) for line in lines
-    ]
+    given = [(line["query"], line["k"]) for line in lines]
+    assert [(answer["query"], len(answer["results"])) for answer in answers] == given
     assert len({json.dumps(answer["timings_ms"]) for answer in answers}) == 2
 
 
@@ -148,13 +140,9 @@ def test_the_beginning_of_a_file_counts_as_the_file_does(
 
 
 def test_a_head_that_is_not_what_its_name_says_is_a_notice_and_no_error(opened: Index) -> None:
-    odd = [
-        ("scan.dcm", b""),
-        ("scan.nii.gz", b"\x1f\x8b\x08broken"),
-        ("\u202egnp.dcm", b"\x89PNG"),
-        ("none", b"\0" * 99),
-    ]
-    files = [{"name": name, "head_base64": base64.b64encode(data).decode()} for name, data in odd]
+    packed = b"\x1f\x8b\x08broken"
+    odd = {"scan.dcm": b"", "scan.nii.gz": packed, "\u202egnp.dcm": b"\x89PNG", "none": b"\0" * 99}
+    files = [{"name": name, "head_base64": base64.b64encode(data).decode()} for name, data in odd.items()]
     asked = read_asked({"query": "brain", "files": files})
     (answer,) = opened.answer([asked.request], opened.options())
     assert len([notice for notice in answer.notices if "\u202e" not in notice]) >= len(odd)
@@ -212,9 +200,8 @@ def test_a_page_beyond_the_depth_of_the_search_says_so(tools: Path, monkeypatch:
     for offset, beyond in ((0, False), (3, False), (4, True)):
         notices = found(index, k=3, offset=offset).get("notices", [])
         assert any("deeper search" in notice for notice in notices) is beyond
-    assert [result for at in (0, 3) for result in found(index, k=3, offset=at)["results"]] == found(index, k=6)[
-        "results"
-    ]
+    pages = [found(index, k=3, offset=offset)["results"] for offset in (0, 3)]
+    assert [*pages[0], *pages[1]] == found(index, k=6)["results"]
 
 
 def test_a_page_has_a_budget_and_neighbours_of_its_own(opened: Index) -> None:
@@ -227,18 +214,16 @@ def test_a_page_has_a_budget_and_neighbours_of_its_own(opened: Index) -> None:
 
 def test_ranks_go_on_in_every_format(tools: Path, retrieve: Program) -> None:
     asked = ["query", "brain", "--artifacts", tools, "-k", "2", "--offset", "2"]
+
+    def lines(*form: str) -> list[str]:
+        return retrieve(*asked, *form).out.splitlines()
+
     assert [row["rank"] for row in retrieve(*asked, "--json").json["results"]] == [3, 4]
-    lines = retrieve(*asked, "--jsonl").out.splitlines()
-    assert [json.loads(line)["rank"] for line in lines] == [3, 4]
-    assert [line.split()[3] for line in retrieve(*asked, "--format", "trec").out.splitlines()] == ["3", "4"]
-    assert [
-        line.split(",")[1] for line in retrieve(*asked, "--format", "csv").out.splitlines() if line[:2] == "1,"
-    ] == ["3", "4"]
-    assert [line[:3] for line in retrieve(*asked).out.splitlines() if line[:2].strip().isdigit()] == [" 3 ", " 4 "]
-    assert [line[:2] for line in retrieve(*asked, "--format", "md").out.splitlines() if line[1:2] == "."] == [
-        "3.",
-        "4.",
-    ]
+    assert [json.loads(line)["rank"] for line in lines("--jsonl")] == [3, 4]
+    assert [line.split()[3] for line in lines("--format", "trec")] == ["3", "4"]
+    assert [line.split(",")[1] for line in lines("--format", "csv") if line[:2] == "1,"] == ["3", "4"]
+    assert [line[:3] for line in lines() if line[:2].strip().isdigit()] == [" 3 ", " 4 "]
+    assert [line[:2] for line in lines("--format", "md") if line[1:2] == "."] == ["3.", "4."]
 
 
 def test_a_page_behind_the_last_is_empty(tools: Path, retrieve: Program) -> None:
@@ -271,8 +256,8 @@ def test_a_count_is_that_of_the_records_that_the_query_matches_with_the_value(
     if "chunks" in choices:
         choices["chunks"] = False
     for field, values in facets.items():
-        own = {"dims": "dims", "license": "license", "group": "group"}.get(field, field)
-        others = [text for text in narrowed.get("filters", ()) if text.lstrip("!").partition("=")[0].strip(">") != own]
+        filters = narrowed.get("filters", ())
+        others = [text for text in filters if text.lstrip("!").partition("=")[0].strip(">") != field]
         for entry in values:
             chosen = {**choices, "filters": [*others, f'{field}="{entry["value"]}"']}
             assert found(opened, **chosen)["total_matches"] == entry["count"] > 0, (field, entry)
@@ -289,9 +274,7 @@ def test_records_counted_are_as_many_as_match(tools: Path, narrowed: dict[str, A
     answer = found(retrieve_cli.open(tools), facets=["id"], **{**narrowed, "chunks": False})
     counts = [entry["count"] for entry in answer["facets"]["id"]]
     assert counts == [1] * answer["total_matches"]
-    assert {result["doc_id"] for result in answer["results"]} - {
-        entry["value"] for entry in answer["facets"]["id"]
-    } == set()
+    assert {result["doc_id"] for result in answer["results"]} <= {entry["value"] for entry in answer["facets"]["id"]}
 
 
 def test_a_filter_on_a_field_leaves_the_other_values_of_its_facet(opened: Index) -> None:
@@ -319,10 +302,8 @@ def test_many_values_are_cut_and_counted(tmp_path: Path, retrieve: Program) -> N
 
 
 def test_values_that_differ_only_in_case_are_one(tmp_path: Path, retrieve: Program) -> None:
-    topics = ["CT", "ct", "CT", "Mri", "MRI"]
-    rows = [
-        {"id": str(row), "name": "tool", "description": "a tool", "topic": topic} for row, topic in enumerate(topics)
-    ]
+    topics, plain = ["CT", "ct", "CT", "Mri", "MRI"], {"name": "tool", "description": "a tool"}
+    rows = [{"id": str(row), **plain, "topic": topic} for row, topic in enumerate(topics)]
     assert retrieve("build", "--catalog", write_catalog(tmp_path / "cases.jsonl", rows)).code == 0
     facets = retrieve("query", "tool", "--facet", "topic", "--json").json["facets"]
     assert facets == {"topic": [{"value": "CT", "count": 3}, {"value": "MRI", "count": 2}]}
