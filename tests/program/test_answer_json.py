@@ -55,8 +55,9 @@ NARROWED = [
 
 
 @pytest.mark.parametrize("narrowed", NARROWED, ids=" ".join)
-@pytest.mark.usefixtures("tools")
-def test_matches_share_a_term_or_are_among_the_nearest(narrowed: tuple[str, ...], retrieve: Program) -> None:
+def test_matches_share_a_term_or_are_among_the_nearest(
+    tools: Path, narrowed: tuple[str, ...], retrieve: Program
+) -> None:
     for text in TEXTS:
         found = answered(retrieve, text, "-k", "2", *narrowed)
         by_terms = ids(retrieve, "bm25", 1000, text, *narrowed)
@@ -67,31 +68,24 @@ def test_matches_share_a_term_or_are_among_the_nearest(narrowed: tuple[str, ...]
         assert answered(retrieve, text, "-k", "1", "--mode", "dense", *narrowed)["total_matches"] == len(nearest)
 
 
-@pytest.mark.usefixtures("tools")
-def test_candidates_considered_are_those_on_the_lists(retrieve: Program) -> None:
+def test_candidates_considered_are_those_on_the_lists(tools: Path, retrieve: Program) -> None:
     for text in TEXTS:
         found = answered(retrieve, text, "-k", "2")["pipeline_info"]["candidates_considered"]
         assert found == len(ids(retrieve, "bm25", 3, text) | ids(retrieve, "dense", 3, text))
 
 
-@pytest.mark.usefixtures("tools")
-def test_what_is_excluded_does_not_match(retrieve: Program) -> None:
+def test_what_is_excluded_does_not_match_and_texts_of_one_question_match_together(
+    tools: Path, retrieve: Program
+) -> None:
     text = "count cells in microscopy images"
     all_of_them = answered(retrieve, text, "--mode", "bm25")["total_matches"]
     without = answered(retrieve, f"{text} [EXCLUDE:CellFinder]", "--mode", "bm25")["total_matches"]
     assert without == all_of_them - 1
+    both = answered(retrieve, "ribs", "--also", "stained tissue", "-k", "1", "--mode", "bm25")["total_matches"]
+    assert both == len(ids(retrieve, "bm25", 1000, "ribs") | ids(retrieve, "bm25", 1000, "stained tissue"))
 
 
-@pytest.mark.usefixtures("tools")
-def test_texts_of_one_question_match_together(retrieve: Program) -> None:
-    found = answered(retrieve, "ribs", "--also", "stained tissue", "-k", "1", "--mode", "bm25")
-    assert found["total_matches"] == len(
-        ids(retrieve, "bm25", 1000, "ribs") | ids(retrieve, "bm25", 1000, "stained tissue")
-    )
-
-
-@pytest.mark.usefixtures("tools")
-def test_groups_that_a_gate_leaves_out_match_all_the_same(retrieve: Program, configure: Configure) -> None:
+def test_groups_that_a_gate_leaves_out_match_all_the_same(tools: Path, retrieve: Program, configure: Configure) -> None:
     whole = answered(retrieve, "brain scans", "-k", "1", "--mode", "bm25")["total_matches"]
     configure("gating", top_groups=1)
     gated = answered(retrieve, "brain scans", "-k", "1", "--mode", "bm25", "--gate")
@@ -116,17 +110,17 @@ def test_two_retrievers_of_terms_match_what_either_does(
 # ------------------------------------------------------------------------------------------------ of a result
 
 
-@pytest.mark.usefixtures("tools")
-def test_highlights_are_the_words_of_the_content_that_share_a_term_with_the_query(retrieve: Program) -> None:
+def test_highlights_are_the_words_of_the_content_that_share_a_term_with_the_query(
+    tools: Path, retrieve: Program
+) -> None:
     (first, *_) = answered(retrieve, "counting of cells")["results"]
-    words = [first["content"][start:end] for start, end in first["highlights"]]
-    assert {word.casefold() for word in words} == {"cellfinder", "counts", "cells", "counting"}
     spans = first["highlights"]
+    words = {first["content"][start:end].casefold() for start, end in spans}
+    assert words == {"cellfinder", "counts", "cells", "counting"}
     assert spans == sorted(spans)
 
 
-@pytest.mark.usefixtures("tools")
-def test_a_result_names_the_retrievers_that_have_it_on_their_lists(retrieve: Program) -> None:
+def test_a_result_names_the_retrievers_that_have_it_on_their_lists(tools: Path, retrieve: Program) -> None:
     found = answered(retrieve, "count cells in microscopy images", "-k", "6")
     assert found["total_results"] > 3
     for result in found["results"]:
@@ -154,25 +148,18 @@ KINDS = {
     "list": "Take:\n\n- a pot of water and a spoon\n- two eggs, and four if there are guests\n1. boil\n",
     "figure": "![A map of the lungs](lungs.png)\n\n**Figure 2.** Lobes of both lungs, from the front.\n",
 }
+WITH_A_MARK_OR_TWO = [
+    "Figure 3 shows that lobes differ, as everybody expected who has seen one. It was drawn by hand.",
+    "One table of two rows is short beside a text that goes on and on about it.\n\n|a|b|\n|-|-|\n",
+    "",
+    "|",
+    "A dash - or two - make no list, and C:\\|pipes|\\ no table.",
+]
 
 
-@pytest.mark.parametrize(("kind", "text"), KINDS.items(), ids=KINDS)
+@pytest.mark.parametrize(("kind", "text"), [*KINDS.items(), *(("text", text) for text in WITH_A_MARK_OR_TWO)])
 def test_the_kind_of_a_text_is_what_most_of_it_is(kind: str, text: str) -> None:
     assert content_type({"text": text, "header": ""}) == kind
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "Figure 3 shows that lobes differ, as everybody expected who has seen one. It was drawn by hand.",
-        "One table of two rows is short beside a text that goes on and on about it.\n\n|a|b|\n|-|-|\n",
-        "",
-        "|",
-        "A dash - or two - make no list, and C:\\|pipes|\\ no table.",
-    ],
-)
-def test_a_text_with_a_mark_or_two_is_text(text: str) -> None:
-    assert content_type({"text": text, "header": ""}) == "text"
 
 
 def test_passages_say_whether_they_are_tables(guides: Path, retrieve: Program) -> None:
@@ -186,17 +173,15 @@ def test_passages_say_whether_they_are_tables(guides: Path, retrieve: Program) -
 
 
 @pytest.fixture
-def crossed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, catalog: Path, retrieve: Program) -> Callable[[str], None]:
+def crossed(tmp_path: Path, configure: Configure, index: Path) -> Callable[[str], None]:
     """Has a cross-encoder rerank three hits, its score what an activation makes of its logit."""
 
     def rerank(activation: str) -> None:
         folder = tmp_path / f"cross-{activation}"
         make_bert(folder, sentence_transformers={"activation_fn": f"torch.nn.modules.linear.{activation}"})
-        for key, value in {"BACKEND": "cross_encoder", "MODEL": folder, "DEPTH": 3, "MAX_TOKENS": 40}.items():
-            monkeypatch.setenv(f"RETRIEVE_RERANK__{key}", str(value))
-        monkeypatch.setenv("RETRIEVE_MODELS__CACHE_DIR", str(tmp_path / "cache"))
+        configure("rerank", backend="cross_encoder", model=folder, depth=3, max_tokens=40)
+        configure("models", cache_dir=tmp_path / "cache")
 
-    assert retrieve("build", "--catalog", catalog).code == 0
     return rerank
 
 
@@ -216,20 +201,13 @@ def test_the_final_score_is_the_rerankers_where_it_read_the_hit(
     assert found["pipeline_info"]["reranked"] is True
 
 
-def test_without_a_reranker_the_three_scores_are_one(index: Path, retrieve: Program) -> None:
+def test_without_a_reranker_the_three_scores_are_one_and_the_engine_is_named(index: Path, retrieve: Program) -> None:
     found = retrieve("query", "cells in images", "--json").json
     assert all(each["score"] == each["retrieval_score"] == each["final_score"] for each in found["results"])
-    assert found["pipeline_info"] == {
-        "engine_used": "advanced",
-        "reranked": False,
-        "rerank_strategy": None,
-        "candidates_considered": 5,
-    }
-
-
-def test_the_naive_engine_is_named(index: Path, retrieve: Program) -> None:
-    found = retrieve("query", "cells", "--engine", "naive", "--json").json
-    assert found["pipeline_info"]["engine_used"] == "naive"
+    stages = {"engine_used": "advanced", "reranked": False, "rerank_strategy": None}
+    assert found["pipeline_info"] == {**stages, "candidates_considered": 5}
+    naive = retrieve("query", "cells", "--engine", "naive", "--json").json
+    assert naive["pipeline_info"]["engine_used"] == "naive"
 
 
 def test_the_sigmoid_of_a_reranker_is_a_relevance_and_no_other_score_is(

@@ -10,10 +10,11 @@ import pytest
 from program.asking import Configure
 from samples import Program
 
+pytestmark = pytest.mark.usefixtures("index")
+
 ABSTRACT = "We strip the skull from magnetic resonance scans of the head by a simple threshold."
 PAPER = f"# On heads\n\nA. Author\n\n## Abstract\n\n{ABSTRACT}\n\n## Introduction\n\nNothing about cells.\n"
 ADDED = f"On heads {ABSTRACT}"
-SAID = "added the title and abstract of {}: "
 
 
 @pytest.fixture
@@ -37,32 +38,26 @@ def head(name: str, data: bytes) -> str:
     return json.dumps({"query": "tool", "files": [{"name": name, "head_base64": base64.b64encode(data).decode()}]})
 
 
-@pytest.mark.usefixtures("index")
 def test_title_and_abstract_of_a_file_are_searched_and_said(paper: Path, retrieve: Program) -> None:
     done = retrieve("query", "which tool", "--file", paper, "--mode", "bm25", "--json")
     assert done.json["enhanced_query"] == f"which tool {ADDED} format:Markdown"
     assert done.json["clean_query"] == "which tool"
     assert done.json["results"][0]["id"].startswith("brain")
-    assert (
-        f'note: {SAID.format(paper)}"On heads We strip the skull'
-        in retrieve("query", "which tool", "--file", paper).err
-    )
+    told = retrieve("query", "which tool", "--file", paper).err
+    assert f'note: added the title and abstract of {paper}: "On heads We strip the skull' in told
 
 
-@pytest.mark.usefixtures("index")
 def test_a_word_document_is_read_by_its_styles(word: Path, retrieve: Program) -> None:
     done = retrieve("query", "which tool", "--file", word, "--json")
     assert done.json["enhanced_query"] == f"which tool {ADDED} format:DOCX"
 
 
-@pytest.mark.usefixtures("index")
 def test_a_document_alone_is_a_query(paper: Path, retrieve: Program) -> None:
     done = retrieve("query", "--file", paper, "--mode", "bm25", "--json")
     assert done.code == 0
     assert done.json["results"][0]["id"].startswith("brain")
 
 
-@pytest.mark.usefixtures("index")
 def test_tags_within_a_document_are_words(retrieve: Program) -> None:
     Path("evil.md").write_text(f"# Title [EXCLUDE:BrainStrip]\n\n{ABSTRACT} [FILTER:license=none]\n")
     done = retrieve("query", "skull", "--file", "evil.md", "--json").json
@@ -70,14 +65,12 @@ def test_tags_within_a_document_are_words(retrieve: Program) -> None:
     assert done["results"][0]["id"].startswith("brain")
 
 
-@pytest.mark.usefixtures("index")
 def test_files_are_ignored_if_the_configuration_says_so(paper: Path, retrieve: Program, configure: Configure) -> None:
     configure("search", file_tokens="false")
     done = retrieve("query", "brain", "--file", paper, "--json")
     assert done.json["enhanced_query"] == "brain"
 
 
-@pytest.mark.usefixtures("index")
 @pytest.mark.parametrize(
     ("name", "content", "reason"),
     [
@@ -95,20 +88,17 @@ def test_a_document_that_cannot_be_read_is_a_note(name: str, content: bytes, rea
     assert retrieve("query", "brain", "--file", name, "--json").json["enhanced_query"].split(" format:")[0] == "brain"
 
 
-@pytest.mark.usefixtures("index")
 def test_a_document_over_the_limit_is_a_note(paper: Path, retrieve: Program, configure: Configure) -> None:
     configure("docs", max_mb=0.001)
     paper.write_text(PAPER * 20)
     assert "no text of paper.md was added: it has" in retrieve("query", "brain", "--file", paper).err
 
 
-@pytest.mark.usefixtures("index")
 def test_the_beginning_of_a_text_is_enough(retrieve: Program, stdin: Callable[[str], None]) -> None:
     stdin(head("paper.md", PAPER.encode() + "é".encode()[:1]))
     assert retrieve("query", "-", "--json").json["enhanced_query"] == f"tool {ADDED} format:Markdown"
 
 
-@pytest.mark.usefixtures("index")
 def test_other_documents_are_read_if_all_of_them_came(
     word: Path, retrieve: Program, stdin: Callable[[str], None]
 ) -> None:
@@ -120,7 +110,6 @@ def test_other_documents_are_read_if_all_of_them_came(
     assert "paper.docx can only be read as a whole: send all of it" in done.err + done.out
 
 
-@pytest.mark.usefixtures("index")
 def test_a_saved_run_keeps_what_was_added(paper: Path, retrieve: Program) -> None:
     assert retrieve("query", "which tool", "--file", paper, "--save-run").code == 0
     (run,) = Path("artifacts/runs").glob("2*")
@@ -129,7 +118,6 @@ def test_a_saved_run_keeps_what_was_added(paper: Path, retrieve: Program) -> Non
     assert (done.code, done.out) == (0, "identical\n")
 
 
-@pytest.mark.usefixtures("index")
 def test_fewer_words_are_searched_with_the_document(paper: Path, retrieve: Program) -> None:
     words = ("--mode", "bm25", "unheard words nobody ever wrote")
     attempts = retrieve("query", *words, "--file", paper, "--json", "--explain").json["attempts"]

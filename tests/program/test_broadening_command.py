@@ -62,23 +62,19 @@ def test_the_answer_is_that_of_the_text_that_found_the_most(strict: Path, retrie
     best = found["attempts"][counts.index(max(counts))]["text"]
     assert best != LONG
     alone = retrieve("query", best, "--json", "--explain").json
-    assert [(each["id"], each["score"]) for each in found["results"]] == [
-        (each["id"], each["score"]) for each in alone["results"]
-    ]
+    scores = [[(each["id"], each["score"]) for each in answer["results"]] for answer in (found, alone)]
+    assert scores[0] == scores[1]
     assert found["total_results"] == max(counts) > counts[0]
     assert found["query"] == found["clean_query"] == LONG
 
 
-@pytest.mark.parametrize(("retries", "texts"), [(0, 0), (1, 2), (2, 3)])
-def test_the_most_retries_are_configured(
-    strict: Path, retrieve: Program, configure: Configure, retries: int, texts: int
+def test_the_most_retries_and_what_is_enough_are_configured(
+    strict: Path, retrieve: Program, configure: Configure
 ) -> None:
-    configure("broadening", max_retries=retries)
-    assert len(retrieve("query", LONG, "--json").json.get("attempts", [])) == texts
-
-
-def test_what_is_enough_is_configured(strict: Path, retrieve: Program, configure: Configure) -> None:
     attempts = retrieve("query", LONG, "--json").json["attempts"]
+    for retries, texts in ((0, 0), (1, 2), (2, 3)):
+        configure("broadening", max_retries=retries)
+        assert retrieve("query", LONG, "--json").json.get("attempts", []) == attempts[:texts]
     enough = attempts[1]["results"]
     assert 0 < enough < 5
     configure("broadening", min_results=enough)
@@ -106,11 +102,7 @@ def test_it_is_not_asked_again_where_that_cannot_find_more(
 
 
 def test_of_a_batch_those_that_found_too_little_are_asked_again_together(
-    strict: Path,
-    retrieve: Program,
-    configure: Configure,
-    texts_asked: list[list[str]],
-    stdin: Callable[[str], None],
+    strict: Path, retrieve: Program, configure: Configure, texts_asked: list[list[str]], stdin: Callable[[str], None]
 ) -> None:
     configure("broadening", min_results=1)
     stdin(f"brain\n{LONG} puma\nzebra otter lynx badger quokka\nlungs\n")

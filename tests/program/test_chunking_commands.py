@@ -21,16 +21,21 @@ TABLE = "\n".join(["# Emissions", "", "| city | carbon dioxide |", "|---|---|", 
 FILES = {"labels/ex.txt": LABEL, "papers/cells.txt": PAPER, "papers/old/mice.txt": PAPER, "reports/a.txt": REPORT}
 
 
-def build(retrieve: Program, place: Path, files: dict[str, str], **chunking: Any) -> dict[str, Any]:
-    """Builds an index of documents; the recipe that it has."""
-    for name, text in files.items():
-        (place / "docs" / name).parent.mkdir(parents=True, exist_ok=True)
-        (place / "docs" / name).write_text(text)
-    Path("config.yaml").write_text(yaml.safe_dump({"encoder": {"kind": "hashed"}, "chunking": chunking}))
-    done = retrieve("build", "--docs-dir", place / "docs")
+def build(retrieve: Program, source: Path, **chunking: Any) -> dict[str, Any]:
+    """Builds an index of a catalog, or of a folder of documents; the recipe that it has."""
+    Path("config.yaml").write_text(yaml.safe_dump({"chunking": chunking}))
+    done = retrieve("build", source)
     assert done.code == 0, done.err
     recipe: dict[str, Any] = retrieve("inspect", "status", "--json").json["recipe"]
     return recipe
+
+
+def folder(place: Path, files: dict[str, str]) -> Path:
+    """The folder `docs` of these files."""
+    for name, text in files.items():
+        (place / "docs" / name).parent.mkdir(parents=True, exist_ok=True)
+        (place / "docs" / name).write_text(text)
+    return place / "docs"
 
 
 def sections(retrieve: Program, record: str) -> list[str | None]:
@@ -45,7 +50,7 @@ def test_the_first_rule_that_matches_a_file_decides_how_it_is_cut(tmp_path: Path
         {"match": "**/cells.txt", "strategy": "window"},
         {"match": "reports/?.txt", "markers": ["findings", "Outlook"], "size": 80},
     ]
-    recipe = build(retrieve, tmp_path, FILES, rules=rules)
+    recipe = build(retrieve, folder(tmp_path, FILES), rules=rules)
     assert sections(retrieve, "labels/ex.txt") == ["Indications and Usage", "Contraindications"]
     assert sections(retrieve, "papers/cells.txt") == ["Introduction", "Methods"]
     assert sections(retrieve, "papers/old/mice.txt") == [None]
@@ -55,36 +60,30 @@ def test_the_first_rule_that_matches_a_file_decides_how_it_is_cut(tmp_path: Path
 
 
 def test_without_rules_the_recipe_has_none(tmp_path: Path, retrieve: Program) -> None:
-    recipe = build(retrieve, tmp_path, {"a.md": PROSE})
+    recipe = build(retrieve, folder(tmp_path, {"a.md": PROSE}))
     assert recipe["chunking"]["docs"].keys().isdisjoint({"rules", "markers", "entities"})
 
 
 def test_a_rule_may_name_a_source(tmp_path: Path, retrieve: Program) -> None:
-    build(retrieve, tmp_path, {"cells.txt": PAPER}, rules=[{"match": "docs", "strategy": "imrad"}])
+    build(retrieve, folder(tmp_path, {"cells.txt": PAPER}), rules=[{"match": "docs", "strategy": "imrad"}])
     assert sections(retrieve, "cells.txt") == ["Introduction", "Methods"]
-    tools = write_catalog(
-        tmp_path / "papers.jsonl", [{"id": "a", "name": "A", "description": "METHODS: x. RESULTS: y."}]
-    )
-    Path("config.yaml").write_text(
-        "encoder: {kind: hashed}\nchunking: {rules: [{match: papers.jsonl, strategy: imrad}]}"
-    )
-    assert retrieve("build", "--catalog", tools).code == 0
+    record = {"id": "a", "name": "A", "description": "METHODS: x. RESULTS: y."}
+    tools = write_catalog(tmp_path / "papers.jsonl", [record])
+    build(retrieve, tools, rules=[{"match": "papers.jsonl", "strategy": "imrad"}])
     assert sections(retrieve, "a") == ["Methods", "Results"]
 
 
 def test_a_window_of_a_rule_has_the_overlap_of_the_rule(tmp_path: Path, retrieve: Program) -> None:
     rules = [{"match": "*.md", "strategy": "window", "size": 32, "overlap": 12}]
-    build(retrieve, tmp_path, {"a.md": PROSE * 3}, rules=rules)
+    build(retrieve, folder(tmp_path, {"a.md": PROSE * 3}), rules=rules)
     chunks = retrieve("inspect", "record", "a.md", "--json").json["chunks"]
     assert len(chunks) > 3
     assert all(before["end"] > after["start"] for before, after in itertools.pairwise(chunks))
 
 
 def test_markers_with_a_strategy_that_has_no_use_for_them_are_refused(tmp_path: Path, retrieve: Program) -> None:
-    (tmp_path / "docs").mkdir()
-    (tmp_path / "docs" / "a.md").write_text(PROSE)
     Path("config.yaml").write_text("chunking: {rules: [{match: a, strategy: window, markers: drug_label}]}")
-    done = retrieve("build", "--docs-dir", tmp_path / "docs")
+    done = retrieve("build", folder(tmp_path, {"a.md": PROSE}))
     assert done.code == 2
     assert "cannot be combined with the strategy `window`" in done.err
 
@@ -95,13 +94,12 @@ def test_titles_that_a_record_of_a_catalog_lists_head_its_sections(
 ) -> None:
     titles = {"section_titles": ["Findings", "Outlook"]}
     record = {"id": "r", "title": "Report", "text": REPORT, **({"metadata": titles} if inside else titles)}
-    Path("config.yaml").write_text("encoder: {kind: hashed}\nchunking: {strategy: section, size: 80}")
-    assert retrieve("build", "--catalog", write_catalog(tmp_path / "r.jsonl", [record])).code == 0
+    build(retrieve, write_catalog(tmp_path / "r.jsonl", [record]), strategy="section", size=80)
     assert sections(retrieve, "r") == ["Findings", "Outlook"]
 
 
 def test_titles_in_front_matter_head_sections(tmp_path: Path, retrieve: Program) -> None:
-    build(retrieve, tmp_path, {"a.txt": f"---\nsection_titles: [Findings, Outlook]\n---\n{REPORT}"}, size=80)
+    build(retrieve, folder(tmp_path, {"a.txt": f"---\nsection_titles: [Findings, Outlook]\n---\n{REPORT}"}), size=80)
     assert sections(retrieve, "a.txt") == ["Findings", "Outlook"]
 
 
@@ -109,13 +107,12 @@ def test_a_catalog_is_cut_at_its_parts_where_that_is_asked_for_and_else_not(tmp_
     record = {"id": "a", "name": "A", "description": "BACKGROUND: One. METHODS: Two. RESULTS: Three."}
     path = write_catalog(tmp_path / "a.jsonl", [record])
     for strategy, expected in (("auto", [None]), ("imrad", ["Introduction", "Methods", "Results"])):
-        Path("config.yaml").write_text(f"encoder: {{kind: hashed}}\nchunking: {{strategy: {strategy}}}")
-        assert retrieve("build", "--catalog", path).code == 0
+        build(retrieve, path, strategy=strategy)
         assert sections(retrieve, "a") == expected
 
 
 def test_rows_of_a_cut_table_are_shown_below_its_header(tmp_path: Path, retrieve: Program) -> None:
-    build(retrieve, tmp_path, {"table.md": TABLE}, size=96)
+    build(retrieve, folder(tmp_path, {"table.md": TABLE}), size=96)
     for flags in ((), ("--context", "1"), ("--max-tokens", "1000")):
         (result,) = retrieve("query", "city 41", "-k", 1, "--json", *flags).json["results"]
         body = result["content"].removeprefix(result["header"])
@@ -132,7 +129,7 @@ def test_rows_of_a_cut_table_are_shown_below_its_header(tmp_path: Path, retrieve
 
 def test_sections_that_share_a_chunk_are_all_named(tmp_path: Path, retrieve: Program) -> None:
     text = "# Munich\n\n## Transport\n\nTrams run.\n\n## Heating\n\nHeat comes from wells.\n"
-    build(retrieve, tmp_path, {"munich.md": text})
+    build(retrieve, folder(tmp_path, {"munich.md": text}))
     (result,) = retrieve("query", "heating", "--json").json["results"]
     assert result["section"] == "Munich > Transport, Heating"
     assert result["sections"] == ["Munich > Transport", "Munich > Heating"]
@@ -146,9 +143,9 @@ def test_rows_that_were_kept_before_tables_had_headers_of_their_own_are_still_sh
 
 
 def test_a_sync_under_other_rules_ends_where_a_build_would(tmp_path: Path, retrieve: Program) -> None:
-    build(retrieve, tmp_path, FILES)
+    build(retrieve, folder(tmp_path, FILES))
     rules = [{"match": "**", "markers": "drug_label", "size": 64}]
-    Path("config.yaml").write_text(yaml.safe_dump({"encoder": {"kind": "hashed"}, "chunking": {"rules": rules}}))
+    Path("config.yaml").write_text(yaml.safe_dump({"chunking": {"rules": rules}}))
     synced = retrieve("sync", "--json").json["generation"]
     assert sections(retrieve, "labels/ex.txt") == ["Indications and Usage", "Contraindications"]
     fresh = retrieve("build", "--docs-dir", tmp_path / "docs", "--artifacts", tmp_path / "fresh", "--json")

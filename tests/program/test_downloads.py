@@ -7,19 +7,15 @@ from typing import Any
 
 import pytest
 from cross_models import make_bert
+from program.asking import Configure
 from samples import Program
 from splade_models import save_masked
 
 NAME = "own/tiny"
-NEEDS = {
-    "encoder": {"RETRIEVE_ENCODER__KIND": "auto", "RETRIEVE_ENCODER__MODEL": NAME},
-    "splade": {"RETRIEVE_SPLADE__MODEL": NAME, "RETRIEVE_SPLADE__POLICY": "required"},
-    "rerank": {
-        "RETRIEVE_RERANK__BACKEND": "cross_encoder",
-        "RETRIEVE_RERANK__MODEL": NAME,
-        "RETRIEVE_RERANK__MAX_TOKENS": "40",
-        "RETRIEVE_RERANK__POLICY": "required",
-    },
+NEEDS: dict[str, dict[str, object]] = {
+    "encoder": {"kind": "auto", "model": NAME},
+    "splade": {"model": NAME, "policy": "required"},
+    "rerank": {"backend": "cross_encoder", "model": NAME, "max_tokens": 40, "policy": "required"},
 }
 """By stage: the settings with which it needs the model that is not here."""
 BUILD: list[object] = ["build", "--catalog", "tools.jsonl"]
@@ -51,8 +47,9 @@ def _machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def network(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Refuses to leave this machine, and notes every attempt."""
+def asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What is asked for outside of this machine: models of a hub, which has whatever lies in `fetched`, and addresses,
+    which cannot be reached."""
     asked: list[str] = []
     look_up = socket.getaddrinfo
 
@@ -60,78 +57,57 @@ def network(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         asked.append(str(given))
         raise OSError("the network was touched")
 
-    monkeypatch.setattr(socket.socket, "connect", refuse)
-    monkeypatch.setattr(socket.socket, "connect_ex", refuse)
-    monkeypatch.setattr(
-        socket,
-        "getaddrinfo",
-        lambda host, *rest, **named: (look_up if host == "127.0.0.1" else refuse)(host, *rest, **named),
-    )
-    return asked
-
-
-@pytest.fixture
-def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """A hub that has whatever lies in `fetched`, and notes what it is asked for."""
-    asked: list[str] = []
+    def resolve(host: Any, *rest: Any, **named: Any) -> Any:
+        return (look_up if host == "127.0.0.1" else refuse)(host, *rest, **named)
 
     def snapshot_download(name: str, **_: object) -> str:
         asked.append(name)
         return str(tmp_path / "fetched")
 
+    monkeypatch.setattr(socket.socket, "connect", refuse)
+    monkeypatch.setattr(socket.socket, "connect_ex", refuse)
+    monkeypatch.setattr(socket, "getaddrinfo", resolve)
     monkeypatch.setattr("huggingface_hub.snapshot_download", snapshot_download)
     return asked
-
-
-def configure(monkeypatch: pytest.MonkeyPatch, stage: str) -> None:
-    for variable, value in NEEDS[stage].items():
-        monkeypatch.setenv(variable, value)
 
 
 @pytest.mark.parametrize("stage", NEEDS)
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda command: " ".join(map(str, command[:2])))
 def test_no_command_fetches_a_model_by_default(
-    index: Path, retrieve: Program, network: list[str], hub: list[str], monkeypatch, stage: str, command: list[object]
+    index: Path, retrieve: Program, asked_for: list[str], configure: Configure, stage: str, command: list[object]
 ) -> None:
-    configure(monkeypatch, stage)
+    configure(stage, **NEEDS[stage])
     retrieve(*command)
-    assert [*network, *hub] == []
+    assert asked_for == []
 
 
+@pytest.mark.parametrize("offline", [False, True], ids=["by default", "offline with auto_download"])
 @pytest.mark.parametrize(("stage", "command"), NEEDED_BY)
+@pytest.mark.usefixtures("index")
 def test_a_missing_model_is_an_error_with_the_command_that_fetches_it(
-    index: Path, retrieve: Program, network: list[str], monkeypatch, stage: str, command: list[object]
+    retrieve: Program, asked_for: list[str], configure: Configure, monkeypatch, stage: str, command: Any, offline: bool
 ) -> None:
-    configure(monkeypatch, stage)
+    configure(stage, **NEEDS[stage])
+    if offline:
+        configure("models", auto_download="true")
+        monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     done = retrieve(*command)
     assert done.code == 6
     assert f"The model {NAME} is not on this machine" in done.err
+    assert ("unset HF_HUB_OFFLINE" in done.err) is offline
     assert f"retrieve models pull {NAME}" in done.err
-    assert network == []
+    assert asked_for == []
 
 
 @pytest.mark.parametrize(("stage", "command"), [("encoder", BUILD), ("splade", BUILD), ("rerank", QUERY)])
+@pytest.mark.usefixtures("index")
 def test_auto_download_fetches_a_missing_model(
-    index: Path, tmp_path: Path, retrieve: Program, hub: list[str], monkeypatch, stage: str, command: list[object]
+    tmp_path: Path, retrieve: Program, asked_for: list[str], configure: Configure, stage: str, command: list[object]
 ) -> None:
     make: dict[str, Callable[[Path], Any]] = {"encoder": save_masked, "splade": save_masked, "rerank": make_bert}
     make[stage](tmp_path / "fetched")
-    configure(monkeypatch, stage)
-    monkeypatch.setenv("RETRIEVE_MODELS__AUTO_DOWNLOAD", "true")
+    configure(stage, **NEEDS[stage])
+    configure("models", auto_download="true")
     done = retrieve(*command)
     assert done.code == 0, done.err
-    assert set(hub) == {NAME}
-
-
-@pytest.mark.parametrize(("stage", "command"), NEEDED_BY)
-def test_offline_forbids_auto_download(
-    index: Path, retrieve: Program, network: list[str], hub: list[str], monkeypatch, stage: str, command: list[object]
-) -> None:
-    configure(monkeypatch, stage)
-    monkeypatch.setenv("RETRIEVE_MODELS__AUTO_DOWNLOAD", "true")
-    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    done = retrieve(*command)
-    assert done.code == 6
-    assert "unset HF_HUB_OFFLINE" in done.err
-    assert f"retrieve models pull {NAME}" in done.err
-    assert [*network, *hub] == []
+    assert set(asked_for) == {NAME}
