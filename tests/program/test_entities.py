@@ -7,16 +7,13 @@ from pathlib import Path
 
 import pytest
 import yaml
+from program.asking import answered, indexed, refused
 from samples import Program, write_catalog
 
 spacy = pytest.importorskip("spacy")
 
 TEXTS = [
-    {
-        "id": "repair",
-        "name": "Repair",
-        "description": "The gene BRCA1 mends breaks. BRCA1 works with RAD51 since 1994.",
-    },
+    {"id": "repair", "name": "Repair", "description": "BRCA1 mends breaks. BRCA1 works with RAD51 since 1994."},
     {"id": "partner", "name": "Partner", "description": "RAD51 lays itself around the strand."},
     {"id": "cycle", "name": "Cycle", "description": "TP53 stops the cell.", "entities": ["Guardian", "tp53"]},
     {"id": "other", "name": "Other", "description": "Nothing is named here."},
@@ -34,58 +31,46 @@ def pipeline(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def configured(place: Path, **chunking: object) -> Path:
-    path = place / "config.yaml"
-    path.write_text(
-        yaml.safe_dump({"encoder": {"kind": "hashed"}, "chunking": chunking, "graph": {"entities": ["entities"]}})
-    )
-    return path
+def configured(**chunking: object) -> None:
+    """Let names be found, and be nodes of the graph."""
+    sections = {"chunking": {"entities": True, **chunking}, "graph": {"entities": ["entities"]}}
+    Path("config.yaml").write_text(yaml.safe_dump(sections))
 
 
 @pytest.fixture
-def built(tmp_path: Path, retrieve: Program, pipeline: Path) -> Path:
-    config = configured(tmp_path, entities=True, entities_model=str(pipeline))
-    done = retrieve("build", "--catalog", write_catalog(tmp_path / "genes.jsonl", TEXTS), "--config", config)
-    assert done.code == 0, done.err
-    return config
+def built(retrieve: Program, pipeline: Path) -> Path:
+    """The catalog of those texts, indexed with their names."""
+    configured(entities_model=str(pipeline))
+    return indexed(retrieve, TEXTS)
 
 
-def test_names_in_the_text_are_metadata_that_can_be_filtered(built: Path, retrieve: Program) -> None:
-    done = retrieve("query", "what mends the strand", "--filter", "entities=brca1", "--json", "--config", built)
-    (result,) = done.json["results"]
-    assert result["doc_id"] == "repair"
-    assert result["metadata"]["entities"] == ["BRCA1", "RAD51"]  # the more frequent first, and no number or date
+def found(retrieve: Program, name: str) -> dict[str, list[str]]:
+    """The entities of each record that has this one."""
+    results = answered(retrieve, "what mends the strand", "--filter", f"entities={name}")["results"]
+    return {result["doc_id"]: result["metadata"]["entities"] for result in results}
 
 
-def test_entities_that_a_record_names_itself_stay_in_front(built: Path, retrieve: Program) -> None:
-    done = retrieve("query", "cell", "--filter", "entities=TP53", "--json", "--config", built)
-    (result,) = done.json["results"]
-    assert result["metadata"]["entities"] == ["Guardian", "tp53"]
-
-
-def test_records_without_a_name_have_no_entities(built: Path, retrieve: Program) -> None:
-    record = retrieve("inspect", "record", "other", "--json", "--config", built).json
-    assert "entities" not in record["metadata"]
+def test_names_in_the_text_are_metadata_behind_those_that_a_record_gives_itself(built: Path, retrieve: Program) -> None:
+    assert found(retrieve, "brca1") == {"repair": ["BRCA1", "RAD51"]}  # the more frequent first, no number or date
+    assert found(retrieve, "TP53") == {"cycle": ["Guardian", "tp53"]}
+    assert "entities" not in retrieve("inspect", "record", "other", "--json").json["metadata"]
 
 
 def test_names_that_records_share_lead_from_one_to_the_other(built: Path, retrieve: Program) -> None:
-    done = retrieve("inspect", "graph", "entities:RAD51", "--json", "--config", built)
+    done = retrieve("inspect", "graph", "entities:RAD51", "--json")
     assert sorted(each["node"] for each in done.json["neighbours"]) == ["partner", "repair"]
 
 
-def test_another_pipeline_of_the_same_name_is_another_recipe(
-    built: Path, tmp_path: Path, retrieve: Program, pipeline: Path
-) -> None:
-    assert retrieve("sync", "--dry-run", "--json", "--config", built).json["status"] == "unchanged"
+def test_another_pipeline_of_the_same_name_is_another_recipe(built: Path, retrieve: Program, pipeline: Path) -> None:
+    assert retrieve("sync", "--dry-run", "--json").json["status"] == "unchanged"
     other = spacy.blank("en")
     other.add_pipe("entity_ruler").add_patterns([{"label": "GENE", "pattern": "strand"}])
-    other.to_disk(tmp_path / pipeline.name)
-    config = configured(tmp_path, entities=True, entities_model=f"./{pipeline.name}")  # relative to the file
-    plan = retrieve("sync", "--dry-run", "--json", "--config", config).json
+    other.to_disk(built.parent / pipeline.name)
+    configured(entities_model=f"./{pipeline.name}")  # relative to the file
+    plan = retrieve("sync", "--dry-run", "--json").json
     assert list(plan["recipe"]) == ["chunking.catalog.entities.sha1"]
-    assert retrieve("sync", "--config", config).code == 0
-    found = retrieve("query", "x", "--filter", "entities=strand", "--json", "--config", config).json["results"]
-    assert [result["doc_id"] for result in found] == ["partner"]
+    assert retrieve("sync").code == 0
+    assert list(found(retrieve, "strand")) == ["partner"]
 
 
 @pytest.mark.parametrize(
@@ -95,35 +80,33 @@ def test_another_pipeline_of_the_same_name_is_another_recipe(
         ({"entities_model": "en_core_web_none"}, "'en_core_web_none'", "spacy download en_core_web_none"),
         ({"entities_model": "./nowhere"}, "nowhere", "chunking.entities_model"),
         ({"entities_model": "json"}, "no config.cfg", "chunking.entities_model"),
+        ({"entities_model": "./broken"}, "cannot be loaded", ""),
     ],
 )
 def test_a_pipeline_that_is_not_here_is_an_error_that_names_the_next_step(
-    tmp_path: Path, retrieve: Program, keys: dict[str, str], message: str, hint: str
+    catalog: Path, retrieve: Program, keys: dict[str, str], message: str, hint: str
 ) -> None:
-    config = configured(tmp_path, entities=True, **keys)
-    done = retrieve("build", "--catalog", write_catalog(tmp_path / "genes.jsonl", TEXTS), "--config", config)
-    assert done.code == 6
-    assert message in done.err
-    assert hint in done.err
+    Path("broken").mkdir()
+    Path("broken/config.cfg").write_text("[nlp]\nlang = 3")
+    configured(**keys)
+    said = refused(retrieve, "build", "--catalog", catalog, code=6)
+    assert message in said
+    assert hint in said
 
 
-def test_a_pipeline_that_finds_no_names_is_an_error(tmp_path: Path, retrieve: Program) -> None:
+def test_a_pipeline_that_finds_no_names_is_an_error(catalog: Path, retrieve: Program) -> None:
     made = spacy.blank("en")
     made.add_pipe("sentencizer")
-    made.to_disk(tmp_path / "sentences")
-    config = configured(tmp_path, entities=True, entities_model="./sentences")
-    done = retrieve("build", "--catalog", write_catalog(tmp_path / "genes.jsonl", TEXTS), "--config", config)
-    assert done.code == 2
-    assert "finds no entities: it has sentencizer" in done.err
+    made.to_disk("sentences")
+    configured(entities_model="./sentences")
+    assert "finds no entities: it has sentencizer" in refused(retrieve, "build", "--catalog", catalog)
 
 
-def test_a_pipeline_that_cannot_be_loaded_is_an_error(tmp_path: Path, retrieve: Program, pipeline: Path) -> None:
-    (tmp_path / "broken").mkdir()
-    (tmp_path / "broken" / "config.cfg").write_text("[nlp]\nlang = 3")
-    config = configured(tmp_path, entities=True, entities_model="./broken")
-    done = retrieve("build", "--catalog", write_catalog(tmp_path / "genes.jsonl", TEXTS), "--config", config)
-    assert done.code == 6
-    assert "cannot be loaded" in done.err
+def python(program: str) -> str:
+    """What a Python process of its own prints."""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
 
 
 def test_a_pipeline_of_rules_does_not_import_torch(pipeline: Path) -> None:
@@ -133,8 +116,7 @@ from retrieve_cli.chunking.entities import Entities
 from retrieve_cli.chunking.sentences import sentence_starts
 print(Entities({str(pipeline)!r}, "en").names(["BRCA1 works."], most=3), "torch" in sys.modules)
 """
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
-    assert done.stdout == "['BRCA1'] False\n", done.stderr
+    assert python(program) == "['BRCA1'] False\n"
 
 
 def test_of_a_pipeline_of_networks_torch_is_imported_before_any_sentence_is_found(
@@ -153,16 +135,12 @@ Entities({str(folder)!r}, "en")
 sentence_starts("One. Two.")
 print(sys.modules["thinc.compat"].has_torch)
 """
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
-    assert done.stdout == "True\n", done.stderr
+    assert python(program) == "True\n"
 
 
-def test_a_sync_of_changed_records_ends_where_a_build_would(built: Path, tmp_path: Path, retrieve: Program) -> None:
-    path = write_catalog(
-        tmp_path / "genes.jsonl", [*TEXTS, {"id": "new", "name": "New", "description": "BRCA1 again."}]
-    )
-    synced = retrieve("sync", "--json", "--config", built).json["generation"]
-    fresh = retrieve("build", "--catalog", path, "--artifacts", tmp_path / "fresh", "--config", built, "--json")
+def test_a_sync_of_changed_records_ends_where_a_build_would(built: Path, retrieve: Program) -> None:
+    write_catalog(built, [*TEXTS, {"id": "new", "name": "New", "description": "BRCA1 again."}])
+    synced = retrieve("sync", "--json").json["generation"]
+    fresh = retrieve("build", "--catalog", built, "--artifacts", "fresh", "--json")
     assert fresh.json["generation"] == synced
-    done = retrieve("query", "x", "--filter", "entities=BRCA1", "--json", "--config", built)
-    assert sorted(result["doc_id"] for result in done.json["results"]) == ["new", "repair"]
+    assert sorted(found(retrieve, "BRCA1")) == ["new", "repair"]

@@ -2,10 +2,12 @@
 
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 from cross_models import make_bert
-from samples import TOOLS, Program, write_catalog
+from program.asking import Configure, answered, refused
+from samples import Program
 from splade_models import save_masked
 
 from retrieve_cli.assemble.encoders import encoder_to_build, encoder_to_query
@@ -14,89 +16,91 @@ from retrieve_cli.config.settings import Settings
 from retrieve_cli.contracts import ModelCard
 
 
-@pytest.fixture
-def real(tmp_path: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An index of five tools by the default model, on a machine without a GPU."""
-    monkeypatch.setenv("RETRIEVE_ENCODER__KIND", "auto")
+@pytest.fixture(autouse=True)
+def _no_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A machine without a GPU."""
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
-    assert retrieve("build", "--catalog", write_catalog(tmp_path / "tools.jsonl", TOOLS)).code == 0
-    return Path("artifacts")
 
 
-def without_model(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr("retrieve_cli.encoders.locate._PACKAGE", "no_such_package")
-    monkeypatch.setenv("HF_HOME", str(tmp_path / "nothing"))
+@pytest.fixture
+def real(catalog: Path, retrieve: Program, configure: Configure) -> None:
+    """An index of five tools by the default model."""
+    configure("encoder", kind="auto")
+    assert retrieve("build", "--catalog", catalog).code == 0
+
+
+def strategies(retrieve: Program, *words: object) -> list[str]:
+    """The retrievers that answer."""
+    return list(answered(retrieve, "lungs", *words)["strategies_used"])
 
 
 def test_a_required_encoder_that_is_gone_ends_a_hybrid_query_and_no_query_by_words(
-    real: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    real: None, retrieve: Program, configure: Configure, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    without_model(monkeypatch, tmp_path)
-    assert retrieve("query", "lungs").code == 0
-    monkeypatch.setenv("RETRIEVE_ENCODER__POLICY", "required")
-    done = retrieve("query", "lungs")
-    assert (done.code, done.out, "not on this machine" in done.err) == (6, "", True)
-    assert retrieve("query", "lungs", "--mode", "bm25").code == 0
-    assert retrieve("query", "lungs", "--retrievers", "bm25").code == 0
+    monkeypatch.setattr("retrieve_cli.encoders.locate._PACKAGE", "no_such_package")
+    monkeypatch.setenv("HF_HOME", str(Path("nothing").absolute()))
+    assert strategies(retrieve) == ["bm25"]
+    configure("encoder", policy="required")
+    assert "not on this machine" in refused(retrieve, "query", "lungs", code=6)
+    assert strategies(retrieve, "--mode", "bm25") == strategies(retrieve, "--retrievers", "bm25") == ["bm25"]
 
 
-def test_a_gpu_that_was_asked_for_and_is_not_there_ends_a_hybrid_query(
-    real: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("RETRIEVE_ENCODER__DEVICE", "cuda")
-    done = retrieve("query", "lungs")
-    assert (done.code, done.out, "`encoder.device: auto`" in done.err) == (6, "", True)
-    assert retrieve("query", "lungs", "--mode", "bm25").code == 0
+@pytest.mark.usefixtures("real")
+def test_a_gpu_that_was_asked_for_and_is_not_there_ends_a_hybrid_query(retrieve: Program, configure: Configure) -> None:
+    configure("encoder", device="cuda")
+    assert "`encoder.device: auto`" in refused(retrieve, "query", "lungs", code=6)
+    assert strategies(retrieve, "--mode", "bm25") == ["bm25"]
 
 
-def test_a_deadline_does_not_drop_a_required_encoder(
-    real: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    hurried = ("query", "lungs", "--deadline-ms", "1", "--json")
-    assert "dense" in retrieve(*hurried).json["strategies_skipped"]
-    monkeypatch.setenv("RETRIEVE_ENCODER__POLICY", "required")
-    assert "dense" in retrieve(*hurried).json["strategies_used"]
+def test_a_deadline_does_not_drop_a_required_encoder(real: None, retrieve: Program, configure: Configure) -> None:
+    assert "dense" not in strategies(retrieve, "--deadline-ms", "1")
+    configure("encoder", policy="required")
+    assert "dense" in strategies(retrieve, "--deadline-ms", "1")
 
 
 def test_an_index_without_vectors_answers_no_hybrid_query_that_requires_them(
-    catalog: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch
+    catalog: Path, retrieve: Program, configure: Configure
 ) -> None:
-    monkeypatch.setenv("RETRIEVE_DENSE__ENABLED", "false")
+    configure("dense", enabled="false")
     assert retrieve("build", "--catalog", catalog).code == 0
-    monkeypatch.setenv("RETRIEVE_ENCODER__POLICY", "required")
-    assert retrieve("query", "lungs").code == 0  # the same configuration says that there are none
-    monkeypatch.delenv("RETRIEVE_DENSE__ENABLED")
-    done = retrieve("query", "lungs")
-    assert (done.code, "--mode bm25" in done.err) == (6, True)
-    assert retrieve("query", "lungs", "--mode", "bm25").code == 0
+    configure("encoder", policy="required")
+    assert strategies(retrieve) == ["bm25"]  # the same configuration says that there are no vectors
+    configure("dense", enabled="true")
+    assert "--mode bm25" in refused(retrieve, "query", "lungs", code=6)
+    assert strategies(retrieve, "--mode", "bm25") == ["bm25"]
 
 
+@pytest.mark.parametrize(
+    ("section", "save", "keys", "skipped"),
+    [
+        ("splade", save_masked, {}, "the splade retriever"),
+        ("rerank", lambda path: make_bert(path).path, {"backend": "cross_encoder", "max_tokens": 32}, "cross_encoder"),
+    ],
+    ids=["splade", "rerank"],
+)
 def test_hints_name_the_key_of_the_part_that_wants_a_gpu(
-    index: Path, tmp_path: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch
+    catalog: Path, retrieve: Program, configure: Configure, section: str, save: Any, keys: dict[str, Any], skipped: str
 ) -> None:
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
-    monkeypatch.setenv("RETRIEVE_SPLADE__MODEL", str(save_masked(tmp_path / "tiny-splade")))
-    assert retrieve("build", "--catalog", tmp_path / "tools.jsonl").code == 0
-    monkeypatch.setenv("RETRIEVE_SPLADE__DEVICE", "cuda")
+    configure(section, model=save(catalog.parent / "tiny"), **keys)
+    assert retrieve("build", "--catalog", catalog).code == 0
+    configure(section, device="cuda")
     said = retrieve("query", "lungs").err
-    assert "the splade retriever is skipped" in said
-    assert "`splade.device: auto`" in said
+    assert f"{skipped} is skipped" in said
+    assert f"`{section}.device: auto`" in said
     assert "encoder.device" not in said
 
 
 def test_splade_that_cannot_run_is_added_by_the_next_sync_that_can(
-    tmp_path: Path, catalog: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch
+    catalog: Path, retrieve: Program, configure: Configure
 ) -> None:
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
-    model = save_masked(tmp_path / "tiny-splade")
-    monkeypatch.setenv("RETRIEVE_SPLADE__MODEL", str(model))
-    monkeypatch.setenv("RETRIEVE_SPLADE__DEVICE", "cuda")
+    model = save_masked(catalog.parent / "tiny-splade")
+    configure("splade", model=model, device="cuda")
     done = retrieve("build", "--catalog", catalog)
     assert (done.code, "splade is skipped" in done.err, "`splade.device: auto`" in done.err) == (0, True, True)
-    assert retrieve("query", "lungs", "--json").json["strategies_used"] == ["bm25", "dense"]
-    monkeypatch.delenv("RETRIEVE_SPLADE__DEVICE")
+    assert strategies(retrieve) == ["bm25", "dense"]
+    configure("splade", device="auto")
     assert retrieve("sync").code == 0
-    assert retrieve("query", "lungs", "--json").json["strategies_used"] == ["bm25", "dense", "splade"]
+    assert strategies(retrieve) == ["bm25", "dense", "splade"]
     shutil.rmtree(model)
     lost = retrieve("sync")
     assert (lost.code, "splade is skipped" in lost.err) == (0, True)
@@ -122,15 +126,3 @@ def test_a_query_has_less_time_than_a_build_has_for_each_of_its_requests(
     encoder_to_build(settings)
     encoder_to_query(settings, ModelCard("remote", "m", "r", dim=8, max_tokens=512))
     assert seen == [build, query]
-
-
-def test_a_reranker_that_wants_a_gpu_names_its_own_key(
-    index: Path, tmp_path: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
-    model = make_bert(tmp_path / "tiny-cross").path
-    for key, value in {"BACKEND": "cross_encoder", "MODEL": model, "DEVICE": "cuda", "MAX_TOKENS": 32}.items():
-        monkeypatch.setenv(f"RETRIEVE_RERANK__{key}", str(value))
-    said = retrieve("query", "lungs").err
-    assert "cross_encoder is skipped" in said
-    assert "`rerank.device: auto`" in said
