@@ -11,7 +11,10 @@ from websearch.echoing import titles
 from websearch.fakes.server import Fakes, faking
 from websearch.taped import Taped
 
+from retrieve_cli.assemble import websearch as parts
 from retrieve_cli.config import plugins
+from retrieve_cli.config.settings import Settings
+from retrieve_cli.contracts.websearch import Page
 
 TOYS = Path(__file__).parent.parent / "program" / "toys"
 PROXIES = ("http_proxy", "https_proxy", "all_proxy", "no_proxy")
@@ -31,6 +34,12 @@ def written(name: str) -> Taped:
 def taped(request: pytest.FixtureRequest) -> Taped:
     """Return the written exchanges of the provider that a module is about: its `PROVIDER`."""
     return written(request.module.PROVIDER)
+
+
+@pytest.fixture
+def page(request: pytest.FixtureRequest, taped: Taped) -> Page:
+    """Return the answer of that provider to the question of its file."""
+    return parts.provider(request.module.PROVIDER, Settings()).search(taped.query, taped)
 
 
 @pytest.fixture(autouse=True)

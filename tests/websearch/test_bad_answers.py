@@ -1,4 +1,4 @@
-"""Answers of providers that are no page of works: failures with a reason, apart from an empty page.
+"""Answers of providers that are no page of works, and questions without words: failures, apart from an empty page.
 
 What any server may do wrong, whichever its format, is in `test_faults.py`.
 """
@@ -8,13 +8,17 @@ from typing import Any
 
 import pytest
 from websearch.answering import Answering, failure
+from websearch.conftest import written
 from websearch.test_arxiv import ENTRY, FEED, TOTAL
 from websearch.test_biorxiv import FIRST, SECOND, item, record
 from websearch.test_crossref import listed
+from websearch.test_duckduckgo import NOTICE as SCRAPING
 from websearch.test_pubmed import FOUND
 from websearch.test_semantic_scholar import NONE_KNOWN, TOO_MANY
 
-from retrieve_cli.contracts.websearch import Page, WebQuery
+from retrieve_cli.assemble import websearch as parts
+from retrieve_cli.config.settings import Settings
+from retrieve_cli.contracts.websearch import Page, ProviderFailed, WebQuery
 from retrieve_cli.contracts.works import Id, Item
 from retrieve_cli.websearch.providers.arxiv import Arxiv
 from retrieve_cli.websearch.providers.biorxiv import BioRxiv, Published
@@ -159,11 +163,7 @@ def test_a_status_of_failure_is_never_an_empty_page(name: str, answer: Any, stat
 @pytest.mark.parametrize(
     ("name", "answer", "status"),
     [
-        (
-            "pubmed",
-            {"esearchresult": NO_ITEMS},
-            200,
-        ),
+        ("pubmed", {"esearchresult": NO_ITEMS}, 200),
         ("europepmc", {"version": "6.9", **NO_RESULTS}, 200),
         ("biorxiv", NO_RESULTS, 200),
         ("arxiv", f"{FEED}{TOTAL.format(0)}</feed>", 200),
@@ -182,3 +182,67 @@ def test_nothing_found_is_an_empty_page_and_one_request(name: str, answer: Any, 
     assert (page.items, page.notices) == ((), ())
     assert name in LOOKED_UP or page.total == 0
     assert len(fetch.calls) == 1
+
+
+# ------------------------------------------------------------------------------------------- engines of the web
+
+
+def searched(name: str, question: str) -> Page:
+    return parts.provider(name, Settings()).search(WebQuery(question, 20), written(name))
+
+
+@pytest.mark.parametrize(
+    ("name", "question", "kind", "said"),
+    [
+        ("tavily", "error with status 200", "rejected", "an invented complaint"),
+        ("tavily", "plan used up", "rejected", "432"),
+        ("tavily", "limit of payments", "rejected", "433"),
+        ("serper", "wrong key", "rejected", ""),
+        ("serper", "no credits", "rejected", ""),
+        ("serper", "too fast", "rejected", ""),
+        ("serper", "error with status 200", "rejected", ""),
+        ("serpapi", "wrong key", "rejected", ""),
+        ("serpapi", "searches used up", "rejected", ""),
+        ("serpapi", "failed search", "rejected", ""),
+        ("serpapi", "still running", "malformed", ""),
+        ("serpapi", "other sections alone", "malformed", ""),
+        ("ddg", "too many questions", "rejected", "captcha"),
+        ("ddg", "captcha with status 200", "rejected", "captcha"),
+        ("ddg", "a new design", "malformed", ""),
+    ],
+)
+def test_a_complaint_of_an_engine_is_a_failure(name: str, question: str, kind: str, said: str) -> None:
+    with pytest.raises(ProviderFailed) as failed:
+        searched(name, question)
+    assert failed.value.failure.kind == kind
+    assert said in str(failed.value)
+
+
+@pytest.mark.parametrize("name", ["tavily", "serper", "serpapi", "ddg"])
+def test_that_an_engine_found_nothing_is_an_empty_page(name: str) -> None:
+    for question in ("zzqx no such thing", *(["nothing, without an error"] if name == "serpapi" else [])):
+        page = searched(name, question)
+        assert (page.items, page.total or 0, page.notices) == ((), 0, (SCRAPING,) if name == "ddg" else ())
+
+
+# ------------------------------------------------------------------------------------------- questions
+
+WORDLESS = {
+    "pubmed": ['"', "()", "[]", "AND", "…", '" "'],
+    "europepmc": ["“?”"],
+    "arxiv": ["", "  ", "((((", '""', "?!", "AND", "ANDNOT lungs"],
+    "s2": ["- ?"],
+}
+
+
+@pytest.mark.parametrize(("name", "text"), [(name, text) for name, texts in WORDLESS.items() for text in texts])
+def test_a_question_without_words_is_rejected_and_nothing_is_sent(name: str, text: str) -> None:
+    said = failure(lambda fetch: SEARCHED[name].search(WebQuery(text, 5), fetch))  # which has no answer to a call
+    assert said.kind == "rejected"
+    assert "to search for" in str(said)
+
+
+@pytest.mark.parametrize(("name", "empty"), [("pubmed", {"esearchresult": NO_ITEMS}), ("europepmc", NO_RESULTS)])
+def test_categories_are_skipped_with_a_notice(name: str, empty: Any) -> None:
+    page = SEARCHED[name].search(WebQuery("guides", 5, categories=("q-bio",)), Answering(empty))
+    assert [notice for notice in page.notices if "categories" in notice]

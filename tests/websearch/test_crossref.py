@@ -65,11 +65,11 @@ def test_records_become_items(taped: dict[str, Item]) -> None:
     assert (article.first_family, article.venue) == ("Varga", "Journal of Invented Genome Editing")
     assert (article.license, article.open_access, article.retracted) == ("CC-BY-4.0", True, None)
     assert article.url == f"https://doi.org/{ARTICLE}"
-
-
-def test_a_doi_that_crossref_does_not_know_is_missing(taped: dict[str, Item]) -> None:
+    assert taped[PREPRINT].title == "Bulged sites dominate off-target cleavage in primary cells", "without markup"
+    data = taped["10.5555/data.7781"]
+    assert (data.type, data.title, data.date) == ("dataset", "A title", ""), "the title is that of the work"
     assert len(taped) == 6
-    assert "10.5555/unknown.1" not in taped
+    assert "10.5555/unknown.1" not in taped, "Crossref does not know it"
 
 
 def test_a_preprint_and_its_article_are_related(taped: dict[str, Item]) -> None:
@@ -84,43 +84,23 @@ def test_a_review_is_linked_in_both_directions(taped: dict[str, Item]) -> None:
     assert ("reviewed_by", Id("doi", REVIEW)) in taped[ARTICLE].relations
 
 
-def test_a_retraction_marks_the_article_and_not_its_notice(taped: dict[str, Item]) -> None:
-    assert taped[RETRACTED].retracted is True
-    assert taped[NOTICE].retracted is None
-
-
-def test_a_notice_is_linked_even_if_it_is_declared_as_a_version(taped: dict[str, Item]) -> None:
+def test_a_notice_is_linked_even_as_a_declared_version_and_retracts_the_article_alone(taped: dict[str, Item]) -> None:
+    assert (taped[RETRACTED].retracted, taped[NOTICE].retracted) == (True, None)
     assert taped[NOTICE].type == "review"
     assert taped[NOTICE].relations == (("reviews", Id("doi", RETRACTED)),)
     assert taped[RETRACTED].relations == (("reviewed_by", Id("doi", NOTICE)),)
 
 
-def test_a_record_without_a_title_has_that_of_the_work(taped: dict[str, Item]) -> None:
-    data = taped["10.5555/data.7781"]
-    assert (data.type, data.title, data.date) == ("dataset", "A title", "")
+KINDS = {
+    "preprint_of": "is-preprint-of",
+    "version_of": "has-preprint is-version-of has-version is-manuscript-of",
+    "same_as": "is-identical-to",
+    "reviews": "is-review-of is-comment-on is-reply-to",
+    "reviewed_by": "has-review has-comment has-reply",
+}
 
 
-def test_markup_of_titles_is_removed(taped: dict[str, Item]) -> None:
-    assert taped[PREPRINT].title == "Bulged sites dominate off-target cleavage in primary cells"
-
-
-@pytest.mark.parametrize(
-    ("name", "kind"),
-    [
-        ("is-preprint-of", "preprint_of"),
-        ("has-preprint", "version_of"),
-        ("is-version-of", "version_of"),
-        ("has-version", "version_of"),
-        ("is-manuscript-of", "version_of"),
-        ("is-identical-to", "same_as"),
-        ("is-review-of", "reviews"),
-        ("has-review", "reviewed_by"),
-        ("is-comment-on", "reviews"),
-        ("has-comment", "reviewed_by"),
-        ("is-reply-to", "reviews"),
-        ("has-reply", "reviewed_by"),
-    ],
-)
+@pytest.mark.parametrize(("name", "kind"), [(name, kind) for kind, names in KINDS.items() for name in names.split()])
 def test_relations_read_from_left_to_right(name: str, kind: str) -> None:
     assert read(relation={name: [relation("10.5555/B.2")]}).relations == ((kind, Id("doi", "10.5555/b.2")),)
 
@@ -171,34 +151,26 @@ def test_other_notices_are_linked_and_do_not_retract(kind: str) -> None:
     assert updated.relations == (("reviewed_by", Id("doi", "10.5555/n.1")),)
 
 
-def test_a_retraction_in_place_marks_the_work() -> None:
-    withdrawn = read(**{"update-to": [{"DOI": "10.5555/a.1", "type": "withdrawal"}]})
-    assert (withdrawn.retracted, withdrawn.type, withdrawn.relations) == (True, "article", ())
-
-
-def test_a_new_version_is_a_version_and_not_a_notice() -> None:
-    later = read(**{"update-to": [{"DOI": "10.5555/a.0", "type": "new_version"}]})
-    assert (later.type, later.relations) == ("article", (("version_of", Id("doi", "10.5555/a.0")),))
-
-
-def test_an_unknown_kind_of_update_says_nothing() -> None:
-    assert read(**{"update-to": [{"DOI": "10.5555/b.2", "type": "version_of_record"}]}).relations == ()
-
-
 @pytest.mark.parametrize(
-    ("kind", "expected"),
+    ("doi", "kind", "retracted", "relations"),
     [
-        ("journal-article", "article"),
-        ("proceedings-article", "article"),
-        ("book-chapter", "article"),
-        ("posted-content", "preprint"),
-        ("peer-review", "review"),
-        ("dataset", "dataset"),
-        ("", "article"),
+        ("10.5555/a.1", "withdrawal", True, ()),
+        ("10.5555/a.0", "new_version", None, (("version_of", Id("doi", "10.5555/a.0")),)),
+        ("10.5555/b.2", "version_of_record", None, ()),
     ],
+    ids=["retracted in place", "a new version is not a notice", "an unknown kind says nothing"],
 )
-def test_types_say_what_a_work_is(kind: str, expected: str) -> None:
-    assert read(type=kind).type == expected
+def test_an_update_retracts_or_relates_by_its_kind(doi: str, kind: str, retracted: object, relations: object) -> None:
+    updated = read(**{"update-to": [{"DOI": doi, "type": kind}]})
+    assert (updated.type, updated.retracted, updated.relations) == ("article", retracted, relations)
+
+
+OTHER_TYPES = {"posted-content": "preprint", "peer-review": "review", "dataset": "dataset"}
+
+
+@pytest.mark.parametrize("kind", ["journal-article", "proceedings-article", "book-chapter", "", *OTHER_TYPES])
+def test_types_say_what_a_work_is(kind: str) -> None:
+    assert read(type=kind).type == OTHER_TYPES.get(kind, "article")
 
 
 def licence(url: str, version: str = "vor", *start: int) -> dict[str, Any]:
@@ -226,19 +198,14 @@ def test_licences_are_those_for_readers_that_apply(licences: Any, expected: tupl
         assert (described.license, described.open_access) == expected
 
 
-@pytest.mark.parametrize(
-    ("parts", "date"),
-    [
-        ([[2024, 3, 5]], "2024-03-05"),
-        ([[2024, 3]], "2024-03"),
-        ([[2024]], "2024"),
-        ([[None]], ""),
-        ([], ""),
-        (None, ""),
-    ],
-)
-def test_dates_have_the_precision_that_is_declared(parts: Any, date: str) -> None:
-    assert read(issued={"date-parts": parts}).date == date
+@pytest.mark.parametrize("parts", [[2024, 3, 5], [2024, 3], [2024]], ids=str)
+def test_dates_have_the_precision_that_is_declared(parts: list[int]) -> None:
+    assert read(issued={"date-parts": [parts]}).date == "-".join(f"{part:02}" for part in parts)
+
+
+@pytest.mark.parametrize("parts", [[[None]], [], None], ids=str)
+def test_a_date_without_parts_is_none(parts: Any) -> None:
+    assert read(issued={"date-parts": parts}).date == ""
 
 
 # --------------------------------------------------------------------------------------------- the question
@@ -262,11 +229,8 @@ def test_a_doi_is_looked_up_once_and_never_as_two_conditions() -> None:
 
 def test_works_without_a_doi_of_crossref_are_not_looked_up() -> None:
     fetch = Answering(listed())
-    works = [
-        item("10.48550/arxiv.2401.99001"),
-        Item(type="web", title="A page", ids=(Id("url", "https://example.org"),)),
-    ]
-    assert Crossref().enrich(works, fetch) is None
+    page = Item(type="web", title="A page", ids=(Id("url", "https://example.org"),))
+    assert Crossref().enrich([item("10.48550/arxiv.2401.99001"), page], fetch) is None
     assert fetch.calls == []
 
 

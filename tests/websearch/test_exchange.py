@@ -1,19 +1,19 @@
 """Exchanges with providers: rates, keys, stored answers, offline, replays, and failures of every kind."""
 
 import json
-import re
 import socket
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from threading import Thread
 from traceback import TracebackException
 from typing import Any
 
 import pytest
-from web.servers import Conversation, Server, serving
+from web.servers import Asked, Conversation, Say, Server, serving
 from websearch.echoing import JSON, KEY, NOW, ORIGIN, Echo, exchange, long, titles
 from websearch.test_stored import files_may_not_grow
 
@@ -36,9 +36,21 @@ from retrieve_cli.web.limits import Clock
 from retrieve_cli.websearch.exchange import Exchange
 from retrieve_cli.websearch.rates import Rates
 
+Fresh = Callable[..., Exchange]
 CALL = Call(f"{ORIGIN}/search", {"q": "µ x&y=1"})
 HEADER = KeyPlace("ECHO_KEY", "header", "X-API-KEY")
 PARAMETER = KeyPlace("ECHO_KEY", "parameter", "api_key")
+
+
+@pytest.fixture
+def fresh(server: Server, tmp_path: Path) -> Callable[..., Exchange]:
+    """Makes exchanges in which the server stands for the origin; all have one folder."""
+    return partial(exchange, server.url, tmp_path)
+
+
+@pytest.fixture
+def made(fresh: Fresh) -> Exchange:
+    return fresh()
 
 
 def fetch(made: Exchange, call: Call = CALL, *, clock: Clock | None = None, **provider: Any) -> Response:
@@ -58,19 +70,18 @@ def failure(made: Exchange, call: Call = CALL, **how: Any) -> Failure:
 # ------------------------------------------------------------------------------------------- requests
 
 
-def test_a_call_is_sent_to_the_endpoint_with_its_parameters(server: Server, tmp_path: Path) -> None:
-    response = fetch(exchange(server.url, tmp_path))
+def test_a_call_is_sent_to_the_endpoint_with_its_parameters(server: Server, made: Exchange) -> None:
+    response = fetch(made)
     assert [asked.line for asked in server.asked] == ["GET /search?q=%C2%B5+x%26y%3D1 HTTP/1.1"]
     assert response.status == 200
     assert response.at == "2026-11-23T04:00:00Z"
     assert json.loads(response.body)[1] == "1"
 
 
-def test_a_body_is_posted_with_its_headers(server: Server, tmp_path: Path) -> None:
-    fetch(exchange(server.url, tmp_path), Call(f"{ORIGIN}/s", headers={"Content-Type": "application/json"}, body=b"{}"))
+def test_a_body_is_posted_with_its_headers(server: Server, made: Exchange) -> None:
+    fetch(made, Call(f"{ORIGIN}/s", headers={"Content-Type": "application/json"}, body=b"{}"))
     (asked,) = server.asked
-    assert asked.line == "POST /s HTTP/1.1"
-    assert asked.body == b"{}"
+    assert (asked.line, asked.body) == ("POST /s HTTP/1.1", b"{}")
     assert asked.headers["content-type"] == "application/json"
 
 
@@ -78,11 +89,13 @@ FOREIGN = ["https://other.example/x", "http://api.example.org/x", f"{ORIGIN}:444
 
 
 @pytest.mark.parametrize("url", FOREIGN)
-def test_a_call_to_a_server_that_is_not_declared_is_an_error_of_the_program(
-    server: Server, tmp_path: Path, url: str
+def test_a_call_to_a_server_that_is_not_declared_is_an_error_that_names_no_parameter(
+    server: Server, made: Exchange, url: str
 ) -> None:
-    with pytest.raises(ValueError, match="declared"):
-        fetch(exchange(server.url, tmp_path), Call(url))
+    with pytest.raises(ValueError, match="declared") as caught:
+        fetch(made, Call(url, {"token": "hush"}))
+    assert url.partition("?")[0] in str(caught.value)
+    assert "hush" not in str(caught.value)
     assert server.asked == []
 
 
@@ -141,39 +154,36 @@ def everything(made: Exchange, folder: Path) -> str:
 
 @pytest.mark.parametrize("place", [HEADER, PARAMETER], ids=["header", "parameter"])
 def test_a_key_is_sent_and_neither_stored_nor_recorded(
-    server: Server, tmp_path: Path, key: str, place: KeyPlace
+    server: Server, made: Exchange, tmp_path: Path, key: str, place: KeyPlace
 ) -> None:
-    def say(talk: Conversation) -> None:
-        sent = talk.asked.headers.get("x-api-key", "") + talk.asked.line
-        talk.answer(json.dumps([f"you sent {sent}"]).encode(), JSON)  # a server that repeats it
+    def sent(asked: Asked) -> str:
+        return asked.line + asked.headers.get("x-api-key", "")
 
-    server.say = say
-    made = exchange(server.url, tmp_path)
+    server.say = lambda talk: talk.answer(json.dumps([f"you sent {sent(talk.asked)}"]).encode(), JSON)
     response = fetch(made, Call(CALL.url, CALL.parameters, keys=(place,)))
-    assert key in server.asked[0].line + server.asked[0].headers.get("x-api-key", "")
+    assert key in sent(server.asked[0])
     assert key.encode() not in response.body
     assert b"***" in response.body
     assert key not in everything(made, tmp_path)
 
 
-def test_the_form_of_a_key_is_kept(server: Server, tmp_path: Path, key: str) -> None:
-    place = KeyPlace("ECHO_KEY", "header", "Authorization", "Bearer {}")
-    fetch(exchange(server.url, tmp_path), Call(CALL.url, keys=(place,)))
+def test_the_form_of_a_key_is_kept(server: Server, made: Exchange, key: str) -> None:
+    fetch(made, Call(CALL.url, keys=(KeyPlace("ECHO_KEY", "header", "Authorization", "Bearer {}"),)))
     assert server.asked[0].headers["authorization"] == f"Bearer {key}"
 
 
-def test_a_variable_that_is_not_set_leaves_its_place_out(server: Server, tmp_path: Path) -> None:
-    fetch(exchange(server.url, tmp_path), Call(CALL.url, keys=(HEADER, PARAMETER)))
+def test_a_variable_that_is_not_set_leaves_its_place_out(server: Server, made: Exchange) -> None:
+    fetch(made, Call(CALL.url, keys=(HEADER, PARAMETER)))
     assert server.asked[0].line == "GET /search HTTP/1.1"
     assert "x-api-key" not in server.asked[0].headers
 
 
 @pytest.mark.parametrize("value", ["a\nb", "a\x00b"[:1] + "\x7f", "schlüssel"])
 def test_a_key_that_no_header_may_have_is_rejected_without_its_value(
-    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, value: str
+    server: Server, made: Exchange, monkeypatch: pytest.MonkeyPatch, value: str
 ) -> None:
     monkeypatch.setenv("ECHO_KEY", value)
-    said = failure(exchange(server.url, tmp_path), Call(CALL.url, keys=(HEADER,)))
+    said = failure(made, Call(CALL.url, keys=(HEADER,)))
     assert isinstance(said, Rejected)
     assert "ECHO_KEY" in str(said)
     assert value not in str(said)
@@ -182,30 +192,28 @@ def test_a_key_that_no_header_may_have_is_rejected_without_its_value(
 
 @pytest.mark.usefixtures("key")
 @pytest.mark.parametrize("kind", ["rejected", "silent", "hung up"])
-def test_no_key_is_in_the_frames_of_a_failure(server: Server, tmp_path: Path, kind: str) -> None:
+def test_no_key_is_in_the_frames_of_a_failure(server: Server, made: Exchange, kind: str) -> None:
     server.say = {"rejected": saying(status=403), "silent": Conversation.keep_silent, "hung up": hang_up}[kind]
     with pytest.raises(ProviderFailed) as caught:
-        fetch(exchange(server.url, tmp_path), Call(CALL.url, keys=(PARAMETER, HEADER)), clock=long(1))
+        fetch(made, Call(CALL.url, keys=(PARAMETER, HEADER)), clock=long(1))
     assert KEY not in "".join(TracebackException.from_exception(caught.value, capture_locals=True).format())
 
 
 @pytest.mark.parametrize("status", [400, 401, 403, 404, 500, 503])
-def test_no_failure_repeats_a_key(server: Server, tmp_path: Path, key: str, status: int) -> None:
+def test_no_failure_repeats_a_key(server: Server, made: Exchange, tmp_path: Path, key: str, status: int) -> None:
     server.say = lambda talk: talk.answer(f"no: {talk.asked.line}".encode(), JSON, status=status)
-    made = exchange(server.url, tmp_path)
     said = failure(made, Call(CALL.url, keys=(PARAMETER,)))
     assert isinstance(said, Rejected)
     assert "no: GET" in str(said)
     assert key not in repr(said) + everything(made, tmp_path)
 
 
-def test_the_same_request_with_another_key_has_the_same_answer(
-    server: Server, tmp_path: Path, key: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.usefixtures("key")
+def test_the_same_request_with_another_key_has_the_same_answer(fresh: Fresh, monkeypatch: pytest.MonkeyPatch) -> None:
     call = Call(CALL.url, keys=(PARAMETER,))
-    first = fetch(exchange(server.url, tmp_path), call)
+    first = fetch(fresh(), call)
     monkeypatch.setenv("ECHO_KEY", "another-key")
-    assert fetch(exchange(server.url, tmp_path), call) == first
+    assert fetch(fresh(), call) == first
 
 
 # ------------------------------------------------------------------------------------------- failures
@@ -219,7 +227,7 @@ def hang_up(talk: Conversation) -> None:
         talk.sock.shutdown(socket.SHUT_RDWR)
 
 
-def saying(body: bytes = b"", *headers: str, status: int = 200) -> Callable[[Conversation], None]:
+def saying(body: bytes = b"", *headers: str, status: int = 200) -> Say:
     return lambda talk: talk.answer(body, *headers, status=status)
 
 
@@ -244,15 +252,13 @@ def saying(body: bytes = b"", *headers: str, status: int = 200) -> Callable[[Con
         (lambda talk: None, Unreachable, ""),
     ],
 )  # fmt: skip
-def test_every_failure_is_said_as_its_kind(
-    server: Server, tmp_path: Path, say: Callable[[Conversation], None], kind: type, text: str
-) -> None:
+def test_every_failure_is_said_as_its_kind(server: Server, made: Exchange, say: Say, kind: type, text: str) -> None:
     def then_close(talk: Conversation) -> None:
         say(talk)
         hang_up(talk)
 
     server.say = then_close
-    said = failure(exchange(server.url, tmp_path))
+    said = failure(made)
     assert type(said) is kind
     assert text in str(said)
 
@@ -265,56 +271,48 @@ def test_nobody_who_listens_is_unreachable(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("say", [Conversation.keep_silent, lambda talk: talk.drip(b"HTTP/1.1 200 OK\r\n", b"X: y\r\n")])
-def test_an_answer_that_does_not_end_is_a_timeout(
-    server: Server, tmp_path: Path, say: Callable[[Conversation], None]
-) -> None:
+def test_an_answer_that_does_not_end_is_a_timeout(server: Server, made: Exchange, say: Say) -> None:
     server.say = say
-    assert failure(exchange(server.url, tmp_path), clock=long(0.5)) == Timeout("no complete answer within 0.5 s")
+    assert failure(made, clock=long(0.5)) == Timeout("no complete answer within 0.5 s")
 
 
-def test_a_status_that_is_accepted_is_an_answer_and_not_stored(server: Server, tmp_path: Path) -> None:
+def test_an_answer_is_stored_if_its_status_is_200_and_its_provider_can_read_it(
+    server: Server, made: Exchange, tmp_path: Path
+) -> None:
+    made.fetch_for(Echo(), clock=long())(CALL)  # the provider cannot read it: it does not say `keep`
     server.say = saying(b'{"none": 1}', JSON, status=404)
-    made = exchange(server.url, tmp_path)
     fetch = made.fetch_for(Echo(), clock=long())
-    assert fetch(CALL, accept=(200, 404)).status == 404
+    assert fetch(Call(f"{ORIGIN}/other"), accept=(200, 404)).status == 404
     made.keep(fetch)
     assert not (tmp_path / "web").exists()
 
 
-def test_an_answer_that_its_provider_cannot_read_is_not_stored(server: Server, tmp_path: Path) -> None:
-    made = exchange(server.url, tmp_path)
-    made.fetch_for(Echo(), clock=long())(CALL)
-    assert not (tmp_path / "web").exists()
-
-
 @pytest.mark.parametrize("bad", [saying(status=502), hang_up])
-def test_a_failure_that_may_pass_is_tried_once_more(
-    server: Server, tmp_path: Path, bad: Callable[[Conversation], None]
-) -> None:
+def test_a_failure_that_may_pass_is_tried_once_more(server: Server, made: Exchange, bad: Say) -> None:
     server.say = lambda talk: bad(talk) if len(server.asked) == 1 else titles(talk)
-    assert fetch(exchange(server.url, tmp_path)).status == 200
+    assert fetch(made).status == 200
     assert len(server.asked) == 2
 
 
 @pytest.mark.parametrize(("status", "requests"), [(500, 2), (503, 2), (429, 1), (400, 1), (401, 1), (404, 1)])
 def test_only_errors_of_the_server_are_tried_again_and_once(
-    server: Server, tmp_path: Path, status: int, requests: int
+    server: Server, made: Exchange, status: int, requests: int
 ) -> None:
     server.say = saying(status=status)
-    failure(exchange(server.url, tmp_path))
+    failure(made)
     assert len(server.asked) == requests
 
 
-def test_no_second_attempt_is_made_that_would_not_end_in_time(server: Server, tmp_path: Path) -> None:
+def test_no_second_attempt_is_made_that_would_not_end_in_time(server: Server, made: Exchange) -> None:
     server.say = saying(status=500)
-    failure(exchange(server.url, tmp_path), clock=long(0.2))
+    failure(made, clock=long(0.2))
     assert len(server.asked) == 1
 
 
 # ------------------------------------------------------------------------------------------- rates
 
 
-def test_attempts_and_redirects_on_the_server_use_its_rate(server: Server, tmp_path: Path) -> None:
+def test_attempts_and_redirects_on_the_server_use_its_rate(server: Server, fresh: Fresh, tmp_path: Path) -> None:
     answers = [saying(status=500), saying(b"", "Location: /there", status=302), titles]
 
     def say(talk: Conversation) -> None:
@@ -323,26 +321,24 @@ def test_attempts_and_redirects_on_the_server_use_its_rate(server: Server, tmp_p
     server.say = say
     slept: list[float] = []
     rates = Rates(tmp_path / "rates", sleep=slept.append)
-    fetch(exchange(server.url, tmp_path, rates=rates), rate=Rate(1, 1000.0), clock=long(10_000))
-    assert len(server.asked) == 3
-    assert len(slept) == 2
+    fetch(fresh(rates=rates), rate=Rate(1, 1000.0), clock=long(10_000))
+    assert (len(server.asked), len(slept)) == (3, 2)
 
 
 def test_a_rate_that_permits_no_request_in_time_is_a_failure_before_anything_is_sent(
-    server: Server, tmp_path: Path
+    server: Server, fresh: Fresh
 ) -> None:
-    made = exchange(server.url, tmp_path)
-    fetch(made, rate=Rate(1, 100.0))
-    said = failure(exchange(server.url, tmp_path), Call(f"{ORIGIN}/other"), rate=Rate(1, 100.0), clock=long(5))
+    fetch(fresh(), rate=Rate(1, 100.0))
+    said = failure(fresh(), Call(f"{ORIGIN}/other"), rate=Rate(1, 100.0), clock=long(5))
     assert isinstance(said, RateLimited)
     assert said.retry_after == pytest.approx(110, abs=5)
     assert len(server.asked) == 1
 
 
-def test_a_pause_that_a_server_asks_for_holds_for_the_next_search(server: Server, tmp_path: Path) -> None:
+def test_a_pause_that_a_server_asks_for_holds_for_the_next_search(server: Server, fresh: Fresh) -> None:
     server.say = saying(b"", "Retry-After: 50", status=429)
-    failure(exchange(server.url, tmp_path))
-    said = failure(exchange(server.url, tmp_path), clock=long(5))
+    failure(fresh())
+    said = failure(fresh(), clock=long(5))
     assert isinstance(said, RateLimited)
     assert said.retry_after == pytest.approx(50, abs=5)
     assert len(server.asked) == 1
@@ -355,12 +351,12 @@ def at(seconds: float) -> Callable[[], Any]:
     return lambda: NOW + timedelta(seconds=seconds)
 
 
-def test_a_stored_answer_is_used_up_to_its_age(server: Server, tmp_path: Path) -> None:
-    first = fetch(exchange(server.url, tmp_path))
-    later = exchange(server.url, tmp_path, now=at(3600))
+def test_a_stored_answer_is_used_up_to_its_age(server: Server, fresh: Fresh) -> None:
+    first = fetch(fresh())
+    later = fresh(now=at(3600))
     assert fetch(later) == first
     assert later.age_s(first) == 3600.0
-    too_late = exchange(server.url, tmp_path, now=at(3601))
+    too_late = fresh(now=at(3601))
     again = fetch(too_late)
     assert too_late.age_s(again) is None
     assert len(server.asked) == 2
@@ -368,16 +364,16 @@ def test_a_stored_answer_is_used_up_to_its_age(server: Server, tmp_path: Path) -
 
 @pytest.mark.parametrize("how", [{"max_age_s": 0.0}, {"store": False}, {"now": at(-7200)}])
 def test_a_stored_answer_is_not_used_without_leave_or_from_the_future(
-    server: Server, tmp_path: Path, how: dict[str, Any]
+    server: Server, fresh: Fresh, how: dict[str, Any]
 ) -> None:
-    fetch(exchange(server.url, tmp_path))
-    fetch(exchange(server.url, tmp_path, **how))
+    fetch(fresh())
+    fetch(fresh(**how))
     assert len(server.asked) == 2
 
 
-def test_offline_answers_whatever_their_age_and_sends_nothing(server: Server, tmp_path: Path) -> None:
-    first = fetch(exchange(server.url, tmp_path))
-    offline = exchange(server.url, tmp_path, offline=True, max_age_s=0.0, now=at(1e8))
+def test_offline_answers_whatever_their_age_and_sends_nothing(server: Server, fresh: Fresh) -> None:
+    first = fetch(fresh())
+    offline = fresh(offline=True, max_age_s=0.0, now=at(1e8))
     assert fetch(offline) == first
     assert offline.age_s(first) == 1e8
     assert failure(offline, Call(f"{ORIGIN}/other")) == NotStored()
@@ -389,37 +385,35 @@ def test_offline_needs_neither_an_endpoint_nor_a_folder(tmp_path: Path) -> None:
     assert failure(exchange("", tmp_path, offline=True, store=False)) == NotStored()
 
 
-def test_a_damaged_body_is_asked_for_again(server: Server, tmp_path: Path) -> None:
-    first = fetch(exchange(server.url, tmp_path))
+def test_a_damaged_body_is_asked_for_again(server: Server, fresh: Fresh, tmp_path: Path) -> None:
+    first = fetch(fresh())
     (body,) = (tmp_path / "web" / "bodies").rglob(first.digest)
     body.write_bytes(b"damaged")
-    assert fetch(exchange(server.url, tmp_path)).body != first.body
+    assert fetch(fresh()).body != first.body
     assert len(server.asked) == 2
 
 
-def test_a_failure_is_not_stored(server: Server, tmp_path: Path) -> None:
+def test_a_failure_is_not_stored(server: Server, fresh: Fresh) -> None:
     server.say = saying(status=404)
-    failure(exchange(server.url, tmp_path))
+    failure(fresh())
     server.say = titles
-    assert fetch(exchange(server.url, tmp_path)).status == 200
+    assert fetch(fresh()).status == 200
 
 
-def test_a_full_disk_is_a_notice_and_no_failure(server: Server, tmp_path: Path) -> None:
+def test_a_full_disk_is_a_notice_and_no_failure(made: Exchange, tmp_path: Path) -> None:
     (tmp_path / "rates").mkdir()
-    made = exchange(server.url, tmp_path)
     with files_may_not_grow(0):
         assert fetch(made).status == 200
     assert any("cannot be stored" in notice for notice in made.notices)
 
 
-def test_a_request_is_sent_once_in_a_search(server: Server, tmp_path: Path) -> None:
-    made = exchange(server.url, tmp_path, max_age_s=0.0)
+def test_a_request_is_sent_once_in_a_search(server: Server, fresh: Fresh) -> None:
+    made = fresh(max_age_s=0.0)
     assert fetch(made) == fetch(made)
     assert len(server.asked) == 1
 
 
-def test_closing_removes_what_is_too_old_now_and_then(server: Server, tmp_path: Path) -> None:
-    made = exchange(server.url, tmp_path)
+def test_closing_removes_what_is_too_old_now_and_then(made: Exchange, tmp_path: Path) -> None:
     fetch(made)
     made.close()
     assert (tmp_path / "web" / "tidied").exists()
@@ -428,51 +422,26 @@ def test_closing_removes_what_is_too_old_now_and_then(server: Server, tmp_path: 
 # ------------------------------------------------------------------------------------------- replays
 
 
-@contextmanager
-def recorded(server: Server, folder: Path) -> Iterator[tuple[Exchange, Response, Failure]]:
-    """Exchanges with an answer from the store, one from the server, and a failure."""
-    fetch(exchange(server.url, folder))
-    made = exchange(server.url, folder, now=at(60))
-    fetch(made)
-    other = fetch(made, Call(f"{ORIGIN}/other"))
+def test_a_replay_answers_from_its_tape_alone_and_records_it(server: Server, fresh: Fresh, tmp_path: Path) -> None:
+    fetch(fresh())
+    made = fresh(now=at(60))
+    stored, other = fetch(made), fetch(made, Call(f"{ORIGIN}/other"))
     server.say = saying(b"no", JSON, status=403)
     said = failure(made, Call(f"{ORIGIN}/failing"))
-    yield made, other, said
+    asked = len(server.asked)
+    replay = exchange("", tmp_path / "none", tape=made.recorded, now=at(1e7))
+    assert (fetch(replay), fetch(replay, Call(f"{ORIGIN}/other"))) == (stored, other)
+    assert replay.age_s(stored) == made.age_s(stored) == 60.0
+    assert replay.age_s(other) is None
+    assert failure(replay, Call(f"{ORIGIN}/failing")) == said
+    assert replay.recorded.to_json() == made.recorded.to_json()
+    assert failure(replay, Call(f"{ORIGIN}/never")) == NotStored()
+    assert len(server.asked) == asked
 
 
-def test_a_replay_answers_from_its_tape_alone(server: Server, tmp_path: Path) -> None:
-    with recorded(server, tmp_path) as (made, other, said):
-        asked = len(server.asked)
-        replay = exchange("", tmp_path / "none", tape=made.recorded, now=at(1e7))
-        first = fetch(replay)
-        assert first == fetch(made)
-        assert replay.age_s(first) == made.age_s(first) == 60.0
-        assert fetch(replay, Call(f"{ORIGIN}/other")) == other
-        assert replay.age_s(other) is None
-        assert failure(replay, Call(f"{ORIGIN}/failing")) == said
-        assert failure(replay, Call(f"{ORIGIN}/never")) == NotStored()
-        assert len(server.asked) == asked
-
-
-def test_a_replay_records_what_was_recorded(server: Server, tmp_path: Path) -> None:
-    with recorded(server, tmp_path) as (made, _, _):
-        replay = exchange("", tmp_path / "none", tape=made.recorded)
-        for path in ("search", "other"):
-            fetch(replay, Call(f"{ORIGIN}/{path}", CALL.parameters if path == "search" else {}))
-        failure(replay, Call(f"{ORIGIN}/failing"))
-        assert replay.recorded.to_json() == made.recorded.to_json()
-
-
-def test_nothing_is_recorded_after_the_deadline(server: Server, tmp_path: Path) -> None:
-    made = exchange(server.url, tmp_path)
+def test_nothing_is_recorded_after_the_deadline(server: Server, made: Exchange) -> None:
     clock = Clock(0.3, 0.3)
     server.say = Conversation.keep_silent
     assert isinstance(failure(made, clock=clock), Timeout)
     assert time.monotonic() >= clock.until
     assert made.recorded.to_json() == {"exchanges": {}, "failures": {}}
-
-
-def test_the_message_about_a_foreign_call_names_no_parameter(server: Server, tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=re.escape("https://other.example/x")) as caught:
-        fetch(exchange(server.url, tmp_path), Call("https://other.example/x", {"token": "hush"}))
-    assert "hush" not in str(caught.value)

@@ -8,14 +8,15 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 from websearch.answering import Answering, failure, json_values
-from websearch.conftest import written
 from websearch.taped import Taped
+from websearch.test_arxiv import words
 
-from retrieve_cli.contracts.websearch import Fetch, KeyPlace, Page, ProviderFailed, RateLimited, Rejected, WebQuery
+from retrieve_cli.contracts.websearch import Fetch, KeyPlace, Page, RateLimited, Rejected, WebQuery
 from retrieve_cli.contracts.works import Id, Item
 from retrieve_cli.websearch import dates, ids
 from retrieve_cli.websearch.providers.semantic_scholar import Citations, SemanticScholar
 
+PROVIDER = "s2"
 QUERY = WebQuery("off-target guides", 10)
 SHA = "00000000000000000000000000000000000ab001"
 TOO_MANY = {"message": "Too Many Requests. Please wait and try again or apply for a key.", "code": "429"}
@@ -46,13 +47,11 @@ def item(*kinds: Id, citations: int | None = None) -> Item:
 # --------------------------------------------------------------------------------------------- the answer
 
 
-def test_papers_become_items() -> None:
-    fetch = written("s2")
-    page = SemanticScholar().search(fetch.query, fetch)
+def test_papers_become_items(page: Page) -> None:
     first = page.items[0]
     assert (page.total, page.query, len(page.items)) == (6, "crispr off target", 6)
     assert page.notices == ("categories of arXiv are not applied",)
-    assert first.type == "article"
+    assert [item.type for item in page.items] == ["article", "preprint", "article", "review", "dataset", "article"]
     assert first.ids == (
         Id("doi", "10.5555/jige.2024.0101"),
         Id("pmid", "99000101"),
@@ -65,12 +64,6 @@ def test_papers_become_items() -> None:
     assert (first.open_access, first.license, first.retracted) == (True, "CC BY", None)
     assert first.pdf_url == "https://example.org/jige/2024/0101.pdf"
     assert first.abstract.startswith("Guide RNAs cut at sites")
-
-
-def test_types_say_what_a_work_is() -> None:
-    fetch = written("s2")
-    types = [item.type for item in SemanticScholar().search(fetch.query, fetch).items]
-    assert types == ["article", "preprint", "article", "review", "dataset", "article"]
 
 
 def test_the_preprint_of_an_article_is_the_same_work() -> None:
@@ -111,17 +104,10 @@ def test_only_works_about_one_other_work_are_reviews(given_: dict[str, Any], exp
     assert read(**given_).type == expected
 
 
-@pytest.mark.parametrize(
-    ("name", "licence"),
-    [
-        ("CCBY", "CC BY"),
-        ("CCBYNCND", "CC BY-NC-ND"),
-        ("CC0", "CC0-1.0"),
-        ("MIT", "MIT"),
-        ("other-oa", ""),
-        (None, ""),
-    ],
-)
+LICENCES = {"CCBY": "CC BY", "CCBYNCND": "CC BY-NC-ND", "CC0": "CC0-1.0", "MIT": "MIT", "other-oa": "", None: ""}
+
+
+@pytest.mark.parametrize(("name", "licence"), LICENCES.items())
 def test_licences_have_the_names_of_licences(name: str | None, licence: str) -> None:
     assert read(openAccessPdf={"url": "", "license": name}).license == licence
 
@@ -131,11 +117,8 @@ def test_a_doi_is_not_an_address_of_a_pdf() -> None:
 
 
 @pytest.mark.parametrize("prefix", ["RETRACTED: ", "Retracted Article: ", "WITHDRAWN: ", "[RETRACTED]: "])
-def test_a_title_that_begins_with_retraction_marks_the_work(prefix: str) -> None:
+def test_a_title_that_begins_with_retraction_marks_the_work_and_one_about_retraction_does_not(prefix: str) -> None:
     assert read(title=f"{prefix}Guides").retracted is True
-
-
-def test_titles_about_retraction_do_not_mark_the_work() -> None:
     assert read(title="Retracted articles: who cites them?").retracted is None
 
 
@@ -152,26 +135,13 @@ def test_papers_without_a_title_are_counted() -> None:
 # --------------------------------------------------------------------------------------------- the question
 
 
-def test_hyphens_are_sent_as_spaces_and_dates_as_a_range() -> None:
+def test_hyphens_are_sent_as_spaces_and_dates_as_a_range_and_the_key_is_only_named() -> None:
     fetch = Answering({"total": 0})
     SemanticScholar().search(WebQuery("off-target — “p53‑null” mice", 7, since="2024-03"), fetch)
     (call,) = fetch.calls
     assert call.parameters["query"] == "off target “p53 null” mice"
     assert (call.parameters["publicationDateOrYear"], call.parameters["limit"]) == ("2024-03:", "7")
-
-
-def test_the_key_is_only_named() -> None:
-    fetch = Answering({"total": 0})
-    SemanticScholar().search(QUERY, fetch)
-    assert fetch.calls[0].keys == (KeyPlace("S2_API_KEY", "header", "x-api-key"),)
-    assert fetch.calls[0].headers == {}
-
-
-def test_a_question_without_words_is_rejected() -> None:
-    fetch = Answering({"total": 0})
-    with pytest.raises(ProviderFailed, match="has no words to search for"):
-        SemanticScholar().search(WebQuery("- ?", 10), fetch)
-    assert fetch.calls == []
+    assert (call.keys, call.headers) == ((KeyPlace("S2_API_KEY", "header", "x-api-key"),), {})
 
 
 # --------------------------------------------------------------------------------------------- failures
@@ -206,23 +176,15 @@ def enriched(items: Sequence[Item], body: Any) -> Page | None:
     return Citations().enrich(items, Answering(body))
 
 
-def test_citations_are_looked_up_by_any_identifier() -> None:
+def test_citations_are_looked_up_by_any_identifier_and_a_paper_under_another_one_is_the_same_work() -> None:
     fetch = Taped("s2-enrich")
     found = [item(Id(kind, value)) for kind, _, value in (one.partition(":") for one in fetch.file["ids"])]
     page = Citations().enrich(found, fetch)
     assert page is not None
     assert [one.citations for one in page.items] == [41, 3, 9, 12], "an unknown work is missing"
     assert page.items[1].ids[:2] == (Id("doi", "10.48550/arxiv.2403.99017"), Id("arxiv", "2403.99017"))
-
-
-def test_a_paper_under_another_identifier_is_the_same_work() -> None:
-    fetch = Taped("s2-enrich")
-    asked = Id("doi", "10.1101/2024.13.45.999999")
-    found = [item(Id(kind, value)) for kind, _, value in (one.partition(":") for one in fetch.file["ids"])]
-    page = Citations().enrich(found, fetch)
-    assert page is not None
     assert page.items[-1].ids[0] == Id("doi", "10.5555/cell.2025.31")
-    assert page.items[-1].relations == (("same_as", asked),)
+    assert page.items[-1].relations == (("same_as", Id("doi", "10.1101/2024.13.45.999999")),)
 
 
 def test_works_that_semantic_scholar_described_are_not_looked_up() -> None:
@@ -261,7 +223,7 @@ def assert_alike(body: dict[str, Any], query: WebQuery) -> None:
     papers = [Paper(data) for data in body["data"]]
     for found, one in zip(search(body, query).items, papers, strict=True):
         external = one.externalIds or {}
-        named = {kind: other.value for kind, other in ((other.kind, other) for other in found.ids)}
+        named = {other.kind: other.value for other in found.ids}
         named |= {other.kind: other.value for kind, other in found.relations if kind == "same_as"}
         assert named["s2"] == one.paperId
         assert named.get("doi") == ((doi := ids.doi(external.get("DOI", ""))) and doi.value)
@@ -272,15 +234,8 @@ def assert_alike(body: dict[str, Any], query: WebQuery) -> None:
         assert found.abstract == words(one.abstract)
         day = one.publicationDate
         assert found.date == (day.date().isoformat() if day else dates.of_text(str(one.year)))
-        assert (found.citations, found.open_access, found.venue) == (
-            one.citationCount,
-            one.isOpenAccess,
-            words(one.venue),
-        )
-
-
-def words(text: str | None) -> str:
-    return " ".join((text or "").split())
+        assert (found.citations, found.open_access) == (one.citationCount, one.isOpenAccess)
+        assert found.venue == words(one.venue)
 
 
 def test_the_recorded_papers_read_as_by_the_package() -> None:

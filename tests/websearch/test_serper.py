@@ -1,4 +1,4 @@
-"""Serper: its request, its results, its complaints; dates as Google writes them."""
+"""Serper: its request and its results; dates as Google writes them."""
 
 import json
 
@@ -7,7 +7,7 @@ from hypothesis import given, strategies as st
 from websearch.answering import Answering
 from websearch.taped import AT, Taped
 
-from retrieve_cli.contracts.websearch import Page, ProviderFailed, WebQuery
+from retrieve_cli.contracts.websearch import Page, WebQuery
 from retrieve_cli.websearch import dates
 from retrieve_cli.websearch.providers.serper import Serper
 from retrieve_cli.websearch.providers.web_results import date_of, first_day, google_filter
@@ -15,12 +15,7 @@ from retrieve_cli.websearch.providers.web_results import date_of, first_day, goo
 PROVIDER = "serper"
 
 
-@pytest.fixture
-def page(taped: Taped) -> Page:
-    return Serper().search(taped.query, taped)
-
-
-def test_organic_results_are_returned_in_their_order(page: Page) -> None:
+def test_organic_results_are_returned_in_their_order_with_identifiers_and_dates(page: Page) -> None:
     assert [item.title for item in page.items] == [
         "A made-up review of unintended edits",
         "Forum: my guide cuts elsewhere",
@@ -28,35 +23,15 @@ def test_organic_results_are_returned_in_their_order(page: Page) -> None:
         "Off-target protocol",
     ]
     assert page.items[0].snippet == "This made-up review sorts unintended edits by distance from the guide ..."
-
-
-def test_pages_of_publications_have_their_identifiers(page: Page) -> None:
     assert str(page.items[0].ids[0]) == "doi:10.99999/invented.2024.17"
     assert str(page.items[2].ids[0]) == "pmid:39999901"
-
-
-def test_dates_are_read_as_google_writes_them(page: Page) -> None:
     assert [item.date for item in page.items] == ["2024-03-12", "2026-11-20", "", "2025-02-05"]
 
 
-def test_the_request_has_the_filter_by_date(taped: Taped, page: Page) -> None:
+def test_the_request_has_the_filter_by_date_and_a_place_for_the_key(taped: Taped, page: Page) -> None:
     assert json.loads(taped.calls[0].body or b"")["tbs"] == "cdr:1,cd_min:1/1/2024"
-
-
-def test_the_key_has_a_place_and_no_value(taped: Taped, page: Page) -> None:
     (key,) = taped.calls[0].keys
     assert (key.variable, key.where, key.name) == ("SERPER_API_KEY", "header", "X-API-KEY")
-
-
-def test_no_results_are_an_empty_page(taped: Taped) -> None:
-    assert Serper().search(WebQuery("zzqx no such thing", 20), taped).items == ()
-
-
-@pytest.mark.parametrize("question", ["wrong key", "no credits", "too fast", "error with status 200"])
-def test_complaints_are_failures(taped: Taped, question: str) -> None:
-    with pytest.raises(ProviderFailed) as failed:
-        Serper().search(WebQuery(question, 20), taped)
-    assert failed.value.failure.kind == "rejected"
 
 
 @pytest.mark.parametrize(
