@@ -9,10 +9,13 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import sqlite3
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import pytest
 from engines.sqlite_engine import SqliteEngine, SqliteStaging, create_database
 
 from retrieve_cli.assemble import engines
@@ -134,6 +137,14 @@ class Servers:
         urls = {f"RETRIEVE_{name.upper()}__URL": str(self.path(name)) for name in NAMES}
         return urls | {f"RETRIEVE_ENGINES__{role.upper()}": name for role, name in chosen.items()}
 
+    def execute(self, name: str, statement: str, *values: Any) -> list[Any]:
+        """Read or change rows of a database behind the engine's back, and return those that it gives."""
+        with closing(sqlite3.connect(self.path(name))) as database, database:
+            database.execute("PRAGMA foreign_keys=ON")
+            done = database.execute(statement, values)
+            assert done.rowcount, "the statement changed nothing"
+            return done.fetchall()
+
     def calls(self, name: str) -> list[list[Any]]:
         """Return the calls since the last look."""
         path = Path(f"{self.path(name)}{CALLS}")
@@ -162,6 +173,24 @@ class Servers:
         """Copy all databases from another folder."""
         shutil.rmtree(self.folder, ignore_errors=True)
         shutil.copytree(place, self.folder)
+
+
+def search_in(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the program search vectors and words in an engine, or with `local` in the files."""
+    for role in ("DENSE", "LEXICAL"):
+        monkeypatch.setenv(f"RETRIEVE_ENGINES__{role}", place)
+
+
+class Small(SqliteEngine):
+    """The engine of the tests, under a name that the configuration knows."""
+
+    name = "pgvector"
+
+
+def use(engine: Small, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the program search vectors and words in this engine."""
+    search_in("pgvector", monkeypatch)
+    monkeypatch.setattr(engines, "_made", lambda *_: engine)
 
 
 def inject(patch: Callable[[Any, str, Any], None] = setattr) -> None:

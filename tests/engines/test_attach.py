@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-import sqlite3
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
-from engines.injected import Servers
-from samples import Program, write_catalog
+from engines.injected import Servers, search_in
+from samples import Program, fails, succeeds, write_catalog
 from sync.state import records
 
 from retrieve_cli.storage.mapped import BLOCK
@@ -27,8 +25,7 @@ def _files_are_in_an_engine(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def built(servers: Servers, tmp_path: Path, retrieve: Program) -> str:
     """The id of an index that was built into the engines, in the folder `artifacts`."""
-    done = retrieve("build", "--catalog", write_catalog(tmp_path / "tools.jsonl", records(1, SIZE)), "--json")
-    assert done.code == 0, done.err
+    done = succeeds(retrieve("build", "--catalog", write_catalog(tmp_path / "tools.jsonl", records(1, SIZE)), "--json"))
     return str(done.json["generation"])
 
 
@@ -41,8 +38,7 @@ def thin(built: str, retrieve: Program) -> Path:
 
 
 def answer(retrieve: Program, artifacts: str, *words: str) -> Any:
-    done = retrieve("query", "record number 7", "--json", "--artifacts", artifacts, *words)
-    assert done.code == 0, done.err
+    done = succeeds(retrieve("query", "record number 7", "--json", "--artifacts", artifacts, *words))
     return {key: value for key, value in done.json.items() if key not in ("timings_ms", "stale")}
 
 
@@ -72,33 +68,24 @@ def test_a_folder_that_was_only_attached_holds_no_texts(thin: Path, built: str) 
 
 def test_a_block_is_fetched_once(thin: Path, built: str, servers: Servers, retrieve: Program) -> None:
     first = answer(retrieve, "thin")
-    with closing(sqlite3.connect(servers.path("qdrant"))) as database, database:
-        database.execute("DELETE FROM blocks")
+    servers.execute("qdrant", "DELETE FROM blocks")
     assert answer(retrieve, "thin") == first
 
 
 def test_a_block_that_differs_in_the_engine_is_rejected(
     thin: Path, built: str, servers: Servers, retrieve: Program
 ) -> None:
-    with closing(sqlite3.connect(servers.path("qdrant"))) as database, database:
-        changed = database.execute(
-            "UPDATE blocks SET data = zeroblob(length(data)) WHERE file = 'records.jsonl' AND number = 0"
-        )
-        assert changed.rowcount == 1
-    done = retrieve("query", "record number 7", "--artifacts", "thin")
-    assert done.code == 5
-    assert "records.jsonl" in done.err
+    zeroed = "UPDATE blocks SET data = zeroblob(length(data)) WHERE file = 'records.jsonl' AND number = 0"
+    servers.execute("qdrant", zeroed)
+    fails(retrieve("query", "record number 7", "--artifacts", "thin"), 5, "records.jsonl")
     assert retrieve("inspect", "verify", "--artifacts", "thin").code == 5
 
 
 def test_every_file_of_the_engine_is_verified(thin: Path, built: str, retrieve: Program) -> None:
-    done = retrieve("inspect", "verify", "--artifacts", "thin", "--json")
-    assert done.code == 0, done.err
+    done = succeeds(retrieve("inspect", "verify", "--artifacts", "thin", "--json"))
     states = done.json["files"]
-    assert states["chunks.jsonl"] == "sound"
-    assert states["dense.faiss"] == "elsewhere"
-    text = retrieve("inspect", "verify", "--artifacts", "thin").out
-    assert "the rows of dense.faiss are in an engine" in text
+    assert (states["chunks.jsonl"], states["dense.faiss"]) == ("sound", "elsewhere")
+    assert "the rows of dense.faiss are in an engine" in retrieve("inspect", "verify", "--artifacts", "thin").out
 
 
 def test_the_engine_that_has_the_files_is_needed(
@@ -108,51 +95,37 @@ def test_the_engine_that_has_the_files_is_needed(
     assert retrieve("query", "record", "--artifacts", "thin").code == 6
     servers.start("qdrant")
     assert retrieve("query", "record", "--artifacts", "thin").code == 0
-    for role in ("DENSE", "LEXICAL"):
-        monkeypatch.setenv(f"RETRIEVE_ENGINES__{role}", "milvus")
-    done = retrieve("query", "record", "--artifacts", "thin")
-    assert done.code == 2
-    assert "qdrant" in done.err
+    search_in("milvus", monkeypatch)
+    fails(retrieve("query", "record", "--artifacts", "thin"), 2, "qdrant")
 
 
 def test_without_engines_nothing_can_be_attached(
     servers: Servers, built: str, retrieve: Program, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("RETRIEVE_ENGINES__STORE", "local")
-    done = retrieve("engines", "attach", "--artifacts", "other")
-    assert done.code == 2
-    assert "engines.store: engine" in done.err
+    fails(retrieve("engines", "attach", "--artifacts", "other"), 2, "engines.store: engine")
 
 
 def test_an_attached_index_is_not_sent(thin: Path, retrieve: Program) -> None:
-    done = retrieve("engines", "push", "--artifacts", "thin")
-    assert done.code == 2
-    assert "where the index is built" in done.err
+    fails(retrieve("engines", "push", "--artifacts", "thin"), 2, "where the index is built")
 
 
 def test_an_engine_without_a_published_generation_has_nothing_to_attach(servers: Servers, retrieve: Program) -> None:
-    done = retrieve("engines", "attach", "--artifacts", "other")
-    assert done.code == 2
-    assert "retrieve engines push" in done.err
+    fails(retrieve("engines", "attach", "--artifacts", "other"), 2, "retrieve engines push")
     assert not list(Path("other").glob("generations/*"))
 
 
 def test_an_account_that_is_damaged_is_rejected(built: str, servers: Servers, retrieve: Program) -> None:
-    with closing(sqlite3.connect(servers.path("qdrant"))) as database, database:
-        database.execute("UPDATE blocks SET data = ? WHERE file = 'attach.json'", (json.dumps([1]).encode(),))
-    done = retrieve("engines", "attach", "--artifacts", "other")
-    assert done.code == 5
+    servers.execute("qdrant", "UPDATE blocks SET data = ? WHERE file = 'attach.json'", json.dumps([1]).encode())
+    fails(retrieve("engines", "attach", "--artifacts", "other"), 5)
     assert not (Path("other") / "current").exists()
 
 
 def test_a_large_file_travels_in_blocks(servers: Servers, tmp_path: Path, retrieve: Program) -> None:
     rows = [{"id": f"r{number}", "name": f"record {number}", "description": "words " * 200} for number in range(300)]
     assert retrieve("build", "--catalog", write_catalog(tmp_path / "all.jsonl", rows)).code == 0
-    with closing(sqlite3.connect(servers.path("qdrant"))) as database:
-        sizes = database.execute(
-            "SELECT length(data) FROM blocks WHERE file = 'chunks.jsonl' ORDER BY number"
-        ).fetchall()
+    sizes = servers.execute("qdrant", "SELECT length(data) FROM blocks WHERE file = 'chunks.jsonl' ORDER BY number")
     assert len(sizes) > 2
     assert {size for (size,) in sizes[:-1]} == {BLOCK}
     assert retrieve("engines", "attach", "--artifacts", "thin").code == 0
-    assert answer(retrieve, "thin", *()) == answer(retrieve, "artifacts")
+    assert answer(retrieve, "thin") == answer(retrieve, "artifacts")

@@ -83,6 +83,14 @@ class World(NamedTuple):
     labels: Sequence[Label]
     """One of each record."""
 
+    def answers(self, requests: Sequence[Request], **options: Any) -> tuple[list[Any], list[Any]]:
+        """Return the answers to some requests through engines, and from local files."""
+        remote, local = (
+            [said(answer.to_json()) for answer in index.search_many(requests, **options)]
+            for index in (self.remote, self.local)
+        )
+        return remote, local
+
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
@@ -185,10 +193,7 @@ def test_filtered_answers_are_those_of_local_files(world: World, asked: list[Req
             continue
         sound.append(request)
     options = {"k": 30, "chunks": chunks, "facets": ["license", "keyword"], "expand": True}
-    remote, local = (
-        [said(answer.to_json()) for answer in index.search_many(sound, **options)]  # type: ignore[arg-type]
-        for index in (world.remote, world.local)
-    )
+    remote, local = world.answers(sound, **options)
     assert remote == local
     for request, answer in zip(sound, remote, strict=True):
         (alone,) = world.remote.search_many([request], **options)  # type: ignore[arg-type]
@@ -197,20 +202,20 @@ def test_filtered_answers_are_those_of_local_files(world: World, asked: list[Req
 
 @pytest.mark.parametrize("text", INJECTIONS)
 def test_no_value_of_a_filter_is_read_as_a_query(world: World, text: str) -> None:
-    value = '"' + text.replace('"', '""') + '"'
+    value = _value(text, quoted=True)
     for field in ("group", 'odd"field', "a b.c", "keyword", "id"):
         request = Request(text="open cell", filters=(f"{field}={value}",))
-        remote, local = (index.search_many([request], k=50)[0].to_json() for index in (world.remote, world.local))
-        assert said(remote) == said(local)
-        assert remote["total_results"] < 120
+        remote, local = world.answers([request], k=50)
+        assert remote == local
+        assert remote[0]["total_results"] < 120
 
 
 def test_a_name_means_the_field_that_the_tenant_sees(world: World) -> None:
     """Among all records, `dose` is two fields; the tenant ACME has records with one of them."""
     request = Request(text="open cell store", filters=("dose>=0",), tenant="ACME")
-    remote, local = (index.search_many([request])[0].to_json() for index in (world.remote, world.local))
-    assert said(remote) == said(local)
-    assert remote["results"]
+    remote, local = world.answers([request])
+    assert remote == local
+    assert remote[0]["results"]
     with pytest.raises(UsageError, match="no record has a field 'dose'"):
         world.remote.search_many([Request(text="open", filters=("dose>=0",))])
 

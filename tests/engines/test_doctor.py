@@ -5,34 +5,25 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
+from engines.injected import Small, use
 from engines.pgvector_server import PostgresServer
-from engines.sqlite_engine import SqliteEngine, create_database
-from samples import TOOLS, Program, write_catalog
+from engines.sqlite_engine import create_database
+from samples import TOOLS, Program, succeeds, write_catalog
 
-from retrieve_cli.assemble import engines
 from retrieve_cli.contracts.engines import Part
 from retrieve_cli.errors import Unavailable
 
 OTHER = "0123456789ab"
 
 
-class Small(SqliteEngine):
-    """The engine of the tests, under a name that the configuration knows."""
-
-    name = "pgvector"
-
-
 @pytest.fixture
 def small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Small:
     """The engine, configured for keywords and vectors."""
-    monkeypatch.setenv("RETRIEVE_ENGINES__DENSE", "pgvector")
-    monkeypatch.setenv("RETRIEVE_ENGINES__LEXICAL", "pgvector")
     create_database(tmp_path / "server.db")
     engine = Small(tmp_path / "server.db")
-    monkeypatch.setattr(engines, "_made", lambda *_: engine)
+    use(engine, monkeypatch)
     return engine
 
 
@@ -58,10 +49,17 @@ def look(retrieve: Program) -> Look:
     return found
 
 
+PUSH = "retrieve engines push"
+
+
+def assert_finding(check: dict[str, str], status: str, fix: str, message: str) -> None:
+    """Check the finding about the engine; of the message, a part."""
+    assert (check["status"], check["fix"]) == (status, fix)
+    assert message in check["message"]
+
+
 def test_a_generation_that_is_as_it_was_sent_is_fine(built: str, look: Look) -> None:
-    check = look()
-    assert (check["status"], check["fix"]) == ("ok", "")
-    assert check["message"].startswith(f"holds {built}: version 3.")
+    assert_finding(look(), "ok", "", f"holds {built}: version 3.")
 
 
 def test_before_the_first_build_an_engine_is_only_reached(small: Small, look: Look) -> None:
@@ -73,37 +71,34 @@ def test_an_index_that_was_built_before_the_engine_was_configured_has_to_be_push
     index: Path, look: Look, request: pytest.FixtureRequest
 ) -> None:
     request.getfixturevalue("small")
-    check = look()
-    assert (check["status"], check["fix"]) == ("fail", "retrieve engines push")
-    assert "was not sent to it" in check["message"]
+    assert_finding(look(), "fail", PUSH, "was not sent to it")
 
 
 def test_an_index_of_which_a_part_was_sent_is_named(
     small: Small, catalog: Path, look: Look, monkeypatch: pytest.MonkeyPatch, retrieve: Program
 ) -> None:
     monkeypatch.setenv("RETRIEVE_ENGINES__DENSE", "local")
-    assert retrieve("build", "--catalog", catalog).code == 0
+    succeeds(retrieve("build", "--catalog", catalog))
     assert look()["status"] == "ok"
     monkeypatch.setenv("RETRIEVE_ENGINES__DENSE", "pgvector")
-    check = look()
-    assert (check["status"], check["fix"]) == ("fail", "retrieve engines push")
-    assert "the index of dense was not sent to it" in check["message"]
+    assert_finding(look(), "fail", PUSH, "the index of dense was not sent to it")
     assert small.live() is not None
 
 
-def test_a_generation_that_the_engine_lost_has_to_be_pushed(small: Small, built: str, look: Look) -> None:
-    small.drop(built)
-    check = look()
-    assert (check["status"], check["fix"]) == ("fail", "retrieve engines push")
-    assert f"it no longer holds generation {built}" in check["message"]
-
-
-def test_an_incomplete_current_generation_has_to_be_pushed(small: Small, built: str, look: Look) -> None:
+@pytest.mark.parametrize(
+    ("statement", "status", "message"),
+    [
+        pytest.param("DELETE FROM generations", "fail", "it no longer holds generation {}", id="lost"),
+        pytest.param("UPDATE generations SET census = NULL", "fail", "generation {} is not complete", id="incomplete"),
+        pytest.param("DELETE FROM alias", "warn", "its alias names nothing, and {} is current", id="alias"),
+    ],
+)
+def test_a_current_generation_that_the_engine_does_not_have_whole_has_to_be_pushed(
+    small: Small, built: str, look: Look, statement: str, status: str, message: str
+) -> None:
     with small.opened() as database:
-        database.execute("UPDATE generations SET census = NULL")
-    check = look()
-    assert (check["status"], check["fix"]) == ("fail", "retrieve engines push")
-    assert f"generation {built} is not complete" in check["message"]
+        database.execute(statement)
+    assert_finding(look(), status, PUSH, message.format(built))
 
 
 def test_other_counts_and_contents_than_were_sent_are_found(small: Small, built: str, look: Look) -> None:
@@ -122,28 +117,17 @@ def test_parameters_that_changed_since_are_a_warning(
     small: Small, built: str, look: Look, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     assert small.live() == built
-    monkeypatch.setattr(engines, "_made", lambda *_: Small(tmp_path / "server.db", seed=1))
-    check = look()
-    assert (check["status"], check["fix"]) == ("warn", "retrieve engines push")
-    assert "other parameters than are configured (seed)" in check["message"]
-
-
-def test_an_alias_that_names_another_generation_is_a_warning(small: Small, built: str, look: Look) -> None:
-    with small.opened() as database:
-        database.execute("DELETE FROM alias")
-    check = look()
-    assert (check["status"], check["fix"]) == ("warn", "retrieve engines push")
-    assert f"its alias names nothing, and {built} is current" in check["message"]
+    use(Small(tmp_path / "server.db", seed=1), monkeypatch)
+    assert_finding(look(), "warn", PUSH, "other parameters than are configured (seed)")
 
 
 def test_what_a_crash_left_is_named_with_the_command_that_removes_it(
     small: Small, built: str, look: Look, retrieve: Program
 ) -> None:
     small.stage(OTHER, [Part("dense", "chunk", 3, 2)]).close()
-    check = look()
-    assert (check["status"], check["fix"]) == ("warn", f"retrieve engines drop {OTHER}")
-    assert f"1 incomplete generation ({OTHER})" in check["message"]
-    assert retrieve(*check["fix"].split()[1:]).code == 0
+    fix = f"retrieve engines drop {OTHER}"
+    assert_finding(look(), "warn", fix, f"1 incomplete generation ({OTHER})")
+    succeeds(retrieve(*fix.split()[1:]))
     assert look()["status"] == "ok"
     assert small.live() == built
 
@@ -186,8 +170,7 @@ def test_a_secret_that_is_not_set_is_named_by_its_variable(
 ) -> None:
     monkeypatch.setenv("RETRIEVE_ENGINES__LEXICAL", "pgvector")
     monkeypatch.setenv("RETRIEVE_PGVECTOR__PASSWORD_ENV", "NOT_SET_ANYWHERE")
-    check = look()
-    assert (check["status"], check["fix"]) == ("fail", "export NOT_SET_ANYWHERE=...")
+    assert_finding(look(), "fail", "export NOT_SET_ANYWHERE=...", "NOT_SET_ANYWHERE")
 
 
 @pytest.mark.parametrize(
@@ -250,6 +233,5 @@ def test_pgvector_is_checked_by_the_same_rules(
     assert check["status"] == "warn"
     assert f'GRANT CREATE ON DATABASE "{database}" TO "guest"' in check["fix"]
     monkeypatch.setenv("RETRIEVE_PGVECTOR__URL", postgres.url(database))
-    built: Any = retrieve("build", "--catalog", catalog)
-    assert built.code == 0, built.err
+    succeeds(retrieve("build", "--catalog", catalog))
     assert look()["status"] == "ok"

@@ -3,17 +3,18 @@
 import base64
 import json
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
 from http.client import HTTPConnection
 
 import numpy as np
 import pytest
 from engines.contents import GENERATION, TERMS, content, send
-from engines.opensearch_recorded import Recorded
-from engines.opensearch_server import Noida, Osmem, free_port, noida_process, osmem_process
+from engines.opensearch_server import Noida, Osmem, noida_process, osmem_process
 from engines.suite import EngineSuite
 from engines.suite_base import words
 from hypothesis import given, strategies as st
+from told_servers import Answer, Asked, free_port, serving
 
 from retrieve_cli.config.engine_settings import OpensearchSettings
 from retrieve_cli.contracts import TermWeights
@@ -144,18 +145,31 @@ def bulk(*statuses: int) -> tuple[int, object]:
     return 200, {"items": [{"index": {"status": each, **(error if each >= 400 else {})}} for each in statuses]}
 
 
+@dataclass
+class Recorded:
+    """A server of prepared answers, and the requests that it got."""
+
+    url: str
+    asked: list[Asked]
+
+
 @pytest.fixture
 def recorded() -> Iterator[Callable[..., Recorded]]:
-    servers: list[Recorded] = []
+    """Starts servers that answer with status and JSON, one after the other; the last answer is repeated."""
+    with ExitStack() as servers:
 
-    def start(*answers: tuple[int, object]) -> Recorded:
-        pytest.importorskip("opensearchpy", reason="pip install 'retrieve-cli[opensearch]'")
-        servers.append(Recorded(answers))
-        return servers[-1]
+        def start(*answers: tuple[int, object]) -> Recorded:
+            pytest.importorskip("opensearchpy", reason="pip install 'retrieve-cli[opensearch]'")
+            left, asked = list(answers), list[Asked]()
 
-    yield start
-    for server in servers:
-        server.close()
+            def answer(request: Asked) -> Answer:
+                asked.append(request)
+                status, value = left.pop(0) if len(left) > 1 else left[0]
+                return Answer(json.dumps(value).encode(), status, {"content-type": "application/json"})
+
+            return Recorded(servers.enter_context(serving(answer)), asked)
+
+        yield start
 
 
 def test_a_document_that_the_server_rejects_is_an_error(recorded: Callable[..., Recorded]) -> None:
@@ -166,8 +180,8 @@ def test_a_document_that_the_server_rejects_is_an_error(recorded: Callable[..., 
 def test_documents_that_a_busy_server_rejects_are_sent_again_alone(recorded: Callable[..., Recorded]) -> None:
     server = recorded(bulk(201, 429), bulk(429), bulk(201))
     put_one_row(server.url)
-    assert [body.count(b'"index"') for _, _, body in server.requests] == [2, 1, 1]
-    assert b'"1"' in server.requests[2][2]
+    assert [request.body.count(b'"index"') for request in server.asked] == [2, 1, 1]
+    assert b'"1"' in server.asked[2].body
 
 
 def test_a_credential_is_sent_and_never_shown(recorded: Callable[..., Recorded]) -> None:
@@ -175,7 +189,7 @@ def test_a_credential_is_sent_and_never_shown(recorded: Callable[..., Recorded])
     engine = OpensearchEngine(OpensearchSettings(url=server.url), user="ann", password="pä:ss\n1")
     with pytest.raises(Unavailable) as caught:
         engine.live()
-    assert base64.b64decode(server.headers[0]["authorization"].removeprefix("Basic ")) == "ann:pä:ss\n1".encode()
+    assert base64.b64decode(server.asked[0].headers["authorization"].removeprefix("Basic ")) == "ann:pä:ss\n1".encode()
     assert "ss\n1" not in f"{caught.value} {caught.value.hint} {engine!r} {vars(caught.value)}"
 
 

@@ -7,16 +7,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from engines.injected import said
+from engines.injected import said, search_in
 from engines.pgvector_server import PostgresServer
-from samples import Program, write_catalog
+from samples import Program, fails, succeeds, write_catalog
 from sync.state import live, records
 from waiting import PATIENCE_S
 
 from retrieve_cli.assemble.engines import close_all
 
 SIZE = 40
-ENGINES = ("RETRIEVE_ENGINES__DENSE", "RETRIEVE_ENGINES__LEXICAL")
 
 
 @pytest.fixture
@@ -24,14 +23,12 @@ def source(
     postgres: PostgresServer, database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, retrieve: Program
 ) -> Iterator[Path]:
     """A catalog whose index was built into a database."""
-    for name in ENGINES:
-        monkeypatch.setenv(name, "pgvector")
+    search_in("pgvector", monkeypatch)
     monkeypatch.setenv("RETRIEVE_PGVECTOR__URL", postgres.url(database))
     monkeypatch.setenv("RETRIEVE_PGVECTOR__TIMEOUT_S", str(PATIENCE_S))
     monkeypatch.setenv("RETRIEVE_FUSION__METHOD", "rrf")
     catalog = write_catalog(tmp_path / "tools.jsonl", tenants(1))
-    done = retrieve("build", "--catalog", catalog)
-    assert done.code == 0, done.err
+    succeeds(retrieve("build", "--catalog", catalog))
     yield catalog
     close_all()
 
@@ -46,13 +43,10 @@ def answers(retrieve: Program, monkeypatch: pytest.MonkeyPatch, *words: str) -> 
     """An answer through the engine, and that of local files."""
     found = []
     for place in ("pgvector", "local"):
-        for name in ENGINES:
-            monkeypatch.setenv(name, place)
-        done = retrieve("query", "segment lungs word3", "-k", "20", "--json", *words)
-        assert done.code == 0, done.err
+        search_in(place, monkeypatch)
+        done = succeeds(retrieve("query", "segment lungs word3", "-k", "20", "--json", *words))
         found.append(said(done.json))
-    for name in ENGINES:
-        monkeypatch.setenv(name, "pgvector")
+    search_in("pgvector", monkeypatch)
     return found[0], found[1]
 
 
@@ -80,8 +74,7 @@ def test_a_sync_copies_unchanged_rows_and_the_views_show_the_new_generation(
 ) -> None:
     before = live(Path("artifacts"))
     write_catalog(source, [*tenants(2)[:2], *tenants(1)[2:]])
-    done = retrieve("sync", "--verbose")
-    assert done.code == 0, done.err
+    done = succeeds(retrieve("sync", "--verbose"))
     assert f"sending 2 of {SIZE} rows of dense" in done.err
     now = live(Path("artifacts"))
     assert now != before
@@ -99,11 +92,8 @@ def test_a_server_that_dies_is_named_and_answers_after_its_restart(
     wanted = answers(retrieve, monkeypatch)[0]
     postgres.kill()
     try:
-        done = retrieve("query", "segment lungs")
-        assert done.code == 6
-        assert "pgvector" in done.err
-        done = retrieve("sync")
-        assert done.code == 6
+        fails(retrieve("query", "segment lungs"), 6, "pgvector")
+        fails(retrieve("sync"), 6)
     finally:
         postgres.start()
     assert answers(retrieve, monkeypatch)[0] == wanted

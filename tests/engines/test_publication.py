@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections import Counter
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
-from engines.injected import Servers, said
-from samples import Done, Program, write_catalog
+from engines.injected import Servers, WatchedStaging, said, search_in
+from samples import Done, Program, fails, succeeds, write_catalog
 from sync.state import live, records
 
 SIZE = 24
@@ -29,8 +27,7 @@ def source(tmp_path: Path) -> Path:
 @pytest.fixture
 def built(servers: Servers, source: Path, retrieve: Program) -> str:
     """The id of an index that was built into the engines."""
-    done = retrieve("build", "--catalog", source)
-    assert done.code == 0, done.err
+    succeeds(retrieve("build", "--catalog", source))
     return live(Path("artifacts"))
 
 
@@ -38,9 +35,7 @@ def next_version(source: Path, retrieve: Program, version: int, changed: int = S
     """Sync after some records were changed."""
     rows = [*records(version, SIZE)[:changed], *records(1, SIZE)[changed:]]
     write_catalog(source, rows)
-    done = retrieve("sync", "--verbose")
-    assert done.code == 0, done.err
-    return done
+    return succeeds(retrieve("sync", "--verbose"))
 
 
 def sent(servers: Servers, name: str) -> Counter[tuple[str, str]]:
@@ -67,8 +62,7 @@ def test_each_engine_gets_its_share_and_the_alias(servers: Servers, built: str, 
 def test_the_id_is_that_of_an_index_without_engines(
     servers: Servers, built: str, source: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for role in ("DENSE", "LEXICAL"):
-        monkeypatch.delenv(f"RETRIEVE_ENGINES__{role}")
+    search_in("local", monkeypatch)
     assert retrieve("build", "--catalog", source, "--artifacts", "other").code == 0
     assert live(Path("other")) == built
 
@@ -129,9 +123,8 @@ def test_generations_that_another_index_sent_stay(
     theirs = live(Path("elsewhere"))
     for version in range(2, 6):
         next_version(source, retrieve, version)
-    there = {staged.generation for staged in servers.engine("qdrant").generations()}
-    assert theirs in there
-    assert built not in there
+    assert theirs in held(servers, "qdrant")
+    assert built not in held(servers, "qdrant")
     assert retrieve("query", "record 3", "--artifacts", "elsewhere").code == 0
 
 
@@ -149,8 +142,7 @@ def test_a_sync_without_changes_sends_it_again_to_an_engine_that_lost_everything
     servers.lose("qdrant")
     servers.calls("pgvector")
     assert retrieve("query", "lungs", "--mode", "dense").code == 5
-    done = retrieve("sync")
-    assert done.code == 0, done.err
+    succeeds(retrieve("sync"))
     assert sent(servers, "qdrant") == {("put", "dense"): SIZE}
     assert sent(servers, "pgvector") == {}
     assert servers.engine("qdrant").live() == built
@@ -176,8 +168,7 @@ def test_a_rollback_sends_a_generation_that_the_engines_dropped(
     for version in (2, 3):
         next_version(source, retrieve, version)
     assert built not in held(servers, "qdrant")
-    done = retrieve("sync", "--rollback", built)
-    assert done.code == 0, done.err
+    succeeds(retrieve("sync", "--rollback", built))
     assert live(Path("artifacts")) == built == servers.engine("qdrant").live() == servers.engine("pgvector").live()
     assert retrieve("query", "version1", "--json").json["generation"] == built
 
@@ -199,14 +190,10 @@ def test_an_existing_index_is_sent_by_push(
     servers: Servers, source: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as local:
-        for role in ("DENSE", "LEXICAL"):
-            local.delenv(f"RETRIEVE_ENGINES__{role}")
+        search_in("local", local)
         assert retrieve("build", "--catalog", source).code == 0
         wanted = said(retrieve("query", "lungs word3", "--json").json)
-    failed = retrieve("query", "lungs word3", "--mode", "dense")
-    assert failed.code == 5
-    assert "was not sent to qdrant" in failed.err
-    assert "retrieve engines push" in failed.err
+    fails(retrieve("query", "lungs word3", "--mode", "dense"), 5, "was not sent to qdrant", "retrieve engines push")
     assert retrieve("engines", "push").code == 0
     assert said(retrieve("query", "lungs word3", "--json").json) == wanted
 
@@ -218,9 +205,7 @@ def test_nothing_is_published_if_an_engine_cannot_be_reached(
     write_catalog(source, records(2, SIZE))
     servers.stop("pgvector")
     before = servers.calls("qdrant") and sorted(path.name for path in Path("artifacts/generations").iterdir())
-    done = retrieve(*(("build", "--catalog", source) if command == "build" else ("sync",)))
-    assert done.code == 6
-    assert "does not answer" in done.err
+    fails(retrieve(*(("build", "--catalog", source) if command == "build" else ("sync",))), 6, "does not answer")
     assert live(Path("artifacts")) == built
     assert sorted(path.name for path in Path("artifacts/generations").iterdir()) == before
     assert sent(servers, "qdrant") == {}  # it is known before anything is sent
@@ -234,24 +219,13 @@ def test_an_engine_without_vectors_is_refused_with_the_key(
     servers: Servers, source: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HAS_NO_VECTORS", "qdrant")
-    done = retrieve("build", "--catalog", source)
-    assert done.code == 2
-    assert "qdrant cannot hold vectors" in done.err
-    assert "engines.dense" in done.err
+    fails(retrieve("build", "--catalog", source), 2, "qdrant cannot hold vectors", "engines.dense")
     assert not Path("artifacts/current").exists()
-
-
-def alter(servers: Servers, name: str, statement: str, *values: Any) -> None:
-    with closing(sqlite3.connect(servers.path(name))) as database:
-        assert database.execute(statement, values).rowcount
-        database.commit()
 
 
 def test_rows_that_are_missing_when_the_staging_ends_are_an_error(
     servers: Servers, built: str, source: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from engines.injected import WatchedStaging
-
     put = WatchedStaging.put
 
     def loses_one(self: WatchedStaging, part: str, batch: Any) -> None:
@@ -261,9 +235,7 @@ def test_rows_that_are_missing_when_the_staging_ends_are_an_error(
 
     monkeypatch.setattr(WatchedStaging, "put", loses_one)
     write_catalog(source, records(2, SIZE))
-    done = retrieve("sync")
-    assert done.code == 5
-    assert f"{SIZE - 1} of the {SIZE} rows" in done.err
+    fails(retrieve("sync"), 5, f"{SIZE - 1} of the {SIZE} rows")
     assert live(Path("artifacts")) == built == servers.engine("qdrant").live()
     monkeypatch.undo()
 
@@ -272,14 +244,16 @@ def test_another_generation_under_the_same_id_is_noticed_and_sent_again(
     servers: Servers, built: str, source: Path, retrieve: Program
 ) -> None:
     """As if another index had been staged by the same name: its census is not the one that was noted."""
-    alter(servers, "qdrant", "UPDATE generations SET census = replace(census, substr(census, -60, 8), '00000000')")
+    servers.execute("qdrant", "UPDATE generations SET census = replace(census, substr(census, -60, 8), '00000000')")
     other = servers.engine("qdrant").open(built).census
-    alter(servers, "qdrant", "UPDATE generations SET census = json_set(census, '$[1]', ?)", "0" * 40)
+    servers.execute("qdrant", "UPDATE generations SET census = json_set(census, '$[1]', ?)", "0" * 40)
     assert servers.engine("qdrant").open(built).census.sample != other.sample
-    done = retrieve("query", "lungs", "--mode", "dense")
-    assert done.code == 5
-    assert f"qdrant holds other rows under {built} than were sent to it" in done.err
-    assert "retrieve engines push" in done.err
+    fails(
+        retrieve("query", "lungs", "--mode", "dense"),
+        5,
+        f"qdrant holds other rows under {built} than were sent to it",
+        "retrieve engines push",
+    )
     assert "verified" not in retrieve("engines", "status").out.splitlines()[1]
     assert retrieve("sync").code == 0
     assert retrieve("query", "lungs", "--mode", "dense").code == 0

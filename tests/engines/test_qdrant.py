@@ -4,7 +4,6 @@ import json
 import os
 import socket
 import sys
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -15,7 +14,7 @@ from engines import qdrant_server
 from engines.qdrant_api import ENDPOINTS, differences, faults
 from engines.qdrant_server import Server, running, skip_without_packages, started
 from engines.suite import EngineSuite
-from waiting import PATIENCE_S
+from told_servers import Answer, Asked, free_port, serving
 
 from retrieve_cli.config.engine_settings import QdrantSettings
 from retrieve_cli.contracts import TermWeights
@@ -27,6 +26,7 @@ from retrieve_cli.errors import IndexCorrupt, Unavailable, UsageError
 
 qdrant = qdrant_server.qdrant
 OLD, NEW = "0123456789ab", "ba9876543210"
+INCOMPLETE = Staged(OLD, complete=False, live=False)
 PARTS = [Part("meaning", "record", 3, 2), Part("words", "chunk", 3)]
 VECTORS = np.array([[1, 0], [0.6, 0.8], [0, 1]], np.float32)
 FIELDS = [{"a.b[0]": ["x=y"]}, {'a"': ["\x1f", "\udc80"], "a.b[0]": ["z"]}, {}]
@@ -78,9 +78,7 @@ class TestQdrant(EngineSuite):
         self.process.wait()
 
     def unreachable(self) -> QdrantEngine:
-        with socket.create_server(("127.0.0.1", 0)) as closed:
-            port = closed.getsockname()[1]
-        return QdrantEngine(QdrantSettings(url=f"http://127.0.0.1:{port}"))
+        return QdrantEngine(QdrantSettings(url=f"http://127.0.0.1:{free_port()}"))
 
 
 def clear(engine: QdrantEngine) -> None:
@@ -168,25 +166,26 @@ def test_vectors_that_are_quantised_and_in_a_graph_are_found_and_scored_exactly(
 
 def test_a_row_that_is_not_there_is_an_error(engine: QdrantEngine) -> None:
     push(engine)
-    generation = engine.open(OLD)
-    rows = np.array([0, 3])
-    with pytest.raises(IndexCorrupt, match="row 3 is missing"):
-        generation.vectors("meaning").vectors(rows)
-    with pytest.raises(IndexCorrupt, match="row 3 is missing"):
-        generation.vectors("meaning").scores(VECTORS[0], rows)
-    with pytest.raises(IndexCorrupt, match="row 3 is missing"):
-        generation.terms("words").weights(rows, np.array([1], np.int32))
+    meaning, words, rows = engine.open(OLD).vectors("meaning"), engine.open(OLD).terms("words"), np.array([0, 3])
+    for read in (
+        lambda: meaning.vectors(rows),
+        lambda: meaning.scores(VECTORS[0], rows),
+        lambda: words.weights(rows, np.array([1], np.int32)),
+    ):
+        with pytest.raises(IndexCorrupt, match="row 3 is missing"):
+            read()
 
 
 def test_a_part_is_asked_for_what_it_has(engine: QdrantEngine) -> None:
     push(engine)
     generation = engine.open(OLD)
-    with pytest.raises(IndexCorrupt, match="no vectors of words"):
-        generation.vectors("words")
-    with pytest.raises(IndexCorrupt, match="no term weights of meaning"):
-        generation.terms("meaning")
-    with pytest.raises(IndexCorrupt, match="no rows of other"):
-        generation.terms("other")
+    for read, part, message in (
+        (generation.vectors, "words", "no vectors of words"),
+        (generation.terms, "meaning", "no term weights of meaning"),
+        (generation.terms, "other", "no rows of other"),
+    ):
+        with pytest.raises(IndexCorrupt, match=message):
+            read(part)
 
 
 def test_a_block_comes_back_and_one_that_is_not_there_is_named(engine: QdrantEngine) -> None:
@@ -202,11 +201,10 @@ def test_a_staging_without_all_rows_is_not_complete(engine: QdrantEngine) -> Non
     staging.put("meaning", Batch(np.arange(3), LABELS, vectors=VECTORS))
     with pytest.raises(IndexCorrupt, match="0 rows of words, not 3"):
         staging.finish()
-    assert engine.generations() == [Staged(OLD, complete=False, live=False)]
-    with pytest.raises(IndexCorrupt, match="no complete generation"):
-        engine.open(OLD)
-    with pytest.raises(IndexCorrupt, match="no complete generation"):
-        engine.publish(OLD)
+    assert engine.generations() == [INCOMPLETE]
+    for forbidden in (engine.open, engine.publish):
+        with pytest.raises(IndexCorrupt, match="no complete generation"):
+            forbidden(OLD)
 
 
 def test_a_row_that_another_program_changed_is_found_by_the_end(engine: QdrantEngine) -> None:
@@ -228,10 +226,10 @@ def test_rows_of_another_card_or_other_parts_are_dropped(engine: QdrantEngine, q
     push(engine)
     other = QdrantEngine(QdrantSettings(url=qdrant.url, hnsw_m=8))
     other.stage(OLD, PARTS)
-    assert engine.generations() == [Staged(OLD, complete=False, live=False)]
+    assert engine.generations() == [INCOMPLETE]
     push(engine)
     engine.stage(OLD, PARTS[:1])
-    assert engine.generations() == [Staged(OLD, complete=False, live=False)]
+    assert engine.generations() == [INCOMPLETE]
 
 
 def test_a_parameter_of_queries_changes_without_sending_rows_again(engine: QdrantEngine, qdrant: Server) -> None:
@@ -306,74 +304,59 @@ def test_a_server_that_is_silent_is_not_waited_for() -> None:
             engine.live()
 
 
-def reply(server: socket.socket, *answers: bytes) -> threading.Thread:
-    """Answer one connection after the other, each with these bytes, then close it."""
-
-    def run() -> None:
-        for answer in answers:
-            connection, _ = server.accept()
-            with connection:
-                connection.recv(1 << 16)
-                connection.sendall(answer)
-
-    thread = threading.Thread(target=run)
-    thread.start()
-    return thread
+NO_ALIASES = Answer(b'{"result": {"aliases": []}, "status": "ok", "time": 0}')
 
 
-def http(content: bytes, status: str = "200 OK", *headers: str) -> bytes:
-    head = "\r\n".join([f"HTTP/1.1 {status}", f"Content-Length: {len(content)}", "Connection: close", *headers])
-    return head.encode() + b"\r\n\r\n" + content
+def answered(*answers: Answer, ask: Callable[[QdrantEngine], object] = QdrantEngine.live) -> object:
+    """Return what an engine makes of some answers, one for each request."""
+    asked: list[Asked] = []
 
+    def answer(request: Asked) -> Answer:
+        asked.append(request)
+        return answers[len(asked) - 1]
 
-NO_ALIASES = http(b'{"result": {"aliases": []}, "status": "ok", "time": 0}')
-
-
-def answered(*answers: bytes, ask: Callable[[QdrantEngine], object] = QdrantEngine.live) -> object:
-    """Return what an engine makes of some answers."""
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        thread = reply(server, *answers)
-        engine = QdrantEngine(QdrantSettings(url=f"http://127.0.0.1:{server.getsockname()[1]}"), api_key="k3y")
+    with serving(answer) as url:
+        engine = QdrantEngine(QdrantSettings(url=url), api_key="k3y")
         try:
             return ask(engine)
         finally:
             engine.close()
-            thread.join(PATIENCE_S)
+            assert len(asked) == len(answers)
 
 
 def test_a_request_whose_connection_is_dropped_is_sent_once_more() -> None:
-    assert answered(b"", NO_ALIASES) is None
+    assert answered(Answer(drop=True), NO_ALIASES) is None
     with pytest.raises(Unavailable, match="cannot reach Qdrant"):
-        answered(b"", b"")
+        answered(Answer(drop=True), Answer(drop=True))
 
 
 @pytest.mark.parametrize(
     ("status", "content", "message"),
     [
-        ("401 Unauthorized", b"Invalid API key or JWT", "rejects the credential: Invalid API key"),
-        ("403 Forbidden", b'{"status": {"error": "Forbidden: k3y"}}', r"rejects the credential: Forbidden: \*\*\*"),
-        ("400 Bad Request", b'{"status": {"error": "Limit exceeded 5 > 1"}}', "answers 400 .* Limit exceeded 5 > 1"),
-        ("413 Payload Too Large", b"", "answers 413 .* no reason given"),
-        ("502 Bad Gateway", b"<html>", "answers 502 .*<html>"),
-        ("200 OK", b"<html>", "something else than JSON"),
+        (401, b"Invalid API key or JWT", "rejects the credential: Invalid API key"),
+        (403, b'{"status": {"error": "Forbidden: k3y"}}', r"rejects the credential: Forbidden: \*\*\*"),
+        (400, b'{"status": {"error": "Limit exceeded 5 > 1"}}', "answers 400 .* Limit exceeded 5 > 1"),
+        (413, b"", "answers 413 .* no reason given"),
+        (502, b"<html>", "answers 502 .*<html>"),
+        (200, b"<html>", "something else than JSON"),
     ],
 )
-def test_a_failed_request_is_an_error_in_the_servers_words(status: str, content: bytes, message: str) -> None:
+def test_a_failed_request_is_an_error_in_the_servers_words(status: int, content: bytes, message: str) -> None:
     with pytest.raises(Unavailable, match=message) as caught:
-        answered(http(content, status))
+        answered(Answer(content, status))
     assert caught.value.hint
     assert "k3y" not in caught.value.message
 
 
 def test_a_limited_rate_is_named() -> None:
-    content = b'{"status": {"error": "Rate limit"}}'
+    limited = Answer(b'{"status": {"error": "Rate limit"}}', 429, {"Retry-After": "1"})
     with pytest.raises(Unavailable, match="limits the rate of requests: Rate limit"):
-        answered(http(content, "429 Too Many Requests", "Retry-After: 1"))
+        answered(limited)
 
 
-def problems(version: bytes, collections: bytes = b"[]", *more: bytes) -> object:
-    root = http(b'{"title": "qdrant", "version": "' + version + b'"}')
-    listed = http(b'{"result": {"collections": ' + collections + b"}}")
+def problems(version: bytes, collections: bytes = b"[]", *more: Answer) -> object:
+    root = Answer(b'{"title": "qdrant", "version": "' + version + b'"}')
+    listed = Answer(b'{"result": {"collections": ' + collections + b"}}")
     return answered(root, listed, *more, ask=QdrantEngine.problems)
 
 
@@ -386,7 +369,7 @@ def test_problems_are_an_old_version_and_a_name_that_is_taken() -> None:
 
 def test_limits_of_strict_mode_that_searches_exceed_are_problems() -> None:
     strict = {"enabled": True, "max_query_limit": 100, "search_allow_exact": False, "search_max_hnsw_ef": 5000}
-    info = http(json.dumps({"result": {"config": {"strict_mode_config": strict}}}).encode())
+    info = Answer(json.dumps({"result": {"config": {"strict_mode_config": strict}}}).encode())
     found = problems(b"1.19.0", b'[{"name": "chunks_vectors_0123456789ab"}]', info)
     assert [text for text, _ in found] == [  # type: ignore[attr-defined]
         "strict mode of Qdrant limits max_query_limit to 100",
@@ -407,10 +390,9 @@ def test_a_key_that_travels_unencrypted_to_another_host_is_a_problem(monkeypatch
 def test_a_key_is_sent(tmp_path: Path, qdrant: Server) -> None:
     with started(tmp_path, "k3y") as server:
         assert QdrantEngine(QdrantSettings(url=server.url), api_key="k3y").live() is None
-        with pytest.raises(Unavailable, match="rejects the credential"):
-            QdrantEngine(QdrantSettings(url=server.url)).live()
-        with pytest.raises(Unavailable, match="rejects the credential"):
-            QdrantEngine(QdrantSettings(url=server.url), api_key="other").live()
+        for wrong in ({}, {"api_key": "other"}):
+            with pytest.raises(Unavailable, match="rejects the credential"):
+                QdrantEngine(QdrantSettings(url=server.url), **wrong).live()
 
 
 def test_the_substitute_rejects_what_its_forms_do_not_have() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from engines.injected import Servers
-from samples import Program, write_catalog
+from samples import Program, fails, succeeds, write_catalog
 from sync.state import live, records
 
 from retrieve_cli.config import loading
@@ -74,9 +74,7 @@ def test_the_configuration_commands_show_and_set_the_keys(retrieve: Program) -> 
     assert retrieve("config", "set", "engines.lexical", "pgvector").code == 0
     settings = loading.load(None, {})
     assert (settings.qdrant.url, settings.qdrant.hnsw_m, settings.engines.lexical) == ("http://q:1", 24, "pgvector")
-    failed = retrieve("config", "set", "engines.dense", "qdrnt")
-    assert failed.code == 2
-    assert "`qdrant`" in failed.err
+    fails(retrieve("config", "set", "engines.dense", "qdrnt"), 2, "`qdrant`")
 
 
 # ------------------------------------------------------------------------------------------------------ commands
@@ -96,17 +94,15 @@ def built(servers: Servers, tmp_path: Path, retrieve: Program) -> str:
 def test_commands_without_a_configured_engine_give_an_example(
     index: Path, retrieve: Program, command: list[str]
 ) -> None:
-    failed = retrieve("engines", *command)
-    assert (failed.code, failed.out) == (2, "")
-    assert "no engine is configured" in failed.err
-    assert "RETRIEVE_ENGINES__LEXICAL=pgvector" in failed.err
+    assert (
+        fails(retrieve("engines", *command), 2, "no engine is configured", "RETRIEVE_ENGINES__LEXICAL=pgvector").out
+        == ""
+    )
 
 
 def test_push_says_what_engines_hold(servers: Servers, built: str, retrieve: Program) -> None:
     servers.lose("qdrant")
-    text = retrieve("engines", "push")
-    assert text.code == 0
-    assert text.out.splitlines() == [
+    assert succeeds(retrieve("engines", "push")).out.splitlines() == [
         f"qdrant holds {built}: 10 rows of dense",
         f"pgvector holds {built}: 10 rows of bm25",
     ]
@@ -137,26 +133,18 @@ def test_status_marks_the_current_generation_and_what_is_incomplete(
 def test_the_current_generation_cannot_be_dropped_and_others_can_by_the_beginning_of_their_ids(
     servers: Servers, built: str, retrieve: Program
 ) -> None:
-    failed = retrieve("engines", "drop", built)
-    assert (failed.code, failed.out) == (2, "")
-    assert f"{built} is the current generation" in failed.err
+    assert fails(retrieve("engines", "drop", built), 2, f"{built} is the current generation").out == ""
     (older,) = [each.generation for each in servers.engine("qdrant").generations() if each.generation != built]
     assert retrieve("engines", "drop", older[:6], "qdrant").out == f"qdrant: removed generation {older}\n"
     done = retrieve("engines", "drop", older, "--json").json
     assert done["dropped"] == [{"engine": "pgvector", "generation": older}]
-    failed = retrieve("engines", "drop", older)
-    assert failed.code == 2
-    assert "retrieve engines status" in failed.err
-    failed = retrieve("engines", "drop", older, "milvus")
-    assert failed.code == 2
-    assert "no index lives in milvus" in failed.err
+    fails(retrieve("engines", "drop", older), 2, "retrieve engines status")
+    fails(retrieve("engines", "drop", older, "milvus"), 2, "no index lives in milvus")
     assert retrieve("query", "lungs", "--json").json["strategies_used"] == ["bm25", "dense"]
 
 
 def test_a_snapshot_of_an_engine_that_makes_none_is_an_error(servers: Servers, built: str, retrieve: Program) -> None:
-    failed = retrieve("engines", "snapshot", "place", "qdrant")
-    assert (failed.code, failed.out) == (2, "")
-    assert "makes no snapshots" in failed.err
+    assert fails(retrieve("engines", "snapshot", "place", "qdrant"), 2, "makes no snapshots").out == ""
 
 
 def test_a_snapshot_says_what_each_engine_wrote(
@@ -173,6 +161,5 @@ def test_a_snapshot_says_what_each_engine_wrote(
 
 
 def test_drop_of_an_empty_beginning_is_an_error(servers: Servers, built: str, retrieve: Program) -> None:
-    failed = retrieve("engines", "drop", "")
-    assert failed.code == 2
+    fails(retrieve("engines", "drop", ""), 2)
     assert len(servers.engine("qdrant").generations()) == 2

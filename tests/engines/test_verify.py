@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from engines.injected import Small, search_in, use
 from engines.pgvector_server import PostgresServer
 from engines.sqlite_collections import SqliteVectors
-from engines.sqlite_engine import SqliteEngine, create_database
-from samples import Program, write_catalog
+from engines.sqlite_engine import create_database
+from samples import Program, fails, write_catalog
 
 from retrieve_cli.assemble import engines
 from retrieve_cli.assemble.indexes import local_indexes
@@ -25,12 +26,6 @@ from retrieve_cli.storage.store import Store
 
 RECORDS, QUERIES = 1200, 4
 WORDS = [f"{first}{last}" for first in ("ka", "lo", "mi", "ne", "pu", "ra") for last in ("bel", "dor", "fin", "gas")]
-
-
-class Small(SqliteEngine):
-    """The engine of the tests, under a name that the configuration knows."""
-
-    name = "pgvector"
 
 
 def tools() -> list[dict[str, Any]]:
@@ -61,16 +56,9 @@ def exact(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
         patch.setenv("RETRIEVE_ENCODER__KIND", "hashed")
-        configure(patch, Small(folder / "server.db"))
+        use(Small(folder / "server.db"), patch)
         assert main(["build", "--catalog", str(catalog)]) == 0
     return folder
-
-
-def configure(monkeypatch: pytest.MonkeyPatch, engine: Small) -> None:
-    """Let the program search vectors and words in an engine."""
-    for role in ("DENSE", "LEXICAL"):
-        monkeypatch.setenv(f"RETRIEVE_ENGINES__{role}", "pgvector")
-    monkeypatch.setattr(engines, "_made", lambda *_: engine)
 
 
 @pytest.fixture
@@ -88,7 +76,7 @@ def verify(gold: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch) -> Ve
     """Run the command with the engine of the tests, which may lose rows."""
 
     def run(*flags: object, **engine: Any) -> Any:
-        configure(monkeypatch, Small(gold.parent / "server.db", **engine))
+        use(Small(gold.parent / "server.db", **engine), monkeypatch)
         return retrieve("engines", "verify", "--gold", gold, *flags)
 
     return run
@@ -157,9 +145,7 @@ def test_short_lists_are_all_detected_and_completed(verify: Verify, monkeypatch:
 def test_a_short_list_that_is_not_noticed_fails(verify: Verify, monkeypatch: pytest.MonkeyPatch) -> None:
     cut_short(monkeypatch)
     monkeypatch.setattr(VectorEngineIndex, "count", lambda _: None)
-    done = verify()
-    assert done.code == 9
-    assert f"{QUERIES} of {QUERIES} lists that the engine left short were not detected" in done.err
+    fails(verify(), 9, f"{QUERIES} of {QUERIES} lists that the engine left short were not detected")
 
 
 def test_a_final_list_that_lacks_rows_fails(verify: Verify, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -169,9 +155,7 @@ def test_a_final_list_that_lacks_rows_fails(verify: Verify, monkeypatch: pytest.
         return find(self, query, wanted._replace(depth=10 if wanted.allowed is None else wanted.depth))
 
     monkeypatch.setattr(VectorEngineIndex, "_find", shorter)
-    done = verify()
-    assert done.code == 9
-    assert f"dense in pgvector: {QUERIES} of {QUERIES} final lists have fewer rows than there are" in done.err
+    fails(verify(), 9, f"dense in pgvector: {QUERIES} of {QUERIES} final lists have fewer rows than there are")
 
 
 def test_the_tables_fit_a_terminal_and_name_what_was_compared(verify: Verify) -> None:
@@ -184,16 +168,12 @@ def test_the_tables_fit_a_terminal_and_name_what_was_compared(verify: Verify) ->
 
 
 def test_without_an_engine_there_is_nothing_to_verify(index: Path, gold: Path, retrieve: Program) -> None:
-    done = retrieve("engines", "verify", "--gold", gold)
-    assert done.code == 2
-    assert "no engine is configured" in done.err
+    fails(retrieve("engines", "verify", "--gold", gold), 2, "no engine is configured")
 
 
 @pytest.mark.parametrize("flags", [("--min-overlap", "1.5"), ("--max-loss", "nan"), ("--queries-limit", "0")])
 def test_thresholds_that_make_no_sense_are_rejected(verify: Verify, flags: tuple[str, str]) -> None:
-    done = verify(*flags)
-    assert done.code == 2
-    assert flags[0] in done.err
+    fails(verify(*flags), 2, flags[0])
 
 
 def test_a_generation_that_the_engine_lost_is_an_error(verify: Verify, retrieve: Program, gold: Path) -> None:
@@ -201,9 +181,7 @@ def test_a_generation_that_the_engine_lost_is_an_error(verify: Verify, retrieve:
     made = engines.engine("pgvector", load(None))
     for staged in made.generations():
         made.drop(staged.generation)
-    done = retrieve("engines", "verify", "--gold", gold)
-    assert done.code == 5
-    assert "retrieve engines push" in done.err
+    fails(retrieve("engines", "verify", "--gold", gold), 5, "retrieve engines push")
 
 
 def test_selections_are_the_same_in_every_run(verify: Verify) -> None:
@@ -237,8 +215,7 @@ def test_pgvector_passes_with_the_top_ten_of_the_local_index(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setenv("RETRIEVE_ENGINES__DENSE", "pgvector")
-    monkeypatch.setenv("RETRIEVE_ENGINES__LEXICAL", "pgvector")
+    search_in("pgvector", monkeypatch)
     monkeypatch.setenv("RETRIEVE_PGVECTOR__URL", postgres.url(database))
     assert retrieve("build", "--catalog", tmp_path / "many.jsonl").code == 0
     done = retrieve("engines", "verify", "--gold", gold, "--json")

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import random
+import threading
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
+from waiting import pause
 
 from retrieve_cli.contracts.executors import Encoded
 from retrieve_cli.executors.crew import Admission, Crew
@@ -38,6 +42,33 @@ class Hired(Crew):
 
     processes: list[tuple[str, LocalWorker]]
     said: list[str]
+
+
+@contextmanager
+def each_killed_three_times(crews: Sequence[Hired], *, seed: int) -> Iterator[None]:
+    """While the block runs, kill each of the eight workers of the last crew three times, at random moments."""
+    kills = dict.fromkeys((f"worker {place}" for place in range(1, 9)), 0)
+    ended = threading.Event()
+
+    def kill() -> None:
+        chance = random.Random(seed)
+        while not ended.is_set() and min(kills.values()) < 3:
+            pause(chance.uniform(0.02, 0.2), why="a kill at a random moment")
+            ready = [name for crew in crews for name, taken in list(crew._taken.items()) if taken.ready]
+            rarest = [name for name in ready if kills[name] == min(kills.values())]
+            if rarest:
+                name = chance.choice(rarest)
+                next(worker for own, worker in reversed(crews[-1].processes) if own == name).kill()
+                kills[name] += 1
+
+    killer = threading.Thread(target=kill)
+    killer.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        killer.join()
+    assert min(kills.values()) >= 3
 
 
 @pytest.fixture(autouse=True)

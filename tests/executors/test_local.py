@@ -8,7 +8,7 @@ import threading
 from pathlib import Path
 
 import pytest
-from waiting import PATIENCE_S, pause, until
+from waiting import PATIENCE_S, until
 
 from retrieve_cli.contracts.executors import Wanted
 from retrieve_cli.errors import ModelFailed, Unavailable
@@ -17,7 +17,7 @@ from retrieve_cli.executors.crew import Admission
 from retrieve_cli.executors.leases import Policy
 from retrieve_cli.executors.local import Share, gpus, shares
 from retrieve_cli.executors.messages import Answer
-from tests.executors.conftest import Collected, Crews, Hired
+from tests.executors.conftest import Collected, Crews, Hired, each_killed_three_times
 from tests.executors.worker_encoders import POISON, slow
 
 
@@ -88,30 +88,9 @@ def test_eight_processes_of_which_each_is_killed_three_times_encode_few_texts_tw
     texts = texts_of(9_000)
     count = tmp_path / "count"
     hired = crew(8, {"seconds": 0.012, "count": str(count)}, policy=Policy(unit_tokens=2048))
-    kills: dict[str, int] = {}
-    ended = threading.Event()
-
-    def kill() -> None:
-        chance = random.Random(8)
-        while not ended.is_set() and min(kills.get(f"worker {place}", 0) for place in range(1, 9)) < 3:
-            pause(chance.uniform(0.02, 0.2), why="a kill at a random moment")
-            rarest = min(kills.get(name, 0) for name in hired._taken)
-            ready = [name for name, taken in list(hired._taken.items()) if taken.ready and kills.get(name, 0) == rarest]
-            if ready and hired._scheduler.open < 8_900:
-                name = chance.choice(ready)
-                next(worker for own, worker in reversed(hired.processes) if own == name).kill()
-                kills[name] = kills.get(name, 0) + 1
-
-    killer = threading.Thread(target=kill)
-    killer.start()
-    try:
+    with each_killed_three_times([hired], seed=8):
         collected = run(hired, texts)
-    finally:
-        ended.set()
-        killer.join()
     check_same(collected, texts)
-    assert min(kills.values()) >= 3
-    assert len(kills) == 8
     assert collected.reasons == {}
     probes = len(PROBES) * len(hired.processes)
     assert count.stat().st_size - probes <= 1.05 * len(texts)

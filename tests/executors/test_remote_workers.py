@@ -6,16 +6,15 @@ import json
 import os
 import subprocess
 import sys
-import threading
 from base64 import b64encode
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 
 import pytest
-from samples import Program, write_catalog
+import told_servers
+from samples import Program, fails, succeeds, write_catalog
 from waiting import PATIENCE_S
 
 from retrieve_cli.assemble.encoders import encoder_to_build
@@ -45,52 +44,35 @@ def server() -> Iterator[str]:
         process.communicate(timeout=PATIENCE_S)
 
 
-class Foreign(BaseHTTPRequestHandler):
-    """Embeddings as OpenAI's API gives them."""
+@dataclass
+class Foreign:
+    """A server of another make, which gives embeddings as OpenAI's API does."""
 
-    scale = 1.0
-    failing = False
+    address: str = ""
+    scale: float = 1.0
+    failing: bool = False
 
-    def do_POST(self) -> None:
-        request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        if self.path != "/v1/embeddings" or self.failing:
-            self._answer(404 if not self.failing else 400, {"error": {"message": "no"}})
-            return
-        vectors = encoder_to_build(load(None)).encode_passages(request["input"]) * self.scale
+    def answer(self, asked: told_servers.Asked) -> told_servers.Answer:
+        if asked.path != "/v1/embeddings" or self.failing:
+            return told_servers.Answer(b'{"error": {"message": "no"}}', 400 if self.failing else 404)
+        vectors = encoder_to_build(load(None)).encode_passages(asked.json["input"]) * self.scale
         rows = [
             {"index": place, "embedding": b64encode(vector.astype("<f4").tobytes()).decode()}
             for place, vector in enumerate(vectors)
         ]
-        self._answer(200, {"model": request["model"], "data": rows[::-1]})
-
-    def _answer(self, status: int, value: Any) -> None:
-        body = json.dumps(value).encode()
-        self.send_response(status)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, *_: object) -> None:
-        pass
+        return told_servers.Answer(json.dumps({"model": asked.json["model"], "data": rows[::-1]}).encode())
 
 
 @pytest.fixture
-def foreign() -> Iterator[tuple[str, type[Foreign]]]:
-    """The address of a server of another make, and its behaviour."""
-
-    class Own(Foreign):
-        pass
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Own) as made:
-        threading.Thread(target=made.serve_forever, daemon=True).start()
-        yield f"127.0.0.1:{made.server_address[1]}", Own
-        made.shutdown()
+def foreign() -> Iterator[Foreign]:
+    made = Foreign()
+    with told_servers.serving(made.answer) as url:
+        made.address = url.removeprefix("http://")
+        yield made
 
 
 def generation(retrieve: Program, catalog: Path, name: str, *flags: str) -> tuple[str, str]:
-    done = retrieve("build", catalog, "--artifacts", name, "--json", *flags)
-    assert done.code == 0, done.err
+    done = succeeds(retrieve("build", catalog, "--artifacts", name, "--json", *flags))
     return json.loads(done.out)["generation"], done.err
 
 
@@ -102,35 +84,29 @@ def test_our_own_server_gives_the_generation_of_one_process(retrieve: Program, t
     assert "note" not in said
 
 
-def test_a_server_of_another_make_gives_it_too(
-    retrieve: Program, tmp_path: Path, foreign: tuple[str, type[Foreign]]
-) -> None:
+def test_a_server_of_another_make_gives_it_too(retrieve: Program, tmp_path: Path, foreign: Foreign) -> None:
     catalog = write_catalog(tmp_path / "many.jsonl", records(200))
     expected, _ = generation(retrieve, catalog, "one")
-    assert generation(retrieve, catalog, "many", "--executor", f"http:{foreign[0]}/v1")[0] == expected
+    assert generation(retrieve, catalog, "many", "--executor", f"http:{foreign.address}/v1")[0] == expected
 
 
-def test_a_server_with_other_vectors_is_rejected(
-    retrieve: Program, catalog: Path, foreign: tuple[str, type[Foreign]], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(foreign[1], "scale", -1.0)
-    done = retrieve("build", catalog, "--executor", f"http:{foreign[0]}")
-    assert done.code == 6
-    assert "differ from this machine's" in done.err
+def test_a_server_with_other_vectors_is_rejected(retrieve: Program, catalog: Path, foreign: Foreign) -> None:
+    foreign.scale = -1.0
+    fails(retrieve("build", catalog, "--executor", f"http:{foreign.address}"), 6, "differ from this machine's")
 
 
 def test_a_server_that_rejects_everything_is_not_used_and_processes_go_on(
-    retrieve: Program, catalog: Path, foreign: tuple[str, type[Foreign]], monkeypatch: pytest.MonkeyPatch
+    retrieve: Program, catalog: Path, foreign: Foreign
 ) -> None:
-    monkeypatch.setattr(foreign[1], "failing", True)
+    foreign.failing = True
     expected, _ = generation(retrieve, catalog, "one")
-    assert generation(retrieve, catalog, "two", "--executor", f"http:{foreign[0]}", "--workers", "1")[0] == expected
+    assert (
+        generation(retrieve, catalog, "two", "--executor", f"http:{foreign.address}", "--workers", "1")[0] == expected
+    )
 
 
 def test_a_server_that_is_not_there_is_named(retrieve: Program, catalog: Path) -> None:
-    done = retrieve("build", catalog, "--executor", "http:127.0.0.1:9")
-    assert done.code == 6
-    assert "127.0.0.1:9" in done.err
+    fails(retrieve("build", catalog, "--executor", "http:127.0.0.1:9"), 6, "127.0.0.1:9")
 
 
 def test_numbers_that_differ_a_little_are_near_and_not_the_same() -> None:
@@ -175,6 +151,4 @@ def test_actors_of_ray_give_the_generation_of_one_process_and_one_that_ends_is_r
 
 @pytest.mark.skipif(find_spec("ray") is not None, reason="ray is installed")
 def test_without_ray_the_error_says_how_to_install_it(retrieve: Program, catalog: Path) -> None:
-    done = retrieve("build", catalog, "--executor", "ray:auto")
-    assert done.code == 6
-    assert "pip install 'retrieve-cli[ray]'" in done.err
+    fails(retrieve("build", catalog, "--executor", "ray:auto"), 6, "pip install 'retrieve-cli[ray]'")

@@ -9,7 +9,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import threading
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
@@ -18,8 +17,8 @@ from typing import Any
 
 import pytest
 from documents.sandbox.builds import heeding_interrupts
-from samples import Program, write_catalog
-from waiting import PATIENCE_S, brought_about, pause, until
+from samples import Program, fails, write_catalog
+from waiting import PATIENCE_S, brought_about, until
 
 from retrieve_cli.assemble.parts import Parts, parts_for
 from retrieve_cli.assemble.sources import sources_of
@@ -34,7 +33,7 @@ from retrieve_cli.ingest.build import build
 from retrieve_cli.ingest.report import Limits, Report
 from retrieve_cli.ingest.sync import Sync
 from retrieve_cli.storage.store import Store
-from tests.executors.conftest import Crews, Hired
+from tests.executors.conftest import Crews, Hired, each_killed_three_times
 from tests.executors.worker_encoders import POISON, SlowEncoder
 
 _MANY = 6000
@@ -115,17 +114,13 @@ def test_a_sync_with_workers_embeds_only_what_changed(retrieve: Program, tmp_pat
     write_catalog(catalog, rows)
     report = json.loads(retrieve("sync", "--workers", "2", "--json").out)
     assert report["embedded"] == 1
-    assert (
-        json.loads(retrieve("build", catalog, "--artifacts", "fresh", "--json").out)["generation"]
-        == (report["generation"])
-    )
+    fresh = json.loads(retrieve("build", catalog, "--artifacts", "fresh", "--json").out)
+    assert fresh["generation"] == report["generation"]
 
 
 def test_workers_of_the_configuration_are_used_and_checked(retrieve: Program, catalog: Path) -> None:
     Path("config.yaml").write_text("executors: {executor: 'smoke:signals'}\n")
-    done = retrieve("build", catalog)
-    assert done.code == 2
-    assert "--executor takes no 'smoke:signals'" in done.err
+    fails(retrieve("build", catalog), 2, "--executor takes no 'smoke:signals'")
     Path("config.yaml").write_text("executors: {workers: 1}\n")
     assert retrieve("build", catalog).code == 0
 
@@ -148,34 +143,15 @@ def test_a_build_of_whose_eight_workers_each_is_killed_three_times_gives_the_gen
     expected = built(catalog, tmp_path / "one")
     count = tmp_path / "count"
     hired: list[Hired] = []
-    ended = threading.Event()
-    kills = dict.fromkeys((f"worker {place}" for place in range(1, 9)), 0)
 
     def hire() -> Hired:
         hired.append(crew(8, {"seconds": 0.02, "count": str(count)}, policy=Policy(unit_tokens=2048)))
         return hired[-1]
 
-    def kill() -> None:
-        chance = random.Random(3)
-        while not ended.is_set() and min(kills.values()) < 3:
-            pause(chance.uniform(0.02, 0.2), why="a kill at a random moment")
-            ready = [name for each in hired for name, taken in list(each._taken.items()) if taken.ready]
-            rarest = [name for name in ready if kills[name] == min(kills.values())]
-            if rarest:
-                name = chance.choice(rarest)
-                next(worker for own, worker in reversed(hired[-1].processes) if own == name).kill()
-                kills[name] += 1
-
-    killer = threading.Thread(target=kill)
-    killer.start()
-    try:
+    with each_killed_three_times(hired, seed=3):
         report = built(catalog, tmp_path / "many", hire)
-    finally:
-        ended.set()
-        killer.join()
     assert report.generation == expected.generation
     assert report.embedded == _MANY
-    assert min(kills.values()) >= 3
     probes = len(PROBES) * len(hired[-1].processes)
     assert count.stat().st_size - probes <= 1.05 * _MANY
 
