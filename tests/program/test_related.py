@@ -1,11 +1,13 @@
 """Related records: what the results link to and no retriever supports, listed apart from them with the path to it."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from samples import Program, collection, write_catalog
+from program.asking import answered, indexed
+from samples import Program, collection
 
 QUERY = "cluster single-cell data"
 
@@ -28,10 +30,10 @@ PATH = "cluster —requires→ doublets (0.70)"
 
 
 @pytest.fixture
-def tools(tmp_path: Path, retrieve: Program) -> Path:
+def tools(retrieve: Program) -> Path:
     """The artifacts of that catalog; the encoder is one that knows no language."""
     Path("config.yaml").write_text("encoder: {kind: hashed}\nfusion: {weights: {dense: 0}}\nsearch: {depth: 10}\n")
-    assert retrieve("build", "--catalog", write_catalog(tmp_path / "tools.jsonl", TOOLS)).code == 0
+    indexed(retrieve, TOOLS)
     return Path("artifacts")
 
 
@@ -40,9 +42,7 @@ def asked(retrieve: Program, *flags: object, query: str = QUERY, **keys: object)
     with pytest.MonkeyPatch.context() as patch:
         for key, value in keys.items():
             patch.setenv(f"RETRIEVE_EXPANSION__{key}", str(value))
-        done = retrieve("query", query, "--mode", "bm25", "--expand", "--json", "-k", "4", *flags)
-    assert done.code == 0, done.err
-    return dict(done.json)
+        return answered(retrieve, query, "--mode", "bm25", "--expand", "-k", "4", *flags)
 
 
 def ids(answer: dict[str, Any], key: str = "results") -> list[str]:
@@ -62,14 +62,12 @@ def test_a_link_alone_makes_no_match_and_is_listed_apart_with_its_path(tools: Pa
 
 
 def test_a_match_that_a_retriever_supports_is_raised_by_a_link(tools: Path, retrieve: Program) -> None:
-    assert ids(asked(retrieve, "--no-expand")) == ["cluster", "counts", "weather", "tables"]
+    plain = ["cluster", "counts", "weather", "tables"]
+    assert ids(asked(retrieve, "--no-expand")) == plain
     raised = asked(retrieve)
     assert ids(raised) == ["cluster", "counts", "tables", "weather"]
     assert raised["results"][2]["path"] == "cluster —requires→ tables (0.70)"
-
-
-def test_a_rank_beyond_the_configured_one_supports_nothing(tools: Path, retrieve: Program) -> None:
-    assert ids(asked(retrieve, SUPPORT_RANK=2)) == ids(asked(retrieve, "--no-expand"))
+    assert ids(asked(retrieve, SUPPORT_RANK=2)) == plain  # a rank beyond the configured one supports nothing
 
 
 def test_blended_records_stand_among_the_results_and_none_is_listed_apart(tools: Path, retrieve: Program) -> None:
@@ -84,9 +82,9 @@ def test_the_number_of_related_records_is_bounded(tools: Path, retrieve: Program
     assert asked(retrieve, MAX_RELATED=0)["related"] == []
 
 
-def test_without_expansion_or_edges_nothing_is_related(tools: Path, tmp_path: Path, retrieve: Program) -> None:
+def test_without_expansion_or_edges_nothing_is_related(tools: Path, retrieve: Program) -> None:
     assert asked(retrieve, "--no-expand")["related"] == []
-    assert retrieve("build", "--catalog", write_catalog(tmp_path / "plain.jsonl", TOOLS[5:])).code == 0
+    indexed(retrieve, TOOLS[5:])
     assert asked(retrieve, query="rains")["related"] == []
 
 
@@ -108,17 +106,13 @@ def test_passages_variants_and_contexts_have_related_records_too(
     assert not any("context" in each for each in answer["related"])
 
 
-def test_a_filter_holds_for_related_records(tools: Path, retrieve: Program) -> None:
+def test_a_filter_and_what_a_query_excludes_hold_for_related_records(tools: Path, retrieve: Program) -> None:
     assert ids(asked(retrieve, "--filter", "license=MIT"), "related") == ["loader"]
-
-
-def test_what_a_query_excludes_is_not_related_nor_on_a_path(tools: Path, retrieve: Program) -> None:
     assert asked(retrieve, query=f"{QUERY} [EXCLUDE:doublets]")["related"] == []
 
 
-def test_records_of_another_tenant_are_not_related_nor_on_a_path(tmp_path: Path, retrieve: Program) -> None:
-    owned = [{**each, "tenant": "globex" if each["id"] == "doublets" else "acme"} for each in TOOLS]
-    assert retrieve("build", "--catalog", write_catalog(tmp_path / "owned.jsonl", owned)).code == 0
+def test_records_of_another_tenant_are_not_related_nor_on_a_path(retrieve: Program) -> None:
+    indexed(retrieve, [{**each, "tenant": "globex" if each["id"] == "doublets" else "acme"} for each in TOOLS])
     assert "doublets" in ids(asked(retrieve), "related")
     answer = asked(retrieve, "--tenant", "acme")
     assert "doublets" not in json.dumps(answer["related"])
@@ -179,25 +173,24 @@ def test_a_log_a_run_and_markdown_know_related_records(tools: Path, retrieve: Pr
     assert "Also needed\n\n- **Twins** `doublets`: required by cluster\n" in shown
 
 
+def edit(path: Path, change: Callable[..., object]) -> None:
+    value = json.loads(path.read_text())
+    change(value)
+    path.write_text(json.dumps(value))
+
+
 def test_a_run_is_replayed_with_its_related_records(tools: Path, retrieve: Program) -> None:
     run = asked(retrieve, "--save-run")["run_id"]
     assert retrieve("replay", run).out == "identical\n"
-    path = tools / "runs" / run / "retrieval.json"
-    kept = json.loads(path.read_text())
-    kept["answers"][0]["related"].pop()
-    path.write_text(json.dumps(kept))
+    edit(tools / "runs" / run / "retrieval.json", lambda kept: kept["answers"][0]["related"].pop())
     assert "related[1]" in retrieve("replay", run).out
 
 
 def test_a_run_from_before_there_were_related_records_is_replayed_as_it_was(tools: Path, retrieve: Program) -> None:
     run = asked(retrieve, "--save-run", PLACEMENT="blend")["run_id"]
-    folder = tools / "runs" / run
-    retrieval, made = (json.loads((folder / name).read_text()) for name in ("retrieval.json", "run.json"))
-    del retrieval["answers"][0]["related"]
+    edit(tools / "runs" / run / "retrieval.json", lambda kept: kept["answers"][0].pop("related"))
     for key in ("placement", "support_rank", "max_related"):
-        del made["configuration"]["expansion"][key]
-    (folder / "retrieval.json").write_text(json.dumps(retrieval))
-    (folder / "run.json").write_text(json.dumps(made))
+        edit(tools / "runs" / run / "run.json", lambda kept, key=key: kept["configuration"]["expansion"].pop(key))
     assert retrieve("replay", run).out == "identical\n"
 
 
