@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from program.asking import Configure, answered, refused
 from samples import Done, Program
 
 
@@ -16,6 +17,13 @@ def events(done: Done) -> list[dict[str, Any]]:
     """The lines of stderr, each an object."""
     assert done.code == 0, done
     return [json.loads(line) for line in done.err.splitlines()]
+
+
+def told(retrieve: Program, *words: object) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The one line that is said of an answer, and the answer."""
+    done = retrieve("query", *words, "--json", "--log-json")
+    (event,) = events(done)
+    return event, done.json
 
 
 def lines(index: Path) -> list[dict[str, Any]]:
@@ -44,22 +52,18 @@ def test_each_answer_is_a_line_with_its_numbers(index: Path, retrieve: Program, 
 
 
 def test_scores_of_an_answer_are_those_of_its_results(index: Path, retrieve: Program) -> None:
-    done = retrieve("query", "brain", "-k", 3, "--json", "--log-json")
-    scores = [each["score"] for each in done.json["results"]]
-    (event,) = events(done)
+    event, answer = told(retrieve, "brain", "-k", 3)
+    scores = [each["score"] for each in answer["results"]]
     assert event["top_score"] == pytest.approx(scores[0], abs=1e-6)
     assert event["avg_score"] == pytest.approx(sum(scores) / 3, abs=1e-6)
-    (event,) = events(retrieve("query", "lungs", "--mode", "bm25", "--json", "--log-json"))
+    event, _ = told(retrieve, "lungs", "--mode", "bm25")
     assert event["mean_similarity"] is None
     assert (event["reranked"], event["top_score_change"]) == (False, None)
 
 
-def test_few_candidates_are_a_warning_in_the_log_alone(
-    index: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def warning(*words: object) -> str | None:
-        (event,) = events(retrieve("query", "brain", "--json", "--log-json", *words))
-        return str(event["warning"]) if event["warning"] else None
+def test_few_candidates_are_a_warning_in_the_log_alone(index: Path, retrieve: Program, configure: Configure) -> None:
+    def warning(*words: object) -> Any:
+        return told(retrieve, "brain", *words)[0]["warning"]
 
     assert warning() == "5 candidates, fewer than 8 (log.min_candidates)"
     assert warning("-k", 5) is None  # no more were asked for
@@ -67,16 +71,16 @@ def test_few_candidates_are_a_warning_in_the_log_alone(
     assert warning("-k", 5, "--max-chunks", 2) is None  # a budget took them, no lack of candidates
     assert "WARNING pipeline: 5 candidates" in retrieve("query", "brain", "-v").err
     assert retrieve("query", "brain").err == ""
-    monkeypatch.setenv("RETRIEVE_LOG__MIN_CANDIDATES", "5")
+    configure("log", min_candidates=5)
     assert warning() is None
-    monkeypatch.setenv("RETRIEVE_LOG__MIN_CANDIDATES", "0")
+    configure("log", min_candidates=0)
     assert warning("--filter", "license=MIT", "--min-score", 1000) is None
 
 
 def test_the_course_of_candidates_is_that_of_the_words_that_found_the_most(
-    index: Path, retrieve: Program, stdin: Callable[[str], None], monkeypatch: pytest.MonkeyPatch
+    index: Path, retrieve: Program, stdin: Callable[[str], None], configure: Configure
 ) -> None:
-    monkeypatch.setenv("RETRIEVE_SEARCH__GRADE", "0.25")
+    configure("search", grade=0.25)
     stdin("lungs\nregisters brain volumes zebra quokka lynx badger wolf fox hare\ncells\n")
     done = retrieve("query", "-", "--json", "--log-json")
     answers = [json.loads(line) for line in done.out.splitlines()]
@@ -85,50 +89,39 @@ def test_the_course_of_candidates_is_that_of_the_words_that_found_the_most(
         assert list(event["candidates"].values())[-1] == event["results"] == answer["total_results"]
 
 
-def test_retries_and_what_is_skipped_are_counted(
-    index: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("RETRIEVE_SEARCH__GRADE", "0.99")
-    done = retrieve("query", "brain volumes zebra quokka lynx badger", "--json", "--log-json")
-    (event,) = events(done)
-    assert event["retries"] == len(done.json["attempts"]) - 1 == 2
+def test_retries_and_what_is_skipped_are_counted(index: Path, retrieve: Program, configure: Configure) -> None:
+    configure("search", grade=0.99)
+    event, answer = told(retrieve, "brain volumes zebra quokka lynx badger")
+    assert event["retries"] == len(answer["attempts"]) - 1 == 2
     assert (event["results"], event["mean_similarity"]) == (0, None)
-    (event,) = events(retrieve("query", "the of", "--mode", "bm25", "--json", "--log-json"))
-    assert event["skipped"] == ["bm25"]
+    assert told(retrieve, "the of", "--mode", "bm25")[0]["skipped"] == ["bm25"]
 
 
-def test_what_reading_again_moved_is_counted(catalog: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("RETRIEVE_ENCODER__KIND", "onnx")
+def test_what_reading_again_moved_is_counted(catalog: Path, retrieve: Program, configure: Configure) -> None:
+    configure("encoder", kind="onnx")
     assert retrieve("build", "--catalog", catalog).code == 0
-    done = retrieve("query", "images of cells in a volume", "--json", "--log-json")
-    moved = sum(each["rerank"]["rank_before"] != each["rank"] for each in done.json["results"])
-    (event,) = events(done)
-    assert event["moved_by_reranker"] == moved
-    assert event["reranked"] is True
-    retrieval = retrieve("query", "images of cells in a volume", "--json", "--no-rerank", "--no-expand").json
-    reranked = retrieve("query", "images of cells in a volume", "--json", "--no-expand").json
-    change = reranked["results"][0]["score"] - retrieval["results"][0]["score"]
+    query = "images of cells in a volume"
+    event, answer = told(retrieve, query)
+    moved = sum(each["rerank"]["rank_before"] != each["rank"] for each in answer["results"])
+    assert (event["moved_by_reranker"], event["reranked"]) == (moved, True)
+    retrieval = answered(retrieve, query, "--no-rerank", "--no-expand")["results"]
+    best, count = retrieval[0]["score"], len(retrieval)
+    change = answered(retrieve, query, "--no-expand")["results"][0]["score"] - best
     assert event["top_score_change"] == pytest.approx(change, abs=1e-5)
-    said = retrieve("query", "images of cells in a volume", "-v").err.splitlines()
-    best = retrieval["results"][0]["score"]
-    count = len(retrieval["results"])
-    search = 'INFO search: fuse(bm25@200, dense@200): query="images of cells in a volume", results='
+    said = retrieve("query", query, "-v").err.splitlines()
+    search = f'INFO search: fuse(bm25@200, dense@200): query="{query}", results='
     assert f"{search}{count}, top_score={best:.3g}" in said
     assert f"INFO reranker: Reranking {count} candidates, top_score_change={change:+.3g}" in said
     assert f"INFO pipeline: Final candidates: {event['results']}, avg_score={event['avg_score']:.3g}" in said
 
 
-def test_verbose_says_the_same_for_people(index: Path, retrieve: Program) -> None:
+def test_verbose_says_the_same_for_people_and_quiet_has_the_last_word(index: Path, retrieve: Program) -> None:
     done = retrieve("query", "brain", "-v")
     (line,) = [line for line in done.err.splitlines() if line.startswith("event=answer")]
     assert 'candidates={"fuse(bm25@200, dense@200)": 5} results=5 ' in line
     assert "event=" not in done.out
-
-
-def test_without_either_flag_there_is_no_line_and_quiet_has_the_last_word(index: Path, retrieve: Program) -> None:
-    assert retrieve("query", "brain").err == ""
-    assert retrieve("query", "brain", "-v", "-q").err == ""
-    assert retrieve("query", "brain", "--log-json", "-q").err == ""
+    for flags in ((), ("-v", "-q"), ("--log-json", "-q")):
+        assert retrieve("query", "brain", *flags).err == ""
 
 
 def test_an_id_drives_no_terminal(index: Path, retrieve: Program, stdin: Callable[[str], None]) -> None:
@@ -143,20 +136,22 @@ def test_an_id_drives_no_terminal(index: Path, retrieve: Program, stdin: Callabl
 
 
 @pytest.fixture
-def logging(index: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def logging(index: Path, configure: Configure) -> Path:
     """An index whose queries are logged."""
-    monkeypatch.setenv("RETRIEVE_LOG__QUERIES", "true")
+    configure("log", queries="true")
     return index
 
 
-def test_queries_are_logged_only_where_that_is_asked_for(
-    index: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch
+def test_queries_are_logged_only_where_that_is_asked_for_and_for_the_owner_alone(
+    index: Path, retrieve: Program, configure: Configure
 ) -> None:
     retrieve("query", "brain")
     assert not (index / "runs").exists()
-    monkeypatch.setenv("RETRIEVE_LOG__QUERIES", "true")
+    configure("log", queries="true")
     retrieve("query", "brain")
     assert len(lines(index)) == 1
+    assert (index / "runs" / "queries.jsonl").stat().st_mode & 0o777 == 0o600
+    refused(retrieve, "inspect", "run", "queries.jsonl")  # which is no run
 
 
 def test_a_line_has_the_question_and_what_it_found(logging: Path, retrieve: Program) -> None:
@@ -197,11 +192,6 @@ def test_an_answer_is_there_before_it_is_logged(logging: Path, tmp_path: Path) -
     assert done.stdout.endswith(b"\nlogged")
 
 
-def test_only_the_owner_may_read_the_log(logging: Path, retrieve: Program) -> None:
-    retrieve("query", "brain")
-    assert (logging / "runs" / "queries.jsonl").stat().st_mode & 0o777 == 0o600
-
-
 def test_two_processes_append_whole_lines(logging: Path, tmp_path: Path) -> None:
     batch = tmp_path / "batch.txt"
     words = "brain volumes and images of cells "
@@ -221,9 +211,3 @@ def test_a_log_that_cannot_be_written_withholds_no_answer_and_is_said(logging: P
     done = retrieve("query", "brain", "-l")
     assert (done.code, done.out.split()[0]) == (0, "brain")
     assert "note: the query was not logged" in done.err
-
-
-def test_the_log_is_no_run(logging: Path, retrieve: Program) -> None:
-    retrieve("query", "brain")
-    done = retrieve("inspect", "run", "queries.jsonl")
-    assert done.code == 2

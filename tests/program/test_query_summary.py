@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from program.asking import Configure, refused
 from samples import Program
 
 from retrieve_cli.inspect import query_log
@@ -44,6 +45,19 @@ def written(*lines: bytes) -> Path:
     return path
 
 
+def summary(retrieve: Program, *words: object) -> dict[str, Any]:
+    """The report on the log."""
+    return dict(retrieve("inspect", "queries", *words, "--json").json)
+
+
+def logged(*lines: bytes) -> QueryLog:
+    """A log with these lines, in memory."""
+    log = QueryLog()
+    for each in lines:
+        log.add(each)
+    return log
+
+
 def numbers(text: str) -> dict[str, float]:
     """The samples of an exposition; every other line is a comment."""
     found = {}
@@ -59,17 +73,17 @@ def numbers(text: str) -> dict[str, float]:
 
 
 def test_queries_that_were_logged_are_summed_up(
-    index: Path, retrieve: Program, stdin: Callable[[str], None], monkeypatch: pytest.MonkeyPatch
+    index: Path, retrieve: Program, stdin: Callable[[str], None], configure: Configure
 ) -> None:
-    monkeypatch.setenv("RETRIEVE_LOG__QUERIES", "true")
+    configure("log", queries="true")
     stdin("brain\nlungs\nbrain\n")
     retrieve("query", "-")
     retrieve("query", "zebra quokka lynx badger", "--mode", "bm25")
-    logged = [json.loads(each) for each in Path("artifacts/runs/queries.jsonl").read_bytes().splitlines()]
-    report = retrieve("inspect", "queries", "--json").json
+    kept = [json.loads(each) for each in Path("artifacts/runs/queries.jsonl").read_bytes().splitlines()]
+    report = summary(retrieve)
     assert (report["queries"], report["empty"], report["relaxed"], report["few_candidates"]) == (4, 1, 1, 4)
     assert report["reranked_share"] == 0.0
-    top = [each["top_score"] for each in logged if each["top_score"] is not None]
+    top = [each["top_score"] for each in kept if each["top_score"] is not None]
     assert report["top_score"] == pytest.approx(sum(top) / 3)
     assert report["frequent"][0] == {"query": "brain", "count": 2}
     assert report["found_nothing"] == [{"query": "zebra quokka lynx badger", "count": 1}]
@@ -82,9 +96,7 @@ def test_queries_that_were_logged_are_summed_up(
 
 def test_latencies_are_percentiles_to_three_digits() -> None:
     spent = np.random.default_rng(7).lognormal(4, 1, 1001)
-    log = QueryLog()
-    for each in spent:
-        log.add(line(total_ms=float(each)))
+    log = logged(*(line(total_ms=float(each)) for each in spent))
     for share, found in log.to_json(0)["latency_ms"].items():
         exact = np.percentile(spent, int(share[1:]), method="inverted_cdf")
         assert found == pytest.approx(exact, rel=5e-3)
@@ -96,35 +108,17 @@ def test_days_are_those_of_utc_and_since_is_held(retrieve: Program) -> None:
         line("b", "2026-03-01T23:30:00-02:00", results=[]),
         line("c", "2026-03-02T12:00:00"),
     )
-    report = retrieve("inspect", "queries", "--json").json
-    assert [(each["day"], each["queries"], each["empty"]) for each in report["by_day"]] == [
-        ("2026-03-01", 1, 0),
-        ("2026-03-02", 2, 1),
-    ]
-    for since, count in (
-        ("2026-03-02", 2),
-        ("2026-03-02T12:00", 1),
-        ("2026-03-02T12:00:00+02:00", 1),
-        ("2026-04-01", 0),
-    ):
-        assert retrieve("inspect", "queries", "--since", since, "--json").json["queries"] == count
+    days = [(each["day"], each["queries"], each["empty"]) for each in summary(retrieve)["by_day"]]
+    assert days == [("2026-03-01", 1, 0), ("2026-03-02", 2, 1)]
+    counts = {"2026-03-02": 2, "2026-03-02T12:00": 1, "2026-03-02T12:00:00+02:00": 1, "2026-04-01": 0}
+    assert {since: summary(retrieve, "--since", since)["queries"] for since in counts} == counts
     assert "no queries" in retrieve("inspect", "queries", "--since", "2026-04-01").out
 
 
 def test_damaged_lines_are_counted_and_named(retrieve: Program) -> None:
-    bad = [
-        b"garbage\n",
-        b"[1]\n",
-        line(at="yesterday"),
-        line(at=None),
-        line(query=None),
-        line(results=3),
-        line(total_ms="fast"),
-        line(total_ms=-1),
-        b"\xff\n",
-        b"[" * 5000 + b"\n",
-        line()[:-20],
-    ]
+    wrong = {"at": ("yesterday", None), "query": (None,), "results": (3,), "total_ms": ("fast", -1)}
+    values = [line(**{key: value}) for key, given in wrong.items() for value in given]
+    bad = [b"garbage\n", b"[1]\n", *values, b"\xff\n", b"[" * 5000 + b"\n", line()[:-20]]
     written(line(), *bad[:-1], line(total_ms=0), bad[-1])
     done = retrieve("inspect", "queries", "--json")
     assert (done.code, done.json["queries"], done.json["damaged"]["lines"]) == (0, 2, len(bad))
@@ -137,25 +131,22 @@ def test_damaged_lines_are_counted_and_named(retrieve: Program) -> None:
 def test_lines_of_an_earlier_version_count_as_far_as_they_tell(retrieve: Program) -> None:
     old = {"at": "2026-01-01T00:00:00+00:00", "query": "x", "results": [{"id": "a", "score": 4.0}], "total_ms": 1.0}
     written(line(), json.dumps(old).encode() + b"\n")
-    report = retrieve("inspect", "queries", "--json").json
+    report = summary(retrieve)
     assert (report["queries"], report["reranked_share"], report["top_score"]) == (2, 1.0, 3.0)
 
 
 def test_as_many_texts_are_shown_as_are_asked_for(retrieve: Program) -> None:
     written(*(line(f"text {number}") for number in range(20)), line("text 7"), line("a\n  b " * 200))
-    assert len(retrieve("inspect", "queries", "--json").json["frequent"]) == 10
-    frequent = retrieve("inspect", "queries", "-n", 30, "--json").json["frequent"]
+    assert len(summary(retrieve)["frequent"]) == 10
+    frequent = summary(retrieve, "-n", 30)["frequent"]
     assert frequent[0] == {"query": "text 7", "count": 2}
     assert max(len(each["query"]) for each in frequent) == 300
-    assert retrieve("inspect", "queries", "-n", 0, "--json").json["frequent"] == []
+    assert summary(retrieve, "-n", 0)["frequent"] == []
 
 
 def test_texts_beyond_what_memory_is_given_are_said_not_to_count(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(query_log, "_TEXTS", 3)
-    log = QueryLog()
-    for text in ("a", "b", "c", "d", "a"):
-        log.add(line(text))
-    report = log.to_json(10)
+    report = logged(*map(line, "abcda")).to_json(10)
     assert (report["queries"], report["uncounted_texts"]) == (5, 1)
     assert report["frequent"][0] == {"query": "a", "count": 2}
 
@@ -169,17 +160,12 @@ def test_a_text_of_the_log_drives_no_terminal(retrieve: Program) -> None:
 
 @pytest.mark.parametrize(
     ("words", "message"),
-    [
-        ([], "log.queries: true"),
-        (["--since", "tomorrow"], "2026-01-31"),
-        (["-n", "-1"], "whole number"),
-    ],
+    [([], "log.queries: true"), (["--since", "tomorrow"], "2026-01-31"), (["-n", "-1"], "whole number")],
 )
 def test_what_cannot_be_meant_is_refused(retrieve: Program, words: list[str], message: str) -> None:
     if words:
         written(line())
-    done = retrieve("inspect", "queries", *words)
-    assert (done.code, message in done.err) == (2, True), done
+    assert message in refused(retrieve, "inspect", "queries", *words)
 
 
 def test_a_log_that_is_no_file_is_refused(retrieve: Program) -> None:
@@ -217,8 +203,7 @@ def test_prometheus_has_the_numbers_and_no_text(retrieve: Program) -> None:
 def test_prometheus_reads_what_is_written() -> None:
     parser = pytest.importorskip("prometheus_client.parser")
     odd = [Sample(1.5, {"a": 'quote " back\\slash\nline'}), Sample(float("inf"), {"a": "é"}), Sample(float("nan"))]
-    log = QueryLog()
-    log.add(line())
+    log = logged(line())
     text = exposition([Metric("odd", "gauge", "A help\nof two \\ lines.", odd), *query_metrics(log)])
     families = {each.name: each for each in parser.text_string_to_metric_families(text)}
     assert [each.labels for each in families["odd"].samples[:2]] == [dict(each.labels) for each in odd[:2]]
@@ -231,42 +216,35 @@ def test_prometheus_reads_what_is_written() -> None:
 # ------------------------------------------------------------------------------------------------- following
 
 
-def test_a_log_is_read_on_from_where_it_was_read_to(tmp_path: Path) -> None:
-    path = tmp_path / "log"
-    path.write_bytes(line() * 3)
-    follower = Follower(path)
+def test_a_log_is_read_on_from_where_it_was_read_to_or_from_its_beginning_where_it_was_replaced() -> None:
+    log = Path("log")
+    log.write_bytes(line() * 3)
+    follower = Follower(log)
     assert follower.read(10**6).all.queries == 3
-    with path.open("ab") as file:
+    with log.open("ab") as file:
         file.write(line()[:20])
         file.flush()
         assert follower.read(10**6).all.queries == 3  # half a line is not read yet
         file.write(line()[20:])
     assert follower.read(10**6).all.queries == 4
     assert follower.log.damages == 0
-
-
-def test_a_log_is_read_in_pieces(tmp_path: Path) -> None:
-    path = tmp_path / "log"
-    path.write_bytes(line() * 10)
-    follower = Follower(path)
-    assert [follower.read(len(line()) * 4 - 1).all.queries for _ in range(4)] == [4, 8, 10, 10]
-
-
-def test_a_log_that_was_cut_or_replaced_is_read_from_its_beginning(tmp_path: Path) -> None:
-    path = tmp_path / "log"
-    path.write_bytes(line() * 3)
-    follower = Follower(path)
-    follower.read()
-    path.write_bytes(line())
+    log.write_bytes(line())
     assert follower.read().all.queries == 1
-    (tmp_path / "new").write_bytes(line() * 5)
-    (tmp_path / "new").replace(path)
+    log.with_name("new").write_bytes(line() * 5)
+    log.with_name("new").replace(log)
     assert follower.read().all.queries == 5
 
 
-def test_a_line_without_end_is_read_in_bounded_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_log_is_read_in_pieces() -> None:
+    log = Path("log")
+    log.write_bytes(line() * 10)
+    follower = Follower(log)
+    assert [follower.read(len(line()) * 4 - 1).all.queries for _ in range(4)] == [4, 8, 10, 10]
+
+
+def test_a_line_without_end_is_read_in_bounded_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    log = Path("log")
     monkeypatch.setattr(query_log, "_LINE", 1000)
-    path = tmp_path / "log"
-    path.write_bytes(b"x" * 3500 + b"\n" + line())
-    log = Follower(path).read(10**6)
-    assert (log.all.queries, log.damages) == (1, 4)
+    log.write_bytes(b"x" * 3500 + b"\n" + line())
+    found = Follower(log).read(10**6)
+    assert (found.all.queries, found.damages) == (1, 4)
