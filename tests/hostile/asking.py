@@ -12,7 +12,7 @@ from hostile import odd, prepared
 from hostile.adversarial import attacks
 from hostile.patterns import Used, files, of_file
 from hostile.texts import DATA_KEYS, FORMATS, KEYS, LENIENT, looks
-from hostile.tries import Try
+from hostile.tries import Content, Try
 
 
 def queries(dice: Random) -> Try:
@@ -27,16 +27,8 @@ def queries(dice: Random) -> Try:
         for _ in range(dice.choice((1, 1, 2, 4)))
     ]
     command = ("query", "--format", dice.choice(FORMATS), *_flags(dice), "--", *words)
-    more = (
-        (
-            "inspect",
-            "why",
-            argument(dice),
-            dice.choice(("tool1", argument(dice))),
-            "--format",
-            dice.choice(("text", "json")),
-        ),
-    )
+    why = ("inspect", "why", argument(dice), dice.choice(("tool1", argument(dice))))
+    more = ((*why, "--format", dice.choice(("text", "json"))),)
     return Try("queries", (command, *(more if dice.random() < 0.3 else ())), index="tools", control=True)
 
 
@@ -55,62 +47,29 @@ _SWITCHES = ("--bundle", "--expand", "--gate", "--chunks", "-l", "--explain", "-
              "--strict-fresh", "--exit-status", "-v", "-q", "--no-rerank")  # fmt: skip
 
 
+_PLAIN = {"-k": "5", "--mode": "bm25", "--tenant": "acme", "--context": "2", "--file": "tools.jsonl",
+          "--artifacts": "artifacts"}  # fmt: skip
+
+
 def _flags(dice: Random) -> list[str]:
     found: list[str] = []
     for _ in range(dice.choice((0, 1, 2, 3))):
         flag = dice.choice(_FLAGS)
-        plain = {
-            "-k": "5",
-            "--mode": "bm25",
-            "--tenant": "acme",
-            "--context": "2",
-            "--file": "tools.jsonl",
-            "--artifacts": "artifacts",
-        }.get(flag, "3")
+        plain = _PLAIN.get(flag, "3")
         value = filter_(dice) if flag == "--filter" else plain if dice.random() < 0.4 else argument(dice)
         found += [flag, value]
     return [*found, *dice.sample(_SWITCHES, dice.choice((0, 1, 2)))]
 
 
+_FIELDS = "license dims path group keywords format modality tenant x.y !group".split()
+_VALUES = (*'MIT 3 * **/*.md "a""b" a,b,, 1e999 3d \u0663 "'.split(), "?" * 200, "*a" * 500, "a*" * 2000)
+
+
 def filter_(dice: Random) -> str:
     """Return an odd filter."""
-    field = dice.choice(
-        (
-            "license",
-            "dims",
-            "path",
-            "group",
-            "keywords",
-            "format",
-            "modality",
-            "tenant",
-            "x.y",
-            "!group",
-            argument(dice)[:50],
-        )
-    )
+    field = dice.choice((*_FIELDS, argument(dice)[:50]))
     operator = dice.choice(("=", "=", "!=", ">=", "<=", ">", "<", "==", "", " = "))
-    value = (
-        dice.choice(
-            (
-                "MIT",
-                "3",
-                "*",
-                "**/*.md",
-                '"a""b"',
-                "a,b,,",
-                "1e999",
-                "3d",
-                "\u0663",
-                '"',
-                "?" * 200,
-                "*a" * 500,
-                "a*" * 2000,
-            )
-        )
-        if dice.random() < 0.5
-        else argument(dice)
-    )
+    value = dice.choice(_VALUES) if dice.random() < 0.5 else argument(dice)
     return f"{field}{operator}{value}"
 
 
@@ -119,9 +78,7 @@ def _request(dice: Random) -> bytes:
         return odd.utf8(dice).encode()
     item: dict[str, Any] = {"query": odd.value(dice) if dice.random() < 0.5 else "segment lungs"}
     for _ in range(dice.choice((0, 1, 2, 3))):
-        key = dice.choice(
-            ("id", "_id", "text", "also", "files", "filters", "doc_ids", "tenant", "retrievers", "filter", "x", "k")
-        )
+        key = dice.choice("id _id text also files filters doc_ids tenant retrievers filter x k".split())
         item[key] = dice.choice((["tool1"], [filter_(dice)], ["bm25"], [odd.string(dice)], odd.value(dice)))
     text = odd.json_text(dice, item).replace(b"\n", b" ")
     return odd.mutated(dice, text, 2).replace(b"\n", b" ") if dice.random() < 0.15 else text
@@ -133,6 +90,11 @@ def _request(dice: Random) -> bytes:
 @cache
 def _patterns() -> tuple[Used, ...]:
     return tuple(used for file in files() for used in of_file(file) if isinstance(used, Used))
+
+
+def indexed(dice: Random, contents: dict[str, Content]) -> Try:
+    """Return a sync of these files, and a look at what came of it."""
+    return Try("patterns", (("sync", *LENIENT), *looks(dice)), contents, index="tools", control=True)
 
 
 def patterns(dice: Random) -> Try:
@@ -147,9 +109,7 @@ def patterns(dice: Random) -> Try:
         item: dict[str, Any] = {"id": "odd", "name": "odd", "description": "odd lungs"}
         item |= {"supportingData": {key: text}} if key in DATA_KEYS else {key: text}
         content = prepared.catalog() + json.dumps(item).encode() + b"\n"
-        return Try(
-            "patterns", (("sync", *LENIENT), *looks(dice)), {"tools.jsonl": content}, index="tools", control=True
-        )
+        return indexed(dice, {"tools.jsonl": content})
     if roll < 0.75:
         start = dice.choice(("", "# ", "---\ntitle: ", "---\n", "## Methods\n", "```", "| ", "> "))
         end = dice.choice(("", "\n\nend", "\n---\nbody", "\n# Next\n"))
@@ -157,13 +117,7 @@ def patterns(dice: Random) -> Try:
         strategy = dice.choice(("auto", "section", "imrad", "window"))
         settings = prepared.CONFIG + f"chunking: {{strategy: {strategy}}}\n"
         document = (start + text + end).encode("utf-8", "replace")
-        return Try(
-            "patterns",
-            (("sync", *LENIENT), *looks(dice)),
-            {name: document, "config.yaml": settings.encode()},
-            index="tools",
-            control=True,
-        )
+        return indexed(dice, {name: document, "config.yaml": settings.encode()})
     line = re.sub("[\0\ud800-\udfff]", "", text[:120_000])
     command = dice.choice((("query", "--", line), ("query", "x", "--filter", f"dims>={line}"), ("query", "x",
         "--filter", f"{line}=x"),

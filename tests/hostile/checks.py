@@ -20,13 +20,8 @@ SILENT = {("doctor",): {1}, ("inspect", "verify"): {5}, ("sync",): {1, 5}}
 """Codes that a command's own report on stdout explains."""
 RAW = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 CSV_RAW = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
-_INSIDE = (
-    "this is a bug",
-    "Traceback (most recent call last)",
-    "Fatal Python error",
-    "Exception ignored in",
-    "core dumped",
-)
+_INSIDE = ("this is a bug", "Traceback (most recent call last)", "Fatal Python error", "Exception ignored in",
+           "core dumped")  # fmt: skip
 _WARNING = re.compile(r"^\S*:\d+: \w*Warning: ", re.MULTILINE)
 _FORMULA = re.compile(r"[=+\-@\t\r]")
 _NUMBER = re.compile(r"[+-]?[0-9.]+(?:[eE][+-]?[0-9]+)?")
@@ -69,12 +64,10 @@ def _wrong(ended: Ended) -> Wrong:
         return
     if ended.code < 0:
         name = signal.Signals(-ended.code).name
-        over = name in ("SIGXCPU", "SIGKILL")
-        yield (
-            ("cpu", f"more than {CPU_S} s of CPU time by {name_of(ended.command)}", "")
-            if over
-            else ("signal", f"ended by {name}", "")
-        )
+        if name in ("SIGXCPU", "SIGKILL"):
+            yield "cpu", f"more than {CPU_S} s of CPU time by {name_of(ended.command)}", ""
+        else:
+            yield "signal", f"ended by {name}", ""
         return
     if ended.code not in CODES:
         yield "code", f"exit code {ended.code}", ""

@@ -74,31 +74,10 @@ def framed(stream: bytes, footer: tuple[int, int, int] | None = None) -> bytes:
 
 
 def _plain(dice: Random) -> object:
-    keys = (
-        "backend",
-        "unit",
-        "starts",
-        "records",
-        "chunks",
-        "id_ends",
-        "terms",
-        "fields",
-        "nodes",
-        "edges",
-        "kinds",
-        "version",
-    )
+    keys = "backend unit starts records chunks id_ends terms fields nodes edges kinds version".split()
     value = odd.value(dice)
-    return dice.choice(
-        (
-            value,
-            {dice.choice(keys): odd.value(dice) for _ in range(4)},
-            [value] * 5,
-            {"backend": "impacts", "unit": value},
-            None,
-            2**70,
-        )
-    )
+    some = {dice.choice(keys): odd.value(dice) for _ in range(4)}
+    return dice.choice((value, some, [value] * 5, {"backend": "impacts", "unit": value}, None, 2**70))
 
 
 def manifests(dice: Random) -> Try:
@@ -149,37 +128,21 @@ _OTHERS = ("current", "lock", "quarantine.jsonl", "calibration.json", "cache/cos
            "generations/0123456789ab/manifest.json", "generations/.scratch-x/y", ".current.new")  # fmt: skip
 
 
+_PUT = ("splice", "insert")
+
+
 def artifacts(dice: Random) -> Try:
     """Return an index with something else in place of one of its files, or beside them."""
-    name = (
-        f"{CURRENT}/{dice.choice((*FILES, 'manifest.json'))}"
-        if dice.random() < 0.6
-        else f"artifacts/{dice.choice(_OTHERS)}"
-    )
-    changes: tuple[Content, ...] = (
-        ("cut", dice.random()),
-        ("splice", dice.random(), odd.piece(dice)),
-        ("insert", dice.random(), odd.piece(dice)),
-        ("mode", 0o000),
-    )
-    content = dice.choice(
-        (
-            *SPECIAL,
-            *changes,
-            odd.mutated(dice, b'{"a": 1}\n'),
-            b"",
-            odd.nested(dice).encode()[:1000],
-            dice.randbytes(100),
-        )
-    )
+    if dice.random() < 0.6:
+        name = f"{CURRENT}/{dice.choice((*FILES, 'manifest.json'))}"
+    else:
+        name = f"artifacts/{dice.choice(_OTHERS)}"
+    moved: list[Content] = [("cut", dice.random()), *((how, dice.random(), odd.piece(dice)) for how in _PUT)]
+    text, deep = odd.mutated(dice, b'{"a": 1}\n'), odd.nested(dice).encode()[:1000]
+    content = dice.choice((*SPECIAL, *moved, ("mode", 0o000), text, b"", deep, dice.randbytes(100)))
     files: dict[str, Content] = {name: content}
-    if (
-        name.startswith(CURRENT)
-        and content[:1]
-        and isinstance(content, tuple)
-        and content[0] in ("cut", "splice", "insert")
-        and dice.random() < 0.5
-    ):
+    altered = isinstance(content, tuple) and content[0] in ("cut", *_PUT)
+    if name.startswith(CURRENT) and altered and dice.random() < 0.5:
         files["artifacts"] = FORGE
     commands = (dice.choice((*looks(dice), ("inspect", "run", "x"), ("inspect", "history"), ("query", "lungs",
         "--min-confidence", "0.5"))),

@@ -64,16 +64,8 @@ def _images() -> dict[str, bytes]:
     return found
 
 
-_TOKENS = (
-    b'SizeZ="9"',
-    b"<Pixels SizeZ='",
-    b"\xff\xff\xff\xff",
-    b"\x7f\xff\xff\xff",
-    b"\0\0\0\0",
-    b"\x80\0\0\0",
-    b"<a:Pixels" * 3000,
-    b"slices=9999999999999999999",
-)
+_TOKENS = (b'SizeZ="9"', b"<Pixels SizeZ='", b"\xff\xff\xff\xff", b"\x7f\xff\xff\xff", b"\0\0\0\0", b"\x80\0\0\0",
+           b"<a:Pixels" * 3000, b"slices=9999999999999999999")  # fmt: skip
 
 
 def images(dice: Random) -> Try:
@@ -86,9 +78,8 @@ def images(dice: Random) -> Try:
         files[path] = _damaged(dice, content)
     elif roll < 0.6:
         path = dice.choice(("x.nii.gz", "x.tif.gz", "x.gz", "x.nrrd.gz"))
-        files[path] = gzip.compress(
-            dice.choice((bytes(30_000_000), _damaged(dice, content), gzip.compress(content))), 1
-        )
+        packed = dice.choice((bytes(30_000_000), _damaged(dice, content), gzip.compress(content)))
+        files[path] = gzip.compress(packed, 1)
     elif roll < 0.72:
         path, files = _zarr(dice)
     elif roll < 0.82:
@@ -99,15 +90,9 @@ def images(dice: Random) -> Try:
         files[path] = content
     else:
         files[path] = dice.choice(SPECIAL)
-    words = (
-        "query",
-        "segment this",
-        f"--file={path}",
-        "--format",
-        dice.choice(FORMATS),
-        *dice.choice(((), ("-v",), ("--explain",), ("--log-json",))),
-    )
-    return Try("images", (words,), files, index="tools")
+    asked = ("query", "segment this", f"--file={path}", "--format", dice.choice(FORMATS))
+    more = dice.choice(((), ("-v",), ("--explain",), ("--log-json",)))
+    return Try("images", ((*asked, *more),), files, index="tools")
 
 
 def _damaged(dice: Random, content: bytes) -> bytes:
@@ -119,22 +104,16 @@ def _damaged(dice: Random, content: bytes) -> bytes:
 
 
 def _zarr(dice: Random) -> tuple[str, dict[str, Content]]:
-    attributes = {
-        "multiscales": [{"axes": [{"name": "z", "type": "space"}, {"name": "c"}], "datasets": [{"path": "0"}]}],
-        "omero": {"channels": []},
-    }
-    group = json.dumps(with_odd(dice, attributes)).encode("utf-8", "replace")
-    array = json.dumps(
-        with_odd(dice, {"shape": [2, 2, 2], "chunks": [2, 2, 2], "dtype": "<u1", "zarr_format": 2, "order": "C"})
-    ).encode("utf-8", "replace")
-    v3 = json.dumps(with_odd(dice, {"zarr_format": 3, "node_type": "group", "attributes": {"ome": attributes}})).encode(
-        "utf-8", "replace"
-    )
-    files: dict[str, Content] = {
-        "x.zarr/.zattrs": group,
-        "x.zarr/.zgroup": b'{"zarr_format": 2}',
-        "x.zarr/0/.zarray": array,
-    }
+    def written(value: object) -> bytes:
+        return json.dumps(with_odd(dice, value)).encode("utf-8", "replace")
+
+    scales = [{"axes": [{"name": "z", "type": "space"}, {"name": "c"}], "datasets": [{"path": "0"}]}]
+    attributes = {"multiscales": scales, "omero": {"channels": []}}
+    group = written(attributes)
+    array = written({"shape": [2, 2, 2], "chunks": [2, 2, 2], "dtype": "<u1", "zarr_format": 2, "order": "C"})
+    v3 = written({"zarr_format": 3, "node_type": "group", "attributes": {"ome": attributes}})
+    version = b'{"zarr_format": 2}'
+    files: dict[str, Content] = {"x.zarr/.zattrs": group, "x.zarr/.zgroup": version, "x.zarr/0/.zarray": array}
     if dice.random() < 0.4:
         files = {"x.zarr/zarr.json": v3}
     name = dice.choice(sorted(files))

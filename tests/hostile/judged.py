@@ -23,35 +23,25 @@ RUN = b"a Q0 tool0 1 2.5 x\na Q0 tool1 2 1.5 x\nb Q0 tool1 1 3 x\n"
 BASELINE = b'{"schema_version": 1, "queries": 2, "metrics": {"nDCG@10": 0.1}, "latency_ms": {"p50": 1}}\n'
 
 
+_FILES = {"gold.jsonl": GOLD, "queries.tsv": QUERIES, "qrels.trec": QRELS, "run.trec": RUN, "baseline.json": BASELINE}
+_BY_GOLD = ("eval", "--gold", "gold.jsonl")
+_BY_QRELS = ("eval", "--queries", "queries.tsv", "--qrels", "qrels.trec")
+_READING = {
+    "gold.jsonl": (_BY_GOLD, ("inspect", "diff", "--gold", "gold.jsonl"), (*_BY_GOLD, "--with", "fusion.method=rrf")),
+    "queries.tsv": (_BY_QRELS,),
+    "qrels.trec": (_BY_QRELS, (*_BY_QRELS, "--run", "run.trec")),
+    "run.trec": ((*_BY_QRELS, "--run", "run.trec"), (*_BY_GOLD, "--run", "run.trec", "--run", "run.trec")),
+    "baseline.json": ((*_BY_GOLD, "--baseline", "baseline.json"),),
+}
+"""Commands that read each of these files."""
+
+
 def judgments(dice: Random) -> Try:
     """Return judgments, runs, baselines, gates or measures that are odd."""
-    files: dict[str, Content] = {
-        "gold.jsonl": GOLD,
-        "queries.tsv": QUERIES,
-        "qrels.trec": QRELS,
-        "run.trec": RUN,
-        "baseline.json": BASELINE,
-    }
+    files: dict[str, Content] = dict(_FILES)
     name = dice.choice(sorted(files))
     files[name] = _odd_lines(dice, files[name]) if dice.random() < 0.85 else dice.choice(SPECIAL)
-    given = {
-        "gold.jsonl": (
-            ("eval", "--gold", "gold.jsonl"),
-            ("inspect", "diff", "--gold", "gold.jsonl"),
-            ("eval", "--gold", "gold.jsonl", "--with", "fusion.method=rrf"),
-        ),
-        "queries.tsv": (("eval", "--queries", "queries.tsv", "--qrels", "qrels.trec"),),
-        "qrels.trec": (
-            ("eval", "--queries", "queries.tsv", "--qrels", "qrels.trec"),
-            ("eval", "--queries", "queries.tsv", "--qrels", "qrels.trec", "--run", "run.trec"),
-        ),
-        "run.trec": (
-            ("eval", "--queries", "queries.tsv", "--qrels", "qrels.trec", "--run", "run.trec"),
-            ("eval", "--gold", "gold.jsonl", "--run", "run.trec", "--run", "run.trec"),
-        ),
-        "baseline.json": (("eval", "--gold", "gold.jsonl", "--baseline", "baseline.json"),),
-    }[name]
-    command = dice.choice(given)
+    command = dice.choice(_READING[name])
     if dice.random() < 0.3 and command[0] == "eval":
         command += dice.choice((("--gate", argument(dice)), ("--metrics", argument(dice)), ("--with", argument(dice)),
             ("--tolerance", argument(dice)[:20]),
@@ -116,14 +106,8 @@ TTL = b"""\
 @prefix x: <http://x.org/> .
 x:X_1 a owl:Class ; rdfs:label "lung" . x:X_2 a owl:Class ; rdfs:subClassOf x:X_1 .
 """
-_EDGES = {
-    "e.jsonl": prepared.EDGES,
-    "e.csv": TABLE,
-    "e.tsv": TABLE.replace(b",", b"\t"),
-    "e.obo": OBO,
-    "e.owl": OWL,
-    "e.ttl": TTL,
-}
+_EDGES = {"e.jsonl": prepared.EDGES, "e.csv": TABLE, "e.tsv": TABLE.replace(b",", b"\t"), "e.obo": OBO, "e.owl": OWL,
+          "e.ttl": TTL}  # fmt: skip
 
 
 def edges(dice: Random) -> Try:
@@ -140,28 +124,24 @@ def edges(dice: Random) -> Try:
     elif roll < 0.9:
         content = _bomb(dice, name)
     else:
-        name, content = (
-            name + ".gz",
-            gzip.compress(dice.choice((sound, sound * 20_000, bytes(50_000_000))), 1)[: dice.choice((None, None, 50))],
-        )
+        packed = gzip.compress(dice.choice((sound, sound * 20_000, bytes(50_000_000))), 1)
+        name, content = name + ".gz", packed[: dice.choice((None, None, 50))]
     settings = prepared.CONFIG.replace("edges.jsonl", name)
     looks = (("inspect", "graph"), ("inspect", "graph", "--json"), ("inspect", "graph", "tool1", "--dot"), ("inspect",
         "graph", "lung"), ("query", "lungs", "--expand", "--explain"),
              ("inspect", "graph", "tool1", "--picture", "around.svg"), ("inspect", "graph", "tool3", "--radius", "3",
              "--dot"), ("query", "lungs", "--bundle", "--json"))  # fmt: skip
     files = {name: content, "config.yaml": settings.encode()}
-    return Try(
-        "edges", (("sync", *dice.choice(((), ("--json",)))), dice.choice(looks)), files, index="tools", control=True
-    )
+    commands = (("sync", *dice.choice(((), ("--json",)))), dice.choice(looks))
+    return Try("edges", commands, files, index="tools", control=True)
 
 
 def _bomb(dice: Random, name: str) -> bytes:
     if name.endswith(".owl"):
         levels = dice.choice((3, 9))
-        entities = "".join(
-            f'<!ENTITY e{n} "{"&e" + str(n - 1) + ";" if n else "lol"}">'.replace("&e", "&e", 1) for n in range(1)
+        entities = '<!ENTITY e0 "lol">' + "".join(
+            f'<!ENTITY e{n} "{f"&e{n - 1};" * 10}">' for n in range(1, levels + 1)
         )
-        entities += "".join(f'<!ENTITY e{n} "{f"&e{n - 1};" * 10}">' for n in range(1, levels + 1))
         return OWL.replace(b'<!ENTITY a "lung">', entities.encode()).replace(b">lung<", f">&e{levels};<".encode())
     if name.endswith(".jsonl"):
         return odd.nested(dice).encode() + b"\n"

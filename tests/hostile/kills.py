@@ -49,19 +49,11 @@ def killed(runner: Runner, attack: Try, folder: Path) -> Iterator[Finding]:
     again = runner.command(command, folder)
     yield from command_findings(again)
     if again.code:
-        yield Finding(
-            "kill",
-            f"the next {command[0]} ends with {again.code}",
-            command,
-            again.err[-500:].decode("utf-8", "replace"),
-        )
+        yield Finding("kill", f"the next {command[0]} ends with {again.code}", command, _end(again.err))
     if answer_of(runner.command((*prepared.CONTROL, *place), folder)) != after:
         yield Finding("kill", f"after the next {command[0]} the answer is not what it is without a kill", command)
-    left = [
-        *folder.rglob(".scratch*"),
-        *folder.rglob("*.new"),
-        *(folder / (place[1] if place else "artifacts")).rglob(".*"),
-    ]
+    artifacts = folder / (place[1] if place else "artifacts")
+    left = [*folder.rglob(".scratch*"), *folder.rglob("*.new"), *artifacts.rglob(".*")]
     if left:
         yield Finding("kill", f"left behind: {left[0].name}", command)
 
@@ -74,17 +66,12 @@ def _state(runner: Runner, folder: Path, allowed: list[object], place: tuple[str
     if ended.code == 4 and place:
         return
     if ended.code or answer_of(ended) not in allowed:
-        yield Finding(
-            "kill",
-            f"the answer (code {ended.code}) is neither that before nor that after",
-            ended.command,
-            ended.err[-500:].decode("utf-8", "replace"),
-        )
+        said = f"the answer (code {ended.code}) is neither that before nor that after"
+        yield Finding("kill", said, ended.command, _end(ended.err))
     verified = runner.command(("inspect", "verify", *place), folder)
     if verified.code:
-        yield Finding(
-            "kill",
-            f"inspect verify ends with {verified.code}",
-            verified.command,
-            verified.out[-500:].decode("utf-8", "replace"),
-        )
+        yield Finding("kill", f"inspect verify ends with {verified.code}", verified.command, _end(verified.out))
+
+
+def _end(stream: bytes) -> str:
+    return stream[-500:].decode("utf-8", "replace")

@@ -32,49 +32,9 @@ NUMBERS = ("0", "-0", "1e999", "-1e999", "NaN", "Infinity", "0x" + "f" * 400, "9
            "0.1", "-1", "2147483648", "9223372036854775808", "18446744073709551616", "1.7976931348623157e308",
            "\u0663", "1d", "3 - D", "٣")  # fmt: skip
 DATES = ("2020-99-99", "0000-00-00", "9999-12-31T23:59:60Z", "2001-01-01T00:00:00+99:99", "1970-01-01", "12:30:45")
-WORDS = (
-    "segment",
-    "lungs",
-    "brain",
-    "MRI",
-    "cells",
-    "format:DICOM",
-    "dims",
-    "tool",
-    "the",
-    "CT",
-    "C++",
-    "nii.gz",
-    "a",
-    "",
-)
+WORDS = (*"segment lungs brain MRI cells format:DICOM dims tool the CT C++ nii.gz a".split(), "")
 POOLS = (ESCAPES, BIDI, CELLS, MARKUP, NAMES, UNICODE, TAGS, NUMBERS, DATES, WORDS)
-LONG = (
-    " ",
-    "\n",
-    "!",
-    "a",
-    "0",
-    "-",
-    "=",
-    "#",
-    "|",
-    "`",
-    "[",
-    "(",
-    "{",
-    '"',
-    "'",
-    ".",
-    ",",
-    "a ",
-    "\u00e9",
-    "\u4e2d",
-    "a.b ",
-    "\t",
-    "x-",
-    "> ",
-)
+LONG = (*" \n!a0-=#|`[({\"'.,", "a ", "\u00e9", "\u4e2d", "a.b ", "\t", "x-", "> ")
 
 
 def string(dice: Random) -> str:

@@ -18,31 +18,7 @@ _HEADERS = ("Retry-After: 1e999", "Retry-After: -5", "Retry-After: " + "9" * 400
             "Content-Type: text/html", "ETag: \x1b[31m", "Set-Cookie: a=b",
             "Content-Type: application/json; charset=\u00ff", "Link: </x>; rel=next",
             "Digest: SHA=" + "=" * 5000)  # fmt: skip
-_STATUSES = (
-    200,
-    200,
-    200,
-    200,
-    204,
-    206,
-    301,
-    302,
-    304,
-    308,
-    400,
-    401,
-    403,
-    404,
-    413,
-    418,
-    422,
-    429,
-    500,
-    503,
-    599,
-    999,
-    100,
-)
+_STATUSES = (*[200] * 4, 204, 206, 301, 302, 304, 308, 400, 401, 403, 404, 413, 418, 422, 429, 500, 503, 599, 999, 100)
 _PLACES: dict[str, tuple[tuple[Any, ...], ...]] = {
     "embeddings": ((), ("data",), ("data", 0), ("data", 0, "index"), ("data", 0, "embedding"), ("data", 0, "embedding",
     0), ("data", 1, "index"), ("data", 2), ("model",)),
@@ -82,25 +58,13 @@ def http(dice: Random) -> Try:
             ("build", "--catalog", "tools.jsonl", "--artifacts", "other"),
             ("query", "lungs", "--artifacts", "other", *dice.choice(((), ("--json",)))),
         )
-        return Try(
-            "http",
-            commands,
-            {"config.yaml": settings.encode()},
-            index="tools",
-            answers=answers,
-            environment={"RETRIEVE_ENCODER__KIND": "remote"},
-            control=True,
-        )
+        files, remote = {"config.yaml": settings.encode()}, {"RETRIEVE_ENCODER__KIND": "remote"}
+        return Try("http", commands, files, index="tools", answers=answers, environment=remote, control=True)
     settings = f"sources: [{{kind: catalog, path: tools.jsonl}}, {_source(dice, role)}]\n"
     commands = (("sync", "--json", "--max-fail", "1000"), dice.choice((("query", "tool"), ("sync",), ("doctor",))))
-    return Try(
-        "http",
-        commands,
-        {"config.yaml": settings.encode(), "q.rq": b"SELECT ?id ?name WHERE { ?id <http://schema.org/name> ?name }"},
-        index="tools",
-        answers=answers,
-        control=True,
-    )
+    query = b"SELECT ?id ?name WHERE { ?id <http://schema.org/name> ?name }"
+    files = {"config.yaml": settings.encode(), "q.rq": query}
+    return Try("http", commands, files, index="tools", answers=answers, control=True)
 
 
 def _source(dice: Random, role: str) -> str:
@@ -110,16 +74,14 @@ def _source(dice: Random, role: str) -> str:
     return f"{{kind: http, name: far, url: 'http://127.0.0.1:{PORT}/{name}', {CLIENT}, max_mb: 5}}"
 
 
+def _new(dice: Random) -> Any:
+    return dice.choice((DROP, odd.value(dice), odd.number(dice), odd.number(dice), None, []))
+
+
 def _answer(dice: Random, role: str) -> tuple[Any, ...]:
     roll = dice.random()
     if roll < 0.5:
-        edits = [
-            (
-                dice.choice(_PLACES[role]),
-                dice.choice((DROP, odd.value(dice), odd.number(dice), odd.number(dice), None, [])),
-            )
-            for _ in range(dice.choice((1, 1, 2)))
-        ]
+        edits = [(dice.choice(_PLACES[role]), _new(dice)) for _ in range(dice.choice((1, 1, 2)))]
         if role == "llm" and dice.random() < 0.6:
             edits.append((("choices", 0, "message", "content"), dice.choice(_SAID)))
         headers = tuple(dice.sample(_HEADERS, dice.choice((0, 0, 1, 2))))
@@ -128,15 +90,10 @@ def _answer(dice: Random, role: str) -> tuple[Any, ...]:
         odd.utf8(dice).encode(), json.dumps(odd.value(dice)).encode("utf-8", "replace"),
                         b'{"id": "a", "name": "' + odd.utf8(dice).encode() + b'"}\n', b"\x1f\x8b" + dice.randbytes(50),
                         b"\0" * 1000))  # fmt: skip
-    head = f"HTTP/1.1 {dice.choice(_STATUSES)} X\r\n" + "".join(
-        f"{header}\r\n" for header in dice.sample(_HEADERS, dice.choice((0, 1, 2)))
-    )
-    raw = (
-        head.encode("latin-1", "replace")
-        + (f"Content-Length: {len(body)}\r\n".encode() if dice.random() < 0.7 else b"")
-        + b"\r\n"
-        + body
-    )
+    lines = [f"HTTP/1.1 {dice.choice(_STATUSES)} X", *dice.sample(_HEADERS, dice.choice((0, 1, 2)))]
+    if dice.random() < 0.7:
+        lines.append(f"Content-Length: {len(body)}")
+    raw = "\r\n".join([*lines, "", ""]).encode("latin-1", "replace") + body
     if roll < 0.75:
         return "raw", raw
     if roll < 0.9:

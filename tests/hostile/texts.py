@@ -20,6 +20,11 @@ KEYS = ("id", "_id", "identifier", "name", "title", "description", "text", "abst
 DATA_KEYS = ("imagingModality", "hasDimensionality", "datasetFormat", "bodySite", "demo_url")
 
 
+_GRAPHS = ((), ("odd",), ("odd", "--dot"), ("tool1", "--dot"), ("--json",))
+_OTHER_LOOKS = (("inspect", "verify"), ("inspect", "status", "--json"), ("doctor",), ("query", "x", "-l"))
+_MORE = ((), ("--chunks",), ("--explain",), ("--bundle",), ("--expand",), ("--context", "1"), ("-v",))
+
+
 def looks(dice: Random, count: int = 1) -> tuple[tuple[str, ...], ...]:
     """Return commands that show what is in the index."""
     found: list[tuple[str, ...]] = []
@@ -27,24 +32,17 @@ def looks(dice: Random, count: int = 1) -> tuple[tuple[str, ...], ...]:
         roll = dice.random()
         format_ = dice.choice(FORMATS)
         if roll < 0.55:
-            more = dice.choice(
-                ((), ("--chunks",), ("--explain",), ("--bundle",), ("--expand",), ("--context", "1"), ("-v",))
-            )
+            more = dice.choice(_MORE)
             found.append(("query", dice.choice(("lungs", "odd", "segment x")), "-k", "50", "--format", format_, *more))
         elif roll < 0.7:
             found.append(("inspect", "records", "--limit", "0", "--format", dice.choice(FORMATS[:3])))
         elif roll < 0.8:
-            found.append(
-                ("inspect", "graph", *dice.choice(((), ("odd",), ("odd", "--dot"), ("tool1", "--dot"), ("--json",))))
-            )
+            found.append(("inspect", "graph", *dice.choice(_GRAPHS)))
         elif roll < 0.9:
-            found.append(
-                ("inspect", dice.choice(("record", "chunk")), dice.choice(("odd", "odd#0", "docs/odd.md", "tool1")))
-            )
+            kind = dice.choice(("record", "chunk"))
+            found.append(("inspect", kind, dice.choice(("odd", "odd#0", "docs/odd.md", "tool1"))))
         else:
-            found.append(
-                dice.choice((("inspect", "verify"), ("inspect", "status", "--json"), ("doctor",), ("query", "x", "-l")))
-            )
+            found.append(dice.choice(_OTHER_LOOKS))
     return tuple(found)
 
 
@@ -71,6 +69,10 @@ def record(dice: Random) -> dict[str, Any]:
     return item
 
 
+_NO_RECORDS = (b"", b"null", b"[]", b'""', b"{}", b"\xef\xbb\xbf{}", b'{"id": "tool1", "name": "again"}',
+               b'{"a": 1}' * 50, b"\0" * 5000)  # fmt: skip
+
+
 def _line(dice: Random) -> bytes:
     roll = dice.random()
     text = odd.json_text(dice, record(dice)).replace(b"\n", b" ")
@@ -80,55 +82,25 @@ def _line(dice: Random) -> bytes:
         return odd.mutated(dice, text)
     if roll < 0.92:
         return b'{"id": "odd", "name": "x", "description": ' + odd.nested(dice).encode() + b"}"
-    return dice.choice(
-        (
-            b"",
-            b"null",
-            b"[]",
-            b'""',
-            b"{}",
-            b"\xef\xbb\xbf{}",
-            b'{"id": "tool1", "name": "again"}',
-            b'{"a": 1}' * 50,
-            b"\0" * 5000,
-        )
-    )
+    return dice.choice(_NO_RECORDS)
 
 
 # ----------------------------------------------------------------------------------------------------- documents
+
+
+_NAMES = ("odd.md", "odd.txt", "sub/odd.markdown", "\x1b[31modd.md", "a\nb.md", "\u202eodd.md", "-rf.md",
+          "o\u0308dd.md", " .md", "a/" * 300 + "odd.md")  # fmt: skip
+_STRANGE = (("fifo",), ("link", "/dev/zero"), ("link", "/etc"))
 
 
 def documents(dice: Random) -> Try:
     """Return a folder of documents some of which are odd, or are no documents."""
     contents: dict[str, Content] = {}
     for _ in range(dice.randint(1, 3)):
-        name = dice.choice(
-            (
-                "odd.md",
-                "odd.txt",
-                "sub/odd.markdown",
-                "\x1b[31modd.md",
-                "a\nb.md",
-                "\u202eodd.md",
-                "-rf.md",
-                "o\u0308dd.md",
-                " .md",
-                "a/" * 300 + "odd.md",
-            )
-        )
+        name = dice.choice(_NAMES)
         contents[f"docs/{name}"] = _document(dice)
     if dice.random() < 0.15:
-        special = dice.choice(
-            (
-                ("fifo",),
-                ("link", "/dev/zero"),
-                ("link", "/etc"),
-                ("link", "."),
-                ("sparse", 3 << 30),
-                ("folder",),
-                ("link", "gone"),
-            )
-        )
+        special = dice.choice((*_STRANGE, ("link", "."), ("sparse", 3 << 30), ("folder",), ("link", "gone")))
         contents[dice.choice(("docs/special.md", "docs/sub/special.md"))] = special
     sync = dice.choice((("sync", *LENIENT), ("sync", "--json", *LENIENT), ("sync", "-v")))
     return Try("documents", (sync, *looks(dice)), contents, index="tools", control=True)
@@ -189,28 +161,15 @@ def config(dice: Random) -> Try:
     content = dice.choice((_settings, _settings, _mutated_settings, _raw_yaml))(dice)
     special: Content = content
     if dice.random() < 0.08:
-        special = dice.choice(
-            (
-                ("fifo",),
-                ("link", "/dev/zero"),
-                ("folder",),
-                ("sparse", 2 << 30),
-                ("link", "config.yaml"),
-                ("link", "/dev/tty"),
-            )
-        )
+        links = (("link", "config.yaml"), ("link", "/dev/tty"))
+        special = dice.choice((*_STRANGE[:2], ("folder",), ("sparse", 2 << 30), *links))
     first = dice.choice((("query", "lungs"), ("query", "lungs", "--json"), ("sync", "--dry-run"), ("doctor",),
         ("doctor", "--json"), ("models", "list", "--json"),
                          ("inspect", "status"), ("sync", "--json"), ("eval", "--gold", "gold.jsonl"), ("build",
                          "--catalog", "tools.jsonl")))  # fmt: skip
     gold = b'{"query": "lungs", "relevant": ["tool0"]}\n'
-    return Try(
-        "config",
-        (first, ("query", "cells", *dice.choice(((), ("-v",), ("--explain",))))),
-        {"gold.jsonl": gold, "config.yaml": special},
-        index="tools",
-        control=True,
-    )
+    commands = (first, ("query", "cells", *dice.choice(((), ("-v",), ("--explain",)))))
+    return Try("config", commands, {"gold.jsonl": gold, "config.yaml": special}, index="tools", control=True)
 
 
 @cache
@@ -224,31 +183,27 @@ def _known_keys() -> tuple[tuple[str, str], ...]:
     return tuple((name, key.name) for name, section in sections if is_dataclass(section) for key in fields(section))
 
 
+_SETTINGS = (*"0 1 2 3.5 -1 true null [] {} rrf x".split(), "[a, b]", "1000000")
+
+
 def _settings(dice: Random) -> bytes:
     chosen: dict[str, list[str]] = {}
     for _ in range(dice.randint(1, 4)):
         section, key = dice.choice(_known_keys())
         if (section, key) not in (("encoder", "kind"), ("models", "auto_download")):
-            value = (
-                dice.choice(("0", "1", "2", "3.5", "-1", "true", "null", "[]", "{}", "rrf", "x", "[a, b]", "1000000"))
-                if dice.random() < 0.6
-                else yaml_value(dice)
-            )
+            value = dice.choice(_SETTINGS) if dice.random() < 0.6 else yaml_value(dice)
             chosen.setdefault(section, []).append(f"  {key}: {value}")
     text = "".join(f"{section}:\n" + "\n".join(lines) + "\n" for section, lines in chosen.items())
-    return (prepared.CONFIG if "sources" not in chosen and "graph" not in chosen else "").encode() + text.encode(
-        "utf-8", "replace"
-    )
+    usual = "" if {"sources", "graph"} & chosen.keys() else prepared.CONFIG
+    return usual.encode() + text.encode("utf-8", "replace")
 
 
 def _mutated_settings(dice: Random) -> bytes:
-    return odd.mutated(
-        dice, (prepared.CONFIG + "search: {k: 5, mode: hybrid}\nfusion: {weights: {bm25: 0.5}}\n").encode()
-    )
+    settings = prepared.CONFIG + "search: {k: 5, mode: hybrid}\nfusion: {weights: {bm25: 0.5}}\n"
+    return odd.mutated(dice, settings.encode())
 
 
 def _raw_yaml(dice: Random) -> bytes:
     key = dice.choice(("a", "search", "sources", "graph", "fusion", "plugins", "catalog"))
-    return dice.choice(("", f"{key}: ", f"{key}:\n  list: ", "search:\n  k: ")).encode() + yaml_value(dice).encode(
-        "utf-8", "replace"
-    )
+    text = dice.choice(("", f"{key}: ", f"{key}:\n  list: ", "search:\n  k: ")) + yaml_value(dice)
+    return text.encode("utf-8", "replace")
