@@ -3,8 +3,8 @@
 import json
 import subprocess
 import sys
-import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import orjson
@@ -14,7 +14,7 @@ from samples import TOOLS, Program, write_catalog
 
 import retrieve_cli
 from retrieve_cli.contracts import Request
-from retrieve_cli.errors import IndexCorrupt, IndexMissing, RetrieveError, UsageError, escaped_json
+from retrieve_cli.errors import IndexCorrupt, IndexMissing, UsageError, escaped_json
 
 WAYS: dict[str, tuple[dict[str, object], list[str]]] = {
     "plain": ({}, []),
@@ -112,24 +112,17 @@ def test_a_choice_that_is_wrong_is_an_error_that_names_it(
     assert all(word in f"{caught.value.message} {caught.value.hint}" for word in words), caught.value
 
 
-def test_a_query_is_a_text_that_is_not_empty(index: Path) -> None:
-    for text in ("", 3, None):
-        with pytest.raises(UsageError):
-            retrieve_cli.open().search(text)  # type: ignore[arg-type]
-
-
-def test_errors_are_those_of_the_command_line(tmp_path: Path, catalog: Path, retrieve: Program) -> None:
+def test_errors_are_those_of_the_command_line(catalog: Path, index: Path) -> None:
     with pytest.raises(IndexMissing):
         retrieve_cli.open("nowhere")
     assert not Path("nowhere").exists()
-    with pytest.raises(UsageError):
-        retrieve_cli.open(catalog)
-    retrieve("build", "--catalog", catalog)
-    with pytest.raises(UsageError):
-        retrieve_cli.open(generation="000000000000")
-    with pytest.raises(UsageError):
-        retrieve_cli.open(config="none.yaml")
-    (vectors,) = Path("artifacts").glob("generations/*/dense.faiss")
+    for wrong in ({"artifacts": catalog}, {"generation": "000000000000"}, {"config": "none.yaml"}):
+        with pytest.raises(UsageError):
+            retrieve_cli.open(**wrong)  # type: ignore[arg-type]
+    for text in ("", 3, None):
+        with pytest.raises(UsageError):
+            retrieve_cli.open().search(text)  # type: ignore[arg-type]
+    (vectors,) = index.glob("generations/*/dense.faiss")
     vectors.write_bytes(b"?" * vectors.stat().st_size)
     with pytest.raises(IndexCorrupt):
         retrieve_cli.open().search("brain")
@@ -181,26 +174,18 @@ def test_a_closed_index_says_so(index: Path) -> None:
 
 def test_threads_share_an_index_while_it_is_refreshed(index: Path, retrieve: Program, tmp_path: Path) -> None:
     opened = retrieve_cli.open()
-    expected = {text: opened.search(text, k=1).results[0].doc_id for text in ("lungs", "cells", "tiles")}
-    wrong: list[object] = []
 
-    def ask(text: str) -> None:
-        for _ in range(15):
-            try:
-                found = opened.search(text, k=1).results[0].doc_id
-                wrong.extend([] if found == expected[text] else [found])
-            except RetrieveError as error:
-                wrong.append(error)
+    def best(text: str) -> set[str]:
+        return {opened.search(text, k=1).results[0].doc_id for _ in range(15)}
 
-    threads = [threading.Thread(target=ask, args=(text,)) for text in expected]
-    for thread in threads:
-        thread.start()
     more = {"id": "other", "name": "Other", "description": "Plots weather maps."}
-    assert retrieve("build", "--catalog", write_catalog(tmp_path / "more.jsonl", [*TOOLS, more])).code == 0
-    opened.refresh()
-    for thread in threads:
-        thread.join()
-    assert wrong == []
+    expected = {text: best(text) for text in ("lungs", "cells", "tiles")}
+    with ThreadPoolExecutor(len(expected)) as threads:
+        answers = {text: threads.submit(best, text) for text in expected}
+        assert retrieve("build", "--catalog", write_catalog(tmp_path / "more.jsonl", [*TOOLS, more])).code == 0
+        opened.refresh()
+    assert {text: answer.result() for text, answer in answers.items()} == expected
+    assert all(len(names) == 1 for names in expected.values())
 
 
 def test_importing_the_package_loads_nothing_of_it() -> None:

@@ -104,11 +104,6 @@ def test_an_unknown_variable_and_a_file_that_is_not_there_are_refused(tmp_path: 
         loading.load(tmp_path / "none.yaml", {})
 
 
-def test_the_config_file_of_the_working_folder_is_used(index: Path, retrieve: Program) -> None:
-    Path("config.yaml").write_text("search: {k: 1}\n")
-    assert len(retrieve("query", "brain", "--json").json["results"]) == 1
-
-
 TEXT = "First sentence about lungs. Second one on cells in microscopes. Third names brains and scans. " * 12
 SECTIONS = "# Lungs\n\nOne sentence. Another one.\n\n## Cells\n\nThey are counted.\n\n## Brains\n\nRegistered.\n\n" * 4
 GERMAN = "Der Apparat misst z. B. die Lunge bzw. das Herz am 3. Mai um ca. 9 Uhr. Er zeigt u. a. Schnitte. " * 8
@@ -195,7 +190,7 @@ SHOWN = [
     ("docs", "mode unindexed_max_mb", "tests/program/test_unindexed.py"),
     ("parsing", "max_mb max_pages max_ratio memory_mb", "tests/documents/sandbox/test_builds.py"),
     ("parsing", "cpu_s workers main_content", "tests/documents/sandbox/test_builds.py"),
-    ("build", "max_fail", "test_the_share_that_may_fail"),
+    ("build", "max_fail", "tests/program/test_build_and_query.py"),
     ("search", "depth", "test_depth_limits_what_a_leg_is_asked_for"),
     ("search", "deadline_ms", "tests/program/test_deadline.py"),
     ("search", "min_results similarity_top_k", "tests/program/test_engines.py"),
@@ -323,14 +318,6 @@ def test_the_constant_of_reciprocal_ranks(index: Path, retrieve: Program, config
         configure("fusion", rrf_k=k)
         scores.append(retrieve("query", "brain", "--json").json["results"][0]["score"])
     assert scores == pytest.approx([2 / 61, 2 / 6])
-
-
-def test_the_share_that_may_fail(tmp_path: Path, retrieve: Program, configure: Configure) -> None:
-    path = tmp_path / "half.jsonl"
-    path.write_text('{"id": "a", "name": "fine"}\nbroken\n')
-    assert retrieve("build", "--catalog", path, "--json").json["status"] == "failed"
-    configure("build", max_fail=0.5)
-    assert retrieve("build", "--catalog", path, "--json").json["status"] == "partial"
 
 
 def test_a_title_weighs_in_documents(tmp_path: Path, retrieve: Program) -> None:

@@ -47,11 +47,8 @@ def test_a_hit_keeps_its_rank_score_and_place_and_takes_in_others_around_it(guid
     assert [each["score"] for each in wide] == sorted((each["score"] for each in wide), reverse=True)
 
 
-def test_without_a_window_there_is_no_context(guides: Path, retrieve: Program) -> None:
+def test_without_a_window_there_is_no_context_and_the_widest_shows_whole_files(guides: Path, retrieve: Program) -> None:
     assert all("context" not in each for each in asked(retrieve, "--context", "0")["results"])
-
-
-def test_the_widest_window_shows_whole_files(guides: Path, retrieve: Program) -> None:
     for result in asked(retrieve, "--context", "1000")["results"]:
         assert result["content"] == (guides / result["doc_id"]).read_text().strip()
 
@@ -72,10 +69,8 @@ def test_the_key_is_the_flag_and_tables_have_one_of_their_own(
 
 def test_every_format_shows_the_same_text(guides: Path, retrieve: Program) -> None:
     wanted = [result["content"] for result in asked(retrieve, "--context", "1")["results"]]
-    rows = csv.DictReader(
-        io.StringIO(retrieve("query", "remove claims", "--chunks", "--context", "1", "--format", "csv").out)
-    )
-    assert [row["content"] for row in rows] == wanted
+    printed = retrieve("query", "remove claims", "--chunks", "--context", "1", "--format", "csv").out
+    assert [row["content"] for row in csv.DictReader(io.StringIO(printed))] == wanted
 
 
 def test_neighbours_of_a_record_are_those_of_its_best_chunk(guides: Path, retrieve: Program) -> None:

@@ -46,9 +46,8 @@ def test_a_leg_that_was_too_slow_before_is_left_out_and_the_answer_says_what_was
     assert tight["deadline"]["done"] == tight["strategies_used"] == ["bm25"]
     assert "more than the deadline of 40 ms leaves" in tight["strategies_skipped"]["dense"]
     assert "--deadline-ms" in tight["strategies_skipped"]["dense"]
-    assert [hit["doc_id"] for hit in tight["results"]] == [
-        hit["doc_id"] for hit in retrieve("query", "brain scans", "--json", "--mode", "bm25").json["results"]
-    ]
+    by_words = retrieve("query", "brain scans", "--json", "--mode", "bm25").json
+    assert [hit["doc_id"] for hit in tight["results"]] == [hit["doc_id"] for hit in by_words["results"]]
 
 
 def test_one_line_on_stderr_and_one_of_the_explanation_say_it_too(slow: Path, retrieve: Program) -> None:
@@ -118,12 +117,9 @@ def test_a_deadline_that_is_no_time_is_refused(index: Path, retrieve: Program, v
 @given(st.lists(st.floats(0.0, 2.0), min_size=3, max_size=3), st.floats(1, 4000))
 def test_what_goes_is_the_beginning_of_the_order_and_no_more_than_needed(costs: list[float], ms: float) -> None:
     known = Costs(Path("/nonexistent/costs.json"))
-    for step, seconds in zip(ORDER, costs, strict=True):
+    for step, seconds in zip([*ORDER, "search", "results"], [*costs, 0.0, 0.0], strict=True):
         known.record(step, 0.0, 1)
         known.record(step, seconds, 1)
-    for step in ("search", "results"):
-        known.record(step, 0.0, 1)
-        known.record(step, 0.0, 1)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("retrieve_cli.search.deadline.time", SimpleNamespace(perf_counter=lambda: 0.0))
         gone = list(Deadline(ms, queries=1, spent=0.0, costs=known).skipped(ORDER, needed=[]))

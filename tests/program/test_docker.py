@@ -96,10 +96,10 @@ def test_what_is_copied_exists_and_is_part_of_the_context() -> None:
 
 def test_links_of_the_package_lead_to_what_is_copied() -> None:
     """A dangling link would be left out of the installed package without a word."""
-    copied = [ROOT / name for line in arguments("COPY") if "--from" not in line for name in line.split()[:-1]]
+    paths = [ROOT / name for name in copied()]
     links = [path for path in (ROOT / "retrieve_cli").rglob("*") if path.is_symlink()]
     assert links
-    assert [link for link in links if not any(link.resolve().is_relative_to(path.resolve()) for path in copied)] == []
+    assert [link for link in links if not any(link.resolve().is_relative_to(path.resolve()) for path in paths)] == []
 
 
 def test_what_is_installed_is_pinned_and_an_extra_of_the_package() -> None:
