@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import os
 import tempfile
-from collections.abc import Callable
 from pathlib import Path
 from signal import SIGTERM
 from typing import Any
 
 import pytest
+from program.asking import Batch, Configure, answered, refused
 from samples import Program
 
 from retrieve_cli.search.searcher import Searcher
-
-TIMES = ("timings_ms", "strategies_skipped")
 
 
 def tree(folder: Path) -> dict[str, bytes | None]:
@@ -31,10 +28,6 @@ def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("TMPDIR", str(folder))
     monkeypatch.setattr(tempfile, "tempdir", None)
     return folder
-
-
-def without_times(found: Any) -> Any:
-    return {key: value for key, value in found.items() if key not in TIMES}
 
 
 WAYS: list[list[str]] = [
@@ -54,12 +47,10 @@ def test_with_all_vectors_in_the_cache_the_answer_is_that_of_the_index_and_nothi
     guides: Path, temporary: Path, retrieve: Program, way: list[str]
 ) -> None:
     artifacts = Path("artifacts").resolve()
-    indexed = retrieve("query", "inspect the claims", "--json", *way).json
+    indexed = answered(retrieve, "inspect the claims", *way)
     before = tree(artifacts)
-    found = retrieve("query", "--docs-dir", guides, "inspect the claims", "--json", *way)
-    assert found.code == 0, found.err
-    assert without_times(found.json) == without_times(indexed)
-    assert found.json["strategies_skipped"] == indexed["strategies_skipped"]
+    found = answered(retrieve, "--docs-dir", guides, "inspect the claims", *way)
+    assert {**found, "timings_ms": None} == {**indexed, "timings_ms": None}
     assert tree(artifacts) == before
     assert tree(temporary) == {}
 
@@ -68,15 +59,13 @@ def test_with_all_vectors_in_the_cache_the_answer_is_that_of_the_index_and_nothi
 def test_without_them_words_answer_which_is_said_and_no_folder_is_made(
     guides: Path, temporary: Path, retrieve: Program, form: str
 ) -> None:
-    asked = ["query", "--docs-dir", guides, "--artifacts", "other", "inspect the claims"]
-    done = retrieve(*asked, "--format", form)
+    done = retrieve("query", "--docs-dir", guides, "--artifacts", "other", "inspect the claims", "--format", form)
     assert done.code == 0
     assert "claims" in done.out
     assert not Path("other").exists()
     assert tree(temporary) == {}
     if form == "json":
-        assert done.json["strategies_used"] == ["bm25"]
-        assert done.json["pipeline"] == "bm25@200"
+        assert (done.json["strategies_used"], done.json["pipeline"]) == (["bm25"], "bm25@200")
         assert done.json["strategies_skipped"].keys() == {"dense"}
         assert "other/cache has no vectors" in done.json["strategies_skipped"]["dense"]
         assert len(done.json["generation"]) == 12
@@ -92,22 +81,17 @@ def test_a_document_that_changed_after_the_build_is_found_as_it_is_now(guides: P
     assert done.json["results"][0]["freshness"] == "fresh"
 
 
-def test_the_mode_of_the_configuration_reads_the_folders_that_it_lists(
-    guides: Path, tmp_path: Path, retrieve: Program
-) -> None:
-    config = tmp_path / "direct.yaml"
+def test_the_mode_of_the_configuration_reads_the_folders_that_it_lists(guides: Path, retrieve: Program) -> None:
+    config = Path("config.yaml")
     config.write_text(
         "sources: [{kind: docs, path: guides}, {kind: catalog, path: nowhere.jsonl}]\ndocs: {mode: standard_chunking}\n"
     )
-    done = retrieve("query", "--config", config, "--artifacts", "other", "inspect the claims", "--json")
-    assert done.code == 0, done.err
-    assert done.json["results"][0]["doc_id"] == "storage/claims.md"
+    best = answered(retrieve, "--artifacts", "other", "inspect the claims")["results"][0]
+    assert best["doc_id"] == "storage/claims.md"
     assert not Path("other").exists()
     config.write_text("docs: {mode: standard_chunking}\n")
-    done = retrieve("query", "--config", config, "inspect the claims")
-    assert (done.code, done.out) == (2, "")
-    assert "retrieve query --docs-dir DIR" in done.err
-    assert retrieve("query", "--config", config, "--docs-dir", guides, "claims").code == 0
+    assert "retrieve query --docs-dir DIR" in refused(retrieve, "query", "claims")
+    assert retrieve("query", "--docs-dir", guides, "claims").code == 0
 
 
 def test_a_folder_that_is_too_large_names_the_key_and_the_command(
@@ -118,15 +102,12 @@ def test_a_folder_that_is_too_large_names_the_key_and_the_command(
     monkeypatch.setenv("RETRIEVE_DOCS__UNINDEXED_MAX_MB", f"{size + 0.0001:.6f}")
     assert retrieve("query", "--docs-dir", guides, "claims").code == 0
     monkeypatch.setenv("RETRIEVE_DOCS__UNINDEXED_MAX_MB", f"{size - 0.0001:.6f}")
-    done = retrieve("query", "--docs-dir", guides, "claims")
-    assert (done.code, done.out) == (2, "")
-    assert "docs.unindexed_max_mb" in done.err
-    assert f"retrieve build --docs-dir {guides}" in done.err
+    err = refused(retrieve, "query", "--docs-dir", guides, "claims")
+    assert "docs.unindexed_max_mb" in err
+    assert f"retrieve build --docs-dir {guides}" in err
 
 
-def test_a_batch_is_answered_from_one_reading(
-    guides: Path, retrieve: Program, stdin: Callable[[str], None], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_batch_is_answered_from_one_reading(guides: Path, batch: Batch, monkeypatch: pytest.MonkeyPatch) -> None:
     opened = []
     make = Searcher.__init__
 
@@ -135,9 +116,8 @@ def test_a_batch_is_answered_from_one_reading(
         make(self, *given)
 
     monkeypatch.setattr(Searcher, "__init__", counting)
-    stdin('{"id": "a", "query": "claims"}\n{"id": "b", "query": "gateways", "filters": ["group=network"]}')
-    lines = retrieve("query", "--docs-dir", guides, "-", "--json").out.splitlines()
-    assert [json.loads(line)["results"][0]["doc_id"] for line in lines] == ["storage/claims.md", "network/gateways.md"]
+    answers = batch(["claims", {"query": "gateways", "filters": ["group=network"]}], "--docs-dir", guides)
+    assert [answer["results"][0]["doc_id"] for answer in answers] == ["storage/claims.md", "network/gateways.md"]
     assert len(opened) == 1
 
 
@@ -150,9 +130,7 @@ def test_documents_that_cannot_be_read_are_told_and_the_others_answer(
     assert done.json["notices"][0].startswith("1 of 10 documents cannot be read: broken.md: it is not UTF-8")
     (tmp_path / "all").mkdir()
     (tmp_path / "all" / "broken.md").write_bytes(b"\xff claims")
-    done = retrieve("query", "--docs-dir", tmp_path / "all", "claims")
-    assert done.code == 2
-    assert "none of the 1 documents can be read" in done.err
+    assert "none of the 1 documents can be read" in refused(retrieve, "query", "--docs-dir", tmp_path / "all", "claims")
 
 
 @pytest.mark.parametrize(
@@ -167,50 +145,38 @@ def test_documents_that_cannot_be_read_are_told_and_the_others_answer(
 def test_what_takes_an_index_is_an_error(
     guides: Path, temporary: Path, retrieve: Program, words: list[str], code: int, said: str
 ) -> None:
-    done = retrieve("query", "--docs-dir", guides, "claims", *words)
-    assert (done.code, done.out) == (code, "")
-    assert said in done.err
+    assert said in refused(retrieve, "query", "--docs-dir", guides, "claims", *words, code=code)
     assert tree(temporary) == {}
 
 
-def test_with_a_gpu_required_words_alone_are_no_answer(
-    guides: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("RETRIEVE_ENCODER__DEVICE", "cuda")
-    done = retrieve("query", "--docs-dir", guides, "--artifacts", "other", "claims")
-    assert (done.code, done.out) == (6, "")
+def test_with_a_gpu_required_words_alone_are_no_answer(guides: Path, retrieve: Program, configure: Configure) -> None:
+    configure("encoder", device="cuda")
+    refused(retrieve, "query", "--docs-dir", guides, "--artifacts", "other", "claims", code=6)
     assert retrieve("query", "--docs-dir", guides, "--artifacts", "other", "claims", "--mode", "bm25").code == 0
 
 
-def test_a_query_is_not_logged_where_there_is_no_index(
-    guides: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("RETRIEVE_LOG__QUERIES", "true")
+def test_a_query_is_not_logged_where_there_is_no_index(guides: Path, retrieve: Program, configure: Configure) -> None:
+    configure("log", queries="true")
     before = tree(Path("artifacts"))
     assert retrieve("query", "--docs-dir", guides, "claims", "--explain-empty", "--strict-fresh").code == 0
     assert tree(Path("artifacts")) == before
 
 
-@pytest.mark.parametrize("failure", [KeyboardInterrupt, RuntimeError, MemoryError])
-def test_nothing_is_left_behind_where_it_fails(
-    guides: Path, temporary: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch, failure: type[BaseException]
-) -> None:
-    def fail(*_: Any) -> None:
-        assert tree(temporary)
-        raise failure
-
-    monkeypatch.setattr(Searcher, "answer", fail)
-    assert retrieve("query", "--docs-dir", guides, "claims").code != 0
-    assert tree(temporary) == {}
-
-
-def test_nothing_is_left_behind_where_it_is_asked_to_end(
-    guides: Path, temporary: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("failure", [KeyboardInterrupt, RuntimeError, MemoryError, None])
+def test_nothing_is_left_behind_where_it_fails_or_is_asked_to_end(
+    guides: Path,
+    temporary: Path,
+    retrieve: Program,
+    monkeypatch: pytest.MonkeyPatch,
+    failure: type[BaseException] | None,
 ) -> None:
     def end(*_: Any) -> None:
         assert tree(temporary)
+        if failure:
+            raise failure
         os.kill(os.getpid(), SIGTERM)
 
     monkeypatch.setattr(Searcher, "answer", end)
-    assert retrieve("query", "--docs-dir", guides, "claims").code == 143
+    code = retrieve("query", "--docs-dir", guides, "claims").code
+    assert code != 0 if failure else code == 143
     assert tree(temporary) == {}
