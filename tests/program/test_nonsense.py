@@ -8,8 +8,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from program.test_plugins import PARTS, TOYS, Place
-from samples import TOOLS, Done, Program
+from program.asking import Configure, answered, refused
+from program.chat_server import said
+from program.test_plugins import PARTS, QUESTION, TOYS, Place
+from samples import TOOLS, Program
 from waiting import PATIENCE_S
 from web.servers import Conversation, Say, serving
 
@@ -17,7 +19,6 @@ from retrieve_cli.contracts import Hit, Query, Ranking
 from retrieve_cli.errors import ModelFailed
 from retrieve_cli.stages.rerank import Rerank
 
-QUESTION = "brain volumes and images"
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
 
 
@@ -103,68 +104,55 @@ NONSENSE: dict[str, Say] = {
 }
 
 
-@pytest.fixture
-def configure(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
-    """Sets keys of the configuration; loopback is asked directly."""
+@pytest.fixture(autouse=True)
+def _directly(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Loopback is asked directly."""
     monkeypatch.setenv("NO_PROXY", "*")
 
-    def put(section: str, **keys: object) -> None:
-        for key, value in keys.items():
-            monkeypatch.setenv(f"RETRIEVE_{section.upper()}__{key.upper()}", str(value))
 
-    return put
-
-
-def order(done: Done) -> list[tuple[str, float]]:
-    return [(result["id"], result["score"]) for result in done.json["results"]]
+def order(answer: dict[str, Any]) -> list[tuple[str, float]]:
+    return [(result["id"], result["score"]) for result in answer["results"]]
 
 
 @pytest.mark.parametrize("say", NONSENSE.values(), ids=NONSENSE)
 def test_an_optional_reranker_that_answers_nonsense_leaves_the_fused_order(
-    index: Path, retrieve: Program, configure: Callable[..., None], say: Say
+    index: Path, retrieve: Program, configure: Configure, say: Say
 ) -> None:
-    fused = retrieve("query", QUESTION, "--json")
+    fused = answered(retrieve, QUESTION)
     with serving(say) as server:
         configure("rerank", backend="remote", model="bge", base_url=f"{server.url}/v1", retries=0, timeout_s=0.5)
-        done = retrieve("query", QUESTION, "--json")
-        assert (done.code, order(done)) == (0, order(fused)), done.err
-        assert done.json["reranked"] is False
-        assert server.url in done.json["strategies_skipped"]["remote"]
-        said = retrieve("query", QUESTION)
-        assert said.code == 0
-        assert "note: remote is skipped: " in said.err
-        assert "Traceback" not in said.err
-        assert "\x1b" not in said.err
+        found = answered(retrieve, QUESTION)
+        assert (order(found), found["reranked"]) == (order(fused), False)
+        assert server.url in found["strategies_skipped"]["remote"]
+        done = retrieve("query", QUESTION)
+        assert (done.code, "note: remote is skipped: " in done.err) == (0, True)
+        assert "Traceback" not in done.err
+        assert "\x1b" not in done.err
 
 
 @pytest.mark.parametrize("what", ["scores that are NaN", "an empty body", "deep JSON", "a 400", "a 500", "a redirect"])
 def test_a_reranker_that_is_needed_and_answers_nonsense_is_an_error(
-    index: Path, retrieve: Program, configure: Callable[..., None], what: str
+    index: Path, retrieve: Program, configure: Configure, what: str
 ) -> None:
     with serving(NONSENSE[what]) as server:
         address = f"{server.url}/v1"
         configure("rerank", backend="remote", model="bge", base_url=address, retries=0, timeout_s=PATIENCE_S)
-        asked = retrieve("query", QUESTION, "--rerank")
-        configure("rerank", policy="required")
-        required = retrieve("query", QUESTION)
-        for done in (asked, required):
-            assert done.code == (6 if what == "a 500" else 1), done.err
-            assert server.url in done.err
-            assert "hint: " in done.err
-            assert "bug" not in done.err
+        for words, policy in ((("--rerank",), "optional"), ((), "required")):
+            configure("rerank", policy=policy)
+            told = refused(retrieve, "query", QUESTION, *words, code=6 if what == "a 500" else 1)
+            assert (server.url in told, "hint: " in told, "bug" in told) == (True, True, False)
 
 
 @pytest.mark.parametrize("content", ["", "null", "```" + "\n" * 300_000, "[" * 5000, '{"scores": []}', "\ud800"])
 def test_an_optional_chat_model_that_says_nonsense_leaves_the_fused_order(
-    index: Path, retrieve: Program, configure: Callable[..., None], content: str
+    index: Path, retrieve: Program, configure: Configure, content: str
 ) -> None:
-    fused = retrieve("query", QUESTION, "--json")
-    message = {"role": "assistant", "content": content}
-    with serving(body({"choices": [{"message": message}]})) as server:
+    fused = answered(retrieve, QUESTION)
+    with serving(body(said(content))) as server:
         configure("rerank", backend="llm", model="qwen", base_url=f"{server.url}/v1", retries=0)
-        done = retrieve("query", QUESTION, "--json")
-        assert (done.code, order(done)) == (0, order(fused)), done.err
-        assert done.json["strategies_skipped"].keys() == {"llm"}
+        found = answered(retrieve, QUESTION)
+        assert order(found) == order(fused)
+        assert found["strategies_skipped"].keys() == {"llm"}
 
 
 # ---------------------------------------------------------------------------------------------- the encoder
@@ -182,25 +170,26 @@ def embedding(change: Callable[[dict[str, Any]], Any]) -> Say:
     return say
 
 
+def of_numbers(number: float, dim: int = 16) -> Say:
+    """A server whose vectors are one number again and again."""
+    return embedding(lambda answer: {**answer, "data": [{"index": 0, "embedding": [number] * dim}]})
+
+
+OF_RERANKERS = ("scores", "too", "the same", "rows", "an i")
 UNFIT: dict[str, Say] = {
     "no vectors": embedding(lambda answer: {**answer, "data": []}),
-    "NaN": embedding(lambda answer: {**answer, "data": [{"index": 0, "embedding": [float("nan")] * 16}]}),
-    "zeros": embedding(lambda answer: {**answer, "data": [{"index": 0, "embedding": [0] * 16}]}),
-    "huge numbers": embedding(lambda answer: {**answer, "data": [{"index": 0, "embedding": [1e300] * 16}]}),
-    "another length": embedding(lambda answer: {**answer, "data": [{"index": 0, "embedding": [1.0] * 17}]}),
+    "NaN": of_numbers(float("nan")),
+    "zeros": of_numbers(0),
+    "huge numbers": of_numbers(1e300),
+    "another length": of_numbers(1.0, dim=17),
     "another model": embedding(lambda answer: {**answer, "model": "other"}),
-    **{
-        name: say
-        for name, say in NONSENSE.items()
-        if not name.startswith(("scores", "too", "the same", "rows", "an i"))
-    },
+    **{name: say for name, say in NONSENSE.items() if not name.startswith(OF_RERANKERS)},
 }
+Instead = Callable[[Say], AbstractContextManager[None]]
 
 
 @pytest.fixture
-def embedded(
-    catalog: Path, retrieve: Program, configure: Callable[..., None]
-) -> Callable[[Say], AbstractContextManager[None]]:
+def embedded(catalog: Path, retrieve: Program, configure: Configure) -> Instead:
     """An index whose encoder is a server; from then on, that server says something else."""
     with serving(embedding(lambda answer: answer)) as server:
         configure("encoder", kind="remote", model="big", base_url=f"{server.url}/v1", retries=0)
@@ -217,15 +206,14 @@ def embedded(
 
 @pytest.mark.parametrize("say", UNFIT.values(), ids=UNFIT)
 def test_a_hybrid_query_whose_encoder_answers_nonsense_is_answered_by_the_others(
-    embedded: Callable[[Say], AbstractContextManager[None]], retrieve: Program, say: Say
+    embedded: Instead, retrieve: Program, say: Say
 ) -> None:
-    lexical = retrieve("query", QUESTION, "--mode", "bm25", "--json")
+    lexical = answered(retrieve, QUESTION, "--mode", "bm25")
     with embedded(say):
-        done = retrieve("query", QUESTION, "--json")
-        assert done.code == 0, done.err
-        assert [each for each, _ in order(done)] == [each for each, _ in order(lexical)]
-        assert done.json["strategies_used"] == ["bm25"]
-        assert "http://127.0.0.1" in done.json["strategies_skipped"]["dense"]
+        found = answered(retrieve, QUESTION)
+        assert [each for each, _ in order(found)] == [each for each, _ in order(lexical)]
+        assert found["strategies_used"] == ["bm25"]
+        assert "http://127.0.0.1" in found["strategies_skipped"]["dense"]
         alone = retrieve("query", QUESTION, "--mode", "dense")
         assert alone.code in (1, 5, 6)
         assert "bug" not in alone.err
@@ -266,14 +254,14 @@ def test_a_plug_in_that_raises_or_gives_too_few_scores_is_skipped_where_it_is_op
     place = Place(tmp_path / "place")
     text = (TOYS / "parts.py").read_text()
     place.install("parts", PARTS, text)
-    assert place("build", "--catalog", place.catalog).code == 0
-    fused = json.loads(place("query", QUESTION, "--json").out)["results"]
+    place.build()
+    fused = place.answer()["results"]
     place.configure(rerank={"backend": "shortest", "interpolate": 1.0})
-    for fault, said in (("raise OSError('\\x1b[31m' + query * 99)", "OSError"), ("return np.ones(1)", "shape (1,)")):
+    for fault, named in (("raise OSError('\\x1b[31m' + query * 99)", "OSError"), ("return np.ones(1)", "shape (1,)")):
         (place.packages / "parts.py").write_text(text.replace("return np.array([-len(passage)", f"{fault}; ([0"))
         done = place("query", QUESTION, "--json")
         assert (done.code, [each["id"] for each in done.json["results"]]) == (0, [each["id"] for each in fused])
-        assert said in done.json["strategies_skipped"]["shortest"]
+        assert named in done.json["strategies_skipped"]["shortest"]
         assert "\x1b" not in done.err
         assert place("query", QUESTION, "--rerank").code == 1
     assert len(fused) == len(TOOLS)
