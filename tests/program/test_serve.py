@@ -19,6 +19,7 @@ import pytest
 import urllib3
 import uvicorn
 from cross_models import make_bert
+from program.asking import refused
 from samples import Program
 from waiting import PATIENCE_S, pause
 
@@ -224,9 +225,8 @@ def test_an_encoder_with_prefixes_of_its_own_is_refused() -> None:
 
 @pytest.mark.parametrize("form", ["auto", "jina", "tei"])
 def test_a_remote_scorer_gives_the_scores_of_the_local_one(client: Client, scorer: CrossScorer, form: Any) -> None:
-    remote = RemoteScorer(client, model=scorer.name, form=form, batch_size=4)
-    expected = scorer.score("segment lungs", PASSAGES)
-    np.testing.assert_allclose(remote.score("segment lungs", PASSAGES), expected, atol=1e-5)
+    remote = RemoteScorer(client, model=scorer.name, form=form, batch_size=4).score("segment lungs", PASSAGES)
+    np.testing.assert_allclose(remote, scorer.score("segment lungs", PASSAGES), atol=1e-5)
 
 
 def test_a_rerank_answer_is_in_the_form_that_was_asked(url: str, scorer: CrossScorer) -> None:
@@ -325,7 +325,9 @@ def test_a_key_opens_everything_but_health_and_nothing_opens_without_it(monkeypa
             answer = post(f"{address}/v1/embeddings", b"{", Authorization=header)
             assert (answer.status, answer.headers["WWW-Authenticate"].split()[0]) == (401, "Bearer")
             assert "sk-" not in answer.data.decode()
-        assert get(f"{address}/v1/models").status == 401
+        for place in ("v1/models", "metrics"):
+            assert get(f"{address}/{place}").status == 401
+            assert get(f"{address}/{place}", Authorization="Bearer sk-right").status == 200
         with Client(f"{address}/v1", api_key_env="RIGHT") as right:
             assert RemoteEncoder(right, model="h", max_tokens=9).encode_queries(["x"]).shape == (1, 8)
         with Client(f"{address}/v1", api_key_env="WRONG") as wrong, pytest.raises(ServerUnavailable, match="401"):
@@ -336,8 +338,7 @@ def test_a_key_opens_everything_but_health_and_nothing_opens_without_it(monkeypa
 
 
 def test_metrics_count_requests_by_route_and_status_alone(scorer: CrossScorer) -> None:
-    app = encoder_app(HashedEncoder(64), scorer, "hashed-64")
-    with serving(app) as address:
+    with serving(encoder_app(HashedEncoder(64), scorer, "hashed-64")) as address:
         embed(address, input="lungs")
         embed(address, input=["brain"])
         post(f"{address}/v1/embeddings", {"input": 3})
@@ -375,36 +376,44 @@ def test_metrics_have_the_numbers_of_the_log_of_queries_as_it_grows(tmp_path: Pa
         assert total(address) == ["retrieve_query_log_up 0"]
 
 
-def test_metrics_ask_for_the_key(monkeypatch: pytest.MonkeyPatch) -> None:
-    key = Secret("abcdefgh12345678")
-    with serving(encoder_app(HashedEncoder(64), None, "hashed-64", Callers(key))) as address:
-        assert get(f"{address}/metrics").status == 401
-        assert get(f"{address}/metrics", Authorization="Bearer abcdefgh12345678").status == 200
-
-
 # ------------------------------------------------------------------------------------------ the command
 
-Start = Callable[..., subprocess.Popen[str]]
+
+class Process(subprocess.Popen[str]):
+    """`retrieve serve --encoders` at a free port."""
+
+    def __init__(self, *arguments: str, **environment: str) -> None:
+        # A shell's background job ignores SIGINT, and so would what it starts.
+        heeded = signal.signal(signal.SIGINT, signal.default_int_handler)
+        command = [sys.executable, "-W", "error", "-m", "retrieve_cli", "serve", "--encoders", "--port", "0"]
+        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+        super().__init__([*command, *arguments], text=True, env={**os.environ, **environment}, **pipes)
+        signal.signal(signal.SIGINT, heeded)
+
+    def ready(self) -> Any:
+        """Wait for the line that says under which address it serves, as JSON."""
+        assert self.stdout is not None
+        line = self.stdout.readline()
+        assert line, self.communicate()[1]
+        return json.loads(line)
+
+    def ended(self, number: signal.Signals = signal.SIGTERM) -> tuple[int, str, str]:
+        """Return the exit code after a signal, and what was still written on stdout and stderr."""
+        self.send_signal(number)
+        out, err = self.communicate(timeout=PATIENCE_S)
+        return self.returncode, out, err
+
+
+Start = Callable[..., Process]
 
 
 @pytest.fixture
 def start() -> Iterator[Start]:
-    """Starts `retrieve serve` as a process."""
-    begun = []
+    begun: list[Process] = []
 
-    def run(*arguments: str, **environment: str) -> subprocess.Popen[str]:
-        # A shell's background job ignores SIGINT, and so would what it starts.
-        heeded = signal.signal(signal.SIGINT, signal.default_int_handler)
-        process = subprocess.Popen(
-            [sys.executable, "-W", "error", "-m", "retrieve_cli", "serve", *arguments],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            env={**os.environ, **environment},
-        )
-        signal.signal(signal.SIGINT, heeded)
-        begun.append(process)
-        return process
+    def run(*arguments: str, **environment: str) -> Process:
+        begun.append(Process(*arguments, **environment))
+        return begun[-1]
 
     yield run
     for process in begun:
@@ -414,63 +423,49 @@ def start() -> Iterator[Start]:
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 0), (signal.SIGINT, 130)])
 def test_it_says_when_it_is_ready_and_ends_when_it_is_told_to(start: Start, number: signal.Signals, code: int) -> None:
-    process = start("--encoders", "--port", "0", "--json", "--api-key-env", "KEY", KEY="sk-hidden")
-    assert process.stdout is not None
-    said = json.loads(process.stdout.readline())
+    process = start("--json", "--api-key-env", "KEY", KEY="sk-hidden")
+    said = process.ready()
     assert (said["model"], said["reranker"]) == ("hashed-512", None)
     answer = post(f"{said['url']}/embeddings", {"input": "x"}, Authorization="Bearer sk-hidden")
     assert len(answer.json()["data"][0]["embedding"]) == 512
-    process.send_signal(number)
-    out, err = process.communicate(timeout=PATIENCE_S)
-    assert (process.returncode, out) == (code, "")
+    *ended, err = process.ended(number)
+    assert ended == [code, ""]
     assert "sk-hidden" not in err
     assert (err == "") == (code == 0)
 
 
-def test_for_people_one_line_and_with_v_the_requests_all_on_stderr(start: Start) -> None:
-    process = start("--encoders", "--port", "0", "-v")
+@pytest.mark.parametrize("flags", [(), ("-v",)], ids=["plain", "verbose"])
+def test_for_people_one_line_and_with_v_the_requests_all_on_stderr(start: Start, flags: tuple[str, ...]) -> None:
+    process = start(*flags)
     assert process.stderr is not None
-    lines = [process.stderr.readline() for _ in range(5)]
-    ready = next(line for line in lines if line.startswith("ready: "))
+    ready = next(line for line in process.stderr if not flags or line.startswith("ready: "))
     address = ready.split()[-1]
     assert ready == f"ready: hashed-512 at {address}\n"
     assert get(f"{address}/models").status == 200
-    process.send_signal(signal.SIGTERM)
-    out, err = process.communicate(timeout=PATIENCE_S)
-    assert (process.returncode, out) == (0, "")
-    assert '"GET /v1/models HTTP/1.1" 200' in err
+    *ended, err = process.ended()
+    assert ended == [0, ""]
+    assert '"GET /v1/models HTTP/1.1" 200' in err if flags else err == ""
 
 
 def test_the_command_has_the_log_of_its_artifacts_in_its_metrics(start: Start, index: Path, retrieve: Program) -> None:
     Path("config.yaml").write_text("log: {queries: true}")
     assert retrieve("query", "lungs").code == 0
-    process = start("--encoders", "--port", "0", "--json", "--artifacts", str(index))
-    assert process.stdout is not None
-    address = json.loads(process.stdout.readline())["url"].removesuffix("/v1")
+    process = start("--json", "--artifacts", str(index))
+    address = process.ready()["url"].removesuffix("/v1")
     assert "\nretrieve_queries_total 1\n" in get(f"{address}/metrics").data.decode()
-    process.send_signal(signal.SIGTERM)
-    process.communicate(timeout=PATIENCE_S)
-
-
-def test_without_v_nothing_but_the_ready_line_is_said(start: Start) -> None:
-    process = start("--encoders", "--port", "0")
-    assert process.stderr is not None
-    address = process.stderr.readline().split()[-1]
-    assert get(f"{address}/models").status == 200
-    process.send_signal(signal.SIGTERM)
-    assert process.communicate(timeout=PATIENCE_S) == ("", "")
+    assert process.ended()[0] == 0
 
 
 def test_a_client_that_does_not_let_go_does_not_keep_it(start: Start) -> None:
-    process = start("--encoders", "--port", "0", "--json", "--grace", "1")
-    assert process.stdout is not None
-    address = json.loads(process.stdout.readline())["url"].removesuffix("/v1")
+    process = start("--json", "--grace", "1")
+    address = process.ready()["url"].removesuffix("/v1")
     with socket.create_connection(("127.0.0.1", int(address.split(":")[-1]))) as hanging:
         hanging.sendall(b"POST /v1/embeddings HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n{")
         assert get(f"{address}/health").status == 200  # which came after it
-        process.send_signal(signal.SIGTERM)
-        _, err = process.communicate(timeout=PATIENCE_S)
-    assert (process.returncode, err) == (0, "")
+        assert process.ended() == (0, "", "")
+
+
+GRACE = "--grace takes 0 to 3600 seconds"
 
 
 @pytest.mark.parametrize(
@@ -478,30 +473,24 @@ def test_a_client_that_does_not_let_go_does_not_keep_it(start: Start) -> None:
     [
         (("--encoders", "--api-key-env", "NOT_SET"), 6, "NOT_SET"),
         (("--encoders", "--port", "70000"), 2, "65535"),
-        *(
-            (("--encoders", "--grace", text), 2, "--grace takes 0 to 3600 seconds")
-            for text in ("soon", "-1", "nan", "1h")
-        ),
+        *((("--encoders", "--grace", text), 2, GRACE) for text in ("soon", "-1", "nan", "1h")),
         (("--encoders", "--host", "192.0.2.1", "--insecure"), 1, "cannot listen at 192.0.2.1, port 8100"),
     ],
 )
 def test_what_cannot_be_served_is_said(retrieve: Program, arguments: tuple[str, ...], code: int, said: str) -> None:
-    done = retrieve("serve", *arguments)
-    assert (done.code, done.out) == (code, "")
-    assert said in done.err
+    assert said in refused(retrieve, "serve", *arguments, code=code)
 
 
 def test_a_port_that_is_taken_is_named(retrieve: Program) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        done = retrieve("serve", "--encoders", "--port", port)
-    assert done.code == 1
-    assert f"error: cannot listen at 127.0.0.1, port {port}: Address already in use" in done.err
+        err = refused(retrieve, "serve", "--encoders", "--port", port, code=1)
+    assert f"error: cannot listen at 127.0.0.1, port {port}: Address already in use" in err
 
 
 def test_a_missing_package_is_one_sentence(start: Start, tmp_path: Path) -> None:
     (tmp_path / "uvicorn.py").write_text("raise ImportError('no uvicorn', name='uvicorn')")
-    process = start("--encoders", PYTHONPATH=str(tmp_path))
+    process = start(PYTHONPATH=str(tmp_path))
     _, err = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 6
     assert err.splitlines() == [
@@ -519,12 +508,8 @@ def test_the_configured_models_are_served_with_their_prefixes(
         "encoder": {"kind": "onnx", "query_prefix": "ask: "},
         "rerank": {"backend": "cross_encoder", "model": folder, "device": "cpu", "max_tokens": 40},
     }
-    (tmp_path / "served.yaml").write_text(json.dumps(config))
-    process = start("--encoders", "--port", "0", "--json", "--config", "served.yaml", RETRIEVE_ENCODER__KIND="onnx")
-    assert process.stdout is not None
-    line = process.stdout.readline()
-    assert line, process.communicate()[1]
-    said = json.loads(line)
+    Path("served.yaml").write_text(json.dumps(config))
+    said = start("--json", "--config", "served.yaml", RETRIEVE_ENCODER__KIND="onnx").ready()
     url = said["url"].removesuffix("/v1")
     whole, named = vectors(embed(url, input="ask: lungs")), vectors(embed(url, input="lungs", input_type="query"))
     np.testing.assert_allclose(named, whole, atol=1e-6)
