@@ -295,15 +295,14 @@ CHAIN = [
 
 
 @pytest.fixture
-def chain(tmp_path: Path, retrieve: Program) -> Path:
+def chain(tmp_path: Path, retrieve: Program, configure: Configure) -> Path:
+    configure("expansion", placement="blend")
     assert retrieve("build", "--catalog", write_catalog(tmp_path / "chain.jsonl", CHAIN)).code == 0
     return Path("artifacts")
 
 
 def found(retrieve: Program, *words: str) -> dict[str, Any]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("RETRIEVE_EXPANSION__PLACEMENT", "blend")
-        answer = answered(retrieve, *words, "--mode", "bm25", "--expand", "--bundle", "-k", "9")
+    answer = answered(retrieve, *words, "--mode", "bm25", "--expand", "--bundle", "-k", "9")
     return {each["doc_id"]: each for each in answer["results"]}
 
 

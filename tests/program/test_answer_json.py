@@ -14,6 +14,7 @@ from splade_models import save_masked
 
 from retrieve_cli.search.content_type import content_type
 
+Rerank = Callable[[str], None]
 ALONE = ("--no-expand", "--no-rerank")
 TEXTS = ("scan", "count cells in microscopy images", "segment lungs and ribs in chest CT", "zebra", "removes noise")
 
@@ -173,7 +174,7 @@ def test_passages_say_whether_they_are_tables(guides: Path, retrieve: Program) -
 
 
 @pytest.fixture
-def crossed(tmp_path: Path, configure: Configure, index: Path) -> Callable[[str], None]:
+def crossed(tmp_path: Path, configure: Configure, index: Path) -> Rerank:
     """Has a cross-encoder rerank three hits, its score what an activation makes of its logit."""
 
     def rerank(activation: str) -> None:
@@ -185,9 +186,7 @@ def crossed(tmp_path: Path, configure: Configure, index: Path) -> Callable[[str]
     return rerank
 
 
-def test_the_final_score_is_the_rerankers_where_it_read_the_hit(
-    crossed: Callable[[str], None], retrieve: Program
-) -> None:
+def test_the_final_score_is_the_rerankers_where_it_read_the_hit(crossed: Rerank, retrieve: Program) -> None:
     crossed("Identity")
     found = retrieve("query", "cells in images", "--no-expand", "--json").json
     read = [result for result in found["results"] if "rerank" in result]
@@ -210,9 +209,7 @@ def test_without_a_reranker_the_three_scores_are_one_and_the_engine_is_named(ind
     assert naive["pipeline_info"]["engine_used"] == "naive"
 
 
-def test_the_sigmoid_of_a_reranker_is_a_relevance_and_no_other_score_is(
-    crossed: Callable[[str], None], retrieve: Program
-) -> None:
+def test_the_sigmoid_of_a_reranker_is_a_relevance_and_no_other_score_is(crossed: Rerank, retrieve: Program) -> None:
     crossed("Sigmoid")
     results = retrieve("query", "cells in images", "--no-expand", "--json").json["results"]
     assert [each["relevance"] for each in results] == [each.get("rerank", {}).get("score") for each in results]

@@ -10,6 +10,7 @@ import pytest
 from program.asking import Configure
 from samples import Program
 
+Stdin = Callable[[str], None]
 pytestmark = pytest.mark.usefixtures("index")
 
 ABSTRACT = "We strip the skull from magnetic resonance scans of the head by a simple threshold."
@@ -39,23 +40,15 @@ def head(name: str, data: bytes) -> str:
 
 
 def test_title_and_abstract_of_a_file_are_searched_and_said(paper: Path, retrieve: Program) -> None:
+    alone = retrieve("query", "--file", paper, "--mode", "bm25", "--json")
+    assert alone.code == 0
+    assert alone.json["results"][0]["id"].startswith("brain")
     done = retrieve("query", "which tool", "--file", paper, "--mode", "bm25", "--json")
     assert done.json["enhanced_query"] == f"which tool {ADDED} format:Markdown"
     assert done.json["clean_query"] == "which tool"
     assert done.json["results"][0]["id"].startswith("brain")
     told = retrieve("query", "which tool", "--file", paper).err
     assert f'note: added the title and abstract of {paper}: "On heads We strip the skull' in told
-
-
-def test_a_word_document_is_read_by_its_styles(word: Path, retrieve: Program) -> None:
-    done = retrieve("query", "which tool", "--file", word, "--json")
-    assert done.json["enhanced_query"] == f"which tool {ADDED} format:DOCX"
-
-
-def test_a_document_alone_is_a_query(paper: Path, retrieve: Program) -> None:
-    done = retrieve("query", "--file", paper, "--mode", "bm25", "--json")
-    assert done.code == 0
-    assert done.json["results"][0]["id"].startswith("brain")
 
 
 def test_tags_within_a_document_are_words(retrieve: Program) -> None:
@@ -94,14 +87,14 @@ def test_a_document_over_the_limit_is_a_note(paper: Path, retrieve: Program, con
     assert "no text of paper.md was added: it has" in retrieve("query", "brain", "--file", paper).err
 
 
-def test_the_beginning_of_a_text_is_enough(retrieve: Program, stdin: Callable[[str], None]) -> None:
+def test_the_beginning_of_a_text_is_enough(retrieve: Program, stdin: Stdin) -> None:
     stdin(head("paper.md", PAPER.encode() + "é".encode()[:1]))
     assert retrieve("query", "-", "--json").json["enhanced_query"] == f"tool {ADDED} format:Markdown"
 
 
-def test_other_documents_are_read_if_all_of_them_came(
-    word: Path, retrieve: Program, stdin: Callable[[str], None]
-) -> None:
+def test_a_word_document_is_read_by_its_styles_if_all_of_it_came(word: Path, retrieve: Program, stdin: Stdin) -> None:
+    done = retrieve("query", "tool", "--file", word, "--json")
+    assert done.json["enhanced_query"] == f"tool {ADDED} format:DOCX"
     stdin(head("paper.docx", word.read_bytes()))
     assert retrieve("query", "-", "--json").json["enhanced_query"] == f"tool {ADDED} format:DOCX"
     stdin(head("paper.docx", word.read_bytes()[:5000]))

@@ -15,16 +15,10 @@ GOLD = [json.loads(line) for line in (ROOT / "catalogs" / "gold.jsonl").read_tex
 IDS = {record["id"] for record in RECORDS}
 
 
-def test_ids_are_unique() -> None:
+def test_every_tool_has_an_id_of_its_own_what_a_hit_shows_and_related_tools_of_the_catalog() -> None:
     assert [id_ for id_, count in Counter(record["id"] for record in RECORDS).items() if count > 1] == []
-
-
-def test_every_tool_has_what_a_hit_shows() -> None:
     assert [record["id"] for record in RECORDS if not (record.get("name") and record.get("description"))] == []
     assert len(RECORDS) >= 148
-
-
-def test_related_tools_are_in_the_catalog() -> None:
     named = {id_ for record in RECORDS for key in ("requires_tool", "compatible_with") for id_ in record.get(key, [])}
     assert named <= IDS
 

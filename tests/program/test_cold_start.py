@@ -82,12 +82,6 @@ def test_a_query_by_words_loads_no_encoder_graph_or_reranker(form: str) -> None:
     assert loaded(modules, f"query segment lungs --mode bm25 --format {form}") == [[]]
 
 
-@pytest.mark.usefixtures("index")
-def test_a_query_without_files_loads_no_reader_of_documents() -> None:
-    modules = "retrieve_cli.search.attachments retrieve_cli.documents.reader retrieve_cli.queries.abstracts zipfile"
-    assert loaded(modules, "query lungs --json") == [[]]
-
-
 def test_a_query_of_a_folder_loads_neither_formats_nor_columns(
     tmp_path: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -118,9 +112,11 @@ def test_damaged_vectors_fail_the_queries_that_use_them_alone(index: Path, retri
     assert retrieve("inspect", "verify").code == 5
 
 
-def test_configuration_that_is_no_file_loads_no_yaml(index: Path) -> None:
+def test_a_query_without_files_loads_neither_readers_of_documents_nor_yaml(index: Path) -> None:
     Path("other.yaml").write_text("search:\n  k: 2\n")
-    assert loaded("yaml", "query lungs", "query lungs --config other.yaml") == [[], ["yaml"]]
+    readers = "retrieve_cli.search.attachments retrieve_cli.documents.reader retrieve_cli.queries.abstracts zipfile"
+    commands = ("query lungs --json", "query lungs --config other.yaml")
+    assert loaded(f"yaml {readers}", *commands) == [[], ["yaml"]]
 
 
 def test_numpy_is_loaded_while_few_calls_are_open(index: Path) -> None:

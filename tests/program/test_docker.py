@@ -52,29 +52,23 @@ def test_the_server_is_not_root() -> None:
     assert f"--uid {user.partition(':')[0]}" in " ".join(arguments("RUN"))
 
 
-def test_the_command_is_one_that_the_program_has(retrieve: Program) -> None:
+def test_the_command_is_one_that_the_program_has_and_does_not_start_without_a_key(retrieve: Program) -> None:
     command = json.loads(final()["CMD"])
     assert json.loads(final()["ENTRYPOINT"]) + command[:1] == ["retrieve", "serve"]
     shown = retrieve("serve", "--help").out
     assert [flag for flag in command if flag.startswith("--") and flag not in shown] == []
     assert command[command.index("--host") + 1] == "0.0.0.0"
-
-
-def test_the_server_of_the_image_does_not_start_without_a_key(retrieve: Program) -> None:
-    done = retrieve(*json.loads(final()["CMD"])[:-1], "0")
+    done = retrieve(*command[:-1], "0")
     assert done.code == 2
     assert "retrieve keys create" in done.err
 
 
-def test_port_health_check_and_command_agree() -> None:
+def test_port_health_check_command_and_volume_of_the_image_are_those_of_the_service() -> None:
     command = json.loads(final()["CMD"])
     port = command[command.index("--port") + 1]
     assert final()["EXPOSE"] == port
     assert f"http://127.0.0.1:{port}/health'" in final()["HEALTHCHECK"]
     assert SERVICES["retrieve"]["ports"] == [f"127.0.0.1:{port}:{port}"]
-
-
-def test_the_artifacts_are_a_volume_at_the_default_place() -> None:
     assert final()["VOLUME"] == f"{final()['WORKDIR']}/artifacts"
     assert SERVICES["retrieve"]["volumes"] == [f"artifacts:{final()['VOLUME']}"]
 
