@@ -102,5 +102,10 @@ def exchange(url: str, folder: Path, *, store: bool = True, **given: Any) -> Exc
     return Exchange(stored=stored, rates=rates, endpoints={ORIGIN: url} if url else {}, **how)
 
 
+def unstored(endpoints: Mapping[str, str], rates: Rates) -> Exchange:
+    """Exchanges with other servers in the places of origins, of which nothing is stored."""
+    return Exchange(stored=None, rates=rates, endpoints=endpoints, max_age_s=0, offline=False)
+
+
 def long(seconds: float = 60.0) -> Clock:
     return Clock(seconds, seconds)

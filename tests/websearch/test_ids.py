@@ -6,18 +6,10 @@ from hypothesis import given, strategies as st
 from retrieve_cli.contracts.works import Id
 from retrieve_cli.websearch import ids
 
+DOIS = """10.1000/AbC.1 doi:10.1000/abc.1 https://doi.org/10.1000/abc.1 http://dx.doi.org/10.1000%2Fabc.1""".split()
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "10.1000/AbC.1",
-        "doi:10.1000/abc.1",
-        "DOI: 10.1000/abc.1",
-        "https://doi.org/10.1000/abc.1",
-        "http://dx.doi.org/10.1000%2Fabc.1",
-        " 10.1000/abc.1. ",
-    ],
-)
+
+@pytest.mark.parametrize("text", [*DOIS, "DOI: 10.1000/abc.1", " 10.1000/abc.1. "])
 def test_a_doi_has_one_form(text: str) -> None:
     assert ids.doi(text) == Id("doi", "10.1000/abc.1")
 
@@ -29,18 +21,11 @@ def test_other_texts_are_not_dois(text: str) -> None:
     assert ids.doi(text) is None
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "2401.01234",
-        "2401.01234v3",
-        "arXiv:2401.01234",
-        "https://arxiv.org/abs/2401.01234v2",
-        "http://export.arxiv.org/pdf/2401.01234v2.pdf",
-        "10.48550/arXiv.2401.01234",
-        "https://doi.org/10.48550/ARXIV.2401.01234",
-    ],
-)
+ARXIV = """2401.01234 2401.01234v3 arXiv:2401.01234 https://arxiv.org/abs/2401.01234v2 10.48550/arXiv.2401.01234
+http://export.arxiv.org/pdf/2401.01234v2.pdf https://doi.org/10.48550/ARXIV.2401.01234""".split()
+
+
+@pytest.mark.parametrize("text", ARXIV)
 def test_an_arxiv_identifier_has_one_form_without_version(text: str) -> None:
     assert ids.arxiv(text) == Id("arxiv", "2401.01234")
 
@@ -60,14 +45,11 @@ def test_a_pmcid_has_no_version() -> None:
     assert ids.pmcid("pmc0123.2") == Id("pmcid", "PMC123")
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "HTTP://www.Example.org:80/a/?utm_source=x&b=2&a=1#part",
-        "https://example.org/a?a=1&b=2",
-        "https://example.org./a/?b=2&a=1&fbclid=77",
-    ],
-)
+ADDRESSES = """HTTP://www.Example.org:80/a/?utm_source=x&b=2&a=1#part https://example.org/a?a=1&b=2
+https://example.org./a/?b=2&a=1&fbclid=77""".split()
+
+
+@pytest.mark.parametrize("text", ADDRESSES)
 def test_an_address_has_one_form(text: str) -> None:
     assert ids.url(text) == Id("url", "https://example.org/a?a=1&b=2")
 
@@ -91,26 +73,18 @@ def test_other_texts_are_not_addresses(text: str) -> None:
         ("https://www.biorxiv.org/content/10.1101/2023.01.02.123456v2.full.pdf", "doi:10.1101/2023.01.02.123456"),
         ("https://journal.example/doi/full/10.1000/abc", "doi:10.1000/abc"),
         ("https://journal.example/articles/10.3389/abc.2024.1/full", "doi:10.3389/abc.2024.1"),
-        (
-            "https://journals.plos.org/plosone/article?id=10.1371/journal.pone.0000001",
-            "doi:10.1371/journal.pone.0000001",
-        ),
+        ("https://journals.plos.org/plosone/article?id=10.1371/journal.pone.00001", "doi:10.1371/journal.pone.00001"),
     ],
 )
 def test_the_address_of_a_work_names_its_identifier(address: str, identifier: str) -> None:
     assert str(ids.of_address(address)) == identifier
 
 
-@pytest.mark.parametrize(
-    "address",
-    [
-        "https://news.example/stories/10.1000/abc",
-        "https://metrics.example/details?doi=10.1000/abc",
-        "https://review.example/reports/10.1000/abc",
-        "https://example.org/10.1000/abc",
-        "https://arxiv.org/list/cs.AI/recent",
-    ],
-)
+ABOUT_A_WORK = """https://news.example/stories/10.1000/abc https://metrics.example/details?doi=10.1000/abc
+https://review.example/reports/10.1000/abc https://example.org/10.1000/abc https://arxiv.org/list/cs.AI/recent""".split()
+
+
+@pytest.mark.parametrize("address", ABOUT_A_WORK)
 def test_a_page_about_a_work_does_not_name_it(address: str) -> None:
     assert ids.of_address(address) is None
 
@@ -134,21 +108,14 @@ def test_versions_of_a_work_share_an_identifier(doi: str, same: str, version: st
     assert (str(ids.unversioned(identifier)), ids.doi_version(identifier)) == (same, version)
 
 
-@pytest.mark.parametrize(
-    ("doi", "expected"),
-    [
-        ("10.1101/2023.01.02.123456", True),
-        ("10.1101/123456", True),
-        ("10.1101/gad.123456.121", False),
-        ("10.64898/2026.01.02.123456", True),
-        ("10.2139/ssrn.1234567", True),
-        ("10.5194/egusphere-2024-12", True),
-        ("10.5194/acp-24-1-2024", False),
-        ("10.1038/s41586-024-00001-1", False),
-    ],
-)
-def test_dois_of_preprint_servers_are_known(doi: str, *, expected: bool) -> None:
-    assert ids.is_preprint(Id("doi", doi)) is expected
+PREPRINTS = """10.1101/2023.01.02.123456 10.1101/123456 10.64898/2026.01.02.123456 10.2139/ssrn.1234567
+10.5194/egusphere-2024-12""".split()
+ARTICLES = ["10.1101/gad.123456.121", "10.5194/acp-24-1-2024", "10.1038/s41586-024-00001-1"]
+
+
+@pytest.mark.parametrize("doi", PREPRINTS + ARTICLES)
+def test_dois_of_preprint_servers_are_known(doi: str) -> None:
+    assert ids.is_preprint(Id("doi", doi)) is (doi in PREPRINTS)
 
 
 @given(st.text(max_size=60))

@@ -59,35 +59,26 @@ def test_keyed_providers_come_first(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [provider.name for provider, _ in found.without_key] == ["tavily", "serpapi"]
 
 
-def test_the_web_without_any_key_is_refused_with_the_variables() -> None:
-    with pytest.raises(UsageError, match="none of TAVILY_API_KEY, SERPER_API_KEY, SERPAPI_API_KEY is set"):
-        chosen(WebOptions("latest news"))
-
-
-def test_a_named_provider_without_its_key_is_refused() -> None:
-    with pytest.raises(UsageError, match="tavily needs a key: TAVILY_API_KEY is not set"):
-        chosen(WebOptions("x", providers=("tavily",)))
+@pytest.mark.parametrize(
+    ("options", "message", "hint"),
+    [
+        (WebOptions("latest news"), "none of TAVILY_API_KEY, SERPER_API_KEY, SERPAPI_API_KEY is set", ""),
+        (WebOptions("x", providers=("tavily",)), "tavily needs a key: TAVILY_API_KEY is not set", ""),
+        (WebOptions("x", providers=("ddg",)), "ddg is not configured", "web.providers"),
+        (WebOptions("x", providers=("pubmd",)), "pubmd", "did you mean pubmed?"),
+    ],
+    ids=["the web without any key", "without its key", "not configured", "unknown, answered by the nearest"],
+)
+def test_providers_that_cannot_be_asked_are_refused(options: WebOptions, message: str, hint: str) -> None:
+    with pytest.raises(UsageError, match=message) as caught:
+        chosen(options)
+    assert hint in caught.value.hint
 
 
 def test_a_named_provider_without_its_key_is_a_failure_beside_one_that_can_be_asked() -> None:
     assert names(chosen(WebOptions("x", providers=("tavily", "arxiv")))) == ["tavily", "arxiv"]
 
 
-def test_a_provider_that_is_not_configured_is_refused() -> None:
-    with pytest.raises(UsageError, match="ddg is not configured") as caught:
-        chosen(WebOptions("x", providers=("ddg",)))
-    assert "web.providers" in caught.value.hint
-
-
-def test_an_unknown_provider_is_answered_by_the_nearest() -> None:
-    with pytest.raises(UsageError) as caught:
-        chosen(WebOptions("x", providers=("pubmd",)))
-    assert caught.value.hint == "did you mean pubmed?"
-
-
-def test_categories_are_asked_of_those_who_know_them() -> None:
-    assert names(chosen(WebOptions("latest news", categories=("cs.AI",)))) == ["arxiv"]
-
-
-def test_a_requested_kind_wins_over_the_words() -> None:
+def test_a_requested_kind_wins_over_the_words_and_categories_ask_those_who_know_them() -> None:
     assert chosen(WebOptions("latest news", kind="literature")).kind == "literature"
+    assert names(chosen(WebOptions("latest news", categories=("cs.AI",)))) == ["arxiv"]
