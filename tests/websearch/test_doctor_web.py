@@ -37,15 +37,12 @@ def test_providers_that_can_be_asked_are_listed(monkeypatch: pytest.MonkeyPatch)
     assert (check.status, check.message) == ("ok", "2 providers can be asked: pubmed, arxiv")
 
 
-def test_keys_that_are_missing_are_named_with_the_variables(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_keys_that_are_missing_or_blank_are_named_with_the_variables(monkeypatch: pytest.MonkeyPatch) -> None:
     check = found(monkeypatch, variables=(EMAIL, "SERPER_API_KEY"), providers=("tavily", "serper", "pubmed"))
     assert check.status == "warn"
     assert "tavily (TAVILY_API_KEY)" in check.message
     assert "SERPER" not in check.message
     assert check.fix == "export TAVILY_API_KEY=…, or set web.providers: [serper, pubmed]"
-
-
-def test_a_key_of_blanks_is_no_key(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TAVILY_API_KEY", "  ")
     assert "TAVILY_API_KEY" in found(monkeypatch, providers=("tavily", "pubmed")).message
 
@@ -76,21 +73,15 @@ def test_a_name_that_nobody_has_is_a_failure_with_the_nearest(
     assert "did you mean" in check.fix
 
 
+SERVERS = {
+    "ok": "https://mirror.example.org http://127.0.0.1:8080 http://localhost:8080 http://[::1]:8080",
+    "fail": """http://mirror.example.org http://10.0.0.1 http://127.0.0.1.example.org http://localhost.example.org
+    ftp://mirror.example.org http://[::1 https://mirror.example.org/arxiv""",
+}
+
+
 @pytest.mark.parametrize(
-    ("other", "status"),
-    [
-        ("https://mirror.example.org", "ok"),
-        ("http://127.0.0.1:8080", "ok"),
-        ("http://localhost:8080", "ok"),
-        ("http://[::1]:8080", "ok"),
-        ("http://mirror.example.org", "fail"),
-        ("http://10.0.0.1", "fail"),
-        ("http://127.0.0.1.example.org", "fail"),
-        ("http://localhost.example.org", "fail"),
-        ("ftp://mirror.example.org", "fail"),
-        ("http://[::1", "fail"),
-        ("https://mirror.example.org/arxiv", "fail"),
-    ],
+    ("other", "status"), [(other, status) for status, others in SERVERS.items() for other in others.split()]
 )
 def test_another_server_is_asked_over_https_unless_it_is_this_machine(
     other: str, status: str, monkeypatch: pytest.MonkeyPatch

@@ -21,14 +21,10 @@ from retrieve_cli.errors import ModelFailed, RetrieveError, UsageError
 
 
 @pytest.mark.usefixtures("installed")
-def test_a_provider_is_made_with_the_configuration_of_its_plug_in() -> None:
+def test_the_provider_among_the_plug_ins_is_listed_and_made_with_its_configuration() -> None:
+    assert extensions.names("provider") == ["library"], "one that cannot be loaded does not hinder that"
     made: Any = extensions.make("provider", "library", Settings(plugins={"library": {"shelf": "north"}}))
     assert (made.name, made.kind, made.shelf) == ("library", "literature", "north")
-
-
-@pytest.mark.usefixtures("installed")
-def test_only_providers_are_listed_and_one_that_cannot_be_loaded_does_not_hinder_that() -> None:
-    assert extensions.names("provider") == ["library"]
 
 
 @pytest.mark.parametrize("name", ["shortest", "nobody"])
@@ -84,25 +80,14 @@ def test_a_plug_in_that_raises_anything_is_an_error_that_names_it(monkeypatch: p
 
 # ------------------------------------------------------------------------------------------ in a search
 
-BOOKS = {
-    "total": 41,
-    "books": [
-        {
-            "title": "Guides of the north",
-            "doi": "10.99999/north.1",
-            "author": "Ada Quill",
-            "year": 2024,
-            "about": "Ice.",
-        },
-        {
-            "title": "Guides of the south",
-            "doi": "10.99999/south.2",
-            "author": "Ben Rook",
-            "year": 2023,
-            "about": "Sun.",
-        },
-    ],
+NORTH = {
+    "title": "Guides of the north",
+    "doi": "10.99999/north.1",
+    "author": "Ada Quill",
+    "year": 2024,
+    "about": "Ice.",
 }
+SOUTH = {"title": "Guides of the south", "doi": "10.99999/south.2", "author": "Ben Rook", "year": 2023, "about": "Sun."}
 
 
 @pytest.fixture
@@ -110,7 +95,8 @@ def library(installed: None, fakes: Fakes, tmp_path: Path, monkeypatch: pytest.M
     """A configuration with the plug-in as the only provider, and its server, which knows guides."""
     parameters = {"q": "guides", "n": "5", "shelf": "north"}
     request = {"method": "GET", "url": "https://library.example.org/search", "parameters": parameters, "body": None}
-    response = {"status": 200, "content_type": "application/json", "headers": {}, "body": BOOKS}
+    body = {"total": 41, "books": [NORTH, SOUTH]}
+    response = {"status": 200, "content_type": "application/json", "headers": {}, "body": body}
     fakes.add([{"request": request, "response": response}])
     web = {"enabled": True, "k": 5, "providers": ["library"], "enrich": [], "endpoints": fakes.endpoints}
     Path("config.yaml").write_text(yaml.safe_dump({"web": web, "plugins": {"library": {"shelf": "north"}}}), "utf-8")

@@ -87,20 +87,10 @@ def test_no_window_has_more_requests_than_the_rate_permits(
     assert most_in_a_window(times, rate.seconds) <= rate.requests
 
 
-def test_the_first_request_does_not_wait(rates: Rates, clock: Time) -> None:
+def test_the_first_request_to_each_server_does_not_wait(rates: Rates, clock: Time) -> None:
     begun = clock.now
-    take(rates)
-    assert clock.now == begun
-
-
-def test_servers_have_rates_of_their_own(rates: Rates, clock: Time) -> None:
-    begun = clock.now
-    for server in (
-        SERVER,
-        "https://export.example.org:443",
-        "https://[2606:4700::1]:443",
-        f"https://{'x' * 300}.org:443",
-    ):
+    others = ("https://export.example.org:443", "https://[2606:4700::1]:443", f"https://{'x' * 300}.org:443")
+    for server in (SERVER, *others):
         take(rates, server=server)
     assert clock.now == begun
 
@@ -126,13 +116,10 @@ def test_a_pause_that_a_server_asks_for_holds_for_everybody(rates: Rates, clock:
     take(rates, seconds=1)
 
 
-def test_a_shorter_pause_does_not_end_a_longer_one(rates: Rates) -> None:
-    rates.block(SERVER, 30)
-    rates.block(SERVER, 5)
-    assert limited(rates) == pytest.approx(30)
-
-
-def test_no_server_can_ask_for_more_than_a_day(rates: Rates) -> None:
+def test_the_longest_pause_holds_but_not_for_more_than_a_day(rates: Rates) -> None:
+    for seconds in (30, 5):
+        rates.block(SERVER, seconds)
+        assert limited(rates) == pytest.approx(30)
     rates.block(SERVER, 1e300)
     assert limited(rates) == pytest.approx(86_400)
 
@@ -147,9 +134,13 @@ def test_a_clock_that_is_set_back_costs_one_interval_at_most(rates: Rates, clock
     assert clock.now - begun == pytest.approx(3.3)
 
 
-def test_a_clock_that_is_set_forward_does_not_stop_requests(rates: Rates, clock: Time) -> None:
+def test_neither_a_clock_that_is_set_forward_nor_an_empty_file_stops_requests(
+    rates: Rates, clock: Time, tmp_path: Path
+) -> None:
     take(rates)
     clock.now += 1e8
+    take(rates, seconds=1)
+    (tmp_path / "rates" / FILE).write_text("")
     take(rates, seconds=1)
 
 
@@ -173,12 +164,6 @@ def test_a_damaged_file_costs_one_interval_and_is_replaced(
     assert clock.now - begun == pytest.approx(3.3)
     assert json.loads(file.read_text())["times"][-1] == clock.now
     assert not rates.notice
-
-
-def test_an_empty_file_is_one_without_requests(rates: Rates, clock: Time, tmp_path: Path) -> None:
-    (tmp_path / "rates").mkdir()
-    (tmp_path / "rates" / FILE).touch()
-    take(rates, seconds=1)
 
 
 @pytest.mark.parametrize("kind", ["folder", "link", "no folder"])
@@ -213,9 +198,10 @@ def test_the_folder_is_that_of_the_users_cache(monkeypatch: pytest.MonkeyPatch, 
     assert (tmp_path / "cache" / "retrieve" / "rates" / FILE).is_file()
 
 
-@pytest.mark.parametrize(
-    "rate", [Rate(0, 1.0), Rate(-5, 1.0), Rate(1, float("nan")), Rate(1, -1.0), Rate(1, float("inf"))]
-)
+SENSELESS = [Rate(0, 1.0), Rate(-5, 1.0), Rate(1, float("nan")), Rate(1, -1.0), Rate(1, float("inf"))]
+
+
+@pytest.mark.parametrize("rate", SENSELESS)
 def test_a_rate_that_makes_no_sense_stops_nothing(rates: Rates, rate: Rate) -> None:
     for _ in range(3):
         take(rates, rate)
@@ -239,12 +225,14 @@ def test_threads_keep_one_rate_together(tmp_path: Path) -> None:
     assert most_in_a_window(reserved, 0.5) <= 5
 
 
-ASKING = """
+IMPORTS = """
 import sys, urllib.request
 from pathlib import Path
 from retrieve_cli.contracts.websearch import Rate
 from retrieve_cli.web.limits import Clock
 from retrieve_cli.websearch.rates import Rates
+"""
+ASKING = """
 folder, url, count = sys.argv[1:]
 rates = Rates(Path(folder))
 for _ in range(int(count)):
@@ -254,7 +242,7 @@ for _ in range(int(count)):
 
 
 def start(code: str, *arguments: object, stdout: int | None = None) -> subprocess.Popen[bytes]:
-    return subprocess.Popen([sys.executable, "-c", code, *map(str, arguments)], stdout=stdout)
+    return subprocess.Popen([sys.executable, "-c", IMPORTS + code, *map(str, arguments)], stdout=stdout)
 
 
 def test_processes_keep_one_rate_together_as_the_server_counts(tmp_path: Path) -> None:
@@ -276,11 +264,6 @@ def test_processes_keep_one_rate_together_as_the_server_counts(tmp_path: Path) -
 
 
 TAKING = """
-import sys
-from pathlib import Path
-from retrieve_cli.contracts.websearch import Rate
-from retrieve_cli.web.limits import Clock
-from retrieve_cli.websearch.rates import Rates
 rates = Rates(Path(sys.argv[1]), sleep=lambda _: None)
 print("ready", flush=True)
 while True:
