@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from encoders.remote.servers import Api, Asked, running
+from program.asking import Configure, answered, refused
 from samples import Program
 
 
@@ -18,10 +19,8 @@ def by_words(model: str = "big-one", dim: int = 32) -> Callable[[Asked], Any]:
     def respond(asked: Asked) -> Any:
         texts = asked.json["input"] if isinstance(asked.json["input"], list) else [asked.json["input"]]
         wanted = asked.json.get("dimensions", dim)
-        return {
-            "data": [{"index": at, "embedding": vector(text, wanted)} for at, text in enumerate(texts)],
-            "model": model,
-        }
+        rows = [{"index": at, "embedding": vector(text, wanted)} for at, text in enumerate(texts)]
+        return {"data": rows, "model": model}
 
     return respond
 
@@ -64,13 +63,10 @@ def test_another_model_or_length_than_the_indexs_is_refused_with_both_names(
 ) -> None:
     assert retrieve("build", "--catalog", catalog).code == 0
     server.respond = by_words("other-one")
-    done = retrieve("query", "lungs", "--mode", "dense")
-    assert done.code == 5
-    assert "big-one" in done.err
-    assert "other-one" in done.err
-    server.respond = by_words(dim=48)
-    done = retrieve("query", "lungs", "--mode", "dense")
-    assert (done.code, "32" in done.err, "48" in done.err) == (5, True, True)
+    for answer, (own, other) in ((by_words("other-one"), ("big-one", "other-one")), (by_words(dim=48), ("32", "48"))):
+        server.respond = answer
+        err = refused(retrieve, "query", "lungs", "--mode", "dense", code=5)
+        assert (own in err, other in err) == (True, True)
 
 
 def test_a_key_that_is_not_set_or_a_server_that_is_gone_leaves_the_leg_out(
@@ -78,21 +74,18 @@ def test_a_key_that_is_not_set_or_a_server_that_is_gone_leaves_the_leg_out(
 ) -> None:
     assert retrieve("build", "--catalog", catalog).code == 0
     monkeypatch.setenv("RETRIEVE_ENCODER__API_KEY_ENV", "NO_SUCH_KEY")
-    done = retrieve("query", "lungs", "--json")
-    assert done.code == 0
-    assert "NO_SUCH_KEY" in done.json["strategies_skipped"]["dense"]
+    assert "NO_SUCH_KEY" in answered(retrieve, "lungs")["strategies_skipped"]["dense"]
     monkeypatch.delenv("RETRIEVE_ENCODER__API_KEY_ENV")
     monkeypatch.setenv("RETRIEVE_ENCODER__BASE_URL", "http://127.0.0.1:9/v1")
     assert "dense" in retrieve("query", "lungs", "--json").json["strategies_skipped"]
     monkeypatch.delenv("RETRIEVE_ENCODER__BASE_URL")
-    done = retrieve("query", "lungs", "--mode", "dense")
-    assert (done.code, "encoder.base_url" in done.err) == (2, True)
+    assert "encoder.base_url" in refused(retrieve, "query", "lungs", "--mode", "dense")
 
 
 def test_dimensions_are_asked_of_the_server_and_part_of_the_index(
-    server: Api, catalog: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch
+    server: Api, catalog: Path, retrieve: Program, configure: Configure
 ) -> None:
-    monkeypatch.setenv("RETRIEVE_ENCODER__DIMENSIONS", "16")
+    configure("encoder", dimensions=16)
     assert retrieve("build", "--catalog", catalog).code == 0
     assert all(asked.json["dimensions"] == 16 for asked in server.asked)
     assert retrieve("query", "lungs", "--mode", "dense").code == 0

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from encoders.remote.servers import Api, Asked, chat, running
 from hypothesis import given, strategies as st
+from program.asking import Configure, answered, indexed, refused
 from samples import TOOLS, Program, write_catalog
 
 from retrieve_cli.config.settings import Settings
@@ -20,10 +21,10 @@ from retrieve_cli.storage.token_table import Stretch, TokenTable, pack, unpack, 
 
 
 @pytest.fixture
-def real(tmp_path: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An index of five tools by the real encoder, at the default place."""
-    monkeypatch.setenv("RETRIEVE_ENCODER__KIND", "onnx")
-    assert retrieve("build", "--catalog", write_catalog(tmp_path / "tools.jsonl", TOOLS)).code == 0
+def real(retrieve: Program, configure: Configure) -> Path:
+    """An index of five tools by the real encoder, at the default place; their catalog is `records.jsonl`."""
+    configure("encoder", kind="onnx")
+    indexed(retrieve, TOOLS)
     return Path("artifacts")
 
 
@@ -109,16 +110,15 @@ def test_the_table_gives_back_what_was_written_and_counts_chunks_a_token(tmp_pat
 
 
 def test_by_default_a_hybrid_answer_is_read_again_and_every_hit_says_so(real: Path, retrieve: Program) -> None:
-    found = retrieve("query", "segment lungs in CT", "--json").json
+    found = answered(retrieve, "segment lungs in CT")
     assert (found["reranked"], found["pipeline"]) == (True, "fuse(bm25@200, dense@200) > maxsim@50")
     before = retrieve("query", "segment lungs in CT", "--no-rerank", "--json").json
-    places = {result["id"]: result["rank"] for result in before["results"]}
-    scores = {result["id"]: result["score"] for result in before["results"]}
-    assert sorted(places) == sorted(result["id"] for result in found["results"])
+    plain = {result["id"]: result for result in before["results"]}
+    assert sorted(plain) == sorted(result["id"] for result in found["results"])
     for result in found["results"]:
         assert result["rerank"]["scorer"] == "maxsim"
-        assert result["rerank"]["rank_before"] == places[result["id"]]
-        assert result["retrieval_score"] == pytest.approx(scores[result["id"]])
+        assert result["rerank"]["rank_before"] == plain[result["id"]]["rank"]
+        assert result["retrieval_score"] == pytest.approx(plain[result["id"]]["score"])
     assert not before["reranked"]
     assert "reranked #1\n" in retrieve("query", "segment lungs in CT").out
     assert "maxsim  rank 1 with " in retrieve("query", "segment lungs in CT", "--explain").out
@@ -149,39 +149,32 @@ def test_keys_of_the_stage_change_the_answer(real: Path, retrieve: Program, monk
 
 
 def test_without_token_vectors_auto_is_silent_and_maxsim_says_what_to_do(
-    index: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch
+    index: Path, retrieve: Program, configure: Configure
 ) -> None:
-    done = retrieve("query", "lungs", "--json")
-    assert (done.json["reranked"], done.json["strategies_skipped"]) == (False, {})
-    monkeypatch.setenv("RETRIEVE_RERANK__BACKEND", "maxsim")
-    done = retrieve("query", "lungs")
-    assert done.code == 0
-    assert "maxsim is skipped: this index has no token vectors" in done.err
-    assert "maxsim" in retrieve("query", "lungs", "--json").json["strategies_skipped"]
+    plain = answered(retrieve, "lungs")
+    assert (plain["reranked"], plain["strategies_skipped"]) == (False, {})
+    configure("rerank", backend="maxsim")
+    assert "maxsim is skipped: this index has no token vectors" in retrieve("query", "lungs").err
+    assert "maxsim" in answered(retrieve, "lungs")["strategies_skipped"]
     assert retrieve("query", "lungs", "--rerank").code == 6
-    monkeypatch.setenv("RETRIEVE_RERANK__POLICY", "required")
+    configure("rerank", policy="required")
     assert retrieve("query", "lungs").code == 6
 
 
 @pytest.mark.parametrize("backend", ["cross_encoder", "remote", "llm"])
 def test_a_backend_without_model_server_or_key_says_which_key_is_missing(
-    index: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch, backend: str
+    index: Path, retrieve: Program, configure: Configure, backend: str
 ) -> None:
-    monkeypatch.setenv("RETRIEVE_RERANK__BACKEND", backend)
-    done = retrieve("query", "lungs")
-    assert (done.code, "rerank.model" in done.err) == (2, True)
-    monkeypatch.setenv("RETRIEVE_RERANK__MODEL", "no/such-model")
-    done = retrieve("query", "lungs")
+    configure("rerank", backend=backend)
+    assert "rerank.model" in refused(retrieve, "query", "lungs")
+    configure("rerank", model="no/such-model")
     if backend == "cross_encoder":
-        assert done.code == 0
-        assert "cross_encoder is skipped" in done.err
+        done = retrieve("query", "lungs")
+        assert (done.code, "cross_encoder is skipped" in done.err) == (0, True)
         return
-    assert (done.code, "rerank.base_url" in done.err) == (2, True)
-    monkeypatch.setenv("RETRIEVE_RERANK__BASE_URL", "http://127.0.0.1:9/v1")
-    monkeypatch.setenv("RETRIEVE_RERANK__API_KEY_ENV", "MY_KEY")
-    done = retrieve("query", "lungs", "--json")
-    assert done.code == 0
-    assert "MY_KEY" in done.json["strategies_skipped"][backend]
+    assert "rerank.base_url" in refused(retrieve, "query", "lungs")
+    configure("rerank", base_url="http://127.0.0.1:9/v1", api_key_env="MY_KEY")
+    assert "MY_KEY" in answered(retrieve, "lungs")["strategies_skipped"][backend]
 
 
 def by_length(asked: Asked) -> dict[str, list[dict[str, float]]]:
@@ -190,26 +183,21 @@ def by_length(asked: Asked) -> dict[str, list[dict[str, float]]]:
 
 
 def test_a_remote_reranker_decides_the_order_and_one_that_is_gone_is_left_out(
-    index: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch, api: Api
+    index: Path, retrieve: Program, configure: Configure, api: Api
 ) -> None:
     api.respond = by_length
-    for key, value in {"BACKEND": "remote", "MODEL": "long", "BASE_URL": api.url, "INTERPOLATE": "1"}.items():
-        monkeypatch.setenv(f"RETRIEVE_RERANK__{key}", value)
-    found = retrieve("query", "brain volumes and images", "--json").json
+    configure("rerank", backend="remote", model="long", base_url=api.url, interpolate=1)
+    found = answered(retrieve, "brain volumes and images")
     assert found["pipeline"].endswith("> long@50")
     given = [result["rerank"]["score"] for result in found["results"]]
     assert given == sorted(given, reverse=True)
-    monkeypatch.setenv("RETRIEVE_RERANK__BASE_URL", "http://127.0.0.1:9/v1")
-    monkeypatch.setenv("RETRIEVE_RERANK__RETRIES", "0")
-    done = retrieve("query", "brain volumes and images", "--json")
-    assert done.code == 0
-    assert "remote" in done.json["strategies_skipped"]
+    configure("rerank", base_url="http://127.0.0.1:9/v1", retries=0)
+    assert "remote" in answered(retrieve, "brain volumes and images")["strategies_skipped"]
     assert retrieve("query", "brain", "--rerank").code == 6
 
 
-def test_an_ablation_switches_it_off(real: Path, retrieve: Program, tmp_path: Path) -> None:
-    gold = tmp_path / "gold.jsonl"
-    gold.write_text('{"query": "lungs in CT", "relevant": ["lungs"]}\n')
+def test_an_ablation_switches_it_off(real: Path, retrieve: Program) -> None:
+    gold = write_catalog(Path("gold.jsonl"), [{"query": "lungs in CT", "relevant": ["lungs"]}])
     found = retrieve("eval", "--gold", gold, "--ablate", "--json").json
     assert found["pipeline"].endswith("maxsim@50")
     assert found["arms"][0]["arm"] == "without the reranker"
@@ -219,34 +207,30 @@ def test_an_ablation_switches_it_off(real: Path, retrieve: Program, tmp_path: Pa
 # ------------------------------------------------------------------------------------------ build and sync
 
 
-def test_a_sync_gives_the_tokens_that_a_fresh_build_gives(real: Path, retrieve: Program, tmp_path: Path) -> None:
+def test_a_sync_gives_the_tokens_that_a_fresh_build_gives(real: Path, retrieve: Program) -> None:
     more = [*TOOLS[1:], {"id": "new", "name": "Denoise", "description": "Removes noise from micrographs."}]
-    write_catalog(tmp_path / "tools.jsonl", more)
+    write_catalog(Path("records.jsonl"), more)
     synced = retrieve("sync", "--json").json
     assert synced["embedded"] == 1
-    built = retrieve("build", "--catalog", tmp_path / "tools.jsonl", "--artifacts", "fresh", "--json").json
+    built = retrieve("build", "--catalog", "records.jsonl", "--artifacts", "fresh", "--json").json
     assert built["generation"] == synced["generation"]
 
 
-def test_what_the_cache_of_tokens_lost_is_read_again_and_nothing_else(
-    real: Path, retrieve: Program, tmp_path: Path
-) -> None:
+def test_what_the_cache_of_tokens_lost_is_read_again_and_nothing_else(real: Path, retrieve: Program) -> None:
     before = (real / "current").read_text()
     cached = list((real / "cache").glob("*.tokens/*.pkl"))
     assert cached
     for path in cached:
         path.write_bytes(path.read_bytes()[:-9] + b"damaged!!")
-    again = retrieve("build", "--catalog", tmp_path / "tools.jsonl", "--json").json
+    again = retrieve("build", "--catalog", "records.jsonl", "--json").json
     assert (again["embedded"], again["generation"]) == (len(TOOLS), before.strip())
-    assert retrieve("build", "--catalog", tmp_path / "tools.jsonl", "--json").json["embedded"] == 0
+    assert retrieve("build", "--catalog", "records.jsonl", "--json").json["embedded"] == 0
 
 
 def test_a_damaged_table_is_named(real: Path, retrieve: Program) -> None:
     path = next(real.glob("generations/*/tokens.pkl"))
     path.write_bytes(path.read_bytes()[:-1])
-    done = retrieve("query", "lungs")
-    assert done.code == 5
-    assert "tokens.pkl" in done.err
+    assert "tokens.pkl" in refused(retrieve, "query", "lungs", code=5)
 
 
 def test_the_score_of_a_record_is_that_of_its_best_window(real: Path) -> None:
@@ -262,17 +246,15 @@ def api() -> Iterator[Api]:
 
 
 def test_a_chat_model_is_asked_to_pick_as_many_as_are_kept_or_asked_for(
-    real: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch, api: Api
+    real: Path, retrieve: Program, configure: Configure, api: Api
 ) -> None:
     def asked(*arguments: object) -> str:
         api.respond = chat({"picked": [2, 1]})
-        assert retrieve("query", "brain volumes", "--json", *arguments).json["reranked"]
+        assert answered(retrieve, "brain volumes", *arguments)["reranked"]
         return str(api.last.json["messages"][1]["content"])
 
-    given = {"BACKEND": "llm", "MODEL": "qwen", "BASE_URL": api.url, "PROMPT": "pick", "INTERPOLATE": "1"}
-    for key, value in given.items():
-        monkeypatch.setenv(f"RETRIEVE_RERANK__{key}", value)
+    configure("rerank", backend="llm", model="qwen", base_url=api.url, prompt="pick", interpolate=1)
     assert "Pick at most 3 of the 5 candidates." in asked("-k", 3)
-    monkeypatch.setenv("RETRIEVE_RERANK__KEEP", "2")
+    configure("rerank", keep=2)
     assert "Pick at most 2 of the 5 candidates." in asked("-k", 3)
     assert api.last.json["response_format"]["json_schema"]["schema"]["properties"]["picked"]["maxItems"] == 2

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from program.asking import indexed, refused
 from samples import Program, write_catalog
 
 from retrieve_cli.records.columns import columns_of
@@ -18,15 +19,14 @@ LICENSES = ("Apache-2.0", "apache-2.0", "MIT", "MIT", "GPL-3.0")
 
 
 @pytest.fixture
-def numbered(tmp_path: Path, retrieve: Program) -> Path:
-    """The artifacts folder of an index whose ids are numbers; the last record is a tenant's."""
+def numbered(retrieve: Program) -> Path:
+    """The catalog of an index whose ids are numbers; the last record is a tenant's."""
     tools = [
         {"id": str(at), "name": name, "description": f"{name} is a tool", "license": LICENSES[at]}
         for at, name in enumerate(NAMES)
     ]
     tools[-1]["tenant"] = "acme"
-    assert retrieve("build", "--catalog", write_catalog(tmp_path / "numbered.jsonl", tools)).code == 0
-    return Path("artifacts").resolve()
+    return indexed(retrieve, tools)
 
 
 def notes(retrieve: Program, *arguments: object) -> list[str]:
@@ -49,7 +49,7 @@ def test_a_filter_without_matches_lists_the_values_that_there_are(numbered: Path
 
 def test_values_of_which_each_record_has_its_own_are_not_listed(numbered: Path, retrieve: Program) -> None:
     tools = [{"id": f"tool-{at}", "name": f"name {at}", "description": "a tool"} for at in range(20)]
-    write_catalog(Path("numbered.jsonl"), tools)
+    write_catalog(numbered, tools)
     assert retrieve("sync", "--max-shrink", "1").code == 0
     assert notes(retrieve, "--filter", "name=nmae 7") == ["no record has name=nmae 7: did you mean name=name 7?"]
 
@@ -61,13 +61,10 @@ def test_only_what_the_request_may_see_is_counted_and_suggested(numbered: Path, 
     assert said == "no record has license=apache; values of license: MIT (2), GPL-3.0 (1)"
 
 
-def test_filters_that_do_not_go_together_say_how_many_pass_each(numbered: Path, retrieve: Program) -> None:
+def test_filters_that_do_not_go_together_and_an_unknown_tenant_are_said(numbered: Path, retrieve: Program) -> None:
     both = ("--filter", "license=MIT", "--filter", "name=Cellpose")
     assert notes(retrieve, *both) == ["no record passes all of license=MIT (2), name=Cellpose (1)"]
-
-
-def test_an_unknown_tenant_is_said_and_none_is_suggested(numbered: Path, retrieve: Program) -> None:
-    assert notes(retrieve, "--tenant", "acm") == ["no record belongs to the tenant 'acm'"]
+    assert notes(retrieve, "--tenant", "acm") == ["no record belongs to the tenant 'acm'"]  # none is suggested
 
 
 # ----------------------------------------------------------------------------------------------- records
@@ -86,16 +83,13 @@ def test_an_unknown_tenant_is_said_and_none_is_suggested(numbered: Path, retriev
 def test_an_unknown_record_is_suggested_by_its_name_and_never_taken_for_it(
     words: tuple[str, ...], numbered: Path, retrieve: Program
 ) -> None:
-    done = retrieve(*words)
-    assert done.code == 2
-    assert "hint: did you mean `0` (Cellpose)?" in done.err
+    assert "hint: did you mean `0` (Cellpose)?" in refused(retrieve, *words)
 
 
-def test_a_chunk_named_as_a_record_is_suggested_as_a_chunk(numbered: Path, retrieve: Program) -> None:
+def test_a_chunk_named_as_a_record_is_suggested_as_a_chunk_and_why_suggests_by_name(
+    numbered: Path, retrieve: Program
+) -> None:
     assert "`#` and a number: 2#0" in retrieve("inspect", "chunk", "slicer").err
-
-
-def test_why_suggests_by_name(numbered: Path, retrieve: Program) -> None:
     verdict = retrieve("inspect", "why", "tool", "star dist", "--json").json["verdict"]
     assert verdict.endswith("did you mean `1` (StarDist)?")
 
@@ -110,9 +104,9 @@ def test_unknown_names_of_a_tag_are_suggested_from_what_the_request_may_see(numb
 # ------------------------------------------------------------------------------------------ many records
 
 
-def test_among_very_many_values_those_near_in_the_alphabet_are_compared(tmp_path: Path, retrieve: Program) -> None:
+def test_among_very_many_values_those_near_in_the_alphabet_are_compared(retrieve: Program) -> None:
     tools = [{"id": f"t{at}", "name": f"name {at:05}", "description": "x", "kind2": at % 2500} for at in range(5000)]
-    assert retrieve("build", "--catalog", write_catalog(tmp_path / "many.jsonl", tools)).code == 0
+    indexed(retrieve, tools)
     with open_generation(Store(Path("artifacts"))) as generation:
         columns = columns_of(generation)
         name, kind = columns.column("name"), columns.column("kind2")

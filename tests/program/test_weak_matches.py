@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable
+import shutil
 from pathlib import Path
 
 import pytest
-from samples import Program
+from program.asking import Batch, Configure
+from samples import ROOT, Program
+
+from retrieve_cli.cli.main import main
 
 NEAREST = "no word of the query occurs in the index: the results are the nearest by meaning, which may be far"
 CALIBRATE = " (retrieve eval --gold FILE --calibrate gives each result a confidence)"
@@ -49,20 +51,14 @@ def test_a_query_of_stop_words_says_who_takes_no_part(index: Path, retrieve: Pro
     assert notices(retrieve, "the of and", "--mode", "bm25") == [said]
 
 
-def test_a_notice_is_on_the_answer_of_its_own_query(
-    index: Path, retrieve: Program, stdin: Callable[[str], None]
-) -> None:
-    stdin("brain\nxyzzy\n")
-    brain, nonsense = map(json.loads, retrieve("query", "-", "--json").out.splitlines())
+def test_a_notice_is_on_the_answer_of_its_own_query(index: Path, batch: Batch) -> None:
+    brain, nonsense = batch(["brain", "xyzzy"])
     assert "notices" not in brain
     assert nonsense["notices"] == [NEAREST + CALIBRATE]
 
 
-def test_a_step_that_is_skipped_is_in_the_notices_of_json(
-    index: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("RETRIEVE_RERANK__BACKEND", "cross_encoder")
-    monkeypatch.setenv("RETRIEVE_RERANK__MODEL", "not-on-this-machine")
+def test_a_step_that_is_skipped_is_in_the_notices_of_json(index: Path, retrieve: Program, configure: Configure) -> None:
+    configure("rerank", backend="cross_encoder", model="not-on-this-machine")
     (said,) = retrieve("query", "brain", "--json").json["notices"]
     assert said.startswith("cross_encoder is skipped: ")
 
@@ -82,12 +78,6 @@ def test_a_best_confidence_below_that_of_an_average_result_is_said(sample: Path,
 @pytest.fixture(scope="module")
 def sample(sample_index: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The artifacts folder of the sample catalog, calibrated on its judgments."""
-    import shutil
-
-    from samples import ROOT
-
-    from retrieve_cli.cli.main import main
-
     pytest.importorskip("sklearn")
     artifacts = shutil.copytree(sample_index, tmp_path_factory.mktemp("calibrated") / "artifacts")
     gold = ROOT / "catalogs" / "gold.jsonl"
