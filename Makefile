@@ -10,7 +10,9 @@ READY   := $(VENV)/.ready
 SERVERS := build/engines/.ready
 INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt
 WORKERS ?= $(shell nproc)
-TESTS   := $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
+# Tests of the complete tier spend half of their time waiting for servers and processes: more of them run at once.
+WAITING ?= $(shell echo $$((2 * $(WORKERS))))
+TESTS   := $(BIN)/python -m pytest --dist worksteal
 # More options of pytest, for `make test` and its sisters: OPTIONS="-k filters --dearest 10".
 OPTIONS ?=
 # Kernels of OpenBLAS that answers must not depend on; those that this processor cannot run are skipped.
@@ -56,20 +58,20 @@ $(SERVERS): pyproject.toml
 	touch $(SERVERS)
 
 test: $(TESTED)  ## Run the default tier of the tests: those that take up to half a second
-	$(TESTS) --tier=default $(OPTIONS)
+	$(TESTS) -n $(WORKERS) --tier=default $(OPTIONS)
 
 test-complete: $(READY) $(SERVERS)  ## Run the complete tier: kills, servers, models, pages of the documentation
-	$(TESTS) --tier=complete $(OPTIONS)
+	$(TESTS) -n $(WAITING) --tier=complete $(OPTIONS)
 
 test-all: test test-complete  ## Run both tiers
 
 test-times: $(TESTED)  ## Run the default tier and print the 40 tests that cost most
-	$(TESTS) --tier=default --dearest=40 $(OPTIONS)
+	$(TESTS) -n $(WORKERS) --tier=default --dearest=40 $(OPTIONS)
 
 quick: test
 
 bits: $(READY)  ## Repeat the laws about bits with the kernels of other processors
-	for core in $(CORES); do OPENBLAS_CORETYPE=$$core $(TESTS) -m bits || exit 1; done
+	for core in $(CORES); do OPENBLAS_CORETYPE=$$core $(TESTS) -n $(WORKERS) -m bits || exit 1; done
 
 fuzz: $(READY)  ## Attack the program for SECONDS; what is found lands, made small, in fuzz-findings/
 	$(BIN)/python -m tests.hostile --seconds $(SECONDS) --seed "$(SEED)"

@@ -143,6 +143,7 @@ def test_line_ends_and_a_byte_order_mark_make_no_difference(tmp_path: Path, retr
     catalog.write_bytes(content)
     assert retrieve("build", "--catalog", catalog).code == 0
     assert retrieve("inspect", "status", "--json").json["records"] == len(GOOD)
+    assert retrieve("inspect", "record", GOOD[0]["id"]).code == 0
 
 
 @pytest.mark.parametrize("content", [b"", b"\n\n  \n"], ids=["empty", "blank"])

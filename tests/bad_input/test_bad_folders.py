@@ -17,6 +17,7 @@ LUNGS = "# Title\n\nlungs\n"
         (b"# caf\xe9\n\nlungs", "not UTF-8"),
         ("# lungs".encode("utf-16"), "not UTF-8"),
         (b"***\n---\n", "no text"),
+        (b"***", "no text"),
     ],
 )
 def test_a_file_that_cannot_be_used_is_refused_by_its_path(
@@ -55,6 +56,7 @@ def test_broken_links_are_refused_and_loops_left_out_with_a_word(tmp_path: Path,
     done = retrieve("build", "--docs-dir", folder)
     (piece,) = refused(done)
     assert piece["source"] == "broken.md"
+    assert "cannot be read" in piece["reason"]
     assert "loop: skipped: this link leads back" in done.err
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
+from indexes.searches import unit_vectors
 
 from retrieve_cli.contracts import Hit, Query, Ranking
 from retrieve_cli.retrievers import vector_index as dense
@@ -22,11 +23,6 @@ pytestmark = pytest.mark.bits
 DIMS = (3, 8, 100, 256, 384)
 ROWS = 1100
 """More than one block."""
-
-
-def unit_vectors(count: int, dim: int, seed: int) -> Any:
-    vectors = np.random.default_rng(seed).standard_normal((count, dim)).astype(np.float32)
-    return (vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).astype(np.float32)
 
 
 def opened(folder: Path, vectors: Any, parameters: Parameters) -> Any:

@@ -8,10 +8,6 @@ from hypothesis import given, strategies as st
 from retrieve_cli.chunking.blocks import scan, title
 
 
-def kinds(text: str) -> list[str]:
-    return [block.kind for block in scan(text)]
-
-
 @given(
     st.lists(st.sampled_from(["# a", "b", "b | c", "--- | ---", "===", "```", "- d", "  e", "> f", "", "\t"])).map(
         "\n".join
@@ -36,54 +32,30 @@ def test_underlined_lines_are_headings() -> None:
     assert [block.path for block in scan("Title\n=====\nPart\n----\r\ntext")][-1] == ("Title", "Part")
 
 
-def test_a_rule_behind_a_blank_line_is_no_heading() -> None:
-    assert kinds("text\n\n---\n\nmore") == ["paragraph", "paragraph", "paragraph"]
-
-
-def test_a_number_sign_needs_a_space_to_be_a_heading() -> None:
-    assert kinds("#hashtag\n\n####### seven\n\n    # indented") == ["paragraph"] * 3
-
-
 @pytest.mark.parametrize("fence", ["```", "~~~~", "   ```"])
 def test_headings_inside_a_code_fence_are_no_headings(fence: str) -> None:
     blocks = scan(f"# A\n\n{fence}\n# comment\n\n## more\n{fence}\n\ntext")
-    assert [(block.kind, block.path) for block in blocks] == [
-        ("heading", ("A",)),
-        ("code", ("A",)),
-        ("paragraph", ("A",)),
-    ]
+    assert [block.kind for block in blocks] == ["heading", "code", "paragraph"]
+    assert {block.path for block in blocks} == {("A",)}
 
 
-def test_a_fence_is_closed_by_one_of_its_own_kind_and_length() -> None:
-    assert kinds("````\n```\n~~~~\n# a\n````\ntext") == ["code", "paragraph"]
+KINDS = {
+    "a rule behind a blank line is no heading": ("text\n\n---\n\nmore", 3 * "paragraph "),
+    "a number sign needs a space to be a heading": ("#hashtag\n\n####### seven\n\n    # indented", 3 * "paragraph "),
+    "a fence is closed by one of its own kind and length": ("````\n```\n~~~~\n# a\n````\ntext", "code paragraph"),
+    "a fence left open runs to the end": ("text\n```\n# a\n\nb", "paragraph code"),
+    "a fence inside a list is its part": ("1. one\n\n   ```sh\n# comment\n   ```\n\n2. two\n\ntext", "list paragraph"),
+    "a list has what is indented under its items": ("* a\n  more\n\n  - b\n\n    text\n* c\n\nend", "list paragraph"),
+    "a table has a delimiter row": ("a | b\n--- | ---\n1 | 2\n\na | b\n1 | 2", "table paragraph"),
+    "a table may have no body and follow a paragraph": ("text\n| a |\n|---|", "paragraph table"),
+    "a quote goes on over lazy lines": ("> a\nb\n> c\n\nd", "quote paragraph"),
+    "comments and shortcodes are text": ("<!-- body -->\n\n{{< note >}}\ntext\n{{< /note >}}", "paragraph paragraph"),
+}
 
 
-def test_a_fence_left_open_runs_to_the_end() -> None:
-    assert kinds("text\n```\n# a\n\nb") == ["paragraph", "code"]
-
-
-def test_a_fence_inside_a_list_belongs_to_the_list() -> None:
-    assert kinds("1. one\n\n   ```sh\n# comment\n   ```\n\n2. two\n\ntext") == ["list", "paragraph"]
-
-
-def test_items_and_what_is_indented_under_them_are_one_list() -> None:
-    assert kinds("* a\n  more\n\n  - b\n\n    text\n* c\n\nend") == ["list", "paragraph"]
-
-
-def test_a_table_has_a_delimiter_row() -> None:
-    assert kinds("a | b\n--- | ---\n1 | 2\n\na | b\n1 | 2") == ["table", "paragraph"]
-
-
-def test_a_table_may_have_no_body_and_follow_a_paragraph() -> None:
-    assert kinds("text\n| a |\n|---|") == ["paragraph", "table"]
-
-
-def test_a_quote_goes_on_over_lazy_lines() -> None:
-    assert kinds("> a\nb\n> c\n\nd") == ["quote", "paragraph"]
-
-
-def test_comments_and_shortcodes_are_text() -> None:
-    assert kinds("<!-- body -->\n\n{{< note >}}\ntext\n{{< /note >}}") == ["paragraph", "paragraph"]
+@pytest.mark.parametrize(("text", "kinds"), KINDS.values(), ids=KINDS)
+def test_blocks_have_their_kind(text: str, kinds: str) -> None:
+    assert [block.kind for block in scan(text)] == kinds.split()
 
 
 def test_scanning_begins_where_the_body_begins() -> None:

@@ -38,10 +38,8 @@ def chunks(chunker: SectionChunker, document: Record) -> list[Chunk]:
 
 
 def test_headings_of_the_layout_name_the_sections(chunker: SectionChunker) -> None:
-    long = "word " * 40
-    document = record(
-        ("heading", 1, "One", 0), ("paragraph", 0, long, 0), ("heading", 2, "Inner", 0), ("paragraph", 0, long, 0)
-    )
+    prose: tuple[Kind, int, str, int] = ("paragraph", 0, "word " * 40, 0)
+    document = record(("heading", 1, "One", 0), prose, ("heading", 2, "Inner", 0), prose)
     assert {chunk.section for chunk in chunks(chunker, document)} == {"One", "One > Inner"}
 
 

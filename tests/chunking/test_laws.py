@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,29 +20,9 @@ from retrieve_cli.chunking.section import SectionChunker
 from retrieve_cli.chunking.window import WindowChunker
 from retrieve_cli.contracts import Chunk, Record, Tokenizer
 
-WORDS = [
-    "the",
-    "cell",
-    "membrane",
-    "was",
-    "segmented.",
-    "Methods:",
-    "RESULTS",
-    "Results.",
-    "We",
-    "found;",
-    "(n",
-    "=",
-    "3)",
-]
-FIGURES = [
-    "![a cell](cell.png)",
-    "*Seen from above.*",
-    "**Figure 1. A cell.**",
-    "Fig. 2: another",
-    "Dosage: one.",
-    "the cell",
-]
+WORDS = "the cell membrane was segmented. Methods: RESULTS Results. We found; (n = 3)".split()
+TITLES = ["Title\n=====", "Part\n---", "## Methods", "2. Results", "**Discussion**", "#", "####### seven"]
+CAPTIONS = ["*Seen from above.*", "**Figure 1. A cell.**", "Fig. 2: another", "Dosage: one.", "the cell"]
 MARKS = ["snake_case", "https://a.b/c?d=e", "**bold**", "`code`", "\t", "\x00", "\x07", "\u200b", "a" * 32]
 SCRIPTS = ["na\u00efve", "日本語。", "שלום", "עולם", "e\u0301e\u0301", "👩\u200d👩\u200d👧", "👍🏽"]
 PROSE = st.lists(st.sampled_from([*WORDS, *MARKS, *SCRIPTS]), max_size=60).map(" ".join)
@@ -50,8 +31,8 @@ LINE = st.one_of(
     PROSE,
     PROSE.map(lambda text: "# " + text[:40]),
     PROSE.map(lambda text: "#### " + text[:300]),
-    st.sampled_from(["Title\n=====", "Part\n---", "## Methods", "2. Results", "**Discussion**", "#", "####### seven"]),
-    st.sampled_from(FIGURES),
+    st.sampled_from(TITLES),
+    st.sampled_from(["![a cell](cell.png)", *CAPTIONS]),
     st.sampled_from(["```python\nif x:\n    # no heading\n```", "~~~\nopen", "```", "    code", "<!-- note -->"]),
     st.integers(0, 20).map(lambda rows: "| a | b |\n|---|:-:|" + "\n| one two | three |" * rows),
     st.integers(1, 12).map(lambda items: "\n".join(f"{'  ' * (at % 3)}- item {at} of many" for at in range(items))),
@@ -80,39 +61,30 @@ Cut = Callable[..., Iterable[Chunk]]
 Check = Callable[..., list[Chunk]]
 
 
-def _section(record: Record, tokenizer: Tokenizer, *, max_tokens: int, size: int, prefix: str) -> Iterable[Chunk]:
-    return SectionChunker(tokenizer, max_tokens=max_tokens, size=size, prefix=prefix).chunk(record)
+def _section(record: Record, tokenizer: Tokenizer, **options: Any) -> Iterable[Chunk]:
+    return SectionChunker(tokenizer, **options).chunk(record)
 
 
-def _imrad(record: Record, tokenizer: Tokenizer, *, max_tokens: int, size: int, prefix: str) -> Iterable[Chunk]:
-    return ImradChunker(tokenizer, max_tokens=max_tokens, size=size, prefix=prefix).chunk(record)
+def _imrad(record: Record, tokenizer: Tokenizer, **options: Any) -> Iterable[Chunk]:
+    return ImradChunker(tokenizer, **options).chunk(record)
 
 
-def _labelled(record: Record, tokenizer: Tokenizer, *, max_tokens: int, size: int, prefix: str) -> Iterable[Chunk]:
+def _labelled(record: Record, tokenizer: Tokenizer, **options: Any) -> Iterable[Chunk]:
     """By the labels of drug labels and a title, which the record lists."""
     titled = replace(record, metadata={"section_titles": ["the cell", "Methods"]})
-    markers = Markers("drug_label", LABELS["drug_label"])
-    chunker = SectionChunker(tokenizer, max_tokens=max_tokens, size=size, prefix=prefix, markers=markers)
-    return chunker.chunk(titled)
+    return _section(titled, tokenizer, markers=Markers("drug_label", LABELS["drug_label"]), **options)
 
 
-def _window(record: Record, tokenizer: Tokenizer, *, max_tokens: int, size: int, prefix: str) -> Iterable[Chunk]:
-    return WindowChunker(tokenizer, max_tokens=max_tokens, size=size, overlap=size // 5, prefix=prefix).chunk(record)
+def _window(record: Record, tokenizer: Tokenizer, *, size: int, **options: Any) -> Iterable[Chunk]:
+    return WindowChunker(tokenizer, size=size, overlap=size // 5, **options).chunk(record)
 
 
-def _coherent(record: Record, tokenizer: Tokenizer, *, max_tokens: int, size: int, prefix: str) -> Iterable[Chunk]:
-    coherence = Coherence(_letters)
-    chunker = SectionChunker(tokenizer, max_tokens=max_tokens, size=size, prefix=prefix, coherence=coherence)
-    return chunker.chunk(record)
+def _coherent(record: Record, tokenizer: Tokenizer, **options: Any) -> Iterable[Chunk]:
+    return _section(record, tokenizer, coherence=Coherence(_letters), **options)
 
 
-def _coherent_window(
-    record: Record, tokenizer: Tokenizer, *, max_tokens: int, size: int, prefix: str
-) -> Iterable[Chunk]:
-    chunker = WindowChunker(
-        tokenizer, max_tokens=max_tokens, size=size, overlap=size // 5, prefix=prefix, coherence=Coherence(_letters)
-    )
-    return chunker.chunk(record)
+def _coherent_window(record: Record, tokenizer: Tokenizer, **options: Any) -> Iterable[Chunk]:
+    return _window(record, tokenizer, coherence=Coherence(_letters), **options)
 
 
 @pytest.mark.parametrize("cut", [_section, _imrad, _labelled, _window, _coherent, _coherent_window])
@@ -150,7 +122,7 @@ def test_chunks_of_minilm_tokens_keep_the_laws(
 @given(text=TEXT)
 def test_only_windows_overlap(words: Tokenizer, cut: Cut, text: str) -> None:
     record = Record(id="r", name="Guide", text=text, kind="markdown", source="s")
-    chunks = list(cut(record, words, max_tokens=40, size=40, prefix=""))
+    chunks = list(cut(record, words, max_tokens=40, size=40))
     assert all(before.end <= after.start for before, after in pairwise(chunks))
 
 
@@ -181,14 +153,14 @@ def test_only_windows_overlap(words: Tokenizer, cut: Cut, text: str) -> None:
 def test_strange_texts_keep_the_laws(minilm: Tokenizer, words: Tokenizer, lawful: Check, cut: Cut, text: str) -> None:
     for tokenizer in (words, minilm):
         record = Record(id="r", name="Guide", text=text, kind="text", source="s")
-        lawful(record, cut(record, tokenizer, max_tokens=64, size=64, prefix=""), tokenizer, max_tokens=64)
+        lawful(record, cut(record, tokenizer, max_tokens=64, size=64), tokenizer, max_tokens=64)
 
 
 @pytest.mark.parametrize("cut", [_section, _imrad, _window])
 def test_a_text_of_white_space_gives_no_chunk(words: Tokenizer, cut: Cut) -> None:
     for kind in ("markdown", "catalog"):
         record = Record(id="r", name="Guide", text="head \n\n \t", kind=kind, source="s", body_start=5)
-        assert list(cut(record, words, max_tokens=64, size=64, prefix="")) == []
+        assert list(cut(record, words, max_tokens=64, size=64)) == []
 
 
 class ByteTokenizer:
@@ -208,5 +180,5 @@ class ByteTokenizer:
 @given(text=TEXT, name=NAME)
 def test_chunks_of_byte_tokens_keep_the_laws(lawful: Check, cut: Cut, text: str, name: str) -> None:
     record = Record(id="r", name=name, text=text, kind="markdown", source="s")
-    chunks = cut(record, ByteTokenizer(), max_tokens=40, size=40, prefix="")
+    chunks = cut(record, ByteTokenizer(), max_tokens=40, size=40)
     lawful(record, chunks, ByteTokenizer(), max_tokens=40)

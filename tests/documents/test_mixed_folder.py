@@ -99,12 +99,8 @@ def test_a_mixed_folder_is_built_synced_by_one_file_and_answers_with_pages(
     done = retrieve("sync", "--json")
     assert done.code == 0, done.err
     assert begun == ["shelf0/file10.pdf"]
-    assert {key: done.json[key] for key in ("added", "changed", "removed", "kept")} == {
-        "added": 0,
-        "changed": 1,
-        "removed": 0,
-        "kept": 179,
-    }
+    counts = {key: done.json[key] for key in ("added", "changed", "removed", "kept")}
+    assert counts == {"added": 0, "changed": 1, "removed": 0, "kept": 179}
     result = retrieve("query", "replacement", "--mode", "bm25", "--json").json["results"][0]
     assert (result["doc_id"], result["page"]) == ("shelf0/file10.pdf", 3)
     begun.clear()

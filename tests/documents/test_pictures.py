@@ -9,6 +9,7 @@ from urllib.parse import quote
 
 import pytest
 import urllib3
+from documents.indexed import indexed
 from pages import CHROMIUM, axe_source
 from PIL import Image
 from reportlab.pdfgen.canvas import Canvas
@@ -28,16 +29,9 @@ LINES = {
     1: ["Measuring ears", "Ears are measured with callipers of brass,", "which are held at the lobe."],
     2: ["Whistles", "Whistles made of copper are loud at night,", "and quiet in the morning."],
 }
-LONG = {
-    1: [
-        "Measuring ears",
-        *(f"Ears are measured with {n} callipers of brass, which are held at the lobe." for n in range(20)),
-    ],
-    2: [
-        "Whistles",
-        *(f"Whistles made of {n} sheets of copper are loud at night, and quiet by day." for n in range(20)),
-    ],
-}
+EARS = [f"Ears are measured with {n} callipers of brass, which are held at the lobe." for n in range(20)]
+WHISTLES = [f"Whistles made of {n} sheets of copper are loud at night, and quiet by day." for n in range(20)]
+LONG = {1: ["Measuring ears", *EARS], 2: ["Whistles", *WHISTLES]}
 """Pages that do not fit into one chunk."""
 SIZE = (400, 300)
 YELLOW = (255, 241, 118)
@@ -230,31 +224,26 @@ class Door:
 
 
 @pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, dict[str, Door]]]:
-    """A server of a folder with a PDF, as an operator and two tenants see it; one of them has sent a PDF."""
-    from retrieve_cli.cli.main import main
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a PDF and its index."""
+    return indexed(tmp_path_factory.mktemp("site"), {"ears.pdf": pdf()})
 
-    folder = tmp_path_factory.mktemp("site")
-    (folder / "docs").mkdir()
-    (folder / "docs" / "ears.pdf").write_bytes(pdf())
-    artifacts = folder / "artifacts"
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("RETRIEVE_ENCODER__KIND", "hashed")
-        assert main(["build", "--docs-dir", str(folder / "docs"), "--artifacts", str(artifacts), "-q"]) == 0
+
+@pytest.fixture(scope="module")
+def doors(site: Path) -> Iterator[dict[str, Door]]:
+    """A server of the folder, as an operator and two tenants see it; one of them has sent a PDF."""
+    artifacts = site / "artifacts"
     file, scopes = KeyFile(artifacts), ["search", "documents:write"]
     keys = {"operator": None, "acme": "acme", "globex": "globex"}
-    with started(artifacts, cwd=folder, RETRIEVE_ENCODER__KIND="hashed") as server:
+    with started(artifacts, cwd=site, RETRIEVE_ENCODER__KIND="hashed") as server:
         doors = {name: Door(server, file.create(scopes, tenant=tenant).text) for name, tenant in keys.items()}
         body, kind = encode_multipart_formdata([("file", ("plan.pdf", pdf(labels=True), "application/pdf"))])
         sent = doors["acme"].send("POST", "/documents", body, **{"Content-Type": kind, "Prefer": "wait=60"})
         assert sent.json()["documents"][0]["status"] == "processed", sent.data
-        yield folder, doors
+        yield doors
 
 
-def test_a_file_that_was_sent_has_pages_and_a_picture_for_its_tenant_alone(
-    site: tuple[Path, dict[str, Door]],
-) -> None:
-    _, doors = site
+def test_a_file_that_was_sent_has_pages_and_a_picture_for_its_tenant_alone(doors: dict[str, Door]) -> None:
     search = {"query": "whistles of copper at night", "chunks": True, "expand": False}
     answer = doors["acme"].send("POST", "/search", json.dumps(search), **{"Content-Type": "application/json"}).json()
     hit = answer["results"][0]
@@ -273,8 +262,7 @@ def test_a_file_that_was_sent_has_pages_and_a_picture_for_its_tenant_alone(
     assert doors["globex"].send("GET", path, **{"If-None-Match": drawn.headers["ETag"]}).status == 404
 
 
-def test_the_page_of_a_record_offers_pictures_that_load_on_demand(site: tuple[Path, dict[str, Door]]) -> None:
-    _, doors = site
+def test_the_page_of_a_record_offers_pictures_that_load_on_demand(doors: dict[str, Door]) -> None:
     html = doors["operator"].send("GET", "/r/ears.pdf", Accept="text/html").data.decode()
     assert '<details class="drawn">' in html
     assert '<img loading="lazy" src="/pictures/ears.pdf?page=1&amp;chunk=0&amp;generation=' in html
@@ -286,15 +274,13 @@ def test_the_page_of_a_record_offers_pictures_that_load_on_demand(site: tuple[Pa
     ("query", "status"),
     [("page=9", 404), ("chunk=99", 404), ("page=0", 422), ("page=x", 422), ("", 422), ("size=9", 422), ("page=2", 200)],
 )
-def test_only_pages_of_the_file_are_drawn(site: tuple[Path, dict[str, Door]], query: str, status: int) -> None:
-    _, doors = site
+def test_only_pages_of_the_file_are_drawn(doors: dict[str, Door], query: str, status: int) -> None:
     answer = doors["operator"].send("GET", f"/pictures/ears.pdf?{query}")
     assert answer.status == status, answer.data[:300]
 
 
-def test_no_picture_is_drawn_of_a_file_that_changed(site: tuple[Path, dict[str, Door]]) -> None:
-    folder, doors = site
-    file = folder / "docs" / "ears.pdf"
+def test_no_picture_is_drawn_of_a_file_that_changed(site: Path, doors: dict[str, Door]) -> None:
+    file = site / "docs" / "ears.pdf"
     kept = file.read_bytes()
     try:
         file.write_bytes(pdf({1: ["Other"]}))
@@ -307,13 +293,11 @@ def test_no_picture_is_drawn_of_a_file_that_changed(site: tuple[Path, dict[str, 
         file.write_bytes(kept)
 
 
-def test_an_open_picture_is_loaded_under_the_policy_of_the_page_and_accessible(
-    site: tuple[Path, dict[str, Door]],
-) -> None:
+def test_an_open_picture_is_loaded_under_the_policy_of_the_page_and_accessible(doors: dict[str, Door]) -> None:
     playwright = pytest.importorskip("playwright.sync_api", reason="pip install playwright")
     if not CHROMIUM.exists():
         pytest.skip(f"{CHROMIUM} is not there: apt-get install chromium")
-    door = site[1]["operator"]
+    door = doors["operator"]
     with playwright.sync_playwright() as started_:
         browser = started_.chromium.launch(executable_path=str(CHROMIUM), args=["--no-sandbox"])
         context = browser.new_context(extra_http_headers={"Authorization": f"Bearer {door.key}"})

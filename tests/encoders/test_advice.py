@@ -127,6 +127,7 @@ def measured(kind: str, precision: str, speed: float, cosine: float = 0.9999, ov
 
 
 PLAIN, OPENVINO, FAST = ("onnx", "float32"), ("openvino", "float32"), ("openvino", "bfloat16")
+TO_DEFAULT = {"encoder.kind": "auto", "encoder.precision": "auto"}
 TO_OPENVINO = {"encoder.kind": "openvino", "encoder.precision": "bfloat16"}
 
 
@@ -139,13 +140,8 @@ TO_OPENVINO = {"encoder.kind": "openvino", "encoder.precision": "bfloat16"}
         ([measured(*FAST, 1.05)], PLAIN, "nothing to change: onnx in float32", {}),
         ([measured(*FAST, 2, cosine=0.9)], PLAIN, "nothing to change: onnx in float32", {}),
         ([measured(*FAST, 2, overlap=0.5)], PLAIN, "nothing to change: onnx in float32", {}),
-        (
-            [measured(*FAST, 0.5)],
-            FAST,
-            "onnx in float32 is 2 times as fast as openvino",
-            {"encoder.kind": "auto", "encoder.precision": "auto"},
-        ),
-        ([], FAST, "is configured and does not run here", {"encoder.kind": "auto", "encoder.precision": "auto"}),
+        ([measured(*FAST, 0.5)], FAST, "onnx in float32 is 2 times as fast as openvino", TO_DEFAULT),
+        ([], FAST, "is configured and does not run here", TO_DEFAULT),
     ],
 )
 def test_the_fastest_is_advised_that_is_near_and_worth_the_change(

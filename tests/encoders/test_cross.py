@@ -20,9 +20,12 @@ from retrieve_cli.encoders.cross.cross_folder import QWEN3_RERANKER, CrossFolder
 from retrieve_cli.encoders.cross.pairs import frame, stretches
 from retrieve_cli.encoders.cross.scorer import CrossScorer
 from retrieve_cli.encoders.devices import why_no_gpu
+from retrieve_cli.encoders.digests import Digests
 from retrieve_cli.encoders.model_folder import ModelFolder
+from retrieve_cli.encoders.tensors import read, write
 from retrieve_cli.errors import Exit, Unavailable, UsageError
 
+FillAbove = Callable[..., list[int]]
 Make = Callable[..., CrossFolder]
 
 QUERY = "segment lungs"
@@ -254,9 +257,7 @@ def test_empty_query_is_scored_too(folder: CrossFolder) -> None:
     assert agree(scorer_of(folder), peer(folder), "")
 
 
-def test_scores_survive_a_device_that_runs_out_of_memory(
-    bert: CrossFolder, fill_above: Callable[..., list[int]]
-) -> None:
+def test_scores_survive_a_device_that_runs_out_of_memory(bert: CrossFolder, fill_above: FillAbove) -> None:
     scorer = scorer_of(bert, kind="torch", batch_size=8)
     expected = scorer.score(QUERY, PASSAGES)
     sizes = fill_above(scorer._runner, "_run", 2)
@@ -334,23 +335,14 @@ def test_what_stands_around_a_passage_is_found_whatever_it_is(head: list[int], t
 def test_card_says_what_decides_a_score(bert: CrossFolder) -> None:
     card = dict(scorer_of(bert).card)
     assert len(card.pop("revision")) == 40
-    assert card == {
-        "name": "tiny-bert",
-        "max_tokens": 40,
-        "stride": 0.5,
-        "activation": "Sigmoid",
-        "prompt": "",
-        "precision": "float32",
-    }
+    settings = {"max_tokens": 40, "stride": 0.5, "activation": "Sigmoid", "prompt": "", "precision": "float32"}
+    assert card == {"name": "tiny-bert", **settings}
 
 
 def test_other_weights_and_other_tokenizer_settings_are_another_revision(bert: CrossFolder, make: Make) -> None:
-    from retrieve_cli.encoders.digests import Digests
-
     digests = Digests(Path("cache"))
     revisions = [bert.revision(digests), make("TokenizersBackend").revision(digests)]
-    revisions.append(make(num_hidden_layers=1).revision(digests))
-    assert len(set(revisions)) == 3
+    assert len({*revisions, make(num_hidden_layers=1).revision(digests)}) == 3
 
 
 def test_precision_that_only_torch_has_runs_in_torch_and_moves_the_scores_little(bert: CrossFolder) -> None:
@@ -410,12 +402,11 @@ def test_folder_that_holds_no_cross_encoder_is_refused_by_what_it_holds(
     assert "cross-encoder/" in caught.value.hint
 
 
-def test_embedding_model_is_no_cross_encoder(tiny_bert: ModelFolder) -> None:
+def test_embedding_model_and_a_folder_that_is_not_there_are_no_cross_encoder(
+    tiny_bert: ModelFolder, tmp_path: Path
+) -> None:
     with pytest.raises(UsageError, match="an embedding model"):
         read_cross_folder(tiny_bert.path)
-
-
-def test_folder_that_is_not_there_is_said_so(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="does not exist"):
         read_cross_folder(tmp_path / "nowhere")
 
@@ -438,8 +429,6 @@ def test_weights_that_torch_cannot_load_are_unavailable(make: Make) -> None:
 
 
 def test_weights_without_a_head_are_refused_by_the_tensors_name(make: Make) -> None:
-    from retrieve_cli.encoders.tensors import read, write
-
     own = make()
     tensors = {name: np.array(tensor) for name, tensor in read(own.model.weights).items() if "classifier" not in name}
     write(own.model.weights[0], tensors)

@@ -14,11 +14,13 @@ from retrieve_cli.encoders import devices
 from retrieve_cli.encoders.devices import choose, why_no_gpu
 from retrieve_cli.errors import Exit, Unavailable, UsageError
 
+Become = Callable[..., object]
+
 LACKING = "this processor has no bfloat16 instructions"
 
 
 @pytest.fixture
-def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Become:
     """A machine with or without NVIDIA's driver and a torch that sees a GPU."""
 
     def become(*, driver: bool, gpu: bool = False, built: bool = True) -> None:
@@ -35,6 +37,13 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., No
     return become
 
 
+@pytest.fixture
+def processor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Become:
+    """A processor of which Linux says so much."""
+    monkeypatch.setattr(devices, "_CPUINFO", str(tmp_path / "cpuinfo"))
+    return (tmp_path / "cpuinfo").write_text
+
+
 @pytest.mark.parametrize(
     ("device", "kind", "expected"),
     [
@@ -47,7 +56,7 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., No
     ],
 )
 def test_without_a_gpu_the_cpu_is_chosen_and_said(
-    machine: Callable[..., None], device: Any, kind: Any, expected: tuple[str, str, str]
+    machine: Become, device: Any, kind: Any, expected: tuple[str, str, str]
 ) -> None:
     machine(driver=False)
     choice = choose(device, kind)
@@ -55,13 +64,13 @@ def test_without_a_gpu_the_cpu_is_chosen_and_said(
 
 
 @pytest.mark.parametrize(("device", "kind"), [("auto", "auto"), ("cuda", "auto"), ("cuda", "torch"), ("auto", "torch")])
-def test_with_a_gpu_torch_is_chosen_and_said(machine: Callable[..., None], device: Any, kind: Any) -> None:
+def test_with_a_gpu_torch_is_chosen_and_said(machine: Become, device: Any, kind: Any) -> None:
     machine(driver=True, gpu=True)
     choice = choose(device, kind)
     assert (choice.kind, choice.device, str(choice)) == ("torch", "cuda", "cuda: torch (NVIDIA H200)")
 
 
-def test_with_a_gpu_the_cpu_is_still_to_be_had(machine: Callable[..., None]) -> None:
+def test_with_a_gpu_the_cpu_is_still_to_be_had(machine: Become) -> None:
     machine(driver=True, gpu=True)
     assert choose("cpu").kind == "onnx"
     assert choose("auto", "onnx").device == "cpu"
@@ -76,7 +85,7 @@ def test_with_a_gpu_the_cpu_is_still_to_be_had(machine: Callable[..., None]) -> 
     ],
 )
 def test_a_required_gpu_that_is_not_there_is_unavailable(
-    machine: Callable[..., None], settings: dict[str, bool], reason: str
+    machine: Become, settings: dict[str, bool], reason: str
 ) -> None:
     machine(**settings)
     with pytest.raises(Unavailable, match=reason) as caught:
@@ -85,13 +94,13 @@ def test_a_required_gpu_that_is_not_there_is_unavailable(
     assert "encoder.device: auto" in caught.value.hint
 
 
-def test_hidden_gpus_are_no_gpus(machine: Callable[..., None], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_hidden_gpus_are_no_gpus(machine: Become, monkeypatch: pytest.MonkeyPatch) -> None:
     machine(driver=True, gpu=True)
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
     assert choose().reason == "cpu: onnxruntime (CUDA_VISIBLE_DEVICES hides every GPU)"
 
 
-def test_driver_without_torch_is_no_gpu(machine: Callable[..., None], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_driver_without_torch_is_no_gpu(machine: Become, monkeypatch: pytest.MonkeyPatch) -> None:
     machine(driver=True)
     monkeypatch.setitem(sys.modules, "torch", None)
     assert why_no_gpu() == "torch is not installed"
@@ -124,10 +133,8 @@ print("torch" in sys.modules)
         ("", LACKING),
     ],
 )
-def test_bfloat16_is_read_off_the_processor(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cpuinfo: str, reason: str
-) -> None:
-    become_processor(tmp_path, monkeypatch, cpuinfo)
+def test_bfloat16_is_read_off_the_processor(processor: Become, cpuinfo: str, reason: str) -> None:
+    processor(cpuinfo)
     assert devices.why_no_bfloat16() == reason
 
 
@@ -144,12 +151,8 @@ def test_bfloat16_is_asked_of_torch_where_there_is_no_cpuinfo(
     assert devices.why_no_bfloat16()
 
 
-def become_processor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cpuinfo: str) -> None:
-    (tmp_path / "cpuinfo").write_text(cpuinfo)
-    monkeypatch.setattr(devices, "_CPUINFO", str(tmp_path / "cpuinfo"))
-
-
 WITH, WITHOUT = "flags : fpu avx512_bf16\n", "flags : fpu avx2\n"
+SLOWER, FOR_A_GPU = f"{LACKING}: float32 is faster here", "float16 is for a GPU: float32 here"
 
 
 @pytest.mark.parametrize(
@@ -162,33 +165,14 @@ WITH, WITHOUT = "flags : fpu avx512_bf16\n", "flags : fpu avx2\n"
         ("openvino", "bfloat16", WITH, ("openvino", "bfloat16", "cpu: openvino in bfloat16 (as configured)")),
         ("auto", "bfloat16", WITH, ("torch", "bfloat16", "cpu: torch in bfloat16 (as configured)")),
         ("torch", "bfloat16", WITH, ("torch", "bfloat16", "cpu: torch in bfloat16 (as configured)")),
-        (
-            "torch",
-            "bfloat16",
-            WITHOUT,
-            (
-                "torch",
-                "bfloat16",
-                f"cpu: torch in bfloat16 (as configured; {LACKING}: float32 is faster here)",
-            ),
-        ),
-        (
-            "auto",
-            "float16",
-            WITH,
-            ("onnx", "float32", "cpu: onnxruntime (as configured; float16 is for a GPU: float32 here)"),
-        ),
+        ("torch", "bfloat16", WITHOUT, ("torch", "bfloat16", f"cpu: torch in bfloat16 (as configured; {SLOWER})")),
+        ("auto", "float16", WITH, ("onnx", "float32", f"cpu: onnxruntime (as configured; {FOR_A_GPU})")),
     ],
 )
 def test_a_precision_chooses_the_encoder_of_a_cpu_and_is_said(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    kind: str,
-    precision: Any,
-    cpuinfo: str,
-    expected: tuple[str, str, str],
+    processor: Become, kind: str, precision: Any, cpuinfo: str, expected: tuple[str, str, str]
 ) -> None:
-    become_processor(tmp_path, monkeypatch, cpuinfo)
+    processor(cpuinfo)
     choice = choose("cpu", kind, precision=precision)
     assert (choice.kind, choice.precision, str(choice)) == expected
 
@@ -200,16 +184,14 @@ def test_a_precision_that_a_kind_does_not_compute_in_is_a_usage_error(kind: str,
     assert "encoder.precision" in caught.value.hint
 
 
-def test_openvino_in_bfloat16_on_a_processor_without_it_is_unavailable(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    become_processor(tmp_path, monkeypatch, WITHOUT)
+def test_openvino_in_bfloat16_on_a_processor_without_it_is_unavailable(processor: Become) -> None:
+    processor(WITHOUT)
     with pytest.raises(Unavailable, match="no bfloat16 instructions") as caught:
         choose("cpu", "openvino", precision="bfloat16")
     assert "encoder.precision: float32" in caught.value.hint
 
 
-def test_with_a_gpu_the_precision_is_that_of_the_gpu(machine: Callable[..., None]) -> None:
+def test_with_a_gpu_the_precision_is_that_of_the_gpu(machine: Become) -> None:
     machine(driver=True, gpu=True)
     assert choose().precision == "float16"
     assert choose("cuda", precision="bfloat16").precision == "bfloat16"

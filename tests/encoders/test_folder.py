@@ -30,6 +30,10 @@ def listed(*steps: tuple[str, str]) -> list[dict[str, Any]]:
     ]
 
 
+def sequence(length: int) -> dict[str, Any]:
+    return {"sentence_bert_config.json": {"max_seq_length": length}}
+
+
 USUAL = {
     "config.json": BERT,
     "model.safetensors": "",
@@ -66,21 +70,12 @@ def test_normalisation_is_a_module_at_the_end(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("files", "limit"),
     [
-        (
-            {"sentence_bert_config.json": {"max_seq_length": 128}, "tokenizer_config.json": {"model_max_length": 64}},
-            128,
-        ),
+        (sequence(128) | {"tokenizer_config.json": {"model_max_length": 64}}, 128),
         ({"tokenizer_config.json": {"model_max_length": 64}}, 64),
         ({"tokenizer_config.json": {"model_max_length": 10**30}, "config.json": BERT}, 512),
         ({"config.json": BERT | {"max_position_embeddings": 300}}, 300),
         ({"config.json": BERT | {"max_position_embeddings": 514, "model_type": "roberta", "pad_token_id": 1}}, 512),
-        (
-            {
-                "config.json": BERT | {"max_position_embeddings": 100},
-                "sentence_bert_config.json": {"max_seq_length": 900},
-            },
-            100,
-        ),
+        (sequence(900) | {"config.json": BERT | {"max_position_embeddings": 100}}, 100),
     ],
 )
 def test_limit_is_the_models_choice_and_never_beyond_its_positions(

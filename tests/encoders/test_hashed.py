@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
+from encoders.vectors import TEXTS
 from hypothesis import given, strategies as st
 
 from retrieve_cli.encoders.hashed import HashedEncoder, hash64, pairs
@@ -18,8 +19,8 @@ print(json.dumps(HashedEncoder().encode_passages(json.loads(sys.argv[1])).tolist
 """
 
 
-def test_vectors_are_the_same_in_every_process(run_python: Callable[..., str], texts: list[str]) -> None:
-    given_texts = [text for text in texts if "\0" not in text]
+def test_vectors_are_the_same_in_every_process(run_python: Callable[..., str]) -> None:
+    given_texts = [text for text in TEXTS if "\0" not in text]
     first, second = (run_python(ENCODE, json.dumps(given_texts), PYTHONHASHSEED=seed) for seed in ("1", "2"))
     assert first == second
     assert np.array_equal(np.array(json.loads(first), np.float32), HashedEncoder().encode_passages(given_texts))
@@ -40,19 +41,19 @@ def test_vector_is_the_same_to_the_bit_in_any_company(texts: list[str], neighbou
     assert np.array_equal(together, encoder.encode_passages(texts))
 
 
-def test_slices_do_not_show(texts: list[str]) -> None:
+def test_slices_do_not_show() -> None:
     encoder = HashedEncoder()
-    many = encoder.encode_passages(texts * 100)
-    assert np.array_equal(many, np.tile(encoder.encode_passages(texts), (100, 1)))
+    many = encoder.encode_passages(TEXTS * 100)
+    assert np.array_equal(many, np.tile(encoder.encode_passages(TEXTS), (100, 1)))
 
 
-def test_vectors_are_float32_of_norm_one_or_zero(texts: list[str]) -> None:
-    vectors = HashedEncoder().encode_passages(texts)
+def test_vectors_are_float32_of_norm_one_or_zero() -> None:
+    vectors = HashedEncoder().encode_passages(TEXTS)
     assert vectors.dtype == np.float32
-    assert vectors.shape == (len(texts), 256)
+    assert vectors.shape == (len(TEXTS), 256)
     norms = np.linalg.norm(vectors, axis=1)
     assert np.all(np.isclose(norms, 1, atol=1e-6) | (norms == 0))
-    assert norms[texts.index("")] == 0
+    assert norms[TEXTS.index("")] == 0
 
 
 def test_shared_words_bring_texts_nearer_than_shared_letters_and_these_nearer_than_none() -> None:

@@ -18,15 +18,9 @@ def table(sizes: list[int], generator: np.random.Generator, dim: int = DIM) -> T
     """Chunks of so many random tokens."""
     count = sum(sizes)
     packed = pack(TokenVectors(np.arange(count, dtype=np.int32) % 7, random(count, generator, dim)))
-    return TokenTable(
-        {
-            "dim": dim,
-            "ids": packed.ids,
-            "codes": packed.codes.reshape(count, width_of(dim)),
-            "starts": np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64),
-            "frequencies": np.arange(1, 8, dtype=np.int32),
-        }
-    )
+    starts = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+    codes, frequencies = packed.codes.reshape(count, width_of(dim)), np.arange(1, 8, dtype=np.int32)
+    return TokenTable({"dim": dim, "ids": packed.ids, "codes": codes, "starts": starts, "frequencies": frequencies})
 
 
 def random(count: int, generator: np.random.Generator, dim: int = DIM) -> np.ndarray:

@@ -63,28 +63,21 @@ def test_models_dir_holds_a_hub_model_under_any_usual_name(tmp_path: Path, folde
     assert (place.path, place.name) == (expected, "org/name")
 
 
-def test_hub_cache_gives_the_snapshot_of_main(tmp_path: Path) -> None:
-    expected = make_cached(tmp_path / "hf" / "hub", "org/name")
-    place = locate("org/name")
-    assert (place.path, place.name) == (expected, "org/name")
-
-
-def test_hub_cache_variable_goes_before_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    make_cached(tmp_path / "hf" / "hub", "org/name")
-    expected = make_cached(tmp_path / "elsewhere", "org/name")
+def test_hub_cache_gives_the_snapshot_of_main_and_its_variable_and_models_dir_go_before_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    in_home = make_cached(tmp_path / "hf" / "hub", "org/name")
+    assert locate("org/name") == Place(in_home, "org/name")
+    of_variable = make_cached(tmp_path / "elsewhere", "org/name")
     monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "elsewhere"))
-    assert locate("org/name").path == expected
+    assert locate("org/name").path == of_variable
+    in_models_dir = make_model(tmp_path / "models" / "org" / "name")
+    assert locate("org/name", tmp_path / "models").path == in_models_dir
 
 
 def test_name_without_an_organisation_is_sentence_transformers_own(tmp_path: Path) -> None:
     expected = make_cached(tmp_path / "hf" / "hub", "sentence-transformers/some-model")
     assert locate("some-model").path == expected
-
-
-def test_models_dir_goes_before_the_hub_cache(tmp_path: Path) -> None:
-    make_cached(tmp_path / "hf" / "hub", "org/name")
-    expected = make_model(tmp_path / "models" / "org" / "name")
-    assert locate("org/name", tmp_path / "models").path == expected
 
 
 def test_partial_download_is_passed_over(tmp_path: Path) -> None:

@@ -22,6 +22,12 @@ from retrieve_cli.encoders.tensors import extents, read, write
 from retrieve_cli.errors import Exit, Unavailable, UsageError
 
 
+@pytest.fixture
+def copy(tiny_bert: ModelFolder, tmp_path: Path) -> Path:
+    """A copy of the tiny model."""
+    return Path(shutil.copytree(tiny_bert.path, tmp_path / "copy"))
+
+
 def open_exported(folder: ModelFolder, cache_dir: Path) -> Export:
     export = dense_export(folder, cache_dir)
     ensure(export)
@@ -106,9 +112,7 @@ def test_cache_that_cannot_be_written_is_said_so(tiny_bert: ModelFolder, tmp_pat
     assert caught.value.hint
 
 
-def test_changed_weights_are_another_revision_and_another_export(tiny_bert: ModelFolder, tmp_path: Path) -> None:
-    copy = tmp_path / "copy"
-    shutil.copytree(tiny_bert.path, copy)
+def test_changed_weights_are_another_revision_and_another_export(copy: Path, tmp_path: Path) -> None:
     folder = read_folder(copy)
     first = open_exported(folder, tmp_path / "cache").path
     tensors = {name: np.array(tensor) for name, tensor in read(folder.weights).items()}
@@ -117,27 +121,22 @@ def test_changed_weights_are_another_revision_and_another_export(tiny_bert: Mode
     assert open_exported(folder, tmp_path / "cache").path != first
 
 
-def test_same_model_in_another_folder_has_the_same_revision(tiny_bert: ModelFolder, tmp_path: Path) -> None:
-    shutil.copytree(tiny_bert.path, tmp_path / "copy")
+def test_same_model_in_another_folder_has_the_same_revision(tiny_bert: ModelFolder, copy: Path, tmp_path: Path) -> None:
     digests = Digests(tmp_path)
-    assert read_folder(tmp_path / "copy").revision(digests) == tiny_bert.revision(digests)
+    assert read_folder(copy).revision(digests) == tiny_bert.revision(digests)
 
 
 @pytest.mark.parametrize("dtype", ["F16", "BF16"])
-def test_half_precision_weights_are_widened(tiny_bert: ModelFolder, tmp_path: Path, dtype: str) -> None:
+def test_half_precision_weights_are_widened(copy: Path, tmp_path: Path, dtype: str) -> None:
     import torch
     from safetensors.torch import load_file, save_file
 
-    copy = tmp_path / "copy"
-    shutil.copytree(tiny_bert.path, copy)
     kind = {"F16": torch.float16, "BF16": torch.bfloat16}[dtype]
     halved = {name: tensor.to(kind) for name, tensor in load_file(copy / "model.safetensors").items()}
     save_file(halved, copy / "model.safetensors")
     weights = read([open_exported(read_folder(copy), tmp_path / "cache").weights])
-    for ours, theirs in (
-        ("word", "embeddings.word_embeddings"),
-        ("layer.1.outer.matrix", "encoder.layer.1.output.dense"),
-    ):
+    names = {"word": "embeddings.word_embeddings", "layer.1.outer.matrix": "encoder.layer.1.output.dense"}
+    for ours, theirs in names.items():
         widened = halved[f"{theirs}.weight"].float().numpy()
         assert np.array_equal(weights[ours], widened.T if ours.endswith("matrix") else widened)
 
@@ -172,9 +171,7 @@ def test_what_is_no_safetensors_file_is_refused_by_name(tmp_path: Path, content:
         read([file])
 
 
-def test_checkpoint_cut_short_is_refused(tiny_bert: ModelFolder, tmp_path: Path) -> None:
-    copy = tmp_path / "copy"
-    shutil.copytree(tiny_bert.path, copy)
+def test_checkpoint_cut_short_is_refused(copy: Path, tmp_path: Path) -> None:
     whole = (copy / "model.safetensors").read_bytes()
     (copy / "model.safetensors").write_bytes(whole[:-1000])
     with pytest.raises(UsageError, match="cut short"):
@@ -192,10 +189,8 @@ def test_checkpoint_without_a_layer_is_refused_by_the_tensors_name(
 
 
 def test_wrapped_checkpoints_and_older_spellings_are_read(
-    tiny_bert: ModelFolder, cache_dir: Path, tmp_path: Path
+    tiny_bert: ModelFolder, copy: Path, cache_dir: Path, tmp_path: Path
 ) -> None:
-    copy = tmp_path / "copy"
-    shutil.copytree(tiny_bert.path, copy)
     tensors = {
         f"bert.{name}".replace("LayerNorm.weight", "LayerNorm.gamma"): tensor
         for name, tensor in read(tiny_bert.weights).items()

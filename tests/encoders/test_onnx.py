@@ -38,8 +38,10 @@ def test_vectors_are_float32_of_norm_one(encoder: OnnxEncoder) -> None:
         assert np.allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-6)
 
 
-def test_no_text_gives_no_vector(encoder: OnnxEncoder) -> None:
+def test_no_text_and_lone_surrogates_are_taken(encoder: OnnxEncoder) -> None:
     assert encoder.encode_passages([]).shape == encoder.encode_queries([]).shape == (0, 384)
+    assert np.isfinite(encoder.encode_passages(["a\ud800b"])).all()
+    assert np.isfinite(encoder.encode_queries(["a\ud800b"])).all()
 
 
 @pytest.mark.bits
@@ -101,10 +103,7 @@ def test_any_texts_keep_their_vectors_beside_any_neighbours(
     assert np.array_equal(together, encoder.encode_passages(texts))
 
 
-@given(
-    lengths=st.lists(st.integers(0, 20), max_size=60),
-    batch_tokens=st.integers(1, 100),
-)
+@given(lengths=st.lists(st.integers(0, 20), max_size=60), batch_tokens=st.integers(1, 100))
 def test_batches_hold_each_place_once_and_one_length_each(lengths: list[int], batch_tokens: int) -> None:
     ids = [[1] * length for length in lengths]
     batches = list(same_length(ids, range(len(ids)), batch_tokens=batch_tokens))
@@ -149,18 +148,17 @@ def test_every_activation_is_the_models_own(
     assert_agrees(onnx(folder), sentence_transformer(folder.path))
 
 
-def test_prompts_of_the_model_are_its_prefixes(tiny_bert: ModelFolder, onnx: MakeOnnx) -> None:
+def test_prompts_of_the_model_are_its_prefixes_unless_the_user_sets_others(
+    tiny_bert: ModelFolder, onnx: MakeOnnx
+) -> None:
     encoder = onnx(tiny_bert)
     plain = onnx(tiny_bert, query_prefix="", passage_prefix="")
     assert (encoder.card.query_prefix, encoder.card.passage_prefix) == ("find: ", "a document: ")
     assert np.array_equal(encoder.encode_queries(["ct"]), plain.encode_queries(["find: ct"]))
     assert np.array_equal(encoder.encode_passages(["ct"]), plain.encode_passages(["a document: ct"]))
-
-
-def test_prefixes_of_the_user_win_over_the_prompts(tiny_bert: ModelFolder, onnx: MakeOnnx) -> None:
-    encoder = onnx(tiny_bert, query_prefix="q ", passage_prefix="")
-    assert (encoder.card.query_prefix, encoder.card.passage_prefix) == ("q ", "")
-    assert not np.array_equal(encoder.encode_queries(["ct"]), encoder.encode_passages(["ct"]))
+    own = onnx(tiny_bert, query_prefix="q ", passage_prefix="")
+    assert (own.card.query_prefix, own.card.passage_prefix) == ("q ", "")
+    assert not np.array_equal(own.encode_queries(["ct"]), own.encode_passages(["ct"]))
 
 
 def test_texts_that_lose_their_end_are_counted(default_model: ModelFolder, onnx: MakeOnnx) -> None:
@@ -187,8 +185,3 @@ def test_model_of_another_family_is_refused_with_the_way_out(make_tiny: MakeTiny
     with pytest.raises(Unavailable, match="mpnet") as caught:
         onnx(read_folder(folder.path))
     assert "encoder.kind: torch" in caught.value.hint
-
-
-def test_lone_surrogates_are_encoded_too(encoder: OnnxEncoder) -> None:
-    assert np.isfinite(encoder.encode_passages(["a\ud800b"])).all()
-    assert np.isfinite(encoder.encode_queries(["a\ud800b"])).all()

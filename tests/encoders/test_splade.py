@@ -26,6 +26,7 @@ from retrieve_cli.encoders.splade.vocabulary import SpladeTokenizer
 from retrieve_cli.errors import Exit, Unavailable, UsageError
 from retrieve_cli.retrievers.splade import RETRIEVER
 
+FillAbove = Callable[..., list[int]]
 RunPython = Callable[..., str]
 
 TEXTS = [
@@ -360,7 +361,7 @@ def test_the_models_own_limit_is_not_exceeded(layouts: Layouts) -> None:
 
 
 def test_weights_survive_a_device_that_runs_out_of_memory(
-    encoder: SpladeEncoder, plain: Path, fill_above: Callable[..., list[int]]
+    encoder: SpladeEncoder, plain: Path, fill_above: FillAbove
 ) -> None:
     texts = [*TEXTS, *(f"word {number}" for number in range(20))]
     small = encoder_of(plain, batch_size=8)
@@ -369,9 +370,7 @@ def test_weights_survive_a_device_that_runs_out_of_memory(
     assert max(sizes) > 2
 
 
-def test_a_single_text_that_does_not_fit_is_an_error(
-    plain: Path, fill_above: Callable[..., list[int]], out_of_memory: Any
-) -> None:
+def test_a_single_text_that_does_not_fit_is_an_error(plain: Path, fill_above: FillAbove, out_of_memory: Any) -> None:
     small = encoder_of(plain)
     fill_above(small._runner.model, "encode_document", 0)
     with pytest.raises(out_of_memory):
@@ -471,12 +470,9 @@ def test_a_model_that_predicts_no_words_is_refused(plain: Path, tmp_path: Path) 
     assert "naver/splade-v3" in caught.value.hint
 
 
-def test_a_dense_model_is_refused_by_its_modules(default_model: Any) -> None:
+def test_a_folder_of_a_dense_model_or_that_is_absent_or_empty_is_refused(default_model: Any, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="Transformer, Pooling, Normalize"):
         read_splade(default_model.path)
-
-
-def test_a_folder_that_is_absent_or_empty_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="does not exist"):
         read_splade(tmp_path / "absent")
     with pytest.raises(UsageError, match=r"config\.json"):

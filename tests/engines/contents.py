@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from retrieve_cli.contracts import TermWeights
-from retrieve_cli.contracts.engines import AnyOf, Batch, Census, Engine, Label, Part
+from retrieve_cli.contracts.engines import AnyOf, Batch, Census, Engine, Label, Part, Staging
 from retrieve_cli.retrievers.splade import SparseIndex, SparseWriter
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ class Content:
 
     def admitted(self, conditions: Sequence[AnyOf]) -> Mask:
         """Return the rows that satisfy all conditions, as a mask."""
-        return np.array([all(_admits(each, label) for each in conditions) for label in self.labels], np.bool_)
+        return np.array([admits(conditions, label) for label in self.labels], np.bool_)
 
     @cached_property
     def sparse(self) -> SparseIndex:
@@ -73,8 +73,9 @@ class Content:
         return SparseIndex(writer.stored())
 
 
-def _admits(condition: AnyOf, label: Label) -> bool:
-    return bool(set(label.fields.get(condition.field, ())) & set(condition.values)) != condition.negated
+def admits(conditions: Sequence[AnyOf], label: Label) -> bool:
+    """Return whether a row satisfies all conditions."""
+    return all(bool(set(label.fields.get(each.field, ())) & set(each.values)) != each.negated for each in conditions)
 
 
 def content(rows: int, *, seed: int = 0, odd: Sequence[str] = ()) -> Content:
@@ -126,6 +127,12 @@ def batch(made: Content, part: str, rows: Rows) -> Batch:
     return Batch(rows, labels, weights=[made.weights[row] for row in rows.tolist()])
 
 
+def put(staging: Staging, made: Content, parts: Sequence[Part], rows: Rows) -> None:
+    """Put some rows of all parts."""
+    for part in parts:
+        staging.put(part.name, batch(made, part.name, rows))
+
+
 def send(
     engine: Engine, made: Content, parts: Sequence[Part], *, generation: str = GENERATION, step: int = 500
 ) -> Census:
@@ -134,7 +141,7 @@ def send(
     try:
         for part in parts:
             for start in range(0, len(made), step):
-                staging.put(part.name, batch(made, part.name, np.arange(start, min(start + step, len(made)))))
+                put(staging, made, [part], np.arange(start, min(start + step, len(made))))
         return staging.finish()
     finally:
         staging.close()

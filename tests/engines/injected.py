@@ -20,7 +20,6 @@ from engines.sqlite_engine import SqliteEngine, SqliteStaging, create_database
 
 from retrieve_cli.assemble import engines
 from retrieve_cli.contracts.engines import Batch, Capabilities, Census, Label, Part
-from retrieve_cli.errors import Unavailable
 
 CALLS = ".calls"
 """End of the names of the files that list the calls."""
@@ -95,20 +94,7 @@ class WatchedStaging(SqliteStaging):
         super().close()
 
 
-class Pgvector(Watched):
-    name = "pgvector"
-
-
-class Qdrant(Watched):
-    name = "qdrant"
-
-
-class Milvus(Watched):
-    name = "milvus"
-
-
-class Opensearch(Watched):
-    name = "opensearch"
+Pgvector, Qdrant, Milvus, Opensearch = (type(kind, (Watched,), {"name": name}) for name, kind in NAMES.items())
 
 
 class Servers:
@@ -205,29 +191,6 @@ def main(arguments: list[str]) -> int:
 
     inject()
     return int(program(arguments))
-
-
-class Dying:
-    """Any object of an engine, of which a call fails as if the server died then."""
-
-    def __init__(self, inner: Any, call: str, left: int = 0) -> None:
-        """The call fails after `left` times."""
-        self._inner = inner
-        self._call = call
-        self._left = left
-
-    def __getattr__(self, name: str) -> Any:
-        found = getattr(self._inner, name)
-        if name != self._call:
-            return found
-
-        def fails(*arguments: Any, **options: Any) -> Any:
-            if self._left:
-                self._left -= 1
-                return found(*arguments, **options)
-            raise Unavailable("the server closed the connection", hint="start it")
-
-        return fails
 
 
 def said(answer: Any) -> Any:

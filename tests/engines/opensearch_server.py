@@ -83,20 +83,16 @@ class Noida:
 def osmem_process() -> Iterator[Osmem]:
     """A server in memory, without vectors."""
     server = Osmem()
-    try:
-        yield server
-    finally:
-        server.kill()
+    yield server
+    server.kill()
 
 
 @pytest.fixture(scope="session")
 def noida_process(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Noida]:
     """A server with vectors and snapshots."""
     server = Noida(tmp_path_factory.mktemp("noida"))
-    try:
-        yield server
-    finally:
-        server.kill()
+    yield server
+    server.kill()
 
 
 def _binary(package: str, name: str) -> str:

@@ -73,9 +73,10 @@ class Collection:
             wal_enabled=False,
         )
 
-    def change(self, operation: Any) -> None:
+    def change(self, operation: Any) -> dict[str, Any]:
         with self.lock:
             self.shard.update(operation)
+        return {"operation_id": 0, "status": "completed"}
 
     def configure(self, diff: dict[str, Any]) -> None:
         """Change the configuration; optimizing begins in the background."""
@@ -91,10 +92,9 @@ class Collection:
             self.waiting -= 1
 
     def info(self) -> dict[str, Any]:
-        status = "yellow" if self.waiting else "green"
         config = {"params": {}, "hnsw_config": {}, "optimizer_config": {}, "strict_mode_config": {"enabled": False}}
         return {
-            "status": status,
+            "status": "yellow" if self.waiting else "green",
             "optimizer_status": "ok",
             "segments_count": 1,
             "indexed_vectors_count": 0 if self.waiting else self.shard.info().indexed_vectors_count,
@@ -218,32 +218,25 @@ class Rest:
 
     def index(self, name: str, body: Any) -> Any:
         schema = SCHEMAS[body["field_schema"]]
-        self.collection(name).change(edge.UpdateOperation.create_field_index(body["field_name"], schema))
-        return {"operation_id": 0, "status": "completed"}
+        return self.collection(name).change(edge.UpdateOperation.create_field_index(body["field_name"], schema))
 
     def upsert(self, name: str, body: Any) -> Any:
         points = [edge.Point(each["id"], _vectors(each["vector"]), each.get("payload")) for each in body["points"]]
-        self.collection(name).change(edge.UpdateOperation.upsert_points(points))
-        return {"operation_id": 0, "status": "completed"}
+        return self.collection(name).change(edge.UpdateOperation.upsert_points(points))
 
     def delete(self, name: str, body: Any) -> Any:
-        self.collection(name).change(edge.UpdateOperation.delete_points_by_filter(filter_of(body["filter"])))
-        return {"operation_id": 0, "status": "completed"}
+        chosen = filter_of(body["filter"])
+        return self.collection(name).change(edge.UpdateOperation.delete_points_by_filter(chosen))
 
     def retrieve(self, name: str, body: Any) -> Any:
-        collection = self.collection(name)
+        collection, shown = self.collection(name), (body.get("with_payload", True), body.get("with_vector", False))
         with collection.lock:
-            records = collection.shard.retrieve(
-                body["ids"], body.get("with_payload", True), body.get("with_vector", False)
-            )
-        return [_record(each) for each in records]
+            return [_record(each) for each in collection.shard.retrieve(body["ids"], *shown)]
 
     def count(self, name: str, body: Any) -> Any:
-        collection = self.collection(name)
+        collection, request = self.collection(name), edge.CountRequest(exact=True, filter=filter_of(body.get("filter")))
         with collection.lock:
-            return {
-                "count": collection.shard.count(edge.CountRequest(exact=True, filter=filter_of(body.get("filter"))))
-            }
+            return {"count": collection.shard.count(request)}
 
     def scroll(self, name: str, body: Any) -> Any:
         collection = self.collection(name)

@@ -110,15 +110,9 @@ class AnswerSuite(Base):
 
     def test_scores_of_given_rows_are_those_of_a_local_index(self, engine: Engine) -> None:
         made = content(ROWS)
-        opened = self.opened(engine, made)
-        pairs: list[tuple[Any, Any, Callable[[int], Any]]] = []
-        if self.has_vectors:
-            index = self.vector_index(engine, opened, made)
-            pairs.append((index, FlatIndex(index.vectors(np.arange(ROWS))), vector))
-        if self.has_terms:
-            pairs.append((self.term_index(engine, opened, made), made.sparse, words))
         random = np.random.default_rng(0)
-        for found, wanted, query in pairs:
+        for found, query in self.indexes(engine, self.opened(engine, made), made):
+            wanted = FlatIndex(found.vectors(np.arange(ROWS))) if query is vector else made.sparse
             for starts in (None, made.starts):
                 for count in (0, 1, 30, 900):
                     rows = random.integers(0, ROWS if starts is None else len(starts) - 1, count)

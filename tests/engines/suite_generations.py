@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from engines.contents import DIM, GENERATION, OTHER, TERMS, VECTORS, Content, batch, content, send
+from engines.contents import DIM, GENERATION, OTHER, TERMS, VECTORS, Content, content, put, send
 from engines.suite_base import Base, NewEngine, same, vector, words
 
 from retrieve_cli.contracts.engines import Engine
@@ -47,11 +47,9 @@ class GenerationSuite(Base):
     def test_rows_put_twice_and_out_of_order_count_once(self, engine: Engine, made: Content) -> None:
         once = send(engine, made, self.parts(made), generation=OTHER)
         staging = engine.stage(GENERATION, self.parts(made))
-        for part in self.parts(made):
-            wrong = content(len(made), seed=1)
-            staging.put(part.name, batch(wrong, part.name, np.arange(20)))
-            for start in (40, 20, 0, 20, 40, 0):
-                staging.put(part.name, batch(made, part.name, np.arange(start, start + 20)))
+        put(staging, content(len(made), seed=1), self.parts(made), np.arange(20))
+        for start in (40, 20, 0, 20, 40, 0):
+            put(staging, made, self.parts(made), np.arange(start, start + 20))
         census = staging.finish()
         staging.close()
         assert (census.rows, census.sample) == (once.rows, once.sample)
@@ -62,13 +60,11 @@ class GenerationSuite(Base):
 
     def test_a_staging_that_stopped_goes_on(self, new_engine: NewEngine, engine: Engine, made: Content) -> None:
         first = engine.stage(GENERATION, self.parts(made))
-        for part in self.parts(made):
-            first.put(part.name, batch(made, part.name, np.arange(30)))
+        put(first, made, self.parts(made), np.arange(30))
         first.close()
         again = new_engine()
         second = again.stage(GENERATION, self.parts(made))
-        for part in self.parts(made):
-            second.put(part.name, batch(made, part.name, np.arange(30, 60)))
+        put(second, made, self.parts(made), np.arange(30, 60))
         census = second.finish()
         second.close()
         again.close()
@@ -77,8 +73,7 @@ class GenerationSuite(Base):
 
     def test_missing_rows_are_found_before_a_generation_is_complete(self, engine: Engine, made: Content) -> None:
         staging = engine.stage(GENERATION, self.parts(made))
-        for part in self.parts(made):
-            staging.put(part.name, batch(made, part.name, np.delete(np.arange(60), 31)))
+        put(staging, made, self.parts(made), np.delete(np.arange(60), 31))
         with pytest.raises(IndexCorrupt):
             staging.finish()
         staging.close()
@@ -94,8 +89,7 @@ class GenerationSuite(Base):
 
     def test_a_half_staged_generation_is_dropped_without_a_trace(self, engine: Engine, made: Content) -> None:
         staging = engine.stage(GENERATION, self.parts(made))
-        for part in self.parts(made):
-            staging.put(part.name, batch(content(60, seed=1), part.name, np.arange(60)))
+        put(staging, content(60, seed=1), self.parts(made), np.arange(60))
         staging.close()
         engine.drop(GENERATION)
         engine.drop(GENERATION)

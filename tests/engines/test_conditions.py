@@ -9,7 +9,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
+from engines.contents import admits
 from engines.injected import Servers, inject, said
+from engines.sqlite_collections import SqliteVectors
+from engines.sqlite_engine import SqliteEngine
 from hypothesis import given, settings as law, strategies as st
 from profiles import examples
 from samples import write_catalog
@@ -18,7 +21,7 @@ from retrieve_cli.api.index import Index
 from retrieve_cli.cli.main import main
 from retrieve_cli.config import loading
 from retrieve_cli.contracts import Request
-from retrieve_cli.contracts.engines import AnyOf, Label, Within
+from retrieve_cli.contracts.engines import Capabilities, Label, Within
 from retrieve_cli.errors import UsageError
 from retrieve_cli.ingest.labels import Labels
 from retrieve_cli.search.questions import RequestReader
@@ -103,7 +106,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
         inject(patch.setattr)
         for name in ("_FEW_VECTORS", "_FEW_WEIGHTS"):  # every list comes from the engine
             patch.setattr(f"retrieve_cli.engines.index.{name}", 0)
-        patch.setattr("engines.sqlite_engine.SqliteEngine.capabilities", _without_rows())
+        patch.setattr(SqliteEngine, "capabilities", Capabilities(most_rows=0, copies=True))
         for name, value in {**common, **servers.environment()}.items():
             patch.setenv(name, value)
         assert main(["build", "--catalog", "tools.jsonl", "--quiet"]) == 0
@@ -116,20 +119,6 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
         ):
             labels = Labels(generation).of("record", range(len(generation.records)))
             yield World(remote, local, generation, RequestReader(generation, settings=settings), labels)
-
-
-def _without_rows() -> property:
-    from engines.sqlite_engine import SqliteEngine
-
-    able = SqliteEngine.capabilities.fget
-    assert able is not None
-    return property(lambda self: able(self)._replace(most_rows=0))
-
-
-def satisfied(label: Label, conditions: Sequence[AnyOf]) -> bool:
-    return all(
-        bool(set(label.fields.get(each.field, ())) & set(each.values)) is not each.negated for each in conditions
-    )
 
 
 def _value(text: str, quoted: bool) -> str:
@@ -179,7 +168,7 @@ def test_engines_are_told_the_mask_of_a_request_or_nothing(world: World, request
         assert any(name.startswith(("section", "facets.")) for name in request.filters)
         return
     mask = np.ones(len(world.labels), np.bool_) if query.records is None else query.records
-    assert [satisfied(label, conditions) for label in world.labels] == mask.tolist()
+    assert [admits(conditions, label) for label in world.labels] == mask.tolist()
 
 
 @law(max_examples=examples(2))
@@ -222,8 +211,6 @@ def test_a_name_means_the_field_that_the_tenant_sees(world: World) -> None:
 
 def test_searches_reach_the_engine_with_conditions(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """What the other tests hold would hold as well if engines were never told a condition."""
-    from engines.sqlite_collections import SqliteVectors
-
     seen: list[Within | None] = []
     nearest = SqliteVectors.nearest
 

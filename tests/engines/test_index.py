@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 from engines.contents import DIM, GENERATION, TERMS, VECTORS, Content, NoStatistics, content, parts_of, send
-from engines.sqlite_engine import SqliteEngine, create_database
+from engines.sqlite_engine import SqliteEngine, SqliteGeneration, create_database
 from engines.suite_base import same, vector, words
 from hypothesis import given, settings, strategies as st
 from profiles import examples
@@ -86,10 +86,14 @@ def made() -> Content:
 @pytest.fixture(scope="module")
 def stored(made: Content, tmp_path_factory: pytest.TempPathFactory) -> Any:
     """The rows in an engine."""
-    path = tmp_path_factory.mktemp("engine") / "server.db"
-    create_database(path)
-    engine = SqliteEngine(path)
-    send(engine, made, parts_of(made, vectors=True, terms=True))
+    return opened(tmp_path_factory.mktemp("engine"), made)
+
+
+def opened(folder: Path, made: Content, *, vectors: bool = True) -> SqliteGeneration:
+    """Store rows in an engine, and open them."""
+    create_database(folder / "server.db")
+    engine = SqliteEngine(folder / "server.db")
+    send(engine, made, parts_of(made, vectors=vectors, terms=True))
     return engine.open(GENERATION)
 
 
@@ -183,18 +187,15 @@ def test_equal_rows_are_listed_in_order_though_an_engine_lists_others(tmp_path: 
     made.vectors[500:2500] = made.vectors[500]
     for row in range(500, 2500):
         made.weights[row] = TermWeights(np.array([7], np.int32), np.array([9.5], np.float32))  # type: ignore[index]
-    create_database(tmp_path / "server.db")
-    engine = SqliteEngine(tmp_path / "server.db")
-    send(engine, made, parts_of(made, vectors=True, terms=True))
-    opened = engine.open(GENERATION)
+    stored = opened(tmp_path, made)
+    vectors = vector_index(Watched(stored.vectors(VECTORS), noise=1e-6))
+    lexical = term_index(Watched(stored.terms(TERMS), noise=1e-6))
+    query = TermWeights(np.array([7], np.int32), np.array([1.0], np.float32))
+    pairs: Any = [(vectors, FlatIndex(made.vectors), made.vectors[500]), (lexical, made.sparse, query)]
     for starts in (None, made.starts):
-        (found,) = vector_index(Watched(opened.vectors(VECTORS), noise=1e-6)).search(
-            [made.vectors[500]], depth=100, starts=starts
-        )
-        assert same(found, FlatIndex(made.vectors).search([made.vectors[500]], depth=100, starts=starts)[0])
-        query = TermWeights(np.array([7], np.int32), np.array([1.0], np.float32))
-        (found,) = term_index(Watched(opened.terms(TERMS), noise=1e-6)).search([query], depth=100, starts=starts)
-        assert same(found, made.sparse.search([query], depth=100, starts=starts)[0])
+        for found, wanted, asked in pairs:
+            lists = (index.search([asked], depth=100, starts=starts)[0] for index in (found, wanted))
+            assert same(*lists)
 
 
 def test_a_plain_query_reads_little(stored: Any) -> None:
@@ -271,10 +272,9 @@ def test_lexical_scores_are_those_of_local_bm25(tmp_path: Path, variant: Any) ->
     local, made = Bm25Index(contents), content(1300)
     made = Content(made.vectors, rows_of(contents, 1300), made.labels, made.starts)
     vocabulary = {name: number for number, name in enumerate(sorted(names))}
-    create_database(tmp_path / "server.db")
-    engine = SqliteEngine(tmp_path / "server.db")
-    send(engine, made, parts_of(made, vectors=False, terms=True))
-    index = term_index(engine.open(GENERATION).terms(TERMS), rows=1300, signed=variant in ("robertson", "okapi"))
+    index = term_index(
+        opened(tmp_path, made, vectors=False).terms(TERMS), rows=1300, signed=variant in ("robertson", "okapi")
+    )
     for _ in range(20):
         query = " ".join(random.choice(names, 6).tolist())
         counts = Counter(local.analyzer.terms(query))

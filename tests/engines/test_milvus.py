@@ -113,13 +113,12 @@ class TestMilvusLite(MilvusSuite):
             assert np.allclose(made.vectors[rows] @ query, wanted, atol=1e-5)
         engine.close()
 
-    def test_weights_below_zero_count_in_lists(self, new_engine: NewEngine) -> None:
+    def test_weights_below_zero_count_in_lists(self, engine: MilvusEngine) -> None:
         made, random = content(400), np.random.default_rng(5)
         weights = [
             TermWeights(np.arange(8, dtype=np.int32), random.normal(size=8).astype(np.float32)) for _ in range(400)
         ]
         made = Content(made.vectors, weights, made.labels, made.starts)
-        engine = new_engine()
         send(engine, made, parts_of(made, vectors=False, terms=True))
         terms = engine.open(GENERATION).terms("sparse")
         query = TermWeights(np.array([1, 4, 6], np.int32), np.array([1.0, 2.0, 0.5], np.float32))
@@ -128,73 +127,60 @@ class TestMilvusLite(MilvusSuite):
             rows, scores = terms.nearest(query, limit)
             assert np.allclose(scores, np.sort(every)[::-1][:limit], atol=1e-5)
             assert np.allclose(every[rows], scores, atol=1e-5)
-        engine.close()
 
-    def test_a_row_with_more_terms_than_a_varchar_holds_comes_back_to_the_bit(self, new_engine: NewEngine) -> None:
+    def test_a_row_with_more_terms_than_a_varchar_holds_comes_back_to_the_bit(self, engine: MilvusEngine) -> None:
         random = np.random.default_rng(0)
         long = TermWeights(np.arange(30_000, dtype=np.int32), random.random(30_000).astype(np.float32))
-        engine = new_engine()
         staging = engine.stage(GENERATION, [Part("lexical", "record", 1)])
         staging.put("lexical", Batch(np.array([0]), [Label("a", "a")], weights=[long]))
         staging.finish()
         (stored,) = engine.open(GENERATION).terms("lexical").weights(np.array([0]), long.terms[:1])
         assert packed(stored) == packed(long)
-        engine.close()
 
-    def test_more_rows_match_than_one_answer_of_milvus_holds(self, new_engine: NewEngine) -> None:
+    def test_more_rows_match_than_one_answer_of_milvus_holds(self, engine: MilvusEngine) -> None:
         rows = 17_000
         one = TermWeights(np.array([3], np.int32), np.array([0.5], np.float32))
-        engine = new_engine()
         staging = engine.stage(GENERATION, [Part("lexical", "chunk", rows)])
         staging.put("lexical", Batch(np.arange(rows), [Label("a", "a")] * rows, weights=[one] * rows))
         staging.finish()
         terms = engine.open(GENERATION).terms("lexical")
         assert terms.matching(np.array([3, 4], np.int32)).tolist() == list(range(rows))
         assert len(terms.nearest(one, rows)[0]) == rows
-        engine.close()
 
-    def test_a_dropped_generation_is_missing_for_its_readers(self, new_engine: NewEngine) -> None:
+    def test_a_dropped_generation_is_missing_for_its_readers(self, engine: MilvusEngine, new_engine: NewEngine) -> None:
         made = content(10)
-        engine, other = new_engine(), new_engine()
+        other = new_engine()
         send(engine, made, parts_of(made, vectors=True, terms=False))
         opened = engine.open(GENERATION)
         other.drop(GENERATION)
         with pytest.raises(IndexCorrupt):
             opened.vectors("dense").vectors(np.arange(3))
-        engine.close()
         other.close()
 
-    def test_parts_without_metadata_are_an_incomplete_generation(
-        self, new_engine: NewEngine, lite: LiteProcess
-    ) -> None:
+    def test_parts_without_metadata_are_an_incomplete_generation(self, engine: MilvusEngine, lite: LiteProcess) -> None:
         made = content(10)
-        engine = new_engine()
         send(engine, made, parts_of(made, vectors=True, terms=True))
         engine._server.ask("drop_collection", f"suite_{GENERATION}")
         assert [(each.generation, each.complete) for each in engine.generations()] == [(GENERATION, False)]
         send(engine, made, parts_of(made, vectors=True, terms=True))
         assert [each.complete for each in engine.generations()] == [True]
-        engine.close()
 
-    def test_a_collection_with_the_name_of_the_alias_is_reported_and_kept(self, new_engine: NewEngine) -> None:
+    def test_a_collection_with_the_name_of_the_alias_is_reported_and_kept(self, engine: MilvusEngine) -> None:
         made = content(10)
-        engine = new_engine()
         engine._server.ask("create_collection", "suite", dimension=4)
         send(engine, made, parts_of(made, vectors=True, terms=False))
         with pytest.raises(UsageError, match="suite"):
             engine.publish(GENERATION)
         assert engine.live() is None
         assert any("suite" in problem for problem, _ in engine.problems())
-        engine.close()
 
-    def test_generations_of_other_names_are_not_ours(self, new_engine: NewEngine) -> None:
+    def test_generations_of_other_names_are_not_ours(self, engine: MilvusEngine, new_engine: NewEngine) -> None:
         made = content(10)
-        engine, other = new_engine(), new_engine(collection="suite_other")
+        other = new_engine(collection="suite_other")
         send(other, made, parts_of(made, vectors=True, terms=False))
         assert list(engine.generations()) == []
         engine.drop(GENERATION)
         assert len(other.generations()) == 1
-        engine.close()
         other.close()
 
     def test_an_effort_at_query_time_keeps_what_is_stored(self, new_engine: NewEngine) -> None:
@@ -209,16 +195,14 @@ class TestMilvusLite(MilvusSuite):
             engine.close()
         first.close()
 
-    def test_vectors_of_one_number_are_stored(self, new_engine: NewEngine) -> None:
+    def test_vectors_of_one_number_are_stored(self, engine: MilvusEngine) -> None:
         vectors = np.array([[1.0], [-2.0], [3.0]], np.float32)
-        engine = new_engine()
         staging = engine.stage(GENERATION, [Part("dense", "chunk", 3, 1)])
         staging.put("dense", Batch(np.arange(3), [Label("a", "a")] * 3, vectors))
         staging.finish()
         stored = engine.open(GENERATION).vectors("dense")
         assert stored.vectors(np.arange(3)).tolist() == vectors.tolist()
         assert stored.nearest(np.array([-1.0], np.float32), 1)[0].tolist() == [1]
-        engine.close()
 
 
 @given(st.text(), st.text(), st.text(), st.text())

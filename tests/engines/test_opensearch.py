@@ -13,7 +13,7 @@ from engines.contents import GENERATION, TERMS, content, send
 from engines.opensearch_server import Noida, Osmem, noida_process, osmem_process
 from engines.suite import EngineSuite
 from engines.suite_base import words
-from hypothesis import given, strategies as st
+from hypothesis import example, given, strategies as st
 from told_servers import Answer, Asked, free_port, serving
 
 from retrieve_cli.config.engine_settings import OpensearchSettings
@@ -217,23 +217,12 @@ def test_vectors_need_a_server_that_has_the_plugin(recorded: Callable[..., Recor
     assert "opensearch-plugin install" in caught.value.hint
 
 
+@example([("a", "b\x1fc"), ("a\x1fb", "c")])
+@example([("", "x"), ("\x1f", "x")])
+@example([("a", "x" * 40_000), ("a", "x" * 40_001)])
+@example([("a", "\ud800"), ("a", "\ud801")])
 @given(st.lists(st.tuples(st.text(), st.text()), min_size=2, max_size=2, unique=True))
 def test_different_values_have_different_tokens(pairs: list[tuple[str, str]]) -> None:
-    first, second = (token(*pair) for pair in pairs)
-    assert first != second
-    assert len(first.encode()) <= 32_766
-
-
-@pytest.mark.parametrize(
-    "pairs",
-    [
-        (("a", "b\x1fc"), ("a\x1fb", "c")),
-        (("", "x"), ("\x1f", "x")),
-        (("a", "x" * 40_000), ("a", "x" * 40_001)),
-        (("a", "\ud800"), ("a", "\ud801")),
-    ],
-)
-def test_values_that_could_be_confused_have_different_tokens(pairs: tuple[tuple[str, str], ...]) -> None:
     first, second = (token(*pair) for pair in pairs)
     assert first != second
     assert max(len(each.encode()) for each in (first, second)) <= 32_766

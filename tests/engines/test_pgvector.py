@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from engines.contents import DIM, GENERATION, OTHER, TERMS, VECTORS, Content, batch, content, parts_of, send
+from engines.contents import DIM, GENERATION, OTHER, TERMS, VECTORS, Content, batch, content, parts_of, put, send
 from engines.pgvector_server import PostgresServer
 from engines.suite import EngineSuite
 from engines.suite_base import vector, words
@@ -202,8 +202,7 @@ def test_a_schema_of_someone_else_is_not_touched(engine: PgvectorEngine, run: Ca
 def test_a_generation_that_is_dropped_while_it_is_stored_is_not_complete(engine: PgvectorEngine) -> None:
     made = content(60)
     staging = engine.stage(GENERATION, parts(made))
-    for part in parts(made):
-        staging.put(part.name, batch(made, part.name, np.arange(60)))
+    put(staging, made, parts(made), np.arange(60))
     engine.drop(GENERATION)
     with pytest.raises(IndexCorrupt):
         staging.finish()
@@ -225,8 +224,7 @@ def test_a_row_that_the_server_holds_otherwise_than_it_was_sent_is_found(
 ) -> None:
     made = content(60)
     staging = engine.stage(GENERATION, parts(made))
-    for part in parts(made):
-        staging.put(part.name, batch(made, part.name, np.arange(60)))
+    put(staging, made, parts(made), np.arange(60))
     run(f'UPDATE retrieve_{GENERATION}.weights_{TERMS} SET weights = weights[2:] || weights[1:1] WHERE "row" = 59')
     with pytest.raises(IndexCorrupt, match="is not what was sent"):
         staging.finish()

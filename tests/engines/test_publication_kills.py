@@ -185,11 +185,9 @@ def places_of(place: Place, story: Story, kills: int) -> Iterator[Fault]:
 
 def spread(count: int, most: int) -> list[int]:
     """Return numbers from 1 to `count` at even distances, the last one among them: all, if these are not too many."""
-    return (
-        sorted({round(count - at * count / most) for at in range(most)} - {0})
-        if count > most
-        else [*range(1, count + 1)]
-    )
+    if count <= most:
+        return [*range(1, count + 1)]
+    return sorted({round(count - at * count / most) for at in range(most)} - {0})
 
 
 def killed(place: Place, story: Story, faults: Iterator[Fault]) -> int:

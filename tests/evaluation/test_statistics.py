@@ -296,28 +296,23 @@ def test_more_confidence_and_fewer_queries_make_the_interval_wider() -> None:
     assert few.low < usual.low < usual.high < few.high
 
 
-def test_runs_that_do_not_differ_give_one() -> None:
-    assert randomisation(np.zeros(5)) == 1.0
-    assert paired_t(np.zeros(5)) == 1.0
-    assert detectable(np.zeros(5)) == 0.0
-    assert wins(np.zeros(5)) == Wins(won=0, lost=0, tied=5)
-
-
-def test_a_constant_difference_gives_the_smallest_p_there_is() -> None:
-    assert randomisation(np.full(5, 0.1)) == 2 / 2**5
-    assert paired_t(np.full(5, 0.1)) == 0.0
-
-
-def test_one_query_proves_nothing() -> None:
-    assert randomisation(np.array([0.9])) == 1.0
-    assert paired_t(np.array([0.9])) == 1.0
-    assert detectable(np.array([0.9])) == math.inf
+@pytest.mark.parametrize(
+    ("values", "p", "p_t", "least"),
+    [([0.0] * 5, 1.0, 1.0, 0.0), ([0.1] * 5, 2 / 2**5, 0.0, 0.0), ([0.9], 1.0, 1.0, math.inf)],
+    ids=["no difference", "a constant difference", "one query"],
+)
+def test_differences_without_a_spread_give_the_p_there_can_be(
+    values: list[float], p: float, p_t: float, least: float
+) -> None:
+    assert (randomisation(np.array(values)), paired_t(np.array(values))) == (p, p_t)
+    assert detectable(np.array(values)) == least
 
 
 def test_differences_within_the_tolerance_are_ties() -> None:
     differences = np.array([1e-12, -1e-12, 0.2, -0.05, 0.3])
     assert wins(differences) == Wins(won=2, lost=1, tied=2)
     assert wins(differences, tolerance=0.1) == Wins(won=2, lost=0, tied=3)
+    assert wins(np.zeros(5)) == Wins(won=0, lost=0, tied=5)
 
 
 @pytest.mark.parametrize("compute", EVERY)

@@ -12,14 +12,13 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 import yaml
-from samples import Program, write_catalog
+from evaluation.test_tuning import MEASURE, World, answering, built, gold_of, run_of, topics_of, values_of
+from samples import Program
 
-from retrieve_cli.assemble import registry
 from retrieve_cli.config.loading import override
 from retrieve_cli.config.settings import Settings
 from retrieve_cli.contracts import Hit, Query
 from retrieve_cli.evaluation.judgments import Topic
-from retrieve_cli.evaluation.measures import Scorer, parse
 from retrieve_cli.experiments.choices import Choice, Formula, Reranking
 from retrieve_cli.experiments.evaluate import evaluate
 from retrieve_cli.experiments.memory import remembering
@@ -32,35 +31,17 @@ WORDS = (
     "brain lung liver cell nucleus segment register stitch denoise count track volume slice scan tile image mask"
     " contour mesh skull vessel tumour bone tissue stain".split()
 )
-MEASURE = parse(["nDCG@10"])[0]
-World = tuple[Path, list[Topic]]
 
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> World:
     """An index with token vectors, of records of random words, some of several chunks; and queries of three words."""
-    from retrieve_cli.cli.main import main
-
     folder = tmp_path_factory.mktemp("reread")
     generator = np.random.default_rng(5)
     texts = [generator.choice(WORDS, 400 if at % 20 == 0 else 9).tolist() for at in range(100)]
-    path = write_catalog(
-        folder / "c.jsonl",
-        [
-            {"id": f"r{at:03}", "name": text[0], "description": " ".join(text), "group": text[1]}
-            for at, text in enumerate(texts)
-        ],
-    )
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("RETRIEVE_ENCODER__KIND", "onnx")
-        assert main(["build", "--catalog", str(path), "--artifacts", str(folder / "artifacts"), "-q"]) == 0
-    topics = []
-    for number in range(30):
-        asked = generator.choice(WORDS, 3, replace=False).tolist()
-        shares = {f"r{at:03}": sum(map(text.count, asked)) / len(text) for at, text in enumerate(texts)}
-        best = sorted(shares, key=lambda name: (-shares[name], name))[:4]
-        topics.append(Topic(f"q{number}", " ".join(asked), dict.fromkeys(best, 1)))
-    return folder / "artifacts", topics
+    records = [{"name": text[0], "description": " ".join(text), "group": text[1]} for text in texts]
+    asked = [generator.choice(WORDS, 3, replace=False).tolist() for _ in range(30)]
+    return built(folder, records, encoder="onnx"), topics_of(texts, asked, best=4)
 
 
 @pytest.fixture(autouse=True)
@@ -73,25 +54,12 @@ def searcher(world: World) -> Searcher:
     return Searcher(Store(world[0]), Settings())
 
 
-def answering(searcher: Searcher, settings: Settings, choice: Choice) -> Searcher:
-    """The searcher under a choice: its settings as a user would write them, and its formula of BM25."""
-    sections = {name: keys for name, keys in choice.settings.items() if name != "bm25"}
-    card = searcher.generation.manifest.recipe.retrievers["bm25"]
-    bm25 = registry.retriever("bm25").varied(searcher.indexes["bm25"], card, dict(dict(choice.formulas)["bm25"]))
-    return searcher.under(override(settings, sections, where="test"), {"bm25": bm25})
-
-
 def measured(searcher: Searcher, settings: Settings, choice: Choice, topics: list[Topic], *, k: int) -> Any:
     """The measure by query of what the pipeline answers under these settings."""
     under = answering(searcher, settings, choice)
     ranked = under.rank([Query(topic.text, topic.id) for topic in topics], under.options(k=k))
     assert (ranked.reranker is None) == (choice.rerank is None)
-    run = {
-        each.query.id: {searcher.generation.record_id(hit.record): hit.score for hit in each.hits}
-        for each in ranked.rankings
-    }
-    (by_query,) = Scorer([MEASURE], {topic.id: topic.grades for topic in topics})(run).values()
-    return [by_query[topic.id] for topic in topics]
+    return values_of(run_of(searcher, ranked.rankings), topics)
 
 
 def chosen(method: Any, normalization: Any, bm25: float, rrf_k: float, depth: int, k1: float, b: float) -> Choice:
@@ -165,12 +133,9 @@ def test_the_reranker_is_tuned_with_the_fusion_and_what_it_comes_to_is_measured_
     world: World, retrieve: Program, tmp_path: Path
 ) -> None:
     artifacts, topics = world
-    gold = tmp_path / "gold.jsonl"
-    lines = ({"id": topic.id, "query": topic.text, "relevant": dict(topic.grades)} for topic in topics)
-    gold.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    Path("config.yaml").write_text(
-        "fusion: {weights: {dense: 1.0, bm25: 0.0}}\nrerank:\n  depth: 12  # few\n  interpolate: 1.0\n"
-    )
+    gold = gold_of(topics, tmp_path / "gold.jsonl")
+    before = "fusion: {weights: {dense: 1.0, bm25: 0.0}}\nrerank:\n  depth: 12  # few\n  interpolate: 1.0\n"
+    Path("config.yaml").write_text(before)
     flags = ["eval", "--artifacts", artifacts, "--gold", gold, "--metrics", "nDCG@10 R@20", "--json"]
     done = retrieve(*flags, "--tune", "--write")
     assert done.code == 0, done.err
@@ -184,9 +149,7 @@ def test_the_reranker_is_tuned_with_the_fusion_and_what_it_comes_to_is_measured_
     written = yaml.safe_load(Path("config.yaml").read_text())
     assert {name: written[name.partition(".")[0]][name.partition(".")[2]] for name in changes} == changes
     assert "# few" in Path("config.yaml").read_text()
-    Path("config.yaml").write_text(
-        "fusion: {weights: {dense: 1.0, bm25: 0.0}}\nrerank:\n  depth: 12  # few\n  interpolate: 1.0\n"
-    )
+    Path("config.yaml").write_text(before)
     Path("tuned.yaml").write_text(yaml.safe_dump(written))
     arm = retrieve(*flags, "--with", "tuned.yaml").json["arms"][0]
     assert arm["metrics"]["nDCG@10"] == pytest.approx(tuning["value_best_in_sample"], abs=1e-9)

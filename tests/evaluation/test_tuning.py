@@ -1,5 +1,6 @@
 """Tuning: what is remembered answers as the pipeline does, and what is recommended holds on unseen queries."""
 
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,10 +12,11 @@ from hypothesis import HealthCheck, given, settings as hypothesis_settings, stra
 from samples import Program, write_catalog
 
 from retrieve_cli.assemble import registry
+from retrieve_cli.cli.main import main
 from retrieve_cli.config.loading import override
 from retrieve_cli.config.settings import Settings
 from retrieve_cli.errors import UsageError
-from retrieve_cli.evaluation.judgments import Topic
+from retrieve_cli.evaluation.judgments import Run, Topic
 from retrieve_cli.evaluation.measures import Scorer, parse
 from retrieve_cli.experiments.choices import Choice, Formula
 from retrieve_cli.experiments.evaluate import evaluate, queries_of
@@ -28,53 +30,66 @@ WORDS = [
     f"{first}{second}" for first in ("ka", "lo", "mi", "ne", "pu", "ra") for second in ("tu", "so", "vi", "ze", "bo")
 ]
 MEASURE = parse(["nDCG@10"])[0]
+World = tuple[Path, list[Topic]]
 
 
 @pytest.fixture(scope="module")
-def world(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Topic]]:
+def world(tmp_path_factory: pytest.TempPathFactory) -> World:
     """An index of records of random words, and queries of two words each whose records hold both often."""
-    from retrieve_cli.cli.main import main
-
     folder = tmp_path_factory.mktemp("tune")
     generator = np.random.default_rng(3)
     weights = 1 / np.arange(1, len(WORDS) + 1)
     texts = [generator.choice(WORDS, 12, p=weights / weights.sum()).tolist() for _ in range(120)]
-    path = write_catalog(
-        folder / "c.jsonl",
-        [
-            {"id": f"r{at:03}", "name": " ".join(text[:2]), "description": " ".join(text), "group": text[0]}
-            for at, text in enumerate(texts)
-        ],
-    )
+    records = [{"name": " ".join(text[:2]), "description": " ".join(text), "group": text[0]} for text in texts]
+    asked = [generator.choice(WORDS, 2, replace=False).tolist() for _ in range(40)]
+    return built(folder, records, encoder="hashed"), topics_of(texts, asked, best=3)
+
+
+def built(folder: Path, records: list[dict[str, Any]], *, encoder: str) -> Path:
+    """The artifacts of an index of these records, which are called r000, r001, … in their order."""
+    path = write_catalog(folder / "c.jsonl", [{"id": f"r{at:03}", **record} for at, record in enumerate(records)])
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("RETRIEVE_ENCODER__KIND", "hashed")
+        patch.setenv("RETRIEVE_ENCODER__KIND", encoder)
         assert main(["build", "--catalog", str(path), "--artifacts", str(folder / "artifacts"), "-q"]) == 0
+    return folder / "artifacts"
+
+
+def topics_of(texts: list[list[str]], asked: list[list[str]], *, best: int) -> list[Topic]:
+    """Queries of these words; relevant are the records whose texts have the largest share of them."""
     topics = []
-    for number in range(40):
-        pair = generator.choice(WORDS, 2, replace=False).tolist()
-        counts = {f"r{at:03}": sum(map(text.count, pair)) for at, text in enumerate(texts)}
-        best = sorted(counts, key=lambda name: (-counts[name], name))[:3]
-        topics.append(Topic(f"q{number}", " ".join(pair), dict.fromkeys(best, 1)))
-    return folder / "artifacts", topics
+    for number, words in enumerate(asked):
+        shares = {f"r{at:03}": sum(map(text.count, words)) / len(text) for at, text in enumerate(texts)}
+        names = sorted(shares, key=lambda name: (-shares[name], name))[:best]
+        topics.append(Topic(f"q{number}", " ".join(words), dict.fromkeys(names, 1)))
+    return topics
 
 
 @pytest.fixture
-def searcher(world: tuple[Path, list[Topic]]) -> Searcher:
+def searcher(world: World) -> Searcher:
     return Searcher(Store(world[0]), Settings())
 
 
-def settings_of(settings: Settings, choice: Choice) -> Settings:
-    """The settings as a user would write them, without what only a build changes."""
+def answering(searcher: Searcher, settings: Settings, choice: Choice) -> Searcher:
+    """The searcher under a choice: its settings as a user would write them, and its formula of BM25."""
     sections = {name: keys for name, keys in choice.settings.items() if name != "bm25"}
     off: dict[str, Any] = {} if choice.rerank else {"rerank": {"backend": "none"}}
-    return override(settings, {**sections, **off}, where="test")
-
-
-def answering(searcher: Searcher, settings: Settings, choice: Choice) -> Searcher:
-    """The searcher under a choice, with its formula of BM25."""
     card = searcher.generation.manifest.recipe.retrievers["bm25"]
     bm25 = registry.retriever("bm25").varied(searcher.indexes["bm25"], card, dict(dict(choice.formulas)["bm25"]))
-    return searcher.under(settings_of(settings, choice), {"bm25": bm25})
+    return searcher.under(override(settings, {**sections, **off}, where="test"), {"bm25": bm25})
+
+
+def run_of(searcher: Searcher, rankings: Iterable[Any]) -> Run:
+    """The records of each ranking, with their scores."""
+    return {
+        ranking.query.id: {searcher.generation.record_id(hit.record): hit.score for hit in ranking.hits}
+        for ranking in rankings
+    }
+
+
+def values_of(run: Run, topics: list[Topic]) -> list[float]:
+    """The measure of each query."""
+    (by_query,) = Scorer([MEASURE], {topic.id: topic.grades for topic in topics})(run).values()
+    return [by_query[topic.id] for topic in topics]
 
 
 def weights_of(bm25: float, dense: float) -> tuple[tuple[str, float], ...]:
@@ -109,7 +124,7 @@ CONFIGURED: list[dict[str, Any]] = [
 @hypothesis_settings(max_examples=12, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(tried=st.lists(choices, min_size=1, max_size=3), k=st.sampled_from([10, 12, 40]))
 def test_each_query_is_worth_under_a_choice_what_an_evaluation_under_these_settings_says(
-    world: tuple[Path, list[Topic]], searcher: Searcher, configured: dict[str, Any], tried: list[Choice], k: int
+    world: World, searcher: Searcher, configured: dict[str, Any], tried: list[Choice], k: int
 ) -> None:
     topics = world[1][:12]
     settings = override(Settings(), configured, where="test")
@@ -117,17 +132,13 @@ def test_each_query_is_worth_under_a_choice_what_an_evaluation_under_these_setti
     for choice in [*tried, table.now]:
         under = answering(searcher, settings, choice)
         ranked = under.rank(queries_of(under, topics, []), under.options(k=k))
-        run = {
-            ranking.query.id: {searcher.generation.record_id(hit.record): hit.score for hit in ranking.hits}
-            for ranking in ranked.rankings
-        }
-        (by_query,) = Scorer([MEASURE], {topic.id: topic.grades for topic in topics})(run).values()
+        run = run_of(searcher, ranked.rankings)
         assert str(table.pipeline(choice)) == str(ranked.pipeline)
         assert table.run(choice) == {name: pytest.approx(scores, rel=1e-5, abs=1e-6) for name, scores in run.items()}
-        assert table.values(choice).tolist() == pytest.approx([by_query[topic.id] for topic in topics], abs=1e-9)
+        assert table.values(choice).tolist() == pytest.approx(values_of(run, topics), abs=1e-9)
 
 
-def test_what_a_table_says_is_what_evaluate_measures(world: tuple[Path, list[Topic]], searcher: Searcher) -> None:
+def test_what_a_table_says_is_what_evaluate_measures(world: World, searcher: Searcher) -> None:
     table = Table(searcher, Settings(), world[1], MEASURE, k=10)
     ranks = replace(table.now, method="rrf", rrf_k=10.0, depth=50)
     for choice in (table.now, ranks, replace(table.now, weights=weights_of(0.9, 0.1))):
@@ -135,7 +146,7 @@ def test_what_a_table_says_is_what_evaluate_measures(world: tuple[Path, list[Top
         assert table.values(choice).tolist() == pytest.approx(list(found.per_query["nDCG@10"].values()))
 
 
-def test_a_retriever_alone_is_worth_what_it_is_as_a_mode(world: tuple[Path, list[Topic]], searcher: Searcher) -> None:
+def test_a_retriever_alone_is_worth_what_it_is_as_a_mode(world: World, searcher: Searcher) -> None:
     table = Table(searcher, Settings(), world[1], MEASURE, k=10)
     for k1, b in ((1.2, 0.75), (0.6, 0.2)):
         ((name, formula),) = formula_of(k1, b)
@@ -147,7 +158,7 @@ def test_a_retriever_alone_is_worth_what_it_is_as_a_mode(world: tuple[Path, list
 
 
 def test_equal_scores_on_both_sides_of_the_cut_off_are_ordered_as_the_measure_does(
-    searcher: Searcher, world: tuple[Path, list[Topic]]
+    searcher: Searcher, world: World
 ) -> None:
     """Under the first five of 120 equal hits, all of them count: the measure puts the last id first."""
     topics = [Topic("q", "katu", {"r119": 1})]
@@ -159,7 +170,7 @@ def test_equal_scores_on_both_sides_of_the_cut_off_are_ordered_as_the_measure_do
 
 
 def test_each_text_is_searched_once_for_each_formula_whatever_else_is_tried(
-    world: tuple[Path, list[Topic]], searcher: Searcher, monkeypatch: pytest.MonkeyPatch
+    world: World, searcher: Searcher, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[tuple[str, str]] = []
     ask = IndexRetrieval.ask
@@ -185,9 +196,7 @@ def test_folds_part_the_queries_whatever_their_order() -> None:
     assert backward == [{names[at] for at in fold} for fold in folds]
 
 
-def test_a_weight_that_helps_everywhere_is_found_and_recommended(
-    world: tuple[Path, list[Topic]], searcher: Searcher
-) -> None:
+def test_a_weight_that_helps_everywhere_is_found_and_recommended(world: World, searcher: Searcher) -> None:
     bad = override(Settings(), {"fusion": {"weights": {"dense": 0.0, "bm25": 1.0}}}, where="test")
     tuned = tune(searcher.under(bad), bad, world[1], MEASURE)
     assert tuned.recommended
@@ -201,7 +210,7 @@ def _value(searcher: Searcher, topics: list[Topic]) -> float:
     return evaluate(searcher, topics, [MEASURE]).metrics["nDCG@10"]
 
 
-def test_judgments_by_lot_give_nothing_to_recommend(world: tuple[Path, list[Topic]], searcher: Searcher) -> None:
+def test_judgments_by_lot_give_nothing_to_recommend(world: World, searcher: Searcher) -> None:
     """Of eight sets of random judgments, on which any setting is as good as another, hardly one may be taken up."""
     taken = 0
     for seed in range(8):
@@ -216,7 +225,7 @@ def test_judgments_by_lot_give_nothing_to_recommend(world: tuple[Path, list[Topi
     assert taken <= 1
 
 
-def test_too_few_queries_or_one_leg_alone_are_refused(world: tuple[Path, list[Topic]], searcher: Searcher) -> None:
+def test_too_few_queries_or_one_leg_alone_are_refused(world: World, searcher: Searcher) -> None:
     with pytest.raises(UsageError, match="10 queries"):
         tune(searcher, Settings(), world[1][:9], MEASURE)
     alone = override(Settings(), {"search": {"mode": "bm25"}}, where="test")
@@ -224,9 +233,7 @@ def test_too_few_queries_or_one_leg_alone_are_refused(world: tuple[Path, list[To
         tune(searcher.under(alone), alone, world[1], MEASURE)
 
 
-def test_no_depth_is_tried_that_is_less_than_what_is_asked_for_anyway(
-    world: tuple[Path, list[Topic]], searcher: Searcher
-) -> None:
+def test_no_depth_is_tried_that_is_less_than_what_is_asked_for_anyway(world: World, searcher: Searcher) -> None:
     now = Table(searcher, Settings(), world[1], MEASURE, k=100).now
     assert [choice.depth for choice in now.depths(100)] == [100, 200, 500]
     shallow = tune(searcher, Settings(), world[1], MEASURE, k=10)
@@ -266,7 +273,7 @@ def gold_of(topics: list[Topic], path: Path) -> Path:
 
 
 def test_what_is_recommended_is_written_and_measured_as_promised(
-    world: tuple[Path, list[Topic]], retrieve: Program, tmp_path: Path
+    world: World, retrieve: Program, tmp_path: Path
 ) -> None:
     artifacts, topics = world
     gold = gold_of(topics, tmp_path / "gold.jsonl")
@@ -294,7 +301,7 @@ def test_what_is_recommended_is_written_and_measured_as_promised(
 
 
 def test_what_is_within_noise_is_not_written(
-    world: tuple[Path, list[Topic]], retrieve: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    world: World, retrieve: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Tuned, "recommended", property(lambda _: False))
     gold = gold_of(world[1], tmp_path / "gold.jsonl")

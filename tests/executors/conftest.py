@@ -6,6 +6,7 @@ import random
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -22,19 +23,22 @@ FACTORY = "worker_encoders:slow"
 Crews = Callable[..., Crew]
 
 
+@dataclass
 class Collected:
     """Receives results and reasons by place."""
 
-    def __init__(self) -> None:
-        self.results: dict[int, Encoded] = {}
-        self.reasons: dict[int, str] = {}
+    results: dict[int, Encoded] = field(default_factory=dict)
+    reasons: dict[int, str] = field(default_factory=dict)
+    first: int = 0
+    """Place of the first of the texts that are encoded now."""
 
     def done(self, places: Sequence[int], results: Sequence[Encoded]) -> None:
-        assert not self.results.keys() & set(places)
-        self.results.update(zip(places, results, strict=True))
+        found = {place + self.first: result for place, result in zip(places, results, strict=True)}
+        assert not self.results.keys() & found.keys()
+        self.results.update(found)
 
     def failed(self, place: int, reason: str) -> None:
-        self.reasons[place] = reason
+        self.reasons[place + self.first] = reason
 
 
 class Hired(Crew):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import signal
 import threading
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -30,24 +31,10 @@ def run(crew: Hired, texts: list[str], wanted: Wanted = Wanted()) -> Collected:
     collected = Collected()
     half = len(texts) // 2
     first, second = texts[:half], texts[half:]
-    crew.encode(first, [wanted] * len(first), Shifted(collected, 0))
-    crew.encode(second, [wanted] * len(second), Shifted(collected, half))
+    crew.encode(first, [wanted] * len(first), collected)
+    crew.encode(second, [wanted] * len(second), replace(collected, first=half))
     crew.finish()
     return collected
-
-
-class Shifted:
-    """Passes on the results of texts that come after others."""
-
-    def __init__(self, collected: Collected, by: int) -> None:
-        self._collected = collected
-        self._by = by
-
-    def done(self, places, results) -> None:  # type: ignore[no-untyped-def]
-        self._collected.done([place + self._by for place in places], results)
-
-    def failed(self, place: int, reason: str) -> None:
-        self._collected.failed(place + self._by, reason)
 
 
 def check_same(collected: Collected, texts: list[str]) -> None:

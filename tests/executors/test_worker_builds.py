@@ -196,15 +196,15 @@ def test_a_kept_record_whose_text_ends_every_worker_is_rejected_by_a_sync(crew: 
     assert [item.line for item in report.rejected] == [5]
 
 
-def interrupted(catalog: Path, number: int, *flags: str) -> tuple[subprocess.Popen[str], list[int], str]:
-    """A build with workers that gets a signal while it embeds; its workers at that time, and what it said."""
-    environment = {**os.environ, "RETRIEVE_EXECUTORS__UNIT_TOKENS": "512"}
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_no_worker_survives_its_build_however_that_ends(number: int, tmp_path: Path) -> None:
+    catalog = write_catalog(tmp_path / "many.jsonl", records(6000, words=100))
     with heeding_interrupts():
         process = subprocess.Popen(
-            [sys.executable, "-m", "retrieve_cli", "build", str(catalog), "--workers", "2", *flags],
+            [sys.executable, "-m", "retrieve_cli", "build", str(catalog), "--workers", "2"],
             stderr=subprocess.PIPE,
             text=True,
-            env=environment,
+            env={**os.environ, "RETRIEVE_EXECUTORS__UNIT_TOKENS": "512"},
             start_new_session=True,
         )
     brought_about(process, lambda: len(children(process.pid)) == 2, "it has two workers")
@@ -212,13 +212,6 @@ def interrupted(catalog: Path, number: int, *flags: str) -> tuple[subprocess.Pop
     process.send_signal(number)
     said = process.communicate(timeout=PATIENCE_S)[1]
     until(lambda: not alive(workers), "the end of the workers")
-    return process, workers, said
-
-
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
-def test_no_worker_survives_its_build_however_that_ends(number: int, tmp_path: Path) -> None:
-    catalog = write_catalog(tmp_path / "many.jsonl", records(6000, words=100))
-    process, workers, said = interrupted(catalog, number)
     assert process.returncode in (-number, 128 + number), said
     assert len(workers) == 2
     assert not (tmp_path / "artifacts" / "current").exists()

@@ -193,13 +193,9 @@ def test_a_file_that_is_no_manifest_is_refused(content: str, tmp_path: Path) -> 
         Manifest.read(stored(tmp_path, content))
 
 
-def test_a_manifest_that_is_not_text_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "manifest.json").write_bytes(b"\xff\xfe{")
-
-    with pytest.raises(IndexCorrupt, match="not valid JSON"):
-        Manifest.read(tmp_path / "manifest.json")
-
-
-def test_an_absent_manifest_is_refused(tmp_path: Path) -> None:
+def test_a_manifest_that_is_absent_or_not_text_is_refused(tmp_path: Path) -> None:
     with pytest.raises(IndexCorrupt, match="cannot read"):
+        Manifest.read(tmp_path / "manifest.json")
+    (tmp_path / "manifest.json").write_bytes(b"\xff\xfe{")
+    with pytest.raises(IndexCorrupt, match="not valid JSON"):
         Manifest.read(tmp_path / "manifest.json")

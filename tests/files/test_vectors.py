@@ -73,22 +73,6 @@ def test_another_model_does_not_meet_these_vectors(tmp_path: Path) -> None:
     assert text_key("a") not in opened(tmp_path, OTHER)
 
 
-def test_what_no_generation_needs_is_removed_once_it_is_worth_it(tmp_path: Path) -> None:
-    keys = [text_key(str(number)) for number in range(10_000)]
-    opened(tmp_path).append(keys, vectors(keys))
-    opened(tmp_path, OTHER).append(keys[:1], vectors(keys[:1]))
-    prune(tmp_path, LAYOUT, [(asdict(CARD), as_keys(keys[:6000]))], say=pytest.fail)
-    assert all(key in opened(tmp_path) for key in keys[::500])
-    assert len(list(tmp_path.iterdir())) == 1
-    needed = [(asdict(CARD), as_keys(keys[:1000])), (asdict(CARD), as_keys(keys[500:1500]))]
-    prune(tmp_path, LAYOUT, needed, say=pytest.fail)
-    left = opened(tmp_path)
-    assert left.lacks(as_keys(keys)).tolist() == list(range(1500, 10_000))
-    np.testing.assert_array_equal(gathered(left, keys[:1500]), vectors(keys[:1500]))
-    prune(tmp_path, LAYOUT, [], say=pytest.fail)
-    assert list(tmp_path.iterdir()) == []
-
-
 # ------------------------------------------------------------------------------- what an earlier version cached
 
 

@@ -12,11 +12,9 @@ from typing import Any
 
 CANDIDATES = "a \n0A-_.\"'`()[]{}<>#=|!?,:;/\\*+~@$%^&\t\rzZ9\u00e9\u00c9\u4e00\u3002\u2028\u00a0\0"
 """Characters that stand for a class, the first that belong to it."""
-GENERIC = (
-    *" \n\t\"'`[](){}<>-=#|!.,:;0a*_~/\\?&@+%", " \n", "\r\n", "a ", "[]", "](", "``", "```\n", "''", "0.", "1.", "a-",
-    "# ", "- ", "> ", "| ", "a:", "(a", "<a", "[a:", "I", "II.", "x.y", "a\u00e9", "\u3002", "\u4e00", "\0", "Aa",
-    "aA", "aA1",
-)  # fmt: skip
+GENERIC = (*" \n\t\"'`[](){}<>-=#|!.,:;0a*_~/\\?&@+%", " \n", "\r\n", "a ", "[]", "](", "``", "```\n", "''", "0.", "1.",
+           "a-", "# ", "- ", "> ", "| ", "a:", "(a", "<a", "[a:", "I", "II.", "x.y", "a\u00e9", "\u3002", "\u4e00",
+           "\0", "Aa", "aA", "aA1")  # fmt: skip
 """Texts that are repeated for every pattern."""
 TAILS = ("", "\0", "x", " ", "\n", "!", "0")
 REPEATS = (ops.MAX_REPEAT, ops.MIN_REPEAT, ops.POSSESSIVE_REPEAT)

@@ -39,9 +39,8 @@ def argument(dice: Random) -> str:
 
 
 _FLAGS = ("--filter", "--filter", "--doc-id", "--tenant", "--file", "--also", "-k", "--mode", "--retrievers",
-    "--context", "--max-chunks",
-          "--max-tokens", "--min-score", "--deadline-ms", "--min-confidence", "--engine", "--color",
-          "--artifacts")  # fmt: skip
+          "--context", "--max-chunks", "--max-tokens", "--min-score", "--deadline-ms", "--min-confidence", "--engine",
+          "--color", "--artifacts")  # fmt: skip
 _SWITCHES = ("--bundle", "--expand", "--gate", "--chunks", "-l", "--explain", "--explain-empty", "--timing",
     "--save-run", "--save-run=full", "--log-json",
              "--strict-fresh", "--exit-status", "-v", "-q", "--no-rerank")  # fmt: skip

@@ -98,22 +98,18 @@ def manifests(dice: Random) -> Try:
 
 
 _PLACES: tuple[tuple[Any, ...], ...] = (
-    ("recipe",), ("recipe", "sources"), ("recipe", "sources", "catalog"), ("recipe", "sources", "docs"), ("recipe",
-    "sources", "catalog", "weights"),
-    ("recipe", "chunking"), ("recipe", "chunking", "catalog"), ("recipe", "encoder"), ("recipe", "encoder", "dim"),
-    ("recipe", "encoder", "name"),
-    ("recipe", "encoder", "family"), ("recipe", "bm25"), ("recipe", "bm25", "k1"), ("recipe", "bm25", "unit"),
-    ("recipe", "dense"), ("recipe", "dense", "index"),
-    ("recipe", "columns"), ("recipe", "graph"), ("recipe", "tokens"), ("recipe", "splade"), ("recipe", "x"),
-    ("sources",), ("sources", 0),
-    ("sources", 0, "kind"), ("sources", 0, "name"), ("sources", 0, "sha1"), ("sources", 0, "records"), ("sources", 0,
-    "refused"), ("sources", 1, "name"),
-    ("files",), ("files", "bm25.pkl"), ("files", "dense.faiss"), ("files", "chunks.jsonl", "rows"), ("files",
-    "records.jsonl", "rows"), ("files", "offsets.pkl", "bytes"),
-    ("files", "offsets.pkl", "sha1"), ("files", "../x"), ("files", "x\x1b[0m"), ("schema_version",), ("built",),
-    ("built", "sequence"), ("built", "origin"),
-    ("built", "time"), ("built", "origins"), ("built", "paths"), ("built", "sources"), ("built", "version"), ("x",),
-)  # fmt: skip
+    ("recipe",), ("recipe", "sources"), ("recipe", "sources", "catalog"), ("recipe", "sources", "docs"),
+    ("recipe", "sources", "catalog", "weights"), ("recipe", "chunking"), ("recipe", "chunking", "catalog"),
+    ("recipe", "encoder"), ("recipe", "encoder", "dim"), ("recipe", "encoder", "name"), ("recipe", "encoder", "family"),
+    ("recipe", "bm25"), ("recipe", "bm25", "k1"), ("recipe", "bm25", "unit"), ("recipe", "dense"),
+    ("recipe", "dense", "index"), ("recipe", "columns"), ("recipe", "graph"), ("recipe", "tokens"),
+    ("recipe", "splade"), ("recipe", "x"), ("sources",), ("sources", 0), ("sources", 0, "kind"), ("sources", 0, "name"),
+    ("sources", 0, "sha1"), ("sources", 0, "records"), ("sources", 0, "refused"), ("sources", 1, "name"), ("files",),
+    ("files", "bm25.pkl"), ("files", "dense.faiss"), ("files", "chunks.jsonl", "rows"),
+    ("files", "records.jsonl", "rows"), ("files", "offsets.pkl", "bytes"), ("files", "offsets.pkl", "sha1"),
+    ("files", "../x"), ("files", "x\x1b[0m"), ("schema_version",), ("built",), ("built", "sequence"),
+    ("built", "origin"), ("built", "time"), ("built", "origins"), ("built", "paths"), ("built", "sources"),
+    ("built", "version"), ("x",))  # fmt: skip
 
 
 def flips(dice: Random) -> Try:

@@ -140,8 +140,7 @@ def _with_noise(dice: Random, kind: str, content: bytes) -> bytes:
 
 _DAMAGES: tuple[Callable[[Random, str, bytes], bytes], ...] = (
     _flipped, _flipped, _cut, _beheaded, _spliced, _swapped, _repeated, _with_huge_number, _with_huge_number, _nested,
-    _with_noise,
-)  # fmt: skip
+    _with_noise)  # fmt: skip
 
 # --------------------------------------------------------------------------------------------------------- seeds
 

@@ -8,29 +8,23 @@ from random import Random
 from typing import Any
 
 ESCAPES = ("\x1b[31mred\x1b[0m", "\x1b]0;title\x07", "\x1b[2J\x1b[H", "\x9b31m", "\x9d0;x\x9c", "\x08\x08\x08",
-    "\r\x1b[K", "\x7f",
-           "a\rb", "\x0c", "\x0b", "\x1bP1$q\x1b\\", "\x85", "\x00")  # fmt: skip
+           "\r\x1b[K", "\x7f", "a\rb", "\x0c", "\x0b", "\x1bP1$q\x1b\\", "\x85", "\x00")  # fmt: skip
 BIDI = ("\u202eevil\u202c", "\u2066a\u2069", "\u202a\u202b", "\u2067x", "\u2068y", "\u202d1")
 CELLS = ("=cmd|'/C calc'!A0", "+1+cmd|' /C x'!A0", "-2+3", "@SUM(A1)", '=HYPERLINK("http://x")', "\t=1+1")
 MARKUP = ("[bold]x[/bold]", "[/]", "[link=file:///x]y[/link]", "<script>alert(1)</script>", "{{7*7}}", "{0}", "%s%n",
-    "$(id)",
-          "`id`", "';--", "](javascript:x)", "|a|b|", "```", "<!--", "&#x1b;", "\\x1b[0m")  # fmt: skip
-NAMES = ("../../etc/passwd", "..", ".", "/etc/passwd", "~", "con", "a/b", "a\\b", "-rf", "--help", "*", "?", " ",
-    "a b", "a\nb", "%2e%2e%2f",
-         "x" * 300)  # fmt: skip
+          "$(id)", "`id`", "';--", "](javascript:x)", "|a|b|", "```", "<!--", "&#x1b;", "\\x1b[0m")  # fmt: skip
+NAMES = ("../../etc/passwd", "..", ".", "/etc/passwd", "~", "con", "a/b", "a\\b", "-rf", "--help", "*", "?", " ", "a b",
+         "a\nb", "%2e%2e%2f", "x" * 300)  # fmt: skip
 UNICODE = ("\ud800", "\udfff x", "a\ud800\udc00b", "\ufeffbom", "\ufffd", "\u0301" * 200, "e\u0301",
-    "\U0001f469\u200d\U0001f52c", "\u0130",
-           "\u1e9e\xdf", "\u2028x\u2029", "\u00a0", "\u3000", "\u200b", "\uffff", "\U0010ffff", "\ufdfa" * 50,
-           "\u0e33", "\u4e2d\u6587\u3002",
-           "\u0661\u0662", "\u00b2", "\u216b", "\uff11", "\u0660d", "\u1d7db")  # fmt: skip
+           "\U0001f469\u200d\U0001f52c", "\u0130", "\u1e9e\xdf", "\u2028x\u2029", "\u00a0", "\u3000", "\u200b",
+           "\uffff", "\U0010ffff", "\ufdfa" * 50, "\u0e33", "\u4e2d\u6587\u3002", "\u0661\u0662", "\u00b2", "\u216b",
+           "\uff11", "\u0660d", "\u1d7db")  # fmt: skip
 TAGS = ("[EXCLUDE:a]", "[EXCLUDE:", "[FILTER:license=MIT]", "[FILTER:dims>=]", "[INCLUDE:b|]", "[FORMAT:CT]",
-    "[EXCLUDE:\x1b[0m]",
-        "[FILTER:a=\"b\"\"c]", "[[EXCLUDE:a]]", "[exclude : ||]", "[FILTER:dims>=3" + " " * 500 + "x]",
-        "[FILTER:path=**/**/*]")  # fmt: skip
+        "[EXCLUDE:\x1b[0m]", "[FILTER:a=\"b\"\"c]", "[[EXCLUDE:a]]", "[exclude : ||]",
+        "[FILTER:dims>=3" + " " * 500 + "x]", "[FILTER:path=**/**/*]")  # fmt: skip
 NUMBERS = ("0", "-0", "1e999", "-1e999", "NaN", "Infinity", "0x" + "f" * 400, "9" * 5000, "1" + "0" * 400, "1_000",
-    "1:1:1:1", "0o17", "1e-400",
-           "0.1", "-1", "2147483648", "9223372036854775808", "18446744073709551616", "1.7976931348623157e308",
-           "\u0663", "1d", "3 - D", "٣")  # fmt: skip
+           "1:1:1:1", "0o17", "1e-400", "0.1", "-1", "2147483648", "9223372036854775808", "18446744073709551616",
+           "1.7976931348623157e308", "\u0663", "1d", "3 - D", "٣")  # fmt: skip
 DATES = ("2020-99-99", "0000-00-00", "9999-12-31T23:59:60Z", "2001-01-01T00:00:00+99:99", "1970-01-01", "12:30:45")
 WORDS = (*"segment lungs brain MRI cells format:DICOM dims tool the CT C++ nii.gz a".split(), "")
 POOLS = (ESCAPES, BIDI, CELLS, MARKUP, NAMES, UNICODE, TAGS, NUMBERS, DATES, WORDS)

@@ -12,12 +12,11 @@ from hostile.tries import DROP, PORT, Try
 BASE = f"http://127.0.0.1:{PORT}/v1"
 CLIENT = "timeout_s: 1, retries: 1"
 _HEADERS = ("Retry-After: 1e999", "Retry-After: -5", "Retry-After: " + "9" * 400,
-    "Retry-After: Thu, 99 Foo 2020 00:00:00 GMT", "Content-Encoding: gzip", "Content-Encoding: br",
+            "Retry-After: Thu, 99 Foo 2020 00:00:00 GMT", "Content-Encoding: gzip", "Content-Encoding: br",
             "Content-Length: 5", "Content-Length: -1", "Transfer-Encoding: chunked", "Location: file:///etc/passwd",
-            f"Location: http://127.0.0.1:{PORT}/x", "Location: //[", "X: " + "a" * 70_000,
-            "Content-Type: text/html", "ETag: \x1b[31m", "Set-Cookie: a=b",
-            "Content-Type: application/json; charset=\u00ff", "Link: </x>; rel=next",
-            "Digest: SHA=" + "=" * 5000)  # fmt: skip
+            f"Location: http://127.0.0.1:{PORT}/x", "Location: //[", "X: " + "a" * 70_000, "Content-Type: text/html",
+            "ETag: \x1b[31m", "Set-Cookie: a=b", "Content-Type: application/json; charset=\u00ff",
+            "Link: </x>; rel=next", "Digest: SHA=" + "=" * 5000)  # fmt: skip
 _STATUSES = (*[200] * 4, 204, 206, 301, 302, 304, 308, 400, 401, 403, 404, 413, 418, 422, 429, 500, 503, 599, 999, 100)
 _PLACES: dict[str, tuple[tuple[Any, ...], ...]] = {
     "embeddings": ((), ("data",), ("data", 0), ("data", 0, "index"), ("data", 0, "embedding"), ("data", 0, "embedding",

@@ -13,10 +13,9 @@ from hostile.tries import Content, Try
 FORMATS = ("text", "json", "jsonl", "csv", "md", "trec")
 LENIENT = ("--max-fail", "1000")
 KEYS = ("id", "_id", "identifier", "name", "title", "description", "text", "abstract", "url", "codeRepository",
-    "license",
-         "keywords", "group", "tenant", "supportingData", "featureList", "applicationCategory", "runnableExample",
-         "requires_tool", "compatible_with", "part_of", "metadata", "domain", "bodySite", "@type",
-         "language")  # fmt: skip
+        "license", "keywords", "group", "tenant", "supportingData", "featureList", "applicationCategory",
+        "runnableExample", "requires_tool", "compatible_with", "part_of", "metadata", "domain", "bodySite", "@type",
+        "language")  # fmt: skip
 DATA_KEYS = ("imagingModality", "hasDimensionality", "datasetFormat", "bodySite", "demo_url")
 
 

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, assume, given, settings, strategies as st
+from hypothesis import assume, given, strategies as st
+from indexes.searches import best, check_batch, check_groups, shared_folder, split, without
 
 from retrieve_cli.contracts import Field
 from retrieve_cli.errors import IndexCorrupt
@@ -16,8 +17,6 @@ from retrieve_cli.retrievers.analyzer import Analyzer
 from retrieve_cli.retrievers.impacts import Bm25Index, Bm25Writer, Formula
 from retrieve_cli.retrievers.rank_bm25 import RankBm25Index, RankBm25Writer
 from retrieve_cli.storage import pickles
-
-shared_folder = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 words = st.sampled_from("ct lung liver scan mask voxel".split())
 texts = st.lists(words, max_size=8).map(" ".join)
@@ -40,12 +39,6 @@ def plain(corpus: Sequence[str]) -> list[list[Field]]:
 
 def every_score(index: Any, query: str) -> np.ndarray:
     return index.score(query, np.arange(len(index)))
-
-
-def split(draw: st.DataObject, rows: int) -> np.ndarray:
-    """Starts of groups that cover the rows."""
-    cuts = draw.draw(st.sets(st.integers(1, rows - 1)) if rows > 1 else st.just(set()))
-    return np.array([0, *sorted(cuts), rows], np.int64)
 
 
 # --------------------------------------------------------------------------------------------------- fields
@@ -96,30 +89,19 @@ def test_a_search_equals_brute_force_over_the_scores_with_ties_in_row_order(
 
     (found,) = index.search([query], depth=depth)
 
-    matching = np.flatnonzero(scores)
-    expected = matching[np.argsort(-scores[matching], kind="stable")][:depth]
+    expected = best(scores, depth)
     assert found.rows.tolist() == expected.tolist()
     assert found.scores.tolist() == scores[expected].tolist()
     assert (found.rows.dtype, found.scores.dtype) == (np.int64, np.float32)
 
 
 @shared_folder
-@given(corpus=corpora, query=queries, depth=st.integers(1, 15), data=st.data())
+@given(corpus=corpora, query=queries, data=st.data())
 def test_a_search_for_groups_equals_the_brute_force_maximum_of_each(
-    corpus: list[str], query: str, depth: int, data: st.DataObject, tmp_path: Path
+    corpus: list[str], query: str, data: st.DataObject, tmp_path: Path
 ) -> None:
     index = build(tmp_path, plain(corpus))
-    starts = split(data, len(corpus))
-    best = np.array([part.max() for part in np.split(every_score(index, query), starts[1:-1])])
-
-    (found,) = index.search([query], depth=depth, starts=starts)
-
-    matching = np.flatnonzero(best)
-    expected = matching[np.argsort(-best[matching], kind="stable")][:depth]
-    assert found.rows.tolist() == expected.tolist()
-    assert found.scores.tolist() == best[expected].tolist()
-    asked = np.array(data.draw(st.lists(st.integers(0, len(best) - 1), max_size=5)), np.int64)
-    assert index.score(query, asked, starts=starts).tolist() == best[asked].tolist()
+    check_groups(index, query, every_score(index, query), data)
 
 
 @shared_folder
@@ -150,12 +132,7 @@ def test_a_query_term_counts_as_often_as_it_is_written(
 @shared_folder
 @given(corpus=corpora, asked=st.lists(queries, max_size=4))
 def test_a_batch_of_queries_answers_as_they_do_one_by_one(corpus: list[str], asked: list[str], tmp_path: Path) -> None:
-    index = build(tmp_path, plain(corpus))
-
-    for query, found in zip(asked, index.search(asked, depth=5), strict=True):
-        (alone,) = index.search([query], depth=5)
-        assert (found.rows.tolist(), found.scores.tolist()) == (alone.rows.tolist(), alone.scores.tolist())
-        assert (found.mean, found.deviation) == (alone.mean, alone.deviation)
+    check_batch(build(tmp_path, plain(corpus)), asked, depth=5)
 
 
 # ---------------------------------------------------------------------------------------------------- edges
@@ -211,10 +188,9 @@ def test_the_index_analyses_queries_as_it_did_the_rows(tmp_path: Path) -> None:
 @pytest.mark.parametrize("part", ["unit", "analyzer", "length", "terms", "term_ends", "starts", "rows", "impacts"])
 def test_a_file_without_one_of_its_parts_is_refused(part: str, tmp_path: Path) -> None:
     build(tmp_path, plain(["lung"]))
-    stored = {name: value for name, value in pickles.load(tmp_path / "bm25.pkl").items() if name != part}
 
     with pytest.raises(IndexCorrupt, match="incomplete"):
-        Bm25Index(stored)
+        Bm25Index(without(part, tmp_path / "bm25.pkl"))
 
 
 @pytest.mark.parametrize("part", ["term_ends", "starts", "rows", "impacts"])
@@ -277,7 +253,6 @@ def test_the_rank_bm25_backend_opens_an_index_without_a_term(rows: list[list[Fie
 @pytest.mark.parametrize("part", ["unit", "analyzer", "length", "terms", "starts", "rows", "frequencies", "k1"])
 def test_a_rank_bm25_file_without_one_of_its_parts_is_refused(part: str, tmp_path: Path) -> None:
     build_rank_bm25(tmp_path, plain(["lung"]))
-    stored = {name: value for name, value in pickles.load(tmp_path / "rank.pkl").items() if name != part}
 
     with pytest.raises(IndexCorrupt, match="incomplete"):
-        RankBm25Index(stored)
+        RankBm25Index(without(part, tmp_path / "rank.pkl"))

@@ -9,14 +9,13 @@ from typing import Any
 import numpy as np
 import pytest
 from column_samples import Row, columns, record, tables, written
-from hypothesis import HealthCheck, given, settings, strategies as st
+from hypothesis import given, strategies as st
+from indexes.searches import shared_folder
 
 from retrieve_cli.errors import IndexCorrupt, UsageError
 from retrieve_cli.records.columns import Columns
 from retrieve_cli.records.columns_writer import ColumnsWriter
 from retrieve_cli.storage import pickles
-
-shared_folder = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 def selected(rows: Sequence[Row], field: str, operator: str, *values: str, globs: Sequence[str] = ()) -> list[str]:

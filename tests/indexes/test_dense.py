@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 from hypothesis.extra import numpy as hnp
+from indexes import searches
 
 from retrieve_cli.errors import IndexCorrupt
 from retrieve_cli.retrievers import vector_index as dense
@@ -26,9 +27,7 @@ CLOSE = {"rtol": 1e-6, "atol": 1e-6}
 
 
 def unit_vectors(count: int, *, dim: int = DIM, seed: int = 0) -> Any:
-    """(count, dim) float32, rows of L2 norm 1."""
-    vectors = np.random.default_rng(seed).standard_normal((count, dim)).astype(np.float32)
-    return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+    return searches.unit_vectors(count, dim, seed)
 
 
 def clustered(count: int, *, seed: int = 0) -> Any:
@@ -84,30 +83,13 @@ def test_equal_scores_stand_in_row_order_and_the_list_ends_at_the_depth(scores: 
 @pytest.mark.bits
 @given(scores=hnp.arrays(np.int16, st.integers(1, 20), elements=st.integers(-9, 9)), data=st.data())
 def test_a_flat_search_for_groups_equals_the_brute_force_maximum_of_each(scores: Any, data: st.DataObject) -> None:
-    index, query = FlatIndex(scores.astype(np.float32)[:, None]), np.ones(1, np.float32)
-    cuts = data.draw(st.sets(st.integers(1, len(scores) - 1)) if len(scores) > 1 else st.just(set()))
-    starts = np.array([0, *sorted(cuts), len(scores)], np.int64)
-    depth = data.draw(st.integers(1, 20))
-    best = np.array([part.max() for part in np.split(scores, starts[1:-1])])
-
-    (found,) = index.search([query], depth=depth, starts=starts)
-
-    order = np.argsort(-best, kind="stable")[:depth]
-    assert found.rows.tolist() == order.tolist()
-    assert found.scores.tolist() == best[order].tolist()
-    asked = np.array(data.draw(st.lists(st.integers(0, len(best) - 1), max_size=5)), np.int64)
-    assert index.score(query, asked, starts=starts).tolist() == best[asked].tolist()
+    index = FlatIndex(scores.astype(np.float32)[:, None])
+    searches.check_groups(index, np.ones(1, np.float32), scores, data, every=True)
 
 
 @pytest.mark.bits
 def test_a_query_alone_answers_bit_by_bit_as_it_does_in_a_batch(tmp_path: Path) -> None:
-    index, queries = build(tmp_path, unit_vectors(2500)), list(unit_vectors(20, seed=1))
-
-    for query, together in zip(queries, index.search(queries, depth=50), strict=True):
-        (alone,) = index.search([query], depth=50)
-        assert alone.rows.tobytes() == together.rows.tobytes()
-        assert alone.scores.tobytes() == together.scores.tobytes()
-        assert (alone.mean, alone.deviation) == (together.mean, together.deviation)
+    searches.check_batch(build(tmp_path, unit_vectors(2500)), list(unit_vectors(20, seed=1)), depth=50)
 
 
 @pytest.mark.parametrize("parameters", [FLAT, HNSW], ids=["flat", "hnsw"])
@@ -220,6 +202,11 @@ def test_a_graph_of_few_rows_lists_them_all(rows: int, tmp_path: Path) -> None:
 # --------------------------------------------------------------------------------------------------- damage
 
 
+def assert_is_refused(path: Path, reason: str | None = None) -> None:
+    with pytest.raises(IndexCorrupt, match=reason):
+        open_index(path, hnsw_ef_search=64)
+
+
 @pytest.mark.parametrize("place", range(45))
 def test_a_damaged_flat_header_is_refused_or_means_the_same(place: int, tmp_path: Path) -> None:
     path, vectors, query = tmp_path / "dense.faiss", unit_vectors(40), unit_vectors(1, seed=1)[0]
@@ -244,8 +231,7 @@ def test_a_flat_header_with_impossible_numbers_is_refused(dim_and_rows: tuple[in
     header = _FLAT_HEADER.pack(b"IxFI", dim, rows, 0, 0, 1, 0, dim * rows)
     (tmp_path / "dense.faiss").write_bytes(header + bytes(4 * dim * rows))
 
-    with pytest.raises(IndexCorrupt):
-        open_index(tmp_path / "dense.faiss", hnsw_ef_search=64)
+    assert_is_refused(tmp_path / "dense.faiss")
 
 
 # Runs in a process of its own: reading past the end of a mapped file ends a process. A graph that is cut short is
@@ -279,9 +265,7 @@ def test_a_flat_file_cut_short_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize("content", [b"", b"IxFI", b"not an index of any kind, but long enough to look like one"])
 def test_a_file_of_another_kind_is_refused(content: bytes, tmp_path: Path) -> None:
     (tmp_path / "dense.faiss").write_bytes(content)
-
-    with pytest.raises(IndexCorrupt):
-        open_index(tmp_path / "dense.faiss", hnsw_ef_search=64)
+    assert_is_refused(tmp_path / "dense.faiss")
 
 
 @pytest.mark.parametrize("made", ["IndexFlatL2", "IndexHNSWFlat"])
@@ -289,11 +273,8 @@ def test_an_index_of_distances_is_refused(made: str, tmp_path: Path) -> None:
     index = getattr(faiss, made)(DIM, *([8] if made == "IndexHNSWFlat" else []))
     index.add(unit_vectors(10))
     faiss.write_index(index, str(tmp_path / "dense.faiss"))
-
-    with pytest.raises(IndexCorrupt):
-        open_index(tmp_path / "dense.faiss", hnsw_ef_search=64)
+    assert_is_refused(tmp_path / "dense.faiss")
 
 
 def test_an_absent_file_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(IndexCorrupt, match="cannot read"):
-        open_index(tmp_path / "dense.faiss", hnsw_ef_search=64)
+    assert_is_refused(tmp_path / "dense.faiss", "cannot read")

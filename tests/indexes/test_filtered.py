@@ -47,24 +47,21 @@ class Engine:
 
 
 def _bm25(folder: Path) -> Engine:
-    writer = Bm25Writer(analyzer=Analyzer(), unit="chunk", formula=Formula())
-    _texts(writer)
-    writer.write(folder / "bm25.pkl")
-    return Engine("bm25", Bm25Index(pickles.load(folder / "bm25.pkl")), _questions())
+    return _lexical(folder, "bm25", Bm25Writer(analyzer=Analyzer(), unit="chunk", formula=Formula()), Bm25Index)
 
 
 def _rank_bm25(folder: Path) -> Engine:
     writer = RankBm25Writer(analyzer=Analyzer(), unit="record", k1=1.5, b=0.75)
-    _texts(writer)
-    writer.write(folder / "bm25.pkl")
-    return Engine("rank_bm25", RankBm25Index(pickles.load(folder / "bm25.pkl")), _questions())
+    return _lexical(folder, "rank_bm25", writer, RankBm25Index)
 
 
-def _texts(writer: Bm25Writer | RankBm25Writer) -> None:
-    """Short texts of few words: most scores are shared by many rows."""
+def _lexical(folder: Path, kind: str, writer: Any, opened: Callable[[Any], Index]) -> Engine:
+    """Of short texts of few words: most scores are shared by many rows."""
     generator = np.random.default_rng(0)
     for size in generator.integers(0, 6, ROWS):
         writer.add([Field("text", " ".join(WORDS[at] for at in generator.geometric(0.4, size) % len(WORDS)))])
+    writer.write(folder / "bm25.pkl")
+    return Engine(kind, opened(pickles.load(folder / "bm25.pkl")), _questions())
 
 
 def _questions() -> list[str]:
@@ -164,7 +161,6 @@ FEW = st.sampled_from([1 / ROWS, 0.001, 0.01, 0.1]) | st.floats(0, 0.15)
 """Shares at which a graph is not walked: groups differ in size, so that of their rows it may be a little more."""
 
 
-@pytest.mark.bits
 @GROUPED
 @settings(max_examples=examples(2))
 @given(data=st.data(), seed=st.integers(0, 2**32), place=st.integers(0, QUERIES - 1), depth=st.integers(1, 300))
@@ -180,7 +176,6 @@ def test_a_filtered_search_equals_brute_force_filtered(
     assert (found.rows.dtype, found.scores.dtype) == (np.int64, np.float32)
 
 
-@pytest.mark.bits
 @GROUPED
 @pytest.mark.parametrize("share", [1 / ROWS, 0.01, 0.5])
 def test_mean_and_deviation_are_those_of_all_rows_whatever_is_allowed(
@@ -221,7 +216,6 @@ def test_rows_that_are_not_visible_are_not_counted(engine: Engine, starts: Any) 
     ]
 
 
-@pytest.mark.bits
 @GROUPED
 def test_where_everything_is_allowed_the_answer_is_that_without_a_filter(engine: Engine, starts: Any) -> None:
     free = engine.index.search(engine.queries, depth=50, starts=starts)
@@ -233,7 +227,6 @@ def test_where_everything_is_allowed_the_answer_is_that_without_a_filter(engine:
     assert all(each.before == each.after > 0 for each in free)
 
 
-@pytest.mark.bits
 @GROUPED
 def test_a_batch_with_different_filters_answers_as_its_queries_do_one_by_one(engine: Engine, starts: Any) -> None:
     units = units_of(starts)

@@ -9,6 +9,7 @@ from pathlib import Path
 import faiss
 import numpy as np
 import pytest
+from indexes.searches import unit_vectors
 from samples import TOOLS, Program, write_catalog
 
 from retrieve_cli.contracts import Candidates
@@ -21,8 +22,7 @@ ROWS, DIM = 5000, 48
 
 
 def _vectors(rows: int, seed: int = 0) -> np.ndarray:
-    drawn = np.random.default_rng(seed).normal(size=(rows, DIM)).astype(np.float32)
-    return drawn / np.linalg.norm(drawn, axis=1, keepdims=True)
+    return unit_vectors(rows, DIM, seed)
 
 
 def _products(queries: np.ndarray, vectors: np.ndarray) -> np.ndarray:

@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 from column_samples import columns, record
 from graph_samples import KINDS, NODES, dumped, edge_lists, graph, stored, tools, weights
-from hypothesis import HealthCheck, given, settings, strategies as st
+from hypothesis import given, strategies as st
+from indexes.searches import shared_folder
 
 from retrieve_cli.errors import IndexCorrupt, UsageError
 from retrieve_cli.graph.edges import Edge, Node
@@ -20,8 +21,6 @@ from retrieve_cli.graph.picture import to_dot
 from retrieve_cli.records.columns import Columns
 from retrieve_cli.records.columns_writer import ColumnsWriter
 from retrieve_cli.storage import pickles
-
-shared_folder = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 CATALOG = [
     record("scanpy", name="Scanpy", metadata={"needs": ["scrublet", "Harmony"], "topics": ["Cells", "RNA"]}),
@@ -33,7 +32,11 @@ CATALOG = [
 
 
 def catalog(**parts: Any) -> Graph:
-    return graph(columns(CATALOG), refer={"requires": "needs"}, **parts)
+    return Graph(stored_catalog(**parts))
+
+
+def stored_catalog(**parts: Any) -> dict[str, Any]:
+    return stored(columns(CATALOG), refer={"requires": "needs"}, **parts)
 
 
 # -------------------------------------------------------------------------------------------- names and edges
@@ -206,7 +209,7 @@ def test_a_catalog_without_edges_has_a_graph_without_edges() -> None:
 
 
 def test_a_stored_graph_is_the_one_that_was_made(tmp_path: Path) -> None:
-    value = stored(columns(CATALOG), refer={"requires": "needs"}, share=["topics"])
+    value = stored_catalog(share=["topics"])
     pickles.dump(value, tmp_path / "graph.pkl")
     opened = Graph(pickles.load(tmp_path / "graph.pkl"))
 
@@ -219,7 +222,7 @@ def test_a_stored_graph_is_the_one_that_was_made(tmp_path: Path) -> None:
     "part", ["records", "kinds", "largest", "labels", "outward", "inward", "loops", "duplicates", "dangling"]
 )
 def test_a_graph_without_one_of_its_parts_is_corrupt(part: str) -> None:
-    value = stored(columns(CATALOG), refer={"requires": "needs"})
+    value = stored_catalog()
     del value[part]
 
     with pytest.raises(IndexCorrupt):
@@ -228,7 +231,7 @@ def test_a_graph_without_one_of_its_parts_is_corrupt(part: str) -> None:
 
 @pytest.mark.parametrize("part", ["node_starts", "group_kinds", "edge_starts", "ends", "weights"])
 def test_edges_that_do_not_fit_are_corrupt(part: str) -> None:
-    value = stored(columns(CATALOG), refer={"requires": "needs"})
+    value = stored_catalog()
     value["outward"][part] = value["outward"][part][:-1]
 
     with pytest.raises(IndexCorrupt):
@@ -237,7 +240,7 @@ def test_edges_that_do_not_fit_are_corrupt(part: str) -> None:
 
 @pytest.mark.parametrize("end", [-1, 99])
 def test_an_edge_to_a_node_that_is_not_there_is_corrupt(end: int) -> None:
-    value = stored(columns(CATALOG), refer={"requires": "needs"})
+    value = stored_catalog()
     value["outward"]["ends"][0] = end
     damaged = Graph(value)
 
@@ -248,7 +251,7 @@ def test_an_edge_to_a_node_that_is_not_there_is_corrupt(end: int) -> None:
 
 
 def test_an_edge_of_no_kind_is_corrupt() -> None:
-    value = stored(columns(CATALOG), refer={"requires": "needs"})
+    value = stored_catalog()
     value["outward"]["group_kinds"][:] = 7
 
     with pytest.raises(IndexCorrupt):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from math import prod
 from typing import Any
@@ -44,6 +45,12 @@ FREE = Reach(max_nodes=1000, walks=WALKS)
 def walked(built: Graph, **parts: Any) -> Reach:
     """The default reach with what is configured."""
     return Reach(walks=chosen(built.kinds, **{"weights": {}, "domain_share": 0.2, **parts}))
+
+
+def sharing(field: str, values: Iterable[Any], **parts: Any) -> Graph:
+    """The graph of records that have these values in a field, and are called by their rows."""
+    rows = [record(str(row), metadata={field: value}) for row, value in enumerate(values)]
+    return graph(columns(rows), share=[field], **parts)
 
 
 def best_by_steps(drawn: nx.MultiDiGraph, start: Seeds, reach: Reach) -> dict[int, float]:
@@ -128,13 +135,13 @@ def test_a_hub_of_others_neither_damps_nor_ends_a_search() -> None:
 
 
 def test_a_value_that_only_others_have_is_no_step_and_a_declared_node_is() -> None:
-    rows = [record(str(row), metadata={"topics": topics}) for row, topics in enumerate([["a"], ["secret"], ["b"]])]
+    topics = [["a"], ["secret"], ["b"]]
     edges = [Edge("a", "secret", "is_a"), Edge("b", "secret", "is_a")]
     declared = [Node("open"), Edge("a", "open", "part_of"), Edge("b", "open", "part_of")]
     seen, reach = np.array([True, False, True]), replace(FREE, depth=4, damping=0.0, walks=None)
 
-    assert expand(graph(columns(rows), share=["topics"], add=edges), [(0, 1.0)], reach, seen) == []
-    found = expand(graph(columns(rows), share=["topics"], add=[*edges, *declared]), [(0, 1.0)], reach, seen)
+    assert expand(sharing("topics", topics, add=edges), [(0, 1.0)], reach, seen) == []
+    found = expand(sharing("topics", topics, add=[*edges, *declared]), [(0, 1.0)], reach, seen)
     assert [path.node for path in found] == [2]
 
 
@@ -245,13 +252,8 @@ def test_one_of_many_that_require_a_record_says_less_than_the_only_one() -> None
 
 
 def test_a_direction_is_chosen_by_its_name_or_by_the_name_of_its_kind() -> None:
-    edges = [
-        Edge("0", "1", "requires"),
-        Edge("2", "0", "requires"),
-        Edge("0", "3", "part_of"),
-        Edge("4", "0", "part_of"),
-    ]
-    built = graph(tools(100), add=edges)
+    ends = [("0", "1", "requires"), ("2", "0", "requires"), ("0", "3", "part_of"), ("4", "0", "part_of")]
+    built = graph(tools(100), add=[Edge(*each) for each in ends])
 
     def found(*names: str) -> set[int]:
         return {path.node for path in expand(built, [(0, 1.0)], walked(built, only=names))}
@@ -262,8 +264,8 @@ def test_a_direction_is_chosen_by_its_name_or_by_the_name_of_its_kind() -> None:
 
 
 def test_kinds_without_a_name_of_their_own_have_the_weight_of_what_is_shared() -> None:
-    rows = [record(str(row), metadata={"topics": ["x"] if row < 2 else []}) for row in range(50)]
-    built = graph(columns(rows), share=["topics"], add=[Edge("0", "2", "seen_with"), Edge("0", "3", "co_occurs")])
+    counted = [Edge("0", "2", "seen_with"), Edge("0", "3", "co_occurs")]
+    built = sharing("topics", [["x"]] * 2 + [[]] * 48, add=counted)
 
     assert {path.node for path in expand(built, [(0, 1.0)], walked(built, only=["shares_entity"]))} == {1, 2}
     assert {path.node for path in expand(built, [(0, 1.0)], walked(built, weights={"shares_entity": 0}))} == {3}
@@ -284,19 +286,14 @@ def test_an_unknown_kind_is_refused_with_the_nearest_known_one(parts: dict[str, 
 
 
 def test_a_value_between_two_records_is_one_step_and_its_kind_counts_once() -> None:
-    rows = [record(str(row), metadata={"topics": ["x"] if row < 2 else []}) for row in range(100)]
-    (path,) = expand(graph(columns(rows), share=["topics"]), [(0, 1.0)], Reach(depth=1, damping=0.0))
+    (path,) = expand(sharing("topics", [["x"]] * 2 + [[]] * 98), [(0, 1.0)], Reach(depth=1, damping=0.0))
 
     assert path.score == pytest.approx(0.7 * WALKS_BY_DEFAULT["shares_entity"].weight)
 
 
 def test_a_gene_leads_to_the_tools_of_its_pathway_within_the_default_depth() -> None:
-    edges = [
-        Edge("0", "TP53", "studies"),
-        Edge("TP53", "apoptosis", "takes_part_in"),
-        Edge("1", "apoptosis", "analyses"),
-        Edge("2", "repair", "analyses"),
-    ]
+    edges = [Edge("0", "TP53", "studies"), Edge("TP53", "apoptosis", "takes_part_in")]
+    edges += [Edge("1", "apoptosis", "analyses"), Edge("2", "repair", "analyses")]
     built = graph(tools(100), add=edges)
     (path,) = expand(built, [(0, 1.0)], Reach())
 
@@ -310,20 +307,18 @@ def test_a_gene_leads_to_the_tools_of_its_pathway_within_the_default_depth() -> 
 
 
 def test_depth_counts_records_so_that_three_records_in_a_row_are_too_far_for_two_steps() -> None:
-    shared = [
-        Edge(str(row), name, "uses") for row, name in [(0, "a"), (1, "a"), (1, "b"), (2, "b"), (2, "c"), (3, "c")]
-    ]
+    shared = [Edge(row, name, "uses") for row, name in ["0a", "1a", "1b", "2b", "2c", "3c"]]
 
     assert {path.node for path in expand(graph(tools(100), add=shared), [(0, 1.0)], Reach())} == {1, 2}
 
 
 def test_a_domain_of_more_than_a_fifth_of_the_records_links_none_of_them() -> None:
     def linked_by_domain(common: int, reach: Reach | None = None) -> int:
-        rows = [record(str(row), metadata={"domain": "x" if row < common else str(row)}) for row in range(50)]
-        return len(expand(graph(columns(rows), share=["domain"]), [(0, 1.0)], reach or Reach()))
+        built = sharing("domain", ["x" if row < common else str(row) for row in range(50)])
+        return len(expand(built, [(0, 1.0)], reach or Reach()))
 
     assert (linked_by_domain(10), linked_by_domain(11)) == (9, 0)
-    every = walked(graph(columns([record("0", metadata={"domain": "x"})]), share=["domain"]), domain_share=1.0)
+    every = walked(sharing("domain", ["x"]), domain_share=1.0)
     assert linked_by_domain(11, every) == 10
 
 
@@ -332,8 +327,7 @@ def test_how_common_a_domain_is_is_counted_among_visible_records(own: int, other
     """Of 20 visible records so many have the domain, and so many of 80 that are not."""
     flags = [row < 20 for row in range(100)]
     having = [*range(own), *range(20, 20 + others)]
-    rows = [record(str(row), metadata={"domain": "x"} if row in having else {}) for row in range(100)]
-    built = graph(columns(rows), share=["domain"])
+    built = sharing("domain", [["x"] if row in having else [] for row in range(100)])
 
     assert len(expand(built, [(0, 1.0)], Reach(), np.array(flags))) == found
     ranks = PageRank(built, visible=np.array(flags))([(0, 1.0)])
@@ -348,19 +342,15 @@ def test_a_node_of_a_file_links_visible_records_and_no_others() -> None:
 
 
 def test_a_value_that_few_share_counts_for_more_than_one_that_many_share() -> None:
-    rows = [record("0", metadata={"topics": ["rare", "common"]}), record("1", metadata={"topics": ["rare"]})]
-    rows += [record(str(row), metadata={"topics": ["common"]}) for row in range(2, 20)]
-    rows += [record(str(row)) for row in range(20, 60)]
-    found = expand(graph(columns(rows), share=["topics"]), [(0, 1.0)], Reach(max_nodes=1000))
+    topics = [["rare", "common"], ["rare"]] + [["common"]] * 18 + [[]] * 40
+    found = expand(sharing("topics", topics), [(0, 1.0)], Reach(max_nodes=1000))
 
     assert found[0].node == 1
     assert found[0].score > 2 * found[1].score > 0
 
 
 def test_a_value_that_all_share_leads_nowhere() -> None:
-    rows = [record(str(row), metadata={"topics": ["all"]}) for row in range(5)]
-
-    assert expand(graph(columns(rows), share=["topics"]), [(0, 1.0)], Reach()) == []
+    assert expand(sharing("topics", [["all"]] * 5), [(0, 1.0)], Reach()) == []
 
 
 @pytest.mark.parametrize(("edges", "records", "worth"), [(1, 100, 1.0), (10, 100, 0.5), (100, 100, 0.0), (300, 100, 0)])
@@ -502,9 +492,7 @@ def test_pagerank_refuses_an_alpha_that_never_ends(alpha: float) -> None:
 
 
 def test_pagerank_gives_more_to_what_several_values_lead_to() -> None:
-    rows = [record("0", metadata={"topics": ["x", "y"]}), record("1", metadata={"topics": ["x", "y"]})]
-    rows += [record("2", metadata={"topics": ["x"]})]
-    ranks = PageRank(graph(columns(rows), share=["topics"]))([(0, 1.0)])
+    ranks = PageRank(sharing("topics", [["x", "y"], ["x", "y"], ["x"]]))([(0, 1.0)])
 
     assert ranks[1] > ranks[2] > 0
 
@@ -520,20 +508,14 @@ def needs(edges: list[Edge]) -> nx.DiGraph:
 
 
 @given(edges=requirements, row=st.integers(0, NODES - 1))
-def test_prerequisites_are_all_that_a_record_leads_to(edges: list[Edge], row: int) -> None:
-    found = prerequisites(graph(add=edges), [row])
-
-    assert set(found.order) == nx.descendants(needs(edges), row)
-    assert len(found.order) == len(set(found.order))
-
-
-@given(edges=requirements, row=st.integers(0, NODES - 1))
-def test_cycles_are_the_strongly_connected_components_of_networkx(edges: list[Edge], row: int) -> None:
+def test_prerequisites_and_their_cycles_are_descendants_and_components_of_networkx(edges: list[Edge], row: int) -> None:
     drawn = needs(edges)
     within = drawn.subgraph({row, *nx.descendants(drawn, row)})
     circles = sorted(tuple(sorted(each)) for each in nx.strongly_connected_components(within) if len(each) > 1)
+    found = prerequisites(graph(add=edges), [row])
 
-    assert list(prerequisites(graph(add=edges), [row]).cycles) == circles
+    assert sorted(found.order) == sorted(nx.descendants(drawn, row))
+    assert list(found.cycles) == circles
 
 
 @given(edges=requirements, row=st.integers(0, NODES - 1))

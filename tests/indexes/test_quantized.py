@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import operator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +41,12 @@ def opened(folder: Path, vectors: Any, parameters: Parameters = ALWAYS) -> Any:
     path, codes = folder / "dense.faiss", folder / quantized.FILE
     codes.unlink(missing_ok=True)
     vector_index.write([vectors], path, rows=len(vectors), dim=vectors.shape[1], parameters=parameters)
-    return open_index(path, hnsw_ef_search=1, codes=MappedFile(codes) if codes.exists() else None)
+    return reopened(folder)
+
+
+def reopened(folder: Path) -> Any:
+    codes = folder / quantized.FILE
+    return open_index(folder / "dense.faiss", hnsw_ef_search=1, codes=MappedFile(codes) if codes.exists() else None)
 
 
 @pytest.mark.parametrize("grouped", [False, True], ids=["rows", "groups"])
@@ -95,10 +102,8 @@ def test_the_file_is_a_quantised_index_of_faiss(tmp_path: Path) -> None:
     half_step = (vectors.max(0) - vectors.min(0)) / 510
     assert (np.abs(index.reconstruct_n(0, ROWS) - vectors) <= 1.01 * half_step + 1e-7).all()
     query = vectors[7]
-    scores = open_index(tmp_path / "dense.faiss", hnsw_ef_search=1, codes=MappedFile(tmp_path / quantized.FILE))._scan
-    np.testing.assert_allclose(
-        index.search(query[None], ROWS)[0][0], np.sort(scores.scores(query)[0])[::-1], rtol=1e-4, atol=1e-5
-    )
+    scores = np.sort(reopened(tmp_path)._scan.scores(query)[0])[::-1]
+    np.testing.assert_allclose(index.search(query[None], ROWS)[0][0], scores, rtol=1e-4, atol=1e-5)
 
 
 def test_threads_change_no_score(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -134,24 +139,23 @@ def test_few_rows_have_no_bytes_beside_them(tmp_path: Path) -> None:
     assert (tmp_path / quantized.FILE).exists()
 
 
-@pytest.mark.parametrize("place", [0, 4, 8, 33, 37, 61], ids=str)
-def test_a_header_that_does_not_fit_the_vectors_is_an_error_of_the_index(tmp_path: Path, place: int) -> None:
+def flipped(place: int) -> Callable[[bytes], bytes]:
+    return lambda content: content[:place] + bytes([content[place] ^ 4]) + content[place + 1 :]
+
+
+DAMAGE = {f"header {place}": flipped(place) for place in (0, 4, 8, 33, 37, 61)} | {
+    f"cut to {size}": operator.itemgetter(slice(size)) for size in (0, 3, 72, 73, -1)
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGE)
+def test_a_file_that_does_not_fit_the_vectors_is_an_error_of_the_index(tmp_path: Path, damage: str) -> None:
     opened(tmp_path, vectors_of(1))
-    content = bytearray((tmp_path / quantized.FILE).read_bytes())
-    content[place] ^= 4
-    (tmp_path / quantized.FILE).write_bytes(content)
+    path = tmp_path / quantized.FILE
+    path.write_bytes(DAMAGE[damage](path.read_bytes()))
 
     with pytest.raises(IndexCorrupt, match="does not contain the bytes of 1500 rows of 24 numbers"):
-        open_index(tmp_path / "dense.faiss", hnsw_ef_search=1, codes=MappedFile(tmp_path / quantized.FILE))
-
-
-@pytest.mark.parametrize("size", [0, 3, 72, 73, -1])
-def test_a_file_that_is_cut_short_is_an_error_of_the_index(tmp_path: Path, size: int) -> None:
-    opened(tmp_path, vectors_of(1))
-    (tmp_path / quantized.FILE).write_bytes((tmp_path / quantized.FILE).read_bytes()[:size])
-
-    with pytest.raises(IndexCorrupt, match="does not contain the bytes"):
-        open_index(tmp_path / "dense.faiss", hnsw_ef_search=1, codes=MappedFile(tmp_path / quantized.FILE))
+        reopened(tmp_path)
 
 
 # ----------------------------------------------------------------------------------------------- the whole program

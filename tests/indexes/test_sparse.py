@@ -8,14 +8,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings, strategies as st
+from hypothesis import given, strategies as st
+from indexes.searches import check_batch, check_groups, shared_folder, without
 
 from retrieve_cli.contracts import TermWeights
 from retrieve_cli.errors import IndexCorrupt
 from retrieve_cli.retrievers.splade import SparseIndex, SparseWriter
 from retrieve_cli.storage import pickles
-
-shared_folder = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 VOCABULARY = 12
 Row = dict[int, float]
@@ -55,12 +54,6 @@ def every_score(index: SparseIndex, query: Row) -> np.ndarray:
     return index.score(sparse(query), np.arange(len(index)))
 
 
-def split(draw: st.DataObject, rows: int) -> np.ndarray:
-    """Starts of groups that cover the rows."""
-    cuts = draw.draw(st.sets(st.integers(1, rows - 1)) if rows > 1 else st.just(set()))
-    return np.array([0, *sorted(cuts), rows], np.int64)
-
-
 # -------------------------------------------------------------------------------------------------- searches
 
 
@@ -88,22 +81,12 @@ def test_a_search_lists_the_best_rows_of_the_product_with_ties_in_row_order(
 
 
 @shared_folder
-@given(corpus=corpora, query=queries, depth=st.integers(1, 15), data=st.data())
+@given(corpus=corpora, query=queries, data=st.data())
 def test_a_search_for_groups_equals_the_brute_force_maximum_of_each(
-    corpus: list[Row], query: Row, depth: int, data: st.DataObject, tmp_path: Path
+    corpus: list[Row], query: Row, data: st.DataObject, tmp_path: Path
 ) -> None:
     index = build(tmp_path, corpus)
-    starts = split(data, len(corpus))
-    best = np.array([part.max() for part in np.split(every_score(index, query), starts[1:-1])])
-
-    (found,) = index.search([sparse(query)], depth=depth, starts=starts)
-
-    matching = np.flatnonzero(best)
-    expected = matching[np.argsort(-best[matching], kind="stable")][:depth]
-    assert found.rows.tolist() == expected.tolist()
-    assert found.scores.tolist() == best[expected].tolist()
-    asked = np.array(data.draw(st.lists(st.integers(0, len(best) - 1), max_size=5)), np.int64)
-    assert index.score(sparse(query), asked, starts=starts).tolist() == best[asked].tolist()
+    check_groups(index, sparse(query), every_score(index, query), data)
 
 
 @shared_folder
@@ -122,12 +105,7 @@ def test_mean_and_deviation_are_over_all_rows_those_without_a_match_included(
 @shared_folder
 @given(corpus=corpora, asked=st.lists(queries, max_size=4))
 def test_a_batch_of_queries_answers_as_they_do_one_by_one(corpus: list[Row], asked: list[Row], tmp_path: Path) -> None:
-    index = build(tmp_path, corpus)
-
-    for query, found in zip(asked, index.search([sparse(query) for query in asked], depth=5), strict=True):
-        (alone,) = index.search([sparse(query)], depth=5)
-        assert (found.rows.tolist(), found.scores.tolist()) == (alone.rows.tolist(), alone.scores.tolist())
-        assert (found.mean, found.deviation) == (alone.mean, alone.deviation)
+    check_batch(build(tmp_path, corpus), [sparse(query) for query in asked], depth=5)
 
 
 @shared_folder
@@ -216,10 +194,9 @@ def test_the_unit_is_the_writers(tmp_path: Path) -> None:
 @pytest.mark.parametrize("part", ["unit", "length", "starts", "rows", "impacts"])
 def test_a_file_without_one_of_its_parts_is_refused(part: str, tmp_path: Path) -> None:
     build(tmp_path, [{1: 1.0}])
-    stored = {name: value for name, value in pickles.load(tmp_path / "splade.pkl").items() if name != part}
 
     with pytest.raises(IndexCorrupt, match="incomplete"):
-        SparseIndex(stored)
+        SparseIndex(without(part, tmp_path / "splade.pkl"))
 
 
 DAMAGE: dict[str, Any] = {

@@ -35,13 +35,9 @@ def guides(tmp_path: Path, retrieve: Program) -> Path:
 @pytest.fixture
 def named(tmp_path: Path, retrieve: Program) -> list[dict[str, Any]]:
     """An index of records with names that are hard to lay out."""
+    text = "A lung is segmented 肺の分割です。 " * 9
     records = [
-        {
-            "id": f"r{at}",
-            "name": name,
-            "description": "A lung is segmented 肺の分割です。 " * 9,
-            "url": f"https://x.org/{at}",
-        }
+        {"id": f"r{at}", "name": name, "description": text, "url": f"https://x.org/{at}"}
         for at, name in enumerate(NAMES)
     ]
     assert retrieve("build", "--catalog", write_catalog(tmp_path / "named.jsonl", records)).code == 0
@@ -221,20 +217,9 @@ def test_a_path_is_told_in_words(path: str, words: str) -> None:
 
 @pytest.mark.parametrize(
     ("value", "text"),
-    [
-        (4.684, "4.68"),
-        (7.4, "7.40"),
-        (0.016393, "0.0164"),
-        (123.4, "123"),
-        (1234.0, "1230"),
-        (0.0, "0"),
-        (-1.166, "-1.17"),
-        (9.999, "10.0"),
-        (1e-9, "1.00e-09"),
-        (2.5e12, "2.50e+12"),
-        (float("inf"), "inf"),
-    ],
-)
+    [(4.684, "4.68"), (7.4, "7.40"), (0.016393, "0.0164"), (123.4, "123"), (1234.0, "1230"), (0.0, "0"),
+     (-1.166, "-1.17"), (9.999, "10.0"), (1e-9, "1.00e-09"), (2.5e12, "2.50e+12"), (float("inf"), "inf")],
+)  # fmt: skip
 def test_a_number_has_three_significant_digits(value: float, text: str) -> None:
     assert significant(value) == text
 

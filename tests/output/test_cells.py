@@ -14,19 +14,9 @@ ANY = st.text(
 
 @pytest.mark.parametrize(
     ("text", "width"),
-    [
-        ("lung", 4),
-        ("肺の分割", 8),
-        ("한국어", 6),
-        ("\u1112\u1161\u11ab", 2),
-        ("e\u0301", 1),
-        ("ｆｕｌｌ", 8),
-        ("👩\u200d🔬", 2),
-        ("❤\ufe0f", 2),
-        ("a\u200bb", 2),
-        ("…·–→›", 5),
-    ],
-)
+    [("lung", 4), ("肺の分割", 8), ("한국어", 6), ("\u1112\u1161\u11ab", 2), ("e\u0301", 1), ("ｆｕｌｌ", 8),
+     ("👩\u200d🔬", 2), ("❤\ufe0f", 2), ("a\u200bb", 2), ("…·–→›", 5)],
+)  # fmt: skip
 def test_a_text_takes_the_cells_that_a_terminal_gives_it(text: str, width: int) -> None:
     assert cells.width(text) == width
 

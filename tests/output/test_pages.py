@@ -7,7 +7,7 @@ import io
 import json
 import re
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,7 @@ from retrieve_cli.output.places import linked, located, pages
 from retrieve_cli.search.answer import Span
 from retrieve_cli.search.places import together
 
+pytestmark = pytest.mark.usefixtures("paged")
 PDF = "thermometer minute lukewarm"
 TABLE = "copper porcelain"
 HTML = "administrator installer archive"
@@ -66,7 +67,6 @@ def of_place(result: dict[str, Any]) -> dict[str, Any]:
 # ---------------------------------------------------------------------------------------------------- JSON
 
 
-@pytest.mark.usefixtures("paged")
 def test_json_has_pages_labels_and_anchor_of_every_result_and_null_for_what_it_has_not(retrieve: Program) -> None:
     none = {"page": None, "page_end": None, "page_label": None, "anchor": None}
     expected = {
@@ -79,7 +79,6 @@ def test_json_has_pages_labels_and_anchor_of_every_result_and_null_for_what_it_h
     assert {query: of_place(best(retrieve, query)) for query in expected} == expected
 
 
-@pytest.mark.usefixtures("paged")
 def test_boxes_come_with_an_explanation_only_and_cover_each_page_of_the_passage(retrieve: Program) -> None:
     assert "boxes" not in best(retrieve, PDF)
     boxes = best(retrieve, PDF, "--explain")["boxes"]
@@ -88,27 +87,19 @@ def test_boxes_come_with_an_explanation_only_and_cover_each_page_of_the_passage(
     assert "boxes" not in best(retrieve, HTML, "--explain")
 
 
-@pytest.mark.usefixtures("paged")
 def test_the_kind_of_a_passage_is_that_of_its_layout(retrieve: Program) -> None:
     assert [best(retrieve, query)["content_type"] for query in (TABLE, PDF, MARKDOWN)] == ["table", "text", "text"]
 
 
-@pytest.mark.usefixtures("paged")
 def test_a_context_has_the_pages_of_all_that_is_shown_and_the_hit_keeps_its_own(retrieve: Program) -> None:
     result = best(retrieve, PDF, "--context", "1", "--explain")
     shown = of_place(result["context"])
-    assert {key: value for key, value in shown.items() if key != "boxes"} == {
-        "page": 1,
-        "page_end": 4,
-        "page_label": "i",
-        "page_label_end": "4",
-    }
+    assert {page for page, *_ in shown.pop("boxes")} == {1, 2, 3, 4}
+    assert shown == {"page": 1, "page_end": 4, "page_label": "i", "page_label_end": "4"}
     assert (result["page"], result["page_end"]) == (2, 3)
-    assert {page for page, *_ in shown["boxes"]} == {1, 2, 3, 4}
     assert of_place(best(retrieve, MARKDOWN, "--context", "1")["context"]) == {}
 
 
-@pytest.mark.usefixtures("paged")
 def test_csv_has_columns_of_pages_behind_the_others(retrieve: Program) -> None:
     out = retrieve("query", PDF, MARKDOWN, "--format", "csv", "--mode", "bm25").out
     rows = {row["doc_id"]: row for row in csv.DictReader(io.StringIO(out))}
@@ -129,7 +120,6 @@ def test_a_saved_run_has_the_pages_of_its_results(paged: Path, tmp_path: Path, r
 # -------------------------------------------------------------------------------------------------- people
 
 
-@pytest.mark.usefixtures("paged")
 @pytest.mark.parametrize(
     ("query", "head"),
     [
@@ -148,14 +138,12 @@ def test_a_hit_is_headed_by_its_pages_or_anchor_and_lines_are_those_of_texts(
     assert re.fullmatch(rf" 1  {head} +[\d.]+", line), line
 
 
-@pytest.mark.usefixtures("paged")
 def test_a_snippet_is_a_sentence_of_the_text_and_not_its_headings(retrieve: Program) -> None:
     lines = [retrieve("query", query, "-k", "1", "--mode", "bm25").out.splitlines()[1] for query in (PDF, DOCX)]
     assert lines[0].startswith("    Every kettle was heated to boiling")
     assert lines[1] == "    Dear archivist, the ledger is in the cellar."
 
 
-@pytest.mark.usefixtures("paged")
 def test_tables_and_markdown_name_pages_beside_the_id(retrieve: Program) -> None:
     table = retrieve("query", PDF, "-k", "1", "--format", "table", "--mode", "bm25").out
     assert "docs/paper.pdf pp." in table
@@ -165,15 +153,10 @@ def test_tables_and_markdown_name_pages_beside_the_id(retrieve: Program) -> None
     assert "[Guide](https://example.org/guide/#install)" in linking
 
 
-@pytest.mark.usefixtures("paged")
 def test_a_prompt_cites_pages(retrieve: Program) -> None:
     prompt = retrieve("query", "kettles samovar ledger gramophone", "--format", "prompt", "--context", "1").out
-    for place in (
-        "docs/paper.pdf pp. i–4 [1–4] › ",
-        "docs/guide.html#install › Guide > ",
-        "docs/letter.docx › Letter\n",
-        "docs/notes.md:1-3 › Notes\n",
-    ):
+    of_layouts = ("docs/paper.pdf pp. i–4 [1–4] › ", "docs/guide.html#install › Guide > ")
+    for place in (*of_layouts, "docs/letter.docx › Letter\n", "docs/notes.md:1-3 › Notes\n"):
         assert re.search(rf"^\[\d\] {re.escape(place)}", prompt, re.MULTILINE), place
 
 
@@ -237,24 +220,18 @@ def test_places_of_overlapping_passages_are_one_with_each_box_once() -> None:
 # ------------------------------------------------------------------------------------- filters, judgments
 
 
-@pytest.mark.usefixtures("paged")
 @pytest.mark.parametrize(
-    ("condition", "ids"),
+    ("condition", "found"),
     [
-        ("kind=pdf", ["docs/paper.pdf"]),
-        ("kind=html", ["docs/guide.html"]),
-        ("author=ada potter", ["docs/paper.pdf"]),
-        ("language=en", ["docs/paper.pdf"]),
+        *((condition, "docs/paper.pdf") for condition in ("kind=pdf", "author=ada potter", "language=en")),
+        ("kind=html", "docs/guide.html"),
     ],
 )
-def test_documents_are_filtered_by_format_and_by_their_metadata(
-    condition: str, ids: Sequence[str], retrieve: Program
-) -> None:
+def test_documents_are_filtered_by_format_and_by_their_metadata(condition: str, found: str, retrieve: Program) -> None:
     done = retrieve("query", "kettles samovar ledger", "--filter", condition, "--json")
-    assert [result["doc_id"] for result in done.json["results"]] == ids
+    assert [result["doc_id"] for result in done.json["results"]] == [found]
 
 
-@pytest.mark.usefixtures("paged")
 def test_a_page_is_no_field_of_a_record_and_the_error_lists_those_that_are(retrieve: Program) -> None:
     done = retrieve("query", "kettles", "--filter", "page=2")
     assert done.code == 2
@@ -277,7 +254,6 @@ def test_a_quote_is_found_in_the_passage_of_a_document_with_pages(
 # ----------------------------------------------------------------------------------------- inspect, doctor
 
 
-@pytest.mark.usefixtures("paged")
 def test_status_counts_formats_and_names_their_parsers(retrieve: Program) -> None:
     formats = retrieve("inspect", "status", "--json").json["formats"]
     parser = f"pypdfium2 {metadata.version('pypdfium2')}"
@@ -288,7 +264,6 @@ def test_status_counts_formats_and_names_their_parsers(retrieve: Program) -> Non
     assert "markdown 1" in line
 
 
-@pytest.mark.usefixtures("paged")
 def test_a_record_names_its_parser_and_the_pages_of_its_chunks(retrieve: Program) -> None:
     view = retrieve("inspect", "record", "docs/paper.pdf", "--json").json
     assert (view["kind"], view["parser"]["rules"]) == ("pdf", 1)
@@ -296,14 +271,11 @@ def test_a_record_names_its_parser_and_the_pages_of_its_chunks(retrieve: Program
     assert view["chunks"][2]["content_type"] == "table"
     shown = retrieve("inspect", "record", "docs/paper.pdf").out
     assert "docs/paper.pdf#1: 37 tokens, text, pp. ii–3 [2–3], Cooling of kettles > Method" in shown
-    assert (
-        "docs/guide.html#0: 20 tokens, text, #install, Guide > Install"
-        in retrieve("inspect", "record", "docs/guide.html").out
-    )
+    guide = retrieve("inspect", "record", "docs/guide.html").out
+    assert "docs/guide.html#0: 20 tokens, text, #install, Guide > Install" in guide
     assert "parser" not in retrieve("inspect", "record", "docs/notes.md", "--json").json
 
 
-@pytest.mark.usefixtures("paged")
 def test_a_chunk_shows_its_pages_anchor_and_boxes(retrieve: Program) -> None:
     shown = retrieve("inspect", "chunk", "docs/paper.pdf#1").out
     assert "page_label: ii" in shown
@@ -357,6 +329,7 @@ def test_the_doctor_names_a_parser_of_another_version_and_sync(
 def test_a_long_passage_lists_the_first_boxes_for_people(
     tmp_path: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.delenv("RETRIEVE_CHUNKING__SIZE")
     parts = [Part(f"Line {number} of a long poem", page="" if number == 0 else None) for number in range(14)]
     index_of({"poem.pdf": document(*parts)}, tmp_path / "files", tmp_path / "artifacts")
     monkeypatch.chdir(tmp_path)

@@ -19,23 +19,16 @@ from retrieve_cli.errors import IndexCorrupt, IndexMissing, UsageError, escaped_
 WAYS: dict[str, tuple[dict[str, object], list[str]]] = {
     "plain": ({}, []),
     "few": ({"k": 2}, ["-k", "2"]),
-    "by words": ({"mode": "bm25"}, ["--mode", "bm25"]),
     "two retrievers": ({"retrievers": ["bm25", "dense"]}, ["--retrievers", "bm25,dense"]),
-    "naive": ({"engine": "naive"}, ["--engine", "naive"]),
-    "filtered": ({"filters": ["license=MIT"]}, ["--filter", "license=MIT"]),
     "filtered by one": ({"filters": "license=MIT"}, ["--filter", "license=MIT"]),
-    "boosted": ({"boosts": ["license=MIT:2"]}, ["--boost", "license=MIT:2"]),
     "of two records": ({"doc_ids": ["brain", "cells"]}, ["--doc-id", "brain", "--doc-id", "cells"]),
     "with variants": ({"also": ["skull"]}, ["--also", "skull"]),
     "with a file": ({"files": Path("scan.csv")}, ["--file", "scan.csv"]),
     "not reranked": ({"rerank": False, "expand": False}, ["--no-rerank", "--no-expand"]),
-    "routed": ({"route": True}, ["--route"]),
-    "with dependencies": ({"dependencies": True}, ["--with-dependencies"]),
     "with context": ({"context": 1, "max_chunks": 2}, ["--context", "1", "--max-chunks", "2"]),
-    "within a budget": ({"max_tokens": 30}, ["--max-tokens", "30"]),
-    "above a score": ({"min_score": 0.5}, ["--min-score", "0.5"]),
-    "chunks": ({"chunks": True}, ["--chunks"]),
 }
+"""Choices of which Python takes other values than the command line, and some more: for each key of a request see
+`tests/requests/test_answers.py`."""
 
 
 def as_printed(answer: dict[str, object]) -> str:
@@ -162,11 +155,6 @@ def test_an_index_that_was_refreshed_or_closed_holds_no_old_generation(
     opened.close()
     assert retrieve("build", "--catalog", write_catalog(tmp_path / "some.jsonl", TOOLS)).code == 0
     assert len(list((index / "generations").iterdir())) == 1
-
-
-def test_a_closed_index_says_so(index: Path) -> None:
-    with retrieve_cli.open() as opened:
-        opened.search("brain")
     for use in (lambda: opened.search("brain"), lambda: opened.status, opened.refresh, lambda: len(opened)):
         with pytest.raises(UsageError, match="closed"):
             use()
@@ -188,14 +176,11 @@ def test_threads_share_an_index_while_it_is_refreshed(index: Path, retrieve: Pro
     assert all(len(names) == 1 for names in expected.values())
 
 
-def test_importing_the_package_loads_nothing_of_it() -> None:
+def test_the_package_is_typed_and_importing_it_loads_nothing_of_it() -> None:
+    assert (Path(retrieve_cli.__file__).parent / "py.typed").is_file()
     code = (
         "import json, sys; before = set(sys.modules); import retrieve_cli; retrieve_cli.open; "
         "print(json.dumps(sorted(set(sys.modules) - before)))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert set(json.loads(done.stdout)) <= {"__future__", "retrieve_cli"}
-
-
-def test_the_package_is_typed() -> None:
-    assert (Path(retrieve_cli.__file__).parent / "py.typed").is_file()

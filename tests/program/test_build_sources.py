@@ -54,14 +54,13 @@ def test_an_argument_is_the_same_source_as_the_flag(catalog: Path, docs: Path, r
     assert generation(retrieve) == both
 
 
-def test_flags_may_be_given_more_than_once(catalog: Path, docs: Path, retrieve: Program, tmp_path: Path) -> None:
-    write_catalog(tmp_path / "more.jsonl", [{"id": "x", "name": "Xylophone"}])
-    write(tmp_path / "notes" / "a.md", "# A\nZebras.")
+def test_flags_may_be_given_more_than_once_and_what_is_named_twice_is_read_once(
+    catalog: Path, docs: Path, retrieve: Program
+) -> None:
+    write_catalog(Path("more.jsonl"), [{"id": "x", "name": "Xylophone"}])
+    write(Path("notes/a.md"), "# A\nZebras.")
     flags = ["--catalog", catalog, "--catalog", "more.jsonl", "--docs-dir", docs, "--docs-dir", "notes"]
     assert retrieve("build", *flags, "--json").json["records"] == 9
-
-
-def test_a_source_that_is_named_twice_is_read_once(catalog: Path, docs: Path, retrieve: Program) -> None:
     done = retrieve("build", docs, f"{docs}/", "--docs-dir", "docs", "--json")
     assert (done.code, done.json["records"]) == (0, 2)
 

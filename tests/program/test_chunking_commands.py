@@ -50,18 +50,15 @@ def test_the_first_rule_that_matches_a_file_decides_how_it_is_cut(tmp_path: Path
         {"match": "**/cells.txt", "strategy": "window"},
         {"match": "reports/?.txt", "markers": ["findings", "Outlook"], "size": 80},
     ]
-    recipe = build(retrieve, folder(tmp_path, FILES), rules=rules)
+    plain = build(retrieve, folder(tmp_path, FILES))
+    assert plain["chunking"]["docs"].keys().isdisjoint({"rules", "markers", "entities"})
+    recipe = build(retrieve, tmp_path / "docs", rules=rules)
     assert sections(retrieve, "labels/ex.txt") == ["Indications and Usage", "Contraindications"]
     assert sections(retrieve, "papers/cells.txt") == ["Introduction", "Methods"]
     assert sections(retrieve, "papers/old/mice.txt") == [None]
     assert sections(retrieve, "reports/a.txt") == ["findings", "Outlook"]
     assert [rule["match"] for rule in recipe["chunking"]["docs"]["rules"]] == [rule["match"] for rule in rules]
     assert recipe["chunking"]["docs"]["rules"][3]["size"] == 80
-
-
-def test_without_rules_the_recipe_has_none(tmp_path: Path, retrieve: Program) -> None:
-    recipe = build(retrieve, folder(tmp_path, {"a.md": PROSE}))
-    assert recipe["chunking"]["docs"].keys().isdisjoint({"rules", "markers", "entities"})
 
 
 def test_a_rule_may_name_a_source(tmp_path: Path, retrieve: Program) -> None:
@@ -88,17 +85,14 @@ def test_markers_with_a_strategy_that_has_no_use_for_them_are_refused(tmp_path: 
     assert "cannot be combined with the strategy `window`" in done.err
 
 
-@pytest.mark.parametrize("inside", [True, False], ids=["metadata", "the record itself"])
-def test_titles_that_a_record_of_a_catalog_lists_head_its_sections(
-    tmp_path: Path, retrieve: Program, inside: bool
+def test_titles_that_a_record_its_metadata_or_front_matter_lists_head_sections(
+    tmp_path: Path, retrieve: Program
 ) -> None:
     titles = {"section_titles": ["Findings", "Outlook"]}
-    record = {"id": "r", "title": "Report", "text": REPORT, **({"metadata": titles} if inside else titles)}
-    build(retrieve, write_catalog(tmp_path / "r.jsonl", [record]), strategy="section", size=80)
-    assert sections(retrieve, "r") == ["Findings", "Outlook"]
-
-
-def test_titles_in_front_matter_head_sections(tmp_path: Path, retrieve: Program) -> None:
+    report = {"title": "Report", "text": REPORT}
+    records = [{"id": "own", **report, **titles}, {"id": "metadata", **report, "metadata": titles}]
+    build(retrieve, write_catalog(tmp_path / "r.jsonl", records), strategy="section", size=80)
+    assert sections(retrieve, "own") == sections(retrieve, "metadata") == ["Findings", "Outlook"]
     build(retrieve, folder(tmp_path, {"a.txt": f"---\nsection_titles: [Findings, Outlook]\n---\n{REPORT}"}), size=80)
     assert sections(retrieve, "a.txt") == ["Findings", "Outlook"]
 

@@ -160,19 +160,17 @@ def test_a_name_cannot_drive_the_terminal(retrieve: Program) -> None:
 # --------------------------------------------------------------------------------------------------- config
 
 
-def test_a_broken_configuration_is_named_and_the_rest_is_checked_all_the_same(index: Path, doctor: Doctor) -> None:
+def test_a_broken_configuration_is_named_and_the_rest_is_checked_all_the_same(
+    index: Path, doctor: Doctor, configure: Configure
+) -> None:
     Path("config.yaml").write_text("encoder: {modell: x}\n")
     finding = doctor.only("config", "fail")
     assert "encoder.modell" in finding["message"]
     assert "`model`" in finding["fix"]
-
-
-def test_a_broken_variable_and_a_named_file_that_is_not_there_are_failures(
-    index: Path, doctor: Doctor, configure: Configure
-) -> None:
     assert doctor("--config", "nowhere.yaml")["config"]["status"] == "fail"
+    Path("config.yaml").unlink()
     configure("search", k="many")
-    assert "RETRIEVE_SEARCH__K" in doctor()["config"]["message"]
+    assert "RETRIEVE_SEARCH__K" in doctor.only("config", "fail")["message"]
 
 
 # -------------------------------------------------------------------------------------------- no index yet
@@ -203,9 +201,7 @@ def test_a_file_in_the_place_of_the_folder_is_one_failure(catalog: Path, doctor:
     assert [name for name, status in statuses(findings).items() if status == "fail"] == ["artifacts"]
 
 
-def test_bfloat16_on_a_processor_without_it_is_a_warning(
-    index: Path, doctor: Doctor, configure: Configure, monkeypatch
-) -> None:
+def test_bfloat16_on_a_processor_without_it_is_a_warning(doctor: Doctor, configure: Configure, monkeypatch) -> None:
     Path("cpuinfo").write_text("flags : fpu avx2\n")
     monkeypatch.setattr("retrieve_cli.encoders.devices._CPUINFO", "cpuinfo")
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
@@ -254,8 +250,7 @@ def test_a_flipped_bit_or_a_file_that_is_gone_is_found_and_a_sync_mends_it(
     assert name in finding["message"]
     assert finding["fix"] == "retrieve sync"
     doctor.follow(finding["fix"])
-    finding = doctor.only("generations", "warn")
-    assert doctor.after(finding["fix"]) == {}
+    assert doctor.after(doctor.only("generations", "warn")["fix"]) == {}
 
 
 def truncate(manifest: Path) -> None:

@@ -4,13 +4,12 @@ import json
 from pathlib import Path
 
 import pytest
+from program.asking import Configure, answered, refused
 from samples import TOOLS, Program, write_catalog
 
 from retrieve_cli.config.loading import load
 from retrieve_cli.config.starters import presets
 
-OFFLINE = {"ENCODER__KIND": "hashed", "ENCODER__DIMENSIONS": "null", "SPLADE__MODEL": "null"}
-"""What stands in for the servers and models that presets name."""
 VALUES = {
     "imaging": {
         "search.k": 12, "broadening.min_results": 5, "broadening.max_retries": 2, "encoder.timeout_s": 20.0,
@@ -47,31 +46,29 @@ def test_a_preset_sets_the_numbers_of_its_seed(preset: str, retrieve: Program) -
 
 @pytest.mark.parametrize("preset", [None, *VALUES])
 def test_an_index_is_built_and_answers_under_every_preset(
-    preset: str | None, retrieve: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    preset: str | None, retrieve: Program, configure: Configure
 ) -> None:
-    for key, value in OFFLINE.items():
-        monkeypatch.setenv(f"RETRIEVE_{key}", value)
+    configure("encoder", kind="hashed", dimensions="null")  # for the servers and models that presets name
+    configure("splade", model="null")
     assert retrieve("init", *(["--preset", preset] if preset else [])).code == 0
-    catalog, folder = Path("tools.jsonl"), Path("documents")
-    write_catalog(catalog, TOOLS)
     Path("dataset").mkdir()
-    write_catalog(Path("dataset/catalog.jsonl"), TOOLS)
+    for catalog in (Path("tools.jsonl"), Path("dataset/catalog.jsonl")):
+        write_catalog(catalog, TOOLS)
     for tool in TOOLS:
-        (folder / tool["id"]).mkdir(parents=True)
-        (folder / tool["id"] / "report.md").write_text(f"# {tool['name']}\n\n{tool['description']}\n")
+        folder = Path("documents") / tool["id"]
+        folder.mkdir(parents=True)
+        (folder / "report.md").write_text(f"# {tool['name']}\n\n{tool['description']}\n")
     assert retrieve("build").code == 0
-    monkeypatch.setenv("RETRIEVE_RERANK__BACKEND", "auto")  # for the servers and models that are not here
-    monkeypatch.setenv("RETRIEVE_RERANK__MIN_SCORE", "null")
-    monkeypatch.setenv("RETRIEVE_SEARCH__GRADE", "null")
-    found = retrieve("query", "segments lungs and lobes in chest CT", "--json").json
+    configure("rerank", backend="auto", min_score="null")  # for the servers and models that are not here
+    configure("search", grade="null")
+    found = answered(retrieve, "segments lungs and lobes in chest CT")
     assert found["results"][0]["doc_id"] in ("lungs", "lungs/report.md")
 
 
 def test_a_file_that_exists_is_replaced_only_when_told_to(retrieve: Program) -> None:
     Path("config.yaml").write_text("search: {k: 3}\n")
-    refused = retrieve("init")
-    assert (refused.code, Path("config.yaml").read_text()) == (2, "search: {k: 3}\n")
-    assert "--force" in refused.err
+    assert "--force" in refused(retrieve, "init")
+    assert Path("config.yaml").read_text() == "search: {k: 3}\n"
     assert retrieve("init", "--force").code == 0
     assert "k: 10" in Path("config.yaml").read_text()
 
@@ -84,12 +81,9 @@ def test_another_file_may_be_named_and_json_says_which(retrieve: Program) -> Non
 
 @pytest.mark.parametrize("place", ["missing/config.yaml", "."])
 def test_a_place_that_cannot_be_written_is_named(place: str, retrieve: Program) -> None:
-    done = retrieve("init", "--config", place)
-    assert done.code == 2
-    assert "--config" in done.err
+    assert "--config" in refused(retrieve, "init", "--config", place)
 
 
 def test_an_unknown_preset_is_refused_with_the_nearest_one(retrieve: Program) -> None:
-    done = retrieve("init", "--preset", "citys")
-    assert (done.code, Path("config.yaml").exists()) == (2, False)
-    assert "did you mean `cities`?" in done.err
+    assert "did you mean `cities`?" in refused(retrieve, "init", "--preset", "citys")
+    assert not Path("config.yaml").exists()

@@ -4,8 +4,9 @@ import json
 from pathlib import Path
 
 import pytest
-from program.asking import Configure
-from samples import Program
+import yaml
+from program.asking import Configure, refused
+from samples import TOOLS, Program, write_catalog
 
 
 def test_status_names_recipe_sources_and_files(index: Path, retrieve: Program) -> None:
@@ -19,15 +20,12 @@ def test_status_names_recipe_sources_and_files(index: Path, retrieve: Program) -
     assert files == status["files"].keys()
 
 
-def test_records_pass_every_filter(index: Path, retrieve: Program) -> None:
+def test_records_pass_every_filter_of_fields_lists_and_nested_fields(index: Path, retrieve: Program) -> None:
     found = retrieve("inspect", "records", "--filter", "group=neuroimaging", "--filter", "license=mit", "--json").json
     assert [record["id"] for record in found["records"]] == ["brain"]
     assert (found["matched"], found["total"]) == (1, 5)
-
-
-def test_a_filter_reaches_lists_and_nested_fields(index: Path, retrieve: Program) -> None:
-    found = retrieve("inspect", "records", "--filter", "formats=DICOM", "--format", "jsonl").out.splitlines()
-    assert [json.loads(line)["id"] for line in found] == ["lungs"]
+    lines = retrieve("inspect", "records", "--filter", "formats=DICOM", "--format", "jsonl").out.splitlines()
+    assert [json.loads(line)["id"] for line in lines] == ["lungs"]
 
 
 def test_limit_cuts_the_list_and_says_how_many_there_are(index: Path, retrieve: Program) -> None:
@@ -38,19 +36,13 @@ def test_limit_cuts_the_list_and_says_how_many_there_are(index: Path, retrieve: 
     assert "WarpAlign" in retrieve("inspect", "records", "--limit", 0).out
 
 
-@pytest.mark.parametrize(("filter_", "hint"), [("licence=MIT", "license"), ("license", "license=MIT")])
-def test_a_filter_that_cannot_be_meant_is_refused(index: Path, retrieve: Program, filter_: str, hint: str) -> None:
-    done = retrieve("inspect", "records", "--filter", filter_)
-    assert done.code == 2
-    assert hint in done.err
-
-
 def test_a_record_shows_what_was_indexed_and_with_which_weights(index: Path, retrieve: Program) -> None:
     record = retrieve("inspect", "record", "lungs", "--json").json
     assert record["text"].startswith("LungMapper: Segments lungs and lobes in chest CT volumes.")
     assert record["text"].endswith("format:DICOM format:3D")
     assert record["fields"]["name"] == 2.0
     assert [chunk["id"] for chunk in record["chunks"]] == ["lungs#0"]
+    assert yaml.safe_load(retrieve("inspect", "record", "brain").out)["name"] == "BrainStrip"
 
 
 def test_a_chunk_shows_its_terms_and_what_was_embedded(index: Path, retrieve: Program) -> None:
@@ -61,21 +53,22 @@ def test_a_chunk_shows_its_terms_and_what_was_embedded(index: Path, retrieve: Pr
 
 
 @pytest.mark.parametrize(
-    ("what", "id_", "hint"),
-    [("record", "lung", "lungs"), ("chunk", "lungs", "#0"), ("chunk", "lungs#7", "inspect record lungs")],
+    ("words", "hint"),
+    [
+        (("records", "--filter", "licence=MIT"), "license"),
+        (("records", "--filter", "license"), "license=MIT"),
+        (("record", "lung"), "lungs"),
+        (("chunk", "lungs"), "#0"),
+        (("chunk", "lungs#7"), "inspect record lungs"),
+    ],
 )
-def test_an_unknown_id_gets_the_nearest_one(index: Path, retrieve: Program, what: str, id_: str, hint: str) -> None:
-    done = retrieve("inspect", what, id_)
-    assert done.code == 2
-    assert hint in done.err
-
-
-def test_verify_passes_a_sound_index(index: Path, retrieve: Program) -> None:
-    assert retrieve("inspect", "verify", "--json").json["ok"] is True
+def test_what_cannot_be_meant_gets_the_nearest(index: Path, retrieve: Program, words: tuple[str], hint: str) -> None:
+    assert hint in refused(retrieve, "inspect", *words)
 
 
 @pytest.mark.parametrize("name", ["dense.faiss", "bm25.pkl", "chunks.jsonl", "records.jsonl", "offsets.pkl"])
 def test_verify_names_the_file_with_a_flipped_bit(index: Path, retrieve: Program, name: str) -> None:
+    assert retrieve("inspect", "verify", "--json").json["ok"] is True
     generation = (index / "current").read_text().strip()
     path = index / "generations" / generation / name
     content = bytearray(path.read_bytes())
@@ -84,12 +77,6 @@ def test_verify_names_the_file_with_a_flipped_bit(index: Path, retrieve: Program
     done = retrieve("inspect", "verify", "--json")
     assert done.code == 5
     assert list(done.json["faults"]) == [name]
-
-
-def test_text_output_is_readable_as_yaml(index: Path, retrieve: Program) -> None:
-    import yaml
-
-    assert yaml.safe_load(retrieve("inspect", "record", "brain").out)["name"] == "BrainStrip"
 
 
 def test_status_is_eight_lines_for_people_and_everything_with_verbose(index: Path, retrieve: Program) -> None:
@@ -122,18 +109,15 @@ def test_a_folder_holds_documents_and_a_catalog_records(catalog: Path, retrieve:
 
 
 def test_status_counts_what_was_rejected_and_says_where_it_is_listed(tmp_path: Path, retrieve: Program) -> None:
-    lines = [{"id": str(number), "name": f"tool {number}"} for number in range(30)]
-    path = tmp_path / "c.jsonl"
-    path.write_text("".join(json.dumps(line) + "\n" for line in lines) + "not JSON\n")
+    path = write_catalog(tmp_path / "c.jsonl", [{"id": str(at), "name": f"tool {at}"} for at in range(30)])
+    path.write_text(path.read_text() + "not JSON\n")
     assert retrieve("build", "--catalog", path).code == 8
     assert "rejected   1 item, listed in artifacts/quarantine.jsonl" in retrieve("inspect", "status").out
 
 
 def test_status_of_an_index_that_cannot_answer_says_why(index: Path, retrieve: Program, configure: Configure) -> None:
     configure("search", mode="splade")
-    done = retrieve("inspect", "status")
-    assert done.code == 0
-    assert "pipeline   bm25, dense (" in done.out
+    assert "pipeline   bm25, dense (" in retrieve("inspect", "status").out
     assert retrieve("inspect", "status", "--json").json["pipeline"] is None
 
 
@@ -148,14 +132,10 @@ def test_a_long_text_is_cut_for_people_and_whole_with_verbose(tmp_path: Path, re
     assert "more characters" not in whole
 
 
-def test_diff_names_records_recipe_and_moves_in_plain_lines(
-    catalog: Path, retrieve: Program, configure: Configure
-) -> None:
-    assert retrieve("build", "--catalog", catalog).code == 0
-    lines = catalog.read_text().splitlines()
-    catalog.write_text("\n".join(lines[1:]) + "\n")
+@pytest.mark.usefixtures("index")
+def test_diff_names_records_recipe_and_moves_in_plain_lines(retrieve: Program, configure: Configure) -> None:
     configure("bm25", b=0.5)
-    assert retrieve("build", "--catalog", catalog).code == 0
+    assert retrieve("build", "--catalog", write_catalog(Path("tools.jsonl"), TOOLS[1:])).code == 0
     shown = retrieve("inspect", "diff", "--query", "lungs in CT").out.splitlines()
     assert shown[0].endswith(": 0 added, 0 changed, 1 removed, 4 unchanged records")
     assert shown[1] == "removed  lungs"

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from program.asking import answered, refused
 from samples import TOOLS, write_catalog
 
 NO_NETWORK = """
@@ -44,8 +45,7 @@ def test_a_model_that_is_gone_leaves_bm25_to_answer_and_says_so(tmp_path: Path, 
     monkeypatch.setenv("RETRIEVE_MODELS__CACHE_DIR", str(tmp_path / "models"))
     retrieve("build", "--catalog", write_catalog(tmp_path / "tools.jsonl", TOOLS))
     monkeypatch.setattr("retrieve_cli.encoders.locate._PACKAGE", "no_such_package")
-    done = retrieve("query", "skull", "--json")
-    answer = done.json
+    answer = answered(retrieve, "skull")
     assert answer["strategies_used"] == ["bm25"]
     assert "not on this machine" in answer["strategies_skipped"]["dense"]
     assert "dense retriever is skipped" in retrieve("query", "skull").err
@@ -56,6 +56,4 @@ def test_a_required_gpu_that_is_absent_is_an_error(catalog: Path, retrieve, monk
     monkeypatch.setenv("RETRIEVE_ENCODER__KIND", "auto")
     monkeypatch.setenv("RETRIEVE_ENCODER__DEVICE", "cuda")
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
-    done = retrieve("build", "--catalog", catalog)
-    assert done.code == 6
-    assert "encoder.device" in done.err
+    assert "encoder.device" in refused(retrieve, "build", "--catalog", catalog, code=6)

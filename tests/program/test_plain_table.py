@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given, settings, strategies as st
 from rich.console import Console
 from rich.text import Text
-from samples import Program, write_catalog
+from program.asking import indexed
+from samples import Program
 
 from retrieve_cli.output import answer_table, plain_table
 from retrieve_cli.output.plain_table import Column
@@ -70,18 +71,10 @@ def test_wide_and_joining_characters_are_left_to_rich(text: str) -> None:
     assert plain_table.table(COLUMNS, [("1", "a", "1", "w", text)], width=120) is None
 
 
-def test_an_answer_is_the_same_with_and_without_rich(
-    tmp_path: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    records = [
-        {
-            "id": f"tool-{number}",
-            "name": "Lung tool " * (1 + 4 * number),
-            "description": "lung " + "segmentation, CT; " * 9,
-        }
-        for number in range(4)
-    ]
-    retrieve("build", "--catalog", write_catalog(tmp_path / "tools.jsonl", records))
+def test_an_answer_is_the_same_with_and_without_rich(retrieve: Program, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = "lung " + "segmentation, CT; " * 9
+    names = ["Lung tool " * (1 + 4 * number) for number in range(4)]
+    indexed(retrieve, [{"id": f"tool-{at}", "name": name, "description": text} for at, name in enumerate(names)])
     asked = ("query", "lung segmentation", "--explain", "--mode", "bm25", "--format", "table")
     plain = retrieve(*asked).out
     monkeypatch.setattr(plain_table, "table", lambda *_, **__: None)
@@ -95,8 +88,6 @@ def test_text_into_a_pipe_loads_no_rich(index: Path, retrieve: Program, monkeypa
         assert "lungs" in retrieve("query", "lungs", "--explain", "--timing", "--format", form).out
 
 
-def test_a_word_between_colons_is_no_picture(
-    index: Path, retrieve: Program, stdin: Callable[[str | bytes], None]
-) -> None:
+def test_a_word_between_colons_is_no_picture(index: Path, retrieve: Program, stdin: Callable[[str], None]) -> None:
     stdin("brain :dna: volumes\n")
     assert retrieve("query", "-").out.startswith("1: brain :dna: volumes\n")

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from program.asking import Configure, answered, refused
 from samples import Program
 
 from retrieve_cli.assemble.encoders import encoder_to_build, encoder_to_query
@@ -37,20 +38,20 @@ sys.exit(code)
 
 
 @pytest.fixture
-def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("RETRIEVE_MODELS__CACHE_DIR", str(tmp_path / "models"))
+def cache(tmp_path: Path, configure: Configure) -> Path:
+    configure("models", cache_dir=tmp_path / "models")
     return tmp_path / "models"
 
 
 @pytest.mark.parametrize("kind", ["torch", openvino])
 def test_an_index_in_bfloat16_has_a_recipe_of_its_own_and_is_queried_in_float32(
-    catalog: Path, cache: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch, kind: str
+    catalog: Path, cache: Path, retrieve: Program, configure: Configure, kind: str
 ) -> None:
-    monkeypatch.setenv("RETRIEVE_ENCODER__KIND", "onnx")
+    configure("encoder", kind="onnx")
     plain = retrieve("build", "--catalog", catalog, "--json").json["generation"]
-    monkeypatch.setenv("RETRIEVE_ENCODER__KIND", kind)
+    configure("encoder", kind=kind)
     assert retrieve("sync", "--json").json["generation"] == plain
-    monkeypatch.setenv("RETRIEVE_ENCODER__PRECISION", "bfloat16")
+    configure("encoder", precision="bfloat16")
     assert "precision" in retrieve("sync", "--dry-run").out
     done = retrieve("sync", "--json")
     assert done.code == 0, done.err
@@ -110,14 +111,12 @@ def test_a_model_outside_the_bert_family_takes_bfloat16_from_sentence_transforme
 
 
 def test_a_precision_that_the_kind_lacks_stops_a_build_and_no_query(
-    catalog: Path, cache: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch
+    catalog: Path, cache: Path, retrieve: Program, configure: Configure
 ) -> None:
-    monkeypatch.setenv("RETRIEVE_ENCODER__KIND", "onnx")
+    configure("encoder", kind="onnx")
     assert retrieve("build", "--catalog", catalog).code == 0
-    monkeypatch.setenv("RETRIEVE_ENCODER__PRECISION", "bfloat16")
-    assert retrieve("query", "brain", "--mode", "dense").code == 0
-    done = retrieve("build", "--catalog", catalog)
-    assert done.code == 2
-    assert "`encoder.kind: torch` or `openvino`" in done.err
+    configure("encoder", precision="bfloat16")
+    assert answered(retrieve, "brain", "--mode", "dense")["strategies_used"] == ["dense"]
+    assert "`encoder.kind: torch` or `openvino`" in refused(retrieve, "build", "--catalog", catalog)
     with pytest.raises(UsageError):
         encoder_to_build(configured(cache, kind="onnx", precision="bfloat16"))

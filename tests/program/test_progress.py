@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from program.asking import Configure
 from progress_samples import Ended, Recorder, counts, start, texts, use
 from samples import ROOT, TOOLS, Program, write_catalog
 from splade_models import save_masked
@@ -26,8 +27,15 @@ COUNT = 60
 
 
 @pytest.fixture(scope="module")
-def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return save_masked(tmp_path_factory.mktemp("models") / "tiny")
+
+
+@pytest.fixture
+def model(tiny: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A small model that encodes."""
+    use(tiny, monkeypatch)
+    return tiny
 
 
 @pytest.fixture
@@ -36,12 +44,19 @@ def source(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
+def built(source: Path, retrieve: Program) -> Path:
+    """That catalog, indexed."""
+    assert retrieve("build", "--catalog", source).code == 0
+    return source
+
+
+@pytest.fixture
 def gold(tmp_path: Path) -> Path:
     lines = [{"query": f"segment lungs {number}", "relevant": [f"t{number}"]} for number in range(40)]
     return write_catalog(tmp_path / "gold.jsonl", lines)
 
 
-@pytest.fixture
+@pytest.fixture(autouse=True)
 def _always(monkeypatch: pytest.MonkeyPatch) -> None:
     """A line for every count."""
     monkeypatch.setattr(progress, "INTERVAL", 0.0)
@@ -57,11 +72,9 @@ def grows(found: list[tuple[int, int]], total: int) -> None:
 # ------------------------------------------------------------------------------------------------------- lines
 
 
-@pytest.mark.usefixtures("_always")
 def test_a_build_counts_records_and_chunks_up_to_totals_that_are_known_from_the_start(
-    model: Path, source: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch
+    model: Path, source: Path, retrieve: Program
 ) -> None:
-    use(model, monkeypatch)
     said = retrieve("build", "--catalog", source).err
     grows(counts(said, "reading tools.jsonl"), COUNT)
     encoded = counts(said, "encoding")
@@ -70,7 +83,6 @@ def test_a_build_counts_records_and_chunks_up_to_totals_that_are_known_from_the_
     assert len(encoded) > 30, "the texts of one batch are counted one by one"
 
 
-@pytest.mark.usefixtures("_always")
 def test_a_build_of_a_folder_counts_files(tmp_path: Path, retrieve: Program) -> None:
     (tmp_path / "docs").mkdir()
     for number in range(12):
@@ -79,35 +91,23 @@ def test_a_build_of_a_folder_counts_files(tmp_path: Path, retrieve: Program) -> 
     assert re.search(r"^reading docs: 12 of 12 files", retrieve("build", "--docs-dir", "docs").err, re.MULTILINE)
 
 
-@pytest.mark.usefixtures("_always")
-def test_a_second_build_counts_only_the_chunks_that_are_new(
-    model: Path, source: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    use(model, monkeypatch)
-    retrieve("build", "--catalog", source)
-    assert counts(retrieve("build", "--catalog", source).err, "encoding") == []
-    write_catalog(source, texts(COUNT + 5))
-    assert counts(retrieve("build", "--catalog", source).err, "encoding")[-1] == (5, 5)
+def test_a_second_build_counts_only_the_chunks_that_are_new(model: Path, built: Path, retrieve: Program) -> None:
+    assert counts(retrieve("build", "--catalog", built).err, "encoding") == []
+    write_catalog(built, texts(COUNT + 5))
+    assert counts(retrieve("build", "--catalog", built).err, "encoding")[-1] == (5, 5)
 
 
-@pytest.mark.usefixtures("_always")
-def test_a_sync_that_is_asked_to_talk_counts_and_verifies(
-    model: Path, source: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    use(model, monkeypatch)
-    retrieve("build", "--catalog", source)
-    write_catalog(source, texts(COUNT + 5))
+def test_a_sync_that_is_asked_to_talk_counts_and_verifies(model: Path, built: Path, retrieve: Program) -> None:
+    write_catalog(built, texts(COUNT + 5))
     assert retrieve("sync").err == ""
-    write_catalog(source, texts(COUNT + 10))
+    write_catalog(built, texts(COUNT + 10))
     said = retrieve("sync", "-v", "--verify").err
     assert counts(said, "comparing tools.jsonl")[-1] == (COUNT + 10, COUNT + 10)
     assert {total for _, total in counts(said, "encoding")} == {5, COUNT + 10}, "the change, and then all of it"
     assert "verifying the index: " in said
 
 
-@pytest.mark.usefixtures("_always")
-def test_an_evaluation_counts_its_runs_and_their_queries(source: Path, gold: Path, retrieve: Program) -> None:
-    retrieve("build", "--catalog", source)
+def test_an_evaluation_counts_its_runs_and_their_queries(built: Path, gold: Path, retrieve: Program) -> None:
     said = retrieve("eval", "--gold", gold).err
     grows(counts(said, "searching"), 40)
     grows(counts(said, "timing"), 40)
@@ -116,9 +116,7 @@ def test_an_evaluation_counts_its_runs_and_their_queries(source: Path, gold: Pat
         grows(counts(said, f"{name}, searching"), 40)
 
 
-@pytest.mark.usefixtures("_always")
-def test_tuning_and_calibrating_count(source: Path, gold: Path, retrieve: Program) -> None:
-    retrieve("build", "--catalog", source)
+def test_tuning_and_calibrating_count(built: Path, gold: Path, retrieve: Program) -> None:
     said = retrieve("eval", "--gold", gold, "--tune", "--calibrate").err
     searches = re.findall(r"^tuning, search (\d) of 6: ([\d,]+) settings", said, re.MULTILINE)
     assert (searches[0][0], searches[-1][0]) == ("1", "6")
@@ -127,29 +125,26 @@ def test_tuning_and_calibrating_count(source: Path, gold: Path, retrieve: Progra
     assert counts(said, "calibrating, searching")[-1] == (40, 40)
 
 
-@pytest.mark.usefixtures("_always")
 def test_snapshots_and_copies_of_models_count_bytes(
-    model: Path, source: Path, retrieve: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    built: Path, model: Path, retrieve: Program, configure: Configure
 ) -> None:
-    retrieve("build", "--catalog", source)
-    size = r"(\d+\.\d) of \1 MB"
-    assert re.search(rf"^writing the snapshot: {size}", retrieve("snapshot", "create", "one.tar.zst").err, re.MULTILINE)
-    for command in (("verify",), ("restore",)):
-        said = retrieve("snapshot", *command, "one.tar.zst", "--artifacts", "other").err
-        assert re.search(rf"^reading the snapshot: {size}", said, re.MULTILINE)
-    use(model, monkeypatch)
-    monkeypatch.setenv("RETRIEVE_MODELS__DIR", str(tmp_path / "models"))
-    monkeypatch.setenv("RETRIEVE_ENCODER__MODEL", "own/tiny")
-    assert re.search(rf"^copying tiny: {size}", retrieve("models", "pull", "--from-dir", model).err, re.MULTILINE)
+    def counted(begin: str, *command: object) -> bool:
+        return bool(re.search(rf"^{begin}: (\d+\.\d) of \1 MB", retrieve(*command).err, re.MULTILINE))
+
+    assert counted("writing the snapshot", "snapshot", "create", "one.tar.zst")
+    for command in ("verify", "restore"):
+        assert counted("reading the snapshot", "snapshot", command, "one.tar.zst", "--artifacts", "other")
+    configure("models", dir=Path("models").absolute())
+    configure("encoder", model="own/tiny")
+    assert counted("copying tiny", "models", "pull", "--from-dir", model)
 
 
-@pytest.mark.usefixtures("_always")
-@pytest.mark.parametrize("flags", [("--json",), ("-q",)])
+@pytest.mark.parametrize("flag", ["--json", "-q"])
 def test_programs_and_those_who_want_quiet_are_told_nothing(
-    source: Path, gold: Path, retrieve: Program, flags: tuple[str, ...]
+    source: Path, gold: Path, retrieve: Program, flag: str
 ) -> None:
-    assert retrieve("build", "--catalog", source, *flags).err == ""
-    assert retrieve("eval", "--gold", gold, *flags).err == ""
+    assert retrieve("build", "--catalog", source, flag).err == ""
+    assert retrieve("eval", "--gold", gold, flag).err == ""
 
 
 def test_short_work_prints_no_line(source: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -164,9 +159,8 @@ def test_a_build_on_a_pipe_never_loads_rich(catalog: Path) -> None:
         f"assert main(['build', '--catalog', {str(catalog)!r}]) == 0\n"
         "assert not [name for name in sys.modules if name.split('.')[0] == 'rich']"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, env={**os.environ, "PYTHONPATH": str(ROOT)}
-    )
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment)
     assert done.returncode == 0, done.stderr
     assert "reading tools.jsonl: 5 of 5 records" in done.stderr
 
@@ -201,30 +195,24 @@ def on_terminal(pause: float, *arguments: object) -> tuple[str, str]:
     return seen, out.decode()
 
 
-def test_on_a_terminal_a_bar_grows_to_its_total_and_is_removed(
-    model: Path, source: Path, gold: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    use(model, monkeypatch)
+def uncoloured(seen: str) -> str:
+    return re.sub(r"\x1b\[[\d;]*m", "", seen)
+
+
+def test_on_a_terminal_a_bar_grows_to_its_total_and_is_removed(model: Path, source: Path, gold: Path) -> None:
     seen, out = on_terminal(0.05, "build", "--catalog", source)
-    found = [
-        int(done) for done in re.findall(rf"encoding [^\r\n]*?(\d+)/{COUNT} chunks", re.sub(r"\x1b\[[\d;]*m", "", seen))
-    ]
-    assert found == sorted(found)
-    assert len(set(found)) > 2
-    assert found[-1] == COUNT
+    found = re.findall(rf"encoding [^\r\n]*?(\d+)/({COUNT}) chunks", uncoloured(seen))
+    grows([(int(done), int(total)) for done, total in found], COUNT)
     assert re.search(r"\d/s .*\d:\d\d left", seen)
     assert "━" in seen
     assert re.search(r"\r\x1b\[2K\x1b\[\?25h\r[^━]*$", seen), "no bar is left, and the cursor is shown"
     assert out.count("\n") == 1
     seen, out = on_terminal(0.02, "eval", "--gold", gold)
-    assert re.search(r"timing [^\r\n]*?40/40", re.sub(r"\x1b\[[\d;]*m", "", seen))
+    assert re.search(r"timing [^\r\n]*?40/40", uncoloured(seen))
     assert out.startswith("measure")
 
 
-def test_on_a_terminal_programs_are_told_nothing_either(
-    model: Path, source: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    use(model, monkeypatch)
+def test_on_a_terminal_programs_are_told_nothing_either(model: Path, source: Path) -> None:
     seen, out = on_terminal(0.0, "build", "--catalog", source, "--json")
     assert seen == ""
     assert json.loads(out)["records"] == COUNT
@@ -234,13 +222,8 @@ def test_on_a_terminal_programs_are_told_nothing_either(
 
 
 def test_an_interrupted_evaluation_says_where_it_was_and_that_nothing_is_kept(
-    source: Path, gold: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch
+    built: Path, gold: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    retrieve("build", "--catalog", source)
-
-    def differences(*_: Any) -> Any:
-        raise AssertionError("it was interrupted before")
-
     def interrupted(run: Any, *rest: Any) -> Any:
         if run.name == "without dense":
             raise KeyboardInterrupt
@@ -248,13 +231,11 @@ def test_an_interrupted_evaluation_says_where_it_was_and_that_nothing_is_kept(
 
     evaluate = trial.Answers.evaluate
     monkeypatch.setattr(trial.Answers, "evaluate", interrupted)
-    monkeypatch.setattr(trial, "differences", differences)
+    monkeypatch.delattr(trial, "differences")  # it was interrupted before
     done = retrieve("eval", "--gold", gold, "--ablate")
-    assert done.code == 130
-    assert re.search(
-        r"^error: interrupted: during run \d of \d+ \(without dense\); nothing is kept$", done.err, re.MULTILINE
-    )
-    assert done.out == ""
+    assert (done.code, done.out) == (130, "")
+    ending = r"^error: interrupted: during run \d of \d+ \(without dense\); nothing is kept$"
+    assert re.search(ending, done.err, re.MULTILINE)
 
 
 # --------------------------------------------------------------------------------------------------------- tasks
@@ -309,6 +290,5 @@ def test_a_total_that_was_an_estimate_grows_with_what_is_done() -> None:
     assert (made.done, made.total) == (12, 12)
 
 
-@pytest.mark.usefixtures("_always")
 def test_names_from_outside_do_not_drive_the_terminal(retrieve: Program) -> None:
     assert retrieve("build", "--catalog", write_catalog(Path("a\x1b[2Jb.jsonl"), TOOLS)).err.count("\x1b") == 0

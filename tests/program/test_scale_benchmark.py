@@ -164,13 +164,9 @@ def test_a_small_run_measures_all_parts_and_a_second_one_keeps_the_indexes(tmp_p
     assert "tantivy: skipped" in said
     figures = {(each["work"], each["records"]) for each in samples if each["program"] == "now"}
     works = {work for work, _ in figures}
-    assert {
-        "build, with token vectors",
-        "cold query, BM25",
-        "nothing cached, BM25",
-        "sync, one record changed",
-    } <= works
-    assert {"dense search, warm, one core", "answer with late interaction, warm", "inspect record"} <= works
+    assert {"build, with token vectors", "cold query, BM25", "nothing cached, BM25"} <= works
+    assert {"sync, one record changed", "dense search, warm, one core", "inspect record"} <= works
+    assert "answer with late interaction, warm" in works
     assert figures == {(work, size) for work in works for size in (120, 300)}
     assert all(sample["cpu"] > 0 for each in samples for sample in each["samples"])
     assert "n^" in table

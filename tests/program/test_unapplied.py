@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
+from program.asking import Configure, answered
 from samples import ROOT, Program
 
 KEYS = {
@@ -43,14 +43,14 @@ KEYS = {
 @pytest.mark.parametrize("key", KEYS)
 @pytest.mark.parametrize("kind", ["catalog", "docs"])
 def test_a_query_notes_a_key_exactly_if_a_sync_would_change_the_recipe(
-    kind: str, key: str, catalog: Path, tmp_path: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch
+    kind: str, key: str, catalog: Path, retrieve: Program, configure: Configure
 ) -> None:
-    (tmp_path / "docs").mkdir()
-    (tmp_path / "docs" / "lungs.md").write_text("# Lungs\n\nSegment the lungs in CT scans of the chest.\n")
-    source = ("--catalog", catalog) if kind == "catalog" else ("--docs-dir", tmp_path / "docs")
+    Path("docs").mkdir()
+    Path("docs/lungs.md").write_text("# Lungs\n\nSegment the lungs in CT scans of the chest.\n")
+    source = ("--catalog", catalog) if kind == "catalog" else ("--docs-dir", "docs")
     assert retrieve("build", *source).code == 0
     section, _, name = key.partition(".")
-    monkeypatch.setenv(f"RETRIEVE_{section.upper()}__{name.upper()}", KEYS[key])
+    configure(section, **{name: KEYS[key]})
     planned = retrieve("sync", "--dry-run", "--json").json["recipe"]
     done = retrieve("query", "lungs")
     assert (f"note: {key} " in done.err) is bool(planned), planned
@@ -63,7 +63,7 @@ def test_no_key_is_noted_that_the_index_was_built_with(config: Path, catalog: Pa
     text.write_text(config.read_text())
     if retrieve("build", "--catalog", catalog, "--config", text).code != 0:
         pytest.skip("its models or servers are not here")
-    (check,) = [each for each in doctor(retrieve, text) if each["name"] == "settings"]
+    check = check_of_settings(retrieve, "--config", text)
     assert check["status"] == "ok", check
 
 
@@ -89,10 +89,9 @@ def test_the_note_is_not_said_quietly_nor_in_json_and_no_part_of_the_answer(inde
     )
     assert retrieve("query", "lungs", "-q").err == ""
     with_key = retrieve("query", "lungs", "--json")
+    assert with_key.err == ""
     Path("config.yaml").unlink()
-    without = retrieve("query", "lungs", "--json")
-    assert with_key.err == without.err == ""
-    assert {**with_key.json, "timings_ms": None} == {**without.json, "timings_ms": None}
+    assert {**with_key.json, "timings_ms": None} == {**answered(retrieve, "lungs"), "timings_ms": None}
 
 
 def test_doctor_warns_of_keys_that_are_not_set_any_more(
@@ -102,8 +101,7 @@ def test_doctor_warns_of_keys_that_are_not_set_any_more(
     assert retrieve("build", "--catalog", catalog).code == 0
     monkeypatch.delenv("RETRIEVE_BM25__K1")
     assert "k1" not in retrieve("query", "lungs").err  # no key of the configuration says so
-    (check,) = [each for each in doctor(retrieve) if each["name"] == "settings"]
-    assert check == {
+    assert check_of_settings(retrieve) == {
         "name": "settings",
         "status": "warn",
         "message": "bm25.k1 is 1.2 by default and 1.5 in the index, until a sync",
@@ -111,8 +109,7 @@ def test_doctor_warns_of_keys_that_are_not_set_any_more(
     }
 
 
-def doctor(retrieve: Program, config: Path | None = None) -> list[dict[str, str]]:
-    """The checks of `retrieve doctor`."""
-    named = () if config is None else ("--config", config)
-    checks: list[dict[str, str]] = json.loads(retrieve("doctor", "--json", *named).out)["checks"]
-    return checks
+def check_of_settings(retrieve: Program, *flags: object) -> dict[str, str]:
+    """What `retrieve doctor` finds about keys that the index does not have."""
+    checks: list[dict[str, str]] = retrieve("doctor", "--json", *flags).json["checks"]
+    return next(check for check in checks if check["name"] == "settings")

@@ -6,12 +6,11 @@ from typing import Any
 
 import pytest
 from hypothesis import given, strategies as st
-from samples import write_catalog
+from servers import built
 
 import retrieve_cli
 from retrieve_cli.api.comparisons import Comparison, Junction, filters_of
 from retrieve_cli.api.index import Index
-from retrieve_cli.cli.main import main
 from retrieve_cli.errors import UsageError
 
 RECORDS: list[dict[str, Any]] = [
@@ -28,13 +27,8 @@ NUMBERS = [3, 3.0, 2.5, -4, 1e21, 0]
 
 @pytest.fixture(scope="module")
 def index(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Index]:
-    folder = tmp_path_factory.mktemp("comparisons")
     rows = [{"id": f"r{n}", "name": f"record {n}", "metadata": record} for n, record in enumerate(RECORDS)]
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("RETRIEVE_ENCODER__KIND", "hashed")
-        catalog = write_catalog(folder / "tools.jsonl", rows)
-        assert main(["build", str(catalog), "--artifacts", str(folder / "artifacts"), "-q"]) == 0
-    with retrieve_cli.open(folder / "artifacts") as opened:
+    with retrieve_cli.open(built(tmp_path_factory.mktemp("comparisons"), rows)) as opened:
         yield opened
 
 
@@ -74,26 +68,16 @@ def evaluated(tree: Comparison | Junction, record: dict[str, Any]) -> bool:
     return all(parts) if tree.operator == "and" else any(parts)
 
 
-words, numbers = st.sampled_from(WORDS), st.sampled_from(NUMBERS)
+words, numbers, parts = (st.sampled_from(values) for values in (WORDS, NUMBERS, ["red", "d", "b", " re"]))
+textual, equality = st.sampled_from(["colour", "tags"]), st.sampled_from(["=", "!="])
+any_field, presence = st.sampled_from(["colour", "size", "open"]), st.sampled_from(["empty", "not empty"])
 comparisons = st.one_of(
-    st.builds(
-        Comparison,
-        st.sampled_from(["colour", "tags"]),
-        st.sampled_from(["=", "!="]),
-        st.lists(words, min_size=1, max_size=3),
-    ),
-    st.builds(Comparison, st.just("size"), st.sampled_from(["=", "!="]), st.lists(numbers, min_size=1, max_size=2)),
-    st.builds(Comparison, st.just("open"), st.sampled_from(["=", "!="]), st.lists(st.booleans(), min_size=1)),
-    st.builds(Comparison, st.just("size"), st.sampled_from([">", ">=", "<", "<="]), st.lists(numbers, min_size=1)),
-    st.builds(
-        Comparison,
-        st.sampled_from(["colour", "tags"]),
-        st.sampled_from(["contains", "not contains", "starts", "ends"]),
-        st.lists(st.sampled_from(["red", "d", "b", " re"]), min_size=1, max_size=2),
-    ),
-    st.builds(
-        Comparison, st.sampled_from(["colour", "size", "open"]), st.sampled_from(["empty", "not empty"]), st.just(())
-    ),
+    st.builds(Comparison, textual, equality, st.lists(words, min_size=1, max_size=3)),
+    st.builds(Comparison, st.just("size"), equality, st.lists(numbers, min_size=1, max_size=2)),
+    st.builds(Comparison, st.just("open"), equality, st.lists(st.booleans(), min_size=1)),
+    st.builds(Comparison, st.just("size"), st.sampled_from(list(ORDERS)), st.lists(numbers, min_size=1)),
+    st.builds(Comparison, textual, st.sampled_from(list(PARTS)), st.lists(parts, min_size=1, max_size=2)),
+    st.builds(Comparison, any_field, presence, st.just(())),
 )
 trees = st.recursive(
     comparisons,

@@ -15,17 +15,7 @@ from PIL import Image
 from pydicom import dcmread
 from pydicom.dataelem import RawDataElement
 from pydicom.uid import JPEGBaseline8Bit
-from queries.images import (
-    SYNTAXES,
-    bytes_read,
-    changed,
-    cut,
-    grey,
-    write_dicom,
-    write_nifti,
-    write_tiff,
-    written,
-)
+from queries.images import SYNTAXES, bytes_read, changed, cut, grey, write_dicom, write_nifti, write_tiff, written
 
 from retrieve_cli.queries.formats.content import LIMIT
 from retrieve_cli.queries.formats.read import FileTokens, read_file

@@ -37,19 +37,9 @@ def test_a_tag_is_taken_out_of_the_text(text: str, expected: Tagged) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    [
-        "see [1]",
-        "a[i] and a[i:j]",
-        "[see: notes]",
-        "[Ca2+] imaging",
-        "[EXCLUDE]",
-        "[[x]]",
-        "[",
-        "]:[",
-        "[omit:x]",
-        "[:x]",
-    ],
-)
+    ["see [1]", "a[i] and a[i:j]", "[see: notes]", "[Ca2+] imaging",
+     "[EXCLUDE]", "[[x]]", "[", "]:[", "[omit:x]", "[:x]"],
+)  # fmt: skip
 def test_other_brackets_are_text_and_no_problem(text: str) -> None:
     assert read_tags(text) == tagged(text)
 

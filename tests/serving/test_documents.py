@@ -47,14 +47,9 @@ def test_a_document_is_found_once_its_task_has_ended(doors: Doors) -> None:
 
 def test_a_bad_document_does_not_lose_the_others(doors: Doors) -> None:
     door = doors["operator"]
-    lines = [
-        b'{"id": "nose", "text": "Outlines noses."}',
-        b"[1]",
-        b'{"id": "x"',
-        b"",
-        b'{"id": "lungs", "text": "Mine."}',
-    ]
-    told = door.change("POST", "/documents", b"\n".join(lines), **{"Content-Type": "application/x-ndjson"})
+    good, taken = b'{"id": "nose", "text": "Outlines noses."}', b'{"id": "lungs", "text": "Mine."}'
+    lines = b"\n".join([good, b"[1]", b'{"id": "x"', b"", taken])
+    told = door.change("POST", "/documents", lines, **{"Content-Type": "application/x-ndjson"})
     nose, listed, torn, taken = told["documents"]
     assert nose["status"] == "processed"
     assert listed == {"id": None, "status": "rejected", "reason": "it is a JSON list, not an object"}

@@ -7,7 +7,8 @@ from typing import Any
 import anyio
 import pytest
 from mcp_clients import called, connected, text_of
-from samples import Program, write_catalog
+from samples import Program
+from servers import built
 
 from retrieve_cli.assemble.tokenizers import counter
 from retrieve_cli.serving.mcp.channels import BOTH, CHOICES, CLIENTS, CONTENT, PLAIN, STRUCTURED, channels_of
@@ -22,7 +23,7 @@ def count(text: str) -> int:
 
 
 @pytest.fixture
-def many(tmp_path: Path, retrieve: Program) -> Path:
+def many(tmp_path: Path) -> Path:
     """An index of forty tools with long descriptions."""
     tools = [
         {
@@ -34,12 +35,7 @@ def many(tmp_path: Path, retrieve: Program) -> Path:
         }
         for number in range(40)
     ]
-    artifacts = tmp_path / "many"
-    assert (
-        retrieve("build", "--catalog", write_catalog(tmp_path / "many.jsonl", tools), "--artifacts", artifacts).code
-        == 0
-    )
-    return artifacts
+    return built(tmp_path, tools)
 
 
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
@@ -69,21 +65,19 @@ def test_each_result_has_its_id_title_address_and_text(index: Path) -> None:
             assert bool(result["text"]) is (texts != "content")
 
 
-def test_each_result_has_a_link_that_can_be_read(many: Path) -> None:
-    async def read() -> None:
-        async with connected(many) as client:
-            answer = await client.call_tool("search", {"query": "lungs", "limit": 3})
-            links = [block for block in answer.content if block.type == "resource_link"]
-            results = answer.structured_content["results"]
-            assert len(links) == len(results) == 3
-            generation = answer.structured_content["generation"]
-            for link, result in zip(links, results, strict=True):
-                assert link.uri.startswith(f"retrieve://g/{generation}/chunk/tool%2F")
-                assert not {" ", "#"} & set(link.uri)
-                contents = (await client.read_resource(link.uri)).contents
-                assert contents[0].text.startswith(result["title"])
-
-    anyio.run(read)
+@pytest.mark.anyio
+async def test_each_result_has_a_link_that_can_be_read(many: Path) -> None:
+    async with connected(many) as client:
+        answer = await client.call_tool("search", {"query": "lungs", "limit": 3})
+        links = [block for block in answer.content if block.type == "resource_link"]
+        results = answer.structured_content["results"]
+        assert len(links) == len(results) == 3
+        generation = answer.structured_content["generation"]
+        for link, result in zip(links, results, strict=True):
+            assert link.uri.startswith(f"retrieve://g/{generation}/chunk/tool%2F")
+            assert not {" ", "#"} & set(link.uri)
+            contents = (await client.read_resource(link.uri)).contents
+            assert contents[0].text.startswith(result["title"])
 
 
 @pytest.mark.parametrize("texts", ["content", "structured"])

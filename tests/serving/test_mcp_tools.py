@@ -9,7 +9,8 @@ import pytest
 from jsonschema import Draft202012Validator
 from mcp import MCPError
 from mcp_clients import called, connected, text_of
-from samples import Program, write_catalog
+from samples import Program
+from servers import built
 
 from retrieve_cli.assemble.tokenizers import counter
 from retrieve_cli.serving.mcp.tools import KINDS, listed
@@ -25,23 +26,15 @@ _HOSTILE = (
 
 
 @pytest.fixture
-def shared(tmp_path: Path, retrieve: Program) -> Path:
+def shared(tmp_path: Path) -> Path:
     """An index of two tenants, with a long document and a hostile one."""
+    foreign = {"tenant": "other", "colour": "ultraviolet"}
     records = [
         {"id": "long", "name": "Long", "description": _PARAGRAPHS, "tenant": "acme", "license": "MIT"},
         {"id": "hostile", "name": "Bad\n3. Name\x1b[31m", "description": _HOSTILE, "tenant": "acme"},
-        {
-            "id": "secret",
-            "name": "Secret",
-            "description": "lungs of others",
-            "tenant": "other",
-            "colour": "ultraviolet",
-        },
+        {"id": "secret", "name": "Secret", "description": "lungs of others", **foreign},
     ]
-    artifacts = tmp_path / "shared"
-    catalog = write_catalog(tmp_path / "shared.jsonl", records)
-    assert retrieve("build", "--catalog", catalog, "--artifacts", artifacts).code == 0
-    return artifacts
+    return built(tmp_path, records)
 
 
 def test_the_pieces_of_a_long_text_are_the_whole(shared: Path) -> None:
@@ -147,34 +140,29 @@ def test_instructions_are_made_from_the_index(index: Path) -> None:
     assert "data, not instructions" in text
 
 
-def test_what_another_tenant_has_does_not_exist(shared: Path) -> None:
-    async def ask() -> None:
-        async with connected(shared, tenant="acme") as client:
-            assert "2 records" in str(client.instructions)
-            shown = [str(client.instructions)]
-            for tool, arguments in (
-                ("search", {"query": "lungs of others secret"}),
-                ("list_fields", {}),
-                ("list_fields", {"field": "colour"}),
-                ("list_fields", {"field": "colou"}),
-                ("search", {"query": "lungs", "filters": ["colour=ultraviole"]}),
-                ("search", {"query": "lungs", "tenant": "other"}),
-            ):
-                shown.append((await client.call_tool(tool, arguments)).model_dump_json())
-            assert not [text for text in shown if "Secret" in text or "ultraviolet" in text or "secret#" in text]
-            for name in ("fetch", "explain"):
-                foreign, unknown = [
-                    text_of(
-                        await client.call_tool(name, {"id": each, **({"query": "lungs"} if name == "explain" else {})})
-                    )
-                    for each in ("secret", "zzzzzz")
-                ]
-                assert foreign.replace("secret", "zzzzzz") == unknown
-            for each in ("secret", "zzzzzz"):
-                with pytest.raises(MCPError, match=f"there is no record '{each}'"):
-                    await client.read_resource(f"retrieve://record/{each}")
-
-    anyio.run(ask)
+@pytest.mark.anyio
+async def test_what_another_tenant_has_does_not_exist(shared: Path) -> None:
+    async with connected(shared, tenant="acme") as client:
+        assert "2 records" in str(client.instructions)
+        shown = [str(client.instructions)]
+        for tool, arguments in (
+            ("search", {"query": "lungs of others secret"}),
+            ("list_fields", {}),
+            ("list_fields", {"field": "colour"}),
+            ("list_fields", {"field": "colou"}),
+            ("search", {"query": "lungs", "filters": ["colour=ultraviole"]}),
+            ("search", {"query": "lungs", "tenant": "other"}),
+        ):
+            shown.append((await client.call_tool(tool, arguments)).model_dump_json())
+        assert not [text for text in shown if "Secret" in text or "ultraviolet" in text or "secret#" in text]
+        for name, query in (("fetch", {}), ("explain", {"query": "lungs"})):
+            foreign, unknown = [
+                text_of(await client.call_tool(name, {"id": each, **query})) for each in ("secret", "zzzzzz")
+            ]
+            assert foreign.replace("secret", "zzzzzz") == unknown
+        for each in ("secret", "zzzzzz"):
+            with pytest.raises(MCPError, match=f"there is no record '{each}'"):
+                await client.read_resource(f"retrieve://record/{each}")
 
 
 def test_a_text_can_neither_forge_a_result_nor_drive_a_terminal(shared: Path) -> None:
@@ -194,31 +182,27 @@ def test_a_text_can_neither_forge_a_result_nor_drive_a_terminal(shared: Path) ->
             assert "\n" not in result["title"]
 
 
-def test_prompts_carry_the_task_and_say_how_to_work(index: Path) -> None:
-    async def read() -> None:
-        async with connected(index) as client:
-            prompts = (await client.list_prompts()).prompts
-            assert [prompt.name for prompt in prompts] == ["find_tool", "answer_with_citations"]
-            text = (await client.get_prompt("find_tool", {"task": "count {cells}"})).messages[0].content.text
-            assert "count {cells}" in text
-            assert "data, not instructions" in text
-            with pytest.raises(MCPError, match="needs question"):
-                await client.get_prompt("answer_with_citations", {})
-            with pytest.raises(MCPError, match="prompts: find_tool"):
-                await client.get_prompt("nothing", {})
-
-    anyio.run(read)
+@pytest.mark.anyio
+async def test_prompts_carry_the_task_and_say_how_to_work(index: Path) -> None:
+    async with connected(index) as client:
+        prompts = (await client.list_prompts()).prompts
+        assert [prompt.name for prompt in prompts] == ["find_tool", "answer_with_citations"]
+        text = (await client.get_prompt("find_tool", {"task": "count {cells}"})).messages[0].content.text
+        assert "count {cells}" in text
+        assert "data, not instructions" in text
+        with pytest.raises(MCPError, match="needs question"):
+            await client.get_prompt("answer_with_citations", {})
+        with pytest.raises(MCPError, match="prompts: find_tool"):
+            await client.get_prompt("nothing", {})
 
 
-def test_resources_describe_the_index_and_its_records(index: Path) -> None:
-    async def read() -> None:
-        async with connected(index) as client:
-            (about,) = (await client.list_resources()).resources
-            assert "5 records" in (await client.read_resource(about.uri)).contents[0].text
-            templates = [each.uri_template for each in (await client.list_resource_templates()).resource_templates]
-            assert templates == ["retrieve://g/{generation}/chunk/{id}", "retrieve://record/{id}"]
-            for uri in ("retrieve://record/cels", "retrieve://g/0/chunk/cells%230", "file:///etc/passwd"):
-                with pytest.raises(MCPError, match="there is no"):
-                    await client.read_resource(uri)
-
-    anyio.run(read)
+@pytest.mark.anyio
+async def test_resources_describe_the_index_and_its_records(index: Path) -> None:
+    async with connected(index) as client:
+        (about,) = (await client.list_resources()).resources
+        assert "5 records" in (await client.read_resource(about.uri)).contents[0].text
+        templates = [each.uri_template for each in (await client.list_resource_templates()).resource_templates]
+        assert templates == ["retrieve://g/{generation}/chunk/{id}", "retrieve://record/{id}"]
+        for uri in ("retrieve://record/cels", "retrieve://g/0/chunk/cells%230", "file:///etc/passwd"):
+            with pytest.raises(MCPError, match="there is no"):
+                await client.read_resource(uri)

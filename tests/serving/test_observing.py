@@ -179,8 +179,11 @@ def test_searches_of_pages_and_of_mcp_have_their_stages_in_header_log_and_metric
 # ------------------------------------------------------------------------------------------------- traces
 
 
+Exported = tuple[Any, InMemorySpanExporter]
+
+
 @pytest.fixture
-def exported(state: State, monkeypatch: pytest.MonkeyPatch) -> tuple[Any, InMemorySpanExporter]:
+def exported(state: State, monkeypatch: pytest.MonkeyPatch) -> Exported:
     """An app of which the spans are kept."""
     exporter = InMemorySpanExporter()
     provider = TracerProvider()
@@ -189,9 +192,7 @@ def exported(state: State, monkeypatch: pytest.MonkeyPatch) -> tuple[Any, InMemo
     return server_app(state), exporter
 
 
-def test_a_request_is_a_child_of_its_clients_span_and_its_stages_are_its_children(
-    exported: tuple[Any, InMemorySpanExporter],
-) -> None:
+def test_a_request_is_a_child_of_its_clients_span_and_its_stages_are_its_children(exported: Exported) -> None:
     app, exporter = exported
     parent = {"traceparent": "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"}
     (answer,) = sent(app, search("segment secret lungs", **parent))
@@ -206,16 +207,14 @@ def test_a_request_is_a_child_of_its_clients_span_and_its_stages_are_its_childre
     assert "secret" not in "".join(span.to_json() for span in (*stages, request))
 
 
-def test_the_text_of_a_link_is_in_no_span(exported: tuple[Any, InMemorySpanExporter]) -> None:
+def test_the_text_of_a_link_is_in_no_span(exported: Exported) -> None:
     app, exporter = exported
     (answer,) = sent(app, ("GET", "/search?q=secret", {}))
     assert answer.status_code == 200
     assert "secret" not in "".join(span.to_json() for span in exporter.get_finished_spans())
 
 
-def test_a_failed_request_and_a_damaged_parent_are_traced_all_the_same(
-    exported: tuple[Any, InMemorySpanExporter],
-) -> None:
+def test_a_failed_request_and_a_damaged_parent_are_traced_all_the_same(exported: Exported) -> None:
     app, exporter = exported
     sent(app, ("POST", "/search", {"json": {}, "headers": {"traceparent": "nonsense"}}))
     (span,) = exporter.get_finished_spans()

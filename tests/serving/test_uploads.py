@@ -81,13 +81,9 @@ def test_tenants_see_their_own_files_only(doors: Doors) -> None:
     assert [hit["doc_id"] for hit in globex.results("secret plan anvils")] == ["globex:plan.txt"]
     assert "anvils" in acme.get("/documents/plan.txt")["record"]["text"]
     unknown = globex.send("GET", "/documents/nothing").json()["error"]["message"].replace("nothing", "ID")
-    for path in ("/documents/acme:plan.txt", "/files/acme:plan.txt"):
-        answer = globex.send("GET", path)
-        assert answer.status == 404
-    assert (
-        globex.send("GET", "/documents/acme:plan.txt").json()["error"]["message"].replace("acme:plan.txt", "ID")
-        == unknown
-    )
+    foreign, original = (globex.send("GET", f"/{door}/acme:plan.txt") for door in ("documents", "files"))
+    assert (foreign.status, original.status) == (404, 404)
+    assert foreign.json()["error"]["message"].replace("acme:plan.txt", "ID") == unknown
     trap = globex.upload(("trap.txt", b"A trap."), metadata='{"tenant": "acme"}')
     assert (trap.status, "'acme'" in trap.json()["error"]["message"]) == (422, True)
 
@@ -95,9 +91,8 @@ def test_tenants_see_their_own_files_only(doors: Doors) -> None:
 def test_the_original_is_given_back_as_a_download(doors: Doors) -> None:
     door = doors["acme"]
     door.add_files(('a b\u00e4";.md', GUIDE))
-    (entry,) = [
-        r for r in door.get("/documents?limit=1000")["records"] if r["metadata"]["file"]["name"].startswith("a b")
-    ]
+    records = door.get("/documents?limit=1000")["records"]
+    (entry,) = [record for record in records if record["metadata"]["file"]["name"].startswith("a b")]
     answer = door.send("GET", "/files/" + quote(entry["id"], safe=""))
     assert (answer.status, answer.data) == (200, GUIDE)
     assert answer.headers["Content-Disposition"].startswith("attachment;")
@@ -123,18 +118,17 @@ def test_a_wrong_field_is_named(doors: Doors, fields: dict[str, str], said: str)
     assert (answer.status, said in answer.json()["error"]["message"]) == (422, True), answer.data
 
 
+FORM = "multipart/form-data; boundary=x"
+
+
 @pytest.mark.parametrize(
     ("kind", "body", "status"),
     [
         ("multipart/form-data", b"x", 400),
-        ("multipart/form-data; boundary=x", b"nothing of that kind", 400),
-        (
-            "multipart/form-data; boundary=x",
-            b'--x\r\nContent-Disposition: form-data; name="file"; filename="a.md"\r\n\r\nha',
-            400,
-        ),
-        ("multipart/form-data; boundary=x", b"--x\r\n" + b"A" * 10_000 + b": b\r\n\r\n\r\n--x--\r\n", 400),
-        ("multipart/form-data; boundary=x", b"--x--\r\n", 422),
+        (FORM, b"nothing of that kind", 400),
+        (FORM, b'--x\r\nContent-Disposition: form-data; name="file"; filename="a.md"\r\n\r\nha', 400),
+        (FORM, b"--x\r\n" + b"A" * 10_000 + b": b\r\n\r\n\r\n--x--\r\n", 400),
+        (FORM, b"--x--\r\n", 422),
     ],
 )
 def test_a_body_that_is_no_form_is_rejected_and_leaves_no_file(

@@ -1,10 +1,8 @@
 """Signed tokens: valid ones name their caller, and whatever else is sent is not a credential."""
 
 import json
-import threading
 import time
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +10,7 @@ import jwt
 import pytest
 from hypothesis import HealthCheck, given, settings as settings_of_hypothesis, strategies as st
 from signed_tokens import ISSUER, claims, forged, key_set, private_key, public_jwk, public_pem, settings, signed
+from told_servers import Answer, Asked, Server, running
 
 from retrieve_cli.errors import RetrieveError, UsageError
 from retrieve_cli.serving.credentials.key_sets import KeySet, UrlOrigin, read_key_set
@@ -238,44 +237,28 @@ def test_a_key_set_in_a_file_is_read_again_when_it_changes(tmp_path: Path) -> No
 
 
 class Issuer:
-    """A server of a key set that counts its requests."""
+    """A server that answers with a key set, and counts its requests."""
 
     def __init__(self) -> None:
-        self.body, self.status, self.asked, self.headers = b"", 200, 0, {}
-        outer = self
+        self.says, self.asked = Answer(), 0
+        self.server = Server(self._answer)
+        self.url = f"http://127.0.0.1:{self.server.server_port}/jwks.json"
 
-        class Handler(BaseHTTPRequestHandler):
-            def do_GET(self) -> None:
-                outer.asked += 1
-                self.send_response(outer.status)
-                for name, value in outer.headers.items():
-                    self.send_header(name, value)
-                self.end_headers()
-                self.wfile.write(outer.body)
-
-            def log_message(self, *_: object) -> None:
-                pass
-
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self.server.server_address[1]}/jwks.json"
-        self.thread = threading.Thread(target=self.server.serve_forever, kwargs={"poll_interval": 0.01})
-        self.thread.start()
+    def _answer(self, _: Asked) -> Answer:
+        self.asked += 1
+        return self.says
 
 
 @pytest.fixture
 def issuer(monkeypatch: pytest.MonkeyPatch) -> Iterator[Issuer]:
     monkeypatch.setenv("NO_PROXY", "*")
-    made = Issuer()
-    yield made
-    made.server.shutdown()
-    made.server.server_close()
-    made.thread.join()
+    yield from running(Issuer())
 
 
 def test_a_key_set_by_url_is_fetched_for_an_unknown_key_at_most_once_a_minute(issuer: Issuer) -> None:
     now, said = [0.0], []
     keys = KeySet(UrlOrigin(issuer.url, clock=lambda: now[0]), say=said.append)
-    issuer.body = key_set(public_jwk("RSA", kid="one")).encode()
+    issuer.says = Answer(key_set(public_jwk("RSA", kid="one")).encode())
     assert keys.due("one")
     keys.reload()
     assert (keys.knows("one"), keys.due("one"), keys.due("two"), issuer.asked) == (True, False, False, 1)
@@ -285,8 +268,8 @@ def test_a_key_set_by_url_is_fetched_for_an_unknown_key_at_most_once_a_minute(is
     assert (keys.due("two"), issuer.asked) == (False, 2)
     now[0] = 700.0
     assert keys.due("one")  # a key that the issuer has withdrawn becomes invalid
-    for issuer.status, issuer.body in ((500, b""), (302, b""), (200, b"{"), (200, b"x" * 300_000)):
-        issuer.headers = {"Location": "http://127.0.0.1:9/elsewhere"} if issuer.status == 302 else {}
+    moved = Answer(status=302, headers={"Location": "http://127.0.0.1:9/elsewhere"})
+    for issuer.says in (Answer(status=500), moved, Answer(b"{"), Answer(b"x" * 300_000)):
         keys.reload()
         assert keys.knows("one")
     assert len(said) == 4
@@ -294,7 +277,7 @@ def test_a_key_set_by_url_is_fetched_for_an_unknown_key_at_most_once_a_minute(is
 
 
 def test_tokens_are_verified_by_a_key_set_by_url(issuer: Issuer, tmp_path: Path) -> None:
-    issuer.body = key_set(public_jwk("EC", kid="two")).encode()
+    issuer.says = Answer(key_set(public_jwk("EC", kid="two")).encode())
     tokens = Tokens(settings(tmp_path, jwks_url=issuer.url))
     token = signed("EC", headers={"kid": "two"})
     assert tokens.verify(token) is None

@@ -138,12 +138,6 @@ def test_a_line_that_is_no_record_is_refused_with_its_place(tmp_path: Path, line
     assert reason in refused.reason
 
 
-def test_a_byte_order_mark_is_no_part_of_the_first_line(tmp_path: Path) -> None:
-    path = tmp_path / "c.jsonl"
-    path.write_bytes(b"\xef\xbb\xbf" + b'{"id": "a", "name": "A"}\n')
-    assert [made.id for made in read(path)] == ["a"]
-
-
 @pytest.mark.parametrize(("content", "hint"), [("[1, 2]", "jq -c"), (None, "--docs-dir")])
 def test_what_is_no_catalog_is_refused_with_the_way_out(tmp_path: Path, content: str | None, hint: str) -> None:
     path = tmp_path / "c.json"

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from samples import collection, pieces
 
-from retrieve_cli.contracts import Notice, Record, Refused
+from retrieve_cli.contracts import Notice, Record
 from retrieve_cli.documents.limits import Limits
 from retrieve_cli.documents.markdown import front_matter
 from retrieve_cli.documents.reader import Reader
@@ -67,21 +67,6 @@ def test_a_document_of_front_matter_alone_is_found_by_it(tmp_path: Path) -> None
     (tmp_path / "x.md").write_text("---\ntitle: Only this\n---\n")
     [made] = records(tmp_path).values()
     assert "Only this" in made.text[made.body_start :]
-
-
-@pytest.mark.parametrize(("content", "reason"), [(b"***", "no text"), (b"caf\xe9", "not UTF-8")])
-def test_a_file_that_cannot_be_used_is_refused_by_name(tmp_path: Path, content: bytes, reason: str) -> None:
-    (tmp_path / "x.md").write_bytes(content)
-    [refused] = read(tmp_path)
-    assert isinstance(refused, Refused)
-    assert refused.source == "x.md"
-    assert reason in refused.reason
-
-
-def test_a_broken_link_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "x.md").symlink_to(tmp_path / "nowhere.md")
-    [refused] = read(tmp_path, follow_links=True)
-    assert "cannot be read" in refused.reason
 
 
 def test_a_link_that_leads_back_is_left_out_and_said(tmp_path: Path) -> None:

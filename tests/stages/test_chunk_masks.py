@@ -17,7 +17,7 @@ from retrieve_cli.stages.fusion import Fusion
 from retrieve_cli.stages.merge import texts_of
 from retrieve_cli.stages.retrieve import IndexRetrieval, Layout, Retrieve
 
-sizes = st.lists(st.integers(1, 5), min_size=1, max_size=8)
+layouts = st.lists(st.integers(1, 5), min_size=1, max_size=8).map(make_layout)
 
 
 def drawn(data: st.DataObject, layout: Layout) -> tuple[Any, Any]:
@@ -34,13 +34,12 @@ def listed(scores: dict[int, float], depth: int) -> list[tuple[int, float]]:
 
 @pytest.mark.parametrize("unit", UNITS)
 @pytest.mark.parametrize("index_unit", UNITS)
-@given(sizes=sizes, data=st.data(), depth=st.integers(1, 12))
+@given(layout=layouts, data=st.data(), depth=st.integers(1, 12))
 def test_what_is_listed_is_worth_its_best_allowed_chunk_and_none_is_missed(
-    index_unit: Unit, unit: Unit, sizes: list[int], data: st.DataObject, depth: int
+    index_unit: Unit, unit: Unit, layout: Layout, data: st.DataObject, depth: int
 ) -> None:
-    layout = make_layout(sizes)
     chunks, records = drawn(data, layout)
-    table = table_for(data, len(sizes) if index_unit == "record" else len(chunks))
+    table = table_for(data, len(records) if index_unit == "record" else len(chunks))
     options = {"layout": layout, "unit": unit, "index_unit": index_unit}
     retriever = make_retriever("retriever", table, depth=depth, **options)
     (account,) = retriever.ask([Query("0", records=records, chunks=chunks)])
@@ -74,14 +73,13 @@ def test_what_is_listed_is_worth_its_best_allowed_chunk_and_none_is_missed(
 
 
 @pytest.mark.parametrize("unit", UNITS)
-@given(sizes=sizes, data=st.data())
+@given(layout=layouts, data=st.data())
 def test_a_fusion_shows_allowed_chunks_alone_whatever_its_retrievers_know(
-    unit: Unit, sizes: list[int], data: st.DataObject
+    unit: Unit, layout: Layout, data: st.DataObject
 ) -> None:
-    layout = make_layout(sizes)
     chunks, records = drawn(data, layout)
     dense = make_retriever("dense", table_for(data, len(chunks)), layout=layout, unit=unit)
-    names = make_retriever("names", table_for(data, len(sizes)), layout=layout, unit=unit, index_unit="record")
+    names = make_retriever("names", table_for(data, len(records)), layout=layout, unit=unit, index_unit="record")
     asked = Ranking(Query("0", records=records, chunks=chunks))
     for stage in (Fuse((dense, names), Fusion(), keep=50), Retrieve(names, keep=50), Retrieve(dense, keep=50)):
         (ranking,) = stage([asked])

@@ -20,7 +20,7 @@ from retrieve_cli.stages.retrieve import IndexRetrieval, Layout, Retrieve
 ZSCORE = Fusion("weighted", "zscore", weights={"words": 0.7, "dense": 1.3, "names": 0.4})
 WORDS = "ct lung liver scan".split()
 
-sizes = st.lists(st.integers(1, 4), min_size=1, max_size=8)
+layouts = st.lists(st.integers(1, 4), min_size=1, max_size=8).map(make_layout)
 units = st.sampled_from(UNITS)
 
 
@@ -60,11 +60,10 @@ def close(expected: Any) -> Any:
 @pytest.mark.bits
 @pytest.mark.parametrize("unit", UNITS)
 @pytest.mark.parametrize("index_unit", UNITS)
-@given(sizes=sizes, data=st.data(), depth=st.integers(1, 12))
+@given(layout=layouts, data=st.data(), depth=st.integers(1, 12))
 def test_a_retriever_lists_of_the_records_allowed_what_it_would_list_of_all(
-    index_unit: Unit, unit: Unit, sizes: list[int], data: st.DataObject, depth: int
+    index_unit: Unit, unit: Unit, layout: Layout, data: st.DataObject, depth: int
 ) -> None:
-    layout = make_layout(sizes)
     options = {"layout": layout, "unit": unit, "index_unit": index_unit}
     table, mask = table_for(data, rows_of(layout, index_unit)), mask_for(data, layout)
     retriever, whole = (make_retriever("retriever", table, depth=each, **options) for each in (depth, 1000))
@@ -82,11 +81,12 @@ def test_a_retriever_lists_of_the_records_allowed_what_it_would_list_of_all(
 
 
 @pytest.mark.bits
-@given(sizes=sizes, unit=units, index_unit=units, data=st.data(), masked=st.lists(st.sampled_from("ab-"), max_size=6))
+@given(
+    layout=layouts, unit=units, index_unit=units, data=st.data(), masked=st.lists(st.sampled_from("ab-"), max_size=6)
+)
 def test_a_batch_with_different_masks_answers_as_its_queries_do_one_by_one(
-    sizes: list[int], unit: Unit, index_unit: Unit, data: st.DataObject, masked: Sequence[str]
+    layout: Layout, unit: Unit, index_unit: Unit, data: st.DataObject, masked: Sequence[str]
 ) -> None:
-    layout = make_layout(sizes)
     table = table_for(data, rows_of(layout, index_unit), queries=2)
     retriever = make_retriever("retriever", table, layout=layout, unit=unit, index_unit=index_unit, depth=5)
     masks = {"a": mask_for(data, layout), "b": mask_for(data, layout), "-": None}
@@ -103,11 +103,10 @@ def test_a_batch_with_different_masks_answers_as_its_queries_do_one_by_one(
 
 @pytest.mark.bits
 @pytest.mark.parametrize("unit", UNITS)
-@given(sizes=sizes, data=st.data())
+@given(layout=layouts, data=st.data())
 def test_a_filtered_fusion_is_the_fusion_of_everything_less_what_is_filtered_out(
-    unit: Unit, sizes: list[int], data: st.DataObject
+    unit: Unit, layout: Layout, data: st.DataObject
 ) -> None:
-    layout = make_layout(sizes)
     stage = Fuse(tuple(retrievers_for(data, layout, unit)), fusion=ZSCORE, keep=1000)
     mask = mask_for(data, layout)
 
@@ -133,15 +132,14 @@ def rank_among(hits: Sequence[Hit], retriever: str, rank: int | None) -> int | N
 
 
 @pytest.mark.bits
-@given(sizes=sizes, unit=units, data=st.data(), method=st.sampled_from(["weighted", "rrf"]), keep=st.integers(1, 9))
+@given(layout=layouts, unit=units, data=st.data(), method=st.sampled_from(["weighted", "rrf"]), keep=st.integers(1, 9))
 def test_a_filter_that_lets_all_through_changes_nothing(
-    sizes: list[int], unit: Unit, data: st.DataObject, method: Any, keep: int
+    layout: Layout, unit: Unit, data: st.DataObject, method: Any, keep: int
 ) -> None:
-    layout = make_layout(sizes)
     stage = Fuse(tuple(retrievers_for(data, layout, unit)), fusion=Fusion(method), keep=keep)
 
     (free,) = stage([Ranking(Query("0"))])
-    (filtered,) = stage([Ranking(Query("0", records=np.ones(len(sizes), np.bool_)))])
+    (filtered,) = stage([Ranking(Query("0", records=np.ones(rows_of(layout, "record"), np.bool_)))])
 
     assert filtered == free
 

@@ -15,7 +15,7 @@ from retrieve_cli.contracts import Query, Ranking
 from retrieve_cli.experiments.memory import RememberedRetrieval, RetrievalMemory
 from retrieve_cli.stages.fuse import Fuse
 from retrieve_cli.stages.fusion import Fusion, highest, minmax, reciprocal_rank, weighted_sum, zscore
-from retrieve_cli.stages.retrieve import Retrieval, Retrieve
+from retrieve_cli.stages.retrieve import IndexRetrieval, Retrieval, Retrieve
 
 FORMULAS = [("rrf", "zscore"), ("weighted", "zscore"), ("weighted", "zscore_candidates"), ("weighted", "minmax")]
 
@@ -31,8 +31,17 @@ def tables(draw: st.DrawFn, retrievers: int = 2, queries: int = 1) -> Any:
     return draw(quarters).astype(np.float32) / 4
 
 
+Formula = tuple[str, str]
+Legs = list[IndexRetrieval[Any]]
+
+
+def legs(count: int) -> st.SearchStrategy[Legs]:
+    """Retrievers over tables, asked to one depth."""
+    return st.builds(make_retrievers, tables(retrievers=count), depth=st.integers(1, 12))
+
+
 def fuse(
-    retrievers: Sequence[Retrieval], formula: tuple[str, str], weights: list[float] | None = None, keep: int = 1000
+    retrievers: Sequence[Retrieval], formula: Formula, weights: list[float] | None = None, keep: int = 1000
 ) -> Fuse:
     method, normalization = formula
     named = dict(zip((retriever.name for retriever in retrievers), weights or [1.0] * len(retrievers), strict=True))
@@ -50,14 +59,10 @@ def close(expected: Any) -> Any:
 # ---------------------------------------------------------------------------------------------------- laws
 
 
-@given(
-    table=tables(retrievers=3), formula=formulas, shares=st.tuples(weights, weights, weights), depth=st.integers(1, 12)
-)
+@given(retrievers=legs(3), formula=formulas, shares=st.tuples(weights, weights, weights))
 def test_the_order_of_the_retrievers_changes_nothing(
-    table: Any, formula: tuple[str, str], shares: tuple[float, ...], depth: int
+    retrievers: Legs, formula: Formula, shares: tuple[float, ...]
 ) -> None:
-    retrievers = make_retrievers(table, depth=depth)
-
     (forward,) = fuse(retrievers, formula, list(shares))(ASKED)
     (backward,) = fuse(retrievers[::-1], formula, list(shares)[::-1])(ASKED)
 
@@ -66,7 +71,7 @@ def test_the_order_of_the_retrievers_changes_nothing(
 
 @given(table=tables(), formula=formulas, data=st.data())
 def test_the_order_of_the_rows_changes_nothing_where_scores_differ(
-    table: Any, formula: tuple[str, str], data: st.DataObject
+    table: Any, formula: Formula, data: st.DataObject
 ) -> None:
     rows = table.shape[2]
     table = table + np.arange(rows, dtype=np.float32) / 128  # quarters of a point apart or not at all: now all differ
@@ -78,13 +83,11 @@ def test_the_order_of_the_rows_changes_nothing_where_scores_differ(
     assert {order[row]: score for row, score in scores(moved).items()} == close(scores(plain))
 
 
-@given(
-    table=tables(), normalization=st.sampled_from(["zscore", "zscore_candidates", "minmax"]), depth=st.integers(1, 12)
-)
+@given(retrievers=legs(2), normalization=st.sampled_from(["zscore", "zscore_candidates", "minmax"]))
 def test_a_weight_of_zero_equals_the_retriever_removed_for_what_the_other_lists(
-    table: Any, normalization: str, depth: int
+    retrievers: Legs, normalization: str
 ) -> None:
-    kept, silent = make_retrievers(table, depth=depth)
+    kept, silent = retrievers
 
     (alone,) = fuse([kept], ("weighted", normalization), [0.7])(ASKED)
     (both,) = fuse([kept, silent], ("weighted", normalization), [0.7, 0.0])(ASKED)
@@ -93,12 +96,8 @@ def test_a_weight_of_zero_equals_the_retriever_removed_for_what_the_other_lists(
     assert {row: score for row, score in scores(both).items() if row in listed} == close(listed)
 
 
-@given(table=tables(), formula=formulas, shares=st.tuples(weights, weights), depth=st.integers(1, 12))
-def test_the_evidence_adds_up_to_the_score(
-    table: Any, formula: tuple[str, str], shares: tuple[float, float], depth: int
-) -> None:
-    retrievers = make_retrievers(table, depth=depth)
-
+@given(retrievers=legs(2), formula=formulas, shares=st.tuples(weights, weights))
+def test_the_evidence_adds_up_to_the_score(retrievers: Legs, formula: Formula, shares: tuple[float, ...]) -> None:
     (ranking,) = fuse(retrievers, formula, list(shares))(ASKED)
 
     for hit in ranking.hits:
@@ -108,7 +107,7 @@ def test_the_evidence_adds_up_to_the_score(
 
 @given(table=tables(), formula=formulas, depth=st.integers(1, 12))
 def test_every_raw_score_in_the_evidence_is_the_retrievers_own_and_every_rank_its_place(
-    table: Any, formula: tuple[str, str], depth: int
+    table: Any, formula: Formula, depth: int
 ) -> None:
     retrievers = make_retrievers(table, depth=depth)
     lists = [retriever.ask([Query("0")])[0].candidates.rows.tolist() for retriever in retrievers]
@@ -124,7 +123,7 @@ def test_every_raw_score_in_the_evidence_is_the_retrievers_own_and_every_rank_it
 
 @given(table=tables(retrievers=2, queries=4), formula=formulas, asked=st.lists(st.integers(0, 3), max_size=5))
 def test_a_batch_answers_as_its_queries_do_one_by_one_and_in_their_order(
-    table: Any, formula: tuple[str, str], asked: list[int]
+    table: Any, formula: Formula, asked: list[int]
 ) -> None:
     retrievers = make_retrievers(table, depth=5)
     rankings = [Ranking(Query(str(number), id=f"{at}")) for at, number in enumerate(asked)]
@@ -149,7 +148,7 @@ def test_zscores_are_over_all_rows_however_few_are_listed(table: Any) -> None:
 
 
 @pytest.mark.parametrize("formula", FORMULAS[1:], ids="-".join)
-def test_a_retriever_without_any_match_leaves_the_order_to_the_other(formula: tuple[str, str]) -> None:
+def test_a_retriever_without_any_match_leaves_the_order_to_the_other(formula: Formula) -> None:
     retrievers = [words_retriever(["lung", "liver", "spleen"]), deaf_retriever([0.1, 0.9, 0.5])]
 
     (ranking,) = fuse(retrievers, formula)([Ranking(Query("kidney"))])
@@ -159,7 +158,7 @@ def test_a_retriever_without_any_match_leaves_the_order_to_the_other(formula: tu
 
 
 @pytest.mark.parametrize("formula", FORMULAS, ids="-".join)
-def test_retrievers_that_all_find_nothing_give_an_empty_ranking(formula: tuple[str, str]) -> None:
+def test_retrievers_that_all_find_nothing_give_an_empty_ranking(formula: Formula) -> None:
     words = words_retriever(["lung", "liver"])
 
     assert fuse([words, words], formula)([Ranking(Query("kidney"))]) == [Ranking(Query("kidney"))]
@@ -168,7 +167,7 @@ def test_retrievers_that_all_find_nothing_give_an_empty_ranking(formula: tuple[s
 @pytest.mark.parametrize("formula", FORMULAS[1:], ids="-".join)
 @given(value=st.floats(-100, 100, width=32), rows=st.integers(1, 40))
 def test_a_retriever_whose_scores_are_all_equal_has_no_say_in_the_order(
-    formula: tuple[str, str], value: float, rows: int
+    formula: Formula, value: float, rows: int
 ) -> None:
     level = make_retriever("level", np.full((1, rows), value))
     rising = make_retriever("rising", np.arange(rows)[None])
@@ -211,12 +210,8 @@ def test_a_stage_prints_as_the_expression_that_made_it() -> None:
     assert str(Fusion(*FORMULAS[3])) == "weighted(minmax)"  # type: ignore[arg-type]
 
 
-@given(table=tables(), formula=formulas, keep=st.integers(1, 12), depth=st.integers(1, 12))
-def test_what_is_handed_on_is_the_beginning_of_the_whole_ranking(
-    table: Any, formula: tuple[str, str], keep: int, depth: int
-) -> None:
-    retrievers = make_retrievers(table, depth=depth)
-
+@given(retrievers=legs(2), formula=formulas, keep=st.integers(1, 12))
+def test_what_is_handed_on_is_the_beginning_of_the_whole_ranking(retrievers: Legs, formula: Formula, keep: int) -> None:
     (whole,) = fuse(retrievers, formula)(ASKED)
     (beginning,) = fuse(retrievers, formula, keep=keep)(ASKED)
 
@@ -226,7 +221,7 @@ def test_what_is_handed_on_is_the_beginning_of_the_whole_ranking(
 
 @given(table=tables(queries=2), formula=formulas, depths=st.lists(st.integers(1, 12), min_size=1, max_size=4))
 def test_retrievers_that_remember_are_fused_as_if_each_were_asked_to_the_depth_again(
-    table: Any, formula: tuple[str, str], depths: list[int]
+    table: Any, formula: Formula, depths: list[int]
 ) -> None:
     memories = [RetrievalMemory(12) for _ in table]
     asked = [Ranking(Query("0")), Ranking(Query("1")), Ranking(Query("0"))]

@@ -211,7 +211,3 @@ def test_quotas_hold_and_what_they_leave_open_is_filled_from_the_first_pass_belo
         scores = [hit.score for hit in ranking.hits]
         assert scores == sorted(scores, reverse=True)
         assert len({hit.id for hit in ranking.hits}) == len(ranking.hits)
-
-
-def test_it_prints_as_the_expression_that_made_it(corpus: Corpus) -> None:
-    assert str(corpus.gate()) == "gate(300 > 10 groups, fuse(retriever0@500, retriever1@500))"

@@ -18,12 +18,10 @@ QUERY = Query("q", "7")
 def ranking(text: str, records: Sequence[int], **options: Any) -> Ranking:
     """Records in this order, each by a chunk of its own that the text prefers where `chunk` says so."""
     chunk = options.pop("chunk", 0)
-    hits = [
-        Hit(
-            f"{record:02}#{chunk}", 10 * record + chunk, record, -float(rank), (Evidence("dense", rank, 1.0, 1.0, 1.0),)
-        )
-        for rank, record in enumerate(records, 1)
-    ]
+    hits = []
+    for rank, record in enumerate(records, 1):
+        evidence = (Evidence("dense", rank, 1.0, 1.0, 1.0),)
+        hits.append(Hit(f"{record:02}#{chunk}", 10 * record + chunk, record, -float(rank), evidence))
     return Ranking(Query(text), tuple(hits), **options)
 
 

@@ -130,7 +130,3 @@ def test_a_query_without_hits_stays_without() -> None:
     table = Table([])
     assert stage(table)([Ranking(Query("q"))]) == [Ranking(Query("q"))]
     assert table.asked == []
-
-
-def test_it_prints_as_the_expression_that_made_it() -> None:
-    assert str(stage(Table([]), depth=30)) == "table@30"

@@ -1,15 +1,17 @@
 """An index that is synced, and whole processes of the program."""
 
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from samples import Program, write_catalog
 from sync.forks import Forks, Nursery
-from sync.state import Start, records
+from sync.state import Fresh, Publish, Start, live, records
 
 ENVIRONMENT = {key: value for key, value in os.environ.items() if not key.startswith("RETRIEVE_")}
 
@@ -25,6 +27,33 @@ def artifacts(source: Path, retrieve: Program) -> Path:
     """The index of that catalog, at the default place."""
     assert retrieve("build", "--catalog", source).code == 0
     return Path("artifacts").resolve()
+
+
+@pytest.fixture
+def publish(artifacts: Path, source: Path, retrieve: Program) -> Publish:
+    """Writes a version of the catalog, or these records, syncs, and says which generation is live then."""
+
+    def write_and_sync(catalog: int | list[dict[str, Any]]) -> str:
+        write_catalog(source, records(catalog) if isinstance(catalog, int) else catalog)
+        done = retrieve("sync")
+        assert done.code == 0, done.err
+        return live(artifacts)
+
+    return write_and_sync
+
+
+@pytest.fixture
+def fresh(source: Path, retrieve: Program, tmp_path: Path) -> Fresh:
+    """Builds the catalog in a folder of its own, without cache or predecessor, and returns that folder."""
+
+    def build() -> Path:
+        folder = tmp_path / "fresh"
+        shutil.rmtree(folder, ignore_errors=True)
+        done = retrieve("build", "--catalog", source, "--artifacts", folder)
+        assert done.code == 0, done.err
+        return folder
+
+    return build
 
 
 @pytest.fixture(scope="session")

@@ -112,7 +112,7 @@ def test_a_generation_that_somebody_reads_is_not_removed(
     assert [each["generation"] for each in retrieve("inspect", "history", "--json").json] == [live(artifacts)]
 
 
-def test_a_generation_removed_under_its_reader(artifacts: Path, source: Path, retrieve: Program) -> None:
+def test_a_generation_removed_under_its_reader(artifacts: Path, retrieve: Program) -> None:
     searcher = Searcher(Store(artifacts), Settings())
     shutil.rmtree(artifacts / "generations" / live(artifacts))
     [answer] = searcher.answer([Request("segment lungs")])

@@ -7,14 +7,9 @@ from pathlib import Path
 
 import pytest
 from samples import Program, write_catalog
-from sync.state import live, records
+from sync.state import Fresh, Publish, live, records
 
 FILES = ["manifest.json", "records.jsonl", "chunks.jsonl", "offsets.pkl", "dense.faiss", "bm25.pkl"]
-
-
-def fresh(retrieve: Program, source: Path, tmp_path: Path) -> str:
-    shutil.rmtree(tmp_path / "fresh", ignore_errors=True)
-    return str(retrieve("build", "--catalog", source, "--artifacts", tmp_path / "fresh", "--json").json["generation"])
 
 
 def flip(path: Path, where: float) -> None:
@@ -35,40 +30,39 @@ def is_healed(retrieve: Program, artifacts: Path, wanted: str) -> None:
 @pytest.mark.parametrize("name", FILES)
 @pytest.mark.parametrize("edited", [False, True], ids=["same source", "changed source"])
 def test_a_bit_flipped_in_any_artifact(
-    artifacts: Path, source: Path, retrieve: Program, tmp_path: Path, name: str, where: float, edited: bool
+    artifacts: Path, source: Path, fresh: Fresh, retrieve: Program, name: str, where: float, edited: bool
 ) -> None:
     if edited:
         write_catalog(source, [*records(0)[1:], {"id": "new", "name": "new"}])
-    write_config = Path("config.yaml").write_text
-    write_config(f"sources: [{{kind: catalog, path: {source.name}}}]")
-    wanted = fresh(retrieve, source, tmp_path)
+    Path("config.yaml").write_text(f"sources: [{{kind: catalog, path: {source.name}}}]")
+    wanted = live(fresh())
     flip(artifacts / "generations" / live(artifacts) / name, where)
     is_healed(retrieve, artifacts, wanted)
 
 
 @pytest.mark.parametrize("where", [0.0, 0.01, 0.3, 0.6, 1.0])
 def test_a_bit_flipped_in_the_cache(
-    artifacts: Path, source: Path, retrieve: Program, tmp_path: Path, where: float
+    artifacts: Path, source: Path, fresh: Fresh, retrieve: Program, where: float
 ) -> None:
     write_catalog(source, [*records(0)[1:], *records(1)[:1]])
     [path] = (artifacts / "cache").glob("*.embeddings/*.pkl")
     flip(path, where)
-    is_healed(retrieve, artifacts, fresh(retrieve, source, tmp_path))
+    is_healed(retrieve, artifacts, live(fresh()))
 
 
 @pytest.mark.parametrize("keep", [0, 10, 31, 32, 33, 100, 5000, -1])
-def test_a_cache_cut_short(artifacts: Path, source: Path, retrieve: Program, tmp_path: Path, keep: int) -> None:
+def test_a_cache_cut_short(artifacts: Path, source: Path, fresh: Fresh, retrieve: Program, keep: int) -> None:
     write_catalog(source, [*records(0)[1:], *records(1)[:1]])
     [path] = (artifacts / "cache").glob("*.embeddings/*.pkl")
     path.write_bytes(path.read_bytes()[:keep])
-    is_healed(retrieve, artifacts, fresh(retrieve, source, tmp_path))
+    is_healed(retrieve, artifacts, live(fresh()))
 
 
 def test_a_damaged_vector_does_not_enter_the_cache_from_the_live_generation(
-    artifacts: Path, source: Path, retrieve: Program, tmp_path: Path
+    artifacts: Path, source: Path, fresh: Fresh, retrieve: Program
 ) -> None:
     write_catalog(source, records(0)[1:])
-    wanted = fresh(retrieve, source, tmp_path)
+    wanted = live(fresh())
     shutil.rmtree(artifacts / "cache")
     flip(artifacts / "generations" / live(artifacts) / "dense.faiss", 0.9)
     is_healed(retrieve, artifacts, wanted)
@@ -76,13 +70,11 @@ def test_a_damaged_vector_does_not_enter_the_cache_from_the_live_generation(
 
 @pytest.mark.parametrize("manifest", ["", "{", "[]", '{"schema_version": 99}', "null"])
 def test_an_unreadable_manifest_is_left_aside(
-    artifacts: Path, source: Path, retrieve: Program, tmp_path: Path, manifest: str
+    artifacts: Path, publish: Publish, retrieve: Program, manifest: str
 ) -> None:
     """Where another generation still says what the source was, that is enough."""
     first = live(artifacts)
-    write_catalog(source, records(1))
-    assert retrieve("sync").code == 0
-    second = live(artifacts)
+    second = publish(1)
     (artifacts / "generations" / second / "manifest.json").write_text(manifest)
     assert retrieve("query", "lungs").code == 5
     is_healed(retrieve, artifacts, second)
@@ -104,7 +96,7 @@ def test_without_any_manifest_left_the_way_back_is_named(artifacts: Path, retrie
     ['"x": 1e999', '"x": "\\ud800"', '"at": "\\ud800"', '"sequence": 1e999', '"sequence": 1' + "0" * 40],
 )
 def test_a_manifest_with_what_json_cannot_say_again(
-    artifacts: Path, source: Path, retrieve: Program, tmp_path: Path, part: str
+    artifacts: Path, source: Path, retrieve: Program, part: str
 ) -> None:
     wanted = live(artifacts)
     Path("config.yaml").write_text(f"sources: [{{kind: catalog, path: {source.name}}}]")
@@ -115,13 +107,11 @@ def test_a_manifest_with_what_json_cannot_say_again(
     is_healed(retrieve, artifacts, wanted)
 
 
-def test_a_generation_in_the_folder_of_another(artifacts: Path, source: Path, retrieve: Program) -> None:
+def test_a_generation_in_the_folder_of_another(artifacts: Path, publish: Publish, retrieve: Program) -> None:
     first = live(artifacts)
     generations = artifacts / "generations"
     shutil.copytree(generations / first, generations / "aaaaaaaaaaaa")
-    write_catalog(source, records(1))
-    assert retrieve("sync").code == 0
-    second = live(artifacts)
+    second = publish(1)
     assert {each["generation"] for each in retrieve("inspect", "history", "--json").json} == {first, second}
     assert retrieve("sync", "--rollback", "aaaa").code == 5
     assert live(artifacts) == second
@@ -132,10 +122,11 @@ def test_a_generation_in_the_folder_of_another(artifacts: Path, source: Path, re
 
 
 @pytest.mark.parametrize("name", ["bm25.pkl", "offsets.pkl", "records.jsonl", "chunks.jsonl", "dense.faiss"])
-def test_a_difference_from_a_damaged_generation(artifacts: Path, source: Path, retrieve: Program, name: str) -> None:
+def test_a_difference_from_a_damaged_generation(
+    artifacts: Path, publish: Publish, retrieve: Program, name: str
+) -> None:
     first = live(artifacts)
-    write_catalog(source, records(1))
-    assert retrieve("sync").code == 0
+    publish(1)
     path = artifacts / "generations" / first / name
     data = path.read_bytes()
     for at in range(0, len(data), max(1, len(data) // 25)):
@@ -144,9 +135,7 @@ def test_a_difference_from_a_damaged_generation(artifacts: Path, source: Path, r
 
 
 @pytest.mark.parametrize("content", ["0123456789ab\n", "", "../..", "\x00"])
-def test_a_current_that_points_nowhere(
-    artifacts: Path, source: Path, retrieve: Program, tmp_path: Path, content: str
-) -> None:
+def test_a_current_that_points_nowhere(artifacts: Path, retrieve: Program, content: str) -> None:
     wanted = live(artifacts)
     (artifacts / "current").write_text(content)
     assert retrieve("query", "lungs").code == 5
@@ -160,10 +149,8 @@ def test_a_lost_current(artifacts: Path, retrieve: Program) -> None:
     is_healed(retrieve, artifacts, wanted)
 
 
-def test_a_removed_generation(artifacts: Path, source: Path, retrieve: Program) -> None:
-    write_catalog(source, records(1))
-    assert retrieve("sync").code == 0
-    wanted = live(artifacts)
+def test_a_removed_generation(artifacts: Path, publish: Publish, retrieve: Program) -> None:
+    wanted = publish(1)
     shutil.rmtree(artifacts / "generations" / wanted)
     assert retrieve("query", "lungs").code == 5
     is_healed(retrieve, artifacts, wanted)

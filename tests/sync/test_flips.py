@@ -80,7 +80,7 @@ def test_the_program_ends_with_code_5_names_the_file_and_the_way_back(
     assert "retrieve build" in done.err
 
 
-def test_sums_that_are_damaged_or_of_other_files_change_nothing(artifacts: Path, retrieve: Program) -> None:
+def test_sums_that_are_damaged_or_of_other_files_change_nothing(artifacts: Path) -> None:
     before, path = answers(artifacts), folder_of(artifacts) / sums.FILE
     whole = path.read_bytes()
     for content in (b"", b"no pickle", whole[:-9], whole.replace(b"bm25", b"xyz1"), bytes(len(whole))):

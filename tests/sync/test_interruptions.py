@@ -8,7 +8,7 @@ import pytest
 from progress_samples import texts, use
 from samples import Program, write_catalog
 from sync.forks import Child, Fault, Forks, Nursery, models
-from sync.state import contents
+from sync.state import Fresh, contents
 
 from retrieve_cli.storage import pickles
 
@@ -41,7 +41,7 @@ def interrupted(forks: Forks, number: int, *flags: str, after: int = HALF) -> Ch
     ("number", "code", "word"), [(signal.SIGINT, 130, "interrupted"), (signal.SIGTERM, 143, "terminated")]
 )
 def test_an_interrupted_first_build_keeps_and_tells_what_is_encoded_and_the_next_one_encodes_the_rest(
-    source: Path, retrieve: Program, forks: Forks, number: signal.Signals, code: int, word: str
+    source: Path, fresh: Fresh, retrieve: Program, forks: Forks, number: signal.Signals, code: int, word: str
 ) -> None:
     ended = interrupted(forks, number)
     assert ended.code == code
@@ -50,8 +50,7 @@ def test_an_interrupted_first_build_keeps_and_tells_what_is_encoded_and_the_next
     assert int(done) == kept("embeddings") == kept("tokens") == HALF
     assert not list(Path("artifacts").rglob(".*"))
     assert retrieve("build", "--catalog", source, "--json").json["embedded"] == COUNT - HALF
-    assert retrieve("build", "--catalog", source, "--artifacts", "fresh").code == 0
-    assert contents(Path("artifacts")) == contents(Path("fresh"))
+    assert contents(Path("artifacts")) == contents(fresh())
 
 
 def test_a_build_interrupted_twice_counts_what_both_encoded(source: Path, retrieve: Program, forks: Forks) -> None:
@@ -70,14 +69,13 @@ def test_in_json_the_error_says_it(source: Path, forks: Forks) -> None:
 
 
 def test_a_build_that_is_killed_in_the_middle_of_a_batch_keeps_what_was_written(
-    source: Path, retrieve: Program, forks: Forks
+    source: Path, fresh: Fresh, retrieve: Program, forks: Forks
 ) -> None:
     assert interrupted(forks, signal.SIGKILL).code == -signal.SIGKILL
     done = kept("embeddings")
     assert done == HALF // 8 * 8
     assert retrieve("build", "--catalog", source, "--json").json["embedded"] == COUNT - done
-    assert retrieve("build", "--catalog", source, "--artifacts", "fresh").code == 0
-    assert contents(Path("artifacts")) == contents(Path("fresh"))
+    assert contents(Path("artifacts")) == contents(fresh())
 
 
 def test_a_complete_batch_replaces_the_files_of_its_parts(source: Path, forks: Forks) -> None:
@@ -98,6 +96,7 @@ def test_an_interruption_while_nothing_is_encoded_says_no_number(source: Path, f
 def test_term_weights_of_an_interrupted_build_are_kept(
     source: Path,
     model: Path,
+    fresh: Fresh,
     retrieve: Program,
     weighing_nursery: Nursery,
     tmp_path: Path,
@@ -111,5 +110,4 @@ def test_term_weights_of_an_interrupted_build_are_kept(
     assert f"{HALF} of {COUNT} chunks are encoded and kept" in ended.err
     done = retrieve("build", "--catalog", source)
     assert f"splade: {COUNT - HALF} of {COUNT} texts encoded" in done.err
-    assert retrieve("build", "--catalog", source, "--artifacts", "fresh").code == 0
-    assert contents(Path("artifacts")) == contents(Path("fresh"))
+    assert contents(Path("artifacts")) == contents(fresh())

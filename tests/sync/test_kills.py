@@ -3,7 +3,6 @@
 import random
 import shutil
 import signal
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,7 +10,7 @@ import pytest
 from profiles import NIGHTLY, SEED
 from samples import Program, write_catalog
 from sync.forks import Fault, Forks
-from sync.state import live, records, versions
+from sync.state import Publish, live, mounted, records, versions
 
 from retrieve_cli.storage.store import Store
 
@@ -45,51 +44,51 @@ steps_in_parts = pytest.mark.parametrize("part", range(PARTS))
 """Every n-th step, so that the parts together are all steps; the first part is the quick look."""
 
 
-def restore(place: Path, from_: Path) -> None:
-    shutil.rmtree(place, ignore_errors=True)
-    shutil.copytree(from_, place)
+def killed_before_each_step(
+    command: tuple[object, ...], artifacts: Path, former: Path | None, retrieve: Program, forks: Forks, part: int
+) -> int:
+    """Kills a command before each step of a part, over a copy of a former index or none; returns its steps.
+
+    Whenever it is killed, the index is as before or as after, and the same command then comes to the same end.
+    """
+
+    def restore() -> None:
+        shutil.rmtree(artifacts, ignore_errors=True)
+        if former:
+            shutil.copytree(former, artifacts)
+
+    restore()
+    steps = forks.start(*command).counted.steps
+    after, kept = live(artifacts), len(Store(artifacts).kept())
+    for step in range(1 + part, steps + 1, PARTS):
+        restore()
+        assert forks.start(*command, fault=Fault(step=step)).wait() == -signal.SIGKILL
+        holds(retrieve, artifacts, {live(former) if former else None, after})
+        assert retrieve(*command).code == 0
+        assert live(artifacts) == after
+        nothing_is_left(artifacts)
+        assert len(Store(artifacts).kept()) == kept
+    return steps
 
 
 @steps_in_parts
 def test_a_sync_killed_before_any_of_its_steps(
-    artifacts: Path, source: Path, retrieve: Program, forks: Forks, tmp_path: Path, part: int
+    artifacts: Path, source: Path, publish: Publish, retrieve: Program, forks: Forks, tmp_path: Path, part: int
 ) -> None:
     for version in (1, 2):  # as many generations as are kept, so that the sync removes one as well
-        write_catalog(source, records(version))
-        assert retrieve("sync").code == 0
-    before = live(artifacts)
+        publish(version)
     write_catalog(source, records(3))
-    template = artifacts.rename(tmp_path / "template")
-    restore(artifacts, template)
-    steps = forks.start("sync", "--json").counted.steps
-    after = live(artifacts)
-    assert steps > 40
-    assert len(Store(artifacts).kept()) == len(Store(template).kept()) == 3
-    for step in range(1 + part, steps + 1, PARTS):
-        restore(artifacts, template)
-        assert forks.start("sync", fault=Fault(step=step)).wait() == -signal.SIGKILL
-        holds(retrieve, artifacts, {before, after})
-        assert retrieve("sync").code == 0
-        assert live(artifacts) == after
-        nothing_is_left(artifacts)
-        assert len(Store(artifacts).kept()) == 3
+    former = artifacts.rename(tmp_path / "former")
+    assert killed_before_each_step(("sync",), artifacts, former, retrieve, forks, part) > 40
+    assert len(Store(artifacts).kept()) == len(Store(former).kept()) == 3
 
 
 @steps_in_parts
 def test_a_first_build_killed_before_any_of_its_steps(
     source: Path, retrieve: Program, forks: Forks, tmp_path: Path, part: int
 ) -> None:
-    artifacts = tmp_path / "artifacts"
-    steps = forks.start("build", "--catalog", source).counted.steps
-    after = live(artifacts)
-    assert steps > 30
-    for step in range(1 + part, steps + 1, PARTS):
-        shutil.rmtree(artifacts)
-        assert forks.start("build", "--catalog", source, fault=Fault(step=step)).wait() == -signal.SIGKILL
-        holds(retrieve, artifacts, {None, after})
-        assert retrieve("build", "--catalog", source).code == 0
-        assert live(artifacts) == after
-        nothing_is_left(artifacts)
+    build = ("build", "--catalog", source)
+    assert killed_before_each_step(build, tmp_path / "artifacts", None, retrieve, forks, part) > 30
 
 
 # ------------------------------------------------------------------------------------------- at any other moment
@@ -134,9 +133,7 @@ def test_syncs_killed_in_the_middle_of_a_write(
 
 
 @pytest.mark.parametrize("step", [7, 12, 25])
-def test_a_killed_first_build_goes_on_where_it_was(
-    source: Path, retrieve: Program, forks: Forks, tmp_path: Path, step: int
-) -> None:
+def test_a_killed_first_build_goes_on_where_it_was(source: Path, retrieve: Program, forks: Forks, step: int) -> None:
     write_catalog(source, [{"id": f"t{number}", "name": f"tool {number} of its own kind"} for number in range(300)])
     fault = Fault(step=step, within="/cache/")
     assert forks.start(BATCH, "build", "--catalog", source, call=SMALL, fault=fault).wait() == -signal.SIGKILL
@@ -166,14 +163,8 @@ def test_asked_to_end_it_leaves_no_half_state(
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A file system of one mebibyte; skipped where the test may not mount one."""
-    place = tmp_path / "disk"
-    place.mkdir()
-    command = ["mount", "-t", "tmpfs", "-o", "size=1m", "small", str(place)]
-    if shutil.which("mount") is None or subprocess.run(command, capture_output=True).returncode:
-        pytest.skip("no file system can be mounted here")
-    yield place
-    subprocess.run(["umount", "--lazy", str(place)], check=True)
+    """A file system of one mebibyte."""
+    yield from mounted(tmp_path / "disk", "1m")
 
 
 def test_a_disk_that_fills_up_at_any_point(small_disk: Path, source: Path, retrieve: Program) -> None:

@@ -2,14 +2,13 @@
 
 import json
 import os
-import shutil
 from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
-from samples import Program, write_catalog
-from sync.state import live, records
+from samples import Program
+from sync.state import Fresh, Publish, live, records
 
 from retrieve_cli.contracts import Chunk, Record
 from retrieve_cli.ingest.generation_writer import GenerationWriter
@@ -101,28 +100,24 @@ def kind(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str
 
 
 def test_a_change_that_no_text_shows_leaves_the_vectors_and_a_graph_over_them_as_they_are(
-    kind: str, source: Path, artifacts: Path, retrieve: Program, tmp_path: Path
+    kind: str, artifacts: Path, publish: Publish, fresh: Fresh
 ) -> None:
     first = vectors(artifacts)
-    write_catalog(source, with_license("MIT"))
-    assert retrieve("sync").code == 0
+    publish(with_license("MIT"))
     second = vectors(artifacts)
     assert first != second
     assert first.samefile(second)
-    retrieve("build", "--catalog", source, "--artifacts", tmp_path / "fresh")
-    assert live(tmp_path / "fresh") == live(artifacts)
-    write_catalog(source, [{**row, "description": "another"} for row in records(0)])
-    assert retrieve("sync").code == 0
+    assert live(fresh()) == live(artifacts)
+    publish([{**row, "description": "another"} for row in records(0)])
     assert not vectors(artifacts).samefile(second)
 
 
 def test_a_shared_file_outlives_the_generation_that_had_it_first(
-    source: Path, artifacts: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch
+    artifacts: Path, publish: Publish, retrieve: Program, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("RETRIEVE_STORE__KEEP", "1")
     first = vectors(artifacts)
-    write_catalog(source, with_license("MIT"))
-    assert retrieve("sync").code == 0
+    publish(with_license("MIT"))
     assert not first.exists()
     assert vectors(artifacts).stat().st_nlink == 1
     done = retrieve("inspect", "verify", "--json")
@@ -132,19 +127,16 @@ def test_a_shared_file_outlives_the_generation_that_had_it_first(
 
 
 def test_where_there_are_no_links_the_file_is_written(
-    source: Path, artifacts: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    artifacts: Path, publish: Publish, monkeypatch: pytest.MonkeyPatch, fresh: Fresh
 ) -> None:
     def refuse(*_: object, **__: object) -> None:
         raise PermissionError(1, "Operation not permitted")
 
     monkeypatch.setattr(os, "link", refuse)
     first = vectors(artifacts)
-    write_catalog(source, with_license("MIT"))
-    assert retrieve("sync").code == 0
+    publish(with_license("MIT"))
     assert not vectors(artifacts).samefile(first)
-    shutil.rmtree(tmp_path / "fresh", ignore_errors=True)
-    retrieve("build", "--catalog", source, "--artifacts", tmp_path / "fresh")
-    assert live(tmp_path / "fresh") == live(artifacts)
+    assert live(fresh()) == live(artifacts)
 
 
 def bytes_beside(artifacts: Path) -> Path:
@@ -153,7 +145,13 @@ def bytes_beside(artifacts: Path) -> Path:
 
 @pytest.mark.parametrize("refused", [False, True], ids=["links", "the second link fails"])
 def test_the_bytes_beside_the_vectors_are_shared_with_them_or_both_are_written(
-    source: Path, artifacts: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, refused: bool
+    source: Path,
+    artifacts: Path,
+    publish: Publish,
+    fresh: Fresh,
+    retrieve: Program,
+    monkeypatch: pytest.MonkeyPatch,
+    refused: bool,
 ) -> None:
     monkeypatch.setenv("RETRIEVE_DENSE__QUANTIZED_FROM", "1")
     retrieve("build", "--catalog", source)
@@ -166,24 +164,20 @@ def test_the_bytes_beside_the_vectors_are_shared_with_them_or_both_are_written(
         link(old, new, **given)
 
     monkeypatch.setattr(os, "link", second_fails)
-    write_catalog(source, with_license("MIT"))
-    assert retrieve("sync").code == 0
+    publish(with_license("MIT"))
 
     assert bytes_beside(artifacts).samefile(first) == vectors(artifacts).samefile(first.with_name("dense.faiss"))
     assert bytes_beside(artifacts).samefile(first) != refused
     assert first.read_bytes() == content
     assert retrieve("inspect", "verify").code == 0
-    retrieve("build", "--catalog", source, "--artifacts", tmp_path / "fresh")
-    assert live(tmp_path / "fresh") == live(artifacts)
+    assert live(fresh()) == live(artifacts)
 
 
 def test_another_number_of_rows_to_quantise_from_writes_what_a_build_would(
-    source: Path, artifacts: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    artifacts: Path, publish: Publish, monkeypatch: pytest.MonkeyPatch, fresh: Fresh
 ) -> None:
     for number, rows in enumerate(("1", "null", "1")):
         monkeypatch.setenv("RETRIEVE_DENSE__QUANTIZED_FROM", rows)
-        write_catalog(source, with_license(f"MIT-{number}"))
-        assert retrieve("sync").code == 0
-        retrieve("build", "--catalog", source, "--artifacts", tmp_path / rows)
-        assert live(tmp_path / rows) == live(artifacts)
+        publish(with_license(f"MIT-{number}"))
+        assert live(fresh()) == live(artifacts)
         assert bytes_beside(artifacts).exists() == (rows == "1")

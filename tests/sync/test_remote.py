@@ -196,69 +196,44 @@ def test_what_a_killed_sync_left_half_written_is_gone_after_the_next(both: Done,
 # ------------------------------------------------------------------------------------- what touches nothing
 
 
-def html(site: Site, endpoint: Endpoint) -> str:
-    site.replace("/tools.jsonl", "<!DOCTYPE html><title>Down for maintenance</title>")
-    return "tools: "
-
-
-def internal_error(site: Site, endpoint: Endpoint) -> str:
-    site.replace("/tools.jsonl", "oops", status=500)
-    return "tools: "
-
-
-def refused_connection(site: Site, endpoint: Endpoint) -> str:
-    stop(site)
-    return "tools: "
-
-
-def wrong_digest(site: Site, endpoint: Endpoint) -> str:
-    serve(site, range(5), headers={"X-Checksum-Sha1": "0" * 40})
-    return "tools: "
-
-
-def truncated(site: Site, endpoint: Endpoint) -> str:
-    serve(site, range(5), sent=100)
-    return "tools: "
-
-
-def lost_records(site: Site, endpoint: Endpoint) -> str:
-    serve(site, [0])
-    return "tools has 1 record now"
-
-
-def refused_query(site: Site, endpoint: Endpoint) -> str:
+def refused_query(_: Site, endpoint: Endpoint) -> None:
     endpoint.refused = ("POST", "GET")
-    return "hub: "
 
 
-def stopped_endpoint(site: Site, endpoint: Endpoint) -> str:
+def stopped_endpoint(site: Site, endpoint: Endpoint) -> None:
     serve(site, range(5))
     stop(endpoint)
-    return "hub: "
 
 
-def empty_graph(site: Site, endpoint: Endpoint) -> str:
-    endpoint.store.clear()
-    return "hub: "
+PAGE = "<!DOCTYPE html><title>Down for maintenance</title>"
+TROUBLES: dict[str, tuple[str, Callable[[Site, Endpoint], object]]] = {
+    "html": ("tools: ", lambda site, _: site.replace("/tools.jsonl", PAGE)),
+    "internal_error": ("tools: ", lambda site, _: site.replace("/tools.jsonl", "oops", status=500)),
+    "refused_connection": ("tools: ", lambda site, _: stop(site)),
+    "wrong_digest": ("tools: ", lambda site, _: serve(site, range(5), headers={"X-Checksum-Sha1": "0" * 40})),
+    "truncated": ("tools: ", lambda site, _: serve(site, range(5), sent=100)),
+    "lost_records": ("tools has 1 record now", lambda site, _: serve(site, [0])),
+    "refused_query": ("hub: ", refused_query),
+    "stopped_endpoint": ("hub: ", stopped_endpoint),
+    "empty_graph": ("hub: ", lambda _, endpoint: endpoint.store.clear()),
+    "lost_graph": ("hub has 1 record now", lambda _, endpoint: load(endpoint, [0])),
+}
+"""By name of a trouble: how the sentence begins that tells of it, and what brings it about."""
 
 
-def lost_graph(site: Site, endpoint: Endpoint) -> str:
-    load(endpoint, [0])
-    return "hub has 1 record now"
-
-
-TROUBLES = [
-    html, internal_error, refused_connection, wrong_digest, truncated, lost_records,
-    refused_query, stopped_endpoint, empty_graph, lost_graph,
-]  # fmt: skip
+def bring(trouble: str, site: Site, endpoint: Endpoint) -> str:
+    """Bring a trouble about, and return how its sentence begins."""
+    sentence, happen = TROUBLES[trouble]
+    happen(site, endpoint)
+    return sentence
 
 
 @pytest.mark.parametrize("trouble", TROUBLES)
 def test_a_source_that_cannot_be_believed_publishes_nothing(
-    both: Done, site: Site, endpoint: Endpoint, retrieve: Program, trouble: Callable[[Site, Endpoint], str]
+    both: Done, site: Site, endpoint: Endpoint, retrieve: Program, trouble: str
 ) -> None:
     before, generations = answer(retrieve), content(ARTIFACTS / "generations")
-    sentence = trouble(site, endpoint)
+    sentence = bring(trouble, site, endpoint)
     for _ in range(2):
         done = retrieve("sync")
         assert (done.code, done.out) == (1, "")
@@ -274,11 +249,11 @@ def test_a_source_that_cannot_be_believed_publishes_nothing(
     assert list(FETCHED.glob(".*")) == []
 
 
-@pytest.mark.parametrize("trouble", [lost_records, lost_graph])
+@pytest.mark.parametrize("trouble", ["lost_records", "lost_graph"])
 def test_a_source_that_shrank_goes_through_where_that_is_said_to_be_right(
-    both: Done, site: Site, endpoint: Endpoint, retrieve: Program, trouble: Callable[[Site, Endpoint], str]
+    both: Done, site: Site, endpoint: Endpoint, retrieve: Program, trouble: str
 ) -> None:
-    trouble(site, endpoint)
+    bring(trouble, site, endpoint)
     assert retrieve("sync").code == 1
     done = retrieve("sync", "--max-shrink", 1, "--json")
     assert (done.code, done.json["status"], done.json["removed"], done.json["records"]) == (0, "published", 3, 5)
@@ -296,7 +271,7 @@ def test_hits_that_a_refused_answer_no_longer_has_are_not_called_fresh(
 
 
 def test_a_source_that_recovers_is_read_again(both: Done, site: Site, endpoint: Endpoint, retrieve: Program) -> None:
-    html(site, endpoint)
+    bring("html", site, endpoint)
     assert retrieve("sync").code == 1
     serve(site, range(5))
     assert retrieve("sync", "--json").json["added"] == 1
@@ -304,7 +279,7 @@ def test_a_source_that_recovers_is_read_again(both: Done, site: Site, endpoint: 
 
 def test_a_first_sync_that_fails_leaves_no_index(site: Site, endpoint: Endpoint, retrieve: Program) -> None:
     configure(tools(site), hub(endpoint))
-    sentence = refused_query(site, endpoint)
+    sentence = bring("refused_query", site, endpoint)
     done = retrieve("sync", "--json")
     assert (done.code, done.json["status"], done.json["generation"]) == (1, "failed", None)
     assert sentence in done.json["error"]["message"]
@@ -331,7 +306,7 @@ def test_a_dry_run_fetches_and_leaves_the_folder_as_it_was(
     assert plan.json["records"]["added"] == ["t4"]
     assert plan.json["records"]["removed"] == ["hub/https://x.org/s0"]
     assert content(ARTIFACTS) == before
-    html(site, endpoint)
+    bring("html", site, endpoint)
     assert retrieve("sync", "--dry-run").code == 1
     assert content(ARTIFACTS) == before
 
@@ -352,18 +327,13 @@ def test_a_query_may_sync_first(both: Done, site: Site, retrieve: Program, monke
     assert "t4" in ids(retrieve)
 
 
-@pytest.mark.parametrize("trouble", [refused_connection, html, lost_graph])
+@pytest.mark.parametrize("trouble", ["refused_connection", "html", "lost_graph"])
 def test_a_query_answers_with_a_note_where_a_source_fails(
-    both: Done,
-    site: Site,
-    endpoint: Endpoint,
-    retrieve: Program,
-    monkeypatch: pytest.MonkeyPatch,
-    trouble: Callable[[Site, Endpoint], str],
+    both: Done, site: Site, endpoint: Endpoint, retrieve: Program, monkeypatch: pytest.MonkeyPatch, trouble: str
 ) -> None:
     before = answer(retrieve)
     monkeypatch.setenv("RETRIEVE_SOURCES__AUTO_SYNC", "true")
-    sentence = trouble(site, endpoint)
+    sentence = bring(trouble, site, endpoint)
     done = retrieve("query", "cells in lungs")
     assert done.code == 0
     assert re.search(rf"^note: .*{sentence}", done.err, re.MULTILINE), done.err
@@ -407,7 +377,7 @@ def test_credentials_reach_their_server_and_are_kept_nowhere(
 
 
 def test_credentials_are_not_shown_where_a_server_refuses_and_repeats_them(
-    guarded: Done, site: Site, endpoint: Endpoint, retrieve: Program
+    guarded: Done, site: Site, retrieve: Program
 ) -> None:
     site.replace("/tools.jsonl", f"you sent {SECRETS[0]}", status=403)
     done = retrieve("sync", "--json", "--verbose")
@@ -473,7 +443,7 @@ def test_a_password_in_an_address_is_refused_before_it_is_kept(site: Site, retri
     assert not any(map(shows_a_secret, content(ARTIFACTS).values()))
 
 
-def test_an_index_survives_the_loss_of_what_was_fetched(both: Done, site: Site, retrieve: Program) -> None:
+def test_an_index_survives_the_loss_of_what_was_fetched(both: Done, retrieve: Program) -> None:
     shutil.rmtree(FETCHED)
     before = answer(retrieve)[0]
     done = retrieve("sync", "--json")

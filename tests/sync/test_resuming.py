@@ -2,18 +2,17 @@
 
 import random
 import re
-import resource
 import shutil
 import signal
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
+from files.test_content_cache import files_may_not_grow
 from samples import Program, write_catalog
 from sync.forks import Fault, Forks, Nursery, models
-from sync.state import contents, live
+from sync.state import Fresh, contents, live
 
 from retrieve_cli.contracts import ModelCard
 from retrieve_cli.ingest import embedding, waiting
@@ -100,11 +99,10 @@ def killed(step: int, source: Path, log: Path, forks: Forks) -> Iterator[tuple[s
 
 
 def test_a_build_killed_again_and_again_computes_nothing_twice_that_was_kept(
-    source: Path, retrieve: Program, forks: Forks, tmp_path: Path
+    source: Path, forks: Forks, tmp_path: Path, fresh: Fresh
 ) -> None:
-    fresh, artifacts = tmp_path / "fresh", tmp_path / "artifacts"
-    assert retrieve("build", "--catalog", source, "--artifacts", fresh).code == 0
-    card, point = encoder_card(fresh), random.Random(0)
+    artifacts, built, point = tmp_path / "artifacts", fresh(), random.Random(0)
+    card = encoder_card(built)
     known: Cached = {kind: set() for kind in KINDS}
     goings_on = dict.fromkeys(KINDS, 0)
     while not (artifacts / "current").exists():
@@ -119,16 +117,15 @@ def test_a_build_killed_again_and_again_computes_nothing_twice_that_was_kept(
         known = after
     assert all(goings_on.values()), "a build went on with tokens, and one with weights"
     assert [len(known[kind]) for kind in KINDS] == [DISTINCT, DISTINCT]
-    assert contents(artifacts) == contents(fresh)
+    assert contents(artifacts) == contents(built)
     assert not list(artifacts.rglob(".*"))
 
 
 def test_a_build_after_one_that_was_killed_anywhere_ends_as_one_that_was_not(
-    source: Path, retrieve: Program, forks: Forks, tmp_path: Path
+    source: Path, fresh: Fresh, retrieve: Program, forks: Forks, tmp_path: Path
 ) -> None:
-    fresh, artifacts = tmp_path / "fresh", tmp_path / "artifacts"
-    assert retrieve("build", "--catalog", source, "--artifacts", fresh).code == 0
-    wanted, card = contents(fresh), encoder_card(fresh)
+    artifacts, built = tmp_path / "artifacts", fresh()
+    wanted, card = contents(built), encoder_card(built)
     for step in random.Random(0).sample(range(4, 60), 3):
         shutil.rmtree(artifacts, ignore_errors=True)
         assert list(killed(step, source, tmp_path / "log", forks))
@@ -179,18 +176,8 @@ def test_a_damaged_file_of_the_cache_is_said_and_computed_again_and_no_other(
     assert "damaged" not in retrieve("build", "--catalog", source).err
 
 
-@contextmanager
-def files_may_not_grow(limit: int) -> Iterator[None]:
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (limit, before[1]))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, before)
-
-
 def test_where_there_is_no_room_for_the_cache_the_live_index_stays_and_the_next_build_goes_on(
-    source: Path, retrieve: Program, tmp_path: Path
+    source: Path, fresh: Fresh, retrieve: Program, tmp_path: Path
 ) -> None:
     assert retrieve("build", "--catalog", write_catalog(tmp_path / "few.jsonl", tools(3, version=1))).code == 0
     artifacts = Path("artifacts")
@@ -202,30 +189,27 @@ def test_where_there_is_no_room_for_the_cache_the_live_index_stays_and_the_next_
     assert live(artifacts) == before
     assert not list(artifacts.rglob(".*"))
     assert retrieve("build", "--catalog", source).code == 0
-    assert retrieve("build", "--catalog", source, "--artifacts", "fresh").code == 0
-    assert contents(artifacts) == contents(Path("fresh"))
+    assert contents(artifacts) == contents(fresh())
 
 
 # ------------------------------------------------------------------------------------------------------- syncs
 
 
 def test_a_sync_encodes_only_what_is_new_and_equals_a_fresh_build(
-    source: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch
+    source: Path, fresh: Fresh, retrieve: Program
 ) -> None:
     before = tools(30)
     assert retrieve("build", "--catalog", write_catalog(source, before)).code == 0
     renamed = [{**tool, "id": f"new-{tool['id']}"} for tool in before]
     several = [{**renamed[7], "id": f"again{number}"} for number in range(3)]
     edited = [{**renamed[20], "description": "denoise brains"}]
-    for number, (catalog, new) in enumerate(
-        [(renamed[::-1], 0), (edited + renamed[5:20] + renamed[21:] + several, 1), (several + before, 0)]
-    ):
+    mixed = edited + renamed[5:20] + renamed[21:] + several
+    for catalog, new in ((renamed[::-1], 0), (mixed, 1), (several + before, 0)):
         write_catalog(source, catalog)
         done = retrieve("sync", "-v")
         assert done.code == 0, done.err
         assert weighed(done.err)[0] == new
-        assert retrieve("build", "--catalog", source, "--artifacts", f"fresh{number}").code == 0
-        assert contents(Path("artifacts")) == contents(Path(f"fresh{number}"))
+        assert contents(Path("artifacts")) == contents(fresh())
     assert retrieve("sync", "--verify").code == 0
 
 

@@ -5,64 +5,39 @@ import signal
 from pathlib import Path
 
 import pytest
-from samples import Program, write_catalog
+from samples import Program
 from sync.forks import Fault, Forks
-from sync.state import live, records
-from sync.test_kills import holds, nothing_is_left, restore, small_disk, steps_in_parts
+from sync.state import Publish, live
+from sync.test_kills import killed_before_each_step, small_disk, steps_in_parts
 
 __all__ = ["small_disk"]
-PARTS = 6
 
 
 @pytest.fixture
-def snapshot(artifacts: Path, source: Path, retrieve: Program) -> Path:
+def snapshot(publish: Publish, retrieve: Program) -> Path:
     """A snapshot of an index that has changed since."""
     assert retrieve("snapshot", "create", "kept.tar.zst").code == 0
-    write_catalog(source, records(1))
-    assert retrieve("sync").code == 0
+    publish(1)
     return Path("kept.tar.zst").resolve()
 
 
 @steps_in_parts
 def test_a_restore_killed_before_any_of_its_steps(
-    artifacts: Path, snapshot: Path, source: Path, retrieve: Program, forks: Forks, tmp_path: Path, part: int
+    artifacts: Path, snapshot: Path, publish: Publish, retrieve: Program, forks: Forks, tmp_path: Path, part: int
 ) -> None:
     older = live(artifacts)
     for version in (2, 3):  # what the snapshot holds is gone by then, and one generation is removed
-        write_catalog(source, records(version))
-        assert retrieve("sync").code == 0
-    before = live(artifacts)
-    assert older != before
-    template = artifacts.rename(tmp_path / "template")
-    restore(artifacts, template)
-    steps = forks.start("snapshot", "restore", snapshot).counted.steps
-    after = live(artifacts)
-    assert steps > 15
-    for step in range(1 + part, steps + 1, PARTS):
-        restore(artifacts, template)
-        fault = Fault(step=step)
-        assert forks.start("snapshot", "restore", snapshot, fault=fault).wait() == -signal.SIGKILL
-        holds(retrieve, artifacts, {before, after})
-        assert retrieve("snapshot", "restore", snapshot).code == 0
-        assert live(artifacts) == after
-        nothing_is_left(artifacts)
+        assert publish(version) != older
+    command, former = ("snapshot", "restore", snapshot), artifacts.rename(tmp_path / "former")
+    assert killed_before_each_step(command, artifacts, former, retrieve, forks, part) > 15
 
 
 @steps_in_parts
 def test_a_first_restore_killed_before_any_of_its_steps(
     artifacts: Path, snapshot: Path, retrieve: Program, forks: Forks, part: int
 ) -> None:
-    shutil.rmtree(artifacts)
-    steps = forks.start("snapshot", "restore", snapshot).counted.steps
-    after = live(artifacts)
-    for step in range(1 + part, steps + 1, PARTS):
-        shutil.rmtree(artifacts)
-        fault = Fault(step=step)
-        assert forks.start("snapshot", "restore", snapshot, fault=fault).wait() == -signal.SIGKILL
-        holds(retrieve, artifacts, {None, after})
-        assert retrieve("snapshot", "restore", snapshot).code == 0
-        assert live(artifacts) == after
-        nothing_is_left(artifacts)
+    command = ("snapshot", "restore", snapshot)
+    assert killed_before_each_step(command, artifacts, None, retrieve, forks, part) > 0
 
 
 def test_a_snapshot_killed_before_any_of_its_steps(
@@ -101,12 +76,7 @@ def test_asked_to_end_a_restore_leaves_nothing(
     assert live(artifacts) == before
 
 
-def test_a_full_disk_is_said_and_leaves_nothing(
-    small_disk: Path,
-    artifacts: Path,
-    snapshot: Path,
-    retrieve: Program,
-) -> None:
+def test_a_full_disk_is_said_and_leaves_nothing(small_disk: Path, snapshot: Path, retrieve: Program) -> None:
     place = ("--artifacts", small_disk / "artifacts")
     assert retrieve("snapshot", "restore", snapshot, *place).code == 0
     shutil.rmtree(small_disk / "artifacts")

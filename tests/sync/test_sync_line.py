@@ -34,6 +34,7 @@ def test_a_log_of_both_streams_has_one_line_of_each_sync(artifacts: Path, source
     write_catalog(source, [*records(0), {"id": "new", "name": "new"}])
     last = logged(folder=tmp_path)[-1]
     assert (last["status"], last["added"], last["chunk_changes"]["added"]) == ("published", 1, 1)
+    assert {"generation", "changed", "removed", "quarantined", "seconds"} <= last.keys()
     (tmp_path / "config.yaml").write_text("sync: {wiat: 3}\n")
     last = logged(folder=tmp_path)[-1]
     assert (last["status"], last["error"]["code"], last["error"]["kind"]) == ("failed", 2, "usage")

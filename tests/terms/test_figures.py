@@ -11,16 +11,8 @@ def test_a_count_agrees_with_its_noun() -> None:
 
 
 def test_three_significant_digits_are_kept() -> None:
-    values = {
-        0.8104: "0.810",
-        0.01444: "0.0144",
-        0.9996: "1.00",
-        13.04: "13.0",
-        1494.0: "1,490",
-        0.0: "0",
-        -2.345: "-2.35",
-    }
-    assert {value: rounded(value) for value in values} == values
+    values = [0.8104, 0.01444, 0.9996, 13.04, 1494.0, 0.0, -2.345]
+    assert [rounded(value) for value in values] == ["0.810", "0.0144", "1.00", "13.0", "1,490", "0", "-2.35"]
 
 
 @given(st.floats(1e-9, 1e9))
@@ -32,9 +24,5 @@ def test_sizes_and_ages_are_in_a_unit_that_suits_them() -> None:
     assert [size(number) for number in (1, 999, 1000, 3_328_000, 10**15)] == [
         "1 byte", "999 bytes", "1.00 kB", "3.33 MB", "1.00 PB"
     ]  # fmt: skip
-    assert [age(seconds) for seconds in (5, 60, 7300, 90000)] == [
-        "just now",
-        "1 minute ago",
-        "2 hours ago",
-        "1 day ago",
-    ]
+    ages = [age(seconds) for seconds in (5, 60, 7300, 90000)]
+    assert ages == ["just now", "1 minute ago", "2 hours ago", "1 day ago"]

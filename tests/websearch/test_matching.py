@@ -1,7 +1,8 @@
 """Items that are of one work, and items that only look so."""
 
-from collections.abc import Callable
+from random import Random
 from string import ascii_lowercase
+from typing import Any
 
 import pytest
 from hypothesis import given, settings, strategies as st
@@ -15,8 +16,17 @@ from retrieve_cli.websearch.merging.titles import Likeness, likeness
 PRECISION, RECALL = 0.999, 0.99
 
 
+OTHER = {"title": "Thermal limits of alpine beetles", "authors": ["Jana Novák"]}
+"""Title and author of another work."""
+
+
 def count(*given: Found) -> int:
     return len(merged(*given))
+
+
+def count_of_titles(one: str, other: str) -> int:
+    """Return the number of works of two titles, by the same authors, without an identifier in common."""
+    return count(found("pubmed", "pmid:1", title=one), found("s2", "s2:" + "a" * 40, title=other))
 
 
 # ----------------------------------------------------------------------------------------------- identifiers
@@ -33,23 +43,21 @@ def test_a_doi_joins_a_title_and_its_translation_by_one_author() -> None:
 
 
 def test_one_doi_of_works_with_other_titles_and_authors_is_wrong() -> None:
-    other = {"title": "Thermal limits of alpine beetles", "authors": ["Jana Novák"]}
-    assert count(found("pubmed", "doi:10.1000/a"), found("s2", "doi:10.1000/a", **other)) == 2
+    assert count(found("pubmed", "doi:10.1000/a"), found("s2", "doi:10.1000/a", **OTHER)) == 2
 
 
 def test_a_wrong_pmid_does_not_chain_two_works() -> None:
-    other = {"title": "Thermal limits of alpine beetles", "authors": ["Jana Novák"]}
     pages = [
         found("pubmed", "pmid:1", "doi:10.1000/a"),
         found("s2", "pmid:2", "doi:10.1000/a", rank=2),
-        found("pubmed", "pmid:2", "doi:10.1000/b", rank=2, **other),
-        found("s2", "doi:10.1000/b", rank=1, **other),
+        found("pubmed", "pmid:2", "doi:10.1000/b", rank=2, **OTHER),
+        found("s2", "doi:10.1000/b", rank=1, **OTHER),
     ]
     assert [str(work.ids[0]) for work in merged(*pages)] == ["doi:10.1000/a", "doi:10.1000/b"]
 
 
 def test_a_doi_of_another_work_does_not_keep_a_record_from_its_own() -> None:
-    other = found("crossref", "doi:10.1000/b", title="Thermal limits of alpine beetles", authors=["Jana Novák"])
+    other = found("crossref", "doi:10.1000/b", **OTHER)
     assert count(found("pubmed", "doi:10.1000/a"), found("s2", "doi:10.1000/b"), other) == 2
 
 
@@ -71,11 +79,8 @@ def test_versions_of_a_preprint_are_one_work() -> None:
 
 
 def test_an_arxiv_identifier_and_the_doi_of_arxiv_are_the_same() -> None:
-    pages = [
-        found("arxiv", "arxiv:2401.01234", type="preprint"),
-        found("s2", "doi:10.48550/arxiv.2401.01234", authors=[]),
-    ]
-    assert count(*pages) == 1
+    by_doi = found("s2", "doi:10.48550/arxiv.2401.01234", authors=[])
+    assert count(found("arxiv", "arxiv:2401.01234", type="preprint"), by_doi) == 1
 
 
 def test_a_page_of_a_publisher_is_of_the_article() -> None:
@@ -84,10 +89,8 @@ def test_a_page_of_a_publisher_is_of_the_article() -> None:
 
 
 def test_pages_of_one_address_are_one() -> None:
-    pages = [
-        found(name, type="web", title=name, authors=[], date="", url=address)
-        for name, address in (("tavily", "https://lakes.example/a/"), ("serper", "http://www.lakes.example/a#top"))
-    ]
+    addresses = (("tavily", "https://lakes.example/a/"), ("serper", "http://www.lakes.example/a#top"))
+    pages = [found(name, type="web", title=name, authors=[], date="", url=address) for name, address in addresses]
     assert count(*pages) == 1
 
 
@@ -102,14 +105,10 @@ def test_a_declared_relation_joins_whatever_the_title(kind: str) -> None:
 
 
 def test_preprints_of_one_article_that_nobody_found_are_one_work() -> None:
-    preprints = [
-        found(name, identifier, type="preprint", title=title, relations=[("preprint_of", "doi:10.1000/a")])
-        for name, identifier, title in (
-            ("arxiv", "arxiv:2401.01234", TITLE),
-            ("biorxiv", "doi:10.1101/2023.01.02.123456", "Frozen lakes wake up slowly"),
-        )
-    ]
-    assert count(*preprints) == 1
+    of_article: dict[str, Any] = {"type": "preprint", "relations": [("preprint_of", "doi:10.1000/a")]}
+    first = found("arxiv", "arxiv:2401.01234", **of_article)
+    second = found("biorxiv", "doi:10.1101/2023.01.02.123456", title="Frozen lakes wake up slowly", **of_article)
+    assert count(first, second) == 1
 
 
 def test_a_preprint_does_not_join_two_articles() -> None:
@@ -131,10 +130,7 @@ def test_an_article_and_its_republication_are_joined_if_declared() -> None:
     ("one", "other"),
     [
         (TITLE, TITLE.upper() + "."),
-        (
-            "Tumour behaviour in <i>Danio rerio</i> &amp; its modelling",
-            "Tumor behavior in Danio rerio and its modeling",
-        ),
+        ("Tumour behaviour in <i>D. rerio</i> &amp; its modelling", "Tumor behavior in D. rerio and its modeling"),
         ("Aggregates of α-synuclein in aged neurons", "Aggregates of alpha-synuclein in aged neurons"),
         ("Bounds on $\\alpha$-decay of H$_2$O clusters", "Bounds on α-decay of H₂O clusters"),
         ("Off-target effects of base editors in rice", "Off target effects of base editors in rice"),
@@ -146,8 +142,7 @@ def test_an_article_and_its_republication_are_joined_if_declared() -> None:
     ],
 )
 def test_spelling_and_markup_make_no_difference(one: str, other: str) -> None:
-    pages = [found("pubmed", "pmid:1", title=one), found("s2", "s2:" + "a" * 40, title=other)]
-    assert count(*pages) == 1
+    assert count_of_titles(one, other) == 1
 
 
 @pytest.mark.parametrize(
@@ -167,8 +162,7 @@ def test_spelling_and_markup_make_no_difference(one: str, other: str) -> None:
     ],
 )  # fmt: skip
 def test_other_parts_other_words_and_titles_of_many_works_do_not_join(one: str, other: str) -> None:
-    pages = [found("pubmed", "pmid:1", title=one), found("s2", "s2:" + "a" * 40, title=other)]
-    assert count(*pages) == 2
+    assert count_of_titles(one, other) == 2
 
 
 @pytest.mark.parametrize(
@@ -220,10 +214,9 @@ def test_a_preprint_does_not_join_two_articles_of_one_title() -> None:
 
 
 def test_a_title_that_came_again_is_not_evidence() -> None:
-    reports = [
-        found("pubmed", f"doi:10.1000/{name}", rank=rank, date=f"20{20 + rank}") for rank, name in enumerate("ab")
-    ]
-    assert count(*reports, found("s2", "s2:" + "a" * 40, date="2020")) == 3
+    first = found("pubmed", "doi:10.1000/a", rank=0, date="2020")
+    again = found("pubmed", "doi:10.1000/b", rank=1, date="2021")
+    assert count(first, again, found("s2", "s2:" + "a" * 40, date="2020")) == 3
 
 
 def test_abstracts_decide_about_replaced_words() -> None:
@@ -244,25 +237,14 @@ def test_abstracts_of_other_words_contradict_equal_titles() -> None:
 # ----------------------------------------------------------------------------------------------- reviews
 
 
-@pytest.mark.parametrize(
-    "form",
-    [
-        "Review for “{}”",
-        "Peer review report 1 for {}",
-        "Decision letter: {}",
-        "Author response: {}",
-        "Reply to: {}",
-        "Reply to comment on “{}”",
-        "Comment on '{}'",
-        "{}: authors' reply",
-        "Correction to: {}",
-        "Author Correction: {}",
-        "Erratum: {}",
-        "Retraction: {}",
-        "Expression of concern: {}",
-        "Reviewer #2 (Public Review): {}",
-    ],
-)
+FORMS = (
+    "Review for “{}”|Peer review report 1 for {}|Decision letter: {}|Author response: {}|Reply to: {}|"
+    "Reply to comment on “{}”|Comment on '{}'|{}: authors' reply|Correction to: {}|Author Correction: {}|Erratum: {}|"
+    "Retraction: {}|Expression of concern: {}|Reviewer #2 (Public Review): {}"
+).split("|")
+
+
+@pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("identifier", ["doi:10.1000/r", "doi:10.1000/a"])
 def test_what_is_written_about_a_work_is_not_joined_to_it(form: str, identifier: str) -> None:
     assert count(found("pubmed", "doi:10.1000/a"), found("s2", identifier, title=form.format(TITLE))) == 2
@@ -350,10 +332,10 @@ def test_generated_records_are_joined_as_they_belong(seed: int) -> None:
 
 @settings(max_examples=12)
 @given(st.integers(0, 10**6), st.randoms(use_true_random=False))
-def test_the_order_of_the_items_makes_no_difference(seed: int, chance: "Callable[..., object]") -> None:
+def test_the_order_of_the_items_makes_no_difference(seed: int, chance: Random) -> None:
     found = generated(seed, records=120).found
     shuffled = [*found]
-    chance.shuffle(shuffled)  # type: ignore[attr-defined]
+    chance.shuffle(shuffled)
     answer = works.merge(found)
     assert works.merge(shuffled) == answer
     assert works.merge([*shuffled, *found]) == answer, "nor do repetitions"

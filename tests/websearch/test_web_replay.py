@@ -29,11 +29,15 @@ def _configured(fakes: Fakes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     """Web search by the fakes of Tavily and Serper, with keys; the key of SerpApi is not set."""
     for name, value in {**KEYS, "XDG_CACHE_HOME": str(tmp_path / "cache")}.items():
         monkeypatch.setenv(name, value)
-    section = {"enabled": True, "k": 10, "providers": ["tavily", "serper", "serpapi"], "endpoints": fakes.endpoints}
-    Path("config.yaml").write_text(yaml.safe_dump({"web": section}), "utf-8")
+    configure(fakes, "tavily", "serper", "serpapi")
 
 
 pytestmark = pytest.mark.usefixtures("_configured")
+
+
+def configure(fakes: Fakes, *providers: str) -> None:
+    web = {"enabled": True, "k": 10, "providers": list(providers), "endpoints": fakes.endpoints}
+    Path("config.yaml").write_text(yaml.safe_dump({"web": web}), "utf-8")
 
 
 def keep(retrieve: Program, *words: str, codes: Sequence[int] = (0,)) -> Path:
@@ -45,6 +49,17 @@ def keep(retrieve: Program, *words: str, codes: Sequence[int] = (0,)) -> Path:
     (run,) = set(runs.glob("*")) - before
     assert json.loads((run / RETRIEVAL).read_text("utf-8"))["answers"] == [done.json]
     return run
+
+
+@pytest.fixture
+def run(retrieve: Program) -> Path:
+    """The folder of a run without any flag."""
+    return keep(retrieve)
+
+
+def assert_identical(retrieve: Program, run: Path) -> None:
+    done = retrieve("replay", run)
+    assert (done.code, done.out, done.err) == (0, "identical\n", "")
 
 
 def answer_of(run: Path) -> dict[str, Any]:
@@ -81,8 +96,7 @@ def test_a_search_is_answered_again_to_the_byte_whatever_is_configured_today(
     for name in KEYS:
         monkeypatch.delenv(name)
     calls = len(fakes.calls)
-    done = retrieve("replay", run.name)
-    assert (done.code, done.out, done.err) == (0, "identical\n", "")
+    assert_identical(retrieve, run)
     told = retrieve("replay", run.name, "--json").json
     assert (told["identical"], told["differences"], told["not_compared"]) == (True, [], [])
     assert (told["run"], told["generation"], told["queries"]) == (run.name, None, 1)
@@ -97,39 +111,37 @@ def test_a_search_is_reranked_again_by_the_encoder_of_the_run(
     assert answer_of(run)["reranked"] is True
     monkeypatch.setenv("RETRIEVE_ENCODER__KIND", "hashed")
     monkeypatch.setenv("RETRIEVE_RERANK__BACKEND", "none")
-    assert retrieve("replay", run.name).out == "identical\n"
+    assert_identical(retrieve, run)
 
 
 def test_a_search_of_literature_is_the_same_again_with_those_who_describe_it_further(
     retrieve: Program, fakes: Fakes
 ) -> None:
-    section = {"enabled": True, "k": 10, "providers": ["s2", "arxiv"], "endpoints": fakes.endpoints}
-    Path("config.yaml").write_text(yaml.safe_dump({"web": section}), "utf-8")
+    configure(fakes, "s2", "arxiv")
     run = keep(retrieve, "--provider", "s2,arxiv", "--category", "q-bio,cs.LG", codes=(0, 8))
     roles = {(entry["provider"], entry["role"]) for entry in answer_of(run)["providers"]}
     assert roles >= {("s2", "provider"), ("arxiv", "provider"), ("crossref", "enricher")}
     assert answer_of(run)["results"]
     calls = len(fakes.calls)
-    assert retrieve("replay", run.name).out == "identical\n"
+    assert_identical(retrieve, run)
     assert len(fakes.calls) == calls
 
 
-def test_the_age_of_stored_answers_is_that_of_the_run(retrieve: Program) -> None:
-    keep(retrieve)
-    run = keep(retrieve)
-    ages = [entry["age_s"] for entry in answer_of(run)["providers"] if entry["status"] == "ok"]
+def test_the_age_of_stored_answers_is_that_of_the_run(retrieve: Program, run: Path) -> None:
+    later = keep(retrieve)
+    assert later != run
+    ages = [entry["age_s"] for entry in answer_of(later)["providers"] if entry["status"] == "ok"]
     assert ages
     assert None not in ages
-    assert retrieve("replay", run.name).out == "identical\n"
+    assert_identical(retrieve, later)
 
 
 def test_a_provider_without_its_key_is_the_same_when_the_key_is_there(
-    retrieve: Program, monkeypatch: pytest.MonkeyPatch
+    retrieve: Program, run: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run = keep(retrieve)
     assert statuses(run) == {"tavily": "ok", "serper": "ok", "serpapi": "not_configured"}
     monkeypatch.setenv("SERPAPI_API_KEY", "quetzal")
-    assert retrieve("replay", run.name).out == "identical\n"
+    assert_identical(retrieve, run)
 
 
 @pytest.mark.parametrize("fault", FAULTS)
@@ -138,14 +150,13 @@ def test_a_failure_is_the_same_failure_again(fault: str, retrieve: Program, fake
     run = keep(retrieve, "--deadline-ms", "1500", codes=(0, 8))
     assert statuses(run)["tavily"] in FAULTS[fault].kinds | {"timeout", "rate_limited"}  # for want of time
     fakes.behave()
-    assert retrieve("replay", run.name).out == "identical\n"
+    assert_identical(retrieve, run)
 
 
 def test_an_offline_search_without_stored_answers_is_the_same_again(retrieve: Program, fakes: Fakes) -> None:
     run = keep(retrieve, "--offline", codes=(8,))
     assert set(statuses(run).values()) == {"not_stored", "not_configured"}
-    done = retrieve("replay", run.name)
-    assert (done.out, done.err) == ("identical\n", "")
+    assert_identical(retrieve, run)
     assert fakes.calls == []
 
 
@@ -158,18 +169,15 @@ def test_trouble_of_the_machine_is_said_and_is_no_part_of_the_answer(
     run = keep(retrieve)
     assert answer_of(run)["notices"] == []
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    done = retrieve("replay", run.name)
-    assert (done.out, done.err) == ("identical\n", "")
+    assert_identical(retrieve, run)
 
 
-def test_a_run_is_found_by_its_folder_wherever_it_lies(tmp_path: Path, retrieve: Program) -> None:
-    run = keep(retrieve)
+def test_a_run_is_found_by_its_folder_wherever_it_lies(tmp_path: Path, retrieve: Program, run: Path) -> None:
     shutil.move(run, tmp_path / "elsewhere")
-    assert retrieve("replay", tmp_path / "elsewhere").out == "identical\n"
+    assert_identical(retrieve, tmp_path / "elsewhere")
 
 
-def test_a_run_is_shown(retrieve: Program) -> None:
-    run = keep(retrieve)
+def test_a_run_is_shown(retrieve: Program, run: Path) -> None:
     told = retrieve("inspect", "run", run.name, "--json").json
     assert (told["kind"], told["answers"]) == ("web", [answer_of(run)])
     summary = (run / "run_summary.txt").read_text("utf-8")
@@ -180,8 +188,7 @@ def test_a_run_is_shown(retrieve: Program) -> None:
 # ------------------------------------------------------------------------------------------ differences and damage
 
 
-def test_what_differs_is_shown(retrieve: Program) -> None:
-    run = keep(retrieve)
+def test_what_differs_is_shown(retrieve: Program, run: Path) -> None:
     edit(run, RETRIEVAL, lambda value: value["answers"][0]["results"][0].update(title="Another\x1b[31m title"))
     done = retrieve("replay", run.name)
     verdict, line = done.out.splitlines()
@@ -191,13 +198,11 @@ def test_what_differs_is_shown(retrieve: Program) -> None:
     assert retrieve("replay", run.name, "--json").json["identical"] is False
 
 
-def test_an_exchange_that_is_missing_is_named_with_its_provider(retrieve: Program, fakes: Fakes) -> None:
-    run = keep(retrieve)
-
+def test_an_exchange_that_is_missing_is_named_with_its_provider(retrieve: Program, run: Path, fakes: Fakes) -> None:
     def drop(tape: dict[str, Any]) -> None:
-        tape["exchanges"] = {
-            key: entry for key, entry in tape["exchanges"].items() if not entry["request"]["url"].startswith(TAVILY)
-        }
+        exchanges = tape["exchanges"]
+        for key in [key for key, entry in exchanges.items() if entry["request"]["url"].startswith(TAVILY)]:
+            del exchanges[key]
 
     edit(run, TAPE, drop)
     calls = len(fakes.calls)
@@ -211,8 +216,7 @@ def test_an_exchange_that_is_missing_is_named_with_its_provider(retrieve: Progra
 
 
 @pytest.mark.parametrize("damage", ["other bytes", "missing", "a pipe"])
-def test_a_body_that_is_damaged_is_named_and_not_waited_for(damage: str, retrieve: Program) -> None:
-    run = keep(retrieve)
+def test_a_body_that_is_damaged_is_named_and_not_waited_for(damage: str, retrieve: Program, run: Path) -> None:
     body = min((run / "bodies").iterdir())
     content = body.read_bytes()
     body.unlink()
@@ -223,6 +227,10 @@ def test_a_body_that_is_damaged_is_named_and_not_waited_for(damage: str, retriev
     done = retrieve("replay", run.name)
     assert (done.code, done.out) == (2, "")
     assert (f"bodies/{body.name}" if damage == "missing" else body.name) in done.err
+
+
+def each_exchange(part: str, **values: str) -> Callable[[Any], object]:
+    return lambda tape: [entry[part].update(values) for entry in tape["exchanges"].values()]
 
 
 CHANGES: Mapping[str, tuple[str, Callable[[Any], object], str]] = {
@@ -244,23 +252,14 @@ CHANGES: Mapping[str, tuple[str, Callable[[Any], object], str]] = {
     "two answers": (RETRIEVAL, lambda value: value["answers"].append({}), "one answer"),
     "no answer": (RETRIEVAL, lambda value: value.pop("answers"), "answers"),
     "a tape without exchanges": (TAPE, lambda tape: tape.pop("exchanges"), "exchanges"),
-    "a digest that is a path": (
-        TAPE,
-        lambda tape: [entry["response"].update(digest="../run.json") for entry in tape["exchanges"].values()],
-        "response",
-    ),
-    "another request under a key": (
-        TAPE,
-        lambda tape: [entry["request"].update(method="PUT") for entry in tape["exchanges"].values()],
-        "request",
-    ),
+    "a digest that is a path": (TAPE, each_exchange("response", digest="../run.json"), "response"),
+    "another request under a key": (TAPE, each_exchange("request", method="PUT"), "request"),
 }
 
 
 @pytest.mark.parametrize("name", CHANGES)
-def test_what_is_wrong_in_a_run_is_named(name: str, retrieve: Program) -> None:
+def test_what_is_wrong_in_a_run_is_named(name: str, retrieve: Program, run: Path) -> None:
     file, change, named = CHANGES[name]
-    run = keep(retrieve)
     edit(run, file, change)
     done = retrieve("replay", run.name)
     assert (done.code, done.out) == (2, ""), done
@@ -270,8 +269,9 @@ def test_what_is_wrong_in_a_run_is_named(name: str, retrieve: Program) -> None:
 
 @pytest.mark.parametrize("content", ["", "[]", "{", "3", "[" * 100_000])
 @pytest.mark.parametrize("file", [RUN, RETRIEVAL, TAPE])
-def test_a_file_of_a_run_that_is_something_else_is_an_error(file: str, content: str, retrieve: Program) -> None:
-    run = keep(retrieve)
+def test_a_file_of_a_run_that_is_something_else_is_an_error(
+    file: str, content: str, retrieve: Program, run: Path
+) -> None:
     (run / file).write_text(content, "utf-8")
     done = retrieve("replay", run)
     assert (done.code, done.out) == (2, ""), done
@@ -280,8 +280,7 @@ def test_a_file_of_a_run_that_is_something_else_is_an_error(file: str, content: 
 # ------------------------------------------------------------------------------------------ what a run may not choose
 
 
-def test_a_run_does_not_choose_servers(retrieve: Program, fakes: Fakes) -> None:
-    run = keep(retrieve)
+def test_a_run_does_not_choose_servers(retrieve: Program, run: Path, fakes: Fakes) -> None:
     edit(run, RUN, lambda value: value["web"].update(endpoints={TAVILY: fakes.trap.url}))
     edit(run, TAPE, lambda tape: tape.update(exchanges={}))
     assert retrieve("replay", run.name).code == 1
@@ -289,10 +288,9 @@ def test_a_run_does_not_choose_servers(retrieve: Program, fakes: Fakes) -> None:
 
 
 @pytest.mark.parametrize("model", ["/somewhere/else", "../else", "a/b/c", "~"])
-def test_a_run_does_not_choose_folders_of_models(model: str, retrieve: Program) -> None:
-    run = keep(retrieve)
+def test_a_run_does_not_choose_folders_of_models(model: str, retrieve: Program, run: Path) -> None:
     edit(run, RUN, lambda value: value["configuration"]["encoder"].update(model=model))
-    assert retrieve("replay", run.name).out == "identical\n"
+    assert_identical(retrieve, run)
 
 
 def test_another_encoder_than_that_of_the_run_is_an_error_that_names_it(
@@ -310,8 +308,7 @@ def test_another_encoder_than_that_of_the_run_is_an_error_that_names_it(
 # ------------------------------------------------------------------------------------------ what is written
 
 
-def test_no_file_of_a_run_has_a_credential(retrieve: Program) -> None:
-    run = keep(retrieve)
+def test_no_file_of_a_run_has_a_credential(run: Path) -> None:
     files = [path for path in run.rglob("*") if path.is_file()]
     assert {path.name for path in files} >= {RETRIEVAL, RUN, TAPE, "run_summary.txt"}
     assert [path.name for path in files if b"quetzal" in path.read_bytes()] == []

@@ -1,13 +1,14 @@
 """A work as the answer shows it: version, identifiers, fields with their providers, conflicts, links and sources."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given, settings, strategies as st
 from websearch.generated import generated
 from websearch.samples_of_works import AT, TITLE, found, merged, one
 
-from retrieve_cli.contracts.works import Cited, Conflict, Found, Linked, Version, Work
+from retrieve_cli.contracts.works import Cited, Conflict, Found, Linked, Version
 from retrieve_cli.websearch.merging import works
 
 PREPRINT = "doi:10.1101/2023.01.02.123456"
@@ -31,10 +32,8 @@ def test_the_published_article_stands_for_a_work() -> None:
 def test_the_latest_version_stands_for_a_preprint() -> None:
     work = one(preprint(1, relations=()), preprint(3, relations=()), preprint(2, relations=()))
     assert (work.id, work.type, work.date) == (PREPRINT, "preprint", "2023-03-02")
-    assert [(version.relation, version.date) for version in work.versions] == [
-        ("version_of", "2023-02-02"),
-        ("version_of", "2023-01-02"),
-    ]
+    versions = [(version.relation, version.date) for version in work.versions]
+    assert versions == [("version_of", "2023-02-02"), ("version_of", "2023-01-02")]
 
 
 def test_an_item_without_version_describes_the_latest_one() -> None:
@@ -84,14 +83,10 @@ def test_each_field_comes_from_the_provider_that_knows_it_best() -> None:
     )
     assert (work.citations, work.abstract) == (Cited(7, "s2", AT), "A longer abstract of the same article.")
     assert (work.license, work.open_access, work.venue) == ("MIT", True, "Journal of Lakes")
-    expected = {
-        "citations": "s2",
-        "abstract": "pubmed",
-        "license": "crossref",
-        "open_access": "crossref",
-        "title": "pubmed",
-    }
-    assert work.provenance.items() >= expected.items()
+    by_crossref = dict.fromkeys(("license", "open_access"), "crossref")
+    assert (
+        work.provenance.items() >= {"citations": "s2", "abstract": "pubmed", "title": "pubmed", **by_crossref}.items()
+    )
 
 
 def test_every_field_that_has_a_value_has_a_provider() -> None:
@@ -100,12 +95,9 @@ def test_every_field_that_has_a_value_has_a_provider() -> None:
             assert (name in work.provenance) is (getattr(work, name) not in (None, "", ()))
 
 
-def test_the_most_precise_date_that_agrees_is_shown() -> None:
+def test_the_most_precise_date_that_agrees_is_shown_and_others_conflict() -> None:
     work = one(found("crossref", ARTICLE, date="2024"), found("pubmed", ARTICLE, date="2024-03-05"))
     assert (work.date, work.provenance["date"], "date" in work.conflicts) == ("2024-03-05", "pubmed", False)
-
-
-def test_dates_conflict_beyond_the_precision_of_both() -> None:
     work = one(found("crossref", ARTICLE, date="2024-03"), found("pubmed", ARTICLE, date="2024-04-01"))
     assert (work.date, work.conflicts["date"]) == ("2024-03", (Conflict("2024-04-01", "pubmed"),))
 
@@ -149,31 +141,30 @@ def test_a_title_and_a_notice_say_that_a_work_is_retracted() -> None:
 # ----------------------------------------------------------------------------------------------- links
 
 
-def test_a_review_is_linked_both_ways() -> None:
-    review = found("crossref", "doi:10.1000/r", type="review", rank=2, title=f"Review for “{TITLE}”", authors=[])
-    work, linked = merged(found("pubmed", ARTICLE), review)
-    assert (work.linked, linked.linked) == (
-        (Linked("doi:10.1000/r", "reviews"),),
-        (Linked(ARTICLE, "reviewed_by"),),
-    )
-    assert (work.type, linked.type) == ("article", "review")
+REVIEW = "doi:10.1000/r"
 
 
-@pytest.mark.parametrize("kind", ["reviews", "reviewed_by"])
-def test_declared_reviews_are_linked_whatever_the_title(kind: str) -> None:
-    article = found("pubmed", ARTICLE, relations=[("reviewed_by", "doi:10.1000/r")] if kind == "reviewed_by" else ())
-    review = found("crossref", "doi:10.1000/r", type="review", rank=2, title="Referee report",
-                   relations=[("reviews", ARTICLE)] if kind == "reviews" else ())  # fmt: skip
+@pytest.mark.parametrize(
+    ("title", "of_article", "of_review"),
+    [
+        (f"Review for “{TITLE}”", (), ()),
+        ("Referee report", [("reviewed_by", REVIEW)], ()),
+        ("Referee report", (), [("reviews", ARTICLE)]),
+    ],
+    ids=["by its title", "reviewed_by", "reviews"],
+)
+def test_a_review_is_linked_both_ways_by_its_title_or_a_declaration(
+    title: str, of_article: Any, of_review: Any
+) -> None:
+    article = found("pubmed", ARTICLE, relations=of_article)
+    review = found("crossref", REVIEW, type="review", rank=2, title=title, authors=[], relations=of_review)
     work, linked = merged(article, review)
-    assert (work.linked[0].id, linked.linked[0].id) == ("doi:10.1000/r", ARTICLE)
+    assert (work.type, work.linked) == ("article", (Linked(REVIEW, "reviews"),))
+    assert (linked.type, linked.linked) == ("review", (Linked(ARTICLE, "reviewed_by"),))
 
 
-def test_a_declared_review_that_nobody_found_is_linked_by_its_identifier() -> None:
-    work = one(found("pubmed", ARTICLE, relations=[("reviewed_by", "doi:10.1000/r")]))
-    assert work.linked == (Linked("doi:10.1000/r", "reviews"),)
-
-
-def test_a_doi_that_continues_the_one_of_the_work_links() -> None:
+def test_a_declared_review_that_nobody_found_and_a_doi_that_continues_the_one_of_the_work_are_linked() -> None:
+    assert one(found("pubmed", ARTICLE, relations=[("reviewed_by", REVIEW)])).linked == (Linked(REVIEW, "reviews"),)
     letter = found("crossref", f"{ARTICLE}.sa1", title="Decision letter", rank=None, type="review", authors=[])
     assert one(found("pubmed", ARTICLE), letter).linked == (Linked(f"{ARTICLE}.sa1", "reviews"),)
 
@@ -219,19 +210,13 @@ def test_no_two_works_have_one_id() -> None:
         assert len({work.id for work in made}) == len(made)
 
 
-def flat(work: Work) -> set[str]:
-    return {str(identifier) for identifier in work.ids}
-
-
-def test_works_share_no_identifier() -> None:
-    made = works.merge(generated(11, records=600).found)
-    every = [identifier for work in made for identifier in flat(work)]
-    assert len(every) == len(set(every))
-
-
-def test_every_ranked_source_is_in_one_work() -> None:
-    items = generated(12, records=600).found
-    sources = [source for work in works.merge(items) for source in work.found_by]
+@pytest.mark.parametrize("seed", [11, 12])
+def test_works_share_no_identifier_and_every_ranked_source_is_in_one_work(seed: int) -> None:
+    items = generated(seed, records=600).found
+    made = works.merge(items)
+    identifiers = [identifier for work in made for identifier in {str(identifier) for identifier in work.ids}]
+    assert len(identifiers) == len(set(identifiers))
+    sources = [source for work in made for source in work.found_by]
     assert len(sources) == len(set(sources))
     assert {one.source for one in items if one.source.rank is not None} <= set(sources)
 

@@ -1,6 +1,7 @@
 """Pages of Word documents: only those that the file itself notes."""
 
 from documents.docx.word_files import cell, p, r, read, t, table, word_file
+from documents.layouts import layout_of
 
 from retrieve_cli.layout.layout import Page
 
@@ -16,25 +17,22 @@ def section(inner: str = "", kind: str = "") -> str:
 def pages(body: str) -> list[tuple[str, str]]:
     """Label and text of each page."""
     parsed = read(word_file(body))
-    assert parsed.layout is not None
-    return [(page.label, parsed.text[page.start : page.end].strip()) for page in parsed.layout.pages]
+    return [(page.label, parsed.text[page.start : page.end].strip()) for page in layout_of(parsed).pages]
 
 
 def test_a_file_without_noted_pages_has_none() -> None:
     parsed = read(word_file(p("a", inner=r(BREAK)) + p("b") + section()))
-    assert parsed.layout is not None
-    assert parsed.layout.pages == ()
+    assert layout_of(parsed).pages == ()
     assert parsed.metadata == {}
 
 
 def test_noted_pages_are_pages_as_last_saved() -> None:
     size = '<w:pgSz w:w="11900" w:h="16840"/>'
     parsed = read(word_file(p("one") + p("", inner=r(RENDERED + t("two"))) + section(size)))
-    assert parsed.layout is not None
     assert parsed.text == "one\n\ntwo"
-    assert parsed.layout.pages == (Page(1, "", 595.0, 842.0, 0, 5), Page(2, "", 595.0, 842.0, 5, 8))
+    assert layout_of(parsed).pages == (Page(1, "", 595.0, 842.0, 0, 5), Page(2, "", 595.0, 842.0, 5, 8))
     assert parsed.metadata == {"pages": 2, "pages_as": "as last saved"}
-    assert parsed.layout.place(5, 8).page == 2
+    assert layout_of(parsed).place(5, 8).page == 2
 
 
 def test_a_page_may_end_within_a_paragraph() -> None:

@@ -1,7 +1,8 @@
 """Headings, printed numbers, tables and notes of Word documents."""
 
 import pytest
-from documents.docx.word_files import blocks_of, cell, item, level, p, r, read, t, table, text_of, word_file
+from documents.docx.word_files import cell, item, level, p, r, read, t, table, text_of, word_file
+from documents.layouts import layout_of, levelled
 
 from retrieve_cli.documents.docx.number_formats import printed
 
@@ -40,7 +41,7 @@ def test_headings_have_the_outline_level_of_their_style_or_its_ancestors() -> No
     )
     body = headed("A", "berschrift1") + headed("B", "Y") + headed("no", "Z") + headed("C", "Deep")
     direct = p("D", '<w:outlineLvl w:val="2"/>')
-    blocks = blocks_of(read(word_file(body + direct, parts={"styles": styles})))
+    blocks = levelled(read(word_file(body + direct, parts={"styles": styles})))
     assert blocks == [
         ("heading", 1, "A"),
         ("heading", 2, "B"),
@@ -63,7 +64,7 @@ def test_headings_show_their_numbers() -> None:
     number = '<w:numPr><w:numId w:val="1"/></w:numPr>'
     styles = style("H1", "heading 1", number) + style("H2", "heading 2", number)
     body = headed("Intro", "H1") + headed("Aim", "H2") + headed("Plan", "H2") + headed("End", "H1")
-    blocks = blocks_of(read(word_file(body, parts={"styles": styles, "numbering": numbering})))
+    blocks = levelled(read(word_file(body, parts={"styles": styles, "numbering": numbering})))
     assert [text for _, _, text in blocks] == ["I Intro", "1.1 Aim", "1.2 Plan", "II End"]
 
 
@@ -71,7 +72,7 @@ def test_list_items_have_printed_numbers_and_indentation() -> None:
     body = item("a", 1) + item("b", 1, 1) + item("c", 1, 2) + item("d", 1, 1) + item("e", 1) + item("f", 1, 1)
     expected = "1. a\n  1.1 b\n    (i) c\n  1.2 d\n2. e\n  2.1 f"
     parsed = read(word_file(body, parts={"numbering": lists(DECIMAL)}))
-    assert blocks_of(parsed) == [("list", 0, expected)]
+    assert levelled(parsed) == [("list", 0, expected)]
 
 
 def test_bullets_are_dashes() -> None:
@@ -159,7 +160,7 @@ def test_short_rows_are_padded_and_indented_rows_are_moved() -> None:
 def test_a_table_of_one_cell_is_a_frame_around_its_blocks() -> None:
     styles = style("H", "heading 1")
     parsed = read(word_file(table(cell(headed("A", "H") + p("b"))), parts={"styles": styles}))
-    assert blocks_of(parsed) == [("heading", 1, "A"), ("paragraph", 0, "b")]
+    assert levelled(parsed) == [("heading", 1, "A"), ("paragraph", 0, "b")]
 
 
 def test_rows_in_content_controls_are_read() -> None:
@@ -220,5 +221,4 @@ def test_a_note_is_written_once_however_often_it_is_referred_to() -> None:
 def test_bookmarks_of_a_heading_are_its_anchor(names: tuple[str, ...], anchor: str) -> None:
     marks = "".join(f'<w:bookmarkStart w:id="{place}" w:name="{name}"/>' for place, name in enumerate(names))
     parsed = read(word_file(p("A", '<w:outlineLvl w:val="0"/>', inner=marks)))
-    assert parsed.layout is not None
-    assert parsed.layout.blocks[0].anchor == anchor
+    assert layout_of(parsed).blocks[0].anchor == anchor

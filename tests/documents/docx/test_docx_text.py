@@ -4,7 +4,8 @@ import io
 
 import docx
 import pytest
-from documents.docx.word_files import blocks_of, cell, p, r, read, t, table, text_of, word_file
+from documents.docx.word_files import W, archive, cell, members_of, p, r, read, t, table, text_of, word_file
+from documents.layouts import layout_of, levelled
 
 BOX = "<w:txbxContent>{}</w:txbxContent>"
 SHAPE = f"<wps:wsp><wps:txbx>{BOX}</wps:txbx></wps:wsp>"
@@ -39,7 +40,7 @@ def test_a_document_of_another_library_is_read_in_its_order() -> None:
     stream = io.BytesIO()
     document.save(stream)
     parsed = read(stream.getvalue())
-    assert blocks_of(parsed) == [
+    assert levelled(parsed) == [
         ("heading", 1, "Methods"),
         ("paragraph", 0, "We measured mice."),
         ("list", 0, "- first\n- inner"),
@@ -56,9 +57,8 @@ def test_a_document_of_another_library_is_read_in_its_order() -> None:
 
 def test_blocks_are_in_order_with_a_blank_line_between_them() -> None:
     parsed = read(word_file(p("a") + table(cell(p("b")) + cell(p("c"))) + p("d")))
-    assert parsed.layout is not None
     ends = [0]
-    for block in parsed.layout.blocks:
+    for block in layout_of(parsed).blocks:
         assert block.start == 0 or parsed.text[ends[-1] : block.start] == "\n\n"
         ends.append(block.end)
     assert ends[-1] == len(parsed.text)
@@ -154,13 +154,7 @@ def test_comments_headers_and_footers_are_dropped() -> None:
 
 
 @pytest.mark.parametrize(
-    "box",
-    [
-        DRAWN,
-        VML,
-        either(DRAWN, VML),
-        either("<w:new/>", VML),
-    ],
+    "box", [DRAWN, VML, either(DRAWN, VML), either("<w:new/>", VML)], ids=["drawn", "vml", "either", "newer"]
 )
 def test_a_text_box_follows_its_paragraph_once(box: str) -> None:
     content = p("in the box") + p("twice")
@@ -181,7 +175,7 @@ def test_captions_are_known_by_their_style_or_their_counter() -> None:
     )
     body = p("Abb. 1", '<w:pStyle w:val="Own"/>') + p("Table ", inner=field("SEQ Table", "2") + r(t(": Doses")))
     counted = p("E = m + ", inner=field("SEQ Equation", "1"))
-    kinds = [kind for kind, _, _ in blocks_of(read(word_file(body + counted, parts={"styles": styles})))]
+    kinds = [kind for kind, _, _ in levelled(read(word_file(body + counted, parts={"styles": styles})))]
     assert kinds == ["caption", "caption", "paragraph"]
 
 
@@ -189,28 +183,21 @@ def test_code_keeps_its_lines_and_indentation() -> None:
     styles = '<w:style w:type="paragraph" w:styleId="C"><w:name w:val="HTML Preformatted"/></w:style>'
     code = "".join(p(line, '<w:pStyle w:val="C"/>') for line in ("if x:", "    y()", "", "z()"))
     parsed = read(word_file(p("text") + code, parts={"styles": styles}))
-    assert blocks_of(parsed)[1] == ("code", 0, "if x:\n    y()\n\nz()")
+    assert levelled(parsed)[1] == ("code", 0, "if x:\n    y()\n\nz()")
 
 
 def test_the_table_of_contents_is_one_block() -> None:
     styles = '<w:style w:type="paragraph" w:styleId="Inhalt"><w:name w:val="toc 1"/></w:style>'
     lines = "".join(p(line, '<w:pStyle w:val="Inhalt"/>') for line in ("Intro 1", "End 9"))
-    assert [block[2] for block in blocks_of(read(word_file(lines, parts={"styles": styles})))] == ["Intro 1\nEnd 9"]
+    assert [block[2] for block in levelled(read(word_file(lines, parts={"styles": styles})))] == ["Intro 1\nEnd 9"]
 
 
 def test_the_strict_form_of_the_format_is_read() -> None:
-    strict = word_file(p("strict"), parts={"styles": ""})
-    from zipfile import ZipFile
-
-    stream = io.BytesIO()
-    with ZipFile(io.BytesIO(strict)) as old, ZipFile(stream, "w") as new:
-        for name in old.namelist():
-            content = old.read(name).replace(
-                b"http://schemas.openxmlformats.org/wordprocessingml/2006/main",
-                b"http://purl.oclc.org/ooxml/wordprocessingml/main",
-            )
-            new.writestr(name, content.replace(b"openxmlformats.org/officeDocument/2006", b"purl.oclc.org/ooxml"))
-    assert read(stream.getvalue()).text == "strict"
+    main = W.encode(), b"http://purl.oclc.org/ooxml/wordprocessingml/main"
+    office = b"openxmlformats.org/officeDocument/2006", b"purl.oclc.org/ooxml"
+    members = members_of(word_file(p("strict"), parts={"styles": ""}))
+    strict = {name: content.replace(*main).replace(*office) for name, content in members.items()}
+    assert read(archive(strict)).text == "strict"
 
 
 def test_metadata_are_the_core_properties() -> None:
@@ -234,7 +221,7 @@ def test_the_title_is_that_of_the_text_if_the_properties_have_none() -> None:
     parsed = read(word_file(p("On mice", '<w:pStyle w:val="Titel"/>'), parts={"styles": styles}))
     assert parsed.metadata == {}
     assert parsed.title == "On mice"
-    assert blocks_of(parsed) == [("heading", 1, "On mice")]
+    assert levelled(parsed) == [("heading", 1, "On mice")]
 
 
 def test_embedded_documents_are_named() -> None:

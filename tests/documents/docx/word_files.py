@@ -85,11 +85,22 @@ def word_file(
         f"{core}</cp:coreProperties>",
         **{f"word/{name}.xml": f"<w:{name} {SPACES}>{content}</w:{name}>" for name, content in parts.items()},
     }
+    return archive({**members, **(others or {})}, compression)
+
+
+def archive(members: Mapping[str, str | bytes], compression: int = zipfile.ZIP_DEFLATED) -> bytes:
+    """A ZIP file of these members, in their order."""
     stream = io.BytesIO()
     with zipfile.ZipFile(stream, "w", compression) as file:
-        for name, content in {**members, **(others or {})}.items():
+        for name, content in members.items():
             file.writestr(name, content)
     return stream.getvalue()
+
+
+def members_of(content: bytes) -> dict[str, bytes]:
+    """The members of a ZIP file."""
+    with zipfile.ZipFile(io.BytesIO(content)) as file:
+        return {name: file.read(name) for name in file.namelist()}
 
 
 def read(content: bytes, **limits: float) -> Parsed:
@@ -98,9 +109,3 @@ def read(content: bytes, **limits: float) -> Parsed:
 
 def text_of(body: str, **parts: str) -> str:
     return read(word_file(body, parts=parts)).text
-
-
-def blocks_of(parsed: Parsed) -> list[tuple[str, int, str]]:
-    """Kind, level and text of each block."""
-    assert parsed.layout is not None
-    return [(each.kind, each.level, parsed.text[each.start : each.end]) for each in parsed.layout.blocks]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from documents import layouts
+from documents.layouts import layout_of
 from hypothesis import given, settings, strategies as st
 
 from retrieve_cli.contracts import Parsed
@@ -21,18 +23,15 @@ def parse(page: str | bytes, *, main: bool = True, name: str = "page.html", char
     return parse_html(content, name=name, limits=limits, on_page=lambda page: None, charset=charset)
 
 
-def blocks(page: str | bytes, **options: bool) -> list[tuple[str, str]]:
+def blocks(page: str) -> list[tuple[str, str]]:
     """Kind and text of each block."""
-    parsed = parse(page, **options)
-    assert parsed.layout is not None
-    return [(block.kind, parsed.text[block.start : block.end]) for block in parsed.layout.blocks]
+    return layouts.blocks(parse(page))
 
 
 def headings(page: str) -> list[tuple[int, str, str]]:
     """Level, anchor and text of each heading."""
     parsed = parse(page)
-    assert parsed.layout is not None
-    chosen = [block for block in parsed.layout.blocks if block.kind == "heading"]
+    chosen = [block for block in layout_of(parsed).blocks if block.kind == "heading"]
     return [(block.level, block.anchor, parsed.text[block.start : block.end]) for block in chosen]
 
 
@@ -48,11 +47,8 @@ def test_headings_have_the_anchors_that_links_use() -> None:
 
 def test_a_place_has_the_last_anchor_above_it() -> None:
     parsed = parse("<h1 id=a>One</h1><p>first</p><h2 id=b>Two</h2><p>second</p>")
-    assert parsed.layout is not None
-    assert [parsed.layout.place(parsed.text.index(word), len(parsed.text)).anchor for word in ("first", "second")] == [
-        "a",
-        "b",
-    ]
+    places = [layout_of(parsed).place(parsed.text.index(word), len(parsed.text)) for word in ("first", "second")]
+    assert [place.anchor for place in places] == ["a", "b"]
 
 
 def test_lists_are_lines_with_marks_and_numbers() -> None:
@@ -303,9 +299,8 @@ def test_blocks_are_ordered_and_cover_the_text(page: str) -> None:
         parsed = parse(page)
     except BadDocument:
         return
-    assert parsed.layout is not None
     end = -2
-    for block in parsed.layout.blocks:
+    for block in layout_of(parsed).blocks:
         assert block.start == end + 2
         assert block.end > block.start
         assert parsed.text[block.start : block.end].strip()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
+from documents.layouts import levelled
 
 from retrieve_cli.contracts import Json, Parsed
 from retrieve_cli.documents.limits import Limits
@@ -15,12 +16,6 @@ from retrieve_cli.errors import BadDocument
 def parse(notebook: Json) -> Parsed:
     content = notebook if isinstance(notebook, bytes) else json.dumps(notebook).encode()
     return parse_notebook(content, name="a.ipynb", limits=Limits(), on_page=lambda page: None)
-
-
-def blocks(notebook: Json) -> list[tuple[str, int, str]]:
-    parsed = parse(notebook)
-    assert parsed.layout is not None
-    return [(block.kind, block.level, parsed.text[block.start : block.end]) for block in parsed.layout.blocks]
 
 
 MARKDOWN = (
@@ -46,7 +41,7 @@ NOTEBOOK = {
 
 
 def test_cells_and_their_text_outputs_are_read_in_order() -> None:
-    assert blocks(NOTEBOOK) == [
+    assert levelled(parse(NOTEBOOK)) == [
         ("heading", 1, "Lungs"), ("paragraph", 0, "Intro"), ("heading", 2, "Other"), ("list", 0, "- a\n- b"),
         ("table", 0, "| x | y |\n|---|---|\n| 1 | 2 |"), ("code", 0, "```\n# code\n\nend\n```"),
         ("code", 0, "import numpy\n\nnumpy.ones(3)"), ("code", 0, "100%\nred"), ("code", 0, "array([1.])"),
@@ -66,7 +61,7 @@ def test_notebooks_of_format_3_are_read() -> None:
         },
     ]
     notebook = {"nbformat": 3, "metadata": {"name": ""}, "worksheets": [{"cells": cells}]}
-    assert blocks(notebook) == [("heading", 2, "Old"), ("code", 0, "1 + 1"), ("code", 0, "2")]
+    assert levelled(parse(notebook)) == [("heading", 2, "Old"), ("code", 0, "1 + 1"), ("code", 0, "2")]
 
 
 def test_outputs_are_bounded_and_that_is_said() -> None:

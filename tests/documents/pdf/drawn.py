@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 from collections.abc import Callable
 
+from documents.layouts import layout_of
 from pypdf import PdfWriter
 from reportlab.pdfbase import pdfmetrics
 from reportlab.pdfgen.canvas import Canvas
@@ -72,19 +73,5 @@ def column(
     return y
 
 
-def blocks(parsed: Parsed) -> list[tuple[str, str]]:
-    """Return the kind and the text of each block."""
-    assert parsed.layout is not None
-    return [(block.kind, parsed.text[block.start : block.end]) for block in parsed.layout.blocks]
-
-
-def headings(parsed: Parsed) -> list[tuple[int, str]]:
-    assert parsed.layout is not None
-    return [
-        (block.level, parsed.text[block.start : block.end]) for block in parsed.layout.blocks if block.kind == "heading"
-    ]
-
-
 def labels(parsed: Parsed) -> list[str]:
-    assert parsed.layout is not None
-    return [page.label for page in parsed.layout.pages]
+    return [page.label for page in layout_of(parsed).pages]

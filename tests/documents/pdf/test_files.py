@@ -5,7 +5,8 @@ from __future__ import annotations
 from functools import partial
 
 import pytest
-from documents.pdf.drawn import blocks, changed, column, draw, prose, read, text
+from documents.layouts import blocks, layout_of
+from documents.pdf.drawn import changed, column, draw, prose, read, text
 from pypdf import PdfWriter
 from pypdf.generic import ArrayObject, DecodedStreamObject, FloatObject, NameObject, TextStringObject
 from reportlab.pdfgen.canvas import Canvas
@@ -87,16 +88,14 @@ def test_on_page_is_called_before_each_page() -> None:
 def test_pages_without_a_text_layer_are_named() -> None:
     parsed = read(draw(plain, scanned, scanned, plain, scanned))
     assert parsed.notices[0].startswith("pages 2-3, 5 have no text layer")
-    assert parsed.layout is not None
-    assert [page.image_only for page in parsed.layout.pages] == [False, True, True, False, True]
+    assert [page.image_only for page in layout_of(parsed).pages] == [False, True, True, False, True]
     assert read(draw(plain, scanned)).notices[0].startswith("page 2 has no text layer")
 
 
 def test_a_blank_page_is_no_page_without_a_text_layer() -> None:
     parsed = read(draw(plain, lambda _: None, partial(plain, seed=2)))
     assert parsed.notices == ()
-    assert parsed.layout is not None
-    assert [(page.index, page.image_only, page.end > page.start) for page in parsed.layout.pages] == [
+    assert [(page.index, page.image_only, page.end > page.start) for page in layout_of(parsed).pages] == [
         (1, False, True),
         (2, False, False),
         (3, False, True),
@@ -114,8 +113,7 @@ def test_a_sidecar_supplies_the_text_of_pages_that_have_none() -> None:
     parsed = read(draw(plain, scanned, partial(plain, seed=2)), sidecar=sidecar)
     assert [content for _, content in blocks(parsed)][1:3] == ["First line\nsecond line", "Next paragraph"]
     assert parsed.notices == ()
-    assert parsed.layout is not None
-    place = parsed.layout.place(parsed.text.index("First"), parsed.text.index("Next"))
+    place = layout_of(parsed).place(parsed.text.index("First"), parsed.text.index("Next"))
     assert (place.page, place.boxes) == (2, ())
     assert read(draw(scanned), sidecar=b"Only text").text == "Only text"
 

@@ -7,7 +7,8 @@ from functools import partial
 
 import pdfplumber
 import pytest
-from documents.pdf.drawn import blocks, changed, column, draw, prose, read, text
+from documents.layouts import blocks, layout_of
+from documents.pdf.drawn import changed, column, draw, prose, read, text
 from documents.truth.typesetting import wide_font
 from pypdf import PdfWriter
 from reportlab.pdfgen.canvas import Canvas
@@ -89,16 +90,13 @@ def test_boxes_count_from_the_corner_of_the_crop_box() -> None:
 
     cropped = changed(draw(two_columns), crop)
     parsed = read(cropped)
-    assert parsed.layout is not None
-    assert (parsed.layout.pages[0].width, parsed.layout.pages[0].height) == (530, 820)
+    assert (layout_of(parsed).pages[0].width, layout_of(parsed).pages[0].height) == (530, 820)
     check_boxes(cropped)
 
 
 def check_boxes(content: bytes) -> None:
     """Check that pdfminer's characters in the box of each word are those of the word."""
     parsed = read(content)
-    assert parsed.layout is not None
-    assert parsed.layout.words is not None
     with pdfplumber.open(io.BytesIO(content)) as file:
         left, top = file.pages[0].cropbox[:2]
         chars = [
@@ -106,7 +104,7 @@ def check_boxes(content: bytes) -> None:
             for char in file.pages[0].chars
             if char["text"] != " "
         ]
-    for start, end, box in parsed.layout.words:
+    for start, end, box in layout_of(parsed).words:
         inside = [char for char, x, y in chars if box.x0 <= x <= box.x1 and box.y0 <= y <= box.y1]
         assert sorted(inside) == sorted(parsed.text[start:end]), (parsed.text[start:end], box)
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from functools import partial
 
-from documents.pdf.drawn import blocks, column, draw, headings, prose, read, text
+from documents.layouts import blocks, headings, layout_of
+from documents.pdf.drawn import column, draw, prose, read, text
 from reportlab.pdfgen.canvas import Canvas
 
 
@@ -81,8 +82,7 @@ def test_a_paragraph_runs_on_to_the_next_page() -> None:
 
     parsed = read(draw(*[partial(page, number=number) for number in range(2)]))
     assert len(blocks(parsed)) == 1
-    assert parsed.layout is not None
-    place = parsed.layout.place(0, len(parsed.text))
+    place = layout_of(parsed).place(0, len(parsed.text))
     assert (place.page, place.page_end) == (1, 2)
 
 
@@ -150,11 +150,10 @@ def test_a_ruled_table_is_a_pipe_table_whose_words_have_places() -> None:
     table = "| tree | a\\|b |\n|---|---|\n| oak | 30 m |\n| elm | 25 m |"
     assert [kind for kind, _ in blocks(parsed)] == ["paragraph", "table", "paragraph"]
     assert blocks(parsed)[1][1] == table
-    assert parsed.layout is not None
     start = parsed.text.index("30 m")
-    (box,) = parsed.layout.place(start, start + 4).boxes
+    (box,) = layout_of(parsed).place(start, start + 4).boxes
     assert 159 <= box.x0 <= 161
-    assert parsed.layout.place(parsed.text.index("|"), start).kind == "table"
+    assert layout_of(parsed).place(parsed.text.index("|"), start).kind == "table"
 
 
 def test_entries_of_a_table_of_contents_are_not_run_together() -> None:

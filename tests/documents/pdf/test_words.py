@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from documents.layouts import layout_of
 from documents.pdf.drawn import draw, prose, read, text
 from documents.truth.typesetting import wide_font
 from reportlab.pdfgen.canvas import Canvas
@@ -36,9 +37,8 @@ def test_a_soft_hyphen_always_joins() -> None:
 
 def test_a_divided_word_has_a_place_on_both_lines() -> None:
     parsed = read(lines("this is an example of text with an exam-", "ple that is divided at the end of its line"))
-    assert parsed.layout is not None
     start = parsed.text.rindex("example")
-    first, second = parsed.layout.place(start, start + 7).boxes
+    first, second = layout_of(parsed).place(start, start + 7).boxes
     assert first.y1 <= second.y0 + 1
     assert first.x0 > second.x0
 
@@ -47,9 +47,7 @@ def test_ligatures_are_spelled_out_and_words_behind_them_keep_their_places() -> 
     pytest.importorskip("matplotlib")
     parsed = read(lines("an e\ufb03cient o\ufb03ce with \ufb02uid and \ufb01ne a\ufb00airs at last", font=wide_font()))
     assert parsed.text == "an efficient office with fluid and fine affairs at last"
-    assert parsed.layout is not None
-    assert parsed.layout.words is not None
-    assert [parsed.text[start:end] for start, end, _ in parsed.layout.words] == parsed.text.split()
+    assert [parsed.text[start:end] for start, end, _ in layout_of(parsed).words] == parsed.text.split()
 
 
 def test_other_characters_stay_as_they_are() -> None:
@@ -59,9 +57,7 @@ def test_other_characters_stay_as_they_are() -> None:
 
 def test_every_word_of_the_text_has_a_place_in_order() -> None:
     parsed = read(lines(*[" ".join(prose(seed, 9)) for seed in range(20)]))
-    assert parsed.layout is not None
-    assert parsed.layout.words is not None
-    spans = [(start, end) for start, end, _ in parsed.layout.words]
+    spans = [(start, end) for start, end, _ in layout_of(parsed).words]
     assert spans == sorted(spans)
     assert [parsed.text[start:end] for start, end in spans] == parsed.text.split()
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from documents import layouts
+from documents.layouts import headings, layout_of
 from hypothesis import given, settings, strategies as st
 
 from retrieve_cli.contracts import Parsed
@@ -84,9 +86,8 @@ def parse(text: str) -> Parsed:
 
 def blocks(text: str) -> list[tuple[str, str]]:
     parsed = parse(text)
-    assert parsed.layout is not None
     assert parsed.text == text
-    return [(block.kind, parsed.text[block.start : block.end]) for block in parsed.layout.blocks]
+    return layouts.blocks(parsed)
 
 
 def test_the_text_is_unchanged_and_its_blocks_are_found() -> None:
@@ -107,9 +108,7 @@ def test_a_simple_table_keeps_its_blank_rows() -> None:
 
 
 def test_levels_and_anchors_of_titles() -> None:
-    layout = parse(PAGE).layout
-    assert layout is not None
-    titles = [block for block in layout.blocks if block.kind == "heading"]
+    titles = [block for block in layout_of(parse(PAGE)).blocks if block.kind == "heading"]
     assert [(title.level, title.anchor) for title in titles] == [(1, ""), (2, "the-label"), (3, ""), (2, "")]
     assert parse(PAGE).metadata == {"title": "Title"}
 
@@ -134,12 +133,6 @@ def titles_of_docutils(text: str) -> list[tuple[int, str]]:
                 level, node = level + 1, node.parent
             titles.append((level, title.astext()))
     return titles
-
-
-def titles_of(text: str) -> list[tuple[int, str]]:
-    layout = parse(text).layout
-    assert layout is not None
-    return [(block.level, text[block.start : block.end]) for block in layout.blocks if block.kind == "heading"]
 
 
 @st.composite
@@ -170,21 +163,20 @@ def nested_titles(draw: st.DrawFn) -> str:
 @settings(max_examples=25, deadline=None)
 @given(nested_titles())
 def test_titles_and_levels_agree_with_docutils(text: str) -> None:
-    assert titles_of(text) == titles_of_docutils(text)
+    assert headings(parse(text)) == titles_of_docutils(text)
 
 
 def test_the_page_agrees_with_docutils() -> None:
-    assert titles_of(PAGE) == titles_of_docutils(PAGE)
+    assert headings(parse(PAGE)) == titles_of_docutils(PAGE)
 
 
 @settings(max_examples=100, deadline=None)
 @given(st.text("=-~.:*+1a \n\t>|_`", max_size=200))
 def test_blocks_are_ordered_and_inside_the_text(text: str) -> None:
     try:
-        layout = parse(text).layout
+        layout = layout_of(parse(text))
     except BadDocument:
         return
-    assert layout is not None
     end = 0
     for block in layout.blocks:
         assert end <= block.start < block.end <= len(text)

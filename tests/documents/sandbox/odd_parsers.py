@@ -84,11 +84,6 @@ def _kill(number: int) -> None:
     signal.raise_signal(number)
 
 
-def _read(path: str) -> str:
-    """Return what a named pipe says, once somebody writes to it."""
-    return Path(path).read_text()
-
-
 def _reject(message: str) -> None:
     raise BadDocument(message, hint="a hint")
 
@@ -112,24 +107,12 @@ def _abort(text: str) -> None:
     os.abort()
 
 
-def _exit(code: int) -> None:
-    os._exit(code)
-
-
-def _environment(_: Any) -> str:
-    return json.dumps(dict(os.environ))
-
-
 def _state(_: Any) -> str:
     ignored = [n.name for n in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM) if signal.getsignal(n) == signal.SIG_IGN]
     import resource
 
     limits = {name: resource.getrlimit(getattr(resource, name)) for name in ("RLIMIT_CORE", "RLIMIT_DATA")}
     return json.dumps({"pid": os.getpid(), "cwd": str(Path.cwd()), "ignored": ignored, "limits": limits})
-
-
-def _pid(_: Any) -> int:
-    return os.getpid()
 
 
 def _attempt(told: list[Any]) -> str:
@@ -142,10 +125,6 @@ def _attempt(told: list[Any]) -> str:
         return f"done: {FORBIDDEN[deed](*told[2:])}"
     except OSError as error:
         return f"rejected: {error}"
-
-
-def _bytes(text: str) -> bytes:
-    return text.encode("latin-1")
 
 
 def chunk(name: bytes, content: bytes = b"") -> bytes:
@@ -215,10 +194,6 @@ def _answer_later(told: list[str]) -> None:
     threading.Thread(target=answer).start()
 
 
-def _rich(_: Any) -> Parsed:
-    return RICH
-
-
 def _words() -> Words:
     words = Words()
     words.add(0, 5, 1, 72.0, 72.0, 100.5, 84.0)
@@ -241,8 +216,9 @@ RICH = Parsed(
 
 DEEDS: dict[str, Callable[[Any], Any]] = {
     "say": str, "eat": _eat, "hold": _hold, "eat in c": _eat_in_c, "spin": _spin, "sleep": _sleep,
-    "kill": _kill, "reject": _reject, "read": _read, "recurse": _recurse, "fail": _fail,
-    "print": _print, "abort": _abort, "exit": _exit, "environment": _environment, "state": _state, "pid": _pid,
-    "attempt": _attempt, "threads": _threads, "answer": _answer, "answer later": _answer_later, "rich": _rich,
-    "bytes": _bytes,
+    "kill": _kill, "reject": _reject, "recurse": _recurse, "fail": _fail,
+    "print": _print, "abort": _abort, "exit": os._exit, "state": _state, "pid": lambda _: os.getpid(),
+    "attempt": _attempt, "threads": _threads, "answer": _answer, "answer later": _answer_later, "rich": lambda _: RICH,
+    "bytes": lambda text: text.encode("latin-1"), "environment": lambda _: json.dumps(dict(os.environ)),
+    "read": lambda pipe: Path(pipe).read_text(),
 }  # fmt: skip

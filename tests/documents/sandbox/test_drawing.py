@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from documents.indexed import indexed
 from documents.sandbox.asking import request, text_of
 from documents.sandbox.builds import children
 from documents.sandbox.odd_parsers import END, HEADER, PIXELS, POINT, SIGNATURE, chunk
@@ -140,15 +141,16 @@ def test_other_parts_of_a_png_are_rejected(content: bytes) -> None:
         checked(content)
 
 
-def test_a_document_is_no_answer_to_the_request_for_a_picture(alone: Pool, tmp_path: Path) -> None:
-    forged = messages.ANSWER.pack(messages.DOCUMENT, 0, 1, 7) + b'["a",1]'
+@pytest.mark.parametrize(
+    "forged",
+    [
+        messages.ANSWER.pack(messages.DOCUMENT, 0, 1, 7) + b'["a",1]',
+        messages.ANSWER.pack(messages.PICTURE, 0, 1, messages.LONGEST_PICTURE + 1),
+    ],
+    ids=["a document", "too large"],
+)
+def test_an_answer_that_is_no_picture_of_a_bounded_size_is_rejected(alone: Pool, tmp_path: Path, forged: bytes) -> None:
     asked = drawing(tmp_path, "answer", [forged.decode("latin-1"), 30])
-    assert reason_of(alone, asked) == "the reader ended on page 1 (an answer that makes no sense)"
-
-
-def test_a_picture_has_a_largest_size(alone: Pool, tmp_path: Path) -> None:
-    forged = messages.ANSWER.pack(messages.PICTURE, 0, 1, messages.LONGEST_PICTURE + 1).decode("latin-1")
-    asked = drawing(tmp_path, "answer", [forged, 30])
     assert reason_of(alone, asked) == "the reader ended on page 1 (an answer that makes no sense)"
 
 
@@ -222,16 +224,7 @@ def test_a_missing_package_and_a_format_without_pages_are_named(
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with an index of a good PDF and of one whose first page takes minutes to draw."""
-    from retrieve_cli.cli.main import main
-
-    folder = tmp_path_factory.mktemp("drawn")
-    (folder / "docs").mkdir()
-    (folder / "docs" / "good.pdf").write_bytes(pdf())
-    (folder / "docs" / "slow.pdf").write_bytes(pdf(shadings=1000))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("RETRIEVE_ENCODER__KIND", "hashed")
-        assert main(["build", "--docs-dir", str(folder / "docs"), "--artifacts", str(folder / "artifacts"), "-q"]) == 0
-    return folder
+    return indexed(tmp_path_factory.mktemp("drawn"), {"good.pdf": pdf(), "slow.pdf": pdf(shadings=1000)})
 
 
 def test_the_program_names_the_reason_why_there_is_no_picture(

@@ -62,12 +62,10 @@ def outcome(reading: Reading) -> Parsed | str:
 
 def check(parsed: Parsed) -> None:
     """Check that each place of a document is one of its text."""
-    layout = parsed.layout
     parsed.text.encode()
-    for start, end in [(block.start, block.end) for block in layout.blocks] if layout else []:
-        assert layout is not None
-        assert parsed.text[start:end].strip()
-        layout.place(start, end)
+    for block in parsed.layout.blocks if parsed.layout else ():
+        assert parsed.text[block.start : block.end].strip()
+        parsed.layout.place(block.start, block.end)
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -7,6 +7,7 @@ import random
 from collections.abc import Callable
 
 import pytest
+from documents.pdf.drawn import draw
 from fpdf import FPDF
 from reportlab.lib import colors
 from reportlab.lib.styles import getSampleStyleSheet
@@ -19,6 +20,7 @@ WORDS = "dose patient blood renal mean total score lung Rome Paris alpha beta a|
 PROSE = "The table below has the figures of the study, and they are discussed in the text that follows it. " * 4
 LINE = (0.5, colors.black)
 WHOLE = ((0, 0), (-1, -1))
+COLOURED_HEADER = ("BACKGROUND", (0, 0), (-1, 0), colors.lightblue)
 STYLES = {
     "grid": [("GRID", *WHOLE, *LINE)],
     "only lines inside": [("INNERGRID", *WHOLE, *LINE)],
@@ -29,14 +31,8 @@ STYLES = {
         ("LINEBELOW", (0, 0), (-1, 0), *LINE),
         ("LINEBELOW", (0, -1), (-1, -1), *LINE),
     ],
-    "a coloured header over white lines": [
-        ("BACKGROUND", (0, 0), (-1, 0), colors.lightblue),
-        ("GRID", *WHOLE, 0.5, colors.white),
-    ],
-    "a coloured header over lines below rows": [
-        ("BACKGROUND", (0, 0), (-1, 0), colors.lightblue),
-        ("LINEBELOW", *WHOLE, *LINE),
-    ],
+    "a coloured header over white lines": [COLOURED_HEADER, ("GRID", *WHOLE, 0.5, colors.white)],
+    "a coloured header over lines below rows": [COLOURED_HEADER, ("LINEBELOW", *WHOLE, *LINE)],
     "coloured rows in a grid": [("ROWBACKGROUNDS", *WHOLE, [colors.whitesmoke, None]), ("GRID", *WHOLE, *LINE)],
 }
 
@@ -163,33 +159,32 @@ def test_tables_of_latex_are_read(name: str, typeset: Callable[[str], bytes]) ->
     assert tables_of(typeset(f"{PROSE}\n\n\\bigskip {TABULAR[name]}\n\n\\bigskip {PROSE}")) == [truth]
 
 
-def test_a_table_that_lies_on_its_side_is_read_along_its_text() -> None:
-    truth = made_texts(7)
-    drawn = Table(truth, style=TableStyle(STYLES["grid"]))
-    content = io.BytesIO()
-    canvas = Canvas(content)
-    canvas.translate(300, 100)
-    canvas.rotate(90)
+def put_grid(canvas: Canvas, texts: Texts) -> None:
+    """Draw a table in the corner of the page."""
+    drawn = Table(texts, style=TableStyle(STYLES["grid"]))
     drawn.wrapOn(canvas, 500, 400)
     drawn.drawOn(canvas, 0, 0)
-    canvas.save()
-    assert tables_of(content.getvalue()) == [truth]
+
+
+def test_a_table_that_lies_on_its_side_is_read_along_its_text() -> None:
+    def page(canvas: Canvas) -> None:
+        canvas.translate(300, 100)
+        canvas.rotate(90)
+        put_grid(canvas, made_texts(7))
+
+    assert tables_of(draw(page)) == [made_texts(7)]
 
 
 def test_a_table_inside_a_scaled_form_is_read() -> None:
-    truth = made_texts(8)
-    drawn = Table(truth, style=TableStyle(STYLES["grid"]))
-    content = io.BytesIO()
-    canvas = Canvas(content)
-    canvas.beginForm("table")
-    drawn.wrapOn(canvas, 500, 400)
-    drawn.drawOn(canvas, 0, 0)
-    canvas.endForm()
-    canvas.translate(50, 300)
-    canvas.scale(0.8, 0.8)
-    canvas.doForm("table")
-    canvas.save()
-    assert tables_of(content.getvalue()) == [truth]
+    def page(canvas: Canvas) -> None:
+        canvas.beginForm("table")
+        put_grid(canvas, made_texts(8))
+        canvas.endForm()
+        canvas.translate(50, 300)
+        canvas.scale(0.8, 0.8)
+        canvas.doForm("table")
+
+    assert tables_of(draw(page)) == [made_texts(8)]
 
 
 def test_the_cells_of_a_grid_agree_with_those_of_pdfplumber() -> None:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable
+from unittest.mock import Mock
 
 import pytest
-from documents.pdf.drawn import changed
+from documents.pdf.drawn import changed, draw
 from pypdf import PdfWriter
 from pypdf.generic import ArrayObject, DecodedStreamObject, NameObject
 from reportlab.lib.styles import getSampleStyleSheet
@@ -23,12 +24,8 @@ PROSE = (
 )
 
 
-def drawing(draw: Callable[[Canvas], None]) -> bytes:
-    content = io.BytesIO()
-    canvas = Canvas(content, pagesize=(600, 800))
-    draw(canvas)
-    canvas.save()
-    return content.getvalue()
+def drawing(page: Callable[[Canvas], None]) -> bytes:
+    return draw(page, size=(600, 800))
 
 
 def test_a_frame_around_paragraphs_is_no_table() -> None:
@@ -58,58 +55,81 @@ def test_an_algorithm_between_rules_is_no_table(typeset: Callable[[str], bytes])
     assert tables_of(content) == []
 
 
-def test_underlines_and_lines_to_write_on_are_no_table() -> None:
-    def draw(canvas: Canvas) -> None:
-        for row, (left, right) in enumerate((("Name:", "Date:"), ("Street:", "City:"), ("Phone:", "Mail:"))):
-            y = 700 - 30 * row
-            canvas.drawString(50, y, left)
-            canvas.line(100, y - 2, 280, y - 2)
-            canvas.drawString(300, y, right)
-            canvas.line(340, y - 2, 540, y - 2)
-        canvas.drawString(50, 500, "This word is underlined and this one too")
-        canvas.line(74, 498, 100, 498)
-        canvas.line(170, 498, 195, 498)
-
-    assert tables_of(drawing(draw)) == []
+def underlines_and_lines_to_write_on(canvas: Canvas) -> None:
+    for row, (left, right) in enumerate((("Name:", "Date:"), ("Street:", "City:"), ("Phone:", "Mail:"))):
+        y = 700 - 30 * row
+        canvas.drawString(50, y, left)
+        canvas.line(100, y - 2, 280, y - 2)
+        canvas.drawString(300, y, right)
+        canvas.line(340, y - 2, 540, y - 2)
+    canvas.drawString(50, 500, "This word is underlined and this one too")
+    canvas.line(74, 498, 100, 498)
+    canvas.line(170, 498, 195, 498)
 
 
-def test_empty_boxes_of_a_form_are_no_table() -> None:
-    def draw(canvas: Canvas) -> None:
-        for row in range(4):
-            canvas.drawString(50, 700 - 40 * row, f"Question {row}")
-            for column in range(3):
-                canvas.rect(200 + 100 * column, 692 - 40 * row, 90, 20)
-
-    assert tables_of(drawing(draw)) == []
+def empty_boxes_of_a_form(canvas: Canvas) -> None:
+    for row in range(4):
+        canvas.drawString(50, 700 - 40 * row, f"Question {row}")
+        for column in range(3):
+            canvas.rect(200 + 100 * column, 692 - 40 * row, 90, 20)
 
 
-def test_charts_are_no_tables() -> None:
-    def draw(canvas: Canvas) -> None:
-        canvas.rect(100, 400, 400, 300)
-        for step in range(1, 6):
-            canvas.line(100, 400 + 50 * step, 500, 400 + 50 * step)
-            canvas.drawString(75, 397 + 50 * step, str(step * 10))
-        for bar, height in enumerate((120, 210, 90, 180)):
-            canvas.rect(130 + 90 * bar, 400, 50, height, fill=0)
-            canvas.rect(130 + 90 * bar, 400, 50, height / 2, fill=0)
-            canvas.drawString(140 + 90 * bar, 410, str(height))
-            canvas.drawString(140 + 90 * bar, 405 + height / 2, str(bar))
-            canvas.drawString(140 + 90 * bar, 385, f"Q{bar}")
-        canvas.drawString(380, 670, "sales")
-        canvas.drawString(380, 655, "costs")
-
-    assert tables_of(drawing(draw)) == []
+def a_chart(canvas: Canvas) -> None:
+    canvas.rect(100, 400, 400, 300)
+    for step in range(1, 6):
+        canvas.line(100, 400 + 50 * step, 500, 400 + 50 * step)
+        canvas.drawString(75, 397 + 50 * step, str(step * 10))
+    for bar, height in enumerate((120, 210, 90, 180)):
+        canvas.rect(130 + 90 * bar, 400, 50, height, fill=0)
+        canvas.rect(130 + 90 * bar, 400, 50, height / 2, fill=0)
+        canvas.drawString(140 + 90 * bar, 410, str(height))
+        canvas.drawString(140 + 90 * bar, 405 + height / 2, str(bar))
+        canvas.drawString(140 + 90 * bar, 385, f"Q{bar}")
+    canvas.drawString(380, 670, "sales")
+    canvas.drawString(380, 655, "costs")
 
 
-def test_boxes_of_a_flow_chart_are_no_table() -> None:
-    def draw(canvas: Canvas) -> None:
-        for number, (x, y) in enumerate(((100, 600), (300, 600), (100, 400), (300, 400))):
-            canvas.rect(x, y, 120, 40)
-            canvas.drawString(x + 10, y + 15, f"Step number {number}")
-        for line in ((220, 620, 300, 620), (160, 440, 160, 600), (220, 420, 300, 420), (360, 440, 360, 600)):
-            canvas.line(*line)
+def boxes_of_a_flow_chart(canvas: Canvas) -> None:
+    for number, (x, y) in enumerate(((100, 600), (300, 600), (100, 400), (300, 400))):
+        canvas.rect(x, y, 120, 40)
+        canvas.drawString(x + 10, y + 15, f"Step number {number}")
+    for line in ((220, 620, 300, 620), (160, 440, 160, 600), (220, 420, 300, 420), (360, 440, 360, 600)):
+        canvas.line(*line)
 
-    assert tables_of(drawing(draw)) == []
+
+def forms_within_forms(canvas: Canvas) -> None:
+    canvas.beginForm("form0")
+    canvas.line(0, 0, 100, 0)
+    canvas.endForm()
+    for depth in range(1, 30):
+        canvas.beginForm(f"form{depth}")
+        canvas.doForm(f"form{depth - 1}")
+        canvas.endForm()
+    canvas.doForm("form29")
+    canvas.drawString(50, 500, "a b c d e f")
+
+
+@pytest.mark.parametrize(
+    "page",
+    [underlines_and_lines_to_write_on, empty_boxes_of_a_form, a_chart, boxes_of_a_flow_chart, forms_within_forms],
+)
+def test_a_drawing_is_no_table(page: Callable[[Canvas], None]) -> None:
+    assert tables_of(drawing(page)) == []
+
+
+def letters_with(stream: bytes) -> bytes:
+    """Return a page of letters with a content stream after its own."""
+
+    def append(writer: PdfWriter) -> None:
+        added = DecodedStreamObject()
+        added.set_data(stream)
+        first = writer.pages[0]
+        own = first[NameObject("/Contents")].get_object()
+        streams = list(own) if isinstance(own, ArrayObject) else [first.raw_get("/Contents")]
+        first[NameObject("/Contents")] = ArrayObject([*streams, writer._add_object(added)])
+
+    page = drawing(lambda canvas: [canvas.drawString(50, 500 + 20 * row, "a b c d e f") for row in range(5)])
+    return changed(page, append)
 
 
 def test_a_page_of_prose_reads_no_path(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -124,50 +144,12 @@ def test_a_page_of_prose_reads_no_path(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_page_with_more_paths_than_are_read_has_no_tables(monkeypatch: pytest.MonkeyPatch) -> None:
     lines = b"".join(b"%d %d m %d %d l S\n" % (x % 500, x % 700, x % 500 + 50, x % 700) for x in range(70_000))
-    page = drawing(lambda canvas: [canvas.drawString(50, 500 + 20 * row, "a b c d e f") for row in range(5)])
-    read = 0
-    original = raw_paths.count_segments
-
-    def count(path: int) -> int:
-        nonlocal read
-        read += 1
-        return int(original(path))
-
+    count = Mock(wraps=raw_paths.count_segments)
     monkeypatch.setattr(raw_paths, "count_segments", count)
-    assert tables_of(_with_content(page, lines)) == []
-    assert read <= drawn_edges.MOST_OBJECTS
+    assert tables_of(letters_with(lines)) == []
+    assert count.call_count <= drawn_edges.MOST_OBJECTS
 
 
 def test_a_drawing_of_many_crossing_lines_has_no_tables() -> None:
     lines = b"".join(b"%d %d m %d %d l S %d %d m %d %d l S\n" % (5, y, 590, y, y, 5, y, 790) for y in range(5, 590, 4))
-    page = drawing(lambda canvas: [canvas.drawString(50, 500 + 20 * row, "a b c d e f") for row in range(5)])
-    assert tables_of(_with_content(page, lines)) == []
-
-
-def test_forms_within_forms_end() -> None:
-    def draw(canvas: Canvas) -> None:
-        canvas.beginForm("form0")
-        canvas.line(0, 0, 100, 0)
-        canvas.endForm()
-        for depth in range(1, 30):
-            canvas.beginForm(f"form{depth}")
-            canvas.doForm(f"form{depth - 1}")
-            canvas.endForm()
-        canvas.doForm("form29")
-        canvas.drawString(50, 500, "a b c d e f")
-
-    assert tables_of(drawing(draw)) == []
-
-
-def _with_content(page: bytes, stream: bytes) -> bytes:
-    """Return the page with a content stream after its own."""
-
-    def append(writer: PdfWriter) -> None:
-        added = DecodedStreamObject()
-        added.set_data(stream)
-        first = writer.pages[0]
-        own = first[NameObject("/Contents")].get_object()
-        streams = list(own) if isinstance(own, ArrayObject) else [first.raw_get("/Contents")]
-        first[NameObject("/Contents")] = ArrayObject([*streams, writer._add_object(added)])
-
-    return changed(page, append)
+    assert tables_of(letters_with(lines)) == []

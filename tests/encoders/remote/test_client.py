@@ -50,11 +50,6 @@ def test_an_answer_is_what_the_server_made_of_the_payload(api: Api, connect) -> 
     assert api.last.headers["Authorization"] is None
 
 
-def test_making_a_client_asks_nobody(api: Api, connect) -> None:
-    connect(api_key_env="NOT_SET")
-    assert api.asked == []
-
-
 @pytest.mark.parametrize(
     ("base", "asked"), [("/", "/v1/things"), ("?api-version=2", "/v1/things?api-version=2"), ("/x/", "/v1/x/things")]
 )
@@ -89,7 +84,7 @@ def test_the_key_is_read_when_it_is_needed_and_sent_as_a_bearer_token(api: Api, 
     assert api.last.headers["Authorization"] == "Bearer another"
 
 
-def test_a_key_that_is_not_set_names_its_variable(api: Api, connect) -> None:
+def test_a_key_that_is_not_set_is_named_by_its_variable_before_anybody_is_asked(api: Api, connect) -> None:
     error = refused(connect(api_key_env="NOT_SET"), Unavailable)
     assert "NOT_SET" in error.message
     assert error.hint == "set it: export NOT_SET=…"
@@ -156,12 +151,9 @@ def test_a_server_that_is_too_slow_is_unavailable(api: Api, connect, how: dict[s
 
 
 def test_a_retry_after_is_waited_for(api: Api, connect, pauses) -> None:
-    api.say(OVERLOADED, status=429, headers={"Retry-After": "7"})
-    api.say(OVERLOADED, status=503, headers={"Retry-After": "1.5"})
-    later = datetime.now(UTC) + timedelta(seconds=50)
-    api.say(OVERLOADED, status=429, headers={"Retry-After": format_datetime(later, usegmt=True)})
-    api.say(OVERLOADED, status=429, headers={"Retry-After": "soon, -1 or nan"})
-    api.say(OVERLOADED, status=429, headers={"Retry-After": "Mon, 01 Jan 2024 00:00:00 +99999999999999999999"})
+    later = format_datetime(datetime.now(UTC) + timedelta(seconds=50), usegmt=True)
+    for value in ("7", "1.5", later, "soon, -1 or nan", "Mon, 01 Jan 2024 00:00:00 +99999999999999999999"):
+        api.say(OVERLOADED, status=503 if value == "1.5" else 429, headers={"Retry-After": value})
     ask(connect(retries=5, backoff_s=0))
     assert pauses[:2] == [7, 1.5]
     assert 30 < pauses[2] <= 50
@@ -216,23 +208,17 @@ def test_what_is_no_json_is_refused(api: Api, connect, body: bytes) -> None:
     assert len(api.asked) == 1
 
 
-def test_an_answer_without_end_is_refused(api: Api, connect) -> None:
+def test_an_answer_without_end_or_in_a_coding_that_was_not_asked_for_is_refused(api: Api, connect) -> None:
     api.say(b"[" + b"1," * 50_000 + b"1]")
     assert "more than 10000 bytes" in refused(connect(max_bytes=10_000)).message
-
-
-def test_a_content_coding_that_was_not_asked_for_is_refused(api: Api, connect) -> None:
     api.say(b"??", headers={"Content-Encoding": "br"})
     assert "“br”" in refused(connect()).message
     assert api.last.headers["Accept-Encoding"] == "identity"
 
 
-def test_the_message_of_a_long_error_is_found_in_it(api: Api, connect) -> None:
+def test_an_error_shows_the_message_of_the_server_on_one_short_line(api: Api, connect) -> None:
     api.say({"trace": "x" * 9000, "error": {"message": "too many tokens"}}, status=400)
     assert "400: “too many tokens”" in refused(connect()).message
-
-
-def test_an_error_shows_one_short_line_of_what_the_server_said(api: Api, connect) -> None:
     api.say(b"\x1b[31mred\nalert" + b"!" * 5000, status=400)
     message = refused(connect()).message
     assert "\x1b" not in message
@@ -272,13 +258,10 @@ def test_a_redirect_on_the_same_server_is_followed_with_body_and_key(api: Api, c
     assert api.last.headers["Authorization"] == f"Bearer {key}"
 
 
-def test_a_redirect_that_would_lose_the_body_is_an_error(api: Api, connect) -> None:
+def test_a_redirect_that_would_lose_the_body_is_an_error_and_others_come_to_an_end(api: Api, connect) -> None:
     api.say(status=301, headers={"Location": "/v2/things"})
     assert "/v2/things" in refused(connect()).message
     assert len(api.asked) == 1
-
-
-def test_redirects_come_to_an_end(api: Api, connect) -> None:
     api.say(status=307, headers={"Location": "/v1/things"}, times=50)
     assert "redirects more than" in refused(connect()).message
     assert len(api.asked) < 10
@@ -412,14 +395,10 @@ def test_the_key_does_not_show_among_the_variables_of_a_traceback(api: Api, conn
     assert key not in repr([frame.f_locals for frame in frames])
 
 
-def test_the_key_is_in_no_error_of_a_connection_that_fails(connect, key: str) -> None:
-    for url in (f"http://127.0.0.1:{free_port()}/v1", "http://" + "x" * 70 + ".invalid/v1"):
+def test_the_key_is_in_no_error_of_a_connection_that_fails(api: Api, connect, key: str) -> None:
+    of_tls = api.url.replace("http://", "https://")
+    for url in (f"http://127.0.0.1:{free_port()}/v1", "http://" + "x" * 70 + ".invalid/v1", of_tls):
         assert key not in told(refused(connect(url, api_key_env="MODEL_KEY", retries=1), RetrieveError))
-
-
-def test_the_key_stays_out_of_a_tls_failure(api: Api, connect, key: str) -> None:
-    url = api.url.replace("http://", "https://")
-    assert key not in told(refused(connect(url, api_key_env="MODEL_KEY"), RetrieveError))
 
 
 def test_a_signature_in_the_address_is_not_shown(api: Api, connect) -> None:

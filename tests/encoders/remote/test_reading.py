@@ -74,9 +74,8 @@ def test_one_batch_without_an_answer_is_a_failure_of_all(api: Api, reader) -> No
     texts = [f"{at} {'lungs ' * 60}" for at in range(120)]
 
     def respond(asked: Asked) -> dict[str, Any]:
-        return (
-            {"choices": [{"message": {"content": "?"}}]} if shown(asked)[0]["text"].startswith("0 ") else greedy(asked)
-        )
+        first = shown(asked)[0]["text"].startswith("0 ")
+        return {"choices": [{"message": {"content": "?"}}]} if first else greedy(asked)
 
     api.respond = respond
     with pytest.raises(ModelFailed, match="no usable answer"):
