@@ -9,7 +9,7 @@ from types import ModuleType
 import pytest
 
 from retrieve_cli.encoders import locate as locate_module
-from retrieve_cli.encoders.locate import locate
+from retrieve_cli.encoders.locate import Place, locate
 from retrieve_cli.errors import Exit, Unavailable
 
 REVISION = "0123456789abcdef"
