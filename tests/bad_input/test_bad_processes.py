@@ -25,17 +25,20 @@ def _heeded() -> Iterator[None]:
     signal.signal(signal.SIGINT, before)
 
 
+def begun(*arguments: object) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(command(*arguments), stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment())
+
+
 @pytest.fixture
 def long_build(tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
     """A build of another catalog into the same artifacts that is in the middle of reading it."""
     large = tmp_path / "large.jsonl"
     line = '{{"id": "l{0}", "name": "Large {0}", "description": "counts many things of kind {0}"}}\n'
     large.write_text("".join(line.format(number) for number in range(60_000)))
-    words = command("build", "--catalog", large)
     # A shell's background job ignores SIGINT, one under nohup SIGHUP, and so would what they start.
     usual = {signal.SIGINT: signal.default_int_handler, signal.SIGHUP: signal.SIG_DFL}
     heeded = {number: signal.signal(number, handler) for number, handler in usual.items()}
-    running = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment())
+    running = begun("build", "--catalog", large)
     for number, handler in heeded.items():
         signal.signal(number, handler)
     brought_about(running, lambda: any(Path("artifacts/generations").glob(".scratch-*/*")), "it writes")
@@ -79,9 +82,7 @@ def test_an_interrupted_build_says_so_with_its_own_code(index: Path, long_build:
 def test_an_interruption_at_any_moment_is_one_line_and_the_code_130(moment: int) -> None:
     """Before the first instruction of the program Python itself answers, with a traceback of its own start alone."""
     for step in range(3):
-        child = subprocess.Popen(
-            command("query", "lungs"), stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment(),
-        )  # fmt: skip
+        child = begun("query", "lungs")
         pause(0.04 + 0.04 * moment + 0.013 * step, why="some moment of the start, of the query or after it")
         child.send_signal(signal.SIGINT)
         _, err = child.communicate(timeout=PATIENCE_S)
@@ -221,9 +222,7 @@ def test_a_terminal_that_knows_ascii_only_is_no_reason_to_fail(
 
 
 def test_one_of_many_builds_at_once_wins_and_the_index_is_whole(catalog: Path, retrieve: Program) -> None:
-    words = command("build", "--catalog", catalog)
-    running = [subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment())
-               for _ in range(6)]  # fmt: skip
+    running = [begun("build", "--catalog", catalog) for _ in range(6)]
     for one in running:
         one.communicate(timeout=PATIENCE_S)
     codes = {one.returncode for one in running}

@@ -12,17 +12,11 @@ pytestmark = pytest.mark.usefixtures("index")
 @pytest.mark.parametrize("words", [[""], ["  \t\n"], [], ["", ""], ["\u00a0\u2003"]], ids=repr)
 def test_an_empty_query_is_a_usage_error(retrieve: Program, words: list[str]) -> None:
     assert "empty" in said(retrieve("query", *words), 2)
+    assert said_in_json(retrieve("query", *words, "--json"), 2)["kind"] == "usage"
 
 
-def test_an_empty_query_in_json_is_one_object_on_stderr(retrieve: Program) -> None:
-    assert said_in_json(retrieve("query", "", "--json"), 2)["kind"] == "usage"
-
-
-def test_a_flag_of_a_length_that_nobody_types_is_quoted_in_part(retrieve: Program) -> None:
+def test_a_query_or_flag_of_a_length_that_nobody_types_is_a_usage_error(retrieve: Program, stdin) -> None:
     assert len(said(retrieve("query", "lungs", "--max-chunks", "9" * 100_000 + "x"), 2)) < 3000
-
-
-def test_a_query_of_a_length_that_nobody_types_is_a_usage_error(retrieve: Program, stdin) -> None:
     assert "more than 100,000 characters" in said(retrieve("query", "y" * 100_001), 2)
     assert "more than 100,000 characters" in said(retrieve("query", "lungs", "--also", "y" * 100_001), 2)
     stdin("lungs\n" + "y" * (2**20 + 1))
@@ -219,15 +213,13 @@ def test_no_colour_means_no_escape_sequence(retrieve: Program, monkeypatch, flag
     assert "\x1b" not in retrieve("inspect", "records", *flag).out
 
 
-def test_colour_is_there_when_it_is_asked_for(retrieve: Program) -> None:
+@pytest.mark.parametrize("environment", [{}, {"NO_COLOR": "1"}], ids=["", "NO_COLOR"])
+def test_colour_is_there_when_a_flag_asks_for_it(retrieve: Program, monkeypatch, environment: dict[str, str]) -> None:
+    """A flag wins over the environment (contract, precedence)."""
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
     assert "\x1b[" in retrieve("query", "lungs", "--color", "always").out
     assert "\x1b" not in retrieve("query", "lungs", "--json", "--color", "always").out
-
-
-def test_a_flag_for_colour_wins_over_the_environment(retrieve: Program, monkeypatch) -> None:
-    """A flag wins over the environment (contract, precedence)."""
-    monkeypatch.setenv("NO_COLOR", "1")
-    assert "\x1b[" in retrieve("query", "lungs", "--color", "always").out
 
 
 @pytest.mark.parametrize("columns", ["0", "abc", "-5", "1"])

@@ -491,13 +491,10 @@ def test_a_damaged_file_is_named_and_so_is_what_to_do(both: list[Calibration], t
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b"[]", b"null", b"\xff\xfe", b"[" * 100_000, b'{"schema_version": 1}'])
-def test_a_file_that_is_something_else_is_refused(tmp_path: Path, content: bytes) -> None:
+def test_a_file_that_is_something_else_and_a_folder_in_its_place_are_refused(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "c.json").write_bytes(content)
     with pytest.raises(UsageError, match=r"c\.json"):
         read(tmp_path / "c.json")
-
-
-def test_a_folder_in_the_place_of_the_file_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="cannot read"):
         read(tmp_path)
 

@@ -5,16 +5,15 @@ from statistics import fmean
 
 import ir_measures
 import pytest
-from evaluation.test_measures import qrels, runs
+from evaluation.test_measures import Qrels, qrels, runs
 from hypothesis import given
 
 from retrieve_cli.evaluation.curves import CUTOFFS, RECALLS, curves
+from retrieve_cli.evaluation.judgments import Run
 
 
 @given(qrels=qrels, run=runs)
-def test_every_point_is_the_mean_that_ir_measures_has(
-    qrels: dict[str, dict[str, int]], run: dict[str, dict[str, float]]
-) -> None:
+def test_every_point_is_the_mean_that_ir_measures_has(qrels: Qrels, run: Run) -> None:
     found = curves(qrels, run)
     assert found is not None
     theirs = {
@@ -34,9 +33,7 @@ def test_every_point_is_the_mean_that_ir_measures_has(
 
 
 @given(qrels=qrels, run=runs)
-def test_precision_never_rises_with_recall_and_nothing_leaves_0_to_1(
-    qrels: dict[str, dict[str, int]], run: dict[str, dict[str, float]]
-) -> None:
+def test_precision_never_rises_with_recall_and_nothing_leaves_0_to_1(qrels: Qrels, run: Run) -> None:
     found = curves(qrels, run)
     assert found is not None
     precision = [mean for _, mean in found.precision]

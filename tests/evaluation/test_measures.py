@@ -5,10 +5,11 @@ import pytest
 from hypothesis import given, strategies as st
 
 from retrieve_cli.errors import UsageError
-from retrieve_cli.evaluation.judgments import read_run
+from retrieve_cli.evaluation.judgments import Run, read_run
 from retrieve_cli.evaluation.measures import DEFAULT, depth, parse, per_query, ranked
 from retrieve_cli.experiments.run_file import run_lines
 
+Qrels = dict[str, dict[str, int]]
 NAMES = [*DEFAULT, "P@5", "Success@1", "AP", "nDCG", "RR", "P(rel=2)@3"]
 ids = st.sampled_from([f"d{number}" for number in range(12)])
 qrels = st.dictionaries(
@@ -19,9 +20,7 @@ runs = st.dictionaries(st.sampled_from("abcdefg"), st.dictionaries(ids, scores, 
 
 
 @given(qrels=qrels, run=runs)
-def test_every_judged_query_has_the_value_that_ir_measures_gives_it(
-    qrels: dict[str, dict[str, int]], run: dict[str, dict[str, float]]
-) -> None:
+def test_every_judged_query_has_the_value_that_ir_measures_gives_it(qrels: Qrels, run: Run) -> None:
     measures = parse(NAMES)
     found = per_query(measures, qrels, run)
     qrels = {query: {name: max(grade, 0) for name, grade in grades.items()} for query, grades in qrels.items()}
@@ -40,7 +39,7 @@ def test_every_judged_query_has_the_value_that_ir_measures_gives_it(
 
 @given(qrels=qrels, run=runs)
 def test_a_run_that_is_written_and_read_again_is_measured_the_same(
-    qrels: dict[str, dict[str, int]], run: dict[str, dict[str, float]], tmp_path_factory: pytest.TempPathFactory
+    qrels: Qrels, run: Run, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     path = tmp_path_factory.mktemp("run") / "run.trec"
     path.write_text(run_lines(run, tag="t"))

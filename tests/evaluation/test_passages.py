@@ -127,17 +127,15 @@ def test_a_place_that_is_not_there_counts_as_missed_and_is_named(cities: Path, r
 
 
 def test_places_none_of_which_is_there_are_an_error_with_an_example(cities: Path, retrieve: Program) -> None:
-    (cities / "gold.jsonl").write_text('{"query": "a", "file": "nowhere.md"}\n')
-    done = retrieve("eval", "--gold", cities / "gold.jsonl")
+    done = retrieve("eval", "--gold", write_catalog(cities / "gold.jsonl", [{"query": "a", "file": "nowhere.md"}]))
     assert done.code == 2
     assert "none of the 1 files and headings is in the index" in done.err
     assert "berlin/berlin.md" in done.err
 
 
 def test_a_run_from_elsewhere_cannot_be_judged_by_place_and_that_is_said(cities: Path, retrieve: Program) -> None:
-    (cities / "gold.jsonl").write_text(
-        '{"query": "a", "file": "x.md"}\n{"query": "b", "id": "b", "relevant": ["berlin/old.md"]}\n'
-    )
+    judged = {"query": "b", "id": "b", "relevant": ["berlin/old.md"]}
+    write_catalog(cities / "gold.jsonl", [{"query": "a", "file": "x.md"}, judged])
     (cities / "run").write_text("b Q0 berlin/old.md 1 2.0 t\n")
     done = retrieve("eval", "--gold", cities / "gold.jsonl", "--run", cities / "run", "--metrics", "RR", "--json")
     assert done.json["metrics"]["RR"] == 1.0

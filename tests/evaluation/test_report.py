@@ -116,9 +116,7 @@ STAGES = ("encode", "search", "rerank", "total")
 
 
 def timed(found: Evaluation, scale: float) -> Evaluation:
-    samples = {
-        stage: [scale * (1 + number / 7) for number in range(20)] for stage in ("encode", "search", "rerank", "total")
-    }
+    samples = {stage: [scale * (1 + number / 7) for number in range(20)] for stage in STAGES}
     return replace(found, samples_ms=samples, latency_ms=latency(samples), generation="883840ed9a6c")
 
 
@@ -187,12 +185,7 @@ def test_every_difference_is_that_of_the_comparison() -> None:
 
 @pytest.mark.parametrize(
     ("lost", "p", "said"),
-    [
-        (0, 1.0, "no query differs"),
-        (3, 0.05, "significant"),
-        (3, 0.0501, "not significant"),
-        (3, 1.0, "not significant"),
-    ],
+    [(0, 1.0, "no query differs"), (3, 0.05, "significant"), *((3, p, "not significant") for p in (0.0501, 1.0))],
 )
 def test_the_verdict_is_that_of_the_corrected_p(lost: int, p: float, said: str) -> None:
     found = Difference("run", "m", Interval(-0.1, -0.2, 0.0), 0.01, 0.01, p, Wins(0, lost, 5), 0.1, [])
@@ -278,10 +271,7 @@ def test_a_record_without_a_name_is_shown_by_its_id() -> None:
     assert plain(page.table("Relevant records").rows[1])[0] == "lungs"
 
 
-@given(
-    st.dictionaries(names, st.floats(-2, 2) | st.sampled_from([1.0, 1 + 1e-12, 1 - 1e-12])),
-    names,
-)
+@given(st.dictionaries(names, st.floats(-2, 2) | st.sampled_from([1.0, 1 + 1e-12, 1 - 1e-12])), names)
 def test_hits_are_in_the_order_in_which_they_are_measured(scores: dict[str, float], relevant: str) -> None:
     found = [name for name, _ in ranked(scores)]
     rank = found.index(relevant) + 1 if relevant in found else 0
@@ -470,10 +460,8 @@ def test_a_single_query_makes_a_page(run: Run) -> None:
 
 
 def test_an_evaluation_that_measured_nothing_makes_a_page() -> None:
-    said = Page(
-        written([Column("one", Evaluation({}, {}, ["q1"], {}, "p", 1))], [Topic("q1", "one", group="g")])
-    ).said()
-    assert "There are no measures." in said
+    nothing = Column("one", Evaluation({}, {}, ["q1"], {}, "p", 1))
+    assert "There are no measures." in Page(written([nothing], [Topic("q1", "one", group="g")])).said()
 
 
 def test_a_run_was_not_timed() -> None:

@@ -15,11 +15,7 @@ from hypothesis import given, strategies as st
 from retrieve_cli.errors import Unavailable
 from retrieve_cli.evaluation.statistics import Interval, Wins, detectable, holm, interval, paired_t, randomisation, wins
 
-POPULATIONS = {
-    "graded": (0.35, 0.15, 1.2, 1.8),
-    "easy": (0.10, 0.60, 2.0, 1.2),
-    "hard": (0.75, 0.03, 1.0, 3.0),
-}
+POPULATIONS = {"graded": (0.35, 0.15, 1.2, 1.8), "easy": (0.10, 0.60, 2.0, 1.2), "hard": (0.75, 0.03, 1.0, 3.0)}
 """Values as measures have them: the shares of exact zeros and ones, and the beta distribution of what lies between."""
 
 COVERAGE = {

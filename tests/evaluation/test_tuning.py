@@ -157,9 +157,7 @@ def test_a_retriever_alone_is_worth_what_it_is_as_a_mode(world: World, searcher:
         assert table.alone(name, formula).tolist() == pytest.approx(list(found.per_query["nDCG@10"].values()))
 
 
-def test_equal_scores_on_both_sides_of_the_cut_off_are_ordered_as_the_measure_does(
-    searcher: Searcher, world: World
-) -> None:
+def test_equal_scores_on_both_sides_of_the_cut_off_are_ordered_as_the_measure_does(searcher: Searcher) -> None:
     """Under the first five of 120 equal hits, all of them count: the measure puts the last id first."""
     topics = [Topic("q", "katu", {"r119": 1})]
     flat = override(Settings(), {"fusion": {"weights": {"bm25": 0.0, "dense": 0.0}}}, where="test")

@@ -56,6 +56,14 @@ def holds(cache: ContentCache, keys: list[bytes]) -> None:
             assert found.dtype == wanted.dtype
 
 
+def is_made_whole(folder: Path, cache: ContentCache, said: list[str]) -> None:
+    """What was lost is appended, and all is there then; the damage was said once."""
+    lost = [key for key in KEYS if key not in cache]
+    cache.append(lost, [entry(key) for key in lost])
+    holds(opened(folder, said), KEYS)
+    assert len(said) == 1
+
+
 @contextmanager
 def files_may_not_grow(limit: int) -> Iterator[None]:
     """No file of this process may become larger than so many bytes."""
@@ -117,10 +125,7 @@ def test_a_flipped_bit_costs_the_file_it_is_in_and_no_other_and_is_said(
     assert len(known) == 6
     holds(again, known)
     assert said == [f"{path} is damaged: skipped; its contents are computed again"]
-    lost = [key for key in KEYS if key not in known]
-    again.append(lost, [entry(key) for key in lost])
-    holds(opened(tmp_path, said), KEYS)
-    assert len(said) == 1
+    is_made_whole(tmp_path, again, said)
 
 
 @pytest.mark.parametrize("keep", [0, 1, 100, -1])
@@ -132,10 +137,7 @@ def test_a_file_cut_short_is_computed_again(tmp_path: Path, said: list[str], kee
     assert sum(key in again for key in KEYS) == 6
     assert len(said) == 1
     assert path.exists(), "who only reads removes nothing"
-    lost = [key for key in KEYS if key not in again]
-    again.append(lost, [entry(key) for key in lost])
-    holds(opened(tmp_path, said), KEYS)
-    assert len(said) == 1
+    is_made_whole(tmp_path, again, said)
 
 
 def test_a_file_of_garbage_is_no_entry(tmp_path: Path, said: list[str]) -> None:

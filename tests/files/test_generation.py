@@ -115,20 +115,19 @@ def test_a_few_records_are_found_without_a_dictionary_of_all(tmp_path: Path) -> 
     assert [generation.find_record(name) for name in names * 3] == list(range(len(names))) * 3
 
 
-def test_the_nearest_record_is_suggested_for_one_that_is_not_there(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("wanted", "hint"),
+    [("TotalSegmentor", "did you mean `TotalSegmentator`?"), ("xyz", "list them: retrieve inspect records")],
+)
+def test_the_nearest_record_or_their_list_is_suggested_for_one_not_there(
+    tmp_path: Path, wanted: str, hint: str
+) -> None:
     generation = write(tmp_path, {"TotalSegmentator": 1, "nnU-Net": 1})
 
-    with pytest.raises(UsageError, match="no record 'TotalSegmentor'") as refusal:
-        generation.find_record("TotalSegmentor")
+    with pytest.raises(UsageError, match=f"no record '{wanted}'") as refusal:
+        generation.find_record(wanted)
 
-    assert refusal.value.hint == "did you mean `TotalSegmentator`?"
-
-
-def test_where_no_record_is_near_the_list_of_records_is_suggested(tmp_path: Path) -> None:
-    with pytest.raises(UsageError) as refusal:
-        write(tmp_path, {"abc": 1}).find_record("xyz")
-
-    assert "retrieve inspect records" in refusal.value.hint
+    assert refusal.value.hint == hint
 
 
 @pytest.mark.parametrize(

@@ -101,9 +101,7 @@ def refused(index: Path, retrieve: Program) -> Refused:
 # ---------------------------------------------------------------------------------------------------------- damage
 
 
-def test_a_snapshot_that_is_packed_anew_as_it_was_is_sound(
-    snapshot: Path, parts: Members, retrieve: Program, refused: Refused
-) -> None:
+def test_a_snapshot_that_is_packed_anew_as_it_was_is_sound(parts: Members, retrieve: Program) -> None:
     """What follows is refused for what was changed, not for how it was packed."""
     Path("again.tar.zst").write_bytes(packed(parts))
     assert retrieve("snapshot", "restore", "again.tar.zst", "--artifacts", "new").code == 0
@@ -246,9 +244,7 @@ def test_sums_must_list_the_members_as_they_are(parts: Members, refused: Refused
         {"extras": []},
     ],
 )
-def test_a_header_that_lies_is_refused(
-    snapshot: Path, parts: Members, refused: Refused, changes: dict[str, object]
-) -> None:
+def test_a_header_that_lies_is_refused(parts: Members, refused: Refused, changes: dict[str, object]) -> None:
     header = {**json.loads(parts[0][1]), **changes}
     refused(packed(changed(parts, "snapshot.json", json.dumps(header).encode())))
 

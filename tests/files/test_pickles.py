@@ -195,12 +195,9 @@ def test_the_refusal_names_the_file_what_was_wrong_and_what_to_do(tmp_path: Path
 # ---------------------------------------------------------------------------------------------------- damage
 
 
-def test_an_absent_file_is_a_damaged_index(tmp_path: Path) -> None:
+def test_an_absent_file_or_a_folder_in_its_place_is_a_damaged_index(tmp_path: Path) -> None:
     with pytest.raises(IndexCorrupt, match="cannot read"):
         pickles.load(tmp_path / "a.pkl")
-
-
-def test_a_folder_in_place_of_the_file_is_a_damaged_index(tmp_path: Path) -> None:
     with pytest.raises(IndexCorrupt):
         pickles.load(tmp_path)
 

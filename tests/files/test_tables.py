@@ -51,14 +51,10 @@ def test_a_file_of_another_length_than_its_offsets_say_is_refused(change: Any, t
         Table(path, offsets)
 
 
-def test_an_absent_table_is_refused(tmp_path: Path) -> None:
+def test_a_table_that_is_absent_or_has_no_offsets_is_refused(tmp_path: Path) -> None:
     with pytest.raises(IndexCorrupt, match="cannot read"):
         Table(tmp_path / "rows.jsonl", np.zeros(1, np.int64))
-
-
-def test_a_table_without_offsets_is_refused(tmp_path: Path) -> None:
     (tmp_path / "rows.jsonl").touch()
-
     with pytest.raises(IndexCorrupt):
         Table(tmp_path / "rows.jsonl", np.zeros(0, np.int64))
 

@@ -40,10 +40,7 @@ def table(folder: Path, places: list[int]) -> TokenTable:
 
 
 @shared_folder
-@given(
-    lent=st.lists(st.integers(0, 7), unique=True, min_size=1),
-    asked=st.lists(st.integers(0, 7), max_size=20),
-)
+@given(lent=st.lists(st.integers(0, 7), unique=True, min_size=1), asked=st.lists(st.integers(0, 7), max_size=20))
 def test_lent_or_cached_every_text_has_its_own_tokens(lent: list[int], asked: list[int], tmp_path: Path) -> None:
     cache = opened(tmp_path)
     cache.lend(table(tmp_path, lent), KeyRows(as_keys([KEYS[place] for place in lent])))

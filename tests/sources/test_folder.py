@@ -21,6 +21,13 @@ def records(folder: Path) -> dict[str, Record]:
     return {item.id: item for item in read(folder) if isinstance(item, Record)}
 
 
+def only(folder: Path, text: str, name: str = "x.md") -> Record:
+    """The record of a folder that holds this text alone."""
+    (folder / name).write_bytes(text.encode())
+    [made] = records(folder).values()
+    return made
+
+
 def test_ids_are_paths_and_groups_are_first_folders(tmp_path: Path) -> None:
     (tmp_path / "a" / "b").mkdir(parents=True)
     (tmp_path / "a" / "b" / "deep.md").write_text("deep")
@@ -30,8 +37,7 @@ def test_ids_are_paths_and_groups_are_first_folders(tmp_path: Path) -> None:
 
 def test_front_matter_becomes_metadata_and_may_name_the_group(tmp_path: Path) -> None:
     text = "---\ntitle: The Title\ngroup: mine\ndate: 2024-05-01\nauthors: [A, B]\n---\nbody"
-    (tmp_path / "x.md").write_text(text)
-    [made] = records(tmp_path).values()
+    made = only(tmp_path, text)
     assert (made.name, made.group) == ("The Title", "mine")
     assert made.metadata == {"date": "2024-05-01", "authors": ["A", "B"]}
     assert made.text[made.body_start :] == "body"
@@ -42,15 +48,12 @@ def test_front_matter_becomes_metadata_and_may_name_the_group(tmp_path: Path) ->
     [("intro\n\n## A heading ##\n", "A heading"), ("no heading at all", "file"), ("# One\n# Two", "One")],
 )
 def test_a_document_is_called_by_its_first_heading_or_its_file(tmp_path: Path, text: str, name: str) -> None:
-    (tmp_path / "file.md").write_text(text)
-    [made] = records(tmp_path).values()
-    assert made.name == name
+    assert only(tmp_path, text, "file.md").name == name
 
 
 @pytest.mark.parametrize("text", ["# " + "d0 - " * 60_000 + "\n\ntext", "---\ntitle: " + "x" * 300_000 + "\n---\ntext"])
 def test_a_title_that_each_chunk_would_repeat_is_cut(tmp_path: Path, text: str) -> None:
-    (tmp_path / "x.md").write_text(text)
-    [made] = records(tmp_path).values()
+    made = only(tmp_path, text)
     assert len(made.name) == 1000
     assert made.text == text
 
@@ -64,8 +67,7 @@ def test_front_matter_that_is_no_yaml_is_indexed_as_text_and_said(tmp_path: Path
 
 
 def test_a_document_of_front_matter_alone_is_found_by_it(tmp_path: Path) -> None:
-    (tmp_path / "x.md").write_text("---\ntitle: Only this\n---\n")
-    [made] = records(tmp_path).values()
+    made = only(tmp_path, "---\ntitle: Only this\n---\n")
     assert "Only this" in made.text[made.body_start :]
 
 
@@ -129,9 +131,7 @@ def test_files_of_other_kinds_are_counted_and_said(tmp_path: Path) -> None:
 
 
 def test_line_ends_are_left_as_they_are(tmp_path: Path) -> None:
-    (tmp_path / "x.md").write_bytes(b"one\r\ntwo\r\n")
-    [made] = records(tmp_path).values()
-    assert made.text == "one\r\ntwo\r\n"
+    assert only(tmp_path, "one\r\ntwo\r\n").text == "one\r\ntwo\r\n"
 
 
 def test_a_file_is_no_folder(tmp_path: Path) -> None:

@@ -141,28 +141,23 @@ def test_what_has_changed_is_sent_again(site, target: Path) -> None:
     assert target.read_bytes() == OTHER
 
 
-def spoil(target: Path, how: str) -> None:
-    digest = target.with_name(target.name + ".sha1")
-    if how == "target missing":
-        target.unlink()
-    elif how == "target edited":
-        target.write_bytes(OTHER)
-    elif how == "digest missing":
-        digest.unlink()
-    elif how == "digest of another":
-        digest.write_text("0" * 40 + "  tools.jsonl\n")
-    else:
-        target.with_name(target.name + ".http.json").write_text(how)
+SPOILS: dict[str, tuple[str, bytes | None]] = {
+    "target missing": ("", None),
+    "target edited": ("", OTHER),
+    "digest missing": (".sha1", None),
+    "digest of another": (".sha1", b"0" * 40 + b"  tools.jsonl\n"),
+    **{marks: (".http.json", marks.encode()) for marks in ("[]", "{}", "torn {", '{"etag": 1}')},
+}
+"""By what was done: which of the files, and what it holds then; None for one that is gone."""
 
 
-@pytest.mark.parametrize(
-    "how",
-    ["target missing", "target edited", "digest missing", "digest of another", "[]", "{}", "torn {", '{"etag": 1}'],
-)
+@pytest.mark.parametrize("how", SPOILS)
 def test_a_file_that_is_not_what_was_fetched_is_fetched_whole(site, target: Path, how: str) -> None:
     url = site.put("/c", LINES, headers={"ETag": '"v1"'})
     fetcher(url).fetch(target)
-    spoil(target, how)
+    suffix, content = SPOILS[how]
+    spoilt = target.with_name(target.name + suffix)
+    spoilt.unlink() if content is None else spoilt.write_bytes(content)
     fetcher(url).fetch(target)
     assert site.last.headers["If-None-Match"] is None
     assert target.read_bytes() == LINES

@@ -42,6 +42,11 @@ def fact(subject: Term, predicate: str, object_: Term) -> Triple:
     return subject, predicate if ":" in predicate else SCHEMA + predicate, object_
 
 
+def facts_of(subject: Term, **objects: Term) -> list[Triple]:
+    """What is said of a subject, by predicate."""
+    return [fact(subject, predicate, object_) for predicate, object_ in objects.items()]
+
+
 def tool(name: str = "a") -> Triple:
     return fact(iri(name), TYPE, iri(SCHEMA + "SoftwareSourceCode"))
 
@@ -67,11 +72,7 @@ def test_tools_are_known_by_either_class_in_either_spelling_of_schema_org(class_
 
 
 def test_where_nothing_is_typed_what_nothing_points_to_is_a_record() -> None:
-    facts = [
-        fact(iri("a"), "license", iri("mit")),
-        fact(iri("mit"), "name", text("MIT")),
-        fact(iri("a"), "x", iri("a")),
-    ]
+    facts = [*facts_of(iri("a"), license=iri("mit"), x=iri("a")), fact(iri("mit"), "name", text("MIT"))]
     assert records_of_triples(facts) == [
         {"id": "https://x.org/a", "license": {"id": "https://x.org/mit", "name": "MIT"}, "x": "https://x.org/a"}
     ]
@@ -133,11 +134,9 @@ def test_a_number_or_an_iri_is_no_text_that_others_give_way_to() -> None:
 
 def test_nodes_are_put_inside_and_records_are_pointed_to() -> None:
     facts = [
-        fact(iri("a"), "supportingData", blank("d")),
+        *facts_of(iri("a"), supportingData=blank("d"), author=iri("p"), isPartOf=iri("b")),
         fact(blank("d"), "imagingModality", text("CT")),
-        fact(iri("a"), "author", iri("p")),
         fact(iri("p"), "name", text("P")),
-        fact(iri("a"), "isPartOf", iri("b")),
         tool("b"),
         fact(iri("b"), "license", iri("elsewhere")),
     ]
@@ -149,15 +148,10 @@ def test_nodes_are_put_inside_and_records_are_pointed_to() -> None:
 
 def test_the_objects_are_read_as_catalogs_are() -> None:
     facts = [
-        fact(iri("a"), "name", text("LungMapper")),
-        fact(iri("a"), "description", text("Segments lungs.")),
-        fact(iri("a"), "featureList", text("Segmentation")),
-        fact(iri("a"), "supportingData", blank("d")),
-        fact(blank("d"), "imagingModality", text("CT")),
-        fact(blank("d"), "hasDimensionality", typed("3", "integer")),
-        fact(iri("a"), "runnableExample", blank("e")),
+        *facts_of(iri("a"), name=text("LungMapper"), description=text("Segments lungs."), identifier=text("doi:1")),
+        *facts_of(iri("a"), featureList=text("Segmentation"), supportingData=blank("d"), runnableExample=blank("e")),
+        *facts_of(blank("d"), imagingModality=text("CT"), hasDimensionality=typed("3", "integer")),
         fact(blank("e"), "url", text("https://demo.org")),
-        fact(iri("a"), "identifier", text("doi:1")),
     ]
     made = record_from(one(*facts), FieldMap.of({}), source="c", line=1)
     assert isinstance(made, Record)
@@ -202,11 +196,9 @@ def test_a_long_rdf_list_is_not_too_deep() -> None:
 def test_nodes_that_point_at_each_other_end() -> None:
     facts = [
         fact(iri("a"), "author", iri("p")),
-        fact(iri("p"), "knows", iri("q")),
+        *facts_of(iri("p"), knows=iri("q"), worksFor=blank("w")),
         fact(iri("q"), "knows", iri("p")),
-        fact(iri("p"), "worksFor", blank("w")),
-        fact(blank("w"), "employee", blank("w")),
-        fact(blank("w"), "name", text("W")),
+        *facts_of(blank("w"), employee=blank("w"), name=text("W")),
     ]
     assert one(*facts)["author"] == {
         "id": "https://x.org/p",
@@ -225,11 +217,8 @@ def test_a_tool_without_an_iri_is_a_record_unless_it_is_inside_another() -> None
     class_ = iri(SCHEMA + "SoftwareApplication")
     facts = [
         fact(iri("catalog"), "dataset", blank("x")),
-        fact(blank("x"), TYPE, class_),
-        fact(blank("x"), "name", text("X")),
-        fact(blank("x"), "requires", blank("y")),
-        fact(blank("y"), TYPE, class_),
-        fact(blank("y"), "name", text("Y")),
+        *facts_of(blank("x"), **{TYPE: class_}, name=text("X"), requires=blank("y")),
+        *facts_of(blank("y"), **{TYPE: class_}, name=text("Y")),
     ]
     inner = {"name": "Y", "type": "SoftwareApplication"}
     assert records_of_triples(facts) == [{"name": "X", "type": "SoftwareApplication", "requires": inner}]

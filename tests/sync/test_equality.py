@@ -70,7 +70,6 @@ def edits(draw: st.DrawFn) -> Callable[[list[str]], list[str]]:
     return edit
 
 
-@pytest.mark.bits
 @few
 @given(series=st.lists(st.lists(edits(), min_size=1, max_size=4), min_size=1, max_size=5))
 @pytest.mark.parametrize("keys", [{}, {"bm25.unit": "chunk", "chunking.size": 24}], ids=["records", "chunks"])
@@ -103,7 +102,6 @@ def test_a_catalog_after_any_edits(
 # ------------------------------------------------------------------------------------------------ folders
 
 
-@pytest.mark.bits
 @few
 @given(
     series=st.lists(

@@ -13,6 +13,7 @@ from files.test_content_cache import files_may_not_grow
 from samples import Program, write_catalog
 from sync.forks import Fault, Forks, Nursery, models
 from sync.state import Fresh, contents, live
+from sync.test_damage import flip
 
 from retrieve_cli.contracts import ModelCard
 from retrieve_cli.ingest import embedding, waiting
@@ -142,14 +143,8 @@ def test_a_build_after_one_that_was_killed_anywhere_ends_as_one_that_was_not(
 # ------------------------------------------------------------------------------------- damage, and a full disk
 
 
-def flip(path: Path) -> None:
-    data = bytearray(path.read_bytes())
-    data[len(data) // 3] ^= 0x10
-    path.write_bytes(data)
-
-
 DAMAGE: dict[str, Callable[[Path], object]] = {
-    "a bit": flip,
+    "a bit": lambda path: flip(path, 1 / 3),
     "cut": lambda path: path.write_bytes(path.read_bytes()[:-7]),
     "empty": lambda path: path.write_bytes(b""),
     "garbage": lambda path: path.write_bytes(b"garbage" * 999),

@@ -64,18 +64,12 @@ def test_without_hours_no_query_syncs(catalog: Path, retrieve: Program, monkeypa
         assert "ears" not in _ids(retrieve)
 
 
-def test_the_catalog_may_be_named_by_the_environment(
+def test_the_environment_may_name_the_catalog_and_have_it_embedded_before_the_first_answer(
     tmp_path: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SOFTWARE_CATALOG", str(write_catalog(tmp_path / "named: by, [environment].jsonl", TOOLS)))
-    assert retrieve("build").code == 0
-    assert retrieve("query", "lungs", "--json").json["results"][0]["doc_id"] == "lungs"
-
-
-def test_an_empty_index_is_built_before_the_first_answer_if_the_catalog_is_embedded_on_start(
-    tmp_path: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("SOFTWARE_CATALOG", str(write_catalog(tmp_path / "tools.jsonl", TOOLS)))
+    assert retrieve("build", "--artifacts", "built").code == 0
+    assert retrieve("inspect", "record", "lungs", "--artifacts", "built").code == 0
     monkeypatch.setenv("EMBED_CATALOG_ON_START", "0")
     assert retrieve("query", "lungs").code == 4
     monkeypatch.setenv("EMBED_CATALOG_ON_START", "1")

@@ -24,6 +24,12 @@ def write_config(sources: Any, path: Path = Path("config.yaml"), **sections: Any
     return path
 
 
+def append_broken(catalog: Path, lines: int = 1) -> None:
+    """Adds lines that are no JSON."""
+    with catalog.open("a") as file:
+        file.write("{broken\n" * lines)
+
+
 # --------------------------------------------------------------------------------------------------- plan
 
 
@@ -329,8 +335,7 @@ def test_off_a_terminal_it_is_quiet(artifacts: Path, source: Path, start: Start)
 def test_rejected_records_end_with_8_once_and_are_counted_each_time(
     artifacts: Path, source: Path, retrieve: Program
 ) -> None:
-    with source.open("a") as file:
-        file.write("{broken\n")
+    append_broken(source)
     first = retrieve("sync", "--json")
     assert (first.code, first.json["status"], first.json["quarantined"]) == (8, "partial", 1)
     assert first.json["rejected_new"] == 1
@@ -364,14 +369,12 @@ def test_rejected_records_end_with_8_each_time_if_that_is_configured(
     artifacts: Path, source: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("RETRIEVE_SYNC__REPORT_REJECTED", "always")
-    with source.open("a") as file:
-        file.write("{broken\n")
+    append_broken(source)
     assert [retrieve("sync").code for _ in range(3)] == [8, 8, 8]
 
 
 def test_a_build_with_rejected_records_always_ends_with_8(source: Path, retrieve: Program) -> None:
-    with source.open("a") as file:
-        file.write("{broken\n")
+    append_broken(source)
     first, again = (retrieve("build", source) for _ in range(2))
     assert (first.code, again.code) == (8, 8)
     assert first.out.startswith("published ")
@@ -381,8 +384,7 @@ def test_a_build_with_rejected_records_always_ends_with_8(source: Path, retrieve
 def test_a_sync_that_failed_after_it_read_a_rejected_record_does_not_count_as_a_report(
     artifacts: Path, source: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with source.open("a") as file:
-        file.write("{broken\n")
+    append_broken(source)
 
     def fail(*_: object, **__: object) -> None:
         raise OSError(28, "No space left on device")
@@ -395,8 +397,7 @@ def test_a_sync_that_failed_after_it_read_a_rejected_record_does_not_count_as_a_
 
 def test_too_much_refused_publishes_nothing(artifacts: Path, source: Path, retrieve: Program) -> None:
     before = live(artifacts)
-    with source.open("a") as file:
-        file.write("{broken\n" * 20)
+    append_broken(source, 20)
     done = retrieve("sync", "--json")
     assert (done.code, done.json["status"], done.json["generation"]) == (8, "failed", before)
     assert (done.json["error"]["code"], done.json["error"]["kind"]) == (8, "rejected")
@@ -464,8 +465,7 @@ def test_shares_are_exact_to_the_record(tmp_path: Path, retrieve: Program) -> No
     write_catalog(path, records(0)[:3])
     assert retrieve("sync", "--max-shrink", "0.69").code == 1
     assert retrieve("sync", "--max-shrink", "0.7").code == 0
-    with path.open("a") as file:
-        file.write("{broken\n" * 7)
+    append_broken(path, 7)
     assert retrieve("sync", "--max-fail", "0.7", "--json").json["status"] == "partial"
 
 
@@ -480,8 +480,7 @@ def test_a_damaged_index_does_not_take_the_guard_away(
 
 
 def test_the_quarantine_is_that_of_the_live_index_again(artifacts: Path, source: Path, retrieve: Program) -> None:
-    with source.open("a") as file:
-        file.write("{broken\n")
+    append_broken(source)
     assert retrieve("sync").code == 8
     good = source.read_text()
     source.write_text(good + "{broken\n" * 20)
@@ -665,8 +664,7 @@ def test_a_query_that_syncs_first_names_records_that_were_rejected_newly(
 ) -> None:
     """They count as reported: the next sync by a timer does not end with 8 for them."""
     monkeypatch.setenv("RETRIEVE_SOURCES__AUTO_SYNC", "true")
-    with source.open("a") as file:
-        file.write("{broken\n")
+    append_broken(source)
     note = "note: the sync before this query rejected 1 new item, listed in artifacts/quarantine.jsonl"
     assert note in retrieve("query", "lungs").err
     assert note not in retrieve("query", "lungs").err

@@ -14,6 +14,7 @@ from samples import ROOT, Program, write_catalog
 from sync.forks import Fault, Forks
 from sync.state import Start, live, records
 
+from retrieve_cli.ingest.sync import Sync
 from retrieve_cli.storage.store import Store
 
 TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
@@ -72,29 +73,19 @@ def test_an_interrupted_sync_has_its_line(
     assert (asked.json["status"], asked.json["error"]["code"]) == ("failed", code)
 
 
-def test_a_sync_that_meets_a_bug_has_its_line(
+def test_a_verification_that_fails_and_a_bug_are_in_the_line_of_their_sync(
     artifacts: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from retrieve_cli.ingest.sync import Sync
-
     def crash(_: Sync) -> None:
         raise ZeroDivisionError("by nothing")
 
-    monkeypatch.setattr(Sync, "run", crash)
-    done = retrieve("sync", "--json")
-    assert (done.code, done.json["error"]["kind"]) == (1, "internal")
-    assert done.out.count("\n") == 1
-
-
-def test_a_verification_that_fails_is_in_the_line_of_its_sync(
-    artifacts: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from retrieve_cli.ingest.sync import Sync
-
     monkeypatch.setattr(Sync, "verify", lambda _: {"bm25.pkl": "differs"})
-    done = retrieve("sync", "--verify", "--json")
-    assert (done.code, done.json["verified"], done.json["error"]["code"]) == (5, False, 5)
-    assert done.out.count("\n") == 1
+    unlike = retrieve("sync", "--verify", "--json")
+    assert (unlike.code, unlike.json["verified"], unlike.json["error"]["code"]) == (5, False, 5)
+    monkeypatch.setattr(Sync, "run", crash)
+    crashed = retrieve("sync", "--json")
+    assert (crashed.code, crashed.json["error"]["kind"]) == (1, "internal")
+    assert unlike.out.count("\n") == crashed.out.count("\n") == 1
 
 
 def test_people_read_one_line_with_the_changes(tmp_path: Path, start: Start, retrieve: Program) -> None:
