@@ -92,7 +92,7 @@ def rows_of(columns: dict[str, "Rows"], count: int) -> list[LuceneRow]:
 
 @pytest.mark.parametrize("scored_by", ["features", "words"])
 def test_lists_of_lucene_are_candidates_for_the_same_ten(compared: Compared, scored_by: str) -> None:
-    """By words, Lucene keeps the length of a text in one byte, so that its scores are close to ours and not the same."""
+    """By words, Lucene keeps the length of a text in one byte, so that its scores are close to ours, not the same."""
     assert compared.same([getattr(lists, scored_by) for lists in compared.lists]) >= 0.995
 
 

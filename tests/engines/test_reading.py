@@ -104,13 +104,7 @@ def test_a_reader_whose_generation_was_dropped_is_given_the_command(
     ],
 )
 def test_a_retriever_whose_engine_dies_in_a_query_is_skipped_and_alone_is_an_error(
-    servers: Servers,
-    reader: Index,
-    monkeypatch: pytest.MonkeyPatch,
-    kind: type,
-    call: str,
-    left: str,
-    role: str,
+    reader: Index, monkeypatch: pytest.MonkeyPatch, kind: type, call: str, left: str, role: str
 ) -> None:
     answer(reader)
 

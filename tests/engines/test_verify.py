@@ -208,16 +208,11 @@ def test_the_exact_reference_has_the_answers_of_a_flat_index(verify: Verify) -> 
 
 
 def test_pgvector_passes_with_the_top_ten_of_the_local_index(
-    postgres: PostgresServer,
-    database: str,
-    gold: Path,
-    retrieve: Program,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    postgres: PostgresServer, database: str, gold: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     search_in("pgvector", monkeypatch)
     monkeypatch.setenv("RETRIEVE_PGVECTOR__URL", postgres.url(database))
-    assert retrieve("build", "--catalog", tmp_path / "many.jsonl").code == 0
+    assert retrieve("build", "--catalog", gold.with_name("many.jsonl")).code == 0
     done = retrieve("engines", "verify", "--gold", gold, "--json")
     found = json.loads(done.out)
     assert (done.code, found["faults"]) == (0, [])

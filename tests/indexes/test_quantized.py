@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import operator
 from collections.abc import Callable
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
-from samples import TOOLS, Program, write_catalog
+from samples import TOOLS, Program, fails, succeeds, write_catalog
 
 from retrieve_cli.errors import IndexCorrupt
 from retrieve_cli.numerics import products
@@ -162,7 +161,7 @@ def test_a_file_that_does_not_fit_the_vectors_is_an_error_of_the_index(tmp_path:
 
 
 def results(retrieve: Program, artifacts: Path) -> list[Any]:
-    return json.loads(retrieve("query", "count the cells", "--json", "--artifacts", artifacts).out)["results"]
+    return succeeds(retrieve("query", "count the cells", "--json", "--artifacts", artifacts)).json["results"]
 
 
 def test_the_program_gives_the_same_hits_with_bytes_to_scan(tmp_path: Path, retrieve: Program) -> None:
@@ -192,7 +191,4 @@ def test_a_flipped_bit_in_the_bytes_is_noticed_by_the_query(tmp_path: Path, retr
     content[-5] ^= 8
     path.write_bytes(content)
 
-    answer = retrieve("query", "count the cells", "--mode", "dense", *given)
-
-    assert answer.code == 5
-    assert quantized.FILE in answer.err
+    fails(retrieve("query", "count the cells", "--mode", "dense", *given), 5, quantized.FILE)
