@@ -33,17 +33,14 @@ def test_a_title_right_behind_the_name_of_a_catalog_record_heads_its_section(wor
     titles = {"section_titles": ["Wounds", "Night care"]}
     made = record("Care: Wounds\nClean.\nNight care\nSleep.", name="Care", kind="catalog", metadata=titles)
     chunks = list(SectionChunker(words, max_tokens=512).chunk(made))
-    assert [(chunk.section, chunk.text) for chunk in chunks] == [
-        ("Wounds", "Care: Wounds\nClean."),
-        ("Night care", "Night care\nSleep."),
-    ]
+    assert [chunk.section for chunk in chunks] == titles["section_titles"]
+    assert [chunk.text for chunk in chunks] == ["Care: Wounds\nClean.", "Night care\nSleep."]
 
 
 def test_titled_sections_never_share_a_chunk_and_others_within_them_do(words: Tokenizer, record: Make) -> None:
     text = "Wounds\nClean.\n\nNight care\n\n**Sleep**\n\nLong.\n\n**Light**\n\nNone."
-    chunks = SectionChunker(words, max_tokens=512).chunk(
-        record(text, metadata={"section_titles": ["Wounds", "Night care"]})
-    )
+    titles = {"section_titles": ["Wounds", "Night care"]}
+    chunks = SectionChunker(words, max_tokens=512).chunk(record(text, metadata=titles))
     assert [chunk.section for chunk in chunks] == ["Wounds", "Night care > Sleep, Light"]
 
 

@@ -46,12 +46,8 @@ def test_the_kind_is_that_of_most_characters() -> None:
 
 def test_words_of_a_line_share_a_box_and_lines_and_columns_have_their_own() -> None:
     boxes = words((0, 3, 1, 10, 10), (4, 7, 1, 35, 11), (8, 11, 1, 10, 24), (12, 15, 1, 300, 24), (16, 19, 2, 10, 24))
-    assert [tuple(box) for box in boxes.boxes(0, 19)] == [
-        (1, 10, 10, 55, 21),
-        (1, 10, 24, 30, 34),
-        (1, 300, 24, 320, 34),
-        (2, 10, 24, 30, 34),
-    ]
+    lines = [(1, 10, 10, 55, 21), (1, 10, 24, 30, 34), (1, 300, 24, 320, 34), (2, 10, 24, 30, 34)]
+    assert [tuple(box) for box in boxes.boxes(0, 19)] == lines
 
 
 def test_lines_from_right_to_left_share_a_box() -> None:

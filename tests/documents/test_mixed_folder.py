@@ -35,9 +35,8 @@ def write(path: Path, number: int) -> None:
     if kind == "pdf":
         write_pdf(path, number, own)
     elif kind == "html":
-        path.write_text(
-            f"<!doctype html><title>T</title><main><h2 id='part'>Part</h2><p>{own} {text}</p></main>", "utf-8"
-        )
+        part = f"<h2 id='part'>Part</h2><p>{own} {text}</p>"
+        path.write_text(f"<!doctype html><title>T</title><main>{part}</main>", "utf-8")
     elif kind == "docx":
         file = docx.Document()
         file.add_heading("Part", 1)

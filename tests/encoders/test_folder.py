@@ -118,12 +118,8 @@ def test_plain_transformers_folder_is_mean_pooled(tmp_path: Path) -> None:
 
 
 def test_weights_in_several_files_are_all_found(tmp_path: Path) -> None:
-    files = {
-        "config.json": BERT,
-        "model.safetensors.index.json": {
-            "weight_map": {"a": "2.safetensors", "b": "1.safetensors", "c": "2.safetensors"}
-        },
-    }
+    weights = {"weight_map": {"a": "2.safetensors", "b": "1.safetensors", "c": "2.safetensors"}}
+    files = {"config.json": BERT, "model.safetensors.index.json": weights}
     assert [path.name for path in read_folder(make(tmp_path, files)).weights] == ["1.safetensors", "2.safetensors"]
 
 

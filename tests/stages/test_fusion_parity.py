@@ -121,11 +121,8 @@ def test_a_candidate_missing_from_one_list_gets_that_retrievers_exact_score_wher
     (ranking,) = stage(ASKED)
 
     evidence = {hit.row: hit.evidence for hit in ranking.hits}
-    assert {row: [each.rank for each in why] for row, why in evidence.items()} == {
-        0: [1, None],
-        1: [2, 1],
-        2: [None, 2],
-    }
+    ranks = {row: [each.rank for each in why] for row, why in evidence.items()}
+    assert ranks == {0: [1, None], 1: [2, 1], 2: [None, 2]}
     assert [each.score for each in evidence[0]] == [4, -5]
     assert [each.score for each in evidence[2]] == [2, -2]
     assert evidence[0][1].normalized == -3  # as far below the lowest listed as -5 is, where ranx adds a 0

@@ -113,9 +113,8 @@ def test_a_query_that_finds_nothing_has_an_empty_answer_that_says_so() -> None:
         def __call__(self, rankings: Sequence[Ranking]) -> list[Ranking]:
             return [Ranking(each.query, trace={"seen": True}) for each in rankings]
 
-    gate = Gate(
-        Silent(), Silent(), groups=np.zeros(3, np.int32), names=["a"], candidates=9, top_groups=1, keep=5, min_results=5
-    )
+    sizes = {"candidates": 9, "top_groups": 1, "keep": 5, "min_results": 5}
+    gate = Gate(Silent(), Silent(), groups=np.zeros(3, np.int32), names=["a"], **sizes)
     (ranking,) = gate([Ranking(Query("q"))])
     assert ranking.hits == ()
     told = {"candidates": 0, "groups_seen": 0, "chosen": [], "left_out": 0, "passes": 1, "searched": 0, "filled": 0}

@@ -100,12 +100,7 @@ def test_a_text_that_is_full_makes_room_for_the_others_and_the_trace_says_so() -
     assert [hit.record for hit in result.hits] == [1, 5, 2, 6]
     assert result.trace == {
         "texts": [{"text": "a", "hits": 4, "given": 2}, {"text": "b", "hits": 3, "given": 2}],
-        "diversity": {
-            "cut": [
-                {"id": "03#0", "why": "per_query 2", "rank": 5},
-                {"id": "04#0", "why": "per_query 2", "rank": 6},
-            ]
-        },
+        "diversity": {"cut": [{"id": f"0{at}#0", "why": "per_query 2", "rank": at + 2} for at in (3, 4)]},
     }
 
 

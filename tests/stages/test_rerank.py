@@ -39,6 +39,7 @@ def stage(scorer: Table, **options: Any) -> Rerank:
 
 Lists = tuple[list[float], list[float]]
 """What retrieval gave the hits, and what the reader gives them."""
+randoms = st.randoms(use_true_random=False)
 numbers = st.integers(-20, 20).map(lambda value: value / 4)
 lists = st.integers(1, 20).flatmap(
     lambda size: st.tuples(*(st.lists(numbers, min_size=size, max_size=size) for _ in range(2)))
@@ -88,21 +89,14 @@ def test_every_hit_that_was_read_says_how_it_moved(scores: Lists, interpolate: f
         assert hit.evidence == before.hits[place].evidence
 
 
-@given(
-    st.lists(numbers, min_size=2, max_size=12),
-    st.floats(0.1, 8),
-    st.floats(-5, 5),
-    st.floats(0, 1),
-    st.randoms(use_true_random=False),
-)
+@given(st.lists(numbers, min_size=2, max_size=12), st.floats(0.1, 8), st.floats(-5, 5), st.floats(0, 1), randoms)
 def test_the_scale_of_the_reranker_does_not_count(
     values: list[float], factor: float, shift: float, interpolate: float, random: Any
 ) -> None:
     retrieved = np.array([random.uniform(-3, 3) for _ in values])
     read = np.array(values)
-    assert mix(retrieved, factor * read + shift, interpolate) == pytest.approx(
-        mix(retrieved, read, interpolate), abs=1e-6
-    )
+    expected = mix(retrieved, read, interpolate)
+    assert mix(retrieved, factor * read + shift, interpolate) == pytest.approx(expected, abs=1e-6)
 
 
 @given(lists, st.integers(1, 25), st.integers(1, 25))

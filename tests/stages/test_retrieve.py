@@ -105,12 +105,10 @@ def test_a_record_retriever_and_a_chunk_retriever_fuse_at_the_level_of_chunks(
 ) -> None:
     layout = make_layout(sizes)
     words, vectors = table_for(data, len(sizes)), table_for(data, sum(sizes))
-    retrievers = [
-        make_retriever("bm25", words, layout=layout, index_unit="record"),
-        make_retriever("dense", vectors, layout=layout),
-    ]
+    of_records = make_retriever("bm25", words, layout=layout, index_unit="record")
+    of_chunks = make_retriever("dense", vectors, layout=layout)
 
-    (ranking,) = Fuse(tuple(retrievers), fusion=Fusion("weighted", "minmax"), keep=1000)(ASKED)
+    (ranking,) = Fuse((of_records, of_chunks), fusion=Fusion("weighted", "minmax"), keep=1000)(ASKED)
 
     assert {hit.row: tuple(why.score for why in hit.evidence) for hit in ranking.hits} == {
         row: (words[0, record], vectors[0, row]) for row, record in enumerate(np.repeat(np.arange(len(sizes)), sizes))
@@ -123,14 +121,12 @@ def test_a_record_retriever_and_a_chunk_retriever_fuse_at_the_level_of_records_i
 ) -> None:
     layout = make_layout(sizes)
     words, vectors = table_for(data, len(sizes)), table_for(data, sum(sizes))
-    retrievers = [
-        make_retriever("bm25", words, layout=layout, unit="record", index_unit="record"),
-        make_retriever("dense", vectors, layout=layout, unit="record"),
-    ]
+    of_records = make_retriever("bm25", words, layout=layout, unit="record", index_unit="record")
+    of_chunks = make_retriever("dense", vectors, layout=layout, unit="record")
     fusion = Fusion("weighted", "minmax", weights={"bm25": 1, "dense": 2})
 
-    (forward,) = Fuse(tuple(retrievers), fusion=fusion, keep=1000)(ASKED)
-    (backward,) = Fuse(tuple(retrievers[::-1]), fusion=fusion, keep=1000)(ASKED)
+    (forward,) = Fuse((of_records, of_chunks), fusion=fusion, keep=1000)(ASKED)
+    (backward,) = Fuse((of_chunks, of_records), fusion=fusion, keep=1000)(ASKED)
 
     groups = np.split(vectors[0], layout.starts[1:-1])
     assert {hit.record: (hit.row, *(why.score for why in hit.evidence)) for hit in forward.hits} == {

@@ -53,10 +53,8 @@ def test_a_place_has_the_last_anchor_above_it() -> None:
 
 def test_lists_are_lines_with_marks_and_numbers() -> None:
     page = "<ol start=3><li>a<ul><li>b<p>more<li>c</ul><li value=9>d</ol><dl><dt>--flag<dt>-f<dd>What it does.</dl>"
-    assert blocks(page) == [
-        ("list", "3. a\n  - b\n    more\n  - c\n9. d"),
-        ("paragraph", "--flag\n-f\nWhat it does."),
-    ]
+    items = "3. a\n  - b\n    more\n  - c\n9. d"
+    assert blocks(page) == [("list", items), ("paragraph", "--flag\n-f\nWhat it does.")]
 
 
 def test_code_keeps_its_lines_and_divides_a_list() -> None:
@@ -72,9 +70,8 @@ def test_a_table_of_data_is_a_pipe_table() -> None:
 
 
 def test_a_table_without_header_has_an_empty_one() -> None:
-    assert blocks("<table><tr><td>a<td>b<tr><td>c<td>d</table>") == [
-        ("table", "|  |  |\n|---|---|\n| a | b |\n| c | d |")
-    ]
+    table = "|  |  |\n|---|---|\n| a | b |\n| c | d |"
+    assert blocks("<table><tr><td>a<td>b<tr><td>c<td>d</table>") == [("table", table)]
 
 
 def test_a_table_that_lays_out_the_page_is_read_cell_by_cell() -> None:
@@ -242,6 +239,7 @@ def test_html_is_recognised_by_its_beginning(head: bytes, html: bool) -> None:
     assert format_of("page", head) == ("html" if html else None)
 
 
+KINDS = ("p", "h2", "ul", "ol", "pre", "div", "table", "dl", "blockquote", "text", "inline")
 INLINE = ("span", "b", "a href=x", "em", "code")
 
 
@@ -258,21 +256,16 @@ def pages(draw: st.DrawFn) -> tuple[str, list[str]]:
     def inner(depth: int) -> str:
         parts = []
         for _ in range(draw(st.integers(1, 3))):
-            kind = draw(
-                st.sampled_from(("p", "h2", "ul", "ol", "pre", "div", "table", "dl", "blockquote", "text", "inline"))
-            )
+            kind = draw(st.sampled_from(KINDS))
             if kind in ("div", "blockquote") and depth < 4:
                 parts.append(f"<{kind}>{inner(depth + 1)}</{kind}>")
             elif kind in ("ul", "ol"):
-                items = "".join(
-                    f"<li>{inner(depth + 1) if depth < 3 else text()}" for _ in range(draw(st.integers(1, 3)))
-                )
+                count = draw(st.integers(1, 3))
+                items = "".join(f"<li>{inner(depth + 1) if depth < 3 else text()}" for _ in range(count))
                 parts.append(f"<{kind}>{items}</{kind}>")
             elif kind == "table":
-                rows = draw(st.integers(1, 3))
-                parts.append(
-                    "<table>" + "".join(f"<tr><td>{text()}<td colspan=2>{text()}" for _ in range(rows)) + "</table>"
-                )
+                rows = "".join(f"<tr><td>{text()}<td colspan=2>{text()}" for _ in range(draw(st.integers(1, 3))))
+                parts.append(f"<table>{rows}</table>")
             elif kind == "dl":
                 parts.append(f"<dl><dt>{text()}<dd>{text()}</dl>")
             elif kind in ("p", "h2", "pre"):

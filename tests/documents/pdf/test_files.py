@@ -30,13 +30,9 @@ def with_metadata(**values: str) -> bytes:
 
 
 def test_metadata_of_the_file_are_read() -> None:
-    content = with_metadata(
-        Title="On Trees", Author="A. Oak", Keywords="oak, elm; fir", CreationDate="D:20240229101500+01'00'"
-    )
-    content = changed(
-        content, lambda writer: writer.root_object.update({NameObject("/Lang"): TextStringObject("en-GB")})
-    )
-    assert read(content).metadata == {
+    creation, language = "D:20240229101500+01'00'", {NameObject("/Lang"): TextStringObject("en-GB")}
+    content = with_metadata(Title="On Trees", Author="A. Oak", Keywords="oak, elm; fir", CreationDate=creation)
+    assert read(changed(content, lambda writer: writer.root_object.update(language))).metadata == {
         "pages": 1,
         "title": "On Trees",
         "author": "A. Oak",
@@ -95,11 +91,8 @@ def test_pages_without_a_text_layer_are_named() -> None:
 def test_a_blank_page_is_no_page_without_a_text_layer() -> None:
     parsed = read(draw(plain, lambda _: None, partial(plain, seed=2)))
     assert parsed.notices == ()
-    assert [(page.index, page.image_only, page.end > page.start) for page in layout_of(parsed).pages] == [
-        (1, False, True),
-        (2, False, False),
-        (3, False, True),
-    ]
+    pages = [(page.index, page.image_only, page.end > page.start) for page in layout_of(parsed).pages]
+    assert pages == [(1, False, True), (2, False, False), (3, False, True)]
 
 
 def test_a_file_without_any_text_is_rejected_with_the_program_that_adds_it() -> None:

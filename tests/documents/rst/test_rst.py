@@ -135,6 +135,10 @@ def titles_of_docutils(text: str) -> list[tuple[int, str]]:
     return titles
 
 
+BETWEEN = ("Text.\n", "- item\n\n  more\n", "A::\n\n  x\n  ---\n", "\n----\n\nT\n")
+"""What stands below titles: a paragraph, a list, code, a rule."""
+
+
 @st.composite
 def nested_titles(draw: st.DrawFn) -> str:
     """Sections with paragraphs and lists between them, each no more than one level deeper than the one above."""
@@ -147,16 +151,7 @@ def nested_titles(draw: st.DrawFn) -> str:
         mark, over = styles[level - 1]
         rule = mark * (len(words) + draw(st.integers(0, 3)))
         lines += [*([rule] if over else []), words, rule, *draw(st.sampled_from(([], [""])))]
-        lines += draw(
-            st.sampled_from(
-                (
-                    ["Text.", ""],
-                    ["- item", "", "  more", ""],
-                    ["A::", "", "  x", "  ---", ""],
-                    ["", "----", "", "T", ""],
-                )
-            )
-        )
+        lines += draw(st.sampled_from(BETWEEN)).split("\n")
     return "\n".join(lines) + "\n"
 
 

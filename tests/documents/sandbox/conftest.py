@@ -1,6 +1,7 @@
 """Pools of processes that tests share."""
 
 from collections.abc import Iterator
+from contextlib import closing
 
 import pytest
 from documents.sandbox.asking import MB
@@ -11,22 +12,19 @@ from retrieve_cli.documents.processes.pool import Pool
 @pytest.fixture(scope="module")
 def pool() -> Iterator[Pool]:
     """One process with little memory, used for all files of a module."""
-    made = Pool(256 * MB, workers=1)
-    yield made
-    made.close()
+    with closing(Pool(256 * MB, workers=1)) as made:
+        yield made
 
 
 @pytest.fixture
 def alone() -> Iterator[Pool]:
     """One process that has done nothing yet."""
-    made = Pool(256 * MB, workers=1)
-    yield made
-    made.close()
+    with closing(Pool(256 * MB, workers=1)) as made:
+        yield made
 
 
 @pytest.fixture
 def fresh() -> Iterator[Pool]:
     """A pool that has done nothing yet, of two processes."""
-    made = Pool(256 * MB, workers=2)
-    yield made
-    made.close()
+    with closing(Pool(256 * MB, workers=2)) as made:
+        yield made

@@ -9,6 +9,7 @@ import os
 import re
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import closing
 from importlib.util import find_spec
 from pathlib import Path
 from random import Random
@@ -33,9 +34,8 @@ FAULTS = ("please report it", "makes no sense")
 @pytest.fixture(scope="module")
 def readers() -> Iterator[Pool]:
     """Processes for all formats, so that damage by one file would show in the next."""
-    pool = Pool(LIMITS.memory_bytes, workers=2)
-    yield pool
-    pool.close()
+    with closing(Pool(LIMITS.memory_bytes, workers=2)) as pool:
+        yield pool
 
 
 def is_there(kind: str) -> bool:

@@ -117,9 +117,7 @@ def test_candidates_are_numbered_and_cut(api: Api, selector) -> None:
     selector(scored(1, 2, 3), max_chars=5).score("segment lungs", TOOLS)
     request, candidates = data_of(api.last.json["messages"][1]["content"])
     assert request == "segme"
-    assert candidates == [
-        {"number": 1, "text": "regis"}, {"number": 2, "text": "segme"}, {"number": 3, "text": "plots"}
-    ]  # fmt: skip
+    assert candidates == [{"number": at, "text": text} for at, text in enumerate(("regis", "segme", "plots"), start=1)]
 
 
 @given(st.text(max_size=60), st.lists(st.text(max_size=60) | st.sampled_from(HOSTILE), min_size=1, max_size=5))
