@@ -3,7 +3,8 @@
 import json
 
 import orjson
-from websearch.web_samples import FAILED, RICH, answer, work
+from web_answers import FAILED, PREPRINT
+from websearch.web_samples import answer, work
 
 from retrieve_cli.output.page import Page
 from retrieve_cli.output.web_answer import web_json, web_lines
@@ -16,18 +17,15 @@ def text(given: WebAnswer, *, explain: bool = False) -> str:
     return Page(100).render(web_lines(given, 100, explain=explain))
 
 
-def test_json_has_every_fact_of_a_work_with_its_origin() -> None:
-    (result,) = web_json(answer(RICH))["results"]
-    assert result["ids"] == {"doi": "10.1000/rich"}
+def test_json_is_plain_and_has_every_fact_of_a_work_with_its_origin() -> None:
+    (result,) = web_json(answer(PREPRINT))["results"]
+    assert result["ids"] == {"doi": "10.1000/pre", "arxiv": "2401.01234"}
     assert (result["date"], result["date_precision"]) == ("2024-03", "month")
-    assert result["citations"] == {"count": 7, "source": "s2", "at": "2026-11-23T04:00:00Z"}
-    assert [(each["provider"], each["rank"]) for each in result["found_by"]] == [("pubmed", 1), ("arxiv", 3)]
-    assert result["conflicts"] == {"date": [{"value": "2023", "source": "arxiv"}]}
-    assert set(result["source_scores"]) == {"pubmed", "arxiv"}
-
-
-def test_json_is_plain_json() -> None:
-    value = web_json(answer(RICH, statuses=(FAILED,)))
+    assert result["citations"] == {"count": 1200, "source": "s2", "at": "2026-11-23T04:00:00Z"}
+    assert [(each["provider"], each["rank"]) for each in result["found_by"]] == [("pubmed", 2), ("europepmc", 2)]
+    assert result["conflicts"] == {"date": [{"value": "2023", "source": "s2"}]}
+    assert set(result["source_scores"]) == {"pubmed", "europepmc"}
+    value = web_json(answer(PREPRINT, statuses=(FAILED,)))
     assert json.loads(orjson.dumps(value)) == value
 
 
@@ -38,10 +36,11 @@ def test_unknown_facts_are_null_and_not_empty_texts() -> None:
 
 
 def test_a_failure_makes_the_answer_partial_and_is_named() -> None:
-    given = answer(RICH, statuses=(FAILED,))
+    given = answer(PREPRINT, statuses=(FAILED,))
     assert web_json(given)["partial"] is True
-    assert web_json(given)["providers"][0]["retry_after"] == 5.0
-    assert "s2 (provider): it permits no further requests for 5 s (ask later)" in text(given, explain=True)
+    assert web_json(given)["providers"][0]["retry_after"] == 3.0
+    said = "s2 (provider): it permits no further requests for 3 s (ask again in 3 s, or set S2_API_KEY)"
+    assert said in " ".join(text(given, explain=True).split())
 
 
 def test_no_answer_of_anybody_is_not_shown_as_nothing_found() -> None:
@@ -50,15 +49,15 @@ def test_no_answer_of_anybody_is_not_shown_as_nothing_found() -> None:
 
 
 def test_a_retracted_work_says_so_first() -> None:
-    assert text(answer(RICH)).startswith("1. RETRACTED: On rich\n")
-    assert "RETRACTED" in as_web_markdown(answer(RICH))
-    assert "RETRACTED" in as_web_prompt(answer(RICH))
+    assert text(answer(PREPRINT)).startswith("1. RETRACTED: A preprint on guides\n")
+    assert "RETRACTED" in as_web_markdown(answer(PREPRINT))
+    assert "RETRACTED" in as_web_prompt(answer(PREPRINT))
 
 
 def test_an_explanation_names_ranks_and_conflicts() -> None:
-    shown = text(answer(RICH), explain=True)
-    assert "pubmed: rank 1, 0.0164" in shown
-    assert "date differs: 2023 (arxiv)" in shown
+    shown = text(answer(PREPRINT), explain=True)
+    assert "pubmed: rank 2, 0.0161" in shown
+    assert "date differs: 2023 (s2)" in shown
 
 
 def test_texts_of_others_cannot_drive_a_terminal() -> None:
@@ -72,7 +71,7 @@ def test_a_text_cannot_end_its_fence_in_a_prompt() -> None:
 
 
 def test_a_prompt_says_that_it_is_partial_before_its_results() -> None:
-    shown = as_web_prompt(answer(RICH, statuses=(FAILED,)))
+    shown = as_web_prompt(answer(PREPRINT, statuses=(FAILED,)))
     assert shown.index("partial") < shown.index("[1]")
 
 

@@ -7,7 +7,7 @@ from typing import get_args
 
 import pytest
 from samples import ROOT
-from websearch.web_samples import RICH, answer
+from web_answers import PREPRINT, answer
 
 from retrieve_cli.assemble.websearch import provider
 from retrieve_cli.config.settings import Settings
@@ -43,7 +43,7 @@ def test_the_row_of_a_provider_has_its_variables_rate_and_terms(name: str) -> No
 
 
 def test_every_key_of_a_result_is_described() -> None:
-    (result,) = web_json(answer(RICH))["results"]
+    (result,) = web_json(answer(PREPRINT))["results"]
     assert set(result) - {"rank"} == keys_of("The answer")
 
 

@@ -83,10 +83,8 @@ def test_each_field_comes_from_the_provider_that_knows_it_best() -> None:
     )
     assert (work.citations, work.abstract) == (Cited(7, "s2", AT), "A longer abstract of the same article.")
     assert (work.license, work.open_access, work.venue) == ("MIT", True, "Journal of Lakes")
-    by_crossref = dict.fromkeys(("license", "open_access"), "crossref")
-    assert (
-        work.provenance.items() >= {"citations": "s2", "abstract": "pubmed", "title": "pubmed", **by_crossref}.items()
-    )
+    assert work.provenance["license"] == work.provenance["open_access"] == "crossref"
+    assert work.provenance.items() >= {"citations": "s2", "abstract": "pubmed", "title": "pubmed"}.items()
 
 
 def test_every_field_that_has_a_value_has_a_provider() -> None:
@@ -153,9 +151,7 @@ REVIEW = "doi:10.1000/r"
     ],
     ids=["by its title", "reviewed_by", "reviews"],
 )
-def test_a_review_is_linked_both_ways_by_its_title_or_a_declaration(
-    title: str, of_article: Any, of_review: Any
-) -> None:
+def test_a_review_is_linked_both_ways_by_title_or_declaration(title: str, of_article: Any, of_review: Any) -> None:
     article = found("pubmed", ARTICLE, relations=of_article)
     review = found("crossref", REVIEW, type="review", rank=2, title=title, authors=[], relations=of_review)
     work, linked = merged(article, review)

@@ -1,17 +1,13 @@
-"""Works and answers of a web search, made by hand."""
+"""Works that providers found at ranks, and answers of a web search with them."""
 
+from dataclasses import replace
 from typing import Any
 
+import web_answers as made
+
 from retrieve_cli.contracts import Evidence, Hit
-from retrieve_cli.contracts.works import Cited, Conflict, Id, Source, Version, Work
-from retrieve_cli.search.web_answer import ProviderStatus, WebAnswer, WebHit, WebOptions
-
-AT = "2026-11-23T04:00:00Z"
-DIGEST = "0" * 64
-
-
-def source(provider: str, rank: int | None) -> Source:
-    return Source(provider, rank, "guide rna", AT, DIGEST)
+from retrieve_cli.contracts.works import Id, Work
+from retrieve_cli.search.web_answer import WebAnswer, WebHit
 
 
 def work(name: str, *found: tuple[str, int | None], **given: Any) -> Work:
@@ -24,48 +20,16 @@ def work(name: str, *found: tuple[str, int | None], **given: Any) -> Work:
         "provenance": {"title": found[0][0]} if found else {},
         **given,
     }
-    return Work(id=f"doi:10.1000/{name}", found_by=tuple(source(*each) for each in found), **values)
+    return Work(id=f"doi:10.1000/{name}", found_by=tuple(made.source(*each) for each in found), **values)
 
 
-def hit(of: Work, score: float = 0.5) -> WebHit:
-    evidence = tuple(
-        Evidence(each.provider, each.rank, 1 / (60 + each.rank), 1 / (60 + each.rank), 1.0)
-        for each in of.found_by
-        if each.rank
-    )
-    return WebHit(of, Hit(of.id, 0, 0, score, evidence))
+def hit(of: Work) -> WebHit:
+    """Return a work as the fusion of ranks returns it."""
+    ranked = [(each.provider, each.rank, 1 / (60 + each.rank)) for each in of.found_by if each.rank]
+    evidence = tuple(Evidence(provider, rank, score, score, 1.0) for provider, rank, score in ranked)
+    return WebHit(of, Hit(of.id, 0, 0, 0.5, evidence))
 
 
-def answer(*works: Work, statuses: tuple[ProviderStatus, ...] = (), text: str = "guide rna") -> WebAnswer:
-    return WebAnswer(
-        options=WebOptions(text),
-        kind="literature",
-        kind_reason="no word of the question asks for the web",
-        hits=tuple(hit(each) for each in works),
-        statuses=statuses or (ProviderStatus("pubmed", "provider", "ok", results=len(works), at=AT, digest=DIGEST),),
-        total_works=len(works),
-        pipeline="rrf(pubmed; k=60)",
-        reranked=False,
-    )
-
-
-RICH = work(
-    "rich",
-    ("pubmed", 1),
-    ("arxiv", 3),
-    authors=("Ada Quill", "Ben Rook", "Cy Sand", "Di Tarn"),
-    date="2024-03",
-    venue="Journal of Samples",
-    abstract="Guides bind. " * 60,
-    citations=Cited(7, "s2", AT),
-    open_access=True,
-    license="CC-BY-4.0",
-    retracted=True,
-    versions=(
-        Version(
-            "arxiv:2401.00001", "preprint", "preprint_of", "On rich", "2024-01-02", "https://arxiv.org/abs/2401.00001"
-        ),
-    ),
-    conflicts={"date": (Conflict("2023", "arxiv"),)},
-)
-FAILED = ProviderStatus("s2", "provider", "rate_limited", "it permits no further requests for 5 s", "ask later", 5.0)
+def answer(*works: Work, **values: Any) -> WebAnswer:
+    """Return an answer with these works, best first, and with their ranks as evidence."""
+    return replace(made.answer(*works, **values), hits=tuple(map(hit, works)))
