@@ -5,7 +5,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-import pytest
 import yaml
 from samples import Program, write_catalog
 
