@@ -1,5 +1,6 @@
 """What scenarios of the whole program do again and again: index records, read an answer, read a refusal."""
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -32,3 +33,10 @@ def refused(retrieve: Program, *words: object, code: int = 2) -> str:
     done = retrieve(*words)
     assert (done.code, done.out) == (code, ""), done
     return done.err
+
+
+def edit(path: Path, change: Callable[[Any], object]) -> None:
+    """Change the value in a JSON file, as an accident or another version may."""
+    value = json.loads(path.read_text())
+    change(value)
+    path.write_text(json.dumps(value))

@@ -1,12 +1,11 @@
 """Related records: what the results link to and no retriever supports, listed apart from them with the path to it."""
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from program.asking import answered, indexed
+from program.asking import answered, edit, indexed
 from samples import Program, collection
 
 QUERY = "cluster single-cell data"
@@ -171,12 +170,6 @@ def test_a_log_a_run_and_markdown_know_related_records(tools: Path, retrieve: Pr
     assert f"also needed: doublets#0 {PATH}" in (tools / "runs" / run / "run_summary.txt").read_text()
     shown = retrieve("query", QUERY, "--mode", "bm25", "--expand", "--format", "md").out
     assert "Also needed\n\n- **Twins** `doublets`: required by cluster\n" in shown
-
-
-def edit(path: Path, change: Callable[..., object]) -> None:
-    value = json.loads(path.read_text())
-    change(value)
-    path.write_text(json.dumps(value))
 
 
 def test_a_run_is_replayed_with_its_related_records(tools: Path, retrieve: Program) -> None:

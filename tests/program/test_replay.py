@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from golden.corpora import TOOLS
-from program.asking import Configure, refused
+from program.asking import Configure, edit, refused
 from samples import Program, write_catalog
 
 from retrieve_cli.config.saved import decisive, restored
@@ -54,16 +54,6 @@ def keep(retrieve: Program, *words: str, flag: str = "--save-run") -> Path:
 def run(tools: Path, retrieve: Program) -> Path:
     """The folder of a run of one query."""
     return keep(retrieve, "count cells")
-
-
-Change = Callable[[dict[str, Any]], object]
-
-
-def edit(folder: Path, name: str, change: Change) -> None:
-    """Changes a file of a run as an attacker or an accident may."""
-    value = json.loads((folder / name).read_text())
-    change(value)
-    (folder / name).write_text(json.dumps(value))
 
 
 REQUESTS: Mapping[str, tuple[tuple[str, ...], Mapping[str, str]]] = {
@@ -137,7 +127,7 @@ def test_what_differs_is_shown(tools: Path, retrieve: Program) -> None:
         del second["strategies_used"]
         retrieval["answers"][0]["results"] = [first, second, third, {**third, "id": "invented\x1b[31m"}]
 
-    edit(run, RETRIEVAL, change)
+    edit(run / RETRIEVAL, change)
     done = retrieve("replay", run.name)
     assert done.code == 1
     verdict, *lines = done.out.splitlines()
@@ -154,7 +144,7 @@ def test_what_differs_is_shown(tools: Path, retrieve: Program) -> None:
 
 
 def test_of_many_differences_the_first_are_shown_and_the_others_counted(run: Path, retrieve: Program) -> None:
-    edit(run, RETRIEVAL, lambda value: value["answers"][0].update(results=[]))
+    edit(run / RETRIEVAL, lambda value: value["answers"][0].update(results=[]))
     lines = retrieve("replay", run.name).out.splitlines()
     assert len(lines) < 13
     assert retrieve("replay", run.name, "--json").json["differences"]
@@ -164,7 +154,7 @@ def test_keys_in_another_order_are_a_difference(run: Path, retrieve: Program) ->
     def turn(value: dict[str, Any]) -> None:
         value["answers"][0]["applied"] = dict(reversed(value["answers"][0]["applied"].items()))
 
-    edit(run, RETRIEVAL, turn)
+    edit(run / RETRIEVAL, turn)
     done = retrieve("replay", run.name)
     assert (done.code, "order of keys" in done.out) == (1, True)
 
@@ -225,7 +215,7 @@ def test_the_address_and_the_key_of_a_server_are_todays(
 ) -> None:
     monkeypatch.setenv("SECRET", "quetzal")
     lure = {"backend": "remote", "model": "m", "base_url": "http://127.0.0.1:9/v1", "api_key_env": "SECRET"}
-    edit(run, RUN, lambda value: value["configuration"]["rerank"].update(lure))
+    edit(run / RUN, lambda value: value["configuration"]["rerank"].update(lure))
     err = refused(retrieve, "replay", run.name)
     assert "rerank.base_url" in err
     assert "127.0.0.1" not in err
@@ -243,7 +233,7 @@ def test_the_address_and_the_key_of_a_server_are_todays(
 def test_a_run_leads_to_no_folder_that_the_configuration_does_not_name(
     section: str, key: str, value: str, run: Path, retrieve: Program, configure: Configure
 ) -> None:
-    edit(run, RUN, lambda kept: kept["configuration"][section].update({key: value}))
+    edit(run / RUN, lambda kept: kept["configuration"][section].update({key: value}))
     assert f"{section}.{key}" in refused(retrieve, "replay", run.name, code=6)
     if key == "model":
         configure("rerank", model=value)
@@ -278,8 +268,10 @@ def test_a_run_leads_to_no_folder_that_the_configuration_does_not_name(
         (lambda run: run.update(texts="some"), "some"),
     ],
 )
-def test_what_is_wrong_in_a_run_is_named(change: Change, named: str, run: Path, retrieve: Program) -> None:
-    edit(run, RUN, change)
+def test_what_is_wrong_in_a_run_is_named(
+    change: Callable[[dict[str, Any]], object], named: str, run: Path, retrieve: Program
+) -> None:
+    edit(run / RUN, change)
     err = refused(retrieve, "replay", run.name)
     assert named in err
     assert run.name in err or named == "-k"
@@ -287,7 +279,7 @@ def test_what_is_wrong_in_a_run_is_named(change: Change, named: str, run: Path, 
 
 @pytest.mark.parametrize("generation", ["../../etc", "c", "", "0" * 12, "/"])
 def test_a_generation_of_another_name_is_gone(generation: str, run: Path, retrieve: Program) -> None:
-    edit(run, RUN, lambda value: value.update(generation=generation))
+    edit(run / RUN, lambda value: value.update(generation=generation))
     assert retrieve("replay", run.name).code == 4
 
 

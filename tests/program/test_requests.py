@@ -274,14 +274,10 @@ def strings(value: Any) -> list[str]:
     return [value] if isinstance(value, str) else []
 
 
-def test_a_tenant_finds_all_of_its_own(tenants: Path, retrieve: Program) -> None:
-    for tenant, own in OWN.items():
-        assert set(ids(retrieve("query", "brain", "--tenant", tenant, "--json"))) == own
-
-
-@pytest.mark.parametrize("tenant", ["Acme", "aCME", " acme", "acme ", "ac*", "acme,globex", '"acme"', "glob?x", "ß"])
-def test_tenants_are_compared_letter_by_letter(tenants: Path, retrieve: Program, tenant: str) -> None:
-    assert ids(retrieve("query", "brain", "--tenant", tenant, "--json")) == []
+def test_a_tenant_finds_all_of_its_own_compared_letter_by_letter(tenants: Path, retrieve: Program) -> None:
+    others = ["Acme", "aCME", " acme", "acme ", "ac*", "acme,globex", '"acme"', "glob?x", "ß"]
+    for tenant in (*OWN, *others):
+        assert set(ids(retrieve("query", "brain", "--tenant", tenant, "--json"))) == OWN.get(tenant, set()), tenant
 
 
 @pytest.mark.parametrize("name", ["brain", "lung", "align", "nobody"])

@@ -154,9 +154,6 @@ def test_why_and_explain_empty_and_the_list_of_records_know_sections(cities: Non
     empty = retrieve("query", "trams", "--filter", "section=Nothing", "--explain-empty").out
     assert "0 of 3 records pass section=Nothing" in empty
     assert retrieve("inspect", "records", "--filter", "section=Munich*", "--json").json["matched"] == 1
-
-
-def test_a_misspelt_section_is_an_error_with_the_right_name(cities: None, retrieve: Program) -> None:
     assert "did you mean `section`?" in refused(retrieve, "query", "trams", "--filter", "secton=Results")
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from doc_pages import write_library
-from samples import ROOT, Done, Program
+from samples import ROOT, Done, Program, write_catalog
 from servers import client_of, state_of
 from websearch.fakes.server import faking
 
@@ -166,23 +166,20 @@ BIOLOGY = [
 def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder that the page describes."""
     folder = tmp_path_factory.mktemp("seeds")
-    catalog = (ROOT / "catalogs" / "tools.jsonl").read_text("utf-8")
-    (folder / "tools.jsonl").write_text(catalog, "utf-8")
-    lines = "".join(json.dumps(tool) + "\n" for tool in BIOLOGY)
-    (folder / "biology.jsonl").write_text(catalog + lines, "utf-8")
+    shutil.copy(ROOT / "catalogs" / "tools.jsonl", folder)
+    biology = write_catalog(folder / "biology.jsonl", BIOLOGY).read_text("utf-8")
+    (folder / "biology.jsonl").write_text((folder / "tools.jsonl").read_text("utf-8") + biology, "utf-8")
     shutil.copy(ROOT / "catalogs" / "files" / "ct_chest.dcm", folder / "scan.dcm")
+    documents = {"papers/mice.md": PAPER, "labels/aspirin.txt": LABEL}
     for number, city in enumerate(("Munich", "Vienna", "Oslo", "Lyon"), 3):
-        (folder / "documents" / city).mkdir(parents=True)
-        report = TRANSPORT.format(city=city, number=number)
-        (folder / "documents" / city / "transport.md").write_text(report, "utf-8")
-    (folder / "papers").mkdir()
-    (folder / "papers" / "mice.md").write_text(PAPER, "utf-8")
-    (folder / "labels").mkdir()
-    (folder / "labels" / "aspirin.txt").write_text(LABEL, "utf-8")
+        documents[f"documents/{city}/transport.md"] = TRANSPORT.format(city=city, number=number)
+    for path, text in documents.items():
+        (folder / path).parent.mkdir(parents=True)
+        (folder / path).write_text(text, "utf-8")
     write_library(folder / "library")
     (folder / "queries.txt").write_text("segment lungs\nstitch tiles\n", "utf-8")
     judged = {"query": "tram lines of Munich", "file": "Munich/transport.md", "heading": "Transport"}
-    (folder / "cities.gold.jsonl").write_text(json.dumps(judged) + "\n", "utf-8")
+    write_catalog(folder / "cities.gold.jsonl", [judged])
     for arguments in (
         ("--catalog", "tools.jsonl"),
         ("--catalog", "biology.jsonl", "--artifacts", "biology"),
