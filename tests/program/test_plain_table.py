@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 from hypothesis import given, settings, strategies as st
+from program.asking import indexed
 from rich.console import Console
 from rich.text import Text
-from program.asking import indexed
 from samples import Program
 
 from retrieve_cli.output import answer_table, plain_table
