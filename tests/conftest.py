@@ -81,6 +81,14 @@ def index(catalog: Path, retrieve: Program) -> Path:
 
 
 @pytest.fixture(scope="session")
+def parsed_package() -> None:
+    """Parse the package before tests of its text ask for it, so that none of them is charged for all."""
+    from package_text import package
+
+    package()
+
+
+@pytest.fixture(scope="session")
 def sample_index(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The artifacts folder of an index of the sample catalog by the default encoder, to be read only."""
     artifacts = tmp_path_factory.mktemp("sample") / "artifacts"

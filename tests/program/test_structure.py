@@ -13,6 +13,8 @@ from samples import Program
 
 import retrieve_cli
 
+pytestmark = pytest.mark.usefixtures("parsed_package")
+
 _ROOMS = re.compile(r"^ {4}((?:[a-z_]+ )*[a-z_]+)(?: {2,}.*)?$", re.MULTILINE)
 PLAN = str(retrieve_cli.__doc__).partition("    __main__ ")
 FLOORS = [line.split() for line in _ROOMS.findall(PLAN[1] + PLAN[2])][::-1]

@@ -5,6 +5,8 @@ import re
 import pytest
 from package_text import package
 
+pytestmark = pytest.mark.usefixtures("parsed_package")
+
 _QUESTION = re.compile(r"(What|Which|How|Whether|Where|Who|Whose|When|If|All)\b")
 """First words that make a docstring a clause instead of a name or a sentence."""
 _DIALECT = re.compile(

@@ -244,6 +244,7 @@ def test_a_pipeline_that_asks_nobody_has_nothing_to_exchange() -> None:
 _PRINTED = re.compile(r"(fuse|gate|expand|limit|threshold|mmr|maxsim)[(@]| > merge")
 
 
+@pytest.mark.usefixtures("parsed_package")
 def test_a_printed_name_stands_once_in_the_stage_that_prints_it_and_recognises_none() -> None:
     texts = [(file.path, text.value) for file in package() for text in file.constants]
     assert [each for each in texts if _PRINTED.search(each[1])] == [
