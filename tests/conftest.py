@@ -8,7 +8,8 @@ from pathlib import Path
 import costs
 import pytest
 import tiers
-from hypothesis import settings
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from processors import lacking
 from profiles import NAME, SEED
 from samples import ROOT, TOOLS, Done, Program, write_catalog
@@ -37,6 +38,14 @@ def pytest_collection() -> Generator[None, object, object]:
     finally:
         gc.freeze()
         gc.enable()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Let Hypothesis draw once: it makes a table of all characters and reads each file of the package, in a clean
+    checkout for seconds, which would be charged to the first property of a worker."""
+    if any(getattr(getattr(item, "obj", None), "is_hypothesis_test", False) for item in session.items):
+        settings(max_examples=1, database=None)(given(st.text())(lambda text: None))()
 
 
 def pytest_configure(config: pytest.Config) -> None:
