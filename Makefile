@@ -71,7 +71,9 @@ test-times: $(TESTED)  ## Run the default tier and print the 40 tests that cost 
 quick: test
 
 bits: $(READY)  ## Repeat the laws about bits with the kernels of other processors
-	for core in $(CORES); do OPENBLAS_CORETYPE=$$core $(TESTS) -n $(WORKERS) -m bits || exit 1; done
+	for core in $(CORES); do \
+		OPENBLAS_CORETYPE=$$core $(TESTS) -n $(WORKERS) -m bits $$(grep -rl --include='test_*.py' mark.bits tests) || exit 1; \
+	done
 
 fuzz: $(READY)  ## Attack the program for SECONDS; what is found lands, made small, in fuzz-findings/
 	$(BIN)/python -m tests.hostile --seconds $(SECONDS) --seed "$(SEED)"

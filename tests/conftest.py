@@ -40,7 +40,7 @@ def pytest_collection() -> Generator[None, object, object]:
         gc.enable()
 
 
-@pytest.hookimpl(tryfirst=True)
+@pytest.hookimpl(trylast=True)
 def pytest_collection_finish(session: pytest.Session) -> None:
     """Let Hypothesis draw once: it makes a table of all characters and reads each file of the package, in a clean
     checkout for seconds, which would be charged to the first property of a worker."""

@@ -17,6 +17,8 @@ LIST = FOLDER / "complete.txt"
 REASONS = ("kills", "servers", "processes", "models", "packages", "pages", "scale")
 """Why a test is dear: it kills processes, starts a server, starts programs, loads or trains models, imports heavy
 packages, runs the documentation or a browser, or needs many records or examples."""
+UNMEASURED = ("kills", "scale")
+"""Reasons of tests that repeat, more often or with more records, what others do: coverage is not measured in them."""
 
 
 class Entries:
@@ -42,6 +44,10 @@ class Entries:
         file, plain = nodeid.partition("::")[0], nodeid.partition("[")[0]
         return next((name for name in (file, plain, nodeid) if name in self._reasons), None)
 
+    def reason(self, nodeid: str) -> str | None:
+        """Return why a test (relative to tests/) is in the complete tier; None in the default tier."""
+        return self._reasons.get(self.listing(nodeid) or "")
+
     def skips_file(self, file: str, tier: Tier) -> bool:
         """Return whether a file has no test of a tier, by the list alone."""
         if tier == "complete":
@@ -66,7 +72,10 @@ class Tiers:
         return sorted([*absent, *(self.entries.tests - used)])
 
     def _listing(self, nodeid: str) -> str | None:
-        return self.entries.listing(nodeid.removeprefix(f"{self._folder.name}/"))
+        return self.entries.listing(self._relative(nodeid))
+
+    def _relative(self, nodeid: str) -> str:
+        return nodeid.removeprefix(f"{self._folder.name}/")
 
     def pytest_ignore_collect(self, collection_path: Path) -> bool | None:
         if collection_path.suffix != ".py" or not collection_path.is_relative_to(self._folder):
@@ -83,6 +92,9 @@ class Tiers:
             wanted = self.tier == "default"
             config.hook.pytest_deselected(items=[item for item in items if self.is_default(item.nodeid) is not wanted])
             items[:] = [item for item in items if self.is_default(item.nodeid) is wanted]
+        for item in items if getattr(config.option, "cov_source", None) else ():
+            if self.entries.reason(self._relative(item.nodeid)) in UNMEASURED:
+                item.add_marker("no_cover")
 
 
 def add_option(parser: pytest.Parser) -> None:

@@ -24,6 +24,7 @@ def pytest_addoption(parser):
     tiers.add_option(parser)
 
 def pytest_configure(config):
+    config.option.cov_source = ["."]  # as with --cov
     entries = tiers.Entries(Path("list.txt").read_text())
     config.pluginmanager.register(tiers.Tiers(config.getoption("--tier"), entries, Path(__file__).parent))
 """
@@ -61,6 +62,13 @@ def test_each_test_is_in_exactly_one_tier(suite: pytest.Pytester, listed: str) -
     assert sorted([*default, *complete]) == sorted(ALL)
     name = listed.partition(" ")[2]
     assert complete == [nodeid for nodeid in ran(suite, "all") if name and nodeid.startswith(f"checks/{name}")]
+
+
+def test_coverage_is_not_measured_in_tests_that_repeat_what_others_do(suite: pytest.Pytester) -> None:
+    Path("list.txt").write_text("kills test_one.py::test_dear\nmodels test_one.py::test_cheap\n")
+    items, _ = suite.inline_genitems("--tier=all")
+    unmeasured = [item.nodeid for item in items if item.get_closest_marker("no_cover")]
+    assert (unmeasured, len(items)) == (["checks/test_one.py::test_dear"], len(ALL))
 
 
 @pytest.mark.parametrize("name", ["test_three.py", "test_one.py::test_gone", "test_one.py::test_sizes[huge]"])
