@@ -18,7 +18,7 @@ import sys
 from pathlib import Path
 
 from benchmarks.process import ROOT, WORK
-from benchmarks.scale_parts import BEFORE, NOW, PARTS, Bench
+from benchmarks.scale_parts import BEFORE, NOW, PARTS, QUERIES, Bench
 from benchmarks.sides import KINDS
 
 
@@ -32,6 +32,8 @@ def options_of(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--only", default=",".join(PARTS), help="parts, by comma (default: %(default)s)")
     parser.add_argument("--kinds", default=",".join(KINDS), help="indexes to build and ask (default: %(default)s)")
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--queries", type=int, default=QUERIES, help="queries that are drawn (default: %(default)s)")
+    parser.add_argument("--no-warm-up", action="store_true", help="measure the first round too: for a trial")
     parser.add_argument("--limit", type=float, default=12.0, help="GiB of address space of a build")
     parser.add_argument("--rebuild", action="store_true", help="build indexes again that are there")
     parser.add_argument("--peers", type=Path, default=WORK / "peers", help="where tantivy and lancedb are installed")

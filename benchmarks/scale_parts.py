@@ -64,7 +64,7 @@ class Bench:
         if not programs:
             return
         say(work, f"{size:,} records")
-        for number in range(-1 if warm_up else 0, self.rounds(size)):
+        for number in range(-1 if warm_up and not self.options.no_warm_up else 0, self.rounds(size)):
             for name, measure in programs.items():
                 sample = measure(number)
                 if number >= 0:
@@ -123,7 +123,7 @@ class Bench:
         folder = self.given(size)
         folder.mkdir(parents=True, exist_ok=True)
         if not (folder / "asked.jsonl").exists():
-            self._generate("queries", QUERIES, folder / "queries.jsonl")
+            self._generate("queries", self.options.queries, folder / "queries.jsonl")
             self.sides[-1].inside("export", size, folder)
 
     # -------------------------------------------------------------------------------------- whole processes
@@ -189,7 +189,7 @@ class Bench:
 
     def warm(self, size: int) -> None:
         """Queries within one process."""
-        for number in range(max(2, self.rounds(size) // 2)):
+        for number in range(min(self.rounds(size), max(2, self.rounds(size) // 2))):
             say("warm queries", f"{size:,} records, round {number + 1}")
             for what in ("search", "answers"):
                 self._inside(what, size)
@@ -199,7 +199,7 @@ class Bench:
                 (peers.HYBRID, "answer, hybrid without reranking, warm"),
             ):
                 for peer in self.peers(engines, size):
-                    found = json.loads(peer.run("warm", str(WARM)).output)
+                    found = json.loads(peer.run("warm", str(min(WARM, self.options.queries))).output)
                     self.table.add(work, size, peer.name, Sample(**found["all"]))
                     if engines is peers.LEXICAL:
                         self.table.add("BM25 search, frequent words, warm", size, peer.name, Sample(**found["common"]))
@@ -228,7 +228,7 @@ class Bench:
         self.in_turn("sync, nothing changed", size, {s.name: lambda _, s=s: nothing(s) for s in self.sides})
         after = {s.name: lambda at, s=s: touched(s, at) for s in self.sides}
         self.in_turn("cold query, BM25, catalog touched", size, after)
-        for number in range(2):
+        for number in range(min(self.rounds(size), 2)):
             say("warm, catalog touched", f"{size:,} records, round {number + 1}")
             self._inside("touched", size)
         changed = {s.name: lambda at, s=s: one(s, at) for s in self.sides}

@@ -151,7 +151,8 @@ def test_imports_are_summed_by_group_and_stages_read() -> None:
 
 def run_scale(*flags: str, folder: Path) -> tuple[str, str, list[dict[str, object]]]:
     """Run the benchmark in a process; its table, what it said on the way, and all samples."""
-    flags = (*flags, "--rounds", "1", "--work", str(folder / "work"), "--peers", str(folder / "none"))
+    flags = (*flags, "--rounds", "1", "--queries", "8", "--no-warm-up")
+    flags = (*flags, "--work", str(folder / "work"), "--peers", str(folder / "none"))
     command = (sys.executable, "-m", "benchmarks.scale", *flags, "--json", str(folder / "samples.json"))
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
@@ -160,17 +161,17 @@ def run_scale(*flags: str, folder: Path) -> tuple[str, str, list[dict[str, objec
 
 
 def test_a_small_run_measures_all_parts_and_a_second_one_keeps_the_indexes(tmp_path: Path) -> None:
-    table, said, samples = run_scale("--sizes", "120,300", folder=tmp_path)
+    table, said, samples = run_scale("--sizes", "100,200", folder=tmp_path)
     assert "tantivy: skipped" in said
     figures = {(each["work"], each["records"]) for each in samples if each["program"] == "now"}
     works = {work for work, _ in figures}
     assert {"build, with token vectors", "cold query, BM25", "nothing cached, BM25"} <= works
     assert {"sync, one record changed", "dense search, warm, one core", "inspect record"} <= works
     assert "answer with late interaction, warm" in works
-    assert figures == {(work, size) for work in works for size in (120, 300)}
+    assert figures == {(work, size) for work in works for size in (100, 200)}
     assert all(sample["cpu"] > 0 for each in samples for sample in each["samples"])
     assert "n^" in table
-    again, _, _ = run_scale("--sizes", "300", "--only", "build", folder=tmp_path)
+    again, _, _ = run_scale("--sizes", "200", "--only", "build", folder=tmp_path)
     assert again.count("kept, built at") == 2
 
 
