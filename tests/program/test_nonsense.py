@@ -139,8 +139,8 @@ def test_a_reranker_that_is_needed_and_answers_nonsense_is_an_error(
         configure("rerank", backend="remote", model="bge", base_url=address, retries=0, timeout_s=PATIENCE_S)
         for words, policy in ((("--rerank",), "optional"), ((), "required")):
             configure("rerank", policy=policy)
-            told = refused(retrieve, "query", QUESTION, *words, code=6 if what == "a 500" else 1)
-            assert (server.url in told, "hint: " in told, "bug" in told) == (True, True, False)
+            err = refused(retrieve, "query", QUESTION, *words, code=6 if what == "a 500" else 1)
+            assert (server.url in err, "hint: " in err, "bug" in err) == (True, True, False)
 
 
 @pytest.mark.parametrize("content", ["", "null", "```" + "\n" * 300_000, "[" * 5000, '{"scores": []}', "\ud800"])

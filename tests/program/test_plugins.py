@@ -86,14 +86,14 @@ class Place:
         done = self("build", "--catalog", self.catalog, *words)
         assert done.code == 0, done.err
 
-    def brought(self, status: str, *words: object) -> dict[str, Any]:
-        """What a build or a sync that ends with this status reports."""
+    def reports(self, status: str, *words: object) -> dict[str, Any]:
+        """Return the report of a build or a sync that ends with this status."""
         done = self(*words, "--json")
         assert (done.code, done.json["status"]) == (0, status), done
         return dict(done.json)
 
     def refuses(self, code: int, said: str, *words: object) -> str:
-        """What is said of a command that ends with this code and these words."""
+        """Return the errors of a command, by default a build, that ends with this code and says this."""
         done = self(*(words or ("build", "--catalog", self.catalog)))
         assert (done.code, said in done.err) == (code, True), done
         return done.err
@@ -111,8 +111,9 @@ class Place:
 
     @property
     def manifest(self) -> dict[str, Any]:
-        (live,) = (self.folder / "artifacts" / "generations").glob(f"{self.files()['id'].decode()}/manifest.json")
-        return dict(json.loads(live.read_text()))
+        live = (self.folder / "artifacts" / "current").read_text().strip()
+        path = self.folder / "artifacts" / "generations" / live / "manifest.json"
+        return dict(json.loads(path.read_text()))
 
 
 @pytest.fixture
@@ -136,7 +137,7 @@ def own(built: Place, tmp_path: Path) -> Place:
     shutil.copytree(built.folder, tmp_path / "own", ignore=shutil.ignore_patterns("config.yaml"))
     place = Place(tmp_path / "own")
     assert place("sync", "--json").code == 0  # the sources are elsewhere
-    place.brought("unchanged", "build", "--catalog", place.catalog)
+    place.reports("unchanged", "build", "--catalog", place.catalog)
     return place
 
 
@@ -236,7 +237,7 @@ def test_an_evaluation_leaves_it_out_and_tuning_weighs_it(built: Place, tmp_path
 def test_a_sync_after_a_change_gives_the_bytes_of_a_build(own: Place) -> None:
     before = own.files()
     write_catalog(own.catalog, [*TOOLS[:2], {**TOOLS[2], "description": "Something else about skulls."}, *TOOLS[3:]])
-    report = own.brought("published", "sync")
+    report = own.reports("published", "sync")
     assert (report["changed"], report["kept"]) == (1, 4)
     own.build("--artifacts", "fresh")
     assert own.files() == own.files("fresh") != before
@@ -244,7 +245,7 @@ def test_a_sync_after_a_change_gives_the_bytes_of_a_build(own: Place) -> None:
 
 def test_what_it_is_configured_with_is_its_own_and_may_change_the_index(own: Place) -> None:
     own.configure(plugins={"toy": {"color": "red"}})
-    own.brought("published", "sync")
+    own.reports("published", "sync")
     assert own.manifest["recipe"]["toy"]["color"] == "red"
     own.configure(plugins={"toi": {"color": "red"}})
     own.refuses(2, "did you mean `toy`?", "query", "x")
@@ -259,7 +260,7 @@ def test_it_can_be_switched_off(own: Place) -> None:
     own.refuses(6, "this index has no toy retriever", "query", "x", "--mode", "toy")
     own.remove("toy")
     (own.folder / "config.yaml").unlink()
-    own.brought("unchanged", "build", "--catalog", own.catalog)
+    own.reports("unchanged", "build", "--catalog", own.catalog)
 
 
 def test_an_index_with_it_says_so_if_the_package_is_gone(own: Place) -> None:
@@ -271,7 +272,7 @@ def test_an_index_with_it_says_so_if_the_package_is_gone(own: Place) -> None:
     assert "toy" in own("doctor").out
     shutil.copytree(own.folder / "artifacts", own.folder / "other")
     for words in (("build", "--catalog", own.catalog), ("sync", "--artifacts", "other")):
-        own.brought("published", *words)
+        own.reports("published", *words)
     assert own.files() == own.files("other")
     assert own.answer()["strategies_used"] == ["bm25", "dense"]
 
@@ -298,7 +299,7 @@ def test_one_that_cannot_be_loaded_any_more_can_be_switched_off(own: Place) -> N
     (own.packages / "toy.py").write_text("raise ZeroDivisionError('half done')\n")
     own.refuses(6, "the plug-in 'toy' of toy (toy:RETRIEVER) cannot be loaded", "query", "brain")
     own.configure(plugins={"toy": {"enabled": False}})
-    own.brought("published", "sync")
+    own.reports("published", "sync")
     assert own.answer()["strategies_used"] == ["bm25", "dense"]
 
 
@@ -381,17 +382,17 @@ def test_a_source_is_chosen_by_its_kind_and_synced(parts: Place) -> None:
     lines = parts.folder / "list.txt"
     lines.write_text("lungs: segments lungs in CT\ncells: counts cells\n")
     parts.configure(sources=[{"kind": "lines", "path": "list.txt"}])
-    assert parts.brought("published", "sync")["records"] == 2
+    assert parts.reports("published", "sync")["records"] == 2
     done = parts("query", "counts cells", "--json")
     assert done.json["results"][0]["doc_id"] == "cells"
     assert {each["freshness"] for each in done.json["results"]} == {"fresh"}
     assert "changed since the build" not in parts("query", "counts cells").err
-    parts.brought("unchanged", "sync")
+    parts.reports("unchanged", "sync")
     lines.write_text("lungs: segments lungs in CT\ncells: counts cells\nbrain: strips skulls\n")
-    report = parts.brought("published", "sync")
+    report = parts.reports("published", "sync")
     assert (report["added"], report["kept"]) == (1, 2)
     parts.configure()  # the index itself says what it was built from
-    parts.brought("unchanged", "sync")
+    parts.reports("unchanged", "sync")
 
 
 def test_a_reranker_is_chosen_by_its_name(parts: Place) -> None:

@@ -19,8 +19,8 @@ def events(done: Done) -> list[dict[str, Any]]:
     return [json.loads(line) for line in done.err.splitlines()]
 
 
-def told(retrieve: Program, *words: object) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The one line that is said of an answer, and the answer."""
+def logged(retrieve: Program, *words: object) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The one event that is logged of an answer, and the answer."""
     done = retrieve("query", *words, "--json", "--log-json")
     (event,) = events(done)
     return event, done.json
@@ -52,18 +52,18 @@ def test_each_answer_is_a_line_with_its_numbers(index: Path, retrieve: Program, 
 
 
 def test_scores_of_an_answer_are_those_of_its_results(index: Path, retrieve: Program) -> None:
-    event, answer = told(retrieve, "brain", "-k", 3)
+    event, answer = logged(retrieve, "brain", "-k", 3)
     scores = [each["score"] for each in answer["results"]]
     assert event["top_score"] == pytest.approx(scores[0], abs=1e-6)
     assert event["avg_score"] == pytest.approx(sum(scores) / 3, abs=1e-6)
-    event, _ = told(retrieve, "lungs", "--mode", "bm25")
+    event, _ = logged(retrieve, "lungs", "--mode", "bm25")
     assert event["mean_similarity"] is None
     assert (event["reranked"], event["top_score_change"]) == (False, None)
 
 
 def test_few_candidates_are_a_warning_in_the_log_alone(index: Path, retrieve: Program, configure: Configure) -> None:
     def warning(*words: object) -> Any:
-        return told(retrieve, "brain", *words)[0]["warning"]
+        return logged(retrieve, "brain", *words)[0]["warning"]
 
     assert warning() == "5 candidates, fewer than 8 (log.min_candidates)"
     assert warning("-k", 5) is None  # no more were asked for
@@ -91,17 +91,17 @@ def test_the_course_of_candidates_is_that_of_the_words_that_found_the_most(
 
 def test_retries_and_what_is_skipped_are_counted(index: Path, retrieve: Program, configure: Configure) -> None:
     configure("search", grade=0.99)
-    event, answer = told(retrieve, "brain volumes zebra quokka lynx badger")
+    event, answer = logged(retrieve, "brain volumes zebra quokka lynx badger")
     assert event["retries"] == len(answer["attempts"]) - 1 == 2
     assert (event["results"], event["mean_similarity"]) == (0, None)
-    assert told(retrieve, "the of", "--mode", "bm25")[0]["skipped"] == ["bm25"]
+    assert logged(retrieve, "the of", "--mode", "bm25")[0]["skipped"] == ["bm25"]
 
 
 def test_what_reading_again_moved_is_counted(catalog: Path, retrieve: Program, configure: Configure) -> None:
     configure("encoder", kind="onnx")
     assert retrieve("build", "--catalog", catalog).code == 0
     query = "images of cells in a volume"
-    event, answer = told(retrieve, query)
+    event, answer = logged(retrieve, query)
     moved = sum(each["rerank"]["rank_before"] != each["rank"] for each in answer["results"])
     assert (event["moved_by_reranker"], event["reranked"]) == (moved, True)
     retrieval = answered(retrieve, query, "--no-rerank", "--no-expand")["results"]

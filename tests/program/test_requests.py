@@ -214,7 +214,10 @@ def test_only_the_records_that_are_named_are_found_in_the_order_of_the_full_rank
     found = ids(retrieve("query", "brain", "--json", "--doc-id", "cells", "--doc-id", "align", "--doc-id", "cells"))
     assert found == [name for name in full if name in ("cells", "align")]
     assert ids(retrieve("query", "brain", "--json", *["--doc-id=cells"] * 10_000)) == ["cells"]
-    assert "`lungs`" in refused(retrieve, "query", "brain", "--doc-id", "lung")  # the nearest
+
+
+def test_an_id_that_no_record_has_is_an_error_with_the_nearest(index: Path, retrieve: Program) -> None:
+    assert "`lungs`" in refused(retrieve, "query", "brain", "--doc-id", "lung")
 
 
 @pytest.mark.parametrize(

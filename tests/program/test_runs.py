@@ -118,8 +118,8 @@ def test_a_run_has_the_texts_of_its_results_if_that_is_asked_for(index: Path, re
     ids=" ".join,
 )
 def test_the_flag_takes_no_word_of_the_question(words: tuple[str, ...], index: Path, retrieve: Program) -> None:
-    answer = retrieve("query", "--json", *words).json
-    assert (answer["query"], "run_id" in answer) == ("brain scans", True)
+    done = retrieve("query", "--json", *words)
+    assert (done.code, done.json["query"], "run_id" in done.json) == (0, "brain scans", True)
 
 
 def test_behind_two_dashes_the_flag_is_a_word_of_the_question(index: Path, retrieve: Program) -> None:

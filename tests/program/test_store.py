@@ -48,7 +48,10 @@ def test_a_reader_keeps_its_generation_while_another_is_published(
     assert {result.record["id"] for result in answer.results} == {"brain", "align"}
 
 
-def test_a_second_writer_is_turned_away_and_told_who_writes(index: Path, catalog: Path, retrieve: Program) -> None:
+def test_a_second_writer_is_turned_away_and_told_who_writes(
+    index: Path, catalog: Path, retrieve: Program, configure: Configure
+) -> None:
+    configure("sync", wait=0)
     with Store(index).writer():
         done = retrieve("build", "--catalog", catalog)
     assert done.code == 7

@@ -105,6 +105,7 @@ def test_a_stream_answers_as_a_batch_does_and_jsonl_is_json(index: Path, retriev
         done = retrieve("query", *words)
         assert done.code == 8
         outputs.append([{**json.loads(line), "timings_ms": None} for line in done.out.splitlines()])
+    assert [answer.get("query") for answer in outputs[0]] == ["brain", "cells", None, "lungs"]
     assert all(output == outputs[0] for output in outputs)
 
 

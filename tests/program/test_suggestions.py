@@ -61,10 +61,13 @@ def test_only_what_the_request_may_see_is_counted_and_suggested(numbered: Path, 
     assert said == "no record has license=apache; values of license: MIT (2), GPL-3.0 (1)"
 
 
-def test_filters_that_do_not_go_together_and_an_unknown_tenant_are_said(numbered: Path, retrieve: Program) -> None:
+def test_filters_that_do_not_go_together_say_how_many_pass_each(numbered: Path, retrieve: Program) -> None:
     both = ("--filter", "license=MIT", "--filter", "name=Cellpose")
     assert notes(retrieve, *both) == ["no record passes all of license=MIT (2), name=Cellpose (1)"]
-    assert notes(retrieve, "--tenant", "acm") == ["no record belongs to the tenant 'acm'"]  # none is suggested
+
+
+def test_an_unknown_tenant_is_said_and_none_is_suggested(numbered: Path, retrieve: Program) -> None:
+    assert notes(retrieve, "--tenant", "acm") == ["no record belongs to the tenant 'acm'"]
 
 
 # ----------------------------------------------------------------------------------------------- records
@@ -86,10 +89,11 @@ def test_an_unknown_record_is_suggested_by_its_name_and_never_taken_for_it(
     assert "hint: did you mean `0` (Cellpose)?" in refused(retrieve, *words)
 
 
-def test_a_chunk_named_as_a_record_is_suggested_as_a_chunk_and_why_suggests_by_name(
-    numbered: Path, retrieve: Program
-) -> None:
+def test_a_chunk_named_as_a_record_is_suggested_as_a_chunk(numbered: Path, retrieve: Program) -> None:
     assert "`#` and a number: 2#0" in retrieve("inspect", "chunk", "slicer").err
+
+
+def test_why_suggests_by_name(numbered: Path, retrieve: Program) -> None:
     verdict = retrieve("inspect", "why", "tool", "star dist", "--json").json["verdict"]
     assert verdict.endswith("did you mean `1` (StarDist)?")
 

@@ -110,6 +110,7 @@ def test_doctor_warns_of_keys_that_are_not_set_any_more(
 
 
 def check_of_settings(retrieve: Program, *flags: object) -> dict[str, str]:
-    """What `retrieve doctor` finds about keys that the index does not have."""
+    """The check of `retrieve doctor` on keys that the index does not have."""
     checks: list[dict[str, str]] = retrieve("doctor", "--json", *flags).json["checks"]
-    return next(check for check in checks if check["name"] == "settings")
+    (check,) = [each for each in checks if each["name"] == "settings"]
+    return check

@@ -210,7 +210,9 @@ def test_a_chunk_that_is_shown_with_another_is_told_with_which(
 ) -> None:
     configure("context", window=1)
     best = results(retrieve, "remove claims", "--chunks", "-k", "3")[0]
-    for name in {*best["context"]["chunks"]} - {best["id"]}:
+    around = {*best["context"]["chunks"]} - {best["id"]}
+    assert around
+    for name in around:
         told = why(retrieve, "remove claims", name, "-k", "3")
         assert told["rank"] is None
         assert told["verdict"].endswith(f"; its text is shown in the context of result 1, {best['id']}")
