@@ -8,8 +8,7 @@ from pathlib import Path
 import costs
 import pytest
 import tiers
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from processors import lacking
 from profiles import NAME, SEED
 from samples import ROOT, TOOLS, Done, Program, write_catalog

@@ -130,8 +130,10 @@ def client_of(app: ASGIApp, headers: Mapping[str, str] | None = None) -> httpx.A
 async def served(state: State, headers: Mapping[str, str] | None = None) -> AsyncIterator[httpx.AsyncClient]:
     """Yield a client of a server in this process, and close its state at the end."""
     async with client_of(server_app(state), headers) as client:
-        yield client
-    state.close()
+        try:
+            yield client
+        finally:
+            state.close()
 
 
 def sent(app: ASGIApp, *requests: tuple[str, str, dict[str, Any]]) -> list[httpx.Response]:

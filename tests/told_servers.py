@@ -134,9 +134,8 @@ def running(place: Place) -> Iterator[Place]:
 @contextmanager
 def serving(answer: Callable[[Asked], Answer]) -> Iterator[str]:
     """Answer requests by a function, and give the address."""
-    server = Server(answer)
-    with contextmanager(running)(SimpleNamespace(server=server)):
-        yield f"http://127.0.0.1:{server.server_port}"
+    for place in running(SimpleNamespace(server=Server(answer))):
+        yield f"http://127.0.0.1:{place.server.server_port}"
 
 
 def free_port() -> int:

@@ -76,7 +76,7 @@ INSTEAD: dict[str, Callable[[Path, bytes], object]] = {
     "a_folder": lambda path, content: path.mkdir(),
     "a_loop": lambda path, content: path.symlink_to(path.name),
 }
-"""What is made in the place of a file that is gone, of which the content is known."""
+"""By name: makes something in the place of a file that was removed, from the content that it had."""
 
 
 @pytest.mark.parametrize("harm", INSTEAD)

@@ -170,7 +170,7 @@ UNUSABLE_MATTER = [
 @pytest.mark.parametrize(
     "file",
     [*((name, LUNGS) for name in UNUSABLE_NAMES), *(("x.md", f"---\n{it}\n---\n{LUNGS}") for it in UNUSABLE_MATTER)],
-    ids=lambda file: f"{file[0]!r} {len(file[1])}",
+    ids=lambda file: repr(file)[:40],
 )
 def test_a_name_or_front_matter_that_cannot_be_kept_costs_at_most_its_file(
     tmp_path: Path, retrieve: Program, file: tuple[str | bytes, str]

@@ -195,7 +195,7 @@ def test_a_lock_that_is_held_by_somebody_unknown_is_still_a_lock(index: Path, ca
         file.write(b"\xff\xfe")
         file.flush()
         fcntl.flock(file, fcntl.LOCK_EX)
-        said(retrieve("build", "--catalog", catalog), 7)
+        said(retrieve("build", "--catalog", catalog, "--wait", "0.2"), 7)
 
 
 def test_a_working_folder_that_was_removed_is_a_sentence(tmp_path: Path) -> None:

@@ -57,7 +57,7 @@ def holds(cache: ContentCache, keys: list[bytes]) -> None:
 
 
 def is_made_whole(folder: Path, cache: ContentCache, said: list[str]) -> None:
-    """What was lost is appended, and all is there then; the damage was said once."""
+    """Appends the lost entries: the cache is whole then, and its damage was reported once."""
     lost = [key for key in KEYS if key not in cache]
     cache.append(lost, [entry(key) for key in lost])
     holds(opened(folder, said), KEYS)

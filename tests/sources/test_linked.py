@@ -43,7 +43,7 @@ def fact(subject: Term, predicate: str, object_: Term) -> Triple:
 
 
 def facts_of(subject: Term, **objects: Term) -> list[Triple]:
-    """What is said of a subject, by predicate."""
+    """The facts about a subject, of its objects by predicate."""
     return [fact(subject, predicate, object_) for predicate, object_ in objects.items()]
 
 
