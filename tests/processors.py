@@ -26,3 +26,15 @@ def lacking(core: str) -> set[str]:
         return set()
     lines = [line for line in info.read_text().splitlines() if line.startswith("flags")]
     return NEEDED[core] - set(lines[0].split()) if lines else set()
+
+
+def found() -> str:
+    """The kernels that OpenBLAS takes by itself here."""
+    import numpy  # noqa: F401, ICN001  it loads the library that is asked
+    from threadpoolctl import threadpool_info
+
+    return next((str(pool["architecture"]) for pool in threadpool_info() if pool["internal_api"] == "openblas"), "")
+
+
+if __name__ == "__main__":
+    print(found())
