@@ -1,4 +1,4 @@
-"""What scenarios of the whole program do again and again: index records, read an answer, read a refusal."""
+"""Steps that scenarios of the whole program share: index records, read an answer, read a refusal."""
 
 import json
 from collections.abc import Callable
@@ -29,7 +29,7 @@ def answered(retrieve: Program, *words: object) -> dict[str, Any]:
 
 
 def refused(retrieve: Program, *words: object, code: int = 2) -> str:
-    """What is said by a command that ends with this code and has no result."""
+    """Return the message of a command that ends with this code and prints no result."""
     done = retrieve(*words)
     assert (done.code, done.out) == (code, ""), done
     return done.err

@@ -39,6 +39,7 @@ def test_a_hit_is_shown_with_its_neighbours_as_one_text_of_its_file(guides: Path
     merged = [name for result in results for name in result["context"]["merged"]]
     assert merged
     assert {*merged, *(result["id"] for result in results)} == set(plain)
+    assert [result["id"] for result in results] == [name for name in plain if name not in merged]
 
 
 def test_without_a_window_there_is_no_context_and_the_widest_shows_whole_files(guides: Path, retrieve: Program) -> None:

@@ -69,11 +69,12 @@ class Doctor:
     def follow(self, fix: str) -> None:
         """Run the command that a finding names."""
         program, *arguments = shlex.split(fix)
-        if program != "retrieve":
-            subprocess.run(fix, shell=True, check=True)
-            return
-        done = self.retrieve(*arguments)
-        assert done.code == 0, done.err
+        assert program in ("retrieve", "rm"), fix
+        if program == "rm":
+            subprocess.run([program, *arguments], check=True)
+        else:
+            done = self.retrieve(*arguments)
+            assert done.code == 0, done.err
 
     def after(self, fix: str) -> dict[str, str]:
         """Statuses of the findings that are not ok after a fix."""

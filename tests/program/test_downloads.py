@@ -48,7 +48,7 @@ def _machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """What is asked for outside of this machine: models of a hub, which has whatever lies in `fetched`, and addresses,
+    """Requests that would leave this machine: models of a hub, which has whatever lies in `fetched`, and addresses,
     which cannot be reached."""
     asked: list[str] = []
     look_up = socket.getaddrinfo

@@ -103,7 +103,7 @@ def test_a_pipeline_that_finds_no_names_is_an_error(catalog: Path, retrieve: Pro
 
 
 def python(program: str) -> str:
-    """What a Python process of its own prints."""
+    """Return the output of a Python process of its own."""
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     return done.stdout

@@ -324,7 +324,7 @@ TOOL_TERMS = "source,target,kind\ncaspase-screen,GO:0006915,measures\ncomet-coun
 
 
 def proteins(retrieve: Program, files: dict[str, str]) -> str:
-    """Index the proteins with these files of edges; what the build says."""
+    """Index the proteins with these files of edges; return what the build prints on stderr."""
     for name, text in files.items():
         Path(name).write_text(text)
     Path("config.yaml").write_text(f"graph: {{files: [{', '.join(files)}]}}\n")

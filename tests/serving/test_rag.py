@@ -166,7 +166,8 @@ def test_the_request_of_design_c_gives_the_answer_of_design_c(
         assert list(result) == ["content", "score", "metadata"]
         assert list(result["metadata"]) == ["documentId", "fileName", "chunkIndex", "pageNumber", "contentType"]
         assert 0.3 <= result["score"] <= 1
-    assert list(body["results"][0]["metadata"].values()) == ["lungmask", "tools.jsonl", 0, None, "text"]
+    file = {"documentId": "lungmask", "fileName": "tools.jsonl", "pageNumber": None}
+    assert body["results"][0]["metadata"] == {**file, "chunkIndex": 0, "contentType": "text"}
     assert body["engineUsed"] == "advanced"
     considered = body["pipeline"].pop("candidatesConsidered")
     assert body["pipeline"] == {"reranked": True, "rerankStrategy": "maxsim", "scoreScale": "cosine"}

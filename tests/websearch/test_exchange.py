@@ -276,7 +276,7 @@ def test_an_answer_that_does_not_end_is_a_timeout(server: Server, made: Exchange
     assert failure(made, clock=long(0.5)) == Timeout("no complete answer within 0.5 s")
 
 
-def test_an_answer_is_stored_if_its_status_is_200_and_its_provider_can_read_it(
+def test_an_answer_of_another_status_or_that_its_provider_cannot_read_is_not_stored(
     server: Server, made: Exchange, tmp_path: Path
 ) -> None:
     made.fetch_for(Echo(), clock=long())(CALL)  # the provider cannot read it: it does not say `keep`
