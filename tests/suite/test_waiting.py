@@ -17,12 +17,19 @@ BOUNDED = set(
     " Barrier HTTPConnection acquire".split()
 )
 """Functions whose `timeout` is a limit for hangs."""
-SUSPECT = re.compile(r"sleep\(|timeout=|\.(wait|join|acquire)\(|alarm\(")
+CLOCKS = re.compile(r"\b(monotonic|perf_counter|process_time|thread_time)(_ns)?\(")
+SUSPECT = re.compile(rf"sleep\(|timeout=|\.(wait|join|acquire)\(|alarm\(|{CLOCKS.pattern}")
 
 
 def haste(tree: ast.AST) -> Iterator[tuple[int, str]]:
-    """Yield the lines that sleep, or give up after a number of seconds that is written there."""
+    """Yield the lines that sleep, assert a duration, or give up after a number of seconds that is written there."""
     for node in ast.walk(tree):
+        if (
+            isinstance(node, ast.Assert)
+            and CLOCKS.search(ast.unparse(node.test))
+            and any(map(_is_number, ast.walk(node)))
+        ):
+            yield node.lineno, "asserts a duration: compare it with that of a peer in the same run"
         if not isinstance(node, ast.Call):
             continue
         name = ast.unparse(node.func).rpartition(".")[2]
@@ -34,11 +41,11 @@ def haste(tree: ast.AST) -> Iterator[tuple[int, str]]:
             yield node.lineno, f"gives {name} a limit of its own: use waiting.PATIENCE_S"
 
 
-def _is_number(node: ast.expr) -> bool:
+def _is_number(node: ast.AST) -> bool:
     return isinstance(node, ast.Constant) and type(node.value) in (int, float)
 
 
-def test_no_file_of_the_suite_sleeps_or_has_limits_of_its_own() -> None:
+def test_no_file_of_the_suite_sleeps_asserts_a_duration_or_has_limits_of_its_own() -> None:
     found = []
     for path in sorted(FOLDER.rglob("*.py")):
         text = path.read_text("utf-8")
@@ -62,6 +69,8 @@ def test_no_file_of_the_suite_sleeps_or_has_limits_of_its_own() -> None:
         ("signal.alarm(20)", True),
         ("signal.alarm(0)", False),
         ("Client(timeout=0.1)", False),
+        ("assert time.process_time() - began < 5", True),
+        ("assert time.monotonic() >= clock.until", False),
     ],
 )
 def test_haste_is_recognised(code: str, hasty: bool) -> None:
