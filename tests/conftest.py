@@ -2,6 +2,7 @@
 
 import gc
 import os
+import warnings
 from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import costs
 import pytest
 import tiers
 from hypothesis import given, settings, strategies as st
+from hypothesis.errors import HypothesisSideeffectWarning
 from processors import lacking
 from profiles import NAME, SEED
 from samples import ROOT, TOOLS, Done, Program, write_catalog
@@ -39,18 +41,26 @@ def pytest_collection() -> Generator[None, object, object]:
         gc.enable()
 
 
+def draw_once() -> None:
+    """Let Hypothesis make its tables: in a clean checkout those of all characters take 1 s and 200 MB."""
+    settings(max_examples=1, database=None)(given(st.text())(lambda text: None))()
+
+
 @pytest.hookimpl(trylast=True)
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """Let Hypothesis draw once: it makes a table of all characters and reads each file of the package, in a clean
-    checkout for seconds, which would be charged to the first property of a worker."""
+    """Draw before the first test: Hypothesis reads each file of the package, which would be charged to that test."""
     if any(getattr(getattr(item, "obj", None), "is_hypothesis_test", False) for item in session.items):
-        settings(max_examples=1, database=None)(given(st.text())(lambda text: None))()
+        draw_once()
 
 
 def pytest_configure(config: pytest.Config) -> None:
     costs.install(config, tiers.install(config))
     if missing := lacking(CORE):
         pytest.exit(f"skipped: this processor cannot run the kernels of {CORE}, it lacks {sorted(missing)}", 0)
+    if getattr(config.option, "numprocesses", None) and not hasattr(config, "workerinput"):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", HypothesisSideeffectWarning)
+            draw_once()  # for all workers, which read the tables from the disk
 
 
 @pytest.fixture(autouse=True)
