@@ -84,6 +84,12 @@ class Query:
     Filters narrow `records`, but a record outside the filter may still be a dependency or lie on a path. An invisible
     record takes no part in an answer: not as a hit, a dependency, a step of a path, a suggestion or in a count.
     """
+    population: Mask | None = field(default=None, compare=False)
+    """Records of the request's tenant, (records,) bool, `visible` among them; None: all, as it has none.
+
+    Every number of an answer is computed over these: how rare a term is, the mean and the deviation of scores. So it
+    tells nothing of others; and neither filters nor exclusions change the score of what is left.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,6 +189,15 @@ class RemoteIndex(Protocol[Q_contra]):
         conditions: Sequence[Sequence[AnyOf] | None] | None = None,
     ) -> list[Candidates]:
         """Return what `Index.search` does; `conditions` say the same as `allowed`, in words that an engine knows."""
+
+
+@runtime_checkable
+class Restrictable(Protocol[Q_contra]):
+    """An index that can compute its numbers over some of its rows: the others change nothing in what it returns."""
+
+    def within(self, rows: Mask) -> Index[Q_contra]:
+        """Return the index over some rows, (n,) bool, with the row numbers of all. Lists are still cut by `allowed`,
+        and rows of a group are in it together."""
 
 
 @runtime_checkable

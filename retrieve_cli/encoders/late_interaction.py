@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import lru_cache
+from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 
 PASSAGES = 4
 """Chunks of a record that are read."""
+_TENANTS = 32
+"""Tenants for which the weights of tokens are kept, of 120 KB each."""
 _QUERIES = 4096
 """Queries whose tokens are kept."""
 
@@ -31,6 +34,9 @@ class Tokens(Protocol):
 
     def idf(self, ids: Terms) -> Vectors:
         """(t,) float32 how much a token counts."""
+
+    def within(self, chunks: Mask) -> Tokens:
+        """Return the tokens with the weights that they have among some chunks, (n,) bool."""
 
 
 class LateInteraction:
@@ -55,23 +61,24 @@ class LateInteraction:
         self._vectors_of = vectors_of
         self._starts = starts
         self._unit = unit
+        self._tenants: dict[bytes, Tokens] = {}
 
     def read(self, query: Query, hits: Sequence[Hit]) -> Any:
         """(n,) float64: each hit's chunk, or of a record the best of those that are read."""
-        return self._match(self._encode(query.text), hits, query.chunks).best(len(hits))
+        return self._match(self._encode(query.text), hits, query).best(len(hits))
 
     def look(self, query: Query, hits: Sequence[Hit]) -> list[Windows]:
         """Return the windows of each hit, which do not depend on the other hits. Callers that keep them come again with
         more hits: the tokens of a query are kept too."""
-        return self._match(self._encode_once(query.text), hits, query.chunks).apart(len(hits))
+        return self._match(self._encode_once(query.text), hits, query).apart(len(hits))
 
     def scores(self, seen: Sequence[Windows]) -> Any:
         """(n,) float64: what `read` says of hits that were looked at."""
         return together(seen).best(len(seen))
 
-    def _match(self, tokens: TokenVectors, hits: Sequence[Hit], chunks: Mask | None) -> Windows:
-        table = self._table
-        spans = self._passages(tokens, hits, chunks) if self._unit == "record" else [[hit.row] for hit in hits]
+    def _match(self, tokens: TokenVectors, hits: Sequence[Hit], query: Query) -> Windows:
+        table = self._table if query.population is None else self._of_tenant(query.population)
+        spans = self._passages(tokens, hits, query.chunks) if self._unit == "record" else [[hit.row] for hit in hits]
         ids, vectors, ends = table.tokens([row for span in spans for row in span])
         lengths = np.sqrt(np.einsum("ij,ij->i", tokens.vectors, tokens.vectors))[:, None]
         words = Words(tokens.vectors / np.maximum(lengths, np.float32(1e-12)), table.idf(tokens.ids))
@@ -99,6 +106,16 @@ class LateInteraction:
             chosen[place] = [spans[place][row] for row in nearest]
             begin = end
         return chosen
+
+    def _of_tenant(self, records: Mask) -> Tokens:
+        """Return the tokens with their weights among the chunks of some records; those of the last tenants are kept."""
+        key = sha256(np.packbits(records).tobytes()).digest()
+        if (table := self._tenants.get(key)) is None:
+            table = self._table.within(np.repeat(records, np.diff(self._starts)))
+            for oldest in list(self._tenants)[: 1 - _TENANTS]:
+                self._tenants.pop(oldest, None)
+            self._tenants[key] = table
+        return table
 
     @once
     def _table(self) -> Tokens:

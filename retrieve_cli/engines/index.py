@@ -7,6 +7,7 @@ the engine without its approximate index, then from the stored numbers of all ro
 
 from __future__ import annotations
 
+from hashlib import sha256
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -28,6 +29,8 @@ _FEW_WEIGHTS = 1024
 """Matching rows of which all weights are read rather than a list from the engine."""
 _FETCHED = 4096
 """Rows whose vectors or weights are read at a time; bounds the memory."""
+_TENANTS = 8
+"""Tenants of which a sample of vectors is kept, of 6 MB each at 384 dimensions."""
 _SCORED = 10_000
 """Rows that the engine scores at a time."""
 _ERROR = 1e-4
@@ -63,6 +66,8 @@ class VectorEngineIndex(EngineIndex["Vectors"]):
         super().__init__(part=part, capabilities=capabilities, statistics=statistics)
         self._collection = collection
         self._longest = longest
+        self._samples: dict[bytes, Vectors] = {}
+        """Vectors of the samples of the last tenants: they are fetched once for many queries."""
 
     def score(self, query: Vectors, rows: Rows, *, starts: Rows | None = None) -> Vectors:
         """Return the inner product with each of `rows`, or the best one in each group of rows."""
@@ -73,8 +78,18 @@ class VectorEngineIndex(EngineIndex["Vectors"]):
         """Return stored vectors, (m, dim) float32. Raises: IndexCorrupt: a row is missing."""
         return self._collection.vectors(rows)
 
+    def _sampled(self, query: Vectors, rows: Rows) -> Vectors:
+        key = sha256(rows.tobytes()).digest()
+        if (vectors := self._samples.get(key)) is None:
+            vectors = self._collection.vectors(rows)
+            with self._lock:
+                for oldest in list(self._samples)[: 1 - _TENANTS]:
+                    del self._samples[oldest]
+                self._samples[key] = vectors
+        return products(np.asarray(vectors, np.float32), query)
+
     def _find(self, query: Vectors, wanted: Wanted) -> Candidates:
-        mean, deviation = self._statistics.spread(query, grouped=wanted.units.grouped)
+        mean, deviation = self._spread(query, wanted.units)
         after = wanted.units.total(wanted.allowed)
         depth = min(wanted.depth, after)
         near = self._near(query, wanted, depth)
@@ -160,8 +175,11 @@ class TermEngineIndex(EngineIndex[TermWeights]):
         matched = self._matched(query, Units(len(self), starts)).units
         return matched if allowed is None else matched[allowed[matched]]
 
+    def _sampled(self, query: TermWeights, rows: Rows) -> Vectors:
+        return self._sums(query, rows)
+
     def _find(self, query: TermWeights, wanted: Wanted) -> Candidates:
-        mean, deviation = self._statistics.spread(query, grouped=wanted.units.grouped)
+        mean, deviation = self._spread(query, wanted.units)
         matched = self._matched(query, wanted.units)
         before = matched.units if wanted.visible is None else matched.units[wanted.visible[matched.units]]
         kept = slice(None) if wanted.allowed is None else wanted.allowed[matched.units]

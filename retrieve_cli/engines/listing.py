@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
+from copy import copy
+from functools import partial
 from threading import Lock
 from typing import TYPE_CHECKING, Generic, NamedTuple, Protocol, TypeVar
 
@@ -11,8 +13,11 @@ from retrieve_cli.contracts import Candidates, Unit
 from retrieve_cli.contracts.engines import AnyOf, Capabilities, Part, Within
 from retrieve_cli.contracts.values import Q_contra
 from retrieve_cli.engines.units import Units
+from retrieve_cli.storage.sampled_groups import spread_within
 
 if TYPE_CHECKING:
+    from typing import Self
+
     from retrieve_cli.contracts.values import Mask, Rows, Vectors
 
 Q = TypeVar("Q")
@@ -78,6 +83,8 @@ class EngineIndex(ABC, Generic[Q]):
         self._statistics = statistics
         self._lock = Lock()
         self._completed = 0
+        self.population: Mask | None = None
+        """Rows that the mean and the deviation of scores are computed over; None: all."""
 
     @property
     def unit(self) -> Unit:
@@ -90,6 +97,22 @@ class EngineIndex(ABC, Generic[Q]):
 
     def __len__(self) -> int:
         return self._part.rows
+
+    def within(self, rows: Mask) -> Self:
+        """Return the index over some rows, (n,) bool."""
+        view = copy(self)
+        view.population = rows
+        return view
+
+    def _spread(self, query: Q, units: Units) -> tuple[float, float]:
+        """Return mean and standard deviation of the scores of all rows, or of the best rows of all groups."""
+        if self.population is None:
+            return self._statistics.spread(query, grouped=units.grouped)
+        return spread_within(self.population, units.starts, partial(self._sampled, query))
+
+    @abstractmethod
+    def _sampled(self, query: Q, rows: Rows) -> Vectors:
+        """Return the scores of a sample of the population, (m,) float32."""
 
     def search(
         self,

@@ -18,25 +18,25 @@ class Units:
     """The rows of a part; with `starts` (first row of each group, then the number of rows) its groups."""
 
     def __init__(self, rows: int, starts: Rows | None) -> None:
-        self._starts = starts
+        self.starts = starts
         self.grouped = starts is not None
         self.count = rows if starts is None else len(starts) - 1
 
     def of(self, rows: Rows) -> Rows:
         """Return the unit of each row."""
-        return rows if self._starts is None else np.searchsorted(self._starts, rows, side="right") - 1
+        return rows if self.starts is None else np.searchsorted(self.starts, rows, side="right") - 1
 
     def sizes(self, units: Rows) -> Rows:
         """Return the number of rows of each unit."""
-        return np.ones(len(units), np.int64) if self._starts is None else self._starts[units + 1] - self._starts[units]
+        return np.ones(len(units), np.int64) if self.starts is None else self.starts[units + 1] - self.starts[units]
 
     def rows(self, units: Rows) -> tuple[Rows, Rows]:
         """Return all rows of some units, and the place in `units` that each belongs to, ascending."""
         sizes = self.sizes(units)
         owners = np.repeat(np.arange(len(units)), sizes)
-        if self._starts is None:
+        if self.starts is None:
             return units, owners
-        return np.repeat(self._starts[units] - (np.cumsum(sizes) - sizes), sizes) + np.arange(len(owners)), owners
+        return np.repeat(self.starts[units] - (np.cumsum(sizes) - sizes), sizes) + np.arange(len(owners)), owners
 
     def total(self, mask: Mask | None) -> int:
         """Return the number of units in a mask; all units if there is no mask."""
@@ -44,7 +44,7 @@ class Units:
 
     def rows_in(self, mask: Mask) -> Mask:
         """Return a mask of units as a mask of rows."""
-        return mask if self._starts is None else np.repeat(mask, np.diff(self._starts))
+        return mask if self.starts is None else np.repeat(mask, np.diff(self.starts))
 
     def those_in(self, mask: Mask | None) -> Rows:
         """Return the units in a mask, ascending; all units if there is no mask."""

@@ -108,7 +108,10 @@ class Bm25(Retriever[str]):
         stored = pickles.load(file, later=LATER)
         backend = stored.get("backend") if isinstance(stored, dict) else None
         if backend == "impacts":
-            return Bm25Index(stored, file.check_parts)
+            card = generation.manifest.recipe.retrievers[self.name]
+            with reading_cards():
+                formula = Formula(**keys_of(card, self._FORMULA))
+            return Bm25Index(stored, file.check_parts, formula=formula)
         if backend == "rank_bm25":
             from retrieve_cli.retrievers.rank_bm25 import RankBm25Index
 
@@ -169,11 +172,12 @@ class Bm25(Retriever[str]):
                 return None
             options = card["analyzer"]
             analyzer = TermAnalyzer(stemming=options["stemming"], stop_words=options["stop_words"])
-            writer = Bm25Writer(analyzer=analyzer, unit=card["unit"], formula=Formula(**keys_of(card, self._FORMULA)))
+            formula = Formula(**keys_of(card, self._FORMULA))
+            writer = Bm25Writer(analyzer=analyzer, unit=card["unit"], formula=formula)
         texts = generation.record_texts() if card["unit"] == "record" else generation.chunk_texts()
         for text in texts:
             writer.add([Field("text", text)])
-        return Bm25Index(writer.stored())
+        return Bm25Index(writer.stored(), formula=formula)
 
     @staticmethod
     def _unit(building: Building) -> Unit:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from copy import copy
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,8 +15,11 @@ from retrieve_cli.contracts import Candidates, Unit
 from retrieve_cli.errors import IndexCorrupt, Unavailable
 from retrieve_cli.retrievers.scan import score_rows
 from retrieve_cli.retrievers.selection import best, masks, spread, total
+from retrieve_cli.storage.sampled_groups import spread_within
 
 if TYPE_CHECKING:
+    from typing import Self
+
     from retrieve_cli.contracts import Mask, Rows, Vectors
 
 _SAMPLE = 4096
@@ -42,6 +47,8 @@ class HnswIndex:
     """Approximate search over a graph; any row can still be scored exactly."""
 
     unit: Unit = "chunk"
+    population: Mask | None = None
+    """Rows that the mean and the deviation of scores are estimated over; None: all."""
 
     def __init__(self, path: Path, *, ef_search: int) -> None:
         """Raises: IndexCorrupt if faiss cannot read the file or it contains another kind of index."""
@@ -81,6 +88,12 @@ class HnswIndex:
         """Return the exact inner product with each of `rows`, or the best one in each group of rows."""
         return score_rows(self.vectors, query, rows, starts)
 
+    def within(self, rows: Mask) -> Self:
+        """Return the index over some rows, (n,) bool; the graph that is walked is that of all."""
+        view = copy(self)
+        view.population = rows
+        return view
+
     def vectors(self, rows: Rows) -> Vectors:
         """Return the vectors of rows, (n, dim) float32."""
         return np.asarray(self._index.reconstruct_batch(rows), np.float32)
@@ -96,8 +109,11 @@ class HnswIndex:
             rows, scores = self._walk(query, depth, starts)
         else:
             rows, scores = self._within(query, depth, starts, allowed)
-        sample = self.score(query, _sample(units), starts=starts)
-        mean, deviation = spread(sample, len(sample))
+        if self.population is None:
+            sample = self.score(query, _sample(units), starts=starts)
+            mean, deviation = spread(sample, len(sample))
+        else:
+            mean, deviation = spread_within(self.population, starts, partial(self.score, query))
         kept = best(scores, np.arange(len(rows)), depth)
         return Candidates(rows[kept], scores[kept], mean, deviation, before, after)
 

@@ -27,9 +27,11 @@ from retrieve_cli.storage.pickles import Later
 from retrieve_cli.storage.postings import PostingTable
 
 if TYPE_CHECKING:
+    from typing import Self
+
     from numpy.typing import NDArray
 
-    from retrieve_cli.contracts import Rows, Vectors
+    from retrieve_cli.contracts import Mask, Rows, Vectors
     from retrieve_cli.storage.exported import Exported
     from retrieve_cli.storage.mapped import Check
 
@@ -154,14 +156,18 @@ LATER = ("rows", "impacts", "frequencies", "lengths")
 class Bm25Index(TermIndex):
     """Opened `bm25.pkl`: sums the impacts of a query's terms over the rows that contain them."""
 
-    def __init__(self, stored: Mapping[str, Json], check: Check = unchecked) -> None:
+    def __init__(self, stored: Mapping[str, Json], check: Check = unchecked, *, formula: Formula | None = None) -> None:
         """Open the contents from `Bm25Writer`; `check` verifies the parts of the `LATER` arrays that are read.
+        `formula` is the one that the impacts were computed with.
 
         Raises:
             IndexCorrupt: parts are missing or disagree.
         """
         self._stored = stored
         self._check = check
+        self._formula = formula or Formula()
+        self._mean_length = 1.0
+        """Mean length of the rows that the numbers are computed over, if these are some of all."""
         try:
             self.unit: Unit = stored["unit"]
             self._length: int = stored["length"]
@@ -181,7 +187,16 @@ class Bm25Index(TermIndex):
     def reweighted(self, formula: Formula) -> Bm25Index:
         """Return the index that a build with another formula would give; in memory, without reading the texts."""
         self._check(*(self._stored[name] for name in LATER))
-        return Bm25Index({**self._stored, "impacts": impacts(self._stored, formula)}, self._check)
+        return Bm25Index({**self._stored, "impacts": impacts(self._stored, formula)}, self._check, formula=formula)
+
+    def within(self, rows: Mask) -> Self:
+        """Return the index over some rows, (n,) bool: a term weighs what it would if there were no others."""
+        view = super().within(rows)
+        lengths: Floats = self._stored["lengths"]
+        self._check(lengths)
+        own = lengths[rows]
+        view._mean_length = float(own.mean()) if own.any() else 1.0  # noqa: SLF001  a copy of this very object
+        return view
 
     def __len__(self) -> int:
         return self._length
@@ -208,14 +223,39 @@ class Bm25Index(TermIndex):
             for term, count in Counter(self.analyzer.terms(query)).items():
                 place = self._place(term)
                 if place is not None:
-                    column = slice(int(self._starts[place]), int(self._starts[place + 1]))
-                    rows, parts = self._rows[column], self._impacts[column]
-                    self._check(rows, parts)
+                    rows, parts = self._postings(place)
                     # A row occurs once in a column, so this addition never adds twice to one row.
                     scores[rows] += parts * np.float32(count)
         except IndexError as error:
             raise IndexCorrupt(f"bm25.pkl refers to a missing row ({error})", hint="retrieve build") from error
         return scores
+
+    def _postings(self, term: int) -> tuple[NDArray[np.int32], Vectors]:
+        """Return the rows with a term, by its number, and the score that it adds to each."""
+        column = slice(int(self._starts[term]), int(self._starts[term + 1]))
+        rows = self._rows[column]
+        if (own := self.population) is None:
+            parts = self._impacts[column]
+            self._check(rows, parts)
+            return rows, parts
+        frequencies: Vectors = self._stored["frequencies"][column]
+        self._check(rows, frequencies)
+        kept = own[rows]
+        rows, tf, lengths = rows[kept], frequencies[kept].astype(np.float64), self._stored["lengths"]
+        form, mean = self._formula, self._mean_length
+        shares = saturation(form.variant, tf, lengths[rows], k1=form.k1, b=form.b, mean_length=mean)
+        return rows, (self._idf(term, len(rows), own) * shares).astype(np.float32)
+
+    def _idf(self, term: int, frequency: int, own: Mask) -> float:
+        """Return the inverse document frequency of a term, by its number, that so many of the `own` rows have."""
+        variant, documents = self._formula.variant, int(np.count_nonzero(own))
+        if variant != "okapi" or not frequency:
+            return float(idf(variant, documents, np.array([max(frequency, 1)], np.float64))[0])
+        # The one variant in which the weight of a term depends on those of all others.
+        self._check(self._rows)
+        seen = np.append(0, np.cumsum(own[self._rows]))
+        counts = np.diff(seen[self._starts]).astype(np.float64)
+        return float(idf(variant, documents, counts[counts > 0])[np.count_nonzero(counts[:term])])
 
     def _place(self, term: str) -> int | None:
         """Return the number of a term, by binary search in the sorted, concatenated vocabulary."""

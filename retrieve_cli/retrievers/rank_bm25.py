@@ -5,7 +5,7 @@ Every query scores every row, and every opening rebuilds the engine.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +19,9 @@ from retrieve_cli.retrievers.term_postings import Postings, posting_blocks, stor
 from retrieve_cli.storage import pickles
 
 if TYPE_CHECKING:
-    from retrieve_cli.contracts import Vectors
+    from typing import Self
+
+    from retrieve_cli.contracts import Mask, Vectors
 
 
 class RankBm25Writer(Postings):
@@ -42,8 +44,6 @@ class RankBm25Index(TermIndex):
 
     def __init__(self, stored: Mapping[str, Json]) -> None:
         """Open the contents from `RankBm25Writer`. Raises: IndexCorrupt if parts are missing or disagree."""
-        from rank_bm25 import BM25Okapi
-
         try:
             self.unit: Unit = stored["unit"]
             card = stored["analyzer"]
@@ -54,15 +54,31 @@ class RankBm25Index(TermIndex):
             terms = np.repeat(np.arange(len(vocabulary)), np.diff(stored["starts"]))
             for row, term, count in zip(stored["rows"], terms, np.rint(stored["frequencies"]), strict=True):
                 rows[row].extend([vocabulary[term]] * int(count))
-            self._engine: Any = BM25Okapi(rows, k1=stored["k1"], b=stored["b"]) if any(rows) else None
+            self._texts = rows
+            self._parameters = {"k1": stored["k1"], "b": stored["b"]}
+            self._engine = self._made(rows)
         except (KeyError, TypeError, IndexError, ValueError) as error:
             raise IndexCorrupt(f"bm25.pkl is incomplete ({quoted(error)})", hint="retrieve inspect verify") from error
 
     def __len__(self) -> int:
         return self._length
 
+    def within(self, rows: Mask) -> Self:
+        """Return the index over some rows, (n,) bool; the package computes it again."""
+        view = super().within(rows)
+        own = [self._texts[row] for row in np.flatnonzero(rows)]
+        view._engine = self._made(own)  # noqa: SLF001  a copy of this very object
+        return view
+
+    def _made(self, rows: Sequence[Sequence[str]]) -> Any:
+        from rank_bm25 import BM25Okapi
+
+        return BM25Okapi(rows, **self._parameters) if any(rows) else None
+
     def _scores(self, query: str) -> Vectors:
-        if self._engine is None:  # the package would divide by zero terms
-            return np.zeros(self._length, np.float32)
-        with np.errstate(invalid="ignore"):  # with b = 1, a row without terms gives 0 / 0
-            return np.nan_to_num(np.asarray(self._engine.get_scores(self.analyzer.terms(query)), np.float32))
+        scores = np.zeros(self._length, np.float32)
+        if self._engine is not None:  # the package would divide by zero terms
+            with np.errstate(invalid="ignore"):  # with b = 1, a row without terms gives 0 / 0
+                found = np.nan_to_num(np.asarray(self._engine.get_scores(self.analyzer.terms(query)), np.float32))
+            scores[slice(None) if self.population is None else self.population] = found
+        return scores

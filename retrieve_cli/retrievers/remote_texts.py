@@ -31,6 +31,11 @@ class RemoteTexts:
         """Number of lists that the engine returned too short, and that were completed exactly."""
         return int(self._index.completed)
 
+    def within(self, rows: Mask) -> Bm25Index:
+        """Return the index over some rows, (n,) bool: that of the file, as the weights in the engine are those of all
+        rows."""
+        return self._words.within(rows)
+
     def search(
         self,
         queries: Sequence[str],

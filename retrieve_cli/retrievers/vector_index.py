@@ -11,6 +11,8 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from copy import copy
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -25,8 +27,11 @@ from retrieve_cli.retrievers.hnsw_index import HnswIndex, faiss_package
 from retrieve_cli.retrievers.scan import Scan, contenders, members, score_rows
 from retrieve_cli.retrievers.selection import best, best_of_groups, masks, spread, total
 from retrieve_cli.storage.mapped import MappedFile, unchecked
+from retrieve_cli.storage.sampled_groups import spread_within
 
 if TYPE_CHECKING:
+    from typing import Self
+
     from retrieve_cli.contracts import Mask, Rows, Vectors
 
 _FLAT_HEADER = struct.Struct("<4siqqq?iQ")
@@ -156,6 +161,8 @@ class FlatIndex:
     """Exact search: the inner product of the query with every row."""
 
     unit: Unit = "chunk"
+    population: Mask | None = None
+    """Rows that the mean and the deviation of scores are computed over; None: all."""
 
     def __init__(
         self,
@@ -188,6 +195,12 @@ class FlatIndex:
     @property
     def dim(self) -> int:
         return int(self._vectors.shape[1])
+
+    def within(self, rows: Mask) -> Self:
+        """Return the index over some rows, (n,) bool."""
+        view = copy(self)
+        view.population = rows
+        return view
 
     def vectors(self, rows: Rows) -> Vectors:
         """Return the vectors of rows, (n, dim) float32. Raises: IndexCorrupt if one of them is damaged."""
@@ -248,7 +261,10 @@ class FlatIndex:
         """Return the best rows by exact scores, from a scan whose `scores` are within `bound` of these."""
         depth, starts, allowed, visible = wanted
         worth = best_of_groups(scores, starts)
-        mean, deviation = spread_of(worth, query)
+        if self.population is None:
+            mean, deviation = spread_of(worth, query)
+        else:
+            mean, deviation = spread_within(self.population, starts, partial(self.score, query))
 
         def exact(units: Rows) -> Vectors:
             if starts is None or not len(units):

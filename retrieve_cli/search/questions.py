@@ -88,6 +88,7 @@ class RequestReader:
                 chunks=chunks,
                 conditions=self._conditions_said(request, tagged, access, included),
                 visible=visible,
+                population=access.own,
             ),
             clean=tagged.text,
             formats=formats,

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from retrieve_cli.assemble.registry import retriever
 from retrieve_cli.contracts import Analyzer, Index, Matching, Query, Ranking
 from retrieve_cli.search.results import Shown
+from retrieve_cli.stages.masks import over
 
 if TYPE_CHECKING:
     from retrieve_cli.assemble.indexes import Indexes
@@ -86,8 +87,9 @@ def _listed(ranking: Ranking, names: Collection[str]) -> bool:
 
 def _matched(generation: Generation, index: Index[Any], query: Query) -> bool:
     """Return True if a record that may be found shares a term with any text of a query."""
-    if not isinstance(index, Matching):
+    own = over(index, query.population, generation.starts)
+    if not isinstance(own, Matching):
         return True
     starts = generation.starts if index.unit == "chunk" else None
     texts = (query.text, *(other.text for other in query.also))
-    return any(len(index.matching(text, starts=starts, allowed=query.records)) for text in texts)
+    return any(len(own.matching(text, starts=starts, allowed=query.records)) for text in texts)

@@ -76,7 +76,8 @@ class ChoosingRetrieval:
             allowed = exists if query.records is None else exists & query.records
             chosen = [*chooser.choose(query.text, self._read(query, allowed), most=self.depth)]
             counts = (int(np.count_nonzero(exists)), int(np.count_nonzero(allowed)))
-            found.append(ChoiceAccount(self, chosen, *counts, chunks=query.chunks))
+            records = total if query.population is None else int(np.count_nonzero(query.population))
+            found.append(ChoiceAccount(self, chosen, *counts, chunks=query.chunks, records=records))
         return found
 
     def _read(self, query: Query, allowed: Mask) -> list[int]:
@@ -113,15 +114,16 @@ class ChoiceAccount:
         after: int,
         *,
         chunks: Mask | None = None,
+        records: int,
     ) -> None:
         """`chosen` are rows of records, best first; `before` and `after` are how many there are, and may be found, by
-        these `chunks` if only some may be shown."""
+        these `chunks` if only some may be shown. Mean and deviation are over that many `records`."""
         self._retrieval = retrieval
         self._chunks = chunks
         self._ranks = {row: rank for rank, row in enumerate(chosen, 1)}
         starts = retrieval.layout.starts
         rows, scores = np.array(chosen, np.int64), (1.0 / np.arange(1, len(chosen) + 1)).astype(np.float32)
-        every = np.concatenate([scores, np.zeros(len(starts) - 1 - len(scores), np.float32)])
+        every = np.concatenate([scores, np.zeros(records - len(scores), np.float32)])
         if retrieval.unit == "chunk":
             rows, owners = members(starts, rows, chunks)
             rows, scores = rows[: retrieval.depth], scores[owners][: retrieval.depth]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from retrieve_cli.contracts import Candidates, Index
+from retrieve_cli.contracts import Candidates, Index, Restrictable
 
 if TYPE_CHECKING:
     from retrieve_cli.contracts import Mask, Rows, Vectors
@@ -16,6 +16,14 @@ Q = TypeVar("Q")
 
 _DEEPER = 4
 """By how much more is asked for if the chunks that were listed are of too few records."""
+
+
+def over(index: Index[Q], population: Mask | None, starts: Rows) -> Index[Q] | None:
+    """Return an index that computes its numbers over some records, (records,) bool; None if it cannot do so."""
+    if population is None:
+        return index
+    rows = population if index.unit == "record" else np.repeat(population, np.diff(starts))
+    return index.within(rows) if isinstance(index, Restrictable) else None
 
 
 def members(starts: Rows, records: Rows, chunks: Mask | None = None) -> tuple[Rows, Rows]:

@@ -25,7 +25,7 @@ from retrieve_cli.errors import STEP_FAILURES, RetrieveError, Unavailable
 from retrieve_cli.frozen import dataclass
 from retrieve_cli.stages.fusion import highest
 from retrieve_cli.stages.index_account import IndexAccount
-from retrieve_cli.stages.masks import best_records, members
+from retrieve_cli.stages.masks import best_records, members, over
 from retrieve_cli.stages.matches import Found
 
 if TYPE_CHECKING:
@@ -139,18 +139,34 @@ class IndexRetrieval(Generic[Q]):
         knows those."""
         try:
             forms = self.prepare([query.text for query in queries])
-            if all(query.chunks is None for query in queries):
-                return self._accounts(forms, queries)
-            return [
-                self._accounts([form], [query])[0]
-                if query.chunks is None
-                else self._account(form, query.records, query.visible, query.chunks)
-                for form, query in zip(forms, queries, strict=True)
-            ]
+            found: dict[int, IndexAccount[Q]] = {}
+            for places in _of_one_population(queries):
+                own = self._over(queries[places[0]].population)
+                texts = [forms[place] for place in places], [queries[place] for place in places]
+                asked = own._asked(*texts)  # noqa: SLF001  a copy of this very object
+                found.update(zip(places, asked, strict=True))
+            return [found[place] for place in range(len(queries))]
         except NotAsked:
             raise
         except STEP_FAILURES as error:
             raise NotAsked(self.name, error) from error
+
+    def _over(self, population: Mask | None) -> IndexRetrieval[Q]:
+        """The retriever as it would be if only some records were in its index."""
+        if (index := over(self.index, population, self.starts)) is None:
+            message = "its index has no `within`: it computes scores over the records of all tenants"
+            raise Unavailable(message, hint="search without a tenant, or add that method to the plug-in")
+        return self if index is self.index else replace(self, index=index)
+
+    def _asked(self, forms: Sequence[Q], queries: Sequence[Query]) -> list[IndexAccount[Q]]:
+        if all(query.chunks is None for query in queries):
+            return self._accounts(forms, queries)
+        return [
+            self._accounts([form], [query])[0]
+            if query.chunks is None
+            else self._account(form, query.records, query.visible, query.chunks)
+            for form, query in zip(forms, queries, strict=True)
+        ]
 
     def _accounts(self, forms: Sequence[Q], queries: Sequence[Query]) -> list[IndexAccount[Q]]:
         """The accounts of queries that any chunk may be found for."""
@@ -262,6 +278,14 @@ class Retrieve:
 
     def __str__(self) -> str:
         return str(self.retrieval)
+
+
+def _of_one_population(queries: Sequence[Query]) -> list[list[int]]:
+    """The places of queries, those of one tenant together."""
+    found: dict[int, list[int]] = {}
+    for place, query in enumerate(queries):
+        found.setdefault(id(query.population), []).append(place)
+    return list(found.values())
 
 
 def traced(ranking: Ranking, found: Mapping[str, Candidates]) -> Mapping[str, Json]:

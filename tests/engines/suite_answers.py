@@ -161,9 +161,12 @@ class AnswerSuite(Base):
             if sent == "rows":
                 asked = {name: [mask & (np.arange(ROWS) % 2 == 0)] for name in asked}
             for index, query in self.indexes(engine, opened, made):
-                (found,) = index.search([query(3)], depth=100, **asked)
+                (found,) = index.within(mask).search([query(3)], depth=100, **asked)
                 assert {made.labels[row].tenant for row in found.rows.tolist()} == {tenant}
                 assert found.before == found.after <= ROWS // 2
+                reference: Any = FlatIndex(index.vectors(np.arange(ROWS))) if query is vector else made.sparse
+                (wanted,) = reference.within(mask).search([query(3)], depth=100, **local(asked))
+                assert (found.mean, found.deviation) == pytest.approx((wanted.mean, wanted.deviation), rel=1e-6)
 
     def test_twenty_thousand_rows_are_found_as_declared(self, engine: Engine) -> None:
         made = content(20_000)

@@ -199,6 +199,20 @@ def test_no_value_of_a_filter_is_read_as_a_query(world: World, text: str) -> Non
         assert remote[0]["total_results"] < 120
 
 
+@pytest.mark.parametrize("text", ["open single cell matrices", "tables", "open [EXCLUDE:r7]"])
+def test_a_tenant_gets_the_scores_that_local_files_give_it(world: World, text: str) -> None:
+    requests = [Request(text, tenant=tenant) for tenant in ("acme", "beta", "nobody")]
+    weighted: list[list[Any]] = []
+    for index in (world.remote, world.local):
+        settings = loading.override(index.searcher.settings, {"fusion": {"method": "weighted"}}, where="the test")
+        answers = index.searcher.under(settings).answer(requests)
+        weighted.append(
+            [[(hit.id, pytest.approx(hit.hit.score, rel=1e-6)) for hit in each.results] for each in answers]
+        )
+    assert weighted[0] == weighted[1]
+    assert [bool(hits) for hits in weighted[0]] == [True, True, False]
+
+
 def test_a_name_means_the_field_that_the_tenant_sees(world: World) -> None:
     """Among all records, `dose` is two fields; the tenant ACME has records with one of them."""
     request = Request(text="open cell store", filters=("dose>=0",), tenant="ACME")
