@@ -92,7 +92,7 @@ def page(body: Body) -> Ask:
 
 def compared(body: Body) -> Ask:
     return page(body)._replace(
-        route="/compare", path=f"/compare{page(body).path[1:]}&a.mode=dense&b.mode=dense&b.rerank=no"
+        route="/compare", path=f"/compare{page(body).path[1:]}&a.mode=dense&b.mode=hybrid&b.rerank=no"
     )
 
 
@@ -206,7 +206,7 @@ FIXED: Sequence[Body] = (
 
 @st.composite
 def bodies(draw: st.DrawFn) -> Body:
-    """Searches of any kind by the retriever whose scores no other record changes."""
+    """Searches of any kind."""
     chosen: dict[str, st.SearchStrategy[Any]] = {
         "limit": st.integers(1, 20),
         "offset": st.integers(0, 4),

@@ -104,7 +104,8 @@ class Canned:
         self._given = given
         self.asked: list[WebOptions] = []
 
-    def answer(self, options: WebOptions) -> WebAnswer:
+    def answer(self, options: WebOptions, *, owner: str = "") -> WebAnswer:
+        del owner
         self.asked.append(options)
         if callable(self._given):
             return self._given(options)

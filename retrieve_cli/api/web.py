@@ -80,8 +80,8 @@ class AskedWeb(NamedTuple):
 class AnswersWeb(Protocol):
     """A web search that is configured."""
 
-    def answer(self, options: WebOptions) -> WebAnswer:
-        """Return the answer to a search.
+    def answer(self, options: WebOptions, *, owner: str = "") -> WebAnswer:
+        """Return the answer to a search. Stored answers are those of an owner alone, such as a tenant.
 
         Raises:
             RetrieveError: the options do not fit the configuration.

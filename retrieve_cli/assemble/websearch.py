@@ -70,10 +70,11 @@ def exchange(
     *,
     max_age_s: float,
     offline: bool,
+    owner: str = "",
     tape: Tape | None = None,
     now: Callable[[], datetime] | None = None,
 ) -> Exchange:
-    """Return what sends the requests of one search; with a tape, it answers from that alone.
+    """Return what sends the requests of one search of an owner; with a tape, it answers from that alone.
 
     Raises:
         UsageError: `web.endpoints` names what is not an origin.
@@ -93,6 +94,7 @@ def exchange(
         endpoints=chosen.endpoints,
         max_age_s=max_age_s,
         offline=offline,
+        owner=owner,
         tape=tape,
         **given,
     )

@@ -66,15 +66,15 @@ class WebSearch:
         check(options, self._settings)
         return [provider.name for provider in self._chosen(options).providers]
 
-    def answer(self, options: WebOptions) -> WebAnswer:
-        """Return the answer to a search.
+    def answer(self, options: WebOptions, *, owner: str = "") -> WebAnswer:
+        """Return the answer to a search. Stored answers are those of the owner, such as a tenant, alone.
 
         Raises:
             UsageError: web search is off, a provider is not configured, or an option is out of range.
         """
-        return self.search(options).answer
+        return self.search(options, owner=owner).answer
 
-    def search(self, options: WebOptions) -> Searched:
+    def search(self, options: WebOptions, *, owner: str = "") -> Searched:
         """Return the answer to a search with its exchanges. Raises as `answer` does."""
         if self._tape is None:
             check(options, self._settings)
@@ -85,6 +85,7 @@ class WebSearch:
             self._artifacts,
             max_age_s=web.max_age if options.max_age_s is None else options.max_age_s,
             offline=options.offline,
+            owner=owner,
             tape=self._tape,
             now=self._now,
         )

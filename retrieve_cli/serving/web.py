@@ -30,7 +30,7 @@ def router(state: State) -> APIRouter:
         asked = read_web(read_object(await read_body(request, state.limits)))
         if asked.add:
             state.callers.of(request, ADDING)
-        answer = await state.web.answer(request, asked.options)
+        answer = await state.web.answer(request, asked.options, caller)
         added = await _added(state, request, answer, caller.tenant) if asked.add else {}
         return response({**web_json(answer), **added})
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from retrieve_cli.api.web import AnswersWeb
     from retrieve_cli.config.settings import Settings
     from retrieve_cli.search.web_answer import WebAnswer, WebOptions
+    from retrieve_cli.serving.credentials.scopes import Caller
 
 T = TypeVar("T")
 
@@ -57,15 +59,16 @@ class WebSearching:
         """Raises: NotConfigured: no searches are answered."""
         _ = self.search
 
-    async def answer(self, request: Request, options: WebOptions) -> WebAnswer:
-        """Return the answer to a search.
+    async def answer(self, request: Request, options: WebOptions, caller: Caller) -> WebAnswer:
+        """Return the answer to a search of a caller.
 
         Raises:
             RetrieveError: it is not enabled, or the options do not fit the configuration.
             Rejected: too many searches wait already, or the deadline would pass while it waits.
         """
         search = self.search
-        return await self.run(request, lambda: search.answer(options), deadline_ms=options.deadline_ms)
+        answer = partial(search.answer, options, owner=caller.owner)
+        return await self.run(request, answer, deadline_ms=options.deadline_ms)
 
     async def run(self, request: Request, function: Callable[[], T], *, deadline_ms: float | None = None) -> T:
         """Return what a function that searches returns. Raises: Rejected: it would have to wait for too long."""

@@ -41,11 +41,13 @@ class Exchange:
         endpoints: Mapping[str, str],
         max_age_s: float,
         offline: bool,
+        owner: str = "",
         tape: Tape | None = None,
         now: Callable[[], datetime] = _utc_now,
     ) -> None:
         """`stored` is None if nothing is stored. A stored answer is used up to an age of `max_age_s` seconds, 0: none;
-        if `offline`, whatever its age, and nothing is sent. With a `tape`, it alone answers: a replay. `endpoints` maps
+        if `offline`, whatever its age, and nothing is sent. One of another `owner`, such as a tenant, is never used:
+        that it is there tells what others ask. With a `tape`, it alone answers: a replay. `endpoints` maps
         origins of providers to those that are asked instead.
 
         Raises:
@@ -54,6 +56,7 @@ class Exchange:
         self._stored = stored
         self._rates = rates
         self._max_age_s = max_age_s
+        self._owner = owner
         self._tape = tape
         self._now = now
         self._wire = Wire(rates, endpoints, now)
@@ -111,24 +114,28 @@ class Exchange:
     def _outcome(self, key: str, call: Call, route: Route, *, accept: Sequence[int], clock: Clock) -> Outcome:
         if self._tape is not None:
             return self._tape.outcome(key) or NotStored()
-        if (stored := self._usable(key)) is not None:
+        if (stored := self._usable(call)) is not None:
             return stored
         if self.offline:
             return NotStored()
         sent = self._wire.send(call, route, accept=accept, clock=clock)
         return Answered(sent, None) if isinstance(sent, Response) else sent
 
-    def _usable(self, key: str) -> Answered | None:
-        """Return the stored answer to a request if its age permits it."""
+    def _usable(self, call: Call) -> Answered | None:
+        """Return the stored answer to a call if its age permits it."""
         if self._stored is None or not (self.offline or self._max_age_s > 0):
             return None
-        response = self._stored.get(key)
+        response = self._stored.get(request_key(self._owned(call)))
         if response is None:
             return None
         age_s = self._now().timestamp() - (seconds_of(response.at) or 0.0)
         if not self.offline and not -_AHEAD_S <= age_s <= self._max_age_s:
             return None
         return Answered(response, float(max(0, round(age_s))))
+
+    def _owned(self, call: Call) -> Json:
+        """Return a request as it is stored."""
+        return {**_request_of(call), **({"owner": self._owner} if self._owner else {})}
 
     def keep(self, fetch: Fetch) -> None:
         """Store the responses to the calls of a provider that could read them. Those of one that could not are not
@@ -141,9 +148,9 @@ class Exchange:
     def _store(self, call: Call, response: Response) -> None:
         if self._stored is None or response.status != 200 or self.offline or self._tape is not None:
             return
-        key = request_key(_request_of(call))
+        request = self._owned(call)
         try:
-            self._stored.put(key, _request_of(call), response)
+            self._stored.put(request_key(request), request, response)
             self._has_put = True
         except OSError as error:
             self._trouble = f"answers of providers cannot be stored: {error.strerror or error}"

@@ -14,18 +14,24 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from profiles import examples
 from servers import state_of
-from tenant_asks import FIXED, IDS, OF_FILES, PLAIN, UNASKED, Ask, bodies, of_id, of_request
+from tenant_asks import FIXED, IDS, OF_FILES, PLAIN, UNASKED, Ask, bodies, of_id, of_request, post
 from tenant_samples import EDGES, FOREIGN, ROWS, TEXT, Row, foreign_words, own, write_sources
 
+from retrieve_cli.assemble.websearch import FOLDER as WEB
 from retrieve_cli.cli.main import main
 from retrieve_cli.cli.server_access import warn_without_tenants
+from retrieve_cli.config.loading import load
+from retrieve_cli.contracts.websearch import Call, Response, WebQuery
 from retrieve_cli.serving.app import server_app
 from retrieve_cli.serving.callers import Callers
 from retrieve_cli.serving.credentials.key_ring import KeyRing
 from retrieve_cli.serving.credentials.keys import FILE, KeyFile
+from retrieve_cli.websearch.providers.serper import Serper
+from retrieve_cli.websearch.stored import Stored, digest_of, request_key
 
-SCOPES = ("search", "documents:write", "judge")
+SCOPES = ("search", "documents:write", "judge", "web")
 """Scopes that a tenant's key may have without figures of the whole index."""
+WEB_QUESTION: dict[str, Any] = {"query": TEXT, "k": 30, "kind": "web"}
 VARIES = {"etag", "server-timing", "x-request-id", "date", "content-length", "traceresponse"}
 """Headers that depend on the generation's id, on time, or on the request."""
 _NAME = b"G" * 12
@@ -49,7 +55,7 @@ class Door:
     """A server of one index in this process, asked by one tenant."""
 
     def __init__(self, folder: Path, key: str) -> None:
-        artifacts = folder / "artifacts"
+        self.artifacts = artifacts = folder / "artifacts"
         with pytest.MonkeyPatch.context() as patch:
             patch.chdir(folder)
             self.state = state_of(artifacts)
@@ -84,11 +90,8 @@ class Door:
 
 
 def build(folder: Path, rows: Sequence[Row], *, foreign: bool, keys: Path | None = None) -> str:
-    """Build an index of all rows, or of those of acme, and return a key of acme; none if the keys are those of `keys`.
-
-    Every door searches by the retriever whose scores no other record changes.
-    """
-    write_sources(folder, rows, EDGES, foreign=foreign, search={"mode": "dense"})
+    """Build an index of all rows, or of those of acme, and return a key of acme; none if there are `keys`."""
+    write_sources(folder, rows, EDGES, foreign=foreign, web={"enabled": True, "providers": ["serper"], "enrich": []})
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
         patch.delenv("RETRIEVE_ENCODER__KIND", raising=False)
@@ -99,16 +102,51 @@ def build(folder: Path, rows: Sequence[Row], *, foreign: bool, keys: Path | None
     return KeyFile(folder / "artifacts").create(SCOPES, tenant="acme").text
 
 
+def sent_to_serper() -> dict[str, Any]:
+    """Return the request by which the tenant's question on the web is sent."""
+    calls = []
+
+    def fetch(call: Call, *, accept: Sequence[int] = (200,)) -> Response:
+        calls.append(call)
+        return Response(200, "application/json", b'{"organic": []}', "2026-01-01T00:00:00Z", "0" * 64)
+
+    Serper().search(WebQuery(WEB_QUESTION["query"], WEB_QUESTION["k"]), fetch)
+    (call,) = calls
+    headers = {name.lower(): value for name, value in call.headers.items()}
+    return {
+        "method": "POST",
+        "url": call.url,
+        "parameters": {},
+        "headers": headers,
+        "body": (call.body or b"").decode(),
+    }
+
+
+def stored_for_others(folder: Path) -> None:
+    """Store an answer from the web to the tenant's question for everybody but the tenant."""
+    web = load(folder / "config.yaml").web
+    for owner in ("", "tenant beta", "key acme"):
+        request = {**sent_to_serper(), **({"owner": owner} if owner else {})}
+        body = b'{"organic": [{"title": "Cells", "link": "https://example.org/cells"}]}'
+        response = Response(200, "application/json", body, "2026-01-01T00:00:00Z", digest_of(body))
+        stored = Stored(folder / "artifacts" / WEB, keep_s=web.keep, keep_mb=web.keep_mb)
+        stored.put(request_key(request), request, response)
+
+
 @pytest.fixture(scope="module")
 def doors(tmp_path_factory: pytest.TempPathFactory) -> Iterable[tuple[Door, Door]]:
     """Servers of an index of all records, and of one of the tenant's own."""
     folder = tmp_path_factory.mktemp("tenants")
+    patch = pytest.MonkeyPatch()
+    patch.setenv("SERPER_API_KEY", "x")
     key = build(folder / "all", ROWS, foreign=True)
     build(folder / "own", ROWS, foreign=False, keys=folder / "all")
     both = Door(folder / "all", key), Door(folder / "own", key)
+    stored_for_others(folder / "all")
     yield both
     for door in both:
         door.close()
+    patch.undo()
 
 
 def compare(doors: tuple[Door, Door], asks: Iterable[Ask]) -> list[tuple[int, list[tuple[str, str]], bytes]]:
@@ -144,6 +182,15 @@ def test_every_door_that_takes_an_id_knows_no_foreign_one(doors: tuple[Door, Doo
 
 def test_lists_hold_the_tenants_own_records_alone(doors: tuple[Door, Door]) -> None:
     compare(doors, PLAIN)
+
+
+def test_what_others_have_asked_on_the_web_is_not_there(doors: tuple[Door, Door]) -> None:
+    ((status, _, body),) = compare(doors, [post("/web", {**WEB_QUESTION, "offline": True})])
+    answer = json.loads(body)
+    assert (status, [each["status"] for each in answer["providers"]], answer["results"]) == (200, ["not_stored"], [])
+    beta = KeyFile(doors[0].artifacts).create(SCOPES, tenant="beta").text
+    status, _, body = doors[0].answer(post("/web", {**WEB_QUESTION, "offline": True}), beta)
+    assert [each["title"] for each in json.loads(body)["results"]] == ["Cells"]
 
 
 @settings(max_examples=examples(0.5), suppress_health_check=[HealthCheck.function_scoped_fixture])

@@ -16,12 +16,16 @@ from mcp_clients import connected, text_of
 from pages import read_html
 from samples import Program
 from servers import built, served, state_of
+from tenant_asks import mcp
 from websearch.fakes.server import Fakes, faking
 from websearch.taped import read
 
 from retrieve_cli.assemble.websearch import provider
 from retrieve_cli.config.loading import load
 from retrieve_cli.contracts.websearch import Call, WebQuery
+from retrieve_cli.serving.callers import Callers
+from retrieve_cli.serving.credentials.key_ring import KeyRing
+from retrieve_cli.serving.credentials.keys import KeyFile
 
 QUESTION = {"query": "crispr off-target", "k": 10, "since": "2024", "kind": "web"}
 """The question to which the fakes of the web have answers."""
@@ -106,6 +110,37 @@ async def test_the_route_the_page_and_the_command_give_the_same_results(
     assert len(shown.all("article")) == len(results)
     for secret in KEYS.values():
         assert secret not in answer.text
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("asking", ["tenant acme", "key one"])
+async def test_what_is_stored_for_one_caller_answers_no_other(artifacts: Path, fakes: Fakes, asking: str) -> None:
+    state, keys = state_of(artifacts), KeyFile(artifacts)
+    tenants = {"tenant acme": "acme", "tenant beta": "beta", "key one": None, "key two": None}
+    texts = {name: keys.create(("search", "web"), tenant=tenant).text for name, tenant in tenants.items()}
+    texts["another key of tenant acme"] = keys.create(("web",), tenant="acme").text
+    state.callers = Callers(ring=KeyRing(keys))
+    async with served(state) as client:
+
+        async def asked(name: str, **more: Any) -> int:
+            headers = {"Authorization": f"Bearer {texts[name]}"}
+            return len((await client.post("/web", json={**QUESTION, **more}, headers=headers)).json()["results"])
+
+        assert await asked(asking)
+        offline = {name: await asked(name, offline=True) for name in texts}
+        same = {asking, "another key of tenant acme"} if asking == "tenant acme" else {asking}
+        assert {name for name, results in offline.items() if results} == same
+        tool = mcp("tools/call", name="web_search", arguments=QUESTION)
+        tool_call = {"method": "POST", "url": tool.path, "content": tool.content}
+        page = {"method": "GET", "url": "/web", "params": {**QUESTION, "q": QUESTION["query"]}}
+        for name, request, sends in (
+            *((asking, door, False) for door in (tool_call, page)),
+            *(("tenant beta", tool_call, True), ("key two", page, True)),
+        ):
+            sent, credential = len(fakes.calls), {"Authorization": f"Bearer {texts[name]}"}
+            headers = {**tool.headers, **credential, "Content-Type": "application/json"}
+            assert (await client.request(**request, headers=headers)).status_code == 200
+            assert (len(fakes.calls) > sent) is sends, (name, request)
 
 
 @pytest.mark.anyio

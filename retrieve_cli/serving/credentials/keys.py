@@ -52,7 +52,7 @@ class Key(NamedTuple):
 
     @property
     def caller(self) -> Caller:
-        return Caller(self.tenant, frozenset(self.scopes), self.name or self.id)
+        return Caller(self.tenant, frozenset(self.scopes), self.name or self.id, self.id)
 
     def state(self, now: datetime) -> str:
         """Return `valid`, `expired` or `revoked`."""

@@ -29,10 +29,17 @@ class Caller(NamedTuple):
     """The only tenant whose records exist for the caller; None: all."""
     scopes: frozenset[str]
     name: str
+    account: str = ""
+    """Name of the credential that no other has; empty for the server's own key and without one."""
 
     def may(self, scope: str) -> bool:
         """Return True if the credential permits this."""
         return scope in self.scopes
+
+    @property
+    def owner(self) -> str:
+        """Name under which something is stored for the caller: that of the tenant, else of the credential."""
+        return f"tenant {self.tenant}" if self.tenant is not None else self.account and f"key {self.account}"
 
 
 ANYONE = Caller(None, frozenset(SCOPES), "anyone")

@@ -149,7 +149,7 @@ class Tokens:
         subject = subject if isinstance(subject, str) else ""
         scopes = claimed_scopes(claims.get(self._settings.scope_claim))
         account = sha256(f"{tenant or ''}\0{subject}".encode("utf-8", "replace")).hexdigest()
-        return Token(Caller(tenant, scopes, shortened(printable(subject)) or "token"), account, self._rate)
+        return Token(Caller(tenant, scopes, shortened(printable(subject)) or "token", account), account, self._rate)
 
 
 def wanted(settings: JwtSettings) -> bool:

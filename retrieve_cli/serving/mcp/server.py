@@ -113,9 +113,11 @@ class Handlers:
         self, context: Context, name: str, arguments: Mapping[str, Json], channels: Channels
     ) -> tuple[Run, Callable[[], Outcome]]:
         """The work of a tool, which blocks, and the threads for it."""
-        host, tenant = self._host, self._host.caller(context).tenant
+        host, caller = self._host, self._host.caller(context)
+        tenant = caller.tenant
         if host.web is not None and name in WEB:
-            return host.web.run, partial(WEB[name], host.web.search, host.live, arguments, channels=channels)
+            answer = partial(host.web.search.answer, owner=caller.owner)
+            return host.web.run, partial(WEB[name], answer, host.live, arguments, channels=channels)
         if name in READING:
             return host.run, partial(READING[name], host.live, arguments, tenant=tenant, channels=channels)
         return host.run, partial(getattr(host.writer, name), arguments, tenant=tenant)

@@ -20,7 +20,7 @@ from dataclasses import replace
 from typing import Literal, NamedTuple
 
 from retrieve_cli.api.live import LiveIndex
-from retrieve_cli.api.web import AnswersWeb, read_web
+from retrieve_cli.api.web import read_web
 from retrieve_cli.assemble.tokenizers import counter
 from retrieve_cli.contracts import Json
 from retrieve_cli.contracts.works import Work
@@ -28,7 +28,7 @@ from retrieve_cli.errors import RetrieveError, SourceFailed, UsageError, printab
 from retrieve_cli.output.citations import one_line
 from retrieve_cli.output.compact import Count, clean
 from retrieve_cli.output.web_prompt import DATA, result_block
-from retrieve_cli.search.web_answer import ProviderStatus, WebAnswer, WebHit
+from retrieve_cli.search.web_answer import ProviderStatus, WebAnswer, WebHit, WebOptions
 from retrieve_cli.serving.mcp.arguments import read_budget
 from retrieve_cli.serving.mcp.channels import Channels
 from retrieve_cli.serving.mcp.counting import counter_of
@@ -40,6 +40,8 @@ _TITLE, _PLACE, _NOTICE = 200, 200, 200
 """Most characters of a title; of an address, a venue or a name; of a notice."""
 _AUTHORS, _FIRST_AUTHORS = 10, 3
 """Most names of authors, and of those of a short head."""
+Answering = Callable[[WebOptions], WebAnswer]
+"""A web search in the name of a caller."""
 Detail = Literal["full", "short", "bare"]
 """Facts about a result beside its text: all; without venue, versions, citations and most authors; title and id."""
 _SHARES: Mapping[Detail, float] = {"full": 0.5, "short": 0.7}
@@ -53,7 +55,7 @@ _UNASKED = ("not_asked", "not_configured")
 """States of providers to which nothing was sent, which is no failure."""
 
 
-def web_search(search: AnswersWeb, live: LiveIndex, given: Mapping[str, Json], *, channels: Channels) -> Outcome:
+def web_search(answer: Answering, live: LiveIndex, given: Mapping[str, Json], *, channels: Channels) -> Outcome:
     """Return the outcome of a search of the web or literature.
 
     Raises:
@@ -62,11 +64,11 @@ def web_search(search: AnswersWeb, live: LiveIndex, given: Mapping[str, Json], *
     values = dict(given)
     most = read_budget(values.pop("max_tokens", None), default=_MOST)
     options = read_web(values, where="web_search", keys=("query", "kind", "k", "since")).options
-    answer = _answered(search.answer(replace(options, k=options.k or _RESULTS)))
-    return _outcome(_Laid(answer, channels, _counter(live)), most)
+    found = _answered(answer(replace(options, k=options.k or _RESULTS)))
+    return _outcome(_Laid(found, channels, _counter(live)), most)
 
 
-def search_arxiv(search: AnswersWeb, live: LiveIndex, given: Mapping[str, Json], *, channels: Channels) -> Outcome:
+def search_arxiv(answer: Answering, live: LiveIndex, given: Mapping[str, Json], *, channels: Channels) -> Outcome:
     """Return the outcome of a search of arXiv.
 
     Raises:
@@ -76,7 +78,7 @@ def search_arxiv(search: AnswersWeb, live: LiveIndex, given: Mapping[str, Json],
     most = read_budget(values.pop("max_tokens", None), default=_MOST)
     options = read_web(values, where="search_arxiv", keys=("query", "k", "categories")).options
     options = replace(options, k=options.k or _RESULTS, kind="literature", providers=("arxiv",))
-    return _outcome(_Laid(_answered(search.answer(options)), channels, _counter(live)), most)
+    return _outcome(_Laid(_answered(answer(options)), channels, _counter(live)), most)
 
 
 def _answered(answer: WebAnswer) -> WebAnswer:

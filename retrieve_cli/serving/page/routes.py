@@ -82,7 +82,7 @@ class _Pages:
         if not search.query or signing.from_elsewhere(request):  # no other site may send queries in the user's name
             return rendering.page(request, "web", {**web_values(search), **values})
         try:
-            answer = await state.web.answer(request, search.options())
+            answer = await state.web.answer(request, search.options(), caller)
         except RetrieveError as error:
             problem = web_values(search, problem=Problem(error.message, error.hint))
             return rendering.page(request, "web", {**problem, **values}, status=rejection(error).status)
