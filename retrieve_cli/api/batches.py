@@ -14,6 +14,7 @@ from retrieve_cli.search.searcher import Searcher
 
 if TYPE_CHECKING:
     from retrieve_cli.api.asked import Asked
+    from retrieve_cli.search.options import SearchOptions
 
 Outcome = Answer | RetrieveError
 _SOME_TEXT = "text"
@@ -40,12 +41,12 @@ def answer_each(
     *,
     common: Request,
     answer: Answering,
-    facets: Sequence[str] = (),
+    options: SearchOptions,
 ) -> list[Outcome]:
     """Return the answer to each request, or the error of the request itself, in order.
 
     `common` is what all requests have in common: an error of that is the caller's and is raised. `answer` answers
-    several requests as one batch, by `searcher`, with these `facets`.
+    several requests as one batch, by `searcher`, with these `options`.
 
     Raises:
         RetrieveError: no request can be answered, whatever it says: the index is damaged or stale, a model is missing.
@@ -56,7 +57,7 @@ def answer_each(
         return list(answer(requests))
     except (UsageError, *STEP_FAILURES):
         outcomes = {
-            place: error for place, request in enumerate(requests) if (error := _fault(searcher, request, facets))
+            place: error for place, request in enumerate(requests) if (error := _fault(searcher, request, options))
         }
     if outcomes:
         expect_sound(searcher, common)
@@ -85,13 +86,13 @@ def expect_sound(searcher: Searcher, common: Request, *, facets: Sequence[str] =
     _expect_facets(searcher, searcher.read([replace(common, text=_SOME_TEXT)]), facets)
 
 
-def _fault(searcher: Searcher, request: Request, facets: Sequence[str]) -> Outcome | None:
+def _fault(searcher: Searcher, request: Request, options: SearchOptions) -> Outcome | None:
     """The error of a request by itself, before anything is searched."""
     try:
         searcher.check([request])
         questions = searcher.read([request])
-        check([question.query for question in questions], 1)
-        _expect_facets(searcher, questions, facets)
+        check([question.query for question in questions], replace(options, k=1))
+        _expect_facets(searcher, questions, options.facets)
     except UsageError as error:
         return error
     return None

@@ -118,7 +118,7 @@ class LiveIndex:
                 [one.request for one in batch],
                 common=Request(""),
                 answer=lambda requests: index.answer(requests, options),
-                facets=options.facets,
+                options=options,
             )
         except RetrieveError as error:
             return [error] * len(batch)

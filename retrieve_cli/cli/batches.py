@@ -109,7 +109,7 @@ def _answer_group(lines: Sequence[Asked], *, place: Opened, run: Run) -> list[An
             requests,
             common=run.asked,
             answer=lambda batch: place.answer(batch, options),
-            facets=options.facets,
+            options=options,
         )
     except (UsageError, *STEP_FAILURES) as error:
         if not _own(first):

@@ -39,6 +39,8 @@ from retrieve_cli.contracts.records import (
     Refused as Refused,
 )
 from retrieve_cli.contracts.searching import (
+    LOWERED as LOWERED,
+    VARIANT as VARIANT,
     Candidates as Candidates,
     Evidence as Evidence,
     FileHead as FileHead,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import field, replace
 from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
 
 from retrieve_cli.contracts.values import Json, Kind, Q_contra, Unit
@@ -208,6 +208,12 @@ class Matching(Protocol[Q_contra]):
         """Return all rows (or groups) that match, in ascending order; with a mask, only allowed ones."""
 
 
+VARIANT = "text "
+"""Beginning of the source of evidence from one of several query variants, before its number."""
+LOWERED = "lowered"
+"""Source of evidence that a hit was moved below others which a stage prefers, whatever their scores."""
+
+
 @dataclass(frozen=True, slots=True)
 class Evidence:
     """Reason for the position of a hit, from one retriever, or from a stage that rescored it."""
@@ -219,6 +225,11 @@ class Evidence:
     score: float
     normalized: float
     weight: float
+
+    @property
+    def part(self) -> float:
+        """Amount that it adds to the score of the hit."""
+        return self.weight * self.normalized
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,6 +245,8 @@ class Reranked:
     """Score of the reranker, on its own scale."""
     relevance: float | None = None
     """The same score from 0 to 1, if that is the reranker's scale."""
+    part: float = 0.0
+    """Amount that reranking added to the score of the hit, on the scale of retrieval."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,6 +267,20 @@ class Hit:
     """Path from another hit, if expansion added this one: `scanpy —requires→ scrublet (0.42)`."""
     topped_up: str | None = None
     """Reason for which it would have been cut, had there been enough other hits: `it fails max_distance 0.4`."""
+
+    def lowered(self, score: float) -> Hit:
+        """Return the hit with a score that is not above this, and the evidence of that."""
+        if score >= self.score:
+            return self
+        why = Evidence(LOWERED, None, self.score, score - self.score, 1.0)
+        return replace(self, score=score, evidence=(*self.evidence, why))
+
+    @property
+    def counted(self) -> Sequence[Evidence]:
+        """The evidence whose parts add up to the score, with that of the reranker: if query variants were merged, that
+        of each of them, since the retrievers' is of one variant."""
+        variants = (place for place, each in enumerate(self.evidence) if each.source.startswith(VARIANT))
+        return self.evidence[next(variants, 0) :]
 
 
 class Matches(Protocol):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import takewhile
 
-from retrieve_cli.contracts import Evidence
+from retrieve_cli.contracts import LOWERED, Evidence
 from retrieve_cli.output.reasons import GRAPH, path_in_words
 from retrieve_cli.output.significant import percent, significant
 from retrieve_cli.search.answer import Answer, Result
@@ -23,7 +23,8 @@ def of_result(answer: Answer, result: Result) -> list[Row]:
         rows.append(("topped up", f"{result.hit.topped_up}, and there are too few results without it"))
     if (moved := result.hit.reranked) is not None:
         before = f"rank {moved.before} with {_number(moved.retrieval_score)} before reranking"
-        rows.append((moved.scorer, f"{before}; the reranker's score {_number(moved.score)}"))
+        added = f"the reranker's score {_number(moved.score)} adds {_number(moved.part)}"
+        rows.append((moved.scorer, f"{before}; {added}"))
     return rows
 
 
@@ -40,9 +41,12 @@ def _evidence(answer: Answer, result: Result, evidence: Evidence) -> str:
         path = result.hit.path or ""
         words = path_in_words(path)
         aside = f" ({path})" if path and path != words else ""
-        return f"{words}{aside}: path score {score}, which makes {_number(evidence.normalized)}"
-    part = evidence.weight * evidence.normalized
-    product = f"{_number(evidence.normalized)} × weight {evidence.weight:g} = {_number(part)}"
+        return f"{words}{aside}: path score {score}, which adds {_number(evidence.normalized)}"
+    if evidence.source == LOWERED:
+        return f"from {score} by {_number(-evidence.part)}, to follow the results that were reranked or routed to"
+    product = f"{_number(evidence.normalized)} × weight {evidence.weight:g} = {_number(evidence.part)}"
+    if evidence not in result.hit.counted:
+        product += ", for one of the query variants"
     if evidence.rank is not None:
         return f"rank {evidence.rank}, score {score}; {product}"
     depth = _depth(answer.pipeline, evidence.source)

@@ -199,7 +199,7 @@ def _evidence_json(evidence: Evidence) -> dict[str, Json]:
 
 
 def _rerank_json(moved: Reranked) -> dict[str, Json]:
-    return {"scorer": moved.scorer, "rank_before": moved.before, "score": moved.score}
+    return {"scorer": moved.scorer, "rank_before": moved.before, "score": moved.score, "part": moved.part}
 
 
 # ------------------------------------------------------------------------------------------------- formats

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from retrieve_cli.contracts import Evidence
+from retrieve_cli.contracts import LOWERED, VARIANT, Evidence
 from retrieve_cli.errors import printable
 from retrieve_cli.search.answer import Answer, Result
 
@@ -76,8 +76,10 @@ def _of(evidence: Evidence, result: Result, rank: int) -> str:
         return f"diversified {_move(place or rank, rank)}"
     if source == "boost":
         return f"boosted {_move(place or rank, rank)}"
-    if source.startswith("text "):
-        number = source.removeprefix("text ")
+    if source == LOWERED:
+        return source
+    if source.startswith(VARIANT):
+        number = source.removeprefix(VARIANT)
         source = "query" if number == "1" else f"variant {int(number) - 1}"
     return f"{source} {'–' if place is None else f'#{place}'}"
 

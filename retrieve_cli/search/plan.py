@@ -203,8 +203,10 @@ def steps_of(retrievers: Sequence[str], reranker: str | None) -> tuple[str, ...]
     return tuple(published((*retrievers, *([reranker] if reranker else ()))).values())
 
 
-def check(queries: Sequence[Query], k: int) -> None:
-    """Hold queries to what can be ranked. Raises: UsageError if one is empty, or `k` is below 1."""
+def check(queries: Sequence[Query], options: SearchOptions) -> None:
+    """Hold queries to what can be ranked. Raises: UsageError if one is empty, `k` is below 1, or scores have another
+    scale than their lowest one."""
+    k = options.k
     for query in queries:
         if not all(each.text.strip() for each in (query, *query.also)):
             raise UsageError(
@@ -212,3 +214,6 @@ def check(queries: Sequence[Query], k: int) -> None:
             )
     if k < 1:
         raise UsageError(f"-k is {k}; it takes a whole number from 1", hint="retrieve query -k 10 TEXT")
+    if options.min_score is not None and any(query.also for query in queries):
+        message = f"min_score {options.min_score:g} does not apply to query variants: their scores are reciprocal ranks"
+        raise UsageError(message, hint="remove min_score, or the variants (--also)")

@@ -90,7 +90,7 @@ class Ranker:
             Unavailable, ModelFailed: a step that is needed cannot run: the only retriever, or a reranker that was asked
                 for.
         """
-        check(queries, options.k)
+        check(queries, options)
         notices: list[str] = []
         planned = self._planned(queries, options, notices.append)
         begun = time.perf_counter()

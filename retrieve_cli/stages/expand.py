@@ -147,7 +147,7 @@ class Expand:
         """A hit with the score of the path to it, where that is better than its own."""
         if found is None or (score := floor + span * found.score) <= hit.score:
             return hit
-        why = Evidence("graph", None, found.score, score, 1.0)
+        why = Evidence("graph", None, found.score, score - hit.score, 1.0)
         return replace(hit, score=score, evidence=(*hit.evidence, why), path=found.path)
 
     def _new(self, found: Found, floor: float, span: float, chunks: Mask | None) -> Hit:

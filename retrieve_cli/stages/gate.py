@@ -233,4 +233,4 @@ def _below(kept: Sequence[Hit], more: Sequence[Hit]) -> list[Hit]:
         return list(more)
     ceiling = kept[-1].score
     drop = more[0].score - ceiling
-    return [replace(hit, score=min(hit.score - drop, ceiling)) for hit in more]  # the difference may round upwards
+    return [hit.lowered(min(hit.score - drop, ceiling)) for hit in more]  # the difference may round upwards

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from math import fsum
 from typing import ClassVar
 
-from retrieve_cli.contracts import Evidence, Hit, Kind, Query, Ranking, Stage, Unit
+from retrieve_cli.contracts import VARIANT, Evidence, Hit, Kind, Query, Ranking, Stage, Unit
 from retrieve_cli.stages.diversity import Cap, capped, with_cut_hits
 from retrieve_cli.stages.matches import together
 
@@ -146,4 +146,4 @@ def _merged(hit: Hit, finds: Sequence[_Found], rrf_k: float) -> Hit:
 def _evidence(finds: Sequence[_Found], rrf_k: float) -> Iterator[Evidence]:
     for each in finds:
         part = 1.0 / (rrf_k + each.rank)
-        yield Evidence(f"text {each.text + 1}", each.rank, each.hit.score, part, 1.0)
+        yield Evidence(f"{VARIANT}{each.text + 1}", each.rank, each.hit.score, part, 1.0)

@@ -78,16 +78,15 @@ class Rerank:
         if not read:
             return ranking
         scores = believed(self.reader.read(ranking.query, read), len(read), name=self.name)
-        hits = (*read, *rest)
-        retrieved = np.array([hit.score for hit in hits], np.float64)
+        retrieved = np.array([hit.score for hit in (*read, *rest)], np.float64)
         mixed, stays = rescored(retrieved, scores, interpolate=self.interpolate, min_score=self.min_score)
         scaled = isinstance(self.reader, Scaled) and self.reader.unit_scale
-        why = [
-            Reranked(self.name, rank, hit.score, float(own), float(own) if scaled else None)
-            for rank, (hit, own) in enumerate(zip(read, scores, strict=True), 1)
-        ]
-        again = zip(hits, mixed.tolist(), [*why, *(hit.reranked for hit in rest)], stays, strict=True)
-        moved = [replace(hit, score=score, reranked=how) for hit, score, how, stay in again if stay]
+        moved = []
+        for rank, (hit, own, score) in enumerate(zip(read, scores.tolist(), mixed.tolist(), strict=False), 1):
+            why = Reranked(self.name, rank, hit.score, own, own if scaled else None, part=score - hit.score)
+            moved.append(replace(hit, score=score, reranked=why))
+        moved += [hit.lowered(score) for hit, score in zip(rest, mixed.tolist()[len(read) :], strict=True)]
+        moved = [hit for hit, stay in zip(moved, stays.tolist(), strict=True) if stay]
         return Ranking.again(ranking.query, moved, trace=ranking.trace).first(self.keep)
 
     def __str__(self) -> str:

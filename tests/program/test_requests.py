@@ -461,3 +461,22 @@ def test_what_was_read_from_a_file_is_said_unless_quiet_and_nothing_personal(ind
     assert first == f"{scan}: DICOM, CT, 3D, chest"
     assert "likely a volume" in second
     assert retrieve("query", "lungs", "--file", scan, "-q").err == ""
+
+
+# ---------------------------------------------------------------------------------------------------- scores
+
+
+def test_a_lowest_score_does_not_apply_to_query_variants_whose_scores_have_another_scale(
+    index: Path, retrieve: Program, batch: Batch, configure: Configure
+) -> None:
+    reason = "min_score 1 does not apply to query variants: their scores are reciprocal ranks"
+    said = refused(retrieve, "query", "brain", "--also", "scans", "--min-score", "1")
+    assert reason in said
+    assert "hint: remove min_score, or the variants (--also)" in said
+    assert retrieve("query", "brain", "--min-score", "-9").code == 0
+    lines: list[str | dict[str, Any]] = [{"query": "brain"}, {"query": "brain", "also": ["scans"]}]
+    plain, merged = batch(lines, "--min-score", "1", code=8)
+    assert plain["results"]
+    assert merged["error"]["message"] == reason
+    configure("search", min_score="1")
+    assert reason in refused(retrieve, "query", "brain", "--also", "scans")

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+from retrieve_cli import contracts
 from retrieve_cli.contracts import Json
 from retrieve_cli.output import explanation
 from retrieve_cli.output.formats import answer_json
@@ -18,6 +19,7 @@ from retrieve_cli.search.places import place_of
 from retrieve_cli.serving.page.address import record_url
 from retrieve_cli.serving.page.texts import Link, Part, cut, link, parts
 
+_DIGITS = 4
 SNIPPET = 240
 """Characters of a snippet."""
 _MODALITIES = 3
@@ -111,8 +113,8 @@ def _hit(answer: Answer, result: Result, value: Mapping[str, Json], *, rank: int
         place=place,
         badges=badges_of(value),
         summary=" · ".join(reason.text for reason in reasons(result, rank=rank)),
-        why=[_why(source, evidence) for source, evidence in value["source_scores"].items()],
-        score=significant(value["score"], 4),
+        why=list(_why(result.hit)),
+        score=significant(value["score"], _DIGITS),
         notes=list(_notes(result, value, rank)),
         citation=f"{name} ({value['id']}), {place}; generation {answer.generation}",
     )
@@ -148,16 +150,14 @@ def badges_of(value: Mapping[str, Json]) -> list[Badge]:
     return [*found, Badge(stale, "stale")] if stale else found
 
 
-def _why(source: str, evidence: Mapping[str, Json]) -> Why:
-    """Return the row of a retriever; what was scored outside its list has no rank."""
-    rank, part = evidence["rank"], evidence["weight"] * evidence["normalized"]
-    return Why(
-        source,
-        "–" if rank is None else str(rank),
-        significant(evidence["score"]),
-        f"{evidence['weight']:g}",
-        significant(part),
-    )
+def _why(hit: contracts.Hit) -> Iterator[Why]:
+    """Yield the rows whose parts add up to the score; what was scored outside its list has no rank."""
+    for each in hit.evidence:
+        rank = "–" if each.rank is None else str(each.rank)
+        part = significant(each.part, _DIGITS) if each in hit.counted else "–"
+        yield Why(each.source, rank, significant(each.score), f"{each.weight:g}", part)
+    if (moved := hit.reranked) is not None:
+        yield Why(moved.scorer, str(moved.before), significant(moved.score), "–", significant(moved.part, _DIGITS))
 
 
 def _notes(result: Result, value: Mapping[str, Json], rank: int) -> list[str]:
