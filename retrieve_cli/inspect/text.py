@@ -38,8 +38,6 @@ def aligned(header: Sequence[str], rows: Sequence[Sequence[str]], *, right: Sequ
 def why_lines(view: Mapping[str, Json]) -> Iterator[str]:
     """Yield the verdict, then the record's places among the retrievers and the stages."""
     yield printable(f"{view['id']}: {view['verdict']}")
-    if not view["in_index"]:
-        return
     yield from _reading(view)
     yield ""
     yield from _retrievers(view)

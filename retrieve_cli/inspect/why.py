@@ -35,15 +35,13 @@ def why(searcher: Searcher, request: Request, name: str) -> tuple[dict[str, Json
     """Return the ranks of a record (or chunk) in the stages that answer a request, however long they take, and notices.
 
     Raises:
-        UsageError, Unavailable: the request cannot be answered.
+        UsageError: there is no such record or chunk, or the request cannot be answered.
+        Unavailable: the request cannot be answered.
     """
     searcher.check([request])
     reader = RequestReader(searcher.generation)
     own = reader.own(request)
-    try:
-        place = _find(searcher.generation, name, own)
-    except UsageError as error:
-        return {"id": name, "in_index": False, "verdict": f"{error.message}: {error.hint}"}, ()
+    place = _find(searcher.generation, name, own)
     searcher = searcher.under(override(searcher.settings, {"search": {"deadline_ms": None}}, where="why"))
     options = searcher.options(unit=place.unit).by(request.retrievers)
     (answer,) = searcher.answer([request], options)

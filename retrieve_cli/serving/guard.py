@@ -56,6 +56,10 @@ class Guard:
 
     def _rejection(self, scope: Scope, headers: Headers, origin: str | None) -> Response | None:
         """Return the answer to a request for another host, or of a page that may not use this server."""
+        if "content-length" in headers and "transfer-encoding" in headers:  # RFC 9112, 6.1: it may hide another request
+            said = "a request with both Content-Length and Transfer-Encoding is not answered"
+            rejected = Rejected(400, said, code="bad_request", headers={"Connection": "close"})
+            return self._error(scope, rejected)
         if self._hosts is None or (scope.get("server") or ("", 0))[1] is None:
             return None
         sent = headers.getlist("host")
@@ -68,6 +72,10 @@ class Guard:
             rejected = Rejected(403, said, code="origin", hint="the operator can allow it: --allowed-origin ORIGIN")
         else:
             return None
+        return self._error(scope, rejected)
+
+    @staticmethod
+    def _error(scope: Scope, rejected: Rejected) -> Response:
         request_id: str | None = scope.get("state", {}).get("request_id")
         return error_response(rejected, path=scope["path"], request_id=request_id)
 

@@ -35,7 +35,6 @@ def router(state: State) -> APIRouter:
             "Content-Disposition": f"attachment; filename*=UTF-8''{quote(file.name, safe='')}",
             "Content-Length": str(file.size),
             "ETag": etag,
-            "X-Content-Type-Options": "nosniff",
         }
         return StreamingResponse(_pieces(content), 200, headers, "application/octet-stream")
 

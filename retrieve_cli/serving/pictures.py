@@ -19,7 +19,6 @@ _DIGITS = 7
 _HEADERS = {
     "Cache-Control": "private, no-cache",
     "Cross-Origin-Resource-Policy": "same-origin",
-    "X-Content-Type-Options": "nosniff",
 }
 
 

@@ -16,6 +16,7 @@ from math import ceil
 from typing import TYPE_CHECKING, Any
 
 from retrieve_cli.errors import Exit
+from retrieve_cli.serving.service import NOSNIFF
 from retrieve_cli.serving.slow_clients import SlowClients
 
 if TYPE_CHECKING:
@@ -55,11 +56,24 @@ def run(app: Service, listener: Listener, ready: Callable[[], None], options: Ru
         Ended: by SIGTERM, once running requests are answered.
         KeyboardInterrupt: by SIGINT, once running requests are answered.
     """
+    import h11
     import uvicorn
+    from uvicorn.protocols.http.h11_impl import H11Protocol
 
     from retrieve_cli.web.listening import listen
 
     slow = SlowClients()
+
+    class Protocol(H11Protocol):
+        """Answers what is not HTTP with the header of all other answers, too."""
+
+        def send_400_response(self, msg: str) -> None:
+            length = str(len(msg)).encode()
+            headers = [(b"content-type", b"text/plain; charset=utf-8"), (b"content-length", length), NOSNIFF]
+            event = h11.Response(status_code=400, headers=[*headers, (b"connection", b"close")], reason=b"Bad Request")
+            parts = [event, h11.Data(data=msg.encode("ascii")), h11.EndOfMessage()]
+            self.transport.write(b"".join(self.conn.send(part) or b"" for part in parts))
+            self.transport.close()
 
     class Server(uvicorn.Server):
         """Announces its start, and ends within the grace period."""
@@ -91,6 +105,7 @@ def run(app: Service, listener: Listener, ready: Callable[[], None], options: Ru
         log_level="info" if options.verbose else "warning",
         access_log=options.verbose,
         lifespan="on",
+        http=Protocol,
         ws="none",
         server_header=False,
         proxy_headers=False,

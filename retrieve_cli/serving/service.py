@@ -14,6 +14,10 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 
+NOSNIFF = (b"x-content-type-options", b"nosniff")
+"""Header of every answer: a browser takes it for what its type says, and not for a page or a script."""
+
+
 class Service:
     """An ASGI application in front of another one."""
 
@@ -39,7 +43,15 @@ class Service:
             task.cancel()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        await (self._entry if scope["type"] == "http" else self._app)(scope, receive, send)
+        async def marked(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                message["headers"] = [*message.get("headers", ()), NOSNIFF]
+            await send(message)
+
+        if scope["type"] == "http":
+            await self._entry(scope, receive, marked)
+        else:
+            await self._app(scope, receive, send)
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         begun = False

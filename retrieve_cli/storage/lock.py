@@ -77,7 +77,7 @@ def lock_exclusively(folder: Path) -> Iterator[bool]:
 
 
 @contextmanager
-def hold_for_writing(file: Path, *, wait: float, say: Callable[[str], None]) -> Iterator[None]:
+def hold_for_writing(file: Path, *, wait: float, say: Callable[[str], None], mode: int = 0o666) -> Iterator[None]:
     """Hold `file` for one writer, and write pid, host, start and command of this process into it.
 
     Waits up to `wait` seconds for another writer to end, and reports that once.
@@ -88,7 +88,7 @@ def hold_for_writing(file: Path, *, wait: float, say: Callable[[str], None]) -> 
     """
     until = time.monotonic() + wait
     reported = False
-    while (descriptor := take(file)) is None:
+    while (descriptor := take(file, mode)) is None:
         if time.monotonic() >= until:
             hint = "wait for it to end, or let this command wait: retrieve sync --wait SECONDS"
             raise Locked(f"another writer{holder(file)} holds {file.parent}", hint=hint)
@@ -167,13 +167,13 @@ def is_held(file: Path) -> bool:
     return False
 
 
-def take(file: Path) -> int | None:
-    """Return a descriptor that holds the lock; None if another process holds it.
+def take(file: Path, mode: int = 0o666) -> int | None:
+    """Return a descriptor that holds the lock; None if another process holds it. `mode` is that of a new file.
 
     Raises:
         OSError: the file cannot be opened, or is not a regular file.
     """
-    descriptor = regular_descriptor(file, os.O_RDWR | os.O_CREAT)
+    descriptor = regular_descriptor(file, os.O_RDWR | os.O_CREAT, mode=mode)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         # The file may have been removed in the meantime: a lock on a file without a name protects nothing.

@@ -101,6 +101,16 @@ def asked(hosts: Hosts | None, method: str = "GET", **headers: str) -> httpx.Res
     return answer
 
 
+def test_a_request_with_two_kinds_of_length_is_rejected_and_its_connection_closed() -> None:
+    """One of the two may be what a proxy in front believes: what follows could be another caller's request."""
+    for hosts in (LOOPBACK, None):
+        for headers in ({"Content-Length": "5"}, {"Transfer-Encoding": "chunked"}):
+            assert asked(hosts, "POST", **headers).status_code == 200
+        answer = asked(hosts, "POST", **{"Content-Length": "5", "Transfer-Encoding": "chunked"})
+        assert (answer.status_code, answer.headers["connection"]) == (400, "close")
+        assert "Content-Length and Transfer-Encoding" in answer.json()["error"]["message"]
+
+
 def test_another_host_is_answered_by_421_and_a_foreign_page_by_403() -> None:
     assert asked(LOOPBACK).status_code == 200
     for headers, status, kind in (

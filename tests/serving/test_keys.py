@@ -1,6 +1,7 @@
 """Keys: shown once, stored as digests, read by a running server as they are created and revoked."""
 
 import json
+import os
 import stat
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -34,11 +35,15 @@ def test_a_mistyped_key_is_recognised_without_a_look_up(place: int, char: str) -
 
 def test_the_command_prints_a_key_once_and_stores_its_digest(retrieve: Program) -> None:
     words = ("--scope", "search,documents:write", "--scope", "judge", "--tenant", "acme", "--name", "web app")
-    done = retrieve("keys", "create", *words, "--expires", "90d", "--rate", "20/s:50")
+    umask = os.umask(0)
+    try:
+        done = retrieve("keys", "create", *words, "--expires", "90d", "--rate", "20/s:50")
+    finally:
+        os.umask(umask)
     assert done.code == 0
     assert is_key(done.out.strip())
     file = Path("artifacts/keys.json")
-    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert [stat.S_IMODE(path.stat().st_mode) for path in (file, file.with_name("keys.lock"))] == [0o600, 0o600]
     assert done.out.strip() not in file.read_text()
     assert len(json.loads(file.read_text())["keys"][0]["sha256"]) == 64
     (listed,) = retrieve("keys", "list", "--json").json["keys"]

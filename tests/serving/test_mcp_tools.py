@@ -108,7 +108,7 @@ def test_each_tool_has_schemas_and_says_by_its_hints_what_it_does(index: Path) -
         "search": {"query": "x"},
         "fetch": {"id": "cells"},
         "list_fields": {},
-        "explain": {"query": "x", "id": "y"},
+        "explain": {"query": "x", "id": "cells"},
     }
     for kind in KINDS:
         if not kind.writes:

@@ -1,5 +1,6 @@
 """`retrieve serve` with keys and TLS: it answers its callers alone, over https, and never opens by mistake."""
 
+import socket
 import ssl
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -133,6 +134,42 @@ def test_a_running_server_accepts_new_keys_over_https_and_rejects_revoked_ones(
     assert answers[0].headers["RateLimit-Policy"] == '"default";q=10;w=720'  # each of two workers has its half
     assert retrieve("keys", "revoke", "--artifacts", artifacts, made["id"]).code == 0
     assert {secured.search(made["key"]).status for _ in range(4)} == {401}
+
+
+@pytest.mark.parametrize(
+    ("head", "status"),
+    [
+        ("GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n", 200),
+        ("GET /nothing HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n", 404),
+        ("nonsense\r\n\r\n", 400),
+        ("POST /search HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\n", 400),
+        (
+            (
+                "POST /search HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n"
+                "0\r\n\r\nGET /health HTTP/1.1\r\nHost: localhost\r\n\r\n"
+            ),
+            400,
+        ),
+    ],
+    ids=["answer", "error", "nonsense", "two lengths", "two kinds of length"],
+)
+def test_every_answer_on_the_wire_keeps_its_type_and_hides_no_second_one(
+    secured: Https, pair: tuple[Path, Path], head: str, status: int
+) -> None:
+    port = int(secured.url.rpartition(":")[2])
+    context = ssl.create_default_context(cafile=str(pair[0]))
+    with (
+        socket.create_connection(("127.0.0.1", port), PATIENCE_S) as plain,
+        context.wrap_socket(plain, server_hostname="127.0.0.1") as connection,
+    ):
+        connection.sendall(head.encode())
+        received = b""
+        while (piece := connection.recv(65536)) and not (status == 200 and received):
+            received += piece
+    assert received.count(b"HTTP/1.1 ") == 1
+    assert received.startswith(f"HTTP/1.1 {status} ".encode())
+    assert received.lower().count(b"x-content-type-options: nosniff") == 1
+    assert (b"connection: close" in received.lower()) is (status != 200)
 
 
 def test_a_running_server_answers_to_its_own_names_alone(secured: Https) -> None:

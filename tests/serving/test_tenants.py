@@ -85,6 +85,7 @@ class Door:
         path = ask.path.replace(_NAME.decode(), self._generation.decode())  # a cursor of an answer names it
         request = self._client.request(ask.method, path, content=ask.content, headers=headers)
         response = self._loop.run_until_complete(request)
+        assert response.headers.get_list("x-content-type-options") == ["nosniff"], ask
         kept = sorted((name, value) for name, value in response.headers.items() if name not in VARIES)
         return response.status_code, kept, NOISE.sub(rb"\1null", response.content.replace(self._generation, _NAME))
 

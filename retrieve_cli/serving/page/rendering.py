@@ -26,7 +26,6 @@ COOKIE = "retrieve_key"
 """Name of the cookie that holds the key."""
 HEADERS: Mapping[str, str] = {
     "Content-Security-Policy": POLICY,
-    "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "same-origin",
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
