@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import os
+import resource
+import select
 import signal
 import sys
 import threading
@@ -26,11 +28,13 @@ _UNWRITTEN = 120
 
 
 class Declined(BaseException):
-    """The call is to be done by the command itself; nothing was written yet."""
+    """The call is to be done by the command itself; nothing was read or written yet."""
 
 
-_READS, _WRITES = ("-", "--stream"), ("--save-run", "--trec-ids")
-"""Words of calls that change something before they write: these wait until it is sure that they are done here."""
+_WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
+_CHANGES = frozenset(f"os.{name}" for name in ("mkdir", "rename", "remove", "rmdir", "link", "symlink", "truncate"))
+"""Events of Python by which something on the disk changes; and `open`, with one of the flags above."""
+_LIMITS = [getattr(resource, name) for name in sorted(dir(resource)) if name.startswith("RLIMIT_")]
 _is_copy = False
 
 
@@ -41,12 +45,13 @@ def decline() -> None:
 
 
 class _Gate:
-    """The word of the process that the call is to be done here; without it, nothing may be written."""
+    """The word of the process that the call is to be done here; without it, nothing may be read or written."""
 
     def __init__(self, channel: Connection, connection: Connection) -> None:
         self._channel = channel
         self._connection = connection
         self._is_open = self._has_begun = False
+        self._lock = threading.RLock()
 
     def wait(self) -> None:
         """Wait for the word; if there will be none, end this process."""
@@ -56,11 +61,25 @@ class _Gate:
             self._is_open = True
 
     def begin(self) -> None:
-        """Announce the first byte of output."""
-        if not self._has_begun:
-            self.wait()
-            self._has_begun = True
-            self.tell(messages.BEGUN)
+        """Announce, before it happens, the first byte of input or output, or the first change on the disk: from then on
+        the call cannot be done again."""
+        with self._lock:
+            if not self._has_begun:
+                self.wait()
+                self._has_begun = True
+                self.tell(messages.BEGUN)
+
+    def watch(self, event: str, arguments: tuple[Any, ...]) -> None:
+        """Announce the first change on the disk: a hook of `sys.addaudithook`."""
+        if not self._has_begun and (
+            event in _CHANGES or (event == "open" and isinstance(flags := arguments[2], int) and flags & _WRITING)
+        ):
+            self.begin()
+
+    @property
+    def caller(self) -> int:
+        """The process of the command."""
+        return local.owner(self._connection)[0]
 
     def tell(self, message: bytes) -> None:
         """Send a message to the command."""
@@ -89,8 +108,8 @@ def _do(call: Call, descriptors: Sequence[int], gate: _Gate, run: Callable[[], i
     code = 1
     try:
         _become(call, descriptors, gate.begin)
-        if any(word in _READS or word.startswith(_WRITES) for word in call.words):
-            gate.wait()
+        _share_limits(gate.caller)
+        sys.addaudithook(gate.watch)
         code = run()
     except Declined:
         gate.tell(messages.DECLINED)
@@ -135,10 +154,50 @@ def _become(call: Call, descriptors: Sequence[int], begin: Callable[[], None]) -
     signal.signal(signal.SIGINT, signal.SIG_IGN if signal.SIGINT in call.ignored else signal.default_int_handler)
 
 
+def _share_limits(caller: int) -> None:
+    """Take over the resource limits, the priority and the processors of the command.
+
+    Raises:
+        Declined: one of them cannot be taken over.
+    """
+    try:
+        for limit in _LIMITS:
+            if (wanted := resource.prlimit(caller, limit)) != resource.getrlimit(limit):
+                resource.setrlimit(limit, wanted)
+        if (priority := os.getpriority(os.PRIO_PROCESS, caller)) != os.getpriority(os.PRIO_PROCESS, 0):
+            os.setpriority(os.PRIO_PROCESS, 0, priority)
+        if (cores := os.sched_getaffinity(caller)) != os.sched_getaffinity(0):
+            os.sched_setaffinity(0, cores)
+    except (OSError, ValueError):
+        raise Declined from None
+
+
 class _Announced(io.FileIO):
-    """A stream whose first byte is announced."""
+    """A stream of which the first byte, read or written, is announced."""
 
     begin: Callable[[], None]
+
+    def readinto(self, buffer: Any) -> int:
+        """Read, as `FileIO` does."""
+        self._await()
+        return super().readinto(buffer)
+
+    def readall(self) -> bytes:
+        """Read, as `FileIO` does."""
+        self._await()
+        return super().readall()
+
+    def read(self, size: int | None = -1) -> bytes:
+        """Read, as `FileIO` does."""
+        self._await()
+        return super().read(size)
+
+    def _await(self) -> None:
+        """Announce what is read once it is there: while this process waits for it, the call can be done again."""
+        waiting = select.poll()
+        waiting.register(self.fileno(), select.POLLIN)
+        waiting.poll()
+        self.begin()
 
     def write(self, data: bytes) -> int | None:  # type: ignore[override]
         """Write, as `FileIO` does."""
@@ -148,7 +207,7 @@ class _Announced(io.FileIO):
 
 def _stream(number: int, begin: Callable[[], None]) -> TextIO:
     """Return a standard stream, as Python makes it at its start."""
-    raw = _Announced(number, "wb" if number else "rb", closefd=False)
+    raw: Any = _Announced(number, "wb" if number else "rb", closefd=False)
     raw.begin = begin
     raw.name = _NAMES[number]
     if number == 0:

@@ -115,7 +115,7 @@ def _ignored() -> list[int]:
 
 
 def _end(connection: socket) -> int | None:
-    """Pass signals on, and return the exit code; None if the call was not done and nothing was written."""
+    """Pass signals on, and return the exit code; None if the call was not done, and nothing read or written."""
     connection.settimeout(None)
     before = _pass_on(connection)
     begun = False
@@ -174,7 +174,7 @@ def _end_by(number: int) -> None:
 
 
 def _lost() -> int:
-    """Report that the answer is incomplete."""
+    """Report that the answer is incomplete, and cannot be given again: input may be read already."""
     as_json = any(word.startswith(("--json", "--format=json", "jsonl", "json")) for word in sys.argv[1:])
     message, hint = _LOST
     text = f'{{"error": {{"code": 1, "kind": "error", "message": "{message}", "hint": "{hint}"}}}}\n'

@@ -6,7 +6,7 @@ artifacts/serve-<uid>.lock    held by the warm process, so that there is one
 command -> process    a request: its length, what must be the same on both sides, the call, three or four descriptors
 process -> command    ACCEPTED, or DECLINED: then the command answers by itself
 command -> process    GO. Only then does a copy of the process begin, so that never two answer
-copy    -> command    BEGUN before the first byte of output; ENDED and the exit code. DECLINED before any output
+copy    -> command    BEGUN before anything is read, written or changed; ENDED and the exit code. DECLINED before BEGUN
 process -> command    KILLED and the number of the signal that ended the copy
 command -> process    the number of a signal for the copy, any time. The end of the connection: nobody waits any more
 """

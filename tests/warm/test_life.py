@@ -1,13 +1,19 @@
 """The life of the warm process: what it follows, when it does not answer, how it and its commands end."""
 
+import fcntl
 import json
 import os
+import resource
 import shutil
 import signal
 import socket
 import stat
 import subprocess
 import sys
+import tempfile
+import termios
+from collections.abc import Callable
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +35,30 @@ from warm_samples import (
 )
 
 import retrieve_cli
+from retrieve_cli.warm import child, messages
+
+CHANGES: dict[str, Callable[[], object]] = {
+    "write": lambda: Path("new").write_text("y"),
+    "append": lambda: _edited("old", "a"),
+    "update": lambda: _edited("old", "r+"),
+    "low level": lambda: os.open("new", os.O_WRONLY | os.O_CREAT),
+    "temporary": lambda: tempfile.mkstemp(dir="."),
+    "folder": lambda: Path("new").mkdir(),
+    "rename": lambda: Path("old").rename("new"),
+    "replace": lambda: Path("old").replace("new"),
+    "remove": lambda: Path("old").unlink(),
+    "remove a folder": lambda: Path("empty").rmdir(),
+    "link": lambda: Path("new").hardlink_to("old"),
+    "symbolic link": lambda: Path("new").symlink_to("old"),
+    "shorten": lambda: os.truncate("old", 0),
+}
+"""Changes on the disk, in every way in which Python makes them."""
+
+
+def _edited(name: str, mode: str) -> None:
+    with Path(name).open(mode) as file:
+        file.write("y")
+
 
 ADDED: dict[str, Any] = {"id": "zebra", "name": "ZebraTrack", "description": "Tracks zebrafish embryos."}
 
@@ -220,8 +250,90 @@ def test_a_command_whose_process_is_killed_answers_itself(warm: Warm) -> None:
 
 
 def _waits_for_input(pid: int) -> bool:
-    """True if the process reads from a pipe."""
-    return "pipe" in Path(f"/proc/{pid}/wchan").read_text()
+    """True if the process waits until there is something to read."""
+    return "poll" in Path(f"/proc/{pid}/wchan").read_text()
+
+
+def test_a_command_whose_input_was_read_by_a_process_that_is_killed_is_not_done_again(warm: Warm) -> None:
+    """The input is gone: without it, the command would end with 0 and no answer."""
+    process = start("query", "-", "-l", warm=False, folder=warm.folder, env={"RETRIEVE_QUERY__SERVER": "auto"})
+    assert process.stdin is not None
+    until(lambda: len(copies(warm.pid)) == 1 and _waits_for_input(copies(warm.pid)[0]), "a copy waits for stdin")
+    process.stdin.write(lines("brain MRI"))
+    process.stdin.flush()
+    until(lambda: _unread(process.stdin) == 0, "it has read a line")
+    kill(warm)
+    out, err = process.communicate(timeout=PATIENCE_S)
+    assert (process.returncode, out, b"has ended" in err) == (1, b"", True)
+
+
+def _unread(pipe: Any) -> int:
+    """Bytes in a pipe that nobody has read."""
+    return int.from_bytes(fcntl.ioctl(pipe.fileno(), termios.FIONREAD, b"\0" * 4), sys.byteorder)
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_copy_changes_nothing_on_the_disk_before_it_has_announced_that(tmp_path: Path, change: str) -> None:
+    """Whatever file a flag or a configuration names: a copy that is killed has either told its command, or done
+    nothing."""
+    (tmp_path / "old").write_text("x")
+    (tmp_path / "empty").mkdir()
+    before = sorted(path.name for path in tmp_path.iterdir())
+    with ExitStack() as opened:
+        pairs = [*socket.socketpair(), *socket.socketpair()]
+        to_copy, channel, to_command, connection = [opened.enter_context(each) for each in pairs]
+        if (pid := os.fork()) == 0:
+            with suppress(BaseException):
+                sys.addaudithook(child._Gate(channel, connection).watch)
+                os.chdir(tmp_path)
+                Path("old").read_text()  # reading announces nothing
+                CHANGES[change]()
+            os._exit(0)
+        until(lambda: _waits(pid), "the copy waits for the word")
+        assert sorted(path.name for path in tmp_path.iterdir()) == before
+        assert (tmp_path / "old").read_text() == "x"
+        to_copy.sendall(messages.GO)
+        assert to_command.recv(1) == messages.BEGUN
+        assert os.waitpid(pid, 0)[1] == 0
+    after = [(path.name, path.is_file() and path.read_text()) for path in sorted(tmp_path.iterdir())]
+    assert after != [("empty", False), ("old", "x")]
+
+
+def _waits(pid: int) -> bool:
+    """True if the process waits for a message."""
+    return "unix_stream" in Path(f"/proc/{pid}/wchan").read_text()
+
+
+LIMITS = {
+    "files": lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, 1 << 21)),
+    "open files": lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (99, 199)),
+    "memory": lambda: resource.setrlimit(resource.RLIMIT_AS, (8 << 30, 9 << 30)),
+    "time": lambda: resource.setrlimit(resource.RLIMIT_CPU, (600, 700)),
+    "processes": lambda: resource.setrlimit(resource.RLIMIT_NPROC, (5000, 6000)),
+    "core": lambda: resource.setrlimit(resource.RLIMIT_CORE, (0, 0)),
+    "priority": lambda: os.nice(7),
+    "processors": lambda: os.sched_setaffinity(0, {min(os.sched_getaffinity(0))}),
+}
+
+
+def test_limits_of_the_caller_hold_in_the_copy(warm: Warm) -> None:
+    def limit() -> None:
+        for each in LIMITS.values():
+            each()
+
+    process = start("query", "-", "-l", warm=True, folder=warm.folder, preexec_fn=limit)
+    until(lambda: len(copies(warm.pid)) == 1 and _waits_for_input(copies(warm.pid)[0]), "a copy waits for stdin")
+    (copy,) = copies(warm.pid)
+    held = [_limits(pid) for pid in (copy, process.pid, warm.pid)]
+    out, _ = process.communicate(lines("brain MRI"), timeout=PATIENCE_S)
+    assert (process.returncode, b"brain" in out) == (0, True)
+    assert held[0] == held[1]
+    assert all(ours != theirs for ours, theirs in zip(held[0][1:], held[2][1:], strict=True))
+
+
+def _limits(pid: int) -> tuple[str, int, set[int]]:
+    limits = Path(f"/proc/{pid}/limits").read_text()
+    return limits, os.getpriority(os.PRIO_PROCESS, pid), os.sched_getaffinity(pid)
 
 
 def test_output_that_breaks_off_is_an_error(warm: Warm) -> None:
