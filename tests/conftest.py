@@ -54,6 +54,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    os.environ["RETRIEVE_TRUST"] = "1"  # for fixtures of modules, and processes that tests start
     costs.install(config, tiers.install(config))
     if missing := lacking(CORE):
         pytest.exit(f"skipped: this processor cannot run the kernels of {CORE}, it lacks {sorted(missing)}", 0)
@@ -68,6 +69,7 @@ def _nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every test runs in an empty folder, without the user's configuration; the hashed encoder unless it says else."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("RETRIEVE_ENCODER__KIND", "hashed")
+    monkeypatch.setenv("RETRIEVE_TRUST", "1")  # what tests of trust take back
     for name in ("NO_COLOR", "COLUMNS"):
         monkeypatch.delenv(name, raising=False)
 

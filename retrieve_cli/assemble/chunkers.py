@@ -63,6 +63,7 @@ def chunkers_for(sources: Sequence[Source], encoder: Encoder | None, settings: S
         UsageError: a key leaves no room for text, or contradicts another key.
         Unavailable: the pipeline for entities is not on this machine.
     """
+    settings.expect_trusted("chunking")
     maker = _Maker(encoder, settings)
     kinds = {source.name: source.kinds if isinstance(source, Mixed) else (source.kind,) for source in sources}
     names = {

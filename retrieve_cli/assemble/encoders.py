@@ -37,6 +37,7 @@ def encoder_to_build(settings: Settings) -> Encoder:
 
         choose(chosen.device, chosen.kind)  # rejects a GPU
         return _hashed(chosen.dim)
+    settings.expect_trusted("encoder", "models")
     if chosen.kind == "remote":
         return _remote(settings)
     if chosen.kind not in _KINDS:
@@ -53,6 +54,7 @@ def encoder_to_query(settings: Settings, card: ModelCard) -> Encoder:
     """
     if card.family == "hashed":
         return _hashed(card.dim)
+    settings.expect_trusted("encoder", "models")
     if card.family == "remote":
         return _remote(settings, card)
     if card.family != "transformer":

@@ -69,6 +69,7 @@ def engine(name: str, settings: Settings) -> Engine:
     """
     if name not in _ENGINES:
         raise UsageError(f"there is no engine {quoted(name)}", hint=f"engines: {', '.join(_ENGINES)}")
+    settings.expect_trusted("engines", name)
     section = getattr(settings, name)
     secrets = []
     for key, parameter in _SECRETS.items():

@@ -59,6 +59,7 @@ def executor_for(
         UsageError: they cannot be used with this configuration.
         Unavailable: Ray is not installed, or there is no cluster.
     """
+    settings.expect_trusted("executors")
     chosen = settings.executors
     if (chosen.workers == 0 and chosen.executor is None) or (encoder is None and sparse is None):
         return None

@@ -52,6 +52,7 @@ def facets_for(encoder: Encoder | None, settings: Settings) -> Facets | None:
         UsageError: the model or the encoder is missing, the address is not valid, or the prompt cannot be read.
         Unavailable: the server's key is not in the environment.
     """
+    settings.expect_trusted("facets")
     chosen = settings.facets
     if not chosen.enabled:
         return None

@@ -38,6 +38,7 @@ def card(settings: Settings) -> Callable[[Columns], Mapping[str, Json]]:
     Raises:
         UsageError: a file cannot be read.
     """
+    settings.expect_trusted("graph")
     graph = settings.graph
     files = {path.name: _digest(path) for path in graph.files}
 

@@ -8,6 +8,7 @@ from threading import RLock
 from typing import TYPE_CHECKING, Any
 
 from retrieve_cli.assemble import registry
+from retrieve_cli.assemble.trusted import expect_own
 from retrieve_cli.contracts import Analyzer, Index
 from retrieve_cli.errors import IndexCorrupt
 from retrieve_cli.storage.generation import CHUNKS, RECORDS, Generation
@@ -71,6 +72,8 @@ def open_indexes(generation: Generation, settings: Settings) -> Indexes:
     Raises:
         IndexCorrupt: a table has not the rows of the manifest, a file is missing, or a retriever is not installed.
     """
+    settings.expect_trusted("engines")
+    expect_own(generation)
     local = local_indexes(generation, settings)
     if not settings.engines.in_use:
         return local

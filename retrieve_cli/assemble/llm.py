@@ -57,6 +57,7 @@ def require_endpoint(settings: Settings) -> Endpoint:
     Raises:
         UsageError: there is none, or its model is not named.
     """
+    settings.skip_untrusted("llm", "rerank")
     if (server := endpoint(settings)) is not None:
         return server
     raise UsageError(f"--mode {LLM} needs a server, but none is configured", hint="set llm.base_url and llm.model")

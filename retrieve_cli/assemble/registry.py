@@ -85,6 +85,7 @@ def to_build(settings: Settings) -> list[Retriever[Any]]:
     Raises:
         Unavailable: a plug-in cannot be loaded.
     """
+    settings.expect_trusted("plugins")
     added = [name for name in plugins.installed() if settings.plugins.get(name, {}).get("enabled", True)]
     names = [*_MODULES, *(name for name in added if isinstance(plugins.load(name), Retriever))]
     if taken := [name for name in names if name in _WITHOUT_INDEX]:

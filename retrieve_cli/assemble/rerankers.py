@@ -40,6 +40,8 @@ def reader(
         UsageError: the configuration does not name its model, or the server.
     """
     backend = settings.rerank.backend
+    if backend not in ("none", "auto", "maxsim"):
+        settings.skip_untrusted("rerank", "models")
     if backend == "none" or (backend == "auto" and TOKENS not in generation.manifest.files):
         return None
     if backend in ("auto", "maxsim"):

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from retrieve_cli.assemble import documents, extensions
+from retrieve_cli.assemble.trusted import strange_sources
 from retrieve_cli.config.settings import Settings, SourceSetting
 from retrieve_cli.config.values import source_setting
 from retrieve_cli.contracts import Json, Source
@@ -111,6 +112,7 @@ def watched_of(
     from retrieve_cli.sources.freshness import Unwatched, WatchedCatalog, WatchedFolder
     from retrieve_cli.sources.line_starts import FOLDER, LineStarts
 
+    strange = strange_sources(fetched.parent, manifest)
     try:
         paths = manifest.recipe.sources.get("catalog", {}).get("spellings", {}).get("id", [])
         pairs: list[tuple[int, Watched]] = []
@@ -121,7 +123,9 @@ def watched_of(
             if not isinstance(prefix, str) or "\0" in str(path) or not all(isinstance(key, str) for key in paths):
                 raise TypeError(prefix)
             watched: Watched
-            if entry.kind == "docs":
+            if str(path) in strange:
+                watched = Unwatched()
+            elif entry.kind == "docs":
                 cards = manifest.recipe.documents or {}
                 limits = docs_max_mb, parsing_max_mb
                 watched = WatchedFolder(path, prefix, *limits, documents.suffixes, cards, built.get("folders", {}))
@@ -168,6 +172,7 @@ def _source(entry: SourceSetting, settings: Settings, fetched: Path) -> Source:
     if entry.kind == "docs":
         from retrieve_cli.sources.docs_folder import FolderSource
 
+        settings.expect_trusted("docs")
         docs, reader = settings.docs, documents.reader_of(settings)
         return FolderSource(_path(entry), reader, name_weight=docs.name_weight, follow_links=docs.follow_links, **names)
     if entry.kind not in (*_OF_LINES, KIND):

@@ -49,6 +49,7 @@ def _encoder(settings: Settings, model: str) -> SparseEncoder:
     from retrieve_cli.encoders.splade.encoder import SpladeEncoder
     from retrieve_cli.encoders.splade.splade_folder import read_splade
 
+    settings.expect_trusted(*registry.asked_with_terms(), "models")
     chosen = settings.splade
     place = locate(model, settings.models.dir, download=settings.models.auto_download)
     return SpladeEncoder(

@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from retrieve_cli.cli.agreement import of_index, record
 from retrieve_cli.cli.options import Shared, shared
 from retrieve_cli.cli.sync_line import Line
+from retrieve_cli.config.trust import COMMAND
 from retrieve_cli.errors import Exit, RetrieveError, UsageError
 
 if TYPE_CHECKING:
@@ -127,7 +129,12 @@ def embedding_by(
 
 
 def say_rest(report: Report, shared: Shared) -> None:
-    """Say what facets were made, what was skipped, and what was rejected."""
+    """Say what facets were made, what was skipped, and what was rejected; keep that the index is the user's own."""
+    for own in of_index(shared.store) if report.status != "failed" else ():
+        try:
+            record(own, "agreed")
+        except RetrieveError as error:
+            shared.talk.say(f"note: it is not kept that you built this index ({error.message}): {COMMAND}")
     for sentence in report.facets.sentences() if report.facets else ():
         shared.talk.say(sentence)
     for sentence in report.skipped if report.status != "unchanged" else ():
@@ -148,6 +155,7 @@ def _entries(
 
     listed = settings.sources.list
     if not (words or catalogs or folders):
+        settings.expect_trusted("sources")
         entries = with_inbox(listed, shared.store.path)
         if not entries:
             raise no_source()

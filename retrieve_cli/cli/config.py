@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, fields
+from contextlib import suppress
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -108,19 +109,20 @@ def _lines(
 def _values(settings: Settings) -> dict[str, Json]:
     """The value of every key, as JSON and YAML write it; addresses without secrets."""
     from retrieve_cli.config.saved import shown_addresses
+    from retrieve_cli.config.settings import section_names
     from retrieve_cli.web.addresses import shown
 
     values: dict[str, Json] = {}
-    for section in fields(settings):
-        keys = getattr(settings, section.name)
-        plain = dict(keys) if section.name == "plugins" else asdict(keys)
-        if section.name == "sources":
+    for section in section_names():
+        keys = getattr(settings, section)
+        plain = dict(keys) if section == "plugins" else asdict(keys)
+        if section == "sources":
             plain["list"] = [
                 shown_addresses({key: given for key, given in entry.items() if given != default.get(key)}, shown)
                 for entry, default in ((entry, _source_defaults(entry)) for entry in plain["list"])
             ]
         for key, value in shown_addresses(plain, shown).items():
-            values[f"{section.name}.{key}"] = _plain(value)
+            values[f"{section}.{key}"] = _plain(value)
     return values
 
 
@@ -151,11 +153,13 @@ def _keys(settings: Settings, wanted: str | None) -> list[str]:
     Raises:
         UsageError: there is no such key; names the nearest.
     """
+    from retrieve_cli.config.settings import section_names
+
     keys = list(_values(settings))
     if wanted is None:
         return keys
     chosen = [key for key in keys if key == wanted or key.startswith(f"{wanted}.")]
-    sections = [section.name for section in fields(settings)]
+    sections = section_names()
     if not chosen and wanted not in sections:
         raise _unknown(wanted, [*sections, *keys])
     return chosen
@@ -212,6 +216,7 @@ def _path(shared: Shared) -> None:
 
 def _set(key: str | None, text: str | None, shared: Shared) -> None:
     """Change one value in the configuration file, which is made if there is none."""
+    from retrieve_cli.cli.agreement import of_configuration, record
     from retrieve_cli.config import editing, loading
     from retrieve_cli.config.settings import Settings
 
@@ -223,11 +228,15 @@ def _set(key: str | None, text: str | None, shared: Shared) -> None:
     value = loading.read_yaml(text, "the value")
     change = {section: {name: value}}
     loading.override(Settings(), change, where="the command line")
-    path = shared.config or loading.DEFAULT_FILE
+    path, own = shared.config or loading.DEFAULT_FILE, False
+    with suppress(UsageError):  # a file that cannot be read may be corrected by this very change
+        own = not os.path.lexists(path) or all(each.agreed for each in of_configuration(shared.config))
     before = _text_of(path)
     after = editing.changed(before, change, where=str(path))
     loading.override(Settings(), loading.read_yaml(after, str(path)), where=str(path))
     _write(path, after)
+    for written in of_configuration(shared.config) if own else ():  # what the user trusts is trusted with this change
+        record(written, "agreed")
     _tell(key, path, shared, before=before, after=after)
 
 

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from retrieve_cli.cli.agreement import of_configuration, record
 from retrieve_cli.cli.options import Shared, shared
 from retrieve_cli.errors import UsageError, printable
 
@@ -40,6 +41,8 @@ def init(
         durable.put(path, text)
     except OSError as error:
         raise UsageError(f"cannot write {path}: {error.strerror}", hint="name another file with --config") from error
+    for written in of_configuration(shared.config):
+        record(written, "agreed")
     if shared.format == "json":
         print(dump({"path": str(path), "preset": preset}))
         return

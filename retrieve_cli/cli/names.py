@@ -13,6 +13,7 @@ COMMANDS: Mapping[str, str] = {
     "eval": "Measure the quality of answers to judged queries.",
     "doctor": "Diagnose problems and print the fix.",
     "config": "Show or change the configuration.",
+    "trust": "Show what a configuration reaches, and agree to it.",
     "web": "Search the web and literature.",
     "models": "List, pull, verify or export models.",
     "engines": "Manage indexes in engines: push, verify, status, drop, snapshot, attach.",

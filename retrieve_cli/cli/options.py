@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from retrieve_cli.config.settings import Settings
+    from retrieve_cli.config.trust import Trust
     from retrieve_cli.output.page import Page
     from retrieve_cli.storage.manifest import Manifest
     from retrieve_cli.storage.remote_file import Blocks
@@ -142,22 +143,30 @@ class Shared:
 
     def settings(self, section: str = "", **flags: object) -> Settings:
         """Return the configuration, with the given flags in place of keys of `section`."""
-        from retrieve_cli.config.loading import load
-
-        return self.over(load(self.config, say=self.talk.say), section, **flags)
+        return self.over(self._loaded(), section, **flags)
 
     def with_keys(self, keys: Mapping[str, tuple[str, object]], *, given: dict[str, str] | None = None) -> Settings:
         """Return the configuration with values in place of its keys, each with the flag that sets it.
 
         `given` receives the keys that the configuration itself sets, and where.
         """
-        from retrieve_cli.config.loading import load, override
+        from retrieve_cli.config.loading import override
 
-        settings = load(self.config, say=self.talk.say, given=given)
+        settings = self._loaded(given)
         for key, (flag, value) in keys.items():
             section, _, name = key.partition(".")
             settings = override(settings, {section: {name: value}}, where=flag)
         return settings
+
+    def _loaded(self, given: dict[str, str] | None = None) -> Settings:
+        from retrieve_cli.config.loading import load
+
+        def ask(trust: Trust) -> bool:
+            from retrieve_cli.cli.agreement import asked
+
+            return asked(trust, quiet=self.talk.json or self.talk.quiet)
+
+        return load(self.config, say=self.talk.say, given=given, ask=ask)
 
     @staticmethod
     def over(settings: Settings, section: str, **flags: object) -> Settings:

@@ -231,6 +231,7 @@ def query(
         exit_status=exit_status,
     )
     run.check()
+    settings.expect_trusted("query")
     if settings.query.server != "auto":
         from retrieve_cli.cli import elsewhere
 

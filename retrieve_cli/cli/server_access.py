@@ -94,6 +94,7 @@ def access_of(
     pair = check_pair(*certificate, say=shared.talk.say)
     tls = {} if pair is None else {"ssl_certfile": str(pair[0]), "ssl_keyfile": str(pair[1])}
     hosts, origins = (tuple(given or ()) for given in allowed)
+    settings.expect_trusted("serve")
     own = settings.serve
     access = Access(callers, tls, host, (*own.allowed_hosts, *hosts), (*own.allowed_origins, *origins))
     access.hosts()

@@ -81,6 +81,8 @@ def unindexed(shared: Shared, settings: Settings, folder: Path | None) -> Iterat
 
 
 def _sources(settings: Settings, folder: Path | None) -> list[Source]:
+    if folder is None:
+        settings.expect_trusted("sources")
     entries = (
         [SourceSetting("docs", path=folder)]
         if folder

@@ -13,6 +13,12 @@ def bounded(default: float | None, low: float, high: float = LARGEST) -> Any:
     return field(default=default, metadata={"low": low, "high": high})
 
 
+def reaching(way: str, *, default: Any) -> Any:
+    """A key whose values may reach out of the folder of their file, which its name and its type do not tell: see
+    trust.py."""
+    return field(default=default, metadata={"reaches": way})
+
+
 def named(default: str, *choices: str) -> Any:
     """A key that takes one of these, or the name of a plug-in."""
     return field(default=default, metadata={"choices": lambda: choices})

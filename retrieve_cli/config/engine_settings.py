@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import fields
 from typing import Literal
 
-from retrieve_cli.config.bounds import bounded
+from retrieve_cli.config.bounds import bounded, reaching
 from retrieve_cli.frozen import dataclass
 
 EngineName = Literal["local", "pgvector", "qdrant", "milvus", "opensearch"]
@@ -75,9 +75,9 @@ class OpensearchSettings:
 class EnginesSettings:
     """Place of each retriever's index: local files, or an engine."""
 
-    dense: EngineName = "local"
-    lexical: EngineName = "local"
-    sparse: EngineName = "local"
+    dense: EngineName = reaching("address", default="local")
+    lexical: EngineName = reaching("address", default="local")
+    sparse: EngineName = reaching("address", default="local")
     store: Literal["local", "engine"] = "local"
     tokens: Literal["local", "payload"] = "local"
     keep: int = bounded(2, 1, 100)

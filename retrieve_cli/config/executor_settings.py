@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import field
 
-from retrieve_cli.config.bounds import bounded
+from retrieve_cli.config.bounds import bounded, reaching
 from retrieve_cli.frozen import dataclass
 
 
@@ -14,7 +14,7 @@ class ExecutorsSettings:
     """Workers that embed at a build and a sync. They never change an index, unless a server computes other bits."""
 
     workers: int = bounded(0, 0, 256)
-    executor: str | None = None
+    executor: str | None = reaching("address", default=None)
     devices: Sequence[str] = field(default_factory=list)
     require_bit_equal: bool = False
     unit_tokens: int | None = bounded(None, 64, 10_000_000)

@@ -7,7 +7,7 @@ from dataclasses import field
 from pathlib import Path
 from typing import Literal
 
-from retrieve_cli.config.bounds import bounded, named
+from retrieve_cli.config.bounds import bounded, named, reaching
 from retrieve_cli.frozen import dataclass
 
 
@@ -19,11 +19,14 @@ class FieldSetting:
     weight: float = bounded(1.0, 0)
 
 
+SOURCES = ("catalog", "docs", "http", "sparql", "inbox")
+
+
 @dataclass(frozen=True)
 class SourceSetting:
     """One entry of `sources.list`: an origin of records. Its kind decides its keys."""
 
-    kind: str
+    kind: str = field(metadata={"reaches": "plug-in", "choices": lambda: SOURCES})
     """catalog, docs, http, sparql, inbox, or a plug-in."""
     name: str = ""
     path: Path | None = None
@@ -89,7 +92,7 @@ class DocsSettings:
 
     name_weight: float = bounded(2.0, 0)
     max_mb: float = bounded(64.0, 0.001, 4096)
-    follow_links: bool = False
+    follow_links: bool = reaching("path all", default=False)
     mode: Literal["index", "standard_chunking"] = "index"
     unindexed_max_mb: float = bounded(10.0, 0.001, 4096)
 
@@ -142,15 +145,15 @@ class ChunkingSettings:
     language: str = "en"
     rules: Sequence[ChunkingRule] = field(default_factory=list)
     entities: bool = False
-    entities_model: str | None = field(default=None, metadata={"folder": True})
+    entities_model: str | None = field(default=None, metadata={"folder": True, "reaches": "code"})
 
 
 @dataclass(frozen=True)
 class ModelsSettings:
     """Folders of models, and whether missing ones are downloaded."""
 
-    auto_download: bool = False
-    dir: Path | None = None
+    auto_download: bool = reaching("address", default=False)
+    dir: Path | None = reaching("code", default=None)
     cache_dir: Path | None = None
 
 
@@ -159,7 +162,7 @@ class EncoderSettings:
     """Model that turns texts into vectors, and its execution."""
 
     kind: str = named("auto", "auto", "onnx", "openvino", "torch", "hashed", "remote")
-    model: str = "all-MiniLM-L6-v2"
+    model: str = reaching("model", default="all-MiniLM-L6-v2")
     policy: Literal["optional", "required"] = "optional"
     device: Literal["auto", "cpu", "cuda"] = "auto"
     query_prefix: str | None = None
@@ -254,7 +257,7 @@ class GraphSettings:
 class SpladeSettings:
     """Model that turns texts into term weights, and its execution."""
 
-    model: str | None = None
+    model: str | None = reaching("model", default=None)
     policy: Literal["optional", "required"] = "optional"
     device: Literal["auto", "cpu", "cuda"] = "auto"
     batch_size: int | None = bounded(None, 1)

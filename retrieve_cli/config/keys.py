@@ -6,15 +6,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import Field, fields
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
-from retrieve_cli.config.settings import LARGEST, Settings
+from retrieve_cli.config.settings import LARGEST, Settings, section_names
 
 
 def every_key() -> Iterator[str]:
     """Yield the keys as `section.key`, in the order of the settings; keys of plug-ins are their own."""
-    for section in fields(Settings):
-        if section.name != "plugins":
-            for key in fields(getattr(Settings(), section.name)):
-                yield f"{section.name}.{key.name}"
+    for section in section_names():
+        if section != "plugins":
+            for key in fields(getattr(Settings(), section)):
+                yield f"{section}.{key.name}"
 
 
 def choices_of(name: str) -> Sequence[str]:
@@ -41,7 +41,6 @@ def takes(name: str) -> str:
 def _declared(name: str) -> tuple[Any, Field[Any]]:
     """The type and the declaration of a key. Raises: KeyError if there is none of that name."""
     section, _, inner = name.partition(".")
-    kinds = {field.name: getattr(Settings(), field.name) for field in fields(Settings)}
-    settings = type(kinds[section])
+    settings = type(getattr(Settings(), section))
     keys = {key.name: key for key in fields(settings)}
     return get_type_hints(settings)[inner], keys[inner]

@@ -15,7 +15,8 @@ from typing import Literal, NamedTuple
 from retrieve_cli.config.engine_settings import ROLES
 from retrieve_cli.config.environment import variables
 from retrieve_cli.config.plugins import installed, retriever_names
-from retrieve_cli.config.settings import Settings
+from retrieve_cli.config.settings import NOT_AGREED, TRUST_HINT, Settings, section_names
+from retrieve_cli.config.trust import Trust, named_by_user, reaches, without
 from retrieve_cli.config.values import unknown, with_keys
 from retrieve_cli.contracts import Json
 from retrieve_cli.errors import UsageError, quoted
@@ -35,10 +36,14 @@ def load(
     *,
     say: Callable[[str], None] = lambda _: None,
     given: dict[str, str] | None = None,
+    ask: Callable[[Trust], bool] = lambda _: False,
 ) -> Settings:
     """Return the settings of a file (`./config.yaml` by default, if there is one), the environment and the defaults.
 
-    `say` receives a note on every key that has a new name; `given` every key that is set (`section.key`), and where.
+    Values of the file that reach out of its folder count only if the user agreed to them, or does so when `ask` asks.
+
+    `say` receives a note on every key that has a new name, and on keys that do not count; `given` every key that is set
+    (`section.key`), and where.
 
     Raises:
         UsageError: the file cannot be read, or a key or value is unknown; names the key and the nearest valid one.
@@ -46,7 +51,26 @@ def load(
     settings = Settings()
     for layer in layers(path, environment):
         settings = _overlay(settings, layer.value, where=layer.where, folder=layer.folder, say=say, given=given)
+        if layer.kind == "file" and (trust := trust_of(settings, layer)) is not None:
+            named = path is not None and named_by_user(path)
+            if not (named or trust.agreed or ask(trust)):
+                settings = without(settings, trust.reaches)
+                say(f"note: {layer.where} {NOT_AGREED.format(', '.join(settings.withheld))}; {TRUST_HINT}")
     return settings
+
+
+def trust_of(settings: Settings, layer: Layer) -> Trust | None:
+    """Return what a file reaches out of its folder, if anything; `settings` are those with its values."""
+    sections = [name for name in section_names() if name in _current_sections(layer.value)]
+    found = tuple(reaches(settings, sections, layer.folder))
+    return Trust(Path(layer.where), found) if found else None
+
+
+def trust_of_file(path: Path | None) -> Trust | None:
+    """Return what the configuration file reaches out of its folder, if anything. Raises: UsageError: as `load` does."""
+    for layer in layers(path, {}):
+        return trust_of(_overlay(Settings(), layer.value, where=layer.where, folder=layer.folder), layer)
+    return None
 
 
 class Layer(NamedTuple):
@@ -95,13 +119,13 @@ def load_with_origins(
 def changed_keys(before: Settings, after: Settings) -> list[str]:
     """Return the keys (`search.k`) whose values differ, in the order of the settings."""
     names: list[str] = []
-    for section in fields(Settings):
-        old, new = getattr(before, section.name), getattr(after, section.name)
-        if section.name == "plugins":
+    for section in section_names():
+        old, new = getattr(before, section), getattr(after, section)
+        if section == "plugins":
             names += [f"plugins.{name}" for name in new if old.get(name) != new[name]]
         else:
             names += [
-                f"{section.name}.{key.name}" for key in fields(new) if getattr(old, key.name) != getattr(new, key.name)
+                f"{section}.{key.name}" for key in fields(new) if getattr(old, key.name) != getattr(new, key.name)
             ]
     return names
 
@@ -170,7 +194,8 @@ def _overlay(
     given: dict[str, str] | None = None,
 ) -> Settings:
     """Return the settings with the sections and keys of `value` in place of their own."""
-    sections = {section.name: getattr(settings, section.name) for section in fields(settings)}
+    sections = {name: getattr(settings, name) for name in section_names()}
+    withheld = settings.withheld
     for name, keys in _current_sections(value).items():
         if name not in sections:
             raise unknown(f"section `{name}` in {where}", str(name), sections)
@@ -189,9 +214,11 @@ def _overlay(
         if name == "search" and "mode" in named and "retrievers" not in named:
             named = {**named, "retrievers": []}  # a later mode overrides earlier retrievers
         sections[name] = with_keys(sections[name], named, f"{name}.", where, folder)
+        changed = [f"{name}.{key}" for key in named]
+        withheld = [key for key in withheld if key not in changed]
         if given is not None:
-            given.update((f"{name}.{key}", where) for key in named)
-    return replace(settings, **sections)
+            given.update(dict.fromkeys(changed, where))
+    return replace(settings, **sections, withheld=tuple(withheld))
 
 
 def _current_sections(value: Mapping[str, Json]) -> Mapping[str, Json]:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Literal
 
 from retrieve_cli.config import plugins
-from retrieve_cli.config.bounds import LARGEST, bounded, named
+from retrieve_cli.config.bounds import LARGEST, bounded, named, reaching
 from retrieve_cli.frozen import dataclass
 
 
@@ -115,7 +115,7 @@ class BudgetSettings:
 class QuerySettings:
     """Process or server that answers `retrieve query`."""
 
-    server: str = "auto"
+    server: str = reaching("server", default="auto")
     api_key_env: str | None = None
     keep_warm: float | None = field(default=None, metadata={"duration": True})
 
@@ -150,7 +150,7 @@ class RerankSettings:
     keep: int | None = bounded(None, 1)
     interpolate: float = bounded(0.6, 0, 1)
     min_score: float | None = bounded(None, -LARGEST)
-    model: str | None = None
+    model: str | None = reaching("model", default=None)
     device: Literal["auto", "cpu", "cuda"] = "auto"
     max_tokens: int | None = bounded(512, 16)
     batch_size: int = bounded(32, 1)

@@ -14,8 +14,8 @@ from retrieve_cli.frozen import dataclass
 class ServeSettings:
     """Names and web pages that the server answers."""
 
-    allowed_hosts: Sequence[str] = field(default_factory=list)
-    allowed_origins: Sequence[str] = field(default_factory=list)
+    allowed_hosts: Sequence[str] = field(default_factory=list, metadata={"reaches": "access"})
+    allowed_origins: Sequence[str] = field(default_factory=list, metadata={"reaches": "access"})
 
 
 @dataclass(frozen=True)

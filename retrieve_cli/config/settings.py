@@ -6,7 +6,7 @@ A key's bounds stand beside its default, its comment in the repository's config.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import field, fields
 from typing import Literal
 
@@ -60,6 +60,7 @@ from retrieve_cli.config.query_settings import (
 from retrieve_cli.config.serve_settings import JwtSettings, ServeSettings
 from retrieve_cli.config.web_settings import WebSettings
 from retrieve_cli.contracts import Json
+from retrieve_cli.errors import Unavailable, UsageError
 from retrieve_cli.frozen import dataclass
 
 __all__ = [
@@ -117,9 +118,20 @@ _ANSWERS, _INDEX, _NEITHER = ({"changes": what} for what in ("answers", "index",
 """The effect of a section: it changes answers of the same index, the index itself, or neither."""
 
 
+TRUST_HINT = "look at it and agree: retrieve trust"
+NOT_AGREED = "reaches out of its folder ({}), and you did not agree to that"
+
+
+def section_names() -> list[str]:
+    """Return the names of the sections, in their order."""
+    return [field.name for field in fields(Settings) if field.name != "withheld"]
+
+
 def sections(changes: Changes) -> frozenset[str]:
     """Return the sections that change answers of the same index, the index itself, or neither."""
-    return frozenset(section.name for section in fields(Settings) if section.metadata["changes"] == changes)
+    return frozenset(
+        field.name for field in fields(Settings) if field.metadata["changes"] == changes and field.name != "withheld"
+    )
 
 
 @dataclass(frozen=True)
@@ -166,6 +178,23 @@ class Settings:
     web: WebSettings = field(default_factory=WebSettings, metadata=_NEITHER)
     plugins: Mapping[str, Mapping[str, Json]] = field(default_factory=dict, metadata=_INDEX)
     """By name of a plug-in, what it is configured with; `enabled: false` switches it off."""
+    withheld: Sequence[str] = field(default=(), metadata=_NEITHER)
+    """No section: keys of the file (`rerank.base_url`) that are at their defaults, because they reach out of its folder
+    and the user did not agree to it; see trust.py."""
+
+    def withholds(self, *names: str) -> str:
+        """Return the keys of some sections that are withheld, in words; empty if there are none."""
+        return ", ".join(key for key in self.withheld if key.partition(".")[0] in names)
+
+    def expect_trusted(self, *names: str) -> None:
+        """Raises: UsageError: keys of these sections, which change the index or the kind of answer, are withheld."""
+        if keys := self.withholds(*names):
+            raise UsageError(f"the configuration {NOT_AGREED.format(keys)}", hint=TRUST_HINT)
+
+    def skip_untrusted(self, *names: str) -> None:
+        """Raises: Unavailable: keys of these sections, which configure a step that can be skipped, are withheld."""
+        if keys := self.withholds(*names):
+            raise Unavailable(f"the configuration {NOT_AGREED.format(keys)}", hint=TRUST_HINT)
 
     @property
     def syncs_each_time(self) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import field
 
-from retrieve_cli.config.bounds import bounded
+from retrieve_cli.config.bounds import bounded, reaching
 from retrieve_cli.frozen import dataclass
 
 PROVIDERS = ("tavily", "serper", "serpapi", "ddg", "pubmed", "europepmc", "biorxiv", "s2", "arxiv")
@@ -18,8 +18,11 @@ ENRICHERS = ("crossref", "s2", "biorxiv")
 class WebSettings:
     """Providers of web and literature search, and the limits of one search."""
 
-    enabled: bool = False
-    providers: Sequence[str] = field(default_factory=lambda: [name for name in PROVIDERS if name != "ddg"])
+    enabled: bool = reaching("address", default=False)
+    providers: Sequence[str] = field(
+        default_factory=lambda: [name for name in PROVIDERS if name != "ddg"],
+        metadata={"reaches": "plug-in", "choices": lambda: PROVIDERS},
+    )
     enrich: Sequence[str] = field(default_factory=lambda: list(ENRICHERS))
     k: int = bounded(20, 1, 100)
     interpolate: float = bounded(0.8, 0, 1)

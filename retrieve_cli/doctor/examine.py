@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
 from retrieve_cli.config import loading
-from retrieve_cli.config.settings import Settings
+from retrieve_cli.config.settings import NOT_AGREED, Settings
 from retrieve_cli.doctor import configuration, engines, index_folder, machine, origins
 from retrieve_cli.doctor.documents import documents
 from retrieve_cli.doctor.subject import Check, Subject
@@ -53,7 +54,7 @@ def configured(artifacts: Path, file: Path | None) -> tuple[Subject, Check]:
     """Return the subject of the checks, and the finding about its configuration."""
     given: dict[str, str] = {}
     settings, first = _configuration(file, given)
-    return Subject(artifacts, file, settings, given=given if first.status == "ok" else None), first
+    return Subject(artifacts, file, settings, given=None if first.status == "fail" else given), first
 
 
 def _configuration(file: Path | None, given: dict[str, str]) -> tuple[Settings, Check]:
@@ -64,6 +65,10 @@ def _configuration(file: Path | None, given: dict[str, str]) -> tuple[Settings, 
         return Settings(), Check("config", "fail", f"{error.message}; the other checks use the defaults", error.hint)
     except Exception as error:  # noqa: BLE001  the other checks go on
         return Settings(), _broken("config", error)
+    if settings.withheld:
+        message = f"{shown} {NOT_AGREED.format(', '.join(settings.withheld))}"
+        named = [] if file is None else ["--config", str(file)]
+        return settings, Check("config", "warn", message, shlex.join(["retrieve", "trust", *named]))
     none = f"defaults: there is no {loading.DEFAULT_FILE} here"
     return settings, Check("config", "ok", f"{shown} is valid" if shown else none)
 

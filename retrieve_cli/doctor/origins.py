@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from retrieve_cli.assemble.trusted import strange_sources
 from retrieve_cli.config.settings import SourceSetting
 from retrieve_cli.contracts import Source
 from retrieve_cli.doctor.subject import Check, Status, Subject, some
@@ -19,6 +20,10 @@ _WORST: tuple[Status, ...] = ("fail", "warn", "ok")
 
 def sources(subject: Subject) -> Check:
     """Check that each source can be read and is as it was at the build; nothing is downloaded."""
+    strange = strange_sources(subject.artifacts, subject.manifest) if subject.manifest else []
+    if strange and not subject.settings.sources.list:
+        message = f"you did not agree to read {', '.join(strange)}"
+        return Check(_NAME, "warn", message, subject.command("trust"))
     if not subject.entries:
         message = "neither the configuration nor the index names a source: sync has nothing to read"
         return Check(_NAME, "warn", message, subject.build_from())

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from retrieve_cli.assemble.parts import Parts
 from retrieve_cli.assemble.sources import entries_of, notes_on, with_inbox
+from retrieve_cli.assemble.trusted import expect_own_sources
 from retrieve_cli.config.settings import Settings, SourceSetting
 from retrieve_cli.contracts import Json, Source
 from retrieve_cli.errors import IndexCorrupt, IndexMissing, RetrieveError, UsageError
@@ -50,6 +51,7 @@ def entries(settings: Settings, store: Store, say: Callable[[str], None]) -> Seq
     Raises:
         IndexMissing, IndexCorrupt, UsageError: nothing names a source.
     """
+    settings.expect_trusted("sources")
     if settings.sources.list:
         return with_inbox(settings.sources.list, store.path)
     try:
@@ -62,6 +64,7 @@ def entries(settings: Settings, store: Store, say: Callable[[str], None]) -> Seq
         manifest = kept[-1].manifest
         say(f"{error.message}: reading the sources that generation {manifest.id} names")
     named = entries_of(manifest)
+    expect_own_sources(store.path, manifest)
     for note in notes_on(named):
         say(note)
     return with_inbox(named, store.path)

@@ -113,6 +113,7 @@ def plan(
     Raises:
         Unavailable: the index has none of the retrievers that are asked for, or no reranker is configured.
     """
+    settings.expect_trusted("search", "plugins")
     chosen = _retrievers(generation, settings, options)
     substitute = _substitute(settings, options, chosen)
     rerank = False if options.dense_only else options.rerank

@@ -212,6 +212,7 @@ def counter_of(generation: Generation, settings: Settings, encoder: Callable[[],
     """
     from retrieve_cli.assemble.tokenizers import counter
 
+    settings.expect_trusted("budget")
     named = str(settings.budget.tokenizer or "encoder")
     if named == "encoder" and generation.manifest.recipe.encoder is None:
         named = "words"

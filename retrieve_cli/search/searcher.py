@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from retrieve_cli.assemble.registry import retriever
 from retrieve_cli.assemble.sources import watched_of
+from retrieve_cli.assemble.trusted import strange_sources
 from retrieve_cli.config.settings import RelaxationSettings, Settings, sections
+from retrieve_cli.config.trust import COMMAND
 from retrieve_cli.contracts import Index, Json, Query, Question, Ranking, Request, Watched
 from retrieve_cli.search.answer import Answer, Attempt, Course, Engine
 from retrieve_cli.search.confidence import Confidence
@@ -74,6 +76,9 @@ class Searcher:
 
     def _watch(self) -> None:
         """Find the sources of the generation, whose changes its answers tell of."""
+        strange = strange_sources(self.store.path, self.generation.manifest)
+        said = f"not compared with {', '.join(strange)}, which you did not agree to read: {COMMAND}"
+        self._unread = said if strange else ""
         places = {"fetched": self.store.fetched, "cache": self.store.cache, "inbox": self.store.inbox}
         self._watched = watched_of(
             self.generation.manifest,
@@ -180,6 +185,8 @@ class Searcher:
         )
         shown = self._shown(rankings, ranked, options, notices.append)
         facets = self._facets(questions, rankings, ranked, options)
+        if self._unread and all(request.tenant is None for request in requests):
+            notices.append(self._unread)
         changed = self._freshness.notice([(*each.found, *each.related) for each in shown], requests) or ""
         read = time.perf_counter() - begun
         timings = self._timings(len(questions), encode=ranked.encode, search=ranked.search + read, rerank=ranked.rerank)

@@ -33,6 +33,7 @@ def check(options: WebOptions, settings: Settings) -> None:
     Raises:
         UsageError: web search is off, or an option is out of range.
     """
+    settings.expect_trusted("web")
     if not settings.web.enabled and not options.offline:
         message = "web search is off, because it sends the question to servers on the internet"
         raise UsageError(message, hint=ENABLE)

@@ -151,6 +151,7 @@ def callers_of(
     Raises:
         RetrieveError: the keys cannot be read, or the configuration of tokens is incomplete.
     """
+    settings.expect_trusted("jwt")
     tokens = Tokens(settings.jwt, say=say) if wanted(settings.jwt) else None
     return Callers(key, ring=KeyRing(KeyFile(artifacts), say=say), tokens=tokens, buckets=Buckets(workers=workers))
 

@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import retrieve_cli
-from retrieve_cli.config.settings import Settings, SourceSetting
+from retrieve_cli.config.settings import Settings, SourceSetting, section_names
 from retrieve_cli.config.values import _ALSO_KNOWN_AS, _MOVED
 
 PACKAGE = Path(retrieve_cli.__file__).parent
-SECTIONS = {section.name: getattr(Settings(), section.name) for section in dataclasses.fields(Settings)}
+SECTIONS = {name: getattr(Settings(), name) for name in section_names()}
 del SECTIONS["plugins"]  # its keys are those of each plug-in
 KEYS = {
     *(f"{name}.{key.name}" for name, section in SECTIONS.items() for key in dataclasses.fields(section)),

@@ -94,8 +94,7 @@ def test_a_chunk_named_as_a_record_is_suggested_as_a_chunk(numbered: Path, retri
 
 
 def test_why_suggests_by_name(numbered: Path, retrieve: Program) -> None:
-    verdict = retrieve("inspect", "why", "tool", "star dist", "--json").json["verdict"]
-    assert verdict.endswith("did you mean `1` (StarDist)?")
+    assert retrieve("inspect", "why", "tool", "star dist").err.endswith("did you mean `1` (StarDist)?\n")
 
 
 def test_unknown_names_of_a_tag_are_suggested_from_what_the_request_may_see(numbered: Path, retrieve: Program) -> None:

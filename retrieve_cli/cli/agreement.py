@@ -1,0 +1,97 @@
+"""The user's agreement to what a configuration or an index reaches: asked for once, and kept."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from retrieve_cli.config.trust import KINDS, Reach, Trust, answers, state_file
+from retrieve_cli.errors import IndexCorrupt, IndexMissing, printable, shortened, unwritable
+
+if TYPE_CHECKING:
+    from retrieve_cli.storage.store import Store
+
+_LONGEST = 300
+"""Characters of a value that are shown; of a longer one, that is said."""
+
+
+def asked(trust: Trust, *, quiet: bool) -> bool:
+    """Return True if the user agrees to what a configuration reaches. Asked once, on a terminal alone."""
+    if not can_ask(quiet=quiet) or trust.declined:
+        return False
+    from retrieve_cli.warm.child import decline
+
+    decline()  # a copy of the warm process has no terminal of its own
+    show([trust])
+    agreed = confirmed()
+    record(trust, "agreed" if agreed else "declined")
+    return agreed
+
+
+def can_ask(*, quiet: bool) -> bool:
+    """Return True if somebody sees a question, and can answer it."""
+    return not quiet and sys.stdin.isatty() and sys.stderr.isatty()
+
+
+def confirmed() -> bool:
+    """Return the answer to the question."""
+    print("Agree to that? [y/N] ", end="", file=sys.stderr, flush=True)
+    return sys.stdin.readline().strip().casefold() in ("y", "yes")
+
+
+def show(found: Iterable[Trust]) -> None:
+    """Print what is reached, for a decision: letters that only look like others are escaped."""
+    for trust in found:
+        print(printable(f"{trust.place} reaches out of its folder:"), file=sys.stderr)
+        for reach in trust.reaches:
+            print(printable(f"  {reach.key} {_shown(reach)}: {KINDS[reach.kind]}"), file=sys.stderr)
+
+
+def record(trust: Trust, answer: Literal["agreed", "declined", "forgotten"]) -> None:
+    """Keep an answer.
+
+    Raises:
+        RetrieveError: the folder of the user's state cannot be written.
+    """
+    from retrieve_cli.storage import durable
+    from retrieve_cli.storage.lock import hold_briefly
+
+    if trust.agreed and answer == "agreed":
+        return
+    file = state_file()
+    try:
+        file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with hold_briefly(file.with_suffix(".lock"), wait=10.0):
+            kept = {name: {**answers().get(name, {})} for name in ("agreed", "declined")}
+            for places in kept.values():
+                places.pop(trust.name, None)
+            if answer != "forgotten":
+                kept[answer][trust.name] = trust.digest
+            durable.replace(file, json.dumps({"version": 1, **kept}, indent=1) + "\n", mode=0o600)
+    except OSError as error:
+        raise unwritable(file, error) from error
+
+
+def of_configuration(file: Path | None) -> list[Trust]:
+    """Return what the configuration file reaches, if anything. Raises: UsageError: it cannot be read."""
+    from retrieve_cli.config.loading import trust_of_file
+
+    found = trust_of_file(file)
+    return [] if found is None else [found]
+
+
+def of_index(store: Store) -> Iterator[Trust]:
+    """Yield what the current generation reaches, if there is one that can be read."""
+    from retrieve_cli.assemble.trusted import trust_of_artifacts
+
+    try:
+        yield trust_of_artifacts(store.path, store.open()[1])
+    except (IndexMissing, IndexCorrupt):
+        return
+
+
+def _shown(reach: Reach) -> str:
+    return shortened(reach.value.encode("ascii", "backslashreplace").decode(), _LONGEST)

@@ -1,0 +1,196 @@
+"""Trust: what a configuration reaches outside of its folder, and whether the user agreed to it.
+
+A folder that somebody cloned may hold a `config.yaml`. Its addresses would receive queries and passages, the variables
+that it names would be sent as keys, its paths read, code of its models and of plug-ins run. Such values count only once
+the user agreed to them: to these values in this file. Everything else counts at once.
+
+    $XDG_STATE_HOME/retrieve/trust.json    {version, agreed: {path: digest}, declined: {path: digest}}
+
+The path is that of a configuration or of an artifacts folder, all links followed; the digest is of what it reaches.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+from retrieve_cli.contracts import Json
+
+if TYPE_CHECKING:
+    from retrieve_cli.config.settings import Settings
+
+VARIABLE = "RETRIEVE_TRUST"
+"""Set to 1, it is the user's agreement to everything: for containers and continuous integration."""
+COMMAND = "retrieve trust"
+Kind = Literal["address", "variable", "path", "code", "access"]
+KINDS: Mapping[Kind, str] = {
+    "address": "is sent queries, texts or records",
+    "variable": "is an environment variable that is sent as a key",
+    "path": "is outside of the folder",
+    "code": "may run code",
+    "access": "decides who may ask a server",
+}
+"""Effect of a value of each kind, in words."""
+_ADDRESSES = ("url", "base_url", "endpoint", "endpoints", "jwks_url")
+
+
+class Reach(NamedTuple):
+    """A value that reaches out of the folder."""
+
+    key: str
+    """`rerank.base_url`, or `sources.list 2` for the second entry."""
+    kind: Kind
+    value: str
+
+
+class Trust(NamedTuple):
+    """A file or folder, and what it reaches."""
+
+    place: Path
+    reaches: tuple[Reach, ...]
+
+    @property
+    def digest(self) -> str:
+        """The SHA-256 of what it reaches, 64 hexadecimal digits."""
+        import json
+        from hashlib import sha256
+
+        return sha256(json.dumps(sorted(self.reaches)).encode("utf-8", "surrogatepass")).hexdigest()
+
+    @property
+    def agreed(self) -> bool:
+        """True if the user agreed to it, or if it reaches nothing."""
+        return not self.reaches or os.environ.get(VARIABLE) == "1" or self._is_in("agreed")
+
+    @property
+    def declined(self) -> bool:
+        """True if the user was asked and did not agree."""
+        return self._is_in("declined")
+
+    @property
+    def name(self) -> str:
+        """The path by which answers are kept."""
+        return os.path.realpath(self.place)
+
+    def as_json(self) -> list[Json]:
+        """Return what it reaches, for programs."""
+        return [reach._asdict() for reach in self.reaches]
+
+    def _is_in(self, answer: str) -> bool:
+        return answers().get(answer, {}).get(self.name) == self.digest
+
+
+def state_file() -> Path:
+    """Return the file in which the user's answers are kept, away from any folder that could be cloned."""
+    return Path(os.environ.get("XDG_STATE_HOME") or "~/.local/state").expanduser() / "retrieve" / "trust.json"
+
+
+def answers() -> Mapping[str, Mapping[str, str]]:
+    """Return the answers that are kept; none if the file is damaged: then nothing is trusted."""
+    import json
+
+    from retrieve_cli.untrusted.files import CONFIG, read_text
+
+    try:
+        state = json.loads(read_text(state_file(), limit=CONFIG))
+    except (OSError, ValueError, RecursionError):
+        return {}
+    sound = isinstance(state, dict) and state.get("version") == 1
+    return {name: each for name, each in state.items() if isinstance(each, dict)} if sound else {}
+
+
+def outside(path: Path | str, folder: Path) -> bool:
+    """Return True if a path leads out of a folder, all links followed."""
+    inner, outer = os.path.realpath(path), os.path.realpath(folder)
+    return inner != outer and not inner.startswith(os.path.join(outer, ""))  # noqa: PTH118  no Path is needed
+
+
+def named_by_user(file: Path) -> bool:
+    """Return True for a configuration outside of the working folder: whoever names it knows it."""
+    return outside(file, Path())
+
+
+# -------------------------------------------------------------------------------------- what a configuration reaches
+
+
+def reaches(settings: Settings, names: Iterable[str], folder: Path) -> Iterator[Reach]:
+    """Yield the values of some sections that reach out of the folder of their file, and are not the defaults."""
+    for name in names:
+        section = getattr(settings, name)
+        if name == "plugins":
+            yield from (Reach(f"plugins.{each}", "code", each) for each in section)
+        else:
+            yield from _section_reaches(section, type(section)(), name, folder)
+
+
+def _section_reaches(section: Any, default: Any, name: str, folder: Path) -> Iterator[Reach]:
+    for field in fields(section):
+        value = getattr(section, field.name)
+        if value is None or value == getattr(default, field.name) or (way := way_of(field)) is None:
+            continue
+        for number, each in enumerate(_each(value), 1):
+            if way == "sources":
+                yield from _section_reaches(each, type(each)("catalog"), f"{name}.{field.name} {number}", folder)
+            elif (kind := _kind(way, each, field.metadata, folder)) is not None:
+                yield Reach(name if " " in name else f"{name}.{field.name}", kind, str(each))
+
+
+def _each(value: Any) -> Iterable[Any]:
+    if isinstance(value, Mapping):
+        return [f"{name}: {each}" for name, each in value.items()]
+    return value if isinstance(value, list | tuple) else [value]
+
+
+def way_of(field: Any) -> str | None:
+    """Return the way in which values of a key may reach out; None: they do not.
+
+    It follows from the name of the key and its type, unless its metadata say it: `reaches`.
+    """
+    if "reaches" in field.metadata:
+        return str(field.metadata["reaches"])
+    if field.name.endswith("_env"):
+        return "variable"
+    if field.name in _ADDRESSES:
+        return "address"
+    if "SourceSetting" in field.type:
+        return "sources"
+    if "Path" in field.type:
+        return "path"
+    return "plug-in" if "choices" in field.metadata else None
+
+
+def _kind(way: str, value: Any, metadata: Mapping[str, Any], folder: Path) -> Kind | None:
+    """Return the kind of reach that a value has; None if it has none."""
+    match way:
+        case "path":
+            return "path" if str(value) not in metadata.get("names", ()) and outside(value, folder) else None
+        case "model":  # modules in the folder of a model are imported by the libraries that read it
+            named = value.startswith((".", "~", os.sep))
+            return "code" if named or any(os.path.lexists(place / value) for place in (folder, Path())) else None
+        case "plug-in":
+            return None if value in metadata["choices"]() else "code"
+        case "server":
+            return None if value in ("auto", "never") else "address"
+        case "path all":
+            return "path"
+        case "address" | "variable" | "code" | "access":
+            return way
+    raise ValueError(f"there is no way of reaching out called {way}")
+
+
+def without(settings: Settings, found: Sequence[Reach]) -> Settings:
+    """Return the settings with the defaults in place of values that reach out; `withheld` says which."""
+    keys = {reach.key.partition(" ")[0] for reach in found}
+    default = type(settings)()
+    changed: dict[str, Any] = {}
+    for key in keys:
+        section, _, name = key.partition(".")
+        if section == "plugins":
+            changed[section] = {}
+            continue
+        before = changed.get(section, getattr(settings, section))
+        changed[section] = replace(before, **{name: getattr(getattr(default, section), name)})
+    return replace(settings, **changed, withheld=tuple(sorted(keys)))
