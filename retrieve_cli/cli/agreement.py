@@ -94,4 +94,4 @@ def of_index(store: Store) -> Iterator[Trust]:
 
 
 def _shown(reach: Reach) -> str:
-    return shortened(reach.value.encode("ascii", "backslashreplace").decode(), _LONGEST)
+    return shortened(reach.value.encode("unicode_escape").decode(), _LONGEST)

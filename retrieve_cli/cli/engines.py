@@ -155,13 +155,11 @@ def attach(
 
 def _configured(shared: Shared) -> Settings:
     """The settings. Raises: UsageError: every index is in local files."""
+    from retrieve_cli.assemble.engines import expect_some
+
     settings = shared.settings()
-    if not settings.engines.in_use:
-        raise UsageError("no engine is configured: every index is in local files", hint=_EXAMPLE)
+    expect_some(settings)
     return settings
-
-
-_EXAMPLE = "name one, for example: RETRIEVE_ENGINES__LEXICAL=pgvector, or in config.yaml (docs/engines.md)"
 
 
 def _named(engine: str | None, settings: Settings) -> list[str]:

@@ -46,6 +46,7 @@ def verify(
 
     Exits with 9 if a retriever falls below --min-overlap, loses more than --max-loss, or a short list goes unnoticed.
     """
+    from retrieve_cli.assemble.engines import expect_some
     from retrieve_cli.cli import judged
     from retrieve_cli.cli.progress import progress_for
     from retrieve_cli.experiments.parity import Limits, certify
@@ -54,9 +55,7 @@ def verify(
 
     context.with_resource(progress_for(shared.talk, sys.stderr))
     settings = shared.settings()
-    if not settings.engines.in_use:
-        hint = "name one, for example: RETRIEVE_ENGINES__LEXICAL=pgvector, or in config.yaml (docs/engines.md)"
-        raise UsageError("no engine is configured: every index is in local files", hint=hint)
+    expect_some(settings)
     limits = Limits(_checked("--min-overlap", min_overlap), _checked("--max-loss", max_loss))
     topics, notes = judged.Input(gold, beir, split, queries, qrels).topics()
     with judged.corpus_hint(beir, shared):

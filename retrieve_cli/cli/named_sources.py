@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from retrieve_cli.assemble.documents import suffixes
 from retrieve_cli.config.settings import SourceSetting
+from retrieve_cli.config.trust import outside
 from retrieve_cli.errors import UsageError, quoted, shortened
 from retrieve_cli.untrusted import files
 from retrieve_cli.untrusted.nearest import nearest
@@ -154,7 +155,7 @@ def no_source(folder: Path = Path()) -> UsageError:
 
 def _for_example(folder: Path) -> str:
     """Return commands that index what lies in a folder, without looking deeper than its own folders."""
-    names = sorted(name for name in _names(folder) if not name.startswith("."))
+    names = sorted(name for name in _names(folder) if not name.startswith(".") and not outside(folder / name, folder))
     catalogs = [name for name in names if name.endswith(_CATALOGS[:3]) and _is_catalog(folder / name)]
     folders = [name for name in names if name != "artifacts" and _has_documents(folder / name)]
     suggested = [*catalogs[:_SUGGESTED], *(f"{name}{os.sep}" for name in folders[:_SUGGESTED])]

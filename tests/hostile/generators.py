@@ -13,6 +13,7 @@ GENERATORS: dict[str, Callable[[Random], Try]] = {
     "documents": texts.documents,
     "files": mutated.files,
     "config": texts.config,
+    "clones": texts.clones,
     "queries": asking.queries,
     "patterns": asking.patterns,
     "images": given.images,

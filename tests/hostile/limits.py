@@ -9,6 +9,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+from program.clones import Watch
 from waiting import pause
 
 from retrieve_cli.cli.main import main
@@ -18,6 +19,8 @@ ADDRESSES = 3 << 30
 before it begins. NumPy, faiss and threads reserve more than they use, so what is in memory is measured besides."""
 MEMORY = 2 << 30
 """Bytes that a child may have in memory at once."""
+WATCHED = "WATCHED"
+"""Names the variable with a folder that a child must not open; nor may it connect to anything."""
 CPU_S = 20
 WALL_S = 60
 OUTPUT = 10 << 20
@@ -44,9 +47,13 @@ class Ended:
 
 
 def limited(arguments: list[str]) -> int:
-    """Run the program within the limits: what a child does."""
+    """Run the program within the limits: what a child does. What a watched one must not do is noted in `canary`."""
     apply()
-    return main(arguments)
+    watch = Watch(Path(os.environ[WATCHED])) if WATCHED in os.environ else None
+    code = main(arguments)
+    if watch and watch.found:
+        Path("canary").write_text(str(watch.found[0]))
+    return code
 
 
 def apply(*, cpu_s: int = CPU_S) -> None:

@@ -103,11 +103,12 @@ class Runner:
         for name in ("out", "err"):
             (files / name).touch()
         (files / "in").write_bytes(attack.stdin if attack else b"")
+        environment = {**self._environment(), **(attack.environment if attack else {})}
         request = {
             "call": self._call,
             "arguments": list(command),
             "folder": str(folder),
-            "environment": {**self._environment(), **(attack.environment if attack else {})},
+            "environment": {name: value for name, value in environment.items() if value},
             "fault": {},
             "nice": 0,
             **{name: str(files / name) for name in ("in", "out", "err", "report")},
@@ -123,6 +124,7 @@ class Runner:
             "LANG": "C.UTF-8",
             "HF_HUB_OFFLINE": "1",
             "RETRIEVE_ENCODER__KIND": "hashed",
+            "RETRIEVE_TRUST": "1",
         }
 
     def _prepared(self, name: str) -> Path:
@@ -153,7 +155,8 @@ class Runner:
     def _left(self, attack: Try, folder: Path, result: Result) -> Iterator[Finding]:
         """Yield what is wrong with the folder that a try left."""
         if (folder / "canary").exists():
-            yield Finding("executed", "code of the input was run", attack.commands[-1])
+            noted = (folder / "canary").read_text() or "code of the input was run"
+            yield Finding("executed", noted, attack.commands[-1])
         if any(finding.kind in ("limit", "cpu") for finding in result.findings):
             return
         if attack.control:

@@ -1,4 +1,4 @@
-"""Attacks by text that is indexed, and by configuration."""
+"""Attacks by text that is indexed, by configuration, and by folders that reach out of themselves."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from random import Random
 from typing import Any
 
 from hostile import odd, prepared
+from hostile.limits import WATCHED
 from hostile.tries import Content, Try
+from program.clones import COMMANDS, SECRET, VARIABLE, configuration, reaching_keys
 
 FORMATS = ("text", "json", "jsonl", "csv", "md", "trec")
 LENIENT = ("--max-fail", "1000")
@@ -206,3 +208,21 @@ def _raw_yaml(dice: Random) -> bytes:
     key = dice.choice(("a", "search", "sources", "graph", "fusion", "plugins", "catalog"))
     text = dice.choice(("", f"{key}: ", f"{key}:\n  list: ", "search:\n  k: ")) + yaml_value(dice)
     return text.encode("utf-8", "replace")
+
+
+def clones(dice: Random) -> Try:
+    """Return commands in a folder whose configuration reaches out of it, and that the user has not agreed to."""
+    settings = configuration(dice, _REACHING)
+    files: dict[str, Content] = {
+        "config.yaml": json.dumps({"encoder": {"kind": "hashed"}, **settings}).encode(),
+        f"../{SECRET}/file": b"secret\n",
+        "link": ("link", f"../{SECRET}"),
+        "gold.jsonl": b'{"query": "segment lungs", "relevant": ["tool0"]}\n',
+        "models/evil/config.json": b"{}",
+    }
+    commands = tuple(tuple(words) for words in dice.sample(COMMANDS, dice.choice((1, 1, 2))))
+    own = {"RETRIEVE_TRUST": "", "RETRIEVE_ENCODER__KIND": "", VARIABLE: "secret", WATCHED: f"../{SECRET}"}
+    return Try("clones", commands, files, index="tools", environment=own, control=True)
+
+
+_REACHING = list(reaching_keys())

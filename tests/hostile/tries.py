@@ -35,6 +35,7 @@ class Try:
     answers: tuple[Any, ...] = ()
     """Answers of a server on loopback, request by request; see `answering.py`. None: there is no server."""
     environment: Mapping[str, str] = field(default_factory=dict)
+    """Variables beside the usual ones; an empty one is not there at all."""
     control: bool = False
     """True if the control query must have the same answer as before, unless a new generation was published."""
     kill: float = 0.0

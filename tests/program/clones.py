@@ -7,7 +7,6 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import fields
-from importlib import metadata
 from importlib.metadata import EntryPoint
 from io import StringIO
 from pathlib import Path
@@ -18,7 +17,7 @@ import pytest
 from samples import TOOLS, write_catalog
 
 from retrieve_cli.cli.main import main
-from retrieve_cli.config import plugins
+from retrieve_cli.config import loading, plugins, values
 from retrieve_cli.config.settings import Settings, SourceSetting, section_names
 from retrieve_cli.config.trust import way_of
 
@@ -100,6 +99,7 @@ def values_of(key: Key) -> Sequence[Any]:
         ("web", "endpoints"): ({"https://api.tavily.com": "http://127.0.0.1:9"},),
         ("models", "auto_download"): (True,),
         ("executors", "executor"): ("http:http://127.0.0.1:9",),
+        ("fusion", "weights"): ({PLUGIN: 1.0},),
     }
     values = special.get((key.section, key.name), flat[key.way])
     return [[value] for value in values] if key.several and not isinstance(values[0], dict) else values
@@ -134,19 +134,23 @@ class Watch:
         self.found: list[Finding] = []
         self._secret = os.path.realpath(secret)
         sys.addaudithook(self._see)
+        sys.meta_path.insert(0, self)  # type: ignore[arg-type]
 
     def _see(self, event: str, arguments: tuple[Any, ...]) -> None:
         if event == "socket.connect" and arguments[0].family != socket.AF_UNIX:
             self.found.append(Finding(event, str(arguments[1])))
         elif event in ("socket.getaddrinfo", "subprocess.Popen", "os.exec"):
             self.found.append(Finding(event, str(arguments[0])))
-        elif event in ("open", "os.listdir", "os.scandir") and isinstance(
-            path := arguments[0], str | bytes | os.PathLike
-        ):
-            if os.path.realpath(path).startswith(self._secret):
-                self.found.append(Finding(event, os.fsdecode(path)))
-        elif event == "import" and arguments[0].startswith("evil_"):
-            self.found.append(Finding(event, arguments[0]))
+        elif event in ("open", "os.listdir", "os.scandir") and self._is_secret(arguments[0]):
+            self.found.append(Finding(event, os.fsdecode(arguments[0])))
+
+    def _is_secret(self, path: str | bytes | int | None) -> bool:
+        return not isinstance(path, int | None) and os.fsdecode(os.path.realpath(path)).startswith(self._secret)
+
+    def find_spec(self, name: str, *_: object) -> None:
+        """Be asked for a module, as a finder of `sys.meta_path`: `importlib.import_module` raises no event."""
+        if name.startswith("evil_"):
+            self.found.append(Finding("import", name))
 
 
 def template(folder: Path) -> Path:
@@ -168,22 +172,30 @@ def template(folder: Path) -> Path:
 
 def run(clone: Path, settings: Mapping[str, Any], *words: str) -> tuple[int, str, str]:
     """Run a command of the folder with this configuration, in this process."""
-    (clone / "config.yaml").write_text(json.dumps(settings))
+    (clone / "config.yaml").write_text(json.dumps({"encoder": {"kind": "hashed"}, **settings}))
     out, err = StringIO(), StringIO()
     with redirect_stdout(out), redirect_stderr(err):
         code = int(main(list(words)))
     return code, out.getvalue(), err.getvalue()
 
 
+class ByName(dict[str, EntryPoint]):
+    """Plug-ins that only a configuration that names them can bring in: what every build loads, the user installed."""
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(())
+
+
 def untrusted(patch: pytest.MonkeyPatch, clone: Path) -> None:
     """Stand in the clone, without any agreement of the user, and with a plug-in installed that must not be imported."""
     patch.chdir(clone)
-    patch.delenv("RETRIEVE_TRUST", raising=False)
+    for name in ("RETRIEVE_TRUST", "RETRIEVE_ENCODER__KIND"):  # the configuration chooses
+        patch.delenv(name, raising=False)
     patch.setenv("XDG_STATE_HOME", str(clone.parent / "state"))
     patch.setenv(VARIABLE, "secret")
-    point = EntryPoint(PLUGIN, "evil_plugin:PLUGIN", plugins.GROUP)
-    patch.setattr(metadata, "entry_points", lambda *, group: [point] if group == plugins.GROUP else [])
-    plugins.installed.cache_clear()
+    found = ByName({PLUGIN: EntryPoint(PLUGIN, "evil_plugin:PLUGIN", plugins.GROUP)})
+    for module in (plugins, loading, values):
+        patch.setattr(module, "installed", lambda: found)
 
 
 def source_fields() -> Iterator[str]:

@@ -31,7 +31,6 @@ from program.clones import (
 from samples import TOOLS, Done, Program, write_catalog
 from told_servers import Answer, Asked, serving
 
-from retrieve_cli.config import plugins
 from retrieve_cli.config.settings import Settings, section_names
 from retrieve_cli.config.trust import state_file, way_of
 
@@ -46,11 +45,10 @@ PLAIN = set(
 
 
 @pytest.fixture
-def clone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def clone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     made = template(tmp_path / "user")
     untrusted(monkeypatch, made)
-    yield made
-    plugins.installed.cache_clear()
+    return made
 
 
 def test_every_key_of_texts_or_paths_says_whether_it_reaches_out() -> None:
@@ -82,7 +80,7 @@ def test_a_value_that_reaches_out_does_not_count_and_that_is_said(clone: Path, k
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
-        ({"encoder": {"kind": "remote", "model": "x", "base_url": "http://127.0.0.1:9"}}, ("build",)),
+        ({"encoder": {"kind": "remote", "model": "x", "base_url": "http://127.0.0.1:9"}}, ("build", "tools.jsonl")),
         ({"sources": [SOURCES[0]]}, ("build",)),
         ({"sources": [SOURCES[4]]}, ("sync",)),
         ({"engines": {"dense": "qdrant"}}, ("query", "brain")),
@@ -194,7 +192,7 @@ def test_the_watch_sees_what_a_trusted_folder_does(clone: Path, monkeypatch: pyt
         run(clone, {"encoder": {"kind": "evil"}}, "build", "tools.jsonl")
         return watch.found
 
-    assert {"open", "os.scandir", "socket.connect"} <= {finding.event for finding in in_child(trusted)}
+    assert {"open", "socket.connect", "import"} <= {finding.event for finding in in_child(trusted)}
 
 
 # ----------------------------------------------------------------------------------------------------- the agreement
@@ -357,6 +355,6 @@ def test_links_and_plug_ins_of_a_cloned_index_are_not_followed(clone: Path, retr
     for place in (generation / "extra", clone / "artifacts" / "calibration.json"):
         place.symlink_to(secret)
         done = retrieve("query", "brain")
-        assert (done.code, str(place) in done.err, "retrieve trust" in done.err) == (2, True, True)
+        assert (done.code, place.name in done.err, "retrieve trust" in done.err) == (2, True, True)
         place.unlink()
     assert retrieve("query", "brain").code == 0
