@@ -28,8 +28,10 @@ RUN groupadd --gid 10001 retrieve \
     && useradd --uid 10001 --gid retrieve --create-home --home-dir /data retrieve \
     && install --directory --owner=retrieve --group=retrieve /data/artifacts /data/cache
 COPY --from=build /opt/retrieve /opt/retrieve
+# What is mounted into the container is the operator's own: RETRIEVE_TRUST agrees to what its configuration reaches.
 ENV PATH=/opt/retrieve/bin:$PATH \
     PYTHONDONTWRITEBYTECODE=1 \
+    RETRIEVE_TRUST=1 \
     XDG_CACHE_HOME=/data/cache
 USER 10001:10001
 WORKDIR /data

@@ -13,6 +13,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Unpack
 
 from retrieve_cli.api.requests import Choices, options_of, request_of, texts, under_choices
+from retrieve_cli.assemble.trusted import own_store
 from retrieve_cli.config.settings import Settings
 from retrieve_cli.contracts import Json, Request
 from retrieve_cli.errors import IndexCorrupt, UsageError
@@ -210,7 +211,7 @@ def open_index(
     from retrieve_cli.config.loading import load
 
     settings = load(None if config is None else Path(config))
-    return Index(Store(Path(artifacts), blocks=partial(_blocks, settings)), settings, generation)
+    return Index(own_store(Path(artifacts), blocks=partial(_blocks, settings)), settings, generation)
 
 
 def _blocks(settings: Settings, folder: Path, manifest: Manifest) -> Blocks:

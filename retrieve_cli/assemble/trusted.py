@@ -3,50 +3,71 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from retrieve_cli.config.plugins import retriever_names
 from retrieve_cli.config.settings import TRUST_HINT
 from retrieve_cli.config.trust import Reach, Trust, outside
-from retrieve_cli.errors import UsageError
+from retrieve_cli.errors import IndexCorrupt, IndexMissing, UsageError
+from retrieve_cli.storage.store import Store
 
 if TYPE_CHECKING:
     from retrieve_cli.storage.generation import Generation
     from retrieve_cli.storage.manifest import Manifest
+    from retrieve_cli.storage.remote_file import Blocks
 
 
-def trust_of_artifacts(artifacts: Path, manifest: Manifest) -> Trust:
-    """Return what an index reaches outside of the folder in which its artifacts folder lies."""
+def own_store(artifacts: Path, *, blocks: Callable[[Path, Manifest], Blocks] | None = None) -> Store:
+    """Return the store of an artifacts folder; `blocks` as in `Store`.
+
+    Raises:
+        UsageError: it has links out of its folder, through which it would be read and written, that the user did not
+            agree to; or the path cannot be a folder of artifacts.
+    """
+    store = Store(artifacts, blocks=blocks)
+    if next(_folder_links(artifacts), None):
+        _expect_agreed(trust_of_artifacts(artifacts), "link")
+    return store
+
+
+def trust_of_artifacts(artifacts: Path, manifest: Manifest | None = None) -> Trust:
+    """Return what an index, by default the current one, reaches outside of the folder of its artifacts folder."""
+    if manifest is None:
+        with suppress(IndexMissing, IndexCorrupt):
+            manifest = Store(artifacts).open()[1]
     return Trust(artifacts, tuple(_reaches(artifacts, manifest)))
 
 
-def _reaches(artifacts: Path, manifest: Manifest) -> Iterator[Reach]:
+def _reaches(artifacts: Path, manifest: Manifest | None) -> Iterator[Reach]:
     home = artifacts.absolute().parent
-    for origin in _origins(manifest):
+    for origin in _origins(manifest) if manifest else ():
         for key in ("path", "query"):
             if isinstance(path := origin.get(key), str) and "\0" not in path and outside(path, home):
                 yield Reach("source", "path", path)
         for key in ("url", "endpoint"):
             if isinstance(address := origin.get(key), str):
                 yield Reach("source", "address", address)
-    yield from (Reach("retriever", "code", name) for name in _added(manifest))
-    for folder in (artifacts, artifacts / "generations" / manifest.id):
-        yield from (Reach("link", "path", path) for path in _links(folder) if outside(path, home))
+    yield from (Reach("retriever", "code", name) for name in (_added(manifest) if manifest else ()))
+    links = [*_folder_links(artifacts), *(_links(artifacts / "generations" / manifest.id) if manifest else ())]
+    yield from (Reach("link", "path", path) for path in links if outside(path, home))
 
 
 def expect_own(generation: Generation) -> None:
-    """Hold an index to what the user agreed to, before anything of it is loaded or read besides its manifest.
+    """Hold an index to what the user agreed to, before any of its parts is opened.
 
     Raises:
         UsageError: it has links to files outside of its folder, or a retriever of a plug-in.
     """
     manifest, folder = generation.manifest, generation.folder
-    if not (_added(manifest) or _links(folder) or _links(folder.parent.parent)):
-        return
-    trust = trust_of_artifacts(folder.parent.parent, manifest)
-    strange = [reach.value for reach in trust.reaches if reach.key in ("link", "retriever")]
+    if _added(manifest) or _links(folder):
+        _expect_agreed(trust_of_artifacts(folder.parent.parent, manifest), "link", "retriever")
+
+
+def _expect_agreed(trust: Trust, *keys: str) -> None:
+    strange = [reach.value for reach in trust.reaches if reach.key in keys]
     if strange and not trust.agreed:
         message = f"the index {trust.place} uses {', '.join(strange)}, which you did not agree to"
         raise UsageError(message, hint=TRUST_HINT)
@@ -75,6 +96,16 @@ def _origins(manifest: Manifest) -> Iterator[Mapping[str, Any]]:
 def _added(manifest: Manifest) -> list[str]:
     """The retrievers of an index that are not built in."""
     return [name for name in manifest.recipe.retrievers if name not in retriever_names()]
+
+
+def _folder_links(artifacts: Path) -> Iterator[str]:
+    """Yield the links of an artifacts folder outside of generations; one in the working folder may be a link itself."""
+    if artifacts.is_symlink() and not artifacts.is_absolute():
+        yield str(artifacts)
+        return  # nothing of the folder elsewhere is looked at before the user agreed
+    for folder in (artifacts, artifacts / "inbox", artifacts / "fetched"):
+        if folder == artifacts or not folder.is_symlink():
+            yield from _links(folder)
 
 
 def _links(folder: Path) -> list[str]:

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from retrieve_cli.config.trust import KINDS, Reach, Trust, answers, state_file
-from retrieve_cli.errors import IndexCorrupt, IndexMissing, printable, shortened, unwritable
-
-if TYPE_CHECKING:
-    from retrieve_cli.storage.store import Store
+from retrieve_cli.errors import printable, shortened, unwritable
 
 _LONGEST = 300
 """Characters of a value that are shown; of a longer one, that is said."""
@@ -81,16 +78,6 @@ def of_configuration(file: Path | None) -> list[Trust]:
 
     found = trust_of_file(file)
     return [] if found is None else [found]
-
-
-def of_index(store: Store) -> Iterator[Trust]:
-    """Yield what the current generation reaches, if there is one that can be read."""
-    from retrieve_cli.assemble.trusted import trust_of_artifacts
-
-    try:
-        yield trust_of_artifacts(store.path, store.open()[1])
-    except (IndexMissing, IndexCorrupt):
-        return
 
 
 def _shown(reach: Reach) -> str:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from retrieve_cli.cli.agreement import of_index, record
+from retrieve_cli.cli.agreement import record
 from retrieve_cli.cli.options import Shared, shared
 from retrieve_cli.cli.sync_line import Line
 from retrieve_cli.config.trust import COMMAND
@@ -130,11 +130,13 @@ def embedding_by(
 
 def say_rest(report: Report, shared: Shared) -> None:
     """Say what facets were made, what was skipped, and what was rejected; keep that the index is the user's own."""
-    for own in of_index(shared.store) if report.status != "failed" else ():
-        try:
-            record(own, "agreed")
-        except RetrieveError as error:
-            shared.talk.say(f"note: it is not kept that you built this index ({error.message}): {COMMAND}")
+    from retrieve_cli.assemble.trusted import trust_of_artifacts
+
+    try:
+        if report.status != "failed":
+            record(trust_of_artifacts(shared.artifacts), "agreed")
+    except RetrieveError as error:
+        shared.talk.say(f"note: it is not kept that you built this index ({error.message}): {COMMAND}")
     for sentence in report.facets.sentences() if report.facets else ():
         shared.talk.say(sentence)
     for sentence in report.skipped if report.status != "unchanged" else ():

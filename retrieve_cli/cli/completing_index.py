@@ -101,9 +101,9 @@ def conditions(artifacts: Path, word: str, scope: Scope) -> Iterator[str]:
 
 def _opened(artifacts: Path, scope: Scope) -> tuple[Generation, Mask | None]:
     """The current generation, and its records that the command may see; None: all."""
+    from retrieve_cli.assemble.trusted import own_store
     from retrieve_cli.search.access import of_tenant
     from retrieve_cli.storage.generation import open_generation
-    from retrieve_cli.storage.store import Store
 
-    with open_generation(Store(artifacts)) as generation:
+    with open_generation(own_store(artifacts)) as generation:
         return generation, None if scope.tenant is None else of_tenant(generation, scope.tenant)

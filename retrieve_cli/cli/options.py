@@ -131,9 +131,9 @@ class Shared:
 
     @property
     def store(self) -> Store:
-        from retrieve_cli.storage.store import Store  # as the configuration: not on the way to --help
+        from retrieve_cli.assemble.trusted import own_store  # as the configuration: not on the way to --help
 
-        return Store(self.artifacts, blocks=self._blocks)
+        return own_store(self.artifacts, blocks=self._blocks)
 
     def _blocks(self, folder: Path, manifest: Manifest) -> Blocks:
         """Return what fetches files of a generation from the engine that has them."""

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from retrieve_cli.cli.agreement import can_ask, confirmed, of_configuration, of_index, record, show
+from retrieve_cli.cli.agreement import can_ask, confirmed, of_configuration, record, show
 from retrieve_cli.cli.options import Shared, shared
 from retrieve_cli.config.trust import COMMAND
 from retrieve_cli.errors import UsageError, printable
@@ -20,14 +20,15 @@ def trust(
     shared: Shared,
 ) -> None:
     """Show what the configuration and the index reach outside of their folder, and agree to it."""
+    from retrieve_cli.assemble.trusted import trust_of_artifacts
     from retrieve_cli.output.formats import dump
 
-    found = [each for each in (*of_configuration(shared.config), *of_index(shared.store)) if each.reaches]
+    found = [each for each in (*of_configuration(shared.config), trust_of_artifacts(shared.artifacts)) if each.reaches]
     new = [each for each in found if not each.agreed]
     if shared.format != "json" and not revoke:
         show(new)
-    if new and not (yes or revoke):
-        if not can_ask(quiet=shared.talk.json or shared.talk.quiet):
+    if new and not (yes or revoke) and shared.format != "json":
+        if not can_ask(quiet=shared.talk.quiet):
             raise UsageError("there is no terminal to ask on", hint=f"{COMMAND} --yes")
         yes = confirmed()
     for each in found if yes or revoke else ():

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Literal
 
 from retrieve_cli.assemble.sources import entries_of, sources_of
+from retrieve_cli.assemble.trusted import own_store
 from retrieve_cli.config.settings import Settings, SourceSetting
 from retrieve_cli.contracts import Source
 from retrieve_cli.errors import RetrieveError
@@ -52,8 +53,8 @@ class Subject:
 
     @cached_property
     def store(self) -> Store:
-        """Raises: UsageError: the path cannot be a folder of artifacts."""
-        return Store(self.artifacts)
+        """Raises: UsageError: the path cannot be a folder of artifacts, or has links that the user did not agree to."""
+        return own_store(self.artifacts)
 
     @cached_property
     def manifest(self) -> Manifest | None:

@@ -71,7 +71,10 @@ def _read_into(file: BufferedReader, buffer: NDArray[np.uint8]) -> int:
 def read(folder: Path) -> Mapping[str, Sums] | None:
     """Return the sums of the files of a folder by name; None if there are none, an empty mapping if damaged."""
     try:
-        stored = pickles.load(folder / FILE)
+        place = folder / FILE
+        if place.is_symlink():  # read before it is known whether the user agreed to links out of the folder
+            return {}
+        stored = pickles.load(place)
         if stored["block"] != BLOCK:
             return {}
         return {name: sums.view(np.uint64) for name, sums in stored["files"].items()}

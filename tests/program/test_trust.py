@@ -349,12 +349,31 @@ def test_the_sources_that_a_cloned_index_names_are_not_read(clone: Path, elsewhe
     assert "you did not agree to read" in retrieve("doctor").out
 
 
-def test_links_and_plug_ins_of_a_cloned_index_are_not_followed(clone: Path, retrieve: Program) -> None:
+def test_links_of_a_cloned_index_are_not_followed(clone: Path, retrieve: Program) -> None:
     (generation,) = (clone / "artifacts" / "generations").iterdir()
-    secret = clone.parent / "canary" / "file"
-    for place in (generation / "extra", clone / "artifacts" / "calibration.json"):
-        place.symlink_to(secret)
+    secret = clone.parent / "canary"
+    (clone / "artifacts" / "inbox").mkdir()
+    places = (generation / "extra", clone / "artifacts" / "calibration.json", clone / "artifacts" / "inbox" / "x")
+    for place in places:
+        place.symlink_to(secret / "file")
         done = retrieve("query", "brain")
         assert (done.code, place.name in done.err, "retrieve trust" in done.err) == (2, True, True)
         place.unlink()
     assert retrieve("query", "brain").code == 0
+    (clone / "artifacts").rename(secret / "artifacts")
+    (clone / "artifacts").symlink_to(secret / "artifacts")
+    for words in (("query", "brain"), ("build", "tools.jsonl"), ("sync",), ("inspect", "files")):
+        assert "retrieve trust" in retrieve(*words).err, words
+    assert retrieve("trust", "--yes").out.endswith("artifacts: trusted\n")
+    assert retrieve("query", "brain").code == 0
+
+
+def test_what_would_be_reached_is_listed_for_programs_without_a_question(clone: Path) -> None:
+    code, out, _ = run(clone, {"rerank": {"base_url": "http://127.0.0.1:9"}}, "trust", "--json")
+    (shown,) = json.loads(out)["trust"]
+    assert (code, shown["trusted"], [reach["value"] for reach in shown["reaches"]]) == (
+        0,
+        False,
+        ["http://127.0.0.1:9"],
+    )
+    assert not state_file().exists()
