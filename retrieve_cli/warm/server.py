@@ -110,7 +110,7 @@ class Server:
             for number in (self._wake[0], self._door.listener.fileno(), self._door.leash):
                 if number is not None:
                     self._poll.register(number, select.POLLIN)
-            last = time.monotonic()
+            last = looked = time.monotonic()
             self._make_spare()
             while not self._ending and (not self._door.idle or time.monotonic() < last + self._door.idle):
                 left = last + self._door.idle - time.monotonic() if self._door.idle else _LOOK_S
@@ -118,10 +118,20 @@ class Server:
                     last = time.monotonic()
                 elif not self._door.wanted():
                     break
+                elif time.monotonic() > looked + _LOOK_S:
+                    self._renew()
+                    looked = time.monotonic()
                 if not self._copies and not self._ending:
                     self._make_spare()
             self._drop_spare()
             self._poll.unregister(self._door.listener.fileno())
+
+    def _renew(self) -> None:
+        """Let go of an index that is no longer current: as long as a process holds its files, none can be removed."""
+        if (state := self._door.prepare()) is not State.SAME:
+            self._drop_spare()
+        if state is State.GONE:
+            self._ending = True
 
     def finish(self) -> None:
         """Wait for the copies that are at work."""
