@@ -20,6 +20,7 @@ COMMANDS: Mapping[str, str] = {
     "snapshot": "Save an index as one file: create, list, verify, restore.",
     "replay": "Repeat a saved run and compare.",
     "serve": "Serve the configured models over HTTP.",
+    "inbox": "Repair the log of the documents that were added one at a time.",
     "keys": "Create, list and revoke keys of the server's callers.",
     "mcp": "Answer MCP clients on standard input and output.",
     "completion": "Print a completion script for bash, zsh or fish.",

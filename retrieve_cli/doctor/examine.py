@@ -19,6 +19,8 @@ from retrieve_cli.errors import RetrieveError, UsageError
 _CHECKS: Mapping[str, Callable[[Subject], Check | None]] = {
     "artifacts": index_folder.artifacts,
     "index": index_folder.index,
+    "inbox": partial(index_folder.own, "inbox"),
+    "keys": partial(index_folder.own, "keys"),
     "settings": configuration.settings,
     "generations": index_folder.generations,
     "lock": index_folder.who_writes,

@@ -10,6 +10,7 @@ from retrieve_cli.doctor.subject import Check, Subject, shell, size, some
 from retrieve_cli.errors import IndexCorrupt, IndexMissing, RetrieveError
 from retrieve_cli.inspect import views
 from retrieve_cli.storage import lock
+from retrieve_cli.storage.beside import beside
 from retrieve_cli.storage.generation import RECORDS, open_generation
 from retrieve_cli.storage.key_rows import as_keys
 from retrieve_cli.storage.vector_cache import VectorCache
@@ -44,7 +45,8 @@ def index(subject: Subject) -> Check:
         return Check("index", "fail", error.message, subject.build() or subject.build_from())
     except IndexCorrupt as error:
         return _damaged(subject, error.message, subject.sync() or subject.build())
-    faults: dict[str, str] = report["faults"]
+    parts = {"generation", *(subject.manifest.files if subject.manifest else ())}
+    faults = {name: fault for name, fault in report["faults"].items() if name in parts}
     if not faults:
         records = _rows(subject, RECORDS)
         message = f"generation {report['generation']} is intact ({some(records, 'record')})"
@@ -55,6 +57,19 @@ def index(subject: Subject) -> Check:
     # If every byte is as written and the parts still disagree, a sync would find nothing to do.
     fix = subject.build() if faults.keys() == {"generation"} else subject.sync() or subject.build()
     return _damaged(subject, "; ".join(faults.values()), fix)
+
+
+def own(name: str, subject: Subject) -> Check | None:
+    """Check that a file beside the generations is as it was written; None if there is none."""
+    for path, read in beside(subject.artifacts).items():
+        if path.startswith(name):
+            try:
+                read()
+            except RetrieveError as error:
+                fix = subject.command("inbox", "repair") if name == "inbox" else error.hint
+                return Check(name, "fail", error.message, fix)
+            return Check(name, "ok", f"{path} is as it was written")
+    return None
 
 
 def _damaged(subject: Subject, message: str, fix: str) -> Check:

@@ -134,7 +134,7 @@ def verify_lines(view: Mapping[str, Json]) -> Iterator[str]:
         others = f"; the rows of {', '.join(elsewhere)} are in an engine" if elsewhere else ""
         yield f"generation {view['generation']} is intact: {files} verified{others}"
         return
-    yield f"generation {view['generation']} is damaged: {len(view['faults'])} of {files}"
+    yield f"generation {view['generation']}, or what lies beside it, is damaged: {len(view['faults'])} of {files}"
     for name, fault in view["faults"].items():
         yield printable(f"  {name}: {fault}")
 

@@ -13,13 +13,15 @@ from retrieve_cli.assemble.graph import common_domains, open_graph
 from retrieve_cli.assemble.indexes import open_indexes
 from retrieve_cli.config.settings import Settings
 from retrieve_cli.contracts import Json
-from retrieve_cli.errors import IndexCorrupt, UsageError
+from retrieve_cli.errors import IndexCorrupt, RetrieveError, UsageError
 from retrieve_cli.records.lookup import find_chunk, find_record
 from retrieve_cli.search.conditions import allowed_by
 from retrieve_cli.storage import engine_record
+from retrieve_cli.storage.beside import beside
 from retrieve_cli.storage.generation import CHUNKS, RECORDS, Generation, open_generation
 from retrieve_cli.storage.remote_file import ATTACHED
 from retrieve_cli.storage.store import Store
+from retrieve_cli.storage.sums import FILE as SUMS
 
 if TYPE_CHECKING:
     from retrieve_cli.graph.graph import Dangling, Graph
@@ -159,7 +161,8 @@ def _node(edges: Graph, generation: Generation, name: str) -> int:
 
 
 def verify(store: Store, settings: Settings) -> dict[str, Json]:
-    """Return the state of every file of the current generation, checked against its SHA-1 and the other files.
+    """Return the state of every file of the current generation, checked against its SHA-1 and the other files, and of
+    those beside it that have digests of their own: the log of the inbox and the keys.
 
     Raises:
         IndexMissing, IndexCorrupt: there is no manifest to check against.
@@ -173,7 +176,18 @@ def verify(store: Store, settings: Settings) -> dict[str, Json]:
                 dict(open_indexes(generation, settings))  # each is opened when it is reached
         except IndexCorrupt as error:
             faults["generation"] = error.message
-    files = {name: faults.get(name, "elsewhere" if name in elsewhere else "sound") for name in manifest.files}
+    names = list(manifest.files)
+    if (store.generations / manifest.id / SUMS).exists():
+        names.append(SUMS)
+        if not faults and not store.has_sums(manifest):
+            faults[SUMS] = f"{SUMS} is damaged: queries would not see damage of other files"
+    for name, read in beside(store.path).items():
+        names.append(name)
+        try:
+            read()
+        except RetrieveError as error:
+            faults[name] = error.message
+    files = {name: faults.get(name, "elsewhere" if name in elsewhere else "sound") for name in names}
     return {"generation": manifest.id, "ok": not faults, "files": files, "faults": faults}
 
 

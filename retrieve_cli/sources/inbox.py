@@ -94,8 +94,6 @@ class InboxSource:
 
     def scan(self) -> Iterator[Item | Refused | Notice]:
         """Yield one item per document."""
-        for line in self._taken.damaged:
-            yield Notice(self.name, f"line {line} of {self._inbox.path} is damaged and skipped")
         prefix = hashlib.sha1(canonical([KIND, self.name, self._id_prefix]), usedforsecurity=False)
         for entry in self._taken:
             digest = prefix.copy()

@@ -12,6 +12,7 @@ file and folder. Any number of processes may write: one at a time, under the loc
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -19,19 +20,24 @@ from threading import RLock
 from typing import BinaryIO, Literal, NamedTuple
 
 from retrieve_cli.contracts import Json
-from retrieve_cli.errors import unwritable
+from retrieve_cli.errors import IndexCorrupt, unwritable
 from retrieve_cli.storage import durable, inbox_files, lock
 from retrieve_cli.storage.inbox_files import Upload
 from retrieve_cli.storage.inbox_log import (
+    Damage,
     Entry,
     Place,
     Snapshot,
     State,
     entry_at,
     entry_line,
+    head_of,
     header_line,
+    line_at,
     normalized,
     read_header,
+    sealed,
+    sum_of,
 )
 from retrieve_cli.storage.manifest import Manifest
 from retrieve_cli.untrusted.files import open_regular, regular_descriptor
@@ -65,6 +71,16 @@ class Outcome(NamedTuple):
     """`missing`: there was no such document of the tenant to remove; `taken`: the id is that of another owner."""
     sequence: int = 0
     """Number of the entry that holds the state; 0 if nothing was changed."""
+
+
+class Repair(NamedTuple):
+    """Result of a repair."""
+
+    damaged: tuple[Damage, ...]
+    kept: int
+    """Documents that the inbox still has."""
+    aside: Path
+    """File with the damaged lines."""
 
 
 class Inbox:
@@ -105,7 +121,11 @@ class Inbox:
                     size = os.fstat(file.fileno()).st_size
             except FileNotFoundError:
                 return Snapshot(None, None)
-            return Snapshot(file, self._current(file, size))
+            try:
+                return Snapshot(file, self._current(file, size))
+            except BaseException:
+                file.close()
+                raise
 
     def write(self, changes: Sequence[Change]) -> list[Outcome]:
         """Apply changes in order, and return their effects once they are on the disk.
@@ -162,6 +182,7 @@ class Inbox:
             state = State.begin(file, self.path)
         if state is not None:
             state.read_on(file, size)
+            state.expect_sound(self.path)
         self._state = state
         return state
 
@@ -174,7 +195,10 @@ class Inbox:
 
     @contextmanager
     def _opened(self) -> Iterator[tuple[BinaryIO, State]]:
-        """Open the log for appending; what a killed writer left incomplete is removed."""
+        """Open the log for appending, without what a killed writer left incomplete, and with sums."""
+        if (old := self._read()) is not None and not old.sealed:
+            with open_regular(self.path) as unsealed:
+                self._rewrite(unsealed, old)
         descriptor = regular_descriptor(self.path, os.O_RDWR | os.O_CREAT)
         with os.fdopen(descriptor, "r+b", buffering=0) as file:
             state = self._current(file)
@@ -198,6 +222,7 @@ class Inbox:
         lines: list[bytes] = []
         outcomes: list[Outcome] = []
         added: dict[str, tuple[str | None, bool]] = {}
+        last = state.last
         for name, tenant, given, upload in changes:
             document = None if given is None else normalized(given)
             sent = upload.stored if upload else None
@@ -209,12 +234,13 @@ class Inbox:
                 continue
             if place and name not in added and document is not None:
                 entry = entry_at(file.fileno(), name, place)
-                if entry is not None and (entry.document, entry.file) == (document, sent):
+                if (entry.document, entry.file) == (document, sent):
                     outcomes.append(Outcome("unchanged", place.sequence))
                     continue
             sequence = state.sequence + len(lines) + 1
             keeper = owner if exists else tenant  # the document of a tenant stays its own
-            lines.append(entry_line(sequence, name, keeper, document, sent))
+            lines.append(sealed(entry_line(sequence, name, keeper, document, sent), last))
+            last = sum_of(lines[-1])
             added[name] = keeper, document is not None
             kind: Kind = "removed" if document is None else "replaced" if exists else "added"
             outcomes.append(Outcome(kind, sequence))
@@ -234,18 +260,63 @@ class Inbox:
 
     def _shorten(self, file: BinaryIO, state: State) -> None:
         """Rewrite the log without entries that have no effect, once these outweigh the others; a failure leaves it."""
-        if state.entries - len(state.places) <= max(_MOST_DEAD, len(state.places)):
-            return
+        if state.entries - len(state.places) > max(_MOST_DEAD, len(state.places)):
+            with suppress(OSError, IndexCorrupt):
+                self._rewrite(file, state)
+
+    def _rewrite(self, file: BinaryIO, state: State) -> None:
+        """Put a log with the documents of this one alone in its place. Raises: OSError, IndexCorrupt."""
         new = durable.unfinished(self.path)
-        with suppress(OSError):
-            new.unlink(missing_ok=True)
-            with new.open("xb") as target:
-                target.write(header_line(state.sequence))
-                target.writelines(os.pread(file.fileno(), place.length, place.start) for place in state.places.values())
-                target.flush()
-                os.fsync(target.fileno())
-            new.replace(self.path)
-            durable.sync(self.folder)
+        new.unlink(missing_ok=True)
+        with new.open("xb") as target:
+            line = header_line(state.sequence)
+            target.write(line)
+            for name, place in state.places.items():
+                line = sealed(head_of(line_at(file.fileno(), name, place), place), sum_of(line))
+                target.write(line)
+            target.flush()
+            os.fsync(target.fileno())
+        new.replace(self.path)
+        durable.sync(self.folder)
+
+    def repair(self) -> Repair | None:
+        """Set damaged lines aside, in a file of their own beside the log; None if there are none.
+
+        Raises:
+            Locked: other writers did not let this one in.
+            IndexCorrupt: the log is not one of an inbox.
+            RetrieveError: the disk is full, or the folder cannot be written.
+        """
+        with self._lock:
+            try:
+                with lock.hold_briefly(self.folder / _LOCK, wait=_WAIT), open_regular(self.path) as file:
+                    return self._repaired(file)
+            except FileNotFoundError:
+                return None
+            except OSError as error:
+                raise unwritable(self.path, error) from error
+
+    def _repaired(self, file: BinaryIO) -> Repair | None:
+        try:
+            state = State.begin(file, self.path)
+        except IndexCorrupt:
+            state = State.without_header(file)
+            state.read_on(file, os.fstat(file.fileno()).st_size)
+            if not state.places:
+                raise
+        else:
+            if state is not None:
+                state.read_on(file, os.fstat(file.fileno()).st_size)
+        if state is None or not state.damaged:
+            return None
+        aside = self.path.with_name(f"{self.path.name}.damaged-{time.time_ns()}")
+        with aside.open("xb") as target:
+            target.writelines(os.pread(file.fileno(), damage.length, damage.start) for damage in state.damaged)
+            target.flush()
+            os.fsync(target.fileno())
+        self._rewrite(file, state)
+        self._state = None
+        return Repair(tuple(state.damaged), len(state.places), aside)
 
 
 def inbox_of(artifacts: Path) -> Inbox:

@@ -1,12 +1,14 @@
 """The log of the inbox: an append-only file of JSON Lines, read forward from where the last reading ended.
 
-    {"inbox":1,"sequence":0,"log":"1f2e3d4c"}                                           header
-    {"sequence":1,"at":"2026-01-31T12:00:00Z","id":"a","tenant":null,"document":{…}}    a document
-    {"sequence":2,"at":"2026-01-31T12:00:05Z","id":"a","tenant":null}                   a tombstone
-    {"sequence":3,…,"file":{"name":"b.pdf","sha1":"…","size":9},"document":{…}}         a file, see inbox_files.py
+    {"inbox":2,"sequence":0,"log":"1f2e3d4c",…}                                           header
+    {"sequence":1,"at":"2026-01-31T12:00:00Z","id":"a","tenant":null,"document":{…},…}    a document
+    {"sequence":2,"at":"2026-01-31T12:00:05Z","id":"a","tenant":null,…}                   a tombstone
+    {"sequence":3,…,"file":{"name":"b.pdf","sha1":"…","size":9},"document":{…},…}         a file, see inbox_files.py
 
-A line without its line feed was never acknowledged: readers ignore it, and the next writer removes it. A complete line
-that is not an entry, or does not rise in its number, is damaged and skipped.
+Each line ends with `"after":"…","sum":"…"`: the sum of the line before it, and its own, 64 bits of BLAKE2b over all
+that stands before it. The log is the only copy of its documents: a line that does not fit its sum or the line before
+it stops readers and writers, and only `retrieve inbox repair` sets it aside. Logs of version 1 have no sums: the next
+writer rewrites them. A line without its line feed was never acknowledged: it is ignored, the next writer removes it.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterator, Mapping
+from hashlib import blake2b
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
@@ -22,10 +25,12 @@ from retrieve_cli.errors import IndexCorrupt
 from retrieve_cli.storage.inbox_files import StoredFile
 from retrieve_cli.untrusted.files import LINE
 
-FORMAT = 1
+FORMAT, _WITHOUT_SUMS = 2, 1
 _LONGEST_HEADER = 200
-_MOST_DAMAGED = 100
-"""Damaged lines that are listed."""
+_AFTER, _SUM, _CLOSE, _HEX = b',"after":"', b',"sum":"', b'"}\n', 16
+_SEAL = len(_AFTER) + _HEX + 1 + len(_SUM) + _HEX + len(_CLOSE)
+"""Bytes at the end of a line that hold the two sums."""
+REPAIR = "set it aside, and go on with the rest: retrieve inbox repair"
 
 
 class Place(NamedTuple):
@@ -38,6 +43,18 @@ class Place(NamedTuple):
     length: int
     file: str = ""
     """SHA-1 of the file that is the document; empty if the entry itself is."""
+    sealed: bool = True
+    """False for a line of a log without sums."""
+
+
+class Damage(NamedTuple):
+    """A line that is not as it was written."""
+
+    line: int
+    why: str
+    start: int
+    length: int
+    """Bytes of the line; 0 if it is sound itself, but not the one that followed the line before it."""
 
 
 class Entry(NamedTuple):
@@ -57,9 +74,11 @@ class Entry(NamedTuple):
 class State:
     """The documents of a log, by id, in the order of their numbers."""
 
-    def __init__(self, header: bytes, sequence: int) -> None:
+    def __init__(self, header: bytes, sequence: int, *, sealed: bool = True) -> None:
         self.header = header
         """First line of the file, by which another one in its place is recognised."""
+        self.sealed = sealed
+        """False for a log without sums."""
         self.sequence = sequence
         """Number of the last entry, which a rewritten log may lack."""
         self.end = len(header)
@@ -67,28 +86,40 @@ class State:
         self.places: dict[str, Place] = {}
         self.entries = 0
         """Entries in the file, with tombstones and replaced ones."""
-        self.damaged: list[int] = []
-        """Numbers of damaged lines."""
+        self.damaged: list[Damage] = []
+        self.last: bytes | None = sum_of(header)
+        """Sum of the last line; None if it is not known, because that line is damaged."""
         self._lines = 1
-        self._last = 0
-        """Number of the last line that was read."""
+        self._number = 0
+        """Number of the last entry that was read."""
 
     @classmethod
     def begin(cls, file: BinaryIO, path: Path) -> State | None:
         """Return the state of a log of which only the header was read; None if it has no complete header yet.
 
         Raises:
-            IndexCorrupt: it is not such a log.
+            IndexCorrupt: it is not such a log, or its header is damaged.
         """
         header = read_header(file)
         if header is None:
             return None
         value = _object(header)
         sequence: Json = value.get("sequence")
-        if value.get("inbox") != FORMAT or not _is_number(sequence):
+        sealed = value.get("inbox") == FORMAT
+        if not (sealed or value.get("inbox") == _WITHOUT_SUMS) or not _is_number(sequence):
             hint = "restore it from a copy, or move it away and add its documents again"
             raise IndexCorrupt(f"{path} is not an inbox of this version", hint=hint)
-        return cls(header, sequence)
+        if (sum_of(header) is None) is sealed:
+            raise IndexCorrupt(f"{path}, line 1: the header is damaged", hint=REPAIR)
+        return cls(header, sequence, sealed=sealed)
+
+    @classmethod
+    def without_header(cls, file: BinaryIO) -> State:
+        """Return the state of a log of which only the first line was read, which is damaged."""
+        file.seek(0)
+        state = cls(file.readline(LINE), 0)
+        state.damaged.append(Damage(1, "the header is damaged", 0, state.end))
+        return state
 
     def read_on(self, file: BinaryIO, size: int) -> None:
         """Take in the complete lines that were added, up to byte `size`."""
@@ -100,13 +131,25 @@ class State:
                 line = file.readline(min(LINE + 1, size - start - length))
                 length += len(line)
             if not line.endswith(b"\n"):
+                whole = self.sealed and not line.endswith(b"\0") and sum_of(line[:-1] + b"\n") is not None
+                if whole and not self.damaged:  # no writer that was killed leaves another byte in place of a line feed
+                    self.damaged.append(Damage(self._lines + 1, "its line feed is another byte", start, length))
                 return
             self._take(line if len(line) == length else b"", start, length)
             self.end += length
 
+    def expect_sound(self, path: Path) -> None:
+        """Raises: IndexCorrupt: lines are damaged."""
+        if self.damaged:
+            first, more = self.damaged[0], len(self.damaged) - 1
+            others = f"; {more} more" if more else ""
+            raise IndexCorrupt(f"{path}, line {first.line}: {first.why}{others}", hint=REPAIR)
+
     def _take(self, line: bytes, start: int, length: int) -> None:
         self._lines += 1
         self.entries += 1
+        own, before = sum_of(line), self.last
+        self.last = own
         value = _object(line)
         number: Json = value.get("sequence")
         name: Json = value.get("id")
@@ -114,15 +157,19 @@ class State:
         document = value.get("document")
         file = StoredFile.of(value.get("file"))
         texts = isinstance(name, str) and isinstance(tenant, str | None) and (file is not None or "file" not in value)
-        if not _is_number(number) or number <= self._last or not texts or not isinstance(document, dict | None):
-            if len(self.damaged) < _MOST_DAMAGED:
-                self.damaged.append(self._lines)
+        if self.sealed and own is None:
+            self.damaged.append(Damage(self._lines, "it does not fit its sum", start, length))
             return
-        self._last = number
+        if not _is_number(number) or number <= self._number or not texts or not isinstance(document, dict | None):
+            self.damaged.append(Damage(self._lines, "it is not an entry that follows the one before it", start, length))
+            return
+        if self.sealed and before is not None and _after(line) != before:
+            self.damaged.append(Damage(self._lines, "it did not follow the line before it", start, 0))
+        self._number = number
         self.sequence = max(number, self.sequence)
         self.places.pop(name, None)  # a later entry comes last, in the order of numbers
         if document is not None:
-            self.places[name] = Place(number, tenant, start, length, file.sha1 if file else "")
+            self.places[name] = Place(number, tenant, start, length, file.sha1 if file else "", self.sealed)
 
 
 class Snapshot:
@@ -133,8 +180,6 @@ class Snapshot:
         self._places = list(state.places.items()) if state else []
         self.sequence = state.sequence if state else 0
         """Number of the last entry that is included."""
-        self.damaged = tuple(state.damaged) if state else ()
-        """Numbers of damaged lines, which are skipped."""
         self.has_files = any(place.file for _, place in self._places)
         """True if a document was sent as a file."""
 
@@ -142,12 +187,10 @@ class Snapshot:
         return len(self._places)
 
     def __iter__(self) -> Iterator[Entry]:
-        """Yield the documents in the order of their numbers."""
-        if self._file is None:
-            return
-        for name, place in self._places:
-            if (entry := entry_at(self._file.fileno(), name, place)) is not None:
-                yield entry
+        """Yield the documents in the order of their numbers. Raises: IndexCorrupt: one is not as it was written."""
+        if self._file is not None:
+            for name, place in self._places:
+                yield entry_at(self._file.fileno(), name, place)
 
     def __del__(self) -> None:
         if self._file is not None:
@@ -163,7 +206,33 @@ def read_header(file: BinaryIO) -> bytes | None:
 
 def header_line(sequence: int) -> bytes:
     """Return the first line of a new log whose next number is above `sequence`; no two are the same."""
-    return b'{"inbox":%d,"sequence":%d,"log":"%s"}\n' % (FORMAT, sequence, os.urandom(8).hex().encode())
+    return sealed(b'{"inbox":%d,"sequence":%d,"log":"%s"' % (FORMAT, sequence, os.urandom(8).hex().encode()), None)
+
+
+def sealed(head: bytes, after: bytes | None) -> bytes:
+    """Return a line with its sums, from all of it before them and the sum of the line before it."""
+    head += _AFTER + (after or b"0" * _HEX) + b'"'
+    return head + _SUM + _digest(head) + _CLOSE
+
+
+def sum_of(line: bytes) -> bytes | None:
+    """Return the sum of a line; None if it has none, or another one than its bytes give."""
+    head, found = line[: -len(_SUM) - _HEX - len(_CLOSE)], line[-_HEX - len(_CLOSE) : -len(_CLOSE)]
+    return found if line == head + _SUM + found + _CLOSE and _digest(head) == found and len(line) > _SEAL else None
+
+
+def head_of(line: bytes, place: Place) -> bytes:
+    """Return a line without its sums and its end."""
+    return line[: -_SEAL if place.sealed else -len(b"}\n")]
+
+
+def _after(line: bytes) -> bytes:
+    end = -len(_SUM) - _HEX - len(_CLOSE) - 1
+    return line[end - _HEX : end]
+
+
+def _digest(head: bytes) -> bytes:
+    return blake2b(head, digest_size=_HEX // 2).hexdigest().encode()
 
 
 def normalized(document: bytes) -> bytes:
@@ -176,22 +245,30 @@ def normalized(document: bytes) -> bytes:
 def entry_line(
     sequence: int, name: str, tenant: str | None, document: bytes | None, file: StoredFile | None = None
 ) -> bytes:
-    """Return the line of an entry; without a document it is a tombstone."""
+    """Return the line of an entry without its sums and its end; without a document it is a tombstone."""
     import orjson
 
     at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
     named = {"file": file.to_json()} if file else {}
-    head = orjson.dumps({"sequence": sequence, "at": at, "id": name, "tenant": tenant, **named})
-    return head + b"\n" if document is None else head[:-1] + b',"document":' + document + b"}\n"
+    head = orjson.dumps({"sequence": sequence, "at": at, "id": name, "tenant": tenant, **named})[:-1]
+    return head if document is None else head + b',"document":' + document
 
 
-def entry_at(descriptor: int, name: str, place: Place) -> Entry | None:
-    """Return the entry in a place of a file; None if it is damaged."""
+def line_at(descriptor: int, name: str, place: Place) -> bytes:
+    """Return the line in a place of a file. Raises: IndexCorrupt: it is not as it was written."""
+    line = os.pread(descriptor, place.length, place.start)
+    if place.sealed and sum_of(line) is None:
+        raise IndexCorrupt(f"the document {name!r} of the inbox is not as it was written", hint=REPAIR)
+    return line
+
+
+def entry_at(descriptor: int, name: str, place: Place) -> Entry:
+    """Return the entry in a place of a file. Raises: IndexCorrupt: it is not as it was written."""
     import orjson
 
-    value = _object(os.pread(descriptor, place.length, place.start))
+    value = _object(line_at(descriptor, name, place))
     if value.get("id") != name or not isinstance(value.get("document"), dict):
-        return None
+        raise IndexCorrupt(f"the document {name!r} of the inbox is not as it was written", hint=REPAIR)
     document, file = orjson.dumps(value["document"]), StoredFile.of(value.get("file"))
     return Entry(name, place.sequence, place.tenant, str(value.get("at", "")), document, file)
 

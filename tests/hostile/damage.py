@@ -145,3 +145,23 @@ def artifacts(dice: Random) -> Try:
                 dice.choice((("inspect", "verify"), ("sync", "--json"), ("build",), ("doctor",), ("inspect", "history",
                 "--json"), ("sync",))))  # fmt: skip
     return Try("artifacts", commands, files, index="tools")
+
+
+def inbox(dice: Random) -> Try:
+    """Return damage to the log of the inbox, the only copy of its documents, and commands that read it."""
+    return _beside(dice, "inbox", "artifacts/inbox/documents.jsonl", (("sync", "--json"), ("inspect", "verify")))
+
+
+def keys(dice: Random) -> Try:
+    """Return damage to the keys of a server's callers, and commands that read them."""
+    return _beside(dice, "keys", "artifacts/keys.json", (("keys", "list", "--json"), ("inspect", "verify")))
+
+
+def _beside(dice: Random, category: str, path: str, commands: tuple[tuple[str, ...], ...]) -> Try:
+    roll, where = dice.random(), dice.random()
+    change: tuple[object, ...] = ("flip", where, 1 << dice.randrange(8))
+    if roll < 0.2:
+        change = ("splice", where, dice.randbytes(dice.choice((1, 2, 20))))
+    elif roll < 0.3:
+        change = ("insert", where, dice.choice((b"\n", b"\0", b"{}\n", dice.randbytes(5))))
+    return Try(category, commands, {path: change}, index=prepared.OWN, control=True)

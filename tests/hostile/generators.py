@@ -23,6 +23,8 @@ GENERATORS: dict[str, Callable[[Random], Try]] = {
     "manifests": damage.manifests,
     "artifacts": damage.artifacts,
     "flips": damage.flips,
+    "inbox": damage.inbox,
+    "keys": damage.keys,
     "http": remote.http,
     "kills": kills.kills,
 }

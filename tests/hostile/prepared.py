@@ -6,8 +6,13 @@ import json
 from pathlib import Path
 from typing import Any
 
+from retrieve_cli.serving.credentials.keys import KeyFile
+from retrieve_cli.storage.inbox import Change, inbox_of
+
 CONTROL = ("query", "segment lungs in CT", "--json", "-k", "8", "--config", "control.yaml")
 """The query whose answer tells whether the index is what it was."""
+OWN = "own"
+"""Name of a folder whose index has an inbox, and keys beside it."""
 CONFIG = """\
 sources: [{kind: catalog, path: tools.jsonl}, {kind: docs, path: docs}]
 graph: {files: [edges.jsonl], entities: [keywords]}
@@ -59,3 +64,13 @@ def write(folder: Path) -> None:
     (folder / "edges.jsonl").write_bytes(EDGES)
     for name in ("config.yaml", "control.yaml"):
         (folder / name).write_text(CONFIG)
+
+
+def add_own(artifacts: Path) -> None:
+    """Add documents and keys of callers to an index."""
+    for number in range(6):
+        document = json.dumps({"id": f"own{number}", "title": f"Own {number}", "text": f"Segments noses, {number}."})
+        inbox_of(artifacts).write([Change(f"own{number}", ("acme", None)[number % 2], document.encode())])
+    file = KeyFile(artifacts)
+    for name, scope in (("web", "search"), ("writer", "documents:write")):
+        file.create([scope], name=name, tenant="acme")

@@ -135,6 +135,10 @@ class Runner:
             prepared.write(place)
             ended = self.command(("build",), place)
             assert ended.code == 0, ended
+            if name == prepared.OWN:
+                prepared.add_own(place / "artifacts")
+                assert self.command(("sync",), place).code == 0
+                self._before["keys"] = json.loads(self.command(("keys", "list", "--json"), place).out)
             self._before[name] = answer_of(self.command(prepared.CONTROL, place))
         return place
 
@@ -163,6 +167,8 @@ class Runner:
             yield from self._controlled(attack, folder)
         if attack.category == "flips":
             yield from self._noticed(result)
+        if attack.category in ("inbox", "keys"):
+            yield from self._as_before(result)
 
     def _controlled(self, attack: Try, folder: Path) -> Iterator[Finding]:
         """The index answers as before, or as a newly published one does."""
@@ -181,6 +187,17 @@ class Runner:
             quiet = ended.command == prepared.CONTROL and ended.code == 0 and not ended.err
             if quiet and answer_of(ended) != self._before["tools"]:
                 yield Finding("silent damage", "an answer changed without a word", ended.command)
+
+    def _as_before(self, result: Result) -> Iterator[Finding]:
+        """What damaged files give is what they gave before, or exit code 5."""
+        for ended in result.ended:
+            if ended.code == 0 and ended.command[0] in ("sync", "keys"):
+                found = json.loads(ended.out)
+                same = found["status"] == "unchanged" if ended.command[0] == "sync" else found == self._before["keys"]
+                if not same:
+                    yield Finding("silent damage", f"{ended.command[0]} took damage for content", ended.command)
+            elif ended.code not in (0, 5):
+                yield Finding("code", f"{ended.code} for damage", ended.command, _tail(ended))
 
 
 def _modules() -> Iterator[str]:

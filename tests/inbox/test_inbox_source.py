@@ -144,14 +144,26 @@ def test_the_tenant_of_an_entry_is_that_of_its_record(catalog: Path, retrieve: P
     assert rejected["line"] == 3
 
 
-def test_a_damaged_line_of_the_log_is_reported_and_skipped(catalog: Path, retrieve: Program) -> None:
+def test_a_damaged_log_publishes_nothing_and_every_check_says_so(catalog: Path, retrieve: Program) -> None:
     put("ears", "Outlines ears in photographs.")
-    with (ARTIFACTS / "inbox" / "documents.jsonl").open("ab") as log:
-        log.write(b"\0\0\0\n")
     put("eyes", "Outlines eyes.")
-    done = retrieve("sync", "-v")
-    assert (done.code, "line 3 of" in done.err) == (0, True)
-    assert included() == 2
+    assert retrieve("sync").code == 0
+    synced, log = current(), ARTIFACTS / "inbox" / "documents.jsonl"
+    log.write_bytes(log.read_bytes().replace(b"Outlines ears", b"Outlines bars"))
+    for words in (("sync",), ("build",), ("sync", "--dry-run")):
+        done = retrieve(*words)
+        assert (done.code, "documents.jsonl, line 2" in done.err + done.out) == (5, True), words
+    verified = retrieve("inspect", "verify")
+    assert (verified.code, "documents.jsonl" in verified.out) == (5, True)
+    assert "retrieve inbox repair" in retrieve("doctor").out
+    assert ids(retrieve, "outlines ears")[0] == "ears", "the index answers"
+    assert current() == synced
+    done = retrieve("inbox", "repair")
+    assert (done.code, "line 2: it does not fit its sum" in done.out, "kept 1 documents" in done.out) == (0, True, True)
+    assert retrieve("inspect", "verify").code == 0
+    assert retrieve("sync", "--max-shrink", "1").code == 0
+    assert retrieve("inbox", "repair").out == f"{log} is sound\n"
+    assert retrieve("inbox", "repair", "--json").json == {"damaged": [], "kept": 1, "aside": None}
 
 
 def test_a_rewritten_log_is_the_same_source(catalog: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch) -> None:

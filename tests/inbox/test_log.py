@@ -96,16 +96,67 @@ def test_a_log_that_was_never_begun_is_begun_by_the_next_writer(inbox: Inbox, to
         b"[" * 100_000 + b"\n",
     ],
 )
-def test_a_damaged_line_is_skipped_and_listed(inbox: Inbox, line: bytes) -> None:
+def test_a_damaged_line_stops_readers_and_writers_until_it_is_set_aside(inbox: Inbox, line: bytes) -> None:
     inbox.write([put("a")])
     with inbox.path.open("ab") as file:
         file.write(line)
-    inbox.write([put("c")])
+    damaged = inbox.path.read_bytes()
+    for reads in (contents, lambda inbox: inbox.write([put("c")]), lambda inbox: inbox.entry("a")):
+        with pytest.raises(IndexCorrupt, match="line 3") as stopped:
+            reads(Inbox(inbox.folder))
+        assert "retrieve inbox repair" in stopped.value.hint
+    assert inbox.path.read_bytes() == damaged
+    repaired = Inbox(inbox.folder).repair()
+    assert repaired is not None
+    assert (repaired.kept, [damage.line for damage in repaired.damaged]) == (1, [3])
+    assert repaired.aside.read_bytes() == line
+    assert Inbox(inbox.folder).repair() is None
+    assert inbox.write([put("c")]) == [("added", 2)]
     assert contents(inbox) == [("a", 1, "a"), ("c", 2, "c")]
-    assert Inbox(inbox.folder).snapshot().damaged == (3,)
 
 
-@pytest.mark.parametrize("header", [b'{"inbox":2,"sequence":0,"rewritten":0}\n', b"[]\n", b"x" * 5000 + b"\n"])
+@pytest.mark.parametrize("tenant", [None, "one"])
+def test_every_flipped_bit_stops_readers_and_a_repair_loses_no_other_document(inbox: Inbox, tenant: str | None) -> None:
+    inbox.write([put("a", tenant=tenant), put("b", tenant=tenant)])
+    inbox.write([put("c", tenant=tenant), Change("b", None, None)])
+    whole, before = inbox.path.read_bytes(), contents(inbox)
+    for place in range(8 * len(whole)):
+        flipped = bytearray(whole)
+        flipped[place // 8] ^= 1 << place % 8
+        inbox.path.write_bytes(flipped)
+        with pytest.raises(IndexCorrupt):
+            contents(inbox)
+        if place % 7 == 0 and whole[place // 8] != ord("\n"):  # without its line feed, a line is one with the next
+            assert Inbox(inbox.folder).repair() is not None
+            left = contents(inbox)
+            line = whole[: place // 8].count(b"\n")
+            assert {name for name, _, _ in left} >= {"a", "c"} - {["", "a", "b", "c", "b"][line]}
+            assert set(left) <= {*before, ("b", 2, "b")}  # whose tombstone was damaged
+
+
+def test_lines_that_are_gone_swapped_or_doubled_stop_readers(inbox: Inbox) -> None:
+    inbox.write([put("a"), put("b"), put("c")])
+    header, *lines = inbox.path.read_bytes().splitlines(keepends=True)
+    for others in ([lines[0], lines[2]], [lines[1], lines[2]], [lines[1], lines[0], lines[2]], [*lines, lines[2]]):
+        inbox.path.write_bytes(header + b"".join(others))
+        with pytest.raises(IndexCorrupt):
+            contents(inbox)
+
+
+def test_a_log_without_sums_is_read_and_gets_them_from_the_next_writer(inbox: Inbox) -> None:
+    inbox.folder.mkdir()
+    inbox.path.write_bytes(
+        b'{"inbox":1,"sequence":4,"log":"1f2e3d4c"}\n'
+        b'{"sequence":5,"at":"2026-01-31T12:00:00Z","id":"a","tenant":null,"document":{"text":"a"}}\n'
+        b'{"sequence":6,"at":"2026-01-31T12:00:00Z","id":"b","tenant":"one","document":{"text":"b"}}\n'
+    )
+    assert contents(inbox) == [("a", 5, "a"), ("b", 6, "b")]
+    assert inbox.write([put("c")]) == [("added", 7)]
+    assert contents(inbox) == [("a", 5, "a"), ("b", 6, "b"), ("c", 7, "c")]
+    assert all(b'","sum":"' in line for line in inbox.path.read_bytes().splitlines())
+
+
+@pytest.mark.parametrize("header", [b'{"inbox":3,"sequence":0,"rewritten":0}\n', b"[]\n", b"x" * 5000 + b"\n"])
 def test_a_file_that_is_not_an_inbox_is_left_alone(inbox: Inbox, header: bytes) -> None:
     inbox.folder.mkdir()
     inbox.path.write_bytes(header)

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -77,10 +78,8 @@ def test_the_servers_own_key_has_all_scopes(file: KeyFile) -> None:
 
 
 def test_every_wrong_credential_gets_the_same_answer(file: KeyFile, tmp_path: Path) -> None:
-    expired, revoked = file.create(["search"]), file.create(["search"])
+    expired, revoked = file.create(["search"], expires=datetime(2020, 1, 1, tzinfo=UTC)), file.create(["search"])
     file.revoke(revoked.key.id)
-    keys = file.path.read_text()
-    file.path.write_text(keys.replace('"expires": null', '"expires": "2020-01-01T00:00:00Z"', 1))
     callers = Callers(Secret("sk-own"), ring=KeyRing(file), tokens=Tokens(settings(tmp_path)))
     wrong = [
         *(expired.text, revoked.text, new_key(), "rtv_", "x", "", "x" * 9000, "sk-ow", "a.b.c"),

@@ -1,9 +1,10 @@
 """Keys of a server, as digests in a file of the artifacts folder that only its owner may read.
 
-    artifacts/keys.json     {version, keys: [{id, sha256, name, scopes, tenant, created, expires, rate, revoked}]}
-    artifacts/keys.lock     the process that changes it
+    artifacts/keys.json  {version, sha1, keys: [{id, sha256, name, scopes, tenant, created, expires, rate, revoked}]}
+    artifacts/keys.lock  the process that changes it
 
-The file is replaced as a whole, so that a running server reads the old keys or the new ones.
+The file is replaced as a whole, so that a running server reads the old keys or the new ones. `sha1` is the digest of
+all keys: nothing of a damaged file is trusted. Files of version 1 have none, until a key is created or revoked.
 """
 
 from __future__ import annotations
@@ -17,20 +18,18 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from retrieve_cli.contracts import Json
-from retrieve_cli.errors import RetrieveError, UsageError, quoted, unwritable
+from retrieve_cli.errors import UsageError, quoted, unwritable
 from retrieve_cli.serving.credentials.key_text import digest, new_key
 from retrieve_cli.serving.credentials.periods import read_time, written
 from retrieve_cli.serving.credentials.rates import Rate, read_rate
 from retrieve_cli.serving.credentials.scopes import SCOPES, Caller
 from retrieve_cli.storage import durable, lock
-from retrieve_cli.untrusted.files import MB, read_text
+from retrieve_cli.storage.beside import KEYS, damaged_keys, keys_file, read_keys
 
-FILE = "keys.json"
+FILE = KEYS
 _LOCK = "keys.lock"
 _PRIVATE = 0o600
-_VERSION = 1
 _WAIT_S = 10.0
-_LIMIT = 8 * MB
 _MOST = 2000
 """Keys of one file, which is read as a whole."""
 _LONGEST = 200
@@ -103,23 +102,14 @@ class KeyFile:
         """Return the keys, the oldest first.
 
         Raises:
-            RetrieveError: the file cannot be read, or is damaged.
+            IndexCorrupt: the file is damaged.
+            RetrieveError: it cannot be read.
         """
+        entries = read_keys(self.path)
         try:
-            text = read_text(self.path, limit=_LIMIT)
-        except FileNotFoundError:
-            return []
-        except (OSError, UnicodeDecodeError) as error:
-            reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
-            raise RetrieveError(f"cannot read {self.path}: {reason}", hint="fix its permissions") from error
-        try:
-            value = json.loads(text)
-            if value["version"] > _VERSION:
-                raise RetrieveError(f"{self.path} was written by a newer version", hint="pip install -U retrieve-cli")
-            return [Key.from_json(entry) for entry in value["keys"]]
-        except (ValueError, KeyError, TypeError, RecursionError, UsageError) as error:
-            hint = "move it away and create the keys again: retrieve keys create"
-            raise RetrieveError(f"{self.path} is damaged", hint=hint) from error
+            return [Key.from_json(entry) for entry in entries]
+        except (ValueError, KeyError, TypeError, UsageError) as error:
+            raise damaged_keys(self.path) from error
 
     def create(
         self,
@@ -186,7 +176,7 @@ class KeyFile:
             yield
 
     def _write(self, keys: Sequence[Key]) -> None:
-        value = {"version": _VERSION, "keys": [key.to_json() for key in keys]}
+        value = keys_file([key.to_json() for key in keys])
         try:
             durable.replace(self.path, json.dumps(value, indent=1, ensure_ascii=False) + "\n", mode=_PRIVATE)
         except OSError as error:

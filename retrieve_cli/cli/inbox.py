@@ -1,0 +1,38 @@
+"""`retrieve inbox`: the log of documents that were added one at a time."""
+
+from __future__ import annotations
+
+import typer
+
+from retrieve_cli.cli.options import Shared, shared
+from retrieve_cli.errors import printable
+
+app = typer.Typer(help="Repair the log of the documents that were added one at a time.", rich_markup_mode=None)
+
+
+@app.callback(invoke_without_command=True)
+def inbox(context: typer.Context) -> None:
+    """Repair the log of the documents that were added one at a time."""
+    if context.invoked_subcommand is None:
+        print(context.get_help())
+
+
+@app.command()
+@shared("text", "json")
+def repair(*, shared: Shared) -> None:
+    """Set damaged lines of the log aside, in a file beside it, and keep the documents of all others."""
+    from retrieve_cli.output.formats import dump
+    from retrieve_cli.storage.inbox import inbox_of
+
+    log = inbox_of(shared.store.path)
+    found = log.repair()
+    if shared.format == "json":
+        lines = [{"line": damage.line, "reason": damage.why} for damage in found.damaged] if found else []
+        kept = found.kept if found else len(log.snapshot())
+        print(dump({"damaged": lines, "kept": kept, "aside": str(found.aside) if found else None}))
+    elif found is None:
+        print(printable(f"{log.path} is sound"))
+    else:
+        for damage in found.damaged:
+            print(printable(f"line {damage.line}: {damage.why}"))
+        print(printable(f"kept {found.kept} documents; the damaged lines are in {found.aside}"))
