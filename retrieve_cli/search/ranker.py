@@ -220,13 +220,14 @@ class Ranker:
         unit = plan.options.unit
         settings = rerankers.for_request(self.settings, k=plan.options.k, left=plan.deadline.left)
         key = (rerankers.card(settings), unit)
+        models = self.models  # a kept reranker that held this ranker would keep the generation open
         try:
             with self._making:
                 found = self._readers.get(key) or rerankers.reader(
                     self.generation,
                     settings,
                     unit=unit,
-                    encoder=lambda: self.models.encoder,
+                    encoder=lambda: models.encoder,
                     vectors=pipelines.vectors_of(self.generation, self.indexes),
                 )
                 if settings is self.settings and len(self._readers) < _READERS:  # its weights are loaded once
