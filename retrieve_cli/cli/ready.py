@@ -74,6 +74,15 @@ class Ready:
             self._open()
         return State.OTHER
 
+    def let_go(self) -> bool:
+        """Close an index that is not current any more: its files can be removed then. Return True if one was closed."""
+        searcher = kept.kept()
+        if searcher is None or searcher.store.live() == searcher.generation.id:
+            return False
+        kept.forget()
+        self._rehearsal = None
+        return True
+
     def rehearse(self) -> None:
         """Do what each call does, as far as it changes nothing."""
         command_of("query").make_context("query", ["x"], parent=program().make_context("retrieve", ["query"]))

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
     from retrieve_cli.web.local import Connection, Listener
 
-_LOOK_S = 30.0
-"""Seconds between two looks at whether this process is still wanted."""
+_LOOK_S = 1.0
+"""Seconds between two looks at whether this process is still wanted, and its index still current."""
 _GRACE_S = 5.0
 """Seconds that a copy has to end when nobody waits for it any more."""
 _STREAMS = 4
@@ -53,6 +53,8 @@ class Door(NamedTuple):
     """Brings everything up to date."""
     wanted: Callable[[], bool]
     """Returns False if nobody can reach this process any more."""
+    let_go: Callable[[], bool]
+    """Closes an index that is not current any more, and returns True then: it is opened again at the next call."""
     run: Callable[[], int]
     """Does the call that `sys.argv` names, in a copy."""
     rehearse: Callable[[], None]
@@ -118,6 +120,8 @@ class Server:
                     last = time.monotonic()
                 elif not self._door.wanted():
                     break
+                elif self._door.let_go():
+                    self._drop_spare()
                 if not self._copies and not self._ending:
                     self._make_spare()
             self._drop_spare()
