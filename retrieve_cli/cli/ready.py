@@ -61,6 +61,7 @@ class Ready:
             import_module(name)
         self._settings = shared.settings()
         self._configuration = file_of(shared.config)
+        self._rehearsal: Callable[[], None] | None = None
         self._open()
 
     def prepare(self) -> State:
