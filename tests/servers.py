@@ -3,7 +3,6 @@
 import asyncio
 import json
 import os
-import re
 import signal
 import subprocess
 import sys
@@ -107,11 +106,6 @@ def built(folder: Path, records: Sequence[dict[str, Any]] = TOOLS, *flags: str, 
 def workers_of(pid: int) -> list[int]:
     """Return the workers of a server; its warm process is not one."""
     return [child for child in copies(pid) if b"--fd" in Path(f"/proc/{child}/cmdline").read_bytes()]
-
-
-def mapped(pid: int | str = "self") -> set[str]:
-    """The generations of which a process has a file in memory."""
-    return set(re.findall(r"generations/([0-9a-f]{12})/", Path(f"/proc/{pid}/maps").read_text()))
 
 
 def kill_all(pid: int) -> None:

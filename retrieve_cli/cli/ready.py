@@ -61,6 +61,7 @@ class Ready:
             import_module(name)
         self._settings = shared.settings()
         self._configuration = file_of(shared.config)
+        self._rehearsal: Callable[[], None] | None = None
         self._open()
 
     def prepare(self) -> State:
@@ -73,6 +74,15 @@ class Ready:
             self._settings = self._shared.settings()
             self._open()
         return State.OTHER
+
+    def let_go(self) -> bool:
+        """Close an index that is not current any more: its files can be removed then. Return True if one was closed."""
+        searcher = kept.kept()
+        if searcher is None or searcher.store.live() == searcher.generation.id:
+            return False
+        kept.forget()
+        self._rehearsal = None
+        return True
 
     def rehearse(self) -> None:
         """Do what each call does, as far as it changes nothing."""

@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
@@ -177,8 +178,9 @@ def _run(
         state = Ready(shared)
         with local.listening(path, longest=messages.LONGEST_PATH) as listener:
             mine = path.stat().st_ino
+            wanted = partial(_is, path, mine)
             door = Door(
-                listener, state.prepare, lambda: _is(path, mine), _call, state.rehearse, idle, leash, (descriptor,)
+                listener, state.prepare, wanted, state.let_go, _call, state.rehearse, idle, leash, (descriptor,)
             )
             server = Server(door)
             ready(None)

@@ -80,6 +80,8 @@ def graph(generation: Generation, name: str | None, settings: Settings) -> dict[
     """
     edges = open_graph(generation)
     if edges is None:
+        if name is not None:
+            find_record(generation, name)
         return {
             "edges": 0,
             "note": "no record refers to another: see graph.relations and graph.entities in config.yaml",

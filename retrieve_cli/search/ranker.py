@@ -220,7 +220,7 @@ class Ranker:
         unit = plan.options.unit
         settings = rerankers.for_request(self.settings, k=plan.options.k, left=plan.deadline.left)
         key = (rerankers.card(settings), unit)
-        models = self.models  # a function that holds this object would keep its own index open: it holds the reader
+        models = self.models  # a kept reranker that held this ranker would keep the generation open
         try:
             with self._making:
                 found = self._readers.get(key) or rerankers.reader(

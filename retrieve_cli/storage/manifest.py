@@ -12,7 +12,7 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, field
-from functools import partial
+from functools import cached_property, partial
 from math import isfinite
 from pathlib import Path
 from typing import NoReturn
@@ -117,7 +117,7 @@ class SourceEntry:
         )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Manifest:
     """Description of a generation. It is written last; a folder without a manifest is not a generation."""
 
@@ -129,7 +129,7 @@ class Manifest:
     built: Mapping[str, Json] = field(default_factory=dict)
     """Circumstances (time, paths of the sources, program version), excluded from the id."""
 
-    @property
+    @cached_property
     def id(self) -> str:
         return sha1(self._identity())[:ID_LENGTH]
 

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
     from retrieve_cli.web.local import Connection, Listener
 
-_LOOK_S = 30.0
-"""Seconds between two looks at whether this process is still wanted."""
+_LOOK_S = 1.0
+"""Seconds between two looks at whether this process is still wanted, and its index still current."""
 _GRACE_S = 5.0
 """Seconds that a copy has to end when nobody waits for it any more."""
 _STREAMS = 4
@@ -53,6 +53,8 @@ class Door(NamedTuple):
     """Brings everything up to date."""
     wanted: Callable[[], bool]
     """Returns False if nobody can reach this process any more."""
+    let_go: Callable[[], bool]
+    """Closes an index that is not current any more, and returns True then: it is opened again at the next call."""
     run: Callable[[], int]
     """Does the call that `sys.argv` names, in a copy."""
     rehearse: Callable[[], None]
@@ -110,7 +112,7 @@ class Server:
             for number in (self._wake[0], self._door.listener.fileno(), self._door.leash):
                 if number is not None:
                     self._poll.register(number, select.POLLIN)
-            last = looked = time.monotonic()
+            last = time.monotonic()
             self._make_spare()
             while not self._ending and (not self._door.idle or time.monotonic() < last + self._door.idle):
                 left = last + self._door.idle - time.monotonic() if self._door.idle else _LOOK_S
@@ -118,20 +120,12 @@ class Server:
                     last = time.monotonic()
                 elif not self._door.wanted():
                     break
-                elif time.monotonic() > looked + _LOOK_S:
-                    self._renew()
-                    looked = time.monotonic()
+                elif self._door.let_go():
+                    self._drop_spare()
                 if not self._copies and not self._ending:
                     self._make_spare()
             self._drop_spare()
             self._poll.unregister(self._door.listener.fileno())
-
-    def _renew(self) -> None:
-        """Let go of an index that is no longer current: as long as a process holds its files, none can be removed."""
-        if (state := self._door.prepare()) is not State.SAME:
-            self._drop_spare()
-        if state is State.GONE:
-            self._ending = True
 
     def finish(self) -> None:
         """Wait for the copies that are at work."""

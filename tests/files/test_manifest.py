@@ -13,6 +13,7 @@ from hypothesis import given, strategies as st
 from retrieve_cli.errors import IndexCorrupt
 from retrieve_cli.storage.manifest import FileEntry, Manifest, SourceEntry, canonical, sha1, sha1_file
 from retrieve_cli.storage.recipe import NAMED, Recipe
+from retrieve_cli.storage.store import Store
 
 scalars = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text()
 values = st.recursive(
@@ -199,3 +200,8 @@ def test_a_manifest_that_is_absent_or_not_text_is_refused(tmp_path: Path) -> Non
     (tmp_path / "manifest.json").write_bytes(b"\xff\xfe{")
     with pytest.raises(IndexCorrupt, match="not valid JSON"):
         Manifest.read(tmp_path / "manifest.json")
+
+
+def test_the_id_of_a_manifest_is_computed_once(index: Path) -> None:
+    manifest = Store(index).kept()[-1].manifest
+    assert manifest.id is manifest.id

@@ -1,12 +1,17 @@
 """`retrieve inspect`."""
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
 from program.asking import Configure, refused
 from samples import TOOLS, Program, write_catalog
+
+from retrieve_cli.cli.main import program
+from retrieve_cli.cli.names import COMMANDS
 
 
 def test_status_names_recipe_sources_and_files(index: Path, retrieve: Program) -> None:
@@ -142,3 +147,34 @@ def test_diff_names_records_recipe_and_moves_in_plain_lines(retrieve: Program, c
     assert "recipe   bm25.b: 0.75 → 0.5" in shown
     assert "queries  1 of 1 query answered differently, mean overlap of the top 10 is 80%" in shown
     assert "    − lungs (rank 1)" in shown
+
+
+KNOWN = {"ID": "lungs", "QUERY": "brain", "FILE": "new.tar"}
+BESIDE = {"sync": ["--rollback"], "query": ["brain"]}
+"""What a command needs beside its required arguments to look an id up."""
+
+
+def taking_ids() -> Iterator[tuple[tuple[str, ...], Any]]:
+    """Yield every command that takes an ID, in words, with the parameter that takes it."""
+    group: Any = program()
+    loaded = {name: group.commands[name].load() for name in COMMANDS if name != "help"}
+    for name, top in loaded.items():
+        parts = {(name, part): command for part, command in getattr(top, "commands", {}).items()} or {(name,): top}
+        for words, command in parts.items():
+            yield from ((words, each) for each in command.params if (each.metavar or "").strip("[]") == "ID")
+
+
+@pytest.mark.parametrize(("words", "parameter"), [pytest.param(*each, id=" ".join(each[0])) for each in taking_ids()])
+def test_an_unknown_id_is_an_error_in_every_command(
+    index: Path, retrieve: Program, words: tuple[str, ...], parameter: Any
+) -> None:
+    for unknown in ("nobody", "nobody#0"):
+        command: Any = program().commands[words[0]].load()  # type: ignore[attr-defined]
+        for word in words[1:]:
+            command = command.commands[word]
+        required = [each for each in command.params if each.param_type_name == "argument" and each.required]
+        given = [unknown if each.name == parameter.name else KNOWN[each.metavar] for each in required]
+        flag = [option for option in parameter.opts if option.startswith("-")][:1]
+        asked = flag or parameter.name not in {each.name for each in required}
+        done = retrieve(*words, *BESIDE.get(words[0], []), *given, *((*flag, unknown) if asked else ()))
+        assert (done.code, "nobody" in done.err, done.out) == (2, True, ""), done

@@ -1,96 +1,131 @@
-"""An index is let go of with its last reference: its files are unmapped, and an old generation can be removed."""
+"""What has answered lets go: an index of its files with its last reference, a server of every older generation."""
 
 import gc
-import threading
+import weakref
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
+from threading import Event
 from typing import Any
-from weakref import ref
 
 import pytest
-from samples import ROOT, TOOLS
-from servers import built, mapped, started
+from asked_samples import VALUES
+from golden.corpora import TOOLS
+from servers import built, started
+from serving.doors import Door
 from waiting import until
+from warm_samples import copies
 
 import retrieve_cli
+from retrieve_cli.api.index import Index
 from retrieve_cli.api.requests import Choices
 from retrieve_cli.errors import RetrieveError
 
-WAYS: dict[str, Any] = {
-    "k": 2, "mode": "dense", "retrievers": ["bm25"], "engine": "naive", "filters": ["license=MIT"],
-    "boosts": ["license=MIT:1.2"], "doc_ids": ["brain"], "tenant": "acme", "files": [ROOT / "README.md"],
-    "also": ["lungs"], "rerank": True, "expand": True, "route": True, "dependencies": True, "context": 1,
-    "max_chunks": 2, "max_tokens": 50, "min_score": -9.0, "min_confidence": 0.1, "deadline_ms": 50, "chunks": True,
-    "offset": 1, "facets": ["license"], "explain": True, "grade": 0.1, "similarity_top_k": 3, "rerank_keep": 2,
-    "rerank_min_score": 0.0,
-}  # fmt: skip
-"""A value of each choice of a search."""
-PUBLISHED = 50
+QUERY = "segment lungs and ribs in CT"
+PUBLICATIONS = 50
+KEPT = 3
+"""The default of `store.keep`."""
+CHOICES: dict[str, list[Any]] = {
+    **{("k" if name == "limit" else name): values for name, values in VALUES.items()},
+    "retrievers": [["bm25"], ["dense", "bm25"]],
+    "files": [[]],
+    "grade": [0.1],
+    "similarity_top_k": [3],
+    "rerank_keep": [2],
+    "rerank_min_score": [0.1],
+}
+"""Values of every choice of a search. Some are errors here, which let go as well."""
 
 
 @pytest.fixture(scope="module")
-def artifacts(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An index with token vectors, made by the default encoder: late interaction reranks it."""
-    return built(tmp_path_factory.mktemp("own"), TOOLS, RETRIEVE_ENCODER__KIND="auto")
+def reranked(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The artifacts of an index whose answers are reranked, as they are by default."""
+    return built(tmp_path_factory.mktemp("reranked"), TOOLS, RETRIEVE_ENCODER__KIND="auto")
 
 
 @pytest.fixture
-def uncollected() -> Iterator[None]:
-    """Without the collector of cycles."""
+def no_collector() -> Iterator[None]:
+    """No cycle is freed meanwhile."""
     gc.collect()
     gc.disable()
     yield
     gc.enable()
 
 
-@pytest.mark.parametrize("way", ["", *WAYS])
-@pytest.mark.usefixtures("uncollected")
-def test_an_index_is_gone_with_its_last_reference_however_it_was_asked(
-    artifacts: Path, way: str, monkeypatch: pytest.MonkeyPatch
+def generations(artifacts: Path, process: int | str = "self") -> set[str]:
+    """The generations of which a process has files mapped into memory."""
+    place = f"{artifacts}/generations/"
+    maps = Path(f"/proc/{process}/maps").read_text().splitlines()
+    return {line.partition(place)[2].partition("/")[0] for line in maps if place in line}
+
+
+def searched(**choices: Any) -> Callable[[Index], object]:
+    return lambda index: index.search(QUERY, **choices).to_json()
+
+
+USES = {
+    **{f"{name}={value}": searched(**{name: value}) for name, values in CHOICES.items() for value in values},
+    "plain": searched(),
+    "empty": lambda index: index.search(""),
+    "batch": lambda index: index.search_many([QUERY, "brain MRI"], k=2),
+    "status": lambda index: index.status,
+    "records": lambda index: index.records(filters="license=MIT"),
+    "record": lambda index: index.record("lungs"),
+    "no record": lambda index: index.record("nobody"),
+}
+
+
+def test_every_choice_of_a_search_is_tried() -> None:
+    assert set(CHOICES) == set(Choices.__annotations__)
+
+
+@pytest.mark.parametrize("use", USES)
+def test_an_index_that_has_answered_is_freed_with_its_last_reference(
+    reranked: Path, no_collector: None, use: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert WAYS.keys() == Choices.__annotations__.keys()
     monkeypatch.setenv("RETRIEVE_ENCODER__KIND", "auto")
-
-    def asked() -> list[Callable[[], object]]:
-        index = retrieve_cli.open(artifacts)
-        with suppress(RetrieveError):
-            index.search("segment lungs in CT", **({way: WAYS[way]} if way else {})).to_json()
-        assert mapped()
-        return [ref(index), ref(index.searcher), ref(index.searcher.generation), ref(index.searcher.ranker)]
-
-    assert [held() for held in asked()] == [None] * 4
-    assert mapped() == set()
+    index = retrieve_cli.open(reranked)
+    with suppress(RetrieveError):
+        USES[use](index)
+    assert generations(reranked) == {index.generation}
+    alive = [weakref.ref(each) for each in (index, index.searcher, index.searcher.ranker, index.searcher.generation)]
+    del index
+    assert [each() for each in alive] == [None] * len(alive)
+    assert generations(reranked) == set()
 
 
-def test_a_server_keeps_two_generations_mapped_at_most_and_as_many_on_disk_as_configured(artifacts: Path) -> None:
-    generations = artifacts / "generations"
-    variables = {"RETRIEVE_ENCODER__KIND": "auto", "RETRIEVE_STORE__KEEP": "2"}
-    with started(artifacts, cwd=artifacts.parent, **variables) as server:
-        ended, most, faults = threading.Event(), 0, []
+def test_a_server_maps_two_generations_at_most_and_store_keep_holds_on_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RETRIEVE_ENCODER__KIND", "auto")
+    artifacts = built(tmp_path, TOOLS, RETRIEVE_ENCODER__KIND="auto")
+    over = Event()
 
-        def ask() -> None:
-            while not ended.is_set():
-                try:
-                    server.search(query="segment lungs", limit=5)
-                except Exception as error:  # noqa: BLE001  the main thread reports it
-                    faults.append(error)
+    def ask(server: Any, word: str) -> int:
+        """Search until all is over; the number of answers."""
+        answers = 0
+        while not over.is_set():
+            server.search(query=word, explain=bool(answers % 2))
+            answers += 1
+        return answers
 
-        clients = [threading.Thread(target=ask) for _ in range(2)]
-        for client in clients:
-            client.start()
+    with started(artifacts, cwd=tmp_path) as server, ThreadPoolExecutor(2) as threads:
+        asking = [threads.submit(ask, server, word) for word in (QUERY, "brain MRI")]
+        seen = []
         try:
-            for number in range(PUBLISHED):
-                document = {"id": f"n{number}", "text": f"Segments lungs, step {number}."}
-                answer = server.post("/documents", document, Prefer="wait=60")
-                assert answer.status == 200, answer.data
-                most = max(most, len(mapped(server.process.pid)))
+            for number in range(PUBLICATIONS):
+                assert Door(server, "").add({"id": f"d{number}", "text": f"Part {number}."})["status"] == "succeeded"
+                seen.append(len(generations(artifacts, server.process.pid)))
         finally:
-            ended.set()
-            for client in clients:
-                client.join()
-        assert faults == []
-        assert most <= 2
-        until(lambda: len(mapped(server.process.pid)) == 1, "the last answers of the generation before are given")
-        # Two that are kept, and one that a reader held at the last publication.
-        assert len(list(generations.iterdir())) <= 3
+            over.set()
+        assert all(each.result() for each in asking)
+        assert max(seen) <= 2
+        current = (artifacts / "current").read_text().strip()
+        processes = [server.process.pid, *copies(server.process.pid)]
+        until(
+            lambda: all(generations(artifacts, each) <= {current} for each in processes),
+            "every process of the server lets go of older generations",
+        )
+        assert Door(server, "").add({"id": "last", "text": "The last part."})["status"] == "succeeded"
+        assert len(list((artifacts / "generations").iterdir())) == KEPT

@@ -19,7 +19,6 @@ from typing import Any
 
 import pytest
 from samples import TOOLS, write_catalog
-from servers import mapped
 from waiting import PATIENCE_S, until
 from warm_samples import (
     BY_ANOTHER,
@@ -114,28 +113,6 @@ def test_a_generation_that_is_published_answers_from_then_on(warm: Warm) -> None
     assert after == cold
     assert after.json["generation"] != before.json["generation"]
     assert warm.runs
-
-
-_SOON = """
-from retrieve_cli.cli.main import main
-from retrieve_cli.warm import server
-server._LOOK_S = 0.05
-main(["serve", "--background", "--json"])
-"""
-
-
-def test_an_index_that_is_no_longer_current_is_let_go_of_without_a_call(index: Path) -> None:
-    begun = subprocess.run([sys.executable, "-c", _SOON], cwd=index.parent, stdout=subprocess.PIPE, check=True)
-    pid = json.loads(begun.stdout)["pid"]
-    try:
-        before = mapped(pid)
-        write_catalog(index.parent / "tools.jsonl", [*TOOLS, ADDED])
-        assert command("build", "--catalog", "tools.jsonl", folder=index.parent).code == 0
-        until(lambda: len(mapped(pid) - before) == 1, "it has the new generation")
-        until(lambda: not before & set().union(*map(mapped, [pid, *copies(pid)])), "and not the one before")
-    finally:
-        os.kill(pid, signal.SIGTERM)
-        until(lambda: not runs(pid), "it ends")
 
 
 @pytest.mark.parametrize("damage", ["current", "dense.faiss", "manifest.json", "generations"])
