@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import closing
 from importlib import import_module
 from pathlib import Path
 from threading import RLock
@@ -58,6 +59,30 @@ def close_all() -> None:
         for made in _kept.values():
             made.close()
         _kept.clear()
+
+
+def lost(chosen: Engine, entry: Entry, generation: str) -> str:
+    """Return what an engine no longer holds of a generation as it was sent, counted now; empty if nothing is missing.
+
+    Raises:
+        Unavailable: it cannot be asked.
+    """
+    try:
+        complete = {staged.generation: staged.complete for staged in chosen.generations()}.get(generation)
+        if not complete:
+            said = "it no longer holds generation {}" if complete is None else "generation {} is not complete"
+            return said.format(generation)
+        with closing(chosen.open(generation)) as opened:
+            if (opened.census.sample, dict(opened.census.rows)) != (entry.census.sample, dict(entry.census.rows)):
+                return f"it holds other rows under {generation} than were sent to it"
+            for part in entry.parts:
+                if (rows := opened.count(part.name)) != part.rows:
+                    return f"it has {rows} rows of {part.name}, and {part.rows} were sent to it"
+            for file in entry.files:
+                opened.block(file, 0)
+    except IndexCorrupt as error:
+        return error.message
+    return ""
 
 
 def expect_some(settings: Settings) -> None:

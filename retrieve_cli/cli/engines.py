@@ -35,8 +35,12 @@ Name = Annotated[str | None, typer.Argument(metavar="[ENGINE]", help="An engine;
 
 @app.command()
 @shared("text", "json")
-def push(*, shared: Shared) -> None:
-    """Send the current generation to the configured engines, as far as they do not hold it."""
+def push(
+    again: Annotated[bool, typer.Option("--again", help="Remove it there first, and send all of it anew.")] = False,
+    *,
+    shared: Shared,
+) -> None:
+    """Send the current generation to the configured engines, as far as they do not hold it: rows are counted there."""
     from retrieve_cli.ingest.pushing import Push
     from retrieve_cli.output.formats import dump
     from retrieve_cli.storage import engine_record
@@ -50,7 +54,7 @@ def push(*, shared: Shared) -> None:
     ):
         sending = Push(settings, shared.talk.say)
         sending.check()
-        sending.again(generation)
+        sending.again(generation, whole=again)
         sending.tidy(shared.store)
         held = engine_record.read(generation.folder)
     value = {"schema_version": 1, "generation": generation.id, "engines": {name: _account(held[name]) for name in held}}
@@ -72,6 +76,8 @@ def status(*, shared: Shared) -> None:
         return
     for name, one in found.items():
         print(printable(f"{name}: {_facts(one)}"))
+        if one["fault"]:
+            print(printable(f"  {one['fault']}: retrieve engines push"))
         for staged in one["generations"]:
             print(printable(f"  {staged['generation']}  {_state(staged)}"))
 

@@ -156,6 +156,9 @@ class EngineGeneration(Protocol):
     def census(self) -> Census:
         """Census of its staging, as the engine kept it."""
 
+    def count(self, part: str) -> int:
+        """Return the number of rows that a part has now, counted by the server. Raises: IndexCorrupt: it is gone."""
+
     def vectors(self, part: str) -> VectorCollection: ...
 
     def terms(self, part: str) -> TermCollection: ...

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing
 from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 
 from retrieve_cli.config.engine_settings import EngineName
@@ -79,7 +78,7 @@ def _contents(name: str, subject: Subject, chosen: Engine, live: str | None) -> 
     entry, parts = _wanted(name, subject, manifest)
     if parts or entry is not None:
         push = subject.command("engines", "push")
-        faults = list(_current(chosen, manifest, entry, parts, staged))
+        faults = list(_current(chosen, manifest, entry, parts))
         yield from (_Fault(status, message, push) for status, message in faults)
         if not faults and live != manifest.id:
             message = f"its alias names {live or 'nothing'}, and {manifest.id} is current"
@@ -99,32 +98,22 @@ def _wanted(name: str, subject: Subject, manifest: Manifest) -> tuple[Entry | No
 
 
 def _current(
-    chosen: Engine,
-    manifest: Manifest,
-    entry: Entry | None,
-    parts: Mapping[str, int | None],
-    staged: Mapping[str, Staged],
+    chosen: Engine, manifest: Manifest, entry: Entry | None, parts: Mapping[str, int | None]
 ) -> Iterator[tuple[Status, str]]:
     """Yield what is wrong with the current generation in an engine."""
+    from retrieve_cli.assemble.engines import lost
+
     if entry is None:
         yield "fail", f"generation {manifest.id} was not sent to it"
         return
     if missing := [part for part in parts if entry.part(part) is None]:
         yield "fail", f"the index of {', '.join(missing)} was not sent to it"
         return
-    if (there := staged.get(manifest.id)) is None:
-        yield "fail", f"it no longer holds generation {manifest.id}"
-        return
-    if not there.complete:
-        yield "fail", f"generation {manifest.id} is not complete"
-        return
-    with closing(chosen.open(manifest.id)) as opened:
-        rows, sample = dict(opened.census.rows), opened.census.sample
     for part, count in parts.items():
-        if rows.get(part) != count:
-            yield "fail", f"it has {rows.get(part, 0)} rows of {part}, and the index has {count}"
-    if (sample, rows) != (entry.census.sample, dict(entry.census.rows)):
-        yield "fail", f"it holds other rows under {manifest.id} than were sent to it"
+        if (sent := entry.part(part)) is not None and sent.rows != count:
+            yield "fail", f"it was sent {sent.rows} rows of {part}, and the index has {count}"
+    if fault := lost(chosen, entry, manifest.id):
+        yield "fail", fault
     elif dict(entry.card) != dict(chosen.card):
         changed = sorted(
             key for key in {*entry.card, *chosen.card} if entry.card.get(key) != dict(chosen.card).get(key)

@@ -67,6 +67,9 @@ class _WatchedGeneration:
     def census(self) -> Census:
         return self._opened.census
 
+    def count(self, part: str) -> int:
+        return self._opened.count(part)
+
     def vectors(self, part: str) -> VectorCollection:
         return _WatchedVectors(self._opened.vectors(part), part, self._lists)
 

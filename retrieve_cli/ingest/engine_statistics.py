@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from shutil import copyfile
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from retrieve_cli.errors import IndexCorrupt
 from retrieve_cli.storage import durable, engine_record, pickles
 from retrieve_cli.storage.engine_record import STATISTICS
 from retrieve_cli.storage.exported import Exported
@@ -22,7 +24,7 @@ if TYPE_CHECKING:
 def write(generation: Generation, parts: Sequence[Exported]) -> None:
     """Write the statistics of the scores of all parts into the folder of a generation, unless they are there."""
     path = generation.folder / STATISTICS
-    if path.exists():
+    with suppress(IndexCorrupt):  # what is missing or damaged is written again
         stored = pickles.load(path)
         if isinstance(stored, dict) and all(exported.part.name in stored for exported in parts):
             return

@@ -10,12 +10,13 @@ rows are still there: readers ask for the generation that `current` names, and n
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from retrieve_cli.assemble import engines, registry
 from retrieve_cli.assemble.indexes import local_indexes
-from retrieve_cli.errors import RetrieveError, UsageError
+from retrieve_cli.errors import IndexCorrupt, RetrieveError, UsageError
 from retrieve_cli.ingest import attaching, engine_statistics
 from retrieve_cli.ingest.sending import Share, holds, send
 from retrieve_cli.storage import durable, engine_record
@@ -46,6 +47,8 @@ class Push:
         """The generation that was current before."""
         self._entries: dict[str, Entry] = {}
         self._allotted: attaching.Shares = {}
+        self._sent: set[str] = set()
+        """Engines to which rows were sent, so that their aliases are set in any case."""
 
     def check(self) -> None:
         """Ask every engine for its current generation, so that one that cannot be reached is known before any work.
@@ -77,8 +80,8 @@ class Push:
             self.record(folder)
         self.publish()
 
-    def again(self, generation: Generation) -> None:
-        """Send a published generation as far as the engines do not hold it, and let their aliases name it.
+    def again(self, generation: Generation, *, whole: bool = False) -> None:
+        """Send a published generation as far as the engines do not hold it, or all of it; their aliases name it then.
 
         Raises:
             UsageError: as `stage` does, or its files are in an engine themselves.
@@ -87,11 +90,11 @@ class Push:
         if (generation.folder / ATTACHED).exists():
             message = f"generation {generation.id} is attached: its rows are not on this machine"
             raise UsageError(message, hint="send it where the index is built: retrieve engines push")
-        self.stage(generation)
+        self.stage(generation, whole=whole)
         self.record(generation.folder)
         self.publish()
 
-    def stage(self, generation: Generation, older: Generation | None = None) -> None:
+    def stage(self, generation: Generation, older: Generation | None = None, *, whole: bool = False) -> None:
         """Send a generation to every engine that shall hold a part of it and does not; rows that an engine can copy
         from `older` are not sent.
 
@@ -101,7 +104,9 @@ class Push:
             UsageError: an index is of a kind that engines cannot hold.
         """
         self._generation = generation
-        known = engine_record.read(generation.folder)
+        known = {}
+        with suppress(IndexCorrupt):  # a damaged record is written again
+            known = engine_record.read(generation.folder)
         shares = self._shares(generation)
         self._allotted = {
             share.engine.name: ([exported.part for exported in share.parts], share.files) for share in shares
@@ -110,9 +115,12 @@ class Push:
         for share in shares:
             name = share.engine.name
             entry = known.get(name)
-            if entry is not None and holds(share, entry, generation.id):
+            if entry is not None and not whole and holds(share, entry, generation.id):
                 self._entries[name] = entry
                 continue
+            if entry is not None:  # sent before, and something of it is lost or changed
+                share.engine.drop(generation.id)
+            self._sent.add(name)
             _note(_sent(generation.folder.parents[1]), f"{name} {generation.id}")
             self._entries[name] = send(share, generation, older, shares=self._allotted, say=self._say)
 
@@ -122,14 +130,17 @@ class Push:
             return
         if folder != self._generation.folder:
             engine_statistics.copy(self._generation.folder, folder)
-        engine_record.write(folder, {**engine_record.read(folder), **self._entries})
+        known = {}
+        with suppress(IndexCorrupt):
+            known = engine_record.read(folder)
+        engine_record.write(folder, {**known, **self._entries})
 
     def publish(self) -> None:
         """Let the alias of every engine name the generation. Raises: Unavailable, IndexCorrupt."""
         if self._generation is not None:
             for name in self._entries:
                 engine = engines.engine(name, self._settings)
-                if engine.live() != self._generation.id:
+                if name in self._sent or engine.live() != self._generation.id:
                     engine.publish(self._generation.id)
 
     def tidy(self, store: Store) -> None:

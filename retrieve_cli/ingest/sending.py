@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from retrieve_cli.assemble import registry
+from retrieve_cli.assemble.engines import lost
 from retrieve_cli.contracts.engines import Batch
 from retrieve_cli.errors import RetrieveError
 from retrieve_cli.ingest import attaching
@@ -39,14 +40,11 @@ class Share(NamedTuple):
 
 
 def holds(share: Share, entry: Entry, generation: str) -> bool:
-    """Return True if an engine holds all of its share already."""
+    """Return True if an engine holds all of its share now."""
     parts = [exported.part for exported in share.parts]
     if (dict(entry.card), list(entry.parts), list(entry.files)) != (dict(share.engine.card), parts, list(share.files)):
         return False
-    if generation not in {staged.generation for staged in share.engine.generations() if staged.complete}:
-        return False
-    with closing(share.engine.open(generation)) as opened:
-        return (opened.census.sample, dict(opened.census.rows)) == (entry.census.sample, dict(entry.census.rows))
+    return not lost(share.engine, entry, generation)
 
 
 def send(

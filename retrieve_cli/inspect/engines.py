@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from contextlib import closing
 from typing import TYPE_CHECKING
 
-from retrieve_cli.assemble.engines import engine
+from retrieve_cli.assemble.engines import engine, lost
 from retrieve_cli.storage import engine_record
 
 if TYPE_CHECKING:
@@ -25,9 +24,12 @@ def status_of(store: Store, settings: Settings) -> dict[str, Json]:
     found = {}
     for name in settings.engines.in_use:
         chosen = engine(name, settings)
+        entries = engine_record.read(store.generations / current) if current else {}
+        entry = entries.get(name)
         found[name] = {
             "facts": dict(chosen.describe()),
             "capabilities": chosen.capabilities._asdict(),
+            "fault": lost(chosen, entry, str(current)) if entry else "",
             "generations": [
                 {
                     **staged._asdict(),
@@ -41,9 +43,6 @@ def status_of(store: Store, settings: Settings) -> dict[str, Json]:
 
 
 def _as_sent(chosen: Engine, store: Store, generation: str) -> bool:
-    """Return True if the engine's census of a generation is that which was noted when it was sent."""
+    """Return True if an engine holds a generation as it was noted when it was sent."""
     entry = engine_record.read(store.generations / generation).get(chosen.name)
-    if entry is None:
-        return False
-    with closing(chosen.open(generation)) as opened:
-        return (opened.census.sample, dict(opened.census.rows)) == (entry.census.sample, dict(entry.census.rows))
+    return entry is not None and not lost(chosen, entry, generation)

@@ -179,7 +179,8 @@ def verify(store: Store, settings: Settings) -> dict[str, Json]:
         except IndexCorrupt as error:
             faults["generation"] = error.message
     names = list(manifest.files)
-    if (store.generations / manifest.id / SUMS).exists():
+    folder = store.generations / manifest.id
+    if (folder / SUMS).exists() and not (folder / ATTACHED).exists():
         names.append(SUMS)
         if not faults and not store.has_sums(manifest):
             faults[SUMS] = f"{SUMS} is damaged: queries would not see damage of other files"

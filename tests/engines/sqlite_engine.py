@@ -264,6 +264,11 @@ class SqliteGeneration:
             complete(database, self._generation)
             yield database
 
+    def count(self, part: str) -> int:
+        sql = "SELECT count(*) FROM rows WHERE (generation, part) = (?, ?)"
+        with self._opened() as database:
+            return int(database.execute(sql, (self._generation, part)).fetchone()[0])
+
     def vectors(self, part: str) -> SqliteVectors:
         return SqliteVectors(self._opened, self._generation, part, lossy=self._lossy)
 

@@ -86,6 +86,58 @@ def test_a_sync_copies_unchanged_rows_and_the_views_show_the_new_generation(
     assert {f"retrieve_{before}", f"retrieve_{now}"} <= schemas
 
 
+LOSSES = {
+    "rows": 'DELETE FROM {schema}.embeddings_dense WHERE "row" < 7',
+    "all rows": "TRUNCATE {schema}.weights_bm25",
+    "a table": "DROP TABLE {schema}.embeddings_dense CASCADE",
+    "the schema": "DROP SCHEMA {schema} CASCADE",
+    "its place in the list": "DELETE FROM retrieve.generations",
+    "the list": "DROP TABLE retrieve.generations CASCADE",
+    "everything": "DROP SCHEMA retrieve CASCADE",
+}
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_what_the_server_lost_is_counted_named_and_sent_again(
+    source: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch, postgres: PostgresServer, database: str, loss: str
+) -> None:
+    wanted = answers(retrieve, monkeypatch)[1]
+    generation = live(Path("artifacts"))
+    postgres.run(LOSSES[loss].format(schema=f"retrieve_{generation}"), database=database)
+    close_all()
+    status = succeeds(retrieve("engines", "status", "--json")).json["engines"]["pgvector"]
+    assert status["fault"]
+    assert status["fault"] in retrieve("engines", "status").out
+    assert "retrieve engines push" in retrieve("doctor").out
+    succeeds(retrieve("engines", "push"))
+    close_all()
+    assert answers(retrieve, monkeypatch) == (wanted, wanted)
+    assert succeeds(retrieve("engines", "status", "--json")).json["engines"]["pgvector"]["fault"] == ""
+    rows = postgres.run("SELECT count(*) FROM retrieve.chunks", database=database)
+    assert rows == [(SIZE,)], "the views show it again"
+
+
+def test_a_sync_without_changes_sends_what_was_lost(
+    source: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch, postgres: PostgresServer, database: str
+) -> None:
+    wanted = answers(retrieve, monkeypatch)[1]
+    postgres.run(f"TRUNCATE retrieve_{live(Path('artifacts'))}.embeddings_dense", database=database)
+    succeeds(retrieve("sync"))
+    assert answers(retrieve, monkeypatch) == (wanted, wanted)
+
+
+@pytest.mark.parametrize("name", ["engines.json", "statistics.pkl"])
+def test_damaged_notes_of_what_was_sent_are_written_again(
+    source: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    wanted = answers(retrieve, monkeypatch)[1]
+    path = Path("artifacts") / "generations" / live(Path("artifacts")) / name
+    path.write_bytes(b"x" + path.read_bytes()[1:])
+    close_all()
+    succeeds(retrieve("engines", "push", "--again"))
+    assert answers(retrieve, monkeypatch) == (wanted, wanted)
+
+
 def test_a_server_that_dies_is_named_and_answers_after_its_restart(
     source: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch, postgres: PostgresServer
 ) -> None:

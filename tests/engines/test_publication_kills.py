@@ -173,7 +173,7 @@ def places_of(place: Place, story: Story, kills: int) -> Iterator[Fault]:
 
     calls, steps = counted(Fault(within=CALLS)).steps, counted(Fault()).steps
     moments = counted(Fault(call=-1)).calls
-    assert calls >= 16
+    assert calls >= 12
     assert steps > calls + 30
     chosen = random.Random(f"engines {SEED} {story.command[0]}")
     numbers = {CALLS: spread(calls, kills // 3), "": spread(steps, kills // 3)}

@@ -224,6 +224,10 @@ class MilvusGeneration:
         """Census of its staging."""
         return Census(**self._meta["census"])
 
+    def count(self, part: str) -> int:
+        """Return the number of rows of a part."""
+        return self._server.count(self._collection(part))
+
     def vectors(self, part: str) -> MilvusVectors:
         """Return a part with vectors. Raises: IndexCorrupt: it has no such part."""
         chosen = self._part(part, with_vectors=True)

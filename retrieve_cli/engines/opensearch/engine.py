@@ -222,6 +222,9 @@ class OpensearchGeneration:
             raise corrupt(self._names.home(self._generation), "it has no census")
         return census
 
+    def count(self, part: str) -> int:
+        return self._opened(part)[0].count({"match_all": {}})
+
     def vectors(self, part: str) -> VectorCollection:
         return OpensearchVectors(*self._opened(part), ef_search=self._ef_search)
 

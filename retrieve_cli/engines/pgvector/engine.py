@@ -116,13 +116,17 @@ class PgvectorEngine:
         return [Staged(*row) for row in found]
 
     def drop(self, generation: str) -> None:
-        """Remove a generation: its schema, with it the views that show it, and its place in the list."""
+        """Remove a generation: its schema, with it the views that show it, and its place in the list, if it has one."""
         chosen = self._tables(generation)
         if not any(staged.generation == generation for staged in self.generations()):
-            return
+            # The list may be lost; a schema of that name without our tables is someone else's.
+            ours = statement("SELECT to_regclass(%(files)s) IS NOT NULL")
+            if not self._connections.query(ours, {"files": f"{self._prefix}_{generation}.files"})[0][0]:
+                return
 
         def work(connection: Connection) -> None:
             tables.lock(connection, self._prefix)
+            tables.create_registry(connection, self._prefix)
             self._drop(connection, chosen)
 
         self._connections.write(work)
@@ -198,9 +202,8 @@ class PgvectorEngine:
 
     def _registered(self, text: str) -> Rows:
         """Return the answer to a query of the list of generations; nothing if there is no such list yet."""
-        there = self._connections.query(
-            statement("SELECT to_regclass(%(name)s) IS NOT NULL"), {"name": f"{self._prefix}.current"}
-        )
+        both = statement("SELECT to_regclass(%(current)s) IS NOT NULL AND to_regclass(%(generations)s) IS NOT NULL")
+        there = self._connections.query(both, {name: f"{self._prefix}.{name}" for name in ("current", "generations")})
         if not there[0][0]:
             return []
         names = {name: identifier(self._prefix, name) for name in ("generations", "current")}

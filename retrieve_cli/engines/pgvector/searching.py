@@ -56,6 +56,11 @@ class PgvectorGeneration:
         """Census of its staging."""
         return self._census
 
+    def count(self, part: str) -> int:
+        """Return the number of rows of a part. Raises: IndexCorrupt: its table is gone."""
+        table = self._tables.rows(self._part(part))
+        return int(self._connections.query(statement("SELECT count(*) FROM {table}", table=table), {})[0][0])
+
     def vectors(self, part: str) -> VectorTable:
         """Return a part with vectors. Raises: IndexCorrupt: the generation has no such part."""
         known = self._part(part, vectors=True)
@@ -82,9 +87,9 @@ class PgvectorGeneration:
     def close(self) -> None:
         """Do nothing: connections belong to the engine."""
 
-    def _part(self, name: str, *, vectors: bool) -> Part:
+    def _part(self, name: str, *, vectors: bool | None = None) -> Part:
         part = self._parts.get(name)
-        if part is None or (part.dim is not None) is not vectors:
+        if part is None or vectors not in (None, part.dim is not None):
             rows = "vectors" if vectors else "term weights"
             hint = "run `retrieve engines push`, which stores the generation again"
             raise IndexCorrupt(f"generation {self._tables.generation} in PostgreSQL has no {rows} of {name}", hint=hint)

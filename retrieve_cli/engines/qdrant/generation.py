@@ -33,6 +33,11 @@ class QdrantGeneration:
         """Census of its staging."""
         return self._census
 
+    def count(self, part: str) -> int:
+        """Return the number of rows of a part. Raises: IndexCorrupt: its collection is gone."""
+        path = f"/collections/{self._names.part(self._generation, part)}/points/count"
+        return int(self._server.call("POST", path, body={"exact": True})["count"])
+
     def vectors(self, part: str) -> VectorPart:
         """Return a part with vectors. Raises: IndexCorrupt: there is none of that name."""
         dim = self._part(part).dim
