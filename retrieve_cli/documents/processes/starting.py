@@ -48,4 +48,5 @@ def start(state: int, memory_bytes: int) -> subprocess.Popen[bytes]:
         pass_fds=(state,),
         env={**kept, **_ENVIRONMENT, "PYTHONPATH": paths},
         cwd="/",
+        start_new_session=True,  # the terminal of the user is not its terminal
     )
