@@ -11,6 +11,7 @@ from pathlib import Path
 from retrieve_cli.assemble.documents import reader_of
 from retrieve_cli.contracts import DocumentReader, Json
 from retrieve_cli.doctor.subject import Check, Subject, some
+from retrieve_cli.documents.processes.kernel_rules import missing
 
 _NAME = "documents"
 _INSTALL = "pip install 'retrieve-cli[documents]'"
@@ -34,6 +35,16 @@ def documents(subject: Subject) -> Check | None:
     if not cards:
         return None
     return Check(_NAME, "ok", ", ".join(f"{kind} by {card.get('parser')}" for kind, card in cards.items()))
+
+
+def sandbox(subject: Subject) -> Check | None:
+    """Check that this kernel has all rules for the processes that parse documents."""
+    if not any(entry.kind == "docs" for entry in subject.entries):
+        return None
+    if lacks := missing():
+        fix = "parse documents of strangers on Linux 6.2 or later, x86_64 or aarch64, with Landlock and seccomp"
+        return Check("sandbox", "warn", f"parsers of documents are less confined: {'; '.join(lacks)}", fix)
+    return Check("sandbox", "ok", "parsers read no file of the user and reach no network and no other process")
 
 
 def _change(kind: str, before: Json, now: Json) -> str:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from documents.sandbox.asking import request, text_of
-from documents.sandbox.odd_parsers import FORBIDDEN
+from documents.sandbox.odd_parsers import ATTEMPTS, FORBIDDEN, OF_PROCESSES
 
 from retrieve_cli.documents.processes import kernel_rules
 from retrieve_cli.documents.processes.pool import Pool
@@ -39,6 +39,27 @@ def test_native_code_that_a_document_has_taken_over_is_stopped_by_the_kernel(
     assert said.startswith("rejected: [Errno ")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a.odd", "victim"]
     assert (file.read_text(), file.stat().st_mode) == ("as it was", mode)
+
+
+@LINUX
+@pytest.mark.parametrize("deed", ATTEMPTS)
+def test_native_code_reaches_no_file_terminal_or_process_of_the_user(pool: Pool, tmp_path: Path, deed: str) -> None:
+    if lacks := kernel_rules.missing():
+        pytest.skip("; ".join(lacks))
+    file = tmp_path / "secret"
+    file.write_text("a secret")
+    other = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    with other:
+        argument = str(other.pid) if deed in OF_PROCESSES else str(file)
+        said = text_of(pool, request(tmp_path, "attempt", [deed, "native", argument]))
+        assert other.poll() is None
+    assert said.startswith(("rejected: [Errno 1] ", "rejected: [Errno 13] ")), said
+
+
+@LINUX
+def test_a_process_that_parses_has_a_session_of_its_own(pool: Pool, tmp_path: Path) -> None:
+    pid = int(text_of(pool, request(tmp_path, "pid")))
+    assert os.getsid(pid) == pid != os.getsid(0)
 
 
 @LINUX
