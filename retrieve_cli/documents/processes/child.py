@@ -37,6 +37,7 @@ def main() -> None:
     os.dup2(null, 0)
     os.dup2(2, 1)  # what a library prints is no answer
     gc.set_threshold(_YOUNG)
+    modules: set[str] = set()
     marks = mmap.mmap(state, messages.STATE_SIZE)
     for count in range(1, _MOST_FILES + 1):
         asked = messages.unpacked(_request(requests))
@@ -44,6 +45,9 @@ def main() -> None:
         messages.STATE.pack_into(marks, 0, asked.number, 0)
         form, content = _answer(asked, requests, partial(messages.STATE.pack_into, marks, 0, asked.number))
         gc.collect()
+        if asked.module not in modules:
+            modules.add(asked.module)
+            gc.freeze()  # a module stays: the next search for cycles is in what the next document leaves
         last = form == messages.OUT_OF_MEMORY or count == _MOST_FILES
         last = last or confinement.data_bytes() > _WORN * memory_bytes
         _write(answers, messages.ANSWER.pack(form, last, asked.number, len(content)))
