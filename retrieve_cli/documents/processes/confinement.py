@@ -53,6 +53,7 @@ def confine(parent: int, memory_bytes: int) -> None:
     # bound for shared memory, which the first does not count, and for systems that don't enforce the first.
     _limit("RLIMIT_DATA", memory_bytes)
     _limit("RLIMIT_AS", memory_bytes + _LIBRARIES)
+    _limit("RLIMIT_NPROC", 0)
     with suppress(OSError):
         _counts.append(os.open("/proc/self/statm", os.O_RDONLY))  # it cannot be opened afterwards
     kernel_rules.restrict()

@@ -32,14 +32,12 @@ _SYSTEM = (
 _LANDLOCK_NET, _LANDLOCK_SCOPES = 3, 3
 """Binding and connecting TCP sockets (version 4); abstract sockets and signals to other processes (version 6)."""
 
-_EPERM, _ENOSYS = 1, 38
-_LOAD, _EQUAL, _ANY_BIT, _RETURN = 0x20, 0x15, 0x45, 0x06
+_EPERM = 1
+_LOAD, _EQUAL, _RETURN = 0x20, 0x15, 0x06
 _ALLOW, _DENY = 0x7FFF0000, 0x00050000
-_CLONE_THREAD = 0x10000
 _AT_NUMBER, _AT_ARCHITECTURE, _AT_ARGUMENT = 0, 4, 16
 
 _ARCHITECTURES = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
-_CLONE, _CLONE3 = {"x86_64": 56, "aarch64": 220}, 435
 _TGKILL, _PRLIMIT = {"x86_64": 234, "aarch64": 131}, {"x86_64": 302, "aarch64": 261}
 ALLOWED = {
     "x86_64": (
@@ -169,11 +167,8 @@ def _filter(machine: str) -> bytes:
     code.append((_LOAD, 0, 0, _AT_NUMBER))
     for number in ALLOWED[machine]:
         code += [(_EQUAL, 0, 1, number), allow]
-    # glibc falls back to clone, whose flags the filter can read: threads are allowed, processes are not.
-    code += [(_EQUAL, 0, 1, _CLONE3), (_RETURN, 0, 0, _DENY | _ENOSYS)]
     # abort() sends a signal to its own process; the limit of CPU time is set for each document, of this process only.
     first = (_LOAD, 0, 0, _AT_ARGUMENT)
-    code += [(_EQUAL, 0, 4, _CLONE[machine]), first, (_ANY_BIT, 0, 1, _CLONE_THREAD), allow, deny]
     code += [(_EQUAL, 0, 4, _TGKILL[machine]), first, (_EQUAL, 0, 1, os.getpid()), allow, deny]
     code += [(_EQUAL, 0, 3, _PRLIMIT[machine]), first, (_EQUAL, 0, 1, 0), allow]
     return b"".join(struct.pack("=HBBI", *instruction) for instruction in [*code, deny])

@@ -159,6 +159,13 @@ def _limit_of_another(pid: str) -> None:
     resource.prlimit(int(pid), resource.RLIMIT_CPU, (1, 1))
 
 
+def _thread() -> None:
+    try:
+        threading.Thread(target=print).start()
+    except RuntimeError as error:  # Python does not say which error it was
+        raise PermissionError(1, str(error)) from error
+
+
 def _fork() -> int:
     pid = os.fork()
     if not pid:
@@ -194,6 +201,7 @@ ATTEMPTS: dict[str, Callable[..., Any]] = {
     "thread of another": lambda pid: _call("tgkill", int(pid), int(pid), 15),
     "trace": lambda pid: _call("ptrace", 16, int(pid), 0, 0),
     "memory of another": lambda pid: _call("process_vm_readv", int(pid), None, 0, None, 0, 0),
+    "thread": lambda _: _thread(),
     "socket pair": lambda _: socket.socketpair(),
     "memory file": lambda _: os.memfd_create("program"),
     "session": lambda _: os.setsid(),
@@ -204,16 +212,6 @@ ATTEMPTS: dict[str, Callable[..., Any]] = {
 }
 """Deeds of native code that has taken over the process, each with the path of a file of the user or another process."""
 OF_PROCESSES = ("limit another", "thread of another", "trace", "memory of another", "priority")
-
-
-def _threads(count: int) -> int:
-    done: list[int] = []
-    threads = [threading.Thread(target=done.append, args=(number,)) for number in range(count)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    return len(done)
 
 
 def _answer(told: list[Any]) -> None:
@@ -230,13 +228,17 @@ def _answer(told: list[Any]) -> None:
 def _answer_later(told: list[str]) -> None:
     """Write an answer to no request between reading two named pipes: after the answer to this request."""
     raw, before, after = told
+    child = sys.modules["__main__"]
+    ask = child._request
 
-    def answer() -> None:
+    def answer_first(pipe: Any) -> Any:
+        child._request = ask
         Path(before).read_text()
         _answer([raw, 0])
         Path(after).read_text()
+        return ask(pipe)
 
-    threading.Thread(target=answer).start()
+    child._request = answer_first
 
 
 def _words() -> Words:
@@ -263,7 +265,7 @@ DEEDS: dict[str, Callable[[Any], Any]] = {
     "say": str, "eat": _eat, "hold": _hold, "eat in c": _eat_in_c, "spin": _spin, "sleep": _sleep,
     "kill": _kill, "reject": _reject, "recurse": _recurse, "fail": _fail,
     "print": _print, "abort": _abort, "exit": os._exit, "state": _state, "pid": lambda _: os.getpid(),
-    "attempt": _attempt, "threads": _threads, "answer": _answer, "answer later": _answer_later, "rich": lambda _: RICH,
+    "attempt": _attempt, "answer": _answer, "answer later": _answer_later, "rich": lambda _: RICH,
     "bytes": lambda text: text.encode("latin-1"), "environment": lambda _: json.dumps(dict(os.environ)),
     "read": lambda pipe: Path(pipe).read_text(),
 }  # fmt: skip

@@ -64,11 +64,6 @@ def test_a_process_that_parses_has_a_session_of_its_own(pool: Pool, tmp_path: Pa
     assert os.getsid(pid) == pid != os.getsid(0)
 
 
-@LINUX
-def test_threads_and_reading_go_on(pool: Pool, tmp_path: Path) -> None:
-    assert text_of(pool, request(tmp_path, "threads", 4)) == "4"
-
-
 GUARDED = """
 import sys
 from documents.sandbox import odd_parsers
