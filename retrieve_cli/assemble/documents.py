@@ -24,6 +24,13 @@ def reader_of(settings: Settings) -> DocumentReader:
     return _reader(settings.parsing, settings.docs.max_mb)
 
 
+def sandbox_lacks() -> Sequence[str]:
+    """Return what this kernel lacks to confine the processes that parse documents."""
+    from retrieve_cli.documents.processes.kernel_rules import missing
+
+    return missing()
+
+
 def shared_reader(settings: Settings) -> DocumentReader:
     """Return the reader, with its processes, of all queries and pictures under the same limits in this process."""
     with _sharing:  # threads that ask for the first time at the same time get the same one

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 
-from retrieve_cli.assemble.documents import reader_of
+from retrieve_cli.assemble.documents import reader_of, sandbox_lacks
 from retrieve_cli.contracts import DocumentReader, Json
 from retrieve_cli.doctor.subject import Check, Subject, some
 
@@ -34,6 +34,14 @@ def documents(subject: Subject) -> Check | None:
     if not cards:
         return None
     return Check(_NAME, "ok", ", ".join(f"{kind} by {card.get('parser')}" for kind, card in cards.items()))
+
+
+def sandbox(_: Subject) -> Check:
+    """Check that this kernel has all rules for the processes that parse documents."""
+    if lacks := sandbox_lacks():
+        fix = "parse documents of strangers on Linux 6.2 or later, x86_64 or aarch64, with Landlock and seccomp"
+        return Check("sandbox", "warn", f"parsers of documents are less confined: {'; '.join(lacks)}", fix)
+    return Check("sandbox", "ok", "parsers read no file of the user and reach no network and no other process")
 
 
 def _change(kind: str, before: Json, now: Json) -> str:

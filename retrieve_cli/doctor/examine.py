@@ -11,7 +11,7 @@ from pathlib import Path
 from retrieve_cli.config import loading
 from retrieve_cli.config.settings import NOT_AGREED, Settings
 from retrieve_cli.doctor import configuration, engines, index_folder, machine, origins
-from retrieve_cli.doctor.documents import documents
+from retrieve_cli.doctor.documents import documents, sandbox
 from retrieve_cli.doctor.subject import Check, Subject
 from retrieve_cli.doctor.web import web
 from retrieve_cli.errors import RetrieveError, UsageError
@@ -32,6 +32,7 @@ _CHECKS: Mapping[str, Callable[[Subject], Check | None]] = {
     "packages": machine.packages,
     "sources": origins.sources,
     "documents": documents,
+    "sandbox": sandbox,
     "cache": index_folder.cache,
     "web": web,
 }

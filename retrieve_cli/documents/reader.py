@@ -59,7 +59,7 @@ class Reader:
     def begin(self, file: DocumentFile, kind: str, *, name: str) -> Reading:
         """Begin to read a file in a process of its own, in its turn.
 
-        The bytes of the file are never in this process, and the other one reads it only if its SHA-1 is still the same.
+        This process passes the bytes of the file on, and the other one parses them only if their SHA-1 is the same.
         """
         module, limit = formats.FORMATS[kind].module, self.max_bytes(kind)
         request = Request(module, file.path, file.sha1, name, self._limits, limit, file.sidecar, self._text_bytes)

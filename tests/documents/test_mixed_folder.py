@@ -8,9 +8,9 @@ from typing import Any
 
 import docx
 import pytest
-from documents.truth.typesetting import Sheet, Speech
 from samples import Program
 
+from documents.truth.typesetting import Sheet, Speech
 from retrieve_cli.documents import formats
 from retrieve_cli.documents.reader import Reader
 

@@ -9,7 +9,6 @@ from urllib.parse import quote
 
 import pytest
 import urllib3
-from documents.indexed import indexed
 from pages import CHROMIUM, axe_source
 from PIL import Image
 from reportlab.pdfgen.canvas import Canvas
@@ -18,6 +17,7 @@ from servers import Server, started
 from urllib3.filepost import encode_multipart_formdata
 from waiting import PATIENCE_S
 
+from documents.indexed import indexed
 from retrieve_cli.documents.pdf.picture import render
 from retrieve_cli.errors import BadDocument
 from retrieve_cli.layout.layout import Block

@@ -21,7 +21,7 @@ from told_servers import Answer, Server, running
 from retrieve_cli.doctor.examine import examine
 from retrieve_cli.storage.store import Store
 
-NAMES = "config artifacts index settings generations lock disk model gpu packages sources cache".split()
+NAMES = "config artifacts index settings generations lock disk model gpu packages sources sandbox cache".split()
 ARTIFACTS = ["dense.faiss", "bm25.pkl", "chunks.jsonl", "records.jsonl", "offsets.pkl"]
 
 
@@ -626,3 +626,8 @@ def test_no_state_of_the_folder_makes_a_check_raise(index: Path) -> None:
         path.unlink()
         aside.rename(path)
     assert all(check.status == "ok" for check in examine(Path("artifacts"), None))
+
+
+def test_a_kernel_that_confines_parsers_less_is_named(index: Path, doctor: Doctor, monkeypatch) -> None:
+    monkeypatch.setattr("retrieve_cli.documents.processes.kernel_rules.landlock", lambda: 2)
+    assert "Landlock version 3" in doctor.only("sandbox", "warn")["message"]

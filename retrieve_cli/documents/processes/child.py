@@ -12,6 +12,7 @@ import sys
 from collections.abc import Callable
 from functools import partial
 from importlib import import_module
+from io import BufferedReader
 
 from retrieve_cli.documents.processes import confinement, messages, transfer
 from retrieve_cli.errors import BadDocument, NotADocument, shortened
@@ -31,28 +32,32 @@ def main() -> None:
     """Answer requests until there are none."""
     parent, state, memory_bytes = map(int, sys.argv[1:4])
     confinement.confine(parent, memory_bytes)
-    requests, answers = os.dup(0), os.dup(1)
+    requests, answers = open(os.dup(0), "rb"), os.dup(1)  # noqa: PTH123, SIM115  a pipe
     null = os.open(os.devnull, os.O_RDONLY)
     os.dup2(null, 0)
     os.dup2(2, 1)  # what a library prints is no answer
     gc.set_threshold(_YOUNG)
+    modules: set[str] = set()
     marks = mmap.mmap(state, messages.STATE_SIZE)
     for count in range(1, _MOST_FILES + 1):
-        number, request = messages.unpacked(_request(requests))
+        asked = messages.unpacked(_request(requests))
         messages.MEMORY.pack_into(marks, messages.STATE.size, *confinement.memory_used())
-        messages.STATE.pack_into(marks, 0, number, 0)
-        form, content = _answer(request, partial(messages.STATE.pack_into, marks, 0, number))
+        messages.STATE.pack_into(marks, 0, asked.number, 0)
+        form, content = _answer(asked, requests, partial(messages.STATE.pack_into, marks, 0, asked.number))
         gc.collect()
+        if asked.module not in modules:
+            modules.add(asked.module)
+            gc.freeze()  # a module stays: the next search for cycles is in what the next document leaves
         last = form == messages.OUT_OF_MEMORY or count == _MOST_FILES
         last = last or confinement.data_bytes() > _WORN * memory_bytes
-        _write(answers, messages.ANSWER.pack(form, last, number, len(content)))
+        _write(answers, messages.ANSWER.pack(form, last, asked.number, len(content)))
         _write(answers, content)
         if last:
             break
     os._exit(0)
 
 
-def _request(pipe: int) -> bytes:
+def _request(pipe: BufferedReader) -> bytes:
     """Return the next request; end the process if there is none."""
     poll = select.poll()
     poll.register(pipe, select.POLLIN)
@@ -62,14 +67,11 @@ def _request(pipe: int) -> bytes:
     return _read(pipe, min(size, messages.LONGEST_REQUEST))
 
 
-def _read(pipe: int, size: int) -> bytes:
+def _read(pipe: BufferedReader, size: int) -> bytes:
     """Return that many bytes; end the process at the end of the pipe: nobody asks any more."""
-    content = b""
-    while len(content) < size:
-        some = os.read(pipe, size - len(content))
-        if not some:
-            os._exit(0)
-        content += some
+    content = pipe.read(size)
+    if len(content) < size:
+        os._exit(0)
     return content
 
 
@@ -79,11 +81,11 @@ def _write(pipe: int, content: bytes) -> None:
         view = view[os.write(pipe, view) :]
 
 
-def _answer(request: messages.Request, on_page: Callable[[int], None]) -> tuple[bytes, bytes]:
+def _answer(request: messages.Asked, pipe: BufferedReader, on_page: Callable[[int], None]) -> tuple[bytes, bytes]:
     """Parse or draw a document; return the form of the answer and its content."""
     try:
         confinement.limit_cpu(request.limits.cpu_s)
-        content = _content(request, on_page)
+        content = _content(request, pipe, on_page)
     except BadDocument as error:
         return _rejected(error.message, error.hint, foreign=isinstance(error, NotADocument))
     except OSError as error:
@@ -99,30 +101,27 @@ def _answer(request: messages.Request, on_page: Callable[[int], None]) -> tuple[
         what = "its picture has" if request.drawing else "its text and the places of its words have"
         size, limit = (part / files.MB for part in (len(content), request.longest))
         return _rejected(f"{what} {size:,.0f} MB; the limit is {limit:,.0f} MB")
-    return request.form, content
+    return (messages.DOCUMENT if request.drawing is None else messages.PICTURE), content
 
 
 def _rejected(message: str, hint: str = "", *, foreign: bool = False) -> tuple[bytes, bytes]:
     return messages.REJECTED, json.dumps([message, hint, foreign]).encode()
 
 
-def _content(request: messages.Request, on_page: Callable[[int], None]) -> bytes:
+def _content(request: messages.Asked, pipe: BufferedReader, on_page: Callable[[int], None]) -> bytes:
     """Return the document, packed, or its picture.
 
     Raises:
         BadDocument: it cannot be read, or is not the file that was asked for.
-        OSError: it cannot be opened, or is too large.
     """
-    content = files.read_bytes(request.path, limit=request.max_bytes)
+    content = _read(pipe, request.size)
+    extra = {} if request.sidecar is None else {"sidecar": _read(pipe, request.sidecar)}
     if hashlib.sha1(content, usedforsecurity=False).digest() != request.sha1:
         raise BadDocument("it changed while it was read", hint="sync again")
     module = import_module(request.module)
     if request.drawing is not None:
         drawn: bytes = module.render(content, request.drawing.pages, marks=request.drawing.marks, on_page=on_page)
         return drawn
-    extra = {}
-    if request.sidecar is not None:
-        extra["sidecar"] = files.read_bytes(request.sidecar, limit=request.sidecar_bytes)
     parsed = module.parse(content, name=request.name, limits=request.limits, on_page=on_page, **extra)
     return transfer.packed(parsed)
 

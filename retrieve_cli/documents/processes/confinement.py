@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 import os
 import signal
 import sys
@@ -24,6 +25,8 @@ _OTHER_THREADS_S = 1
 """CPU seconds by which the kernel ends the process later than the process that watches it would."""
 _FROM_TERMINAL = ("SIGINT", "SIGHUP", "SIGQUIT")
 """Signals of a terminal go to all processes of a command; the one that the user started decides."""
+_counts: list[int] = []
+"""Descriptor of the kernel's counts of the memory of this process, where it has them."""
 _WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 _DENIED = (
     "socket.", "subprocess.", "pty.", "shutil.", "os.exec", "os.fork", "os.posix_spawn", "os.spawn", "os.system",
@@ -50,6 +53,9 @@ def confine(parent: int, memory_bytes: int) -> None:
     # bound for shared memory, which the first does not count, and for systems that don't enforce the first.
     _limit("RLIMIT_DATA", memory_bytes)
     _limit("RLIMIT_AS", memory_bytes + _LIBRARIES)
+    _limit("RLIMIT_NPROC", 0)
+    with suppress(OSError):
+        _counts.append(os.open("/proc/self/statm", os.O_RDONLY))  # it cannot be opened afterwards
     kernel_rules.restrict()
     sys.addaudithook(_guard)
 
@@ -62,8 +68,7 @@ def limit_cpu(seconds: float) -> None:
 def data_bytes() -> int:
     """Return the memory that counts towards the limit; 0 if this system does not say it."""
     try:
-        with open("/proc/self/statm", "rb") as file:  # noqa: PTH123  once per document
-            return int(file.read(200).split()[5]) * os.sysconf("SC_PAGESIZE")
+        return int(os.pread(_counts[0], 200, 0).split()[5]) * mmap.PAGESIZE
     except (OSError, ValueError, IndexError):
         return 0
 

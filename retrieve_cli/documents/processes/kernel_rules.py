@@ -1,10 +1,9 @@
-"""Rules of the Linux kernel for a process that parses documents: no network, no programs, no changes of files.
+"""Rules of the Linux kernel for a process that parses documents: what it may do; everything else fails.
 
-Landlock (kernel 5.13) forbids changes of files and folders; a filter of system calls (seccomp) forbids sockets, other
-processes and the administration of the machine. Neither needs rights, and neither can be taken back. A kernel without
-one of them skips it: the audit hook of `confinement` then guards the Python code, but not the libraries in C.
-
-Reading files is not restricted: what is read cannot leave the process but as the text or the picture of the document.
+Landlock (kernel 5.13) grants reading of program code and of nothing else; a filter of system calls (seccomp) grants
+what parsing needs: memory, time, reading, and the pipes that are open. Neither needs rights, and neither can be taken
+back. A kernel without one of them skips it, which `missing` says: the audit hook of `confinement` then guards the
+Python code, but not the libraries in C.
 """
 
 from __future__ import annotations
@@ -12,40 +11,53 @@ from __future__ import annotations
 import ctypes
 import os
 import struct
+import sys
+from collections.abc import Iterable
 from ctypes import c_int, c_long, c_size_t, c_uint32, c_ulong, c_void_p
+from pathlib import Path
 
 _PR_SET_PDEATHSIG, _PR_SET_SECCOMP, _PR_SET_NO_NEW_PRIVS, _PR_SET_DUMPABLE = 1, 22, 38, 4
 _SECCOMP_FILTER = 2
-_LANDLOCK_CREATE, _LANDLOCK_RESTRICT = 444, 446
-_LANDLOCK_FILES = {1: 0x1FF3, 2: 0x3FF3, 3: 0x7FF3}
-"""By version of Landlock, all rights but those to read files and folders: to execute, write, remove, make, truncate."""
+_LANDLOCK_CREATE, _LANDLOCK_ADD, _LANDLOCK_RESTRICT = 444, 445, 446
+_LANDLOCK_FILES = {1: 0x1FFF, 2: 0x3FFF, 3: 0x7FFF}
+"""By version of Landlock, all rights on files and folders: to execute, read, write, remove, make, truncate."""
+_READ_FILE, _READ_FOLDER = 4, 8
+_COMPLETE = 3
+"""Version of Landlock that covers all changes of files (Linux 6.2)."""
+_SYSTEM = (
+    "/usr", "/lib", "/lib64", "/nix/store", "/gnu/store", "/etc/ld.so.cache", "/etc/localtime", "/etc/mime.types",
+    "/dev/null", "/dev/urandom",
+)  # fmt: skip
+"""Libraries, fonts and time zones of the system; none of them is a file of a user."""
 _LANDLOCK_NET, _LANDLOCK_SCOPES = 3, 3
 """Binding and connecting TCP sockets (version 4); abstract sockets and signals to other processes (version 6)."""
 
-_EPERM, _ENOSYS = 1, 38
-_LOAD, _EQUAL, _AT_LEAST, _ANY_BIT, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
+_EPERM = 1
+_LOAD, _EQUAL, _RETURN = 0x20, 0x15, 0x06
 _ALLOW, _DENY = 0x7FFF0000, 0x00050000
-_X32 = 0x40000000
-_CLONE_THREAD = 0x10000
 _AT_NUMBER, _AT_ARCHITECTURE, _AT_ARGUMENT = 0, 4, 16
 
 _ARCHITECTURES = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
-_CLONE, _CLONE3, _TGKILL = {"x86_64": 56, "aarch64": 220}, 435, {"x86_64": 234, "aarch64": 131}
-_DENIED = {
+_TGKILL, _PRLIMIT = {"x86_64": 234, "aarch64": 131}, {"x86_64": 302, "aarch64": 261}
+ALLOWED = {
     "x86_64": (
-        41, 42, 49, 53,  # socket, connect, bind, socketpair
-        57, 58, 59, 322, 62, 200, 129, 297,  # fork, vfork, execve, execveat, kill, tkill, rt_sigqueueinfo, its tg form
-        90, 91, 268, 452, 92, 93, 94, 260, 188, 189, 190, 280,  # chmod, chown and setxattr in all forms, utimensat
-        101, 310, 311, 438, 424, 272, 308,  # ptrace, process_vm_*, pidfd_getfd, pidfd_send_signal, unshare, setns
-        155, 165, 166, 169, 175, 313, 246, 304,  # pivot_root, mount, umount2, reboot, modules, kexec, open_by_handle_at
-        250, 298, 321, 323, 425,  # keyctl, perf_event_open, bpf, userfaultfd, io_uring_setup
+        0, 1, 17, 19, 20, 3, 8, 32, 33, 292, 72, 7, 271,  # read, write, pread, readv …, close, lseek, dup*, fcntl, poll
+        2, 257, 4, 5, 6, 262, 332, 21, 269, 439, 89, 267, 217, 79,  # open*, *stat*, access, readlink …
+        9, 10, 11, 12, 25, 28,  # mmap, mprotect, munmap, brk, mremap, madvise
+        13, 14, 15, 131, 219, 202, 273, 324, 334, 24,  # rt_sig*, sigaltstack, restart, futex, robust list, rseq, yield
+        35, 230, 228, 201, 100, 98, 97, 99, 204, 309,  # sleep, clock_gettime, time, times, getrusage, sysinfo, affinity
+        39, 110, 186, 102, 104, 107, 108, 63, 318, 60, 231,  # getpid, getuid …, uname, getrandom, exit, exit_group
     ),
     "aarch64": (
-        198, 203, 200, 199, 221, 281, 129, 130, 138, 240, 52, 53, 452, 54, 55, 5, 6, 7, 88,
-        117, 270, 271, 438, 424, 97, 268, 41, 40, 39, 142, 105, 273, 104, 265, 219, 241, 280, 282, 425,
+        63, 64, 67, 65, 66, 57, 62, 23, 24, 25, 73,
+        56, 80, 79, 291, 48, 439, 78, 61, 17,
+        222, 226, 215, 214, 216, 233,
+        134, 135, 139, 132, 128, 98, 99, 283, 293, 124,
+        101, 115, 113, 153, 165, 163, 179, 123, 168,
+        172, 173, 178, 174, 176, 175, 177, 160, 278, 93, 94,
     ),
 }  # fmt: skip
-"""System calls that fail, by architecture: the same ones, as far as the second has them."""
+"""System calls that are granted, by architecture: the same ones, as far as the second has them."""
 
 
 def end_with_parent() -> bool:
@@ -59,8 +71,18 @@ def restrict() -> None:
     """Apply all rules that this kernel has."""
     _prctl(_PR_SET_DUMPABLE, 0)
     if _prctl(_PR_SET_NO_NEW_PRIVS, 1):
-        _forbid_changes_of_files()
-        _forbid_system_calls()
+        _grant_reading_of(_code())
+        _grant_system_calls()
+
+
+def missing() -> tuple[str, ...]:
+    """Return what this machine lacks for a complete sandbox; nothing if that is complete."""
+    lacks = []
+    if landlock() < _COMPLETE:
+        lacks.append("files are not protected from parsers by the kernel (Landlock version 3, Linux 6.2)")
+    if os.uname().machine not in _ARCHITECTURES or not Path("/proc/sys/kernel/seccomp").exists():
+        lacks.append("system calls of parsers are not filtered (seccomp on x86_64 or aarch64)")
+    return tuple(lacks)
 
 
 def _library() -> ctypes.CDLL | None:
@@ -81,8 +103,26 @@ def landlock() -> int:
     return 0 if call is None else max(0, int(call(c_long(_LANDLOCK_CREATE), c_void_p(None), c_size_t(0), c_uint32(1))))
 
 
-def _forbid_changes_of_files() -> None:
-    """Handle all rights to change files and grant none of them."""
+def _code() -> Iterable[str | Path]:
+    """Yield what a parser reads beside its document: Python, its libraries, this package, and code on the search path.
+
+    A folder on the search path may be one in which a user works: of that one, the packages and modules are granted.
+    """
+    whole = (*_SYSTEM, sys.prefix, sys.base_prefix, *filter(None, os.environ.get("LD_LIBRARY_PATH", "").split(":")))
+    yield from whole
+    yield Path(__file__).parents[2]
+    for folder in map(Path, sys.path):
+        if any(map(folder.is_relative_to, whole)):
+            continue
+        if folder.is_file() or next(folder.glob("*.dist-info"), None):
+            yield folder
+        else:
+            yield from (file.parent for file in folder.glob("*/__init__.py"))
+            yield from (file for form in ("*.py", "*.so") for file in folder.glob(form))
+
+
+def _grant_reading_of(paths: Iterable[str | Path]) -> None:
+    """Handle all rights on files and grant those to read these files and folders."""
     version, call = landlock(), getattr(_library(), "syscall", None)
     if call is None or version < 1:
         return
@@ -91,9 +131,16 @@ def _forbid_changes_of_files() -> None:
     rights += [_LANDLOCK_NET] * (version >= 4) + [_LANDLOCK_SCOPES] * (version >= 6)
     attributes = ctypes.create_string_buffer(struct.pack(f"={len(rights)}Q", *rights), 8 * len(rights))
     rules = call(c_long(_LANDLOCK_CREATE), attributes, c_size_t(8 * len(rights)), c_uint32(0))
-    if rules >= 0:
-        call(c_long(_LANDLOCK_RESTRICT), c_int(rules), c_uint32(0))
-        os.close(rules)
+    if rules < 0:
+        return
+    for path in dict.fromkeys(map(str, paths)):
+        if os.path.exists(path):  # noqa: PTH110  for every process that is started
+            file = os.open(path, os.O_PATH | os.O_CLOEXEC)
+            granted = _READ_FILE | _READ_FOLDER if os.path.isdir(path) else _READ_FILE  # noqa: PTH112
+            call(c_long(_LANDLOCK_ADD), c_int(rules), c_int(1), struct.pack("=Qi", granted, file), c_uint32(0))
+            os.close(file)
+    call(c_long(_LANDLOCK_RESTRICT), c_int(rules), c_uint32(0))
+    os.close(rules)
 
 
 class _Program(ctypes.Structure):
@@ -102,8 +149,8 @@ class _Program(ctypes.Structure):
     _fields_ = (("length", ctypes.c_ushort), ("instructions", c_void_p))
 
 
-def _forbid_system_calls() -> None:
-    """Install a filter: forbidden calls fail with EPERM, so that a parser can go on without them."""
+def _grant_system_calls() -> None:
+    """Install a filter: calls that are not granted fail with EPERM, so that a parser can go on without them."""
     prctl, machine = getattr(_library(), "prctl", None), os.uname().machine
     if prctl is None or machine not in _ARCHITECTURES or struct.calcsize("P") != 8:
         return
@@ -117,13 +164,11 @@ def _filter(machine: str) -> bytes:
     """Return the instructions, in Berkeley Packet Filter code; a jump is over the two numbers of instructions."""
     deny, allow = (_RETURN, 0, 0, _DENY | _EPERM), (_RETURN, 0, 0, _ALLOW)
     code = [(_LOAD, 0, 0, _AT_ARCHITECTURE), (_EQUAL, 1, 0, _ARCHITECTURES[machine]), deny]
-    code += [(_LOAD, 0, 0, _AT_NUMBER), (_AT_LEAST, 0, 1, _X32), deny]
-    for number in _DENIED[machine]:
-        code += [(_EQUAL, 0, 1, number), deny]
-    # glibc falls back to clone, whose flags the filter can read: threads are allowed, processes are not.
-    code += [(_EQUAL, 0, 1, _CLONE3), (_RETURN, 0, 0, _DENY | _ENOSYS)]
+    code.append((_LOAD, 0, 0, _AT_NUMBER))
+    for number in ALLOWED[machine]:
+        code += [(_EQUAL, 0, 1, number), allow]
+    # abort() sends a signal to its own process; the limit of CPU time is set for each document, of this process only.
     first = (_LOAD, 0, 0, _AT_ARGUMENT)
-    code += [(_EQUAL, 0, 4, _CLONE[machine]), first, (_ANY_BIT, 0, 1, _CLONE_THREAD), allow, deny]
-    # abort() sends a signal to its own process.
     code += [(_EQUAL, 0, 4, _TGKILL[machine]), first, (_EQUAL, 0, 1, os.getpid()), allow, deny]
-    return b"".join(struct.pack("=HBBI", *instruction) for instruction in [*code, allow])
+    code += [(_EQUAL, 0, 3, _PRLIMIT[machine]), first, (_EQUAL, 0, 1, 0), allow]
+    return b"".join(struct.pack("=HBBI", *instruction) for instruction in [*code, deny])

@@ -1,6 +1,7 @@
 """Messages between the process that asks for documents and pictures and one that parses and draws them.
 
-parent -> child   size (4 bytes), a request as JSON. The end of the pipe: the child ends
+parent -> child   size (4 bytes), a request as JSON, the file and its sidecar, which the child cannot open; the end of
+                  the pipe: the child ends
 child  -> parent  one answer for each request: its form, 1 if the child ends after it, number and size; its content
 state             a file of 32 bytes that both have mapped: number of the request that was begun, page it is on;
                   peak memory and page faults before the request, as the kernel counts them
@@ -9,7 +10,6 @@ state             a file of 32 bytes that both have mapped: number of the reques
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 from struct import Struct
 from typing import NamedTuple
@@ -18,6 +18,7 @@ from retrieve_cli.contracts import Json
 from retrieve_cli.documents.limits import Limits
 from retrieve_cli.layout.marks import Mark
 from retrieve_cli.layout.words import Box
+from retrieve_cli.untrusted import files
 
 SIZE = Struct("<I")
 ANSWER = Struct("<c?QQ")
@@ -69,49 +70,59 @@ class Request(NamedTuple):
         return LONGEST_ANSWER if self.drawing is None else LONGEST_PICTURE
 
     def packed(self, number: int) -> bytes:
-        """Return the request as a message."""
+        """Return the request as a message, with the content of its files.
+
+        Raises:
+            OSError: a file cannot be opened, or is too large.
+        """
+        content = files.read_bytes(self.path, limit=self.max_bytes)
+        sidecar = None if self.sidecar is None else files.read_bytes(self.sidecar, limit=self.sidecar_bytes)
         value = {
             "number": number,
             "module": self.module,
-            "path": _text(self.path),
+            "size": len(content),
             "sha1": self.sha1.hex(),
             "name": self.name,
             "limits": self.limits._asdict(),
-            "max_bytes": self.max_bytes,
-            "sidecar": None if self.sidecar is None else _text(self.sidecar),
-            "sidecar_bytes": self.sidecar_bytes,
+            "sidecar": None if sidecar is None else len(sidecar),
             "drawing": self.drawing,
+            "longest": self.longest,
         }
         body = json.dumps(value).encode()
-        return SIZE.pack(len(body)) + body
+        return b"".join((SIZE.pack(len(body)), body, content, sidecar or b""))
 
 
-def unpacked(body: bytes) -> tuple[int, Request]:
-    """Return the number of a request and the request."""
+class Asked(NamedTuple):
+    """A request as it arrives, before the content of its files."""
+
+    number: int
+    module: str
+    size: int
+    sha1: bytes
+    name: str
+    limits: Limits
+    sidecar: int | None
+    """Size of the sidecar, None without one."""
+    drawing: Drawing | None
+    longest: int
+    """Most bytes of the answer."""
+
+
+def unpacked(body: bytes) -> Asked:
+    """Return a request."""
     value: dict[str, Json] = json.loads(body)
-    sidecar = value["sidecar"]
-    request = Request(
+    return Asked(
+        value["number"],
         value["module"],
-        _path(value["path"]),
+        value["size"],
         bytes.fromhex(value["sha1"]),
         value["name"],
         Limits(**value["limits"]),
-        value["max_bytes"],
-        None if sidecar is None else _path(sidecar),
-        value["sidecar_bytes"],
+        value["sidecar"],
         None if value["drawing"] is None else _drawing(*value["drawing"]),
+        value["longest"],
     )
-    return value["number"], request
 
 
 def _drawing(pages: list[int], marks: list[Json]) -> Drawing:
     return Drawing(tuple(pages), tuple(Mark(Box(*box), *others) for box, *others in marks))
-
-
-def _text(path: Path) -> str:
-    """Return an absolute path, of whose bytes each is a character: not every name is UTF-8."""
-    return os.fsencode(path.absolute()).decode("latin-1")
-
-
-def _path(text: str) -> Path:
-    return Path(os.fsdecode(text.encode("latin-1")))

@@ -77,7 +77,12 @@ class Process:
         """
         self._begun += 1
         self._said = b""
-        form, content = self._answer(request)
+        try:
+            packed = request.packed(self._begun)
+        except OSError as error:
+            self._begun -= 1
+            raise BadDocument(f"it cannot be read: {error.strerror or error}") from error
+        form, content = self._answer(request, packed)
         if form == messages.OUT_OF_MEMORY:
             raise self._ended(self._memory_reason, "parsing.memory_mb")
         try:
@@ -93,12 +98,12 @@ class Process:
             raise self._ended(f"{_SENSELESS}{what}") from error
         raise (NotADocument if foreign is True else BadDocument)(message, hint=hint)
 
-    def _answer(self, request: Request) -> tuple[bytes, bytes]:
+    def _answer(self, request: Request, packed: bytes) -> tuple[bytes, bytes]:
         """Send a request and return the form and the content of the answer."""
         if self._has_spoken():
             raise NotBegun("it spoke without being asked")
         watch = _Watch(self._process.pid, request.limits.cpu_s)
-        rest, body = memoryview(request.packed(self._begun)), bytearray()
+        rest, body = memoryview(packed), bytearray()
         self._streams.register(self._input, selectors.EVENT_WRITE)
         while (answer := self._whole(body, request.longest)) is None or rest:
             for key, _ in self._streams.select(_TICK_S):

@@ -2,11 +2,21 @@
 
 from collections.abc import Iterator
 from contextlib import closing
+from pathlib import Path
 
 import pytest
 from documents.sandbox.asking import MB
 
 from retrieve_cli.documents.processes.pool import Pool
+
+
+@pytest.fixture
+def readable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder of installed packages, which parsers that start from now on may read."""
+    folder = tmp_path / "readable"
+    (folder / "some.dist-info").mkdir(parents=True)
+    monkeypatch.syspath_prepend(str(folder))
+    return folder
 
 
 @pytest.fixture(scope="module")

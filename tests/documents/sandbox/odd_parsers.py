@@ -122,7 +122,7 @@ def _attempt(told: list[Any]) -> str:
         confinement._DENIED = ("nothing.",)
         confinement._WRITES = 0
     try:
-        return f"done: {FORBIDDEN[deed](*told[2:])}"
+        return f"done: {(FORBIDDEN | ATTEMPTS)[deed](*told[2:])}"
     except OSError as error:
         return f"rejected: {error}"
 
@@ -135,6 +135,35 @@ def chunk(name: bytes, content: bytes = b"") -> bytes:
 SIGNATURE, HEADER = b"\x89PNG\r\n\x1a\n", struct.pack(">IIBBBBB", 1, 1, 8, 2, 0, 0, 0)
 PIXELS, END = chunk(b"IDAT", zlib.compress(b"\0\0\0\0")), chunk(b"IEND")
 POINT = SIGNATURE + chunk(b"IHDR", HEADER) + PIXELS + END
+
+
+def _call(name: str, *arguments: Any) -> int:
+    """Call a function of the C library, as code would that a document has brought along. Raises: OSError."""
+    library = ctypes.CDLL(None, use_errno=True)
+    result = int(getattr(library, name)(*arguments) or 0)
+    if result == -1:
+        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+    return result
+
+
+def _type_into_terminal() -> int:
+    import fcntl
+    import termios
+
+    return len(fcntl.ioctl(2, termios.TIOCSTI, b"x"))
+
+
+def _limit_of_another(pid: str) -> None:
+    import resource
+
+    resource.prlimit(int(pid), resource.RLIMIT_CPU, (1, 1))
+
+
+def _thread() -> None:
+    try:
+        threading.Thread(target=print).start()
+    except RuntimeError as error:  # Python does not say which error it was
+        raise PermissionError(1, str(error)) from error
 
 
 def _fork() -> int:
@@ -160,15 +189,29 @@ FORBIDDEN: dict[str, Callable[..., Any]] = {
     "kill": lambda pid: os.kill(int(pid), signal.SIGTERM),
 }
 
-
-def _threads(count: int) -> int:
-    done: list[int] = []
-    threads = [threading.Thread(target=done.append, args=(number,)) for number in range(count)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    return len(done)
+ATTEMPTS: dict[str, Callable[..., Any]] = {
+    "read": lambda path: Path(path).read_text(),
+    "list": lambda path: list(Path(path).parent.iterdir()),
+    "read the home folder": lambda _: list(Path.home().iterdir()),
+    "read passwords": lambda _: Path("/etc/passwd").read_text(),
+    "read its memory": lambda _: Path("/proc/self/environ").read_bytes(),
+    "device": lambda _: Path("/dev/tty").read_bytes(),
+    "type": lambda _: _type_into_terminal(),
+    "limit another": _limit_of_another,
+    "thread of another": lambda pid: _call("tgkill", int(pid), int(pid), 15),
+    "trace": lambda pid: _call("ptrace", 16, int(pid), 0, 0),
+    "memory of another": lambda pid: _call("process_vm_readv", int(pid), None, 0, None, 0, 0),
+    "thread": lambda _: _thread(),
+    "socket pair": lambda _: socket.socketpair(),
+    "memory file": lambda _: os.memfd_create("program"),
+    "session": lambda _: os.setsid(),
+    "priority": lambda pid: os.setpriority(os.PRIO_PROCESS, int(pid), 19),
+    "watch": lambda path: _call("inotify_init1", 0),
+    "names": lambda _: _call("unshare", 0x10000000),
+    "ring": lambda _: _call("syscall", 425, 1, None),
+}
+"""Deeds of native code that has taken over the process, each with the path of a file of the user or another process."""
+OF_PROCESSES = ("limit another", "thread of another", "trace", "memory of another", "priority")
 
 
 def _answer(told: list[Any]) -> None:
@@ -185,13 +228,17 @@ def _answer(told: list[Any]) -> None:
 def _answer_later(told: list[str]) -> None:
     """Write an answer to no request between reading two named pipes: after the answer to this request."""
     raw, before, after = told
+    child = sys.modules["__main__"]
+    ask = child._request
 
-    def answer() -> None:
+    def answer_first(pipe: Any) -> Any:
+        child._request = ask
         Path(before).read_text()
         _answer([raw, 0])
         Path(after).read_text()
+        return ask(pipe)
 
-    threading.Thread(target=answer).start()
+    child._request = answer_first
 
 
 def _words() -> Words:
@@ -218,7 +265,7 @@ DEEDS: dict[str, Callable[[Any], Any]] = {
     "say": str, "eat": _eat, "hold": _hold, "eat in c": _eat_in_c, "spin": _spin, "sleep": _sleep,
     "kill": _kill, "reject": _reject, "recurse": _recurse, "fail": _fail,
     "print": _print, "abort": _abort, "exit": os._exit, "state": _state, "pid": lambda _: os.getpid(),
-    "attempt": _attempt, "threads": _threads, "answer": _answer, "answer later": _answer_later, "rich": lambda _: RICH,
+    "attempt": _attempt, "answer": _answer, "answer later": _answer_later, "rich": lambda _: RICH,
     "bytes": lambda text: text.encode("latin-1"), "environment": lambda _: json.dumps(dict(os.environ)),
     "read": lambda pipe: Path(pipe).read_text(),
 }  # fmt: skip

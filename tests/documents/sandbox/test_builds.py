@@ -31,9 +31,9 @@ def odd(retrieve: Program, monkeypatch: pytest.MonkeyPatch) -> Program:
 
 
 @pytest.fixture
-def pipe(tmp_path: Path) -> Path:
+def pipe(readable: Path) -> Path:
     """A named pipe outside the folder of documents: a parser that reads it waits for the test."""
-    path = tmp_path / "pipe"
+    path = readable / "pipe"
     os.mkfifo(path)
     return path
 

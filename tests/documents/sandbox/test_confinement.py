@@ -3,14 +3,16 @@
 import os
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 from documents.sandbox.asking import request, text_of
-from documents.sandbox.odd_parsers import FORBIDDEN
+from documents.sandbox.odd_parsers import ATTEMPTS, FORBIDDEN, OF_PROCESSES
 
-from retrieve_cli.documents.processes import kernel_rules
+from retrieve_cli.documents.processes import kernel_rules, starting
 from retrieve_cli.documents.processes.pool import Pool
+from retrieve_cli.documents.processes.process import Process
 
 BY_SYSTEM_CALL = ("socket", "udp", "unix", "chmod", "run", "fork", "kill")
 """Deeds that the filter of system calls forbids; Landlock forbids the others."""
@@ -42,8 +44,24 @@ def test_native_code_that_a_document_has_taken_over_is_stopped_by_the_kernel(
 
 
 @LINUX
-def test_threads_and_reading_go_on(pool: Pool, tmp_path: Path) -> None:
-    assert text_of(pool, request(tmp_path, "threads", 4)) == "4"
+@pytest.mark.parametrize("deed", ATTEMPTS)
+def test_native_code_reaches_no_file_terminal_or_process_of_the_user(pool: Pool, tmp_path: Path, deed: str) -> None:
+    if lacks := kernel_rules.missing():
+        pytest.skip("; ".join(lacks))
+    file = tmp_path / "secret"
+    file.write_text("a secret")
+    other = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    with other:
+        argument = str(other.pid) if deed in OF_PROCESSES else str(file)
+        said = text_of(pool, request(tmp_path, "attempt", [deed, "native", argument]))
+        assert other.poll() is None
+    assert said.startswith(("rejected: [Errno 1] ", "rejected: [Errno 13] ")), said
+
+
+@LINUX
+def test_a_process_that_parses_has_a_session_of_its_own(pool: Pool, tmp_path: Path) -> None:
+    pid = int(text_of(pool, request(tmp_path, "pid")))
+    assert os.getsid(pid) == pid != os.getsid(0)
 
 
 GUARDED = """
@@ -64,3 +82,14 @@ def test_python_code_is_stopped_by_a_guard_where_the_kernel_has_no_rules(tmp_pat
     done = subprocess.run(words, env={**os.environ, "PYTHONPATH": paths}, capture_output=True, text=True)
     assert done.stdout.startswith("rejected: a process that parses documents"), done.stderr
     assert file.read_text() == "as it was"
+
+
+def test_what_a_kernel_lacks_is_said_once(monkeypatch, capsys) -> None:
+    monkeypatch.setattr(kernel_rules, "landlock", lambda: 0)
+    starting.say_what_is_missing.cache_clear()
+    for _ in range(2):
+        with closing(Process(256 << 20)):
+            pass
+    said = capsys.readouterr().err
+    assert said.count("Documents are parsed with less protection here: files are not protected") == 1
+    starting.say_what_is_missing.cache_clear()

@@ -64,9 +64,9 @@ def test_an_answer_that_a_document_forged_rejects_it_and_its_process_answers_no_
     assert text_of(alone, request(tmp_path, "say", "well")) == "well"
 
 
-def test_an_answer_to_no_request_is_not_taken_for_one_to_the_next(alone: Pool, tmp_path: Path) -> None:
+def test_an_answer_to_no_request_is_not_taken_for_one_to_the_next(alone: Pool, tmp_path: Path, readable: Path) -> None:
     forged = messages.ANSWER.pack(b"R", 0, 2, 0).decode("latin-1")
-    pipes = [tmp_path / "answered", tmp_path / "forged"]
+    pipes = [readable / "answered", readable / "forged"]
     for pipe in pipes:
         os.mkfifo(pipe)
     assert text_of(alone, request(tmp_path, "answer later", [forged, *map(str, pipes)])) == "None"
@@ -99,9 +99,11 @@ def test_a_process_is_used_for_many_files_until_it_holds_much_memory(alone: Pool
     assert {text_of(alone, request(tmp_path, "pid"))} != first
 
 
-def test_all_processes_work_at_the_same_time_and_results_belong_to_their_files(fresh: Pool, tmp_path: Path) -> None:
+def test_all_processes_work_at_the_same_time_and_results_belong_to_their_files(
+    fresh: Pool, tmp_path: Path, readable: Path
+) -> None:
     """The first file waits for the second one's reader, which only another process can be."""
-    fifo = tmp_path / "fifo"
+    fifo = readable / "fifo"
     os.mkfifo(fifo)
     names = [f"{number}.odd" for number in range(9)]
     asked = [request(tmp_path, "read", str(fifo), name=names[0]), request(tmp_path, "pid", name=names[1])]
