@@ -10,6 +10,7 @@ A file is complete on the disk before it has its name, and a body before its ans
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import re
 import time
@@ -25,7 +26,6 @@ from retrieve_cli.contracts.websearch import Response
 from retrieve_cli.storage import durable
 from retrieve_cli.storage.manifest import canonical
 from retrieve_cli.untrusted.files import CONFIG, read_bytes, read_text, regular_descriptor
-from retrieve_cli.untrusted.foreign_json import foreign_json
 from retrieve_cli.web.guarded import MOST_BYTES
 
 _SHA256 = re.compile(r"[0-9a-f]{64}")
@@ -85,7 +85,7 @@ class Stored:
         """
         path = self._answer(request_key)
         try:
-            said = foreign_json(read_text(path, limit=CONFIG))
+            said = json.loads(read_text(path, limit=CONFIG))
         except OSError:
             return None
         except (ValueError, RecursionError):
@@ -169,7 +169,7 @@ def _is_request(request: Json, key: str) -> bool:
 def _named(answer: Path) -> str:
     """Return the digest of the body that an answer names; empty if it is damaged."""
     try:
-        said = foreign_json(read_text(answer, limit=CONFIG))
+        said = json.loads(read_text(answer, limit=CONFIG))
     except (OSError, ValueError, RecursionError):
         return ""
     return str(said["digest"]) if is_response(said) else ""
