@@ -20,7 +20,6 @@ Raised anywhere, caught once, in `cli/`, and printed as `error:` and `hint:`. Th
 
 from __future__ import annotations
 
-import re
 from enum import IntEnum
 from pathlib import Path
 from reprlib import Repr
@@ -46,24 +45,40 @@ class Exit(IntEnum):
     TERMINATED = 143
 
 
-_BIDI = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
-"""Marks that reorder the text around them (Unicode Standard Annex 9)."""
+_INVISIBLE = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0").union(map(chr, range(0xE0100, 0xE01F0)))
+"""Letters, marks and symbols that show nothing: fillers, joiners and the supplementary variation selectors."""
 
 
-def printable(text: str) -> str:
-    """Replace control characters, line ends, bidirectional controls and lone surrogates by a placeholder: a catalog or
-    a file name must not control a terminal, nor disguise a line as another one."""
+def printable(text: str, allowed: str = "") -> str:
+    """Return foreign text as it may reach a terminal, a prompt or a log.
+
+    Letters, marks, numbers, punctuation, symbols and the plain space pass, and the control characters in `allowed`.
+    Other spaces become a plain one. Everything else becomes U+FFFD: controls, line and paragraph ends,
+    format characters (bidirectional controls, zero-width characters with the joiners, tags), private, unassigned and
+    lone surrogate code points, and what is a letter or mark and shows nothing.
+    """
     if text.isascii() and text.isprintable():
         return text
-    return "".join("\ufffd" if char in _BIDI or category(char) in ("Cc", "Cs", "Zl", "Zp") else char for char in text)
-
-
-_ESCAPED = re.compile(f"[\x7f-\x9f\u2028\u2029{''.join(sorted(_BIDI))}]")
+    odd = {ord(char): " " if category(char) == "Zs" else "\ufffd" for char in _unsafe(text) if char not in allowed}
+    return text.translate(odd) if odd else text
 
 
 def escaped_json(text: str) -> str:
-    """Return JSON with the characters that control a terminal, or reorder its text, as `\\uXXXX`."""
-    return text if text.isascii() and "\x7f" not in text else _ESCAPED.sub(lambda char: f"\\u{ord(char[0]):04x}", text)
+    """Return JSON with the characters that `printable` replaces as `\\uXXXX`: the values stay the same."""
+    if text.isascii() and "\x7f" not in text:
+        return text
+    odd = {ord(char): _escape(char) for char in _unsafe(text) if char > "~" and category(char) != "Zs"}
+    return text.translate(odd) if odd else text
+
+
+def _unsafe(text: str) -> list[str]:
+    # `isprintable` is the allow-list: it rejects the categories C and Z but for the plain space.
+    return [char for char in set(text) if not char.isprintable() or char in _INVISIBLE]
+
+
+def _escape(char: str) -> str:
+    units = char.encode("utf-16-be", "surrogatepass").hex()
+    return "".join(f"\\u{units[start : start + 4]}" for start in range(0, len(units), 4))
 
 
 def shortened(text: str, most: int = 80) -> str:

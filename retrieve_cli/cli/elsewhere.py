@@ -7,6 +7,7 @@ formats by `POST /search?format=`.
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
@@ -15,7 +16,8 @@ import typer
 
 from retrieve_cli.cli.options import Color
 from retrieve_cli.contracts import Json
-from retrieve_cli.errors import Exit, Unavailable, UsageError, quoted
+from retrieve_cli.errors import Exit, Unavailable, UsageError, escaped_json, printable, quoted
+from retrieve_cli.untrusted.foreign_json import foreign_json, foreign_object
 
 if TYPE_CHECKING:
     from retrieve_cli.cli.answering import Run
@@ -25,6 +27,10 @@ _FORMATS = ("text", "json", "jsonl", "csv", "md", "trec")
 _LONGEST = 64_000_000
 """Most bytes of an answer."""
 _PATIENCE_S = 120.0
+_HINT = "is it `retrieve serve`?"
+_COLOURS = re.compile(r"\x1b\[[0-9;]{0,40}m")
+"""Select Graphic Rendition (ECMA-48, 8.3.117): the one control sequence of an answer in colour."""
+_CONTROLS = re.compile(rf"({_COLOURS.pattern}|\r\n)")
 
 
 def answer(run: Run, choices: Mapping[str, Any], text: str) -> bool:
@@ -46,11 +52,27 @@ def answer(run: Run, choices: Mapping[str, Any], text: str) -> bool:
     _expect_elsewhere(run)
     status, body = _asked(run, server, request_of(run, choices, text))
     if status != 200:
-        raise typer.Exit(_told(run, status, body))
-    sys.stdout.write(body.decode("utf-8", "replace"))
-    if run.exit_status and run.shared.format == "json" and not json.loads(body).get("results"):
+        raise typer.Exit(_told(run, server, status, body))
+    sys.stdout.write(_shown(run, server, body))
+    if run.exit_status and not foreign_object(body, server, _HINT).get("results"):
         raise typer.Exit(Exit.NO_RESULT)
     return True
+
+
+def _shown(run: Run, server: str, body: bytes) -> str:
+    """Return an answer as it is printed: JSON with escapes, other text without what controls a terminal.
+
+    Colours pass if this command asked for them. Raises: Unavailable: the answer is not JSON, and should be.
+    """
+    text = body.decode("utf-8", "replace")
+    if run.shared.format in ("json", "jsonl"):
+        for line in [body] if run.shared.format == "json" else body.splitlines():
+            value = foreign_object(line, server, _HINT)
+            if run.shared.format == "json" and not isinstance(value.get("results"), list):
+                raise Unavailable(f"the answer of {server} has no list of results", hint=_HINT)
+        return escaped_json(text)
+    passing = ("\r\n", *(_COLOURS.findall(text) if run.shared.page.styled else ()))
+    return "".join(part if part in passing else printable(part, "\n\t") for part in _CONTROLS.split(text))
 
 
 def _expect_elsewhere(run: Run) -> None:
@@ -123,13 +145,13 @@ def _asked(run: Run, server: str, request: Mapping[str, Json]) -> tuple[int, byt
         transport.close()
 
 
-def _told(run: Run, status: int, body: bytes) -> int:
+def _told(run: Run, server: str, status: int, body: bytes) -> int:
     """Print the error of a server as this command prints its own; return its exit code."""
     try:
-        error = json.loads(body)["error"]
-        code = int(error["code"])
-        code = code if code in set(Exit) else int(Exit.ERROR)
-        return run.shared.talk.error(code, str(error["kind"]), str(error["message"]), str(error["hint"]))
-    except (ValueError, KeyError, TypeError, RecursionError):
-        message = f"the server answered with status {status}"
-        return run.shared.talk.error(Exit.ERROR, "error", message, "is it `retrieve serve`?")
+        said = foreign_json(body)
+        error = said["error"]
+        code, kind, message, hint = error["code"], *(printable(str(error[key])) for key in ("kind", "message", "hint"))
+    except (ValueError, KeyError, TypeError, IndexError):
+        message = f"{server} answered with status {status}"
+        return run.shared.talk.error(Exit.ERROR, "error", message, _HINT)
+    return run.shared.talk.error(int(code) if code in tuple(Exit) else Exit.ERROR, kind, message, hint)

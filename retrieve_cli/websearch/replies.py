@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, NoReturn
 from xml.etree.ElementTree import Element, ParseError, fromstring
 from xml.parsers import expat
@@ -10,11 +10,11 @@ from xml.parsers import expat
 from retrieve_cli.contracts import Json
 from retrieve_cli.contracts.websearch import Malformed, ProviderFailed
 from retrieve_cli.errors import printable, shortened
+from retrieve_cli.untrusted.foreign_json import DEEPEST, foreign_json
 
 if TYPE_CHECKING:
     from retrieve_cli.contracts.websearch import Response
 
-_DEEPEST = 60
 _MOST_ELEMENTS = 500_000
 _MOST_ENTRIES = 1000
 """Entries of a list that are read: providers are asked for 100 results, and a work has as many authors at most."""
@@ -27,22 +27,10 @@ def read_json(response: Response) -> Json:
     Raises:
         ProviderFailed: it is not JSON, or is nested too deeply; `Malformed`.
     """
-    import orjson
-
     try:
-        value = orjson.loads(response.body)
+        return foreign_json(response.body)
     except ValueError:
-        malformed("JSON", response)
-    level: list[Json] = [value]
-    for _ in range(_DEEPEST):
-        level = [part for value in level for part in _parts(value)]
-        if not level:
-            return value
-    return malformed(f"JSON of at most {_DEEPEST} levels", response)
-
-
-def _parts(value: Json) -> Sequence[Json]:
-    return list(value.values()) if isinstance(value, dict) else value if isinstance(value, list) else ()
+        return malformed(f"JSON of at most {DEEPEST} levels", response)
 
 
 def read_object(response: Response) -> Mapping[str, Json]:
@@ -63,8 +51,8 @@ def read_xml(response: Response) -> Element:
     def begin(*_: object) -> None:
         nonlocal depth, count
         depth, count = depth + 1, count + 1
-        if depth > _DEEPEST or count > _MOST_ELEMENTS:
-            malformed(f"XML of at most {_DEEPEST} levels and {_MOST_ELEMENTS:,} elements", response)
+        if depth > DEEPEST or count > _MOST_ELEMENTS:
+            malformed(f"XML of at most {DEEPEST} levels and {_MOST_ELEMENTS:,} elements", response)
 
     def end(_: str) -> None:
         nonlocal depth

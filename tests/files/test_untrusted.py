@@ -5,12 +5,14 @@ import os
 import socket
 from itertools import pairwise
 from pathlib import Path
+from unicodedata import category
 
 import pytest
 from hypothesis import given, strategies as st
 
-from retrieve_cli.errors import UsageError, escaped_json, printable, quoted, shortened
+from retrieve_cli.errors import Unavailable, UsageError, escaped_json, printable, quoted, shortened
 from retrieve_cli.untrusted import files, yaml_text
+from retrieve_cli.untrusted.foreign_json import foreign_object
 from retrieve_cli.untrusted.nearest import nearest
 
 
@@ -111,6 +113,7 @@ def test_what_is_printed_neither_drives_a_terminal_nor_reorders_its_text(text: s
     shown = printable(text)
     assert len(shown) == len(text)
     assert not any(char < " " or "\x7f" <= char <= "\x9f" for char in shown)
+    assert all(category(char)[0] in "LMNPS" or char == " " for char in shown.replace("\ufffd", ""))
     assert not set(shown) & set("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\u200e\u200f\u061c\u2028\u2029")
     shown.encode()
 
@@ -121,7 +124,25 @@ def test_escaped_json_is_the_same_value_without_control_characters(text: str) ->
 
     written = escaped_json(orjson.dumps({"text": text}).decode())
     assert orjson.loads(written) == {"text": text}
-    assert not any("\x7f" <= char <= "\x9f" or "\u202a" <= char <= "\u202e" for char in written)
+    assert not any(category(char)[0] == "C" or char in "\u2028\u2029\u3164" for char in written)
+
+
+@pytest.mark.parametrize(
+    "hidden", ["\U000e0041", "\u200b", "\u200d", "\x9b", "\u202e", "\u3164", "\U000e0100", "\ue000"]
+)
+def test_a_character_that_shows_nothing_is_replaced_and_letters_of_all_languages_pass(hidden: str) -> None:
+    seen = "Ünïcode नमस्ते 日本語 العربية 😀\ufe0f ∑"
+    assert printable(seen) == seen
+    assert printable(f"a{hidden}b\n\u00a0", "\n") == "a\ufffdb\n "
+
+
+@pytest.mark.parametrize(
+    "body", [b"", b"NaN", b"-1e400", b"[" * 100_000, b"[" * 70 + b"]" * 70, b"\xff", b"[1]", b"1" * 999]
+)
+def test_an_answer_that_is_no_usable_object_is_an_error_that_names_the_server(body: bytes) -> None:
+    with pytest.raises(Unavailable, match="the answer of http://there is not") as caught:
+        foreign_object(body, "http://there", "look")
+    assert caught.value.message.isprintable()
 
 
 def test_a_quoted_value_and_a_shortened_text_have_a_bounded_length() -> None:

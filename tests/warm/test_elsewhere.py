@@ -8,6 +8,7 @@ import pytest
 from samples import TOOLS, write_catalog
 from servers import Server, started
 from warm_samples import Ended, ask, command
+from web.servers import serving
 
 
 @pytest.fixture(scope="module")
@@ -71,3 +72,27 @@ def test_the_key_that_the_server_wants_comes_from_the_environment(folder: Path) 
         assert ask(*words[:2], *words[3:], warm=False, folder=folder).code == 2
         named = {"RETRIEVE_QUERY__API_KEY_ENV": "SERVER_KEY", "SERVER_KEY": "x" * 32}
         assert ask(*words[:2], *words[3:], warm=False, folder=folder, env=named).code == 0
+
+
+NONSENSE = (
+    b"",
+    b"[" * 100_000,
+    b"null",
+    b'{"error": []}',
+    b'{"error": {"code": 1e300, "kind": [], "message": {}, "hint": 1}}',
+)
+NONSENSE += (b'"\xff"', b"NaN", b"[1e400]", "\x1b[2J\x9b\u202e\u200b\U000e0041".encode())
+NONSENSE += (b'{"error": {"code": {}, "kind": "a", "message": "\xc2\x9b\\u001b[2J\xe2\x80\xae", "hint": "c"}}',)
+
+
+@pytest.mark.parametrize("status", [200, 400])
+@pytest.mark.parametrize("form", ["text", "json"])
+def test_nonsense_of_a_server_is_an_error_or_text_that_controls_nothing(folder: Path, status: int, form: str) -> None:
+    bodies = iter(NONSENSE)
+    with serving(lambda talk: talk.answer(next(bodies), status=status)) as other:
+        for _ in NONSENSE:
+            done = ask("query", "brain", "--server", other.url, "--format", form, warm=False, folder=folder)
+            assert b"bug in retrieve" not in done.err
+            assert (done.code == 0) == ((status, form) == (200, "text"))
+            printed = (done.out + done.err).decode()
+            assert all(char == "\n" or char.isprintable() for char in printed)

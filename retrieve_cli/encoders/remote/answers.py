@@ -7,6 +7,7 @@ from contextlib import suppress
 from reprlib import Repr
 
 from retrieve_cli.contracts import Json
+from retrieve_cli.untrusted.foreign_json import foreign_json
 from retrieve_cli.web.failures import Passing
 
 MOST = 4096
@@ -20,21 +21,17 @@ def parsed(body: bytes, headers: Mapping[str, str]) -> Json:
         Passing: it is not JSON, and nothing said how long it should have been.
         ValueError: it is not JSON.
     """
-    import orjson
-
     if "Content-Length" in headers or "Transfer-Encoding" in headers:
-        return orjson.loads(body)
+        return foreign_json(body)
     with suppress(ValueError):
-        return orjson.loads(body)
+        return foreign_json(body)
     raise Passing("the answer was cut short")
 
 
 def complaint(body: bytes) -> str:
     """Return the message in the body of an error: from the usual places, or else the whole body."""
-    import orjson
-
     with suppress(ValueError):
-        said = orjson.loads(body)
+        said = foreign_json(body)
         while isinstance(said, dict):
             said = next((said[key] for key in ("error", "message", "detail") if said.get(key)), None)
         if said and isinstance(said, str):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from math import isfinite
 
 from retrieve_cli.contracts import Json
+from retrieve_cli.untrusted.foreign_json import foreign_json
 
 _THOUGHT = ("<think>", "</think>")
 _FENCE = "```"
@@ -61,10 +62,8 @@ def _check_number(number: Json, count: int) -> None:
 
 def _list(content: str, key: str) -> list[Json]:
     """The list that is all there is in the object."""
-    import orjson
-
     try:
-        answer = orjson.loads(bare(content))
+        answer = foreign_json(bare(content))
     except ValueError:
         raise Unusable("it is not JSON") from None
     if not isinstance(answer, dict) or answer.keys() != {key}:

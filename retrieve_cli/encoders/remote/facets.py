@@ -18,6 +18,7 @@ from retrieve_cli.encoders.remote.choices import Unusable, bare
 from retrieve_cli.encoders.remote.client import Client, Receive
 from retrieve_cli.encoders.remote.failures import ServerFailed, ServerUnavailable
 from retrieve_cli.storage.manifest import sha1
+from retrieve_cli.untrusted.foreign_json import foreign_json
 from retrieve_cli.untrusted.one_line import one_line
 
 _RULES = 1
@@ -202,13 +203,11 @@ def _facets_in(content: str, names: Sequence[str]) -> dict[str, str]:
     Raises:
         Unusable: it is not an object with at least one of the names, or a value is not a string.
     """
-    import orjson
-
     if len(content) > _LONGEST_ANSWER:
         raise Unusable(f"it has more than {_LONGEST_ANSWER} characters")
     answer: Json = None
     with suppress(ValueError):  # of orjson, also for an answer that is nested too deeply
-        answer = orjson.loads(bare(content))
+        answer = foreign_json(bare(content))
     if not isinstance(answer, dict):
         raise Unusable("it is not a JSON object")
     if not answer.keys() & set(names):

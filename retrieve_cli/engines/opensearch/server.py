@@ -126,7 +126,8 @@ class Server:
             raise Unavailable(message, hint=hint) from error
         except failures.TransportError as error:
             raise self._failure(error) from error
-        except (failures.SerializationError, UnicodeDecodeError) as error:
+        # The client takes the body of an error for an object, and parses without a bound on depth.
+        except (failures.SerializationError, ValueError, TypeError, AttributeError, RecursionError) as error:
             hint = "check opensearch.url"
             raise Unavailable(f"{self.address} does not answer as OpenSearch does", hint=hint) from error
 
@@ -230,6 +231,7 @@ def _reason(error: Any) -> str:
 def _why(error: Json) -> str:
     if not isinstance(error, dict):
         return shortened(str(error))
-    causes = [error, *error.get("root_cause", ())][-1], error.get("caused_by", {})
-    reasons = dict.fromkeys(str(cause["reason"]) for cause in causes if cause and cause.get("reason"))
+    roots = error.get("root_cause")
+    causes = [error, *(roots if isinstance(roots, list) else ())][-1], error.get("caused_by")
+    reasons = dict.fromkeys(str(cause["reason"]) for cause in causes if isinstance(cause, dict) and cause.get("reason"))
     return shortened("; ".join(reasons) or str(error.get("type", "unknown")), 300)

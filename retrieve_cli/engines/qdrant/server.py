@@ -15,6 +15,7 @@ import orjson
 
 from retrieve_cli.contracts.values import Json
 from retrieve_cli.errors import IndexCorrupt, Unavailable, UsageError, printable, quoted, shortened
+from retrieve_cli.untrusted.foreign_json import foreign_json
 from retrieve_cli.web.secrets import Secret, hide
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
 _HEADERS = {"Content-Type": "application/json"}
 _CREDENTIAL = "set the environment variable that qdrant.api_key_env names to a key with write access"
+_WRONG = "check that qdrant.url is the address of Qdrant"
 _START = "start the server or change qdrant.url"
 
 
@@ -73,7 +75,10 @@ class Server:
         if wait is not None:
             request["params"] = {"wait": str(wait).lower()}
         answer = self._sent(method, path, request, attempts=2 if repeatable else 1)
-        return answer["result"] if isinstance(answer, dict) and "result" in answer else answer
+        if not isinstance(answer, dict):
+            message = f"{self.address} answers {quoted(path)} with something else than an object of JSON"
+            raise Unavailable(message, hint=_WRONG)
+        return answer.get("result", answer)
 
     def close(self) -> None:
         """Close the connection; a later request opens it again."""
@@ -84,7 +89,7 @@ class Server:
 
     def _sent(self, method: str, path: str, request: Mapping[str, Any], *, attempts: int) -> Json:
         client = self._connected()
-        from qdrant_client.common.client_exceptions import ResourceExhaustedResponse
+        from qdrant_client.common.client_exceptions import QdrantException, ResourceExhaustedResponse
         from qdrant_client.http.exceptions import ResponseHandlingException, UnexpectedResponse
 
         while True:
@@ -102,9 +107,15 @@ class Server:
                 text = self._safe(error.message)
                 hint = "try again later, or raise the limits of strict mode in the server"
                 raise Unavailable(f"Qdrant at {self.address} limits the rate of requests: {text}", hint=hint) from None
-            except ValueError:
+            except (
+                QdrantException,
+                ValueError,
+                TypeError,
+                ArithmeticError,
+                RecursionError,
+            ):
                 message = f"{self.address} answers {quoted(path)} with something else than JSON"
-                raise Unavailable(message, hint="check that qdrant.url is the address of Qdrant") from None
+                raise Unavailable(message, hint=_WRONG) from None
 
     def _connected(self) -> QdrantClient:
         with self._lock:
@@ -164,7 +175,7 @@ def _address(url: str) -> tuple[str, str, bool]:
 def _error_text(content: bytes) -> str:
     """Return the sentence of a failed request: `{"status": {"error": "…"}}`, or the beginning of the answer."""
     try:
-        status = orjson.loads(content)["status"]
+        status = foreign_json(content)["status"]
         return str(status["error"] if isinstance(status, dict) else status)
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, IndexError):
         return content[:300].decode("utf-8", "replace") or "no reason given"

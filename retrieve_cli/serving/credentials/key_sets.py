@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any, NamedTuple, Protocol
 
 from retrieve_cli.errors import RetrieveError, SourceFailed, UsageError
 from retrieve_cli.untrusted.files import read_bytes
+from retrieve_cli.untrusted.foreign_json import foreign_json
 from retrieve_cli.web.fetching import fetch
 
 _LIMIT = 256 << 10
@@ -140,7 +140,7 @@ def read_key_set(content: bytes) -> tuple[PublicKey, ...]:
         UsageError: it is not a key set, or has no such key.
     """
     try:
-        value = json.loads(content)
+        value = foreign_json(content)
         entries = value["keys"]
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise UsageError("it is not a JSON Web Key Set", hint='it begins with {"keys": [') from error

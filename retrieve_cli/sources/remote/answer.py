@@ -9,6 +9,7 @@ from types import ModuleType
 from retrieve_cli.errors import Unavailable, printable
 from retrieve_cli.sources.linked import Solution
 from retrieve_cli.sources.rdf import Term, Triple
+from retrieve_cli.untrusted.foreign_json import foreign_json
 from retrieve_cli.web.transport import INSTALL
 
 _KINDS = {"uri": "iri", "bnode": "blank", "literal": "literal", "typed-literal": "literal"}
@@ -44,7 +45,6 @@ def rows_in(body: bytes, scope: str) -> Page:
     Raises:
         Unreadable: the body is something else.
     """
-    import orjson
 
     def term(cell: Mapping[str, str]) -> Term:
         kind, value = _KINDS[cell["type"]], str(cell["value"])
@@ -53,7 +53,7 @@ def rows_in(body: bytes, scope: str) -> Page:
         return Term("blank", scope + value) if kind == "blank" else Term("iri", value)
 
     try:
-        answer = orjson.loads(body)
+        answer = foreign_json(body)
         variables = [str(name) for name in answer["head"]["vars"]]
         bindings = answer["results"]["bindings"]
         rows = [{name: term(cell) for name, cell in row.items()} for row in bindings]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import re
 from base64 import b64decode
 from collections.abc import Callable, Iterable, Iterator
@@ -21,6 +20,7 @@ from retrieve_cli.sources.remote.publication import intact, publish
 from retrieve_cli.sources.remote.transfer import ADDRESS, Limits, Transfer
 from retrieve_cli.storage import durable
 from retrieve_cli.storage.manifest import canonical, sha1 as sha1_of
+from retrieve_cli.untrusted.foreign_json import foreign_json
 from retrieve_cli.web.addresses import check_url, shown
 from retrieve_cli.web.limits import gunzip, peek
 from retrieve_cli.web.secrets import Credentials
@@ -173,7 +173,7 @@ class HttpFetcher:
     def _recall(self, target: Path) -> _Memory | None:
         """Return the record of the last download, if the target is unchanged and meets the current `sha1`."""
         try:
-            memory = _Memory(**json.loads(_memory_path(target).read_text("utf-8")))
+            memory = _Memory(**foreign_json(_memory_path(target).read_text("utf-8")))
             usable = (memory.etag + memory.last_modified).isprintable() and memory.headers
             verified = not _HEX.fullmatch(self._sha1) or self._sha1 in memory.served
         except (OSError, ValueError, TypeError):
@@ -250,12 +250,10 @@ def _content(head: bytearray) -> bytes:
 
 
 def _object(line: bytes, reject: Reject) -> dict[str, Json]:
-    import orjson
-
     if not line:
         raise reject("an empty answer", "check that the catalog exists", line)
     try:
-        item = orjson.loads(line)
+        item = foreign_json(line)
     except ValueError:
         item = None
     if isinstance(item, dict):

@@ -1,0 +1,51 @@
+"""The door for JSON of other programs: bounded in depth and numbers; an error names the server."""
+
+from __future__ import annotations
+
+from retrieve_cli.contracts.values import Json
+from retrieve_cli.errors import Unavailable
+
+DEEPEST = 60
+"""Levels of lists and objects that are read; Python's own recursion ends at about 1,000."""
+
+
+def foreign_json(body: bytes | str) -> Json:
+    """Return a body as JSON of at most `DEEPEST` levels, in which every number fits into a double or 64 bits.
+
+    Raises:
+        ValueError: it is something else; the message says what.
+    """
+    import orjson
+
+    value = orjson.loads(body)
+    level = [value]
+    for _ in range(DEEPEST):
+        # An object is asked for its values, a list for its entries; neither NaN nor Infinity gets past orjson.
+        level = (
+            [
+                part
+                for outer in level
+                for part in (outer.values() if isinstance(outer, dict) else outer)
+                if isinstance(part, dict | list)
+            ]
+            if isinstance(value, dict | list)
+            else []
+        )
+        if not level:
+            return value
+    raise ValueError(f"more than {DEEPEST} levels of lists and objects")
+
+
+def foreign_object(body: bytes | str, server: str, hint: str) -> dict[str, Json]:
+    """Return the answer of a server as an object of JSON.
+
+    Raises:
+        Unavailable: it is something else; names the server.
+    """
+    try:
+        value = foreign_json(body)
+    except ValueError as error:
+        raise Unavailable(f"the answer of {server} is not usable JSON: {str(error)[:80]}", hint=hint) from None
+    if not isinstance(value, dict):
+        raise Unavailable(f"the answer of {server} is not an object of JSON", hint=hint)
+    return value
