@@ -20,6 +20,7 @@ Raised anywhere, caught once, in `cli/`, and printed as `error:` and `hint:`. Th
 
 from __future__ import annotations
 
+import re
 from enum import IntEnum
 from pathlib import Path
 from reprlib import Repr
@@ -53,14 +54,26 @@ def printable(text: str, allowed: str = "") -> str:
     """Return foreign text as it may reach a terminal, a prompt or a log.
 
     Letters, marks, numbers, punctuation, symbols and the plain space pass, and the control characters in `allowed`.
-    Other spaces become a plain one. Everything else becomes U+FFFD: controls, line and paragraph ends,
-    format characters (bidirectional controls, zero-width characters with the joiners, tags), private, unassigned and
-    lone surrogate code points, and what is a letter or mark and shows nothing.
+    Other spaces become a plain one, soft hyphens a hyphen. A joiner passes between two characters outside of ASCII, as
+    Persian, Indic scripts and emoji need it. Everything else becomes U+FFFD: controls, line and paragraph ends, format
+    characters (bidirectional controls, zero-width characters, tags), private, unassigned and lone surrogate code
+    points, and what is a letter or mark and shows nothing.
     """
     if text.isascii() and text.isprintable():
         return text
-    odd = {ord(char): " " if category(char) == "Zs" else "\ufffd" for char in _unsafe(text) if char not in allowed}
+    odd = {ord(char): _stand_in(char) for char in _unsafe(text) if char not in allowed}
+    if odd.keys() & _JOINERS:
+        text = _NOT_JOINING.sub("\ufffd", text)
+        odd = {code: each for code, each in odd.items() if code not in _JOINERS}
     return text.translate(odd) if odd else text
+
+
+_JOINERS = {0x200C, 0x200D}
+_NOT_JOINING = re.compile("(?<![^\0-\x7f\u200c\u200d])[\u200c\u200d]|[\u200c\u200d](?![^\0-\x7f\u200c\u200d])")
+
+
+def _stand_in(char: str) -> str:
+    return "-" if char == "\xad" else " " if category(char) == "Zs" else "\ufffd"
 
 
 def escaped_json(text: str) -> str:

@@ -17,20 +17,11 @@ def foreign_json(body: bytes | str) -> Json:
     """
     import orjson
 
-    value = orjson.loads(body)
-    level = [value]
+    value = orjson.loads(body)  # neither NaN nor Infinity, nor a number that a double cannot hold
+    level = [value] if isinstance(value, dict | list) else []
     for _ in range(DEEPEST):
-        # An object is asked for its values, a list for its entries; neither NaN nor Infinity gets past orjson.
-        level = (
-            [
-                part
-                for outer in level
-                for part in (outer.values() if isinstance(outer, dict) else outer)
-                if isinstance(part, dict | list)
-            ]
-            if isinstance(value, dict | list)
-            else []
-        )
+        inner = (part for outer in level for part in (outer.values() if isinstance(outer, dict) else outer))
+        level = [part for part in inner if isinstance(part, dict | list)]
         if not level:
             return value
     raise ValueError(f"more than {DEEPEST} levels of lists and objects")

@@ -1,38 +1,89 @@
-"""Engines whose server answers nonsense: each request ends in an answer or in an error that names the server."""
+"""Engines whose server answers nonsense: every call ends in an answer or in an error that names the server."""
 
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from inspect import getmembers, isfunction, signature
 from itertools import cycle
+from typing import Any
 
+import numpy as np
 import pytest
 from web.servers import serving
 
-from retrieve_cli.config.engine_settings import OpensearchSettings
-from retrieve_cli.engines.opensearch.server import Server as Opensearch
-from retrieve_cli.engines.qdrant.server import Server as Qdrant
+from retrieve_cli.config.engine_settings import OpensearchSettings, QdrantSettings
+from retrieve_cli.contracts import TermWeights
+from retrieve_cli.contracts.engines import Engine, Part, TermCollection, VectorCollection
+from retrieve_cli.engines.opensearch.collections import IndexReader, OpensearchTerms, OpensearchVectors
+from retrieve_cli.engines.opensearch.engine import OpensearchEngine
+from retrieve_cli.engines.opensearch.server import Server as OpensearchServer
+from retrieve_cli.engines.qdrant.engine import QdrantEngine
+from retrieve_cli.engines.qdrant.parts import TermPart, VectorPart
+from retrieve_cli.engines.qdrant.server import Server as QdrantServer
 from retrieve_cli.errors import RetrieveError
 
-BODIES = (b"", b"[" * 100_000, b"null", b"[]", b"1e400", b'"\xff"', b'{"error": 1}', b"\x1b[2J", b"{}", b"NaN")
-BODIES += (b'{"status": []}', b'{"status": {"error": {}}}', b'{"error": {"root_cause": 3, "caused_by": [1]}}')
+BODIES = (
+    b"", b"[" * 100_000, b"null", b"[]", b"1e400", b'"\xff"', b'{"error": 1}', b"\x1b[2J", b"{}", b"NaN", b"<html>",
+    b'{"status": []}', b'{"status": {"error": {}}}', b'{"error": {"root_cause": 3, "caused_by": [1]}}',
+)  # fmt: skip
+BODIES += tuple(
+    b'{"result": %s, "hits": %s, "docs": %s, "version": %s, "count": %s}' % ((value,) * 5)
+    for value in (
+        b"5", b"[5]", b'"x"', b'{"points": 7}', b'{"points": [{"id": [], "score": "x", "vector": 0}]}', b'{"hits": 3}',
+        b'{"hits": [{"_id": "-", "_score": []}]}', b'{"collections": [1]}', b'{"collections": {}, "aliases": [[]]}',
+        b'{"aliases": [{"alias_name": 1}], "collections": [{"name": null}]}', b"1e18", b'{"number": [], "count": "a"}',
+    )
+)  # fmt: skip
 STATUSES = (200, 400, 404, 429, 500)
 WAITS = ("-1e400", "nonsense", "9" * 400)
+GENERATION = "0123456789ab"
+VECTORS, TERMS = Part("dense", "record", 3, 4), Part("bm25", "record", 3, None)
+ROWS, QUERY = np.arange(3), np.ones(4, np.float32)
+WEIGHTS = TermWeights(np.array([1, 2], np.int32), np.array([1.0, 0.5], np.float32))
+ARGUMENTS: dict[str, Any] = {
+    "parts": [VECTORS, TERMS], "generation": GENERATION, "place": "", "query": QUERY, "limit": 3, "rows": ROWS,
+    "terms": WEIGHTS.terms,
+}  # fmt: skip
 
 
-def qdrant(url: str) -> object:
-    return Qdrant(url, api_key=None, timeout_s=5).call("GET", "/collections")
+def calls(made: object, promise: type) -> Iterator[tuple[str, Callable[[], object]]]:
+    """Yield every method of a promise, bound to its arguments."""
+    for name, method in getmembers(promise, lambda each: isfunction(each) and not each.__name__.startswith("_")):
+        needed = [each for each in signature(method).parameters.values() if each.name != "self"]
+        given = [ARGUMENTS[each.name] for each in needed if each.default is each.empty]
+        if isinstance(made, TermPart | OpensearchTerms) and name == "nearest":
+            given[0] = WEIGHTS
+        yield name, lambda name=name, given=given: getattr(made, name)(*given)  # type: ignore[misc]
 
 
-def opensearch(url: str) -> object:
-    return Opensearch(OpensearchSettings(url=url, timeout_s=5), user=None, password=None).ask("GET", "/index")
+def qdrant(url: str) -> Iterator[tuple[object, type]]:
+    server = QdrantServer(url, api_key=None, timeout_s=5)
+    yield QdrantEngine(QdrantSettings(url=url, timeout_s=5), api_key=None), Engine
+    yield VectorPart(server, "c", dim=4, ef=1), VectorCollection
+    yield TermPart(server, "c"), TermCollection
+
+
+def opensearch(url: str) -> Iterator[tuple[object, type]]:
+    settings = OpensearchSettings(url=url, timeout_s=5)
+    reader = IndexReader(OpensearchServer(settings, user=None, password=None), "i")
+    yield OpensearchEngine(settings, user=None, password=None), Engine
+    yield OpensearchVectors(reader, VECTORS, ef_search=1), VectorCollection
+    yield OpensearchTerms(reader, TERMS, lowered=False), TermCollection
 
 
 @pytest.mark.parametrize("status", STATUSES)
-@pytest.mark.parametrize("ask", [qdrant, opensearch])
-def test_nonsense_of_an_engine_is_an_answer_or_an_error(ask: Callable[[str], object], status: int) -> None:
-    pairs = [(body, f"Retry-After: {wait}") for body in BODIES for wait in WAITS]
-    waiting = cycle(pairs)
+@pytest.mark.parametrize("made", [qdrant, opensearch])
+def test_nonsense_of_an_engine_is_an_answer_or_an_error_that_names_it(
+    made: Callable[[str], Iterator[tuple[object, type]]], status: int
+) -> None:
+    said: list[bytes] = [b""]
+    waits = cycle(WAITS)
     kind = "Content-Type: application/json"
-    with serving(lambda talk: talk.answer((said := next(waiting))[0], kind, said[1], status=status)) as server:
-        for _ in pairs:
-            with suppress(RetrieveError):
-                ask(server.url)
+    with serving(lambda talk: talk.answer(said[0], kind, f"Retry-After: {next(waits)}", status=status)) as server:
+        asked = [one for thing, promise in made(server.url) for one in calls(thing, promise)]
+        assert {"live", "generations", "open", "nearest", "vectors", "weights", "stage"} <= {name for name, _ in asked}
+        for body in BODIES:
+            said[0] = body
+            for _, call in asked:
+                try:
+                    call()
+                except RetrieveError as error:
+                    assert made.__name__ in error.message.casefold() or server.url.rstrip("/") in error.message

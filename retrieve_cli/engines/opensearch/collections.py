@@ -10,6 +10,7 @@ import numpy as np
 from retrieve_cli.contracts.engines import Part, Within
 from retrieve_cli.contracts.models import TermWeights
 from retrieve_cli.contracts.values import Json
+from retrieve_cli.engines.answers import reading
 from retrieve_cli.engines.opensearch import documents
 from retrieve_cli.engines.opensearch.server import Absent, Rejected, Server, corrupt
 from retrieve_cli.errors import Unavailable
@@ -31,7 +32,7 @@ class IndexReader:
     """Searches in one index, and documents read from it."""
 
     def __init__(self, server: Server, index: str) -> None:
-        self._server = server
+        self.server = server
         self.index = index
 
     def hits(self, query: Json, size: int) -> tuple[Rows, Vectors]:
@@ -83,7 +84,7 @@ class IndexReader:
 
     def _ask(self, action: str, body: Json, parameters: Mapping[str, str]) -> Json:
         try:
-            return self._server.ask("POST", f"/{self.index}/{action}", body, params=parameters)
+            return self.server.ask("POST", f"/{self.index}/{action}", body, params=parameters)
         except Absent as error:
             raise corrupt(self.index) from error
         except Rejected as error:
@@ -91,11 +92,12 @@ class IndexReader:
             raise Unavailable(f"OpenSearch rejects a query in {self.index}: {error}", hint=hint) from error
 
 
+@reading("OpenSearch")
 class OpensearchVectors:
     """A part with vectors, indexed by the k-NN plugin with Lucene's HNSW."""
 
     def __init__(self, reader: IndexReader, part: Part, *, ef_search: int) -> None:
-        self._reader = reader
+        self._reader, self._server = reader, reader.server
         self._field = documents.Fields.of(part.name).vector
         self._dim = part.dim or 0
         self._ef_search = ef_search
@@ -154,12 +156,13 @@ class OpensearchVectors:
         return rows, products.astype(np.float32)
 
 
+@reading("OpenSearch")
 class OpensearchTerms:
     """A part with term weights, as rank features: these keep 9 bits of a weight, and rows are read back exactly."""
 
     def __init__(self, reader: IndexReader, part: Part, *, lowered: bool) -> None:
         """`lowered` is True if some row has a weight of 0 or below."""
-        self._reader = reader
+        self._reader, self._server = reader, reader.server
         self._field = documents.Fields.of(part.name).features
         self._lowered = lowered
 

@@ -17,6 +17,7 @@ from retrieve_cli.contracts.engines import (
     VectorCollection,
 )
 from retrieve_cli.contracts.values import Card, Json
+from retrieve_cli.engines.answers import reading
 from retrieve_cli.engines.opensearch import documents
 from retrieve_cli.engines.opensearch.checks import require_vectors, server_problems
 from retrieve_cli.engines.opensearch.collections import IndexReader, OpensearchTerms, OpensearchVectors
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from retrieve_cli.config.engine_settings import OpensearchSettings
 
 
+@reading("OpenSearch")
 class OpensearchEngine:
     """OpenSearch 2.16 or later.
 
@@ -198,6 +200,7 @@ class OpensearchEngine:
         return {index: list(facts["aliases"]) for index, facts in answer.items() if self._names.generation(index)}
 
 
+@reading("OpenSearch")
 class OpensearchGeneration:
     """A complete generation, open for queries."""
 

@@ -113,7 +113,7 @@ class Server:
                 method, path, params=dict(params or {}), body=data, timeout=timeout or self._timeout
             )
         except failures.NotFoundError as error:
-            raise Absent(_reason(error)) from error
+            raise Absent(f"OpenSearch at {self.address}: {_reason(error)}") from error
         except failures.AuthenticationException as error:
             hint = "set the variables that opensearch.user_env and password_env name"
             raise Unavailable(f"OpenSearch at {self.address} rejects the credential", hint=hint) from error
@@ -187,7 +187,7 @@ class Server:
         if status == _TOO_MANY_REQUESTS or status >= 500:
             hint = "check the health of the server, and try again"
             return Unavailable(f"OpenSearch at {self.address} failed ({status}): {_reason(error)}", hint=hint)
-        return Rejected(_reason(error))
+        return Rejected(f"OpenSearch at {self.address}: {_reason(error)}")
 
     def _opened(self) -> Any:
         with self._lock:

@@ -12,6 +12,7 @@ import orjson
 
 from retrieve_cli.contracts.engines import Batch, Census, Label, Part
 from retrieve_cli.contracts.models import TermWeights
+from retrieve_cli.engines.answers import reading
 from retrieve_cli.engines.census import Sample, sampled
 from retrieve_cli.engines.opensearch import documents
 from retrieve_cli.engines.opensearch.collections import IndexReader
@@ -28,6 +29,7 @@ _REFRESHED_WITHIN = 600.0
 """Seconds for making all rows visible, which builds graphs of vectors."""
 
 
+@reading("OpenSearch")
 class OpensearchStaging:
     """Indexes of a generation that is not visible to queries yet."""
 

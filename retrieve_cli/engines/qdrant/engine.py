@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from retrieve_cli.config.engine_settings import QdrantSettings
 from retrieve_cli.contracts.engines import Capabilities, Part, Staged
 from retrieve_cli.contracts.values import Card
+from retrieve_cli.engines.answers import reading
 from retrieve_cli.engines.qdrant import about
 from retrieve_cli.engines.qdrant.generation import QdrantGeneration
 from retrieve_cli.engines.qdrant.limits import excess
@@ -27,6 +28,7 @@ _PER_QUERY = ("hnsw_ef_search", "oversampling")
 _LOCAL = ("localhost", "127.0.0.1", "::1")
 
 
+@reading("Qdrant")
 class QdrantEngine:
     """Qdrant 1.10 or later, by its REST interface.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from retrieve_cli.contracts.engines import Census, Part
+from retrieve_cli.engines.answers import reading
 from retrieve_cli.engines.qdrant import about
 from retrieve_cli.engines.qdrant.names import Names
 from retrieve_cli.engines.qdrant.parts import TermPart, VectorPart
@@ -10,6 +11,7 @@ from retrieve_cli.engines.qdrant.server import Server
 from retrieve_cli.errors import IndexCorrupt
 
 
+@reading("Qdrant")
 class QdrantGeneration:
     """A generation; its parts share the connection of the engine."""
 

@@ -10,6 +10,7 @@ import numpy as np
 from retrieve_cli.contracts.engines import Within
 from retrieve_cli.contracts.models import TermWeights
 from retrieve_cli.contracts.values import Json
+from retrieve_cli.engines.answers import reading
 from retrieve_cli.engines.qdrant.points import VECTOR, WEIGHTS, NoRow, where, with_terms
 from retrieve_cli.engines.qdrant.server import Server
 from retrieve_cli.errors import IndexCorrupt
@@ -28,6 +29,7 @@ _SCROLLED = 100_000
 """Row numbers in one answer."""
 
 
+@reading("Qdrant")
 class VectorPart:
     """Rows with vectors, in a collection of their own."""
 
@@ -68,6 +70,7 @@ class VectorPart:
         return stored
 
 
+@reading("Qdrant")
 class TermPart:
     """Rows with term weights, in a collection of their own."""
 
@@ -168,4 +171,6 @@ def _nothing() -> tuple[Rows, Vectors]:
 
 
 def _lost(collection: str, row: int) -> IndexCorrupt:
-    return IndexCorrupt(f"row {row} is missing in the collection {collection}", hint="run `retrieve engines push`")
+    return IndexCorrupt(
+        f"row {row} is missing in the collection {collection} of Qdrant", hint="run `retrieve engines push`"
+    )

@@ -107,13 +107,7 @@ class Server:
                 text = self._safe(error.message)
                 hint = "try again later, or raise the limits of strict mode in the server"
                 raise Unavailable(f"Qdrant at {self.address} limits the rate of requests: {text}", hint=hint) from None
-            except (
-                QdrantException,
-                ValueError,
-                TypeError,
-                ArithmeticError,
-                RecursionError,
-            ):
+            except (QdrantException, ValueError, TypeError, ArithmeticError, RecursionError):
                 message = f"{self.address} answers {quoted(path)} with something else than JSON"
                 raise Unavailable(message, hint=_WRONG) from None
 

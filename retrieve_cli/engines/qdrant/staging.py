@@ -11,6 +11,7 @@ import numpy as np
 from retrieve_cli.contracts.engines import Batch, Census, Label, Part
 from retrieve_cli.contracts.models import TermWeights
 from retrieve_cli.contracts.values import Json
+from retrieve_cli.engines.answers import reading
 from retrieve_cli.engines.census import Sample, sampled
 from retrieve_cli.engines.qdrant import about
 from retrieve_cli.engines.qdrant.names import Names
@@ -28,6 +29,7 @@ _SECONDS_PER_ROW = 0.01
 """Time that building an index may take; on 2 cores it takes a tenth of it."""
 
 
+@reading("Qdrant")
 class QdrantStaging:
     """A generation whose collections exist, and whose rows are being sent."""
 

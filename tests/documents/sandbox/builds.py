@@ -38,7 +38,8 @@ def heeding_interrupts() -> Iterator[None]:
 
 def start(*arguments: object, **environment: str) -> subprocess.Popen[str]:
     """Start the program."""
-    paths = os.pathsep.join([str(TESTS), str(TESTS.parent)])
+    readable = [path for path in sys.path if Path(path).name == "readable"]  # see conftest.py
+    paths = os.pathsep.join([str(TESTS), str(TESTS.parent), *readable])
     with heeding_interrupts():
         return subprocess.Popen(
             [sys.executable, "-W", "error", "-c", PROGRAM, *map(str, arguments)],
