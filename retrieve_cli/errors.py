@@ -21,7 +21,9 @@ Raised anywhere, caught once, in `cli/`, and printed as `error:` and `hint:`. Th
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from enum import IntEnum
+from errno import EDQUOT, EFBIG, ENOSPC
 from pathlib import Path
 from reprlib import Repr
 from typing import ClassVar
@@ -232,7 +234,22 @@ class Terminated(BaseException):
     """A request to end this process (SIGTERM): it cleans up as after an interruption."""
 
 
-def unwritable(path: Path, error: OSError) -> RetrieveError:
+class NoSpace(RetrieveError):
+    """A full disk, or a limit of the system on what may be written."""
+
+    kind = "no_space"
+
+
+SPACE: Mapping[int, str] = {
+    ENOSPC: "free disk space",
+    EDQUOT: "free disk space, or have the quota raised",
+    EFBIG: "raise the limit on the size of files (ulimit -f)",
+}
+"""Remedies by the number of an error of the system that is about space."""
+
+
+def unwritable(path: Path | str, error: OSError) -> RetrieveError:
     """Return the error for a place that cannot be written to."""
-    hint = "check its permissions, or name another folder: --artifacts DIR"
-    return RetrieveError(f"cannot write to {path}: {error.strerror}", hint=hint)
+    kind = NoSpace if error.errno in SPACE else RetrieveError
+    hint = f"{SPACE.get(error.errno or 0, 'check its permissions')}, or name another folder: --artifacts DIR"
+    return kind(f"cannot write to {path}: {error.strerror}", hint=hint)

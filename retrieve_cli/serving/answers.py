@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from retrieve_cli.contracts import Json
-from retrieve_cli.errors import NotConfigured, RetrieveError, UsageError
+from retrieve_cli.errors import SPACE, NotConfigured, RetrieveError, UsageError, unwritable
 from retrieve_cli.serving.requests import Rejected
 
 if TYPE_CHECKING:
@@ -80,6 +80,7 @@ STATUS: Mapping[str, int] = {
     "stale": 503,
     "source_failed": 502,
     "model_failed": 502,
+    "no_space": 507,
 }
 """Status of each kind of failure; 500 for any other."""
 
@@ -118,6 +119,11 @@ def failure_handlers() -> dict[Any, Any]:
     async def gone(request: Request, _: ClientDisconnect) -> Response:
         return answered(request, Rejected(400, "the body is incomplete"))
 
+    async def system(request: Request, error: OSError) -> Response:
+        if error.errno not in SPACE:
+            raise error
+        return answered(request, rejection(unwritable(error.filename or "the disk", error)))
+
     async def unforeseen(request: Request, error: Exception) -> Response:
         answer = answered(request, Rejected(500, f"internal error ({type(error).__name__})", code="internal"))
         # Starlette raises the error again after this answer, and uvicorn then closes the connection: say so, or a
@@ -130,5 +136,6 @@ def failure_handlers() -> dict[Any, Any]:
         RetrieveError: failed,
         HTTPException: http,
         ClientDisconnect: gone,
+        OSError: system,
         Exception: unforeseen,
     }

@@ -69,6 +69,15 @@ def opensearch(url: str) -> Iterator[tuple[object, type]]:
     yield OpensearchTerms(reader, TERMS, lowered=False), TermCollection
 
 
+def said_by(call: Callable[[], object]) -> str:
+    """Return the message of the error of a call; empty if it gives an answer."""
+    try:
+        call()
+    except RetrieveError as error:
+        return error.message
+    return ""
+
+
 @pytest.mark.parametrize("status", STATUSES)
 @pytest.mark.parametrize("made", [qdrant, opensearch])
 def test_nonsense_of_an_engine_is_an_answer_or_an_error_that_names_it(
@@ -83,7 +92,5 @@ def test_nonsense_of_an_engine_is_an_answer_or_an_error_that_names_it(
         for body in BODIES:
             said[0] = body
             for _, call in asked:
-                try:
-                    call()
-                except RetrieveError as error:
-                    assert made.__name__ in error.message.casefold() or server.url.rstrip("/") in error.message
+                told = said_by(call)
+                assert not told or made.__name__ in told.casefold() or server.url.rstrip("/") in told

@@ -2,6 +2,7 @@
 
 import io
 import os
+import re
 import socket
 from itertools import pairwise
 from pathlib import Path
