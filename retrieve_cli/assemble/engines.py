@@ -53,14 +53,6 @@ def _made(name: str, section: Any, secrets: tuple[tuple[str, str], ...]) -> Engi
         return _kept[name, section, secrets]
 
 
-def close_all() -> None:
-    """Close the connections of all engines; they are made again when they are needed."""
-    with _making:
-        for made in _kept.values():
-            made.close()
-        _kept.clear()
-
-
 def lost(chosen: Engine, entry: Entry, generation: str) -> str:
     """Return what an engine no longer holds of a generation as it was sent, counted now; empty if nothing is missing.
 

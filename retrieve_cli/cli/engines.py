@@ -36,7 +36,7 @@ Name = Annotated[str | None, typer.Argument(metavar="[ENGINE]", help="An engine;
 @app.command()
 @shared("text", "json")
 def push(
-    again: Annotated[bool, typer.Option("--again", help="Remove it there first, and send all of it anew.")] = False,
+    again: Annotated[bool, typer.Option("--again", help="Remove it there first, and send all of it.")] = False,
     *,
     shared: Shared,
 ) -> None:

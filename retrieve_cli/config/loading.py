@@ -16,7 +16,7 @@ from retrieve_cli.config.engine_settings import ROLES
 from retrieve_cli.config.environment import variables
 from retrieve_cli.config.plugins import installed, retriever_names
 from retrieve_cli.config.settings import NOT_AGREED, TRUST_HINT, Settings, section_names
-from retrieve_cli.config.trust import Trust, named_by_user, reaches, without
+from retrieve_cli.config.trust import Trust, outside, reaches, without
 from retrieve_cli.config.values import unknown, with_keys
 from retrieve_cli.contracts import Json
 from retrieve_cli.errors import UsageError, quoted
@@ -52,7 +52,7 @@ def load(
     for layer in layers(path, environment):
         settings = _overlay(settings, layer.value, where=layer.where, folder=layer.folder, say=say, given=given)
         if layer.kind == "file" and (trust := trust_of(settings, layer)) is not None:
-            named = path is not None and named_by_user(path)
+            named = path is not None and outside(path, Path())  # whoever names it knows it
             if not (named or trust.agreed or ask(trust)):
                 settings = without(settings, trust.reaches)
                 say(f"note: {layer.where} {NOT_AGREED.format(', '.join(settings.withheld))}; {TRUST_HINT}")

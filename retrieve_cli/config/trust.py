@@ -108,14 +108,6 @@ def outside(path: Path | str, folder: Path) -> bool:
     return inner != outer and not inner.startswith(os.path.join(outer, ""))  # noqa: PTH118  no Path is needed
 
 
-def named_by_user(file: Path) -> bool:
-    """Return True for a configuration outside of the working folder: whoever names it knows it."""
-    return outside(file, Path())
-
-
-# -------------------------------------------------------------------------------------- what a configuration reaches
-
-
 def reaches(settings: Settings, names: Iterable[str], folder: Path) -> Iterator[Reach]:
     """Yield the values of some sections that reach out of the folder of their file, and are not the defaults."""
     for name in names:

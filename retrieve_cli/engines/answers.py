@@ -10,14 +10,11 @@ from retrieve_cli.errors import Unavailable
 
 _Kind = TypeVar("_Kind", bound=type)
 _MISREAD = (KeyError, IndexError, TypeError, AttributeError, ValueError, OverflowError, RecursionError)
-"""What reading such an answer raises."""
+"""Errors of the reading of such an answer."""
 
 
 def reading(product: str) -> Callable[[_Kind], _Kind]:
-    """Decorate a class that asks a server: its public methods raise Unavailable for an answer that they cannot read.
-
-    The class has the server as `_server`, whose `address` is shown.
-    """
+    """Let public methods of a class raise Unavailable for an answer of its `_server` that they cannot read."""
 
     def guarded(method: Callable[..., Any]) -> Callable[..., Any]:
         @wraps(method)

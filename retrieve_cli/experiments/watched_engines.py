@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -17,13 +17,11 @@ if TYPE_CHECKING:
     from retrieve_cli.contracts import Index, Mask, Rows, TermWeights, Unit, Vectors
     from retrieve_cli.contracts.engines import (
         Capabilities,
-        Census,
         EngineGeneration,
         TermCollection,
         VectorCollection,
         Within,
     )
-    from retrieve_cli.contracts.values import Terms
     from retrieve_cli.storage.engine_record import Entry
     from retrieve_cli.storage.generation import Generation
 
@@ -53,7 +51,7 @@ class WatchedIndexes(RemoteIndexes):
         return found._replace(most_rows=0) if self._by_conditions else found
 
     def _open(self, name: str, entry: Entry) -> EngineGeneration:
-        return _WatchedGeneration(super()._open(name, entry), self._lists)
+        return cast("EngineGeneration", _WatchedGeneration(super()._open(name, entry), self._lists))
 
 
 class _WatchedGeneration:
@@ -63,24 +61,14 @@ class _WatchedGeneration:
         self._opened = opened
         self._lists = lists
 
-    @property
-    def census(self) -> Census:
-        return self._opened.census
-
-    def count(self, part: str) -> int:
-        return self._opened.count(part)
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._opened, name)
 
     def vectors(self, part: str) -> VectorCollection:
-        return _WatchedVectors(self._opened.vectors(part), part, self._lists)
+        return cast("VectorCollection", _WatchedVectors(self._opened.vectors(part), part, self._lists))
 
     def terms(self, part: str) -> TermCollection:
-        return _WatchedTerms(self._opened.terms(part), part, self._lists)
-
-    def block(self, file: str, number: int) -> bytes:
-        return self._opened.block(file, number)
-
-    def close(self) -> None:
-        self._opened.close()
+        return cast("TermCollection", _WatchedTerms(self._opened.terms(part), part, self._lists))
 
 
 class _WatchedVectors:
@@ -99,11 +87,8 @@ class _WatchedVectors:
             self._lists.setdefault(self._part, []).append(rows)
         return rows, scores
 
-    def scores(self, query: Vectors, rows: Rows) -> Vectors:
-        return self._collection.scores(query, rows)
-
-    def vectors(self, rows: Rows) -> Vectors:
-        return self._collection.vectors(rows)
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._collection, name)
 
 
 class _WatchedTerms:
@@ -119,11 +104,8 @@ class _WatchedTerms:
         self._lists.setdefault(self._part, []).append(rows)
         return rows, scores
 
-    def weights(self, rows: Rows, terms: Terms) -> Sequence[TermWeights]:
-        return self._collection.weights(rows, terms)
-
-    def matching(self, terms: Terms, *, within: Within | None = None) -> Rows:
-        return self._collection.matching(terms, within=within)
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._collection, name)
 
 
 class ExactIndex:

@@ -9,7 +9,6 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
-from pathlib import Path
 from threading import Lock
 from typing import Any
 
@@ -17,7 +16,6 @@ from fastapi import APIRouter, FastAPI
 from starlette.requests import Request
 from starlette.responses import Response
 
-from retrieve_cli.contracts import Encoder, PairScorer
 from retrieve_cli.errors import UsageError
 from retrieve_cli.output.prometheus import CONTENT_TYPE
 from retrieve_cli.serving.access_log import AccessLog
@@ -111,33 +109,6 @@ class Models:
             }
             self._parts = parts
             return parts
-
-
-def encoder_app(
-    encoder: Encoder,
-    scorer: PairScorer | None,
-    name: str,
-    callers: Callers | None = None,
-    *,
-    query_prefix: str = "",
-    passage_prefix: str = "",
-    limits: Limits | None = None,
-    query_log: Path | None = None,
-    hosts: Hosts | None = None,
-) -> Service:
-    """Return a server of these models alone.
-
-    `encoder` adds no prefix to a text: a client that knows the model's prefixes sends them, as with OpenAI's API; one
-    that does not sets `input_type: query` or `passage`, which adds the prefix given here. `name` is the model's; a
-    request for another one is rejected. All endpoints but /health require a credential if `callers` have some.
-    `query_log` is a log of queries that /metrics summarises, once it exists. `hosts` has the names that the server
-    accepts; None: any.
-
-    Raises:
-        UsageError: `encoder` has prefixes of its own.
-    """
-    parts = ModelParts(encoder, name, scorer, query_prefix=query_prefix, passage_prefix=passage_prefix)
-    return models_app(parts, callers, limits=limits, hosts=hosts, metrics=Metrics(query_log=query_log))
 
 
 def models_app(

@@ -43,14 +43,13 @@ def router(state: State) -> APIRouter:
         200: {"description": "The file.", "content": {"application/octet-stream": {}}},
         304: {"description": "The client has it."},
     }
-    routes.add_api_route(
-        "/files/{id:path}",
-        original,
-        methods=["GET"],
-        responses=answers,
-        response_class=Response,
-        openapi_extra={"parameters": PARAMETERS},
-    )
+    return with_file(routes, "/files/{id:path}", original, answers, PARAMETERS)
+
+
+def with_file(routes: APIRouter, path: str, answer: Any, answers: dict[int | str, Any], parameters: Any) -> APIRouter:
+    """Return routes with one whose answer is a file."""
+    extra = {"parameters": parameters}
+    routes.add_api_route(path, answer, responses=answers, response_class=Response, openapi_extra=extra)
     return routes
 
 

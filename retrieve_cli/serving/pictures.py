@@ -11,6 +11,7 @@ from starlette.responses import Response
 from retrieve_cli.api import pictures
 from retrieve_cli.api.pictures import Wanted
 from retrieve_cli.errors import UsageError, quoted
+from retrieve_cli.serving.originals import with_file
 from retrieve_cli.serving.page import signing
 from retrieve_cli.serving.state import State
 
@@ -45,15 +46,7 @@ def router(state: State) -> APIRouter:
         304: {"description": "The client has it."},
         409: {"description": "The file has changed since the build."},
     }
-    routes.add_api_route(
-        "/pictures/{id:path}",
-        picture,
-        methods=["GET"],
-        responses=answers,
-        response_class=Response,
-        openapi_extra={"parameters": _PARAMETERS},
-    )
-    return routes
+    return with_file(routes, "/pictures/{id:path}", picture, answers, _PARAMETERS)
 
 
 def _wanted(request: Request) -> tuple[Wanted, str | None]:

@@ -12,7 +12,7 @@ group is its highest one, and the best score of a group at most the sum over ter
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -116,35 +116,9 @@ _SUMS = ("count", "first", "second")
 _SAMPLE = ("begins", "terms", "starts", "rows", "weights")
 
 
-def term_statistics(
-    rows: Iterable[TermWeights], *, length: int, starts: Rows | None = None, sample: int = SAMPLE_ROWS
-) -> TermStatistics:
-    """Return the statistics of `length` rows, from one pass over them in order; at most `sample` of them are sampled.
-
-    `starts` has the first row of each group, then the number of rows; None: each row is a group.
-
-    Raises:
-        ValueError: there are more or fewer rows.
-    """
-    collected = _Collected(length, several(starts), sample)
-    ends = np.arange(1, length + 1) if collected.groups is None else collected.groups[1:]
-    begun = seen = postings = 0
-    waiting: list[TermWeights] = []
-    for row in rows:
-        waiting.append(row)
-        seen, postings = seen + 1, postings + len(row.terms)
-        # A group is added as a whole.
-        if postings >= _BLOCK and seen <= length and ends[np.searchsorted(ends, seen)] == seen:
-            collected.add(_by_term(waiting, begun))
-            waiting, begun, postings = [], seen, 0
-    if seen != length:
-        raise ValueError(f"there are {seen} rows instead of {length}")
-    collected.add(_by_term(waiting, begun))
-    return collected.statistics()
-
-
 def posting_statistics(table: PostingTable, *, starts: Rows | None = None, sample: int = SAMPLE_ROWS) -> TermStatistics:
-    """Return the same as `term_statistics` for the rows of an inverted file, from one pass over its postings."""
+    """Return the statistics of the rows of an inverted file, from one pass over its postings; at most `sample` of them
+    are sampled. `starts` has the first row of each group, then the number of rows; None: each row is a group."""
     collected = _Collected(table.length, several(starts), sample)
     for first, last in _ranges(table.starts):
         span = slice(int(table.starts[first]), int(table.starts[last]))
@@ -204,15 +178,6 @@ def _sorted(parts: list[Columns]) -> Columns:
     weights = np.concatenate([np.empty(0, np.float32), *(part.weights for part in parts)])
     order = np.lexsort((rows, terms))
     return Columns(terms[order], rows[order], weights[order])
-
-
-def _by_term(rows: list[TermWeights], first: int) -> Columns:
-    """Return the postings of rows from number `first` on, by term and then by row."""
-    terms = np.concatenate([np.empty(0, np.int64), *(row.terms for row in rows)])
-    weights = np.concatenate([np.empty(0, np.float32), *(row.weights for row in rows)])
-    numbers = np.repeat(np.arange(first, first + len(rows)), [len(row.terms) for row in rows])
-    order = np.argsort(terms, kind="stable")
-    return Columns(terms[order], numbers[order], weights[order])
 
 
 def _ranges(starts: Rows) -> Iterator[tuple[int, int]]:

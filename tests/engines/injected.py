@@ -182,7 +182,7 @@ def use(engine: Small, monkeypatch: pytest.MonkeyPatch) -> None:
 def inject(patch: Callable[[Any, str, Any], None] = setattr) -> None:
     """Let the program make these engines."""
     patch(engines, "_ENGINES", {name: (__name__, kind) for name, kind in NAMES.items()})
-    engines.close_all()
+    close_all()
 
 
 def main(arguments: list[str]) -> int:
@@ -196,3 +196,10 @@ def main(arguments: list[str]) -> int:
 def said(answer: Any) -> Any:
     """Return what an answer says, without times."""
     return {key: value for key, value in answer.items() if key not in ("timings_ms", "time")}
+
+
+def close_all() -> None:
+    """Close the connections of all engines; they are made again when they are needed."""
+    for made in engines._kept.values():
+        made.close()
+    engines._kept.clear()

@@ -7,13 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from engines.injected import said, search_in
+from engines.injected import close_all, said, search_in
 from engines.pgvector_server import PostgresServer
 from samples import Program, fails, succeeds, write_catalog
 from sync.state import live, records
 from waiting import PATIENCE_S
-
-from retrieve_cli.assemble.engines import close_all
 
 SIZE = 40
 

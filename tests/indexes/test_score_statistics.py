@@ -18,7 +18,7 @@ from retrieve_cli.errors import IndexCorrupt
 from retrieve_cli.storage import pickles, term_statistics as of_terms
 from retrieve_cli.storage.postings import PostingTable
 from retrieve_cli.storage.sampled_groups import sampled_groups
-from retrieve_cli.storage.term_statistics import TermStatistics, posting_statistics, term_statistics
+from retrieve_cli.storage.term_statistics import SAMPLE_ROWS, TermStatistics, posting_statistics
 from retrieve_cli.storage.vector_statistics import VectorStatistics, vector_statistics
 
 ROWS, DIM = 6000, 24
@@ -52,12 +52,16 @@ def weights_of(rows: int = 3000, *, vocabulary: int = 400, seed: int = 0, low: f
 
 def columns_of(rows: list[TermWeights]) -> PostingTable:
     """Return the same rows as an inverted file."""
-    terms = np.concatenate([row.terms for row in rows]).astype(np.int64)
+    terms = np.concatenate([np.empty(0, np.int64), *(row.terms for row in rows)]).astype(np.int64)
     numbers = np.repeat(np.arange(len(rows)), [len(row.terms) for row in rows])
     order = np.argsort(terms, kind="stable")
     starts = np.append(0, np.cumsum(np.bincount(terms)))
-    weights = np.concatenate([row.weights for row in rows])[order]
+    weights = np.concatenate([np.empty(0, np.float32), *(row.weights for row in rows)])[order]
     return PostingTable(starts, numbers[order].astype(np.int32), weights, len(rows))
+
+
+def term_statistics(rows: list[TermWeights], *, starts: Any = None, sample: int = SAMPLE_ROWS) -> TermStatistics:
+    return posting_statistics(columns_of(rows), starts=starts, sample=sample)
 
 
 def scores_of(query: TermWeights, rows: list[TermWeights]) -> Any:
@@ -161,7 +165,7 @@ def test_scores_of_terms_are_exact_if_all_rows_are_sampled(grouped: bool, seed: 
     rows, starts, query = weights_of(600, seed=seed), starts_of(600, seed=seed), query_of(*sorted(terms))
     scores = best_of(scores_of(query, rows), starts if grouped else None)
 
-    mean, deviation = term_statistics(rows, length=600, starts=starts).spread(query, grouped=grouped)
+    mean, deviation = term_statistics(rows, starts=starts).spread(query, grouped=grouped)
 
     assert mean == pytest.approx(scores.mean(), rel=1e-5, abs=1e-9)
     assert deviation == pytest.approx(scores.std(), rel=1e-4, abs=1e-9)
@@ -171,7 +175,7 @@ def test_scores_of_terms_are_exact_if_all_rows_are_sampled(grouped: bool, seed: 
 @pytest.mark.parametrize("low", [0.1, -2.0], ids=["above 0", "also below 0"])
 def test_one_term_is_exact_whatever_is_sampled(grouped: bool, low: float) -> None:
     rows, starts = weights_of(low=low), starts_of(3000)
-    made = term_statistics(rows, length=3000, starts=starts, sample=10)
+    made = term_statistics(rows, starts=starts, sample=10)
     for term in (0, 5, 200, 399):
         scores = best_of(scores_of(query_of(term), rows), starts if grouped else None)
         expected = scores.mean(), scores.std()
@@ -180,7 +184,7 @@ def test_one_term_is_exact_whatever_is_sampled(grouped: bool, low: float) -> Non
 
 def test_the_sample_corrects_for_terms_that_occur_together() -> None:
     rows = weights_of()
-    made = term_statistics(rows, length=3000, sample=600)
+    made = term_statistics(rows, sample=600)
     for first in (0, 10, 40):
         query = TermWeights(np.array([first, first + 1], np.int32), np.ones(2, np.float32))
         parts = [made.spread(query_of(term), grouped=False)[1] for term in query.terms.tolist()]
@@ -192,17 +196,15 @@ def test_the_sample_corrects_for_terms_that_occur_together() -> None:
 
 
 @pytest.mark.parametrize("block", [1, 500, 1 << 20])
-def test_rows_and_an_inverted_file_give_the_same_bytes(monkeypatch: pytest.MonkeyPatch, block: int) -> None:
+def test_blocks_of_any_size_give_the_same_bytes(monkeypatch: pytest.MonkeyPatch, block: int) -> None:
     rows, starts = weights_of(), starts_of(3000)
-    expected = bytes_of(term_statistics(rows, length=3000, starts=starts))
+    expected = bytes_of(term_statistics(rows, starts=starts))
     monkeypatch.setattr(of_terms, "_BLOCK", block)
-
-    assert bytes_of(term_statistics(rows, length=3000, starts=starts)) == expected
-    assert bytes_of(posting_statistics(columns_of(rows), starts=starts)) == expected
+    assert bytes_of(term_statistics(rows, starts=starts)) == expected
 
 
 def test_terms_that_no_row_has_change_nothing() -> None:
-    made = term_statistics(weights_of(), length=3000)
+    made = term_statistics(weights_of())
     with_others = TermWeights(np.array([3, 8, 5000], np.int32), np.array([1, 2, 9], np.float32))
     assert made.spread(with_others, grouped=False) == made.spread(query_of(3, 8), grouped=False)
     assert made.spread(query_of(5000, 6000), grouped=False) == (0.0, 0.0)
@@ -210,9 +212,9 @@ def test_terms_that_no_row_has_change_nothing() -> None:
 
 def test_the_number_of_stored_terms_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     rows = weights_of()
-    frequent = term_statistics(rows, length=3000).spread(query_of(0), grouped=False)
+    frequent = term_statistics(rows).spread(query_of(0), grouped=False)
     monkeypatch.setattr(of_terms, "_MOST_TERMS", 100)
-    made = term_statistics(rows, length=3000)
+    made = term_statistics(rows)
 
     rare = made.spread(query_of(399), grouped=False)
 
@@ -229,15 +231,13 @@ def test_an_empty_index_has_mean_and_deviation_0() -> None:
     none = np.empty((0, DIM), np.float32)
     for grouped in (False, True):
         assert vector_statistics([none], dim=DIM, length=0).spread(np.ones(DIM, np.float32), grouped=grouped) == (0, 0)
-        assert term_statistics([], length=0).spread(query_of(1, 2), grouped=grouped) == (0.0, 0.0)
+        assert term_statistics([]).spread(query_of(1, 2), grouped=grouped) == (0.0, 0.0)
 
 
 @pytest.mark.parametrize("rows", [99, 101])
 def test_another_number_of_rows_than_promised_is_an_error(rows: int) -> None:
     with pytest.raises(ValueError, match=f"{rows} rows instead of 100"):
         vector_statistics([vectors_of(rows)], dim=DIM, length=100)
-    with pytest.raises(ValueError, match=f"{rows} rows instead of 100"):
-        term_statistics(weights_of(rows), length=100)
 
 
 @pytest.mark.parametrize("starts", [None, starts_of()], ids=["rows", "groups"])
@@ -245,7 +245,7 @@ def test_stored_statistics_answer_with_the_same_bits(tmp_path: Path, starts: Any
     vectors = vectors_of()
     made = vector_statistics([vectors], dim=DIM, length=ROWS, starts=starts)
     rows = weights_of(ROWS)
-    terms = term_statistics(rows, length=ROWS, starts=starts)
+    terms = term_statistics(rows, starts=starts)
     pickles.dump([made.to_arrays(), terms.to_arrays()], tmp_path / "statistics.pkl")
 
     first, second = pickles.load(tmp_path / "statistics.pkl")
@@ -259,7 +259,7 @@ def test_stored_statistics_answer_with_the_same_bits(tmp_path: Path, starts: Any
 
 def test_damaged_statistics_are_rejected() -> None:
     vectors = vector_statistics([vectors_of()], dim=DIM, length=ROWS, starts=starts_of()).to_arrays()
-    terms = term_statistics(weights_of(), length=3000, starts=starts_of(3000)).to_arrays()
+    terms = term_statistics(weights_of(), starts=starts_of(3000)).to_arrays()
     for opened, stored in ((VectorStatistics.of_arrays, vectors), (TermStatistics.of_arrays, terms)):
         arrays = [name for name, value in stored.items() if isinstance(value, np.ndarray)]
         for name in arrays:
@@ -287,13 +287,12 @@ def test_a_sample_has_whole_small_groups_and_few_rows(sizes: list[int], most: in
 PROGRAM = """
 import hashlib, json, sys
 import numpy as np
-from test_score_statistics import ROWS, DIM, bytes_of, query_of, starts_of, vectors_of, weights_of
-from retrieve_cli.storage.term_statistics import term_statistics
+from test_score_statistics import ROWS, DIM, bytes_of, query_of, starts_of, term_statistics, vectors_of, weights_of
 from retrieve_cli.storage.vector_statistics import vector_statistics
 vectors = np.round(vectors_of() * 256).astype(np.float32) / np.float32(300)
 rows = weights_of(2000)
 made = vector_statistics([vectors], dim=DIM, length=ROWS, starts=starts_of())
-terms = term_statistics(rows, length=2000, starts=starts_of(2000))
+terms = term_statistics(rows, starts=starts_of(2000))
 spreads = [made.spread(vectors[4], grouped=g) + terms.spread(query_of(1, 2, 30), grouped=g) for g in (False, True)]
 stored = [[name, hashlib.sha1(data).hexdigest()] for each in (made, terms) for name, data in bytes_of(each).items()]
 print(json.dumps([[number.hex() for each in spreads for number in each], stored]))

@@ -124,10 +124,3 @@ def test_numpy_is_loaded_while_few_calls_are_open(index: Path) -> None:
     del index
     names = "numpy numpy.linalg retrieve_cli.contracts retrieve_cli.search retrieve_cli.storage.generation"
     assert loaded(names, "query lungs --json")[0][:2] == ["numpy.linalg", "numpy"]
-
-
-def test_a_sync_without_facets_and_servers_loads_no_client_of_models(index: Path) -> None:
-    write_catalog(index.parent / "tools.jsonl", TOOLS[:-1])
-    assert loaded("retrieve_cli.encoders.remote.client retrieve_cli.encoders.remote.chat", "sync --max-shrink 1") == [
-        []
-    ]

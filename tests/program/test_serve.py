@@ -34,12 +34,23 @@ from retrieve_cli.encoders.remote.failures import ServerFailed, ServerUnavailabl
 from retrieve_cli.encoders.remote.rerank import RemoteScorer
 from retrieve_cli.errors import UsageError
 from retrieve_cli.serving.callers import Callers
-from retrieve_cli.serving.models import encoder_app
+from retrieve_cli.serving.metrics import Metrics
+from retrieve_cli.serving.model_parts import ModelParts
+from retrieve_cli.serving.models import models_app
 from retrieve_cli.serving.requests import Limits
 from retrieve_cli.web.secrets import Secret
 
 TEXTS = ["segment lungs in CT", "Grüße 細胞 \U0001f600", "שלום", "a\x00b\nc", "[CLS] <s>", "brain " * 400]
 PASSAGES = ["the word list", "registration of brain", "a", "細胞 café", "segment the word"]
+
+
+def encoder_app(
+    encoder: Any, scorer: Any, name: str, callers: Callers | None = None, *, query_log: Path | None = None,
+    limits: Limits | None = None, **prefixes: str,
+) -> Any:  # fmt: skip
+    """A server of these models alone."""
+    metrics = Metrics(query_log=query_log)
+    return models_app(ModelParts(encoder, name, scorer, **prefixes), callers, limits=limits, metrics=metrics)
 
 
 @contextmanager

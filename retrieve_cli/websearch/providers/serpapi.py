@@ -12,14 +12,12 @@ from retrieve_cli.contracts.websearch import (
     KeyPlace,
     Need,
     Page,
-    ProviderFailed,
     Rate,
-    Rejected,
     Response,
     WebKind,
     WebQuery,
 )
-from retrieve_cli.errors import printable, quoted, shortened
+from retrieve_cli.errors import quoted
 from retrieve_cli.frozen import dataclass
 from retrieve_cli.websearch import replies
 from retrieve_cli.websearch.providers import web_results
@@ -67,7 +65,7 @@ class SerpApi:
 def _rows(answer: Mapping[str, Json], response: Response) -> list[Row]:
     error = replies.text(answer, "error")
     if error and _NOTHING_FOUND not in error:
-        raise ProviderFailed(Rejected(printable(shortened(error, 200)), response.status))
+        raise web_results.rejected(error, response)
     status = replies.text(answer, "search_metadata", "status")
     if status != "Success":
         replies.malformed("a search with the status `Success`", response)
@@ -75,15 +73,7 @@ def _rows(answer: Mapping[str, Json], response: Response) -> list[Row]:
     if "organic_results" not in answer and (error or state == _EMPTY):
         return []
     results = replies.listed(answer.get("organic_results"), response, "organic_results")
-    return [
-        Row(
-            replies.text(result, "title"),
-            replies.text(result, "link"),
-            replies.text(result, "snippet"),
-            replies.text(result, "date"),
-        )
-        for result in results
-    ]
+    return web_results.rows_of(results, "title", "link", "snippet", "date")
 
 
 def _notices(answer: Mapping[str, Json], rows: int, query: WebQuery) -> list[str]:

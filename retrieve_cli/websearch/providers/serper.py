@@ -12,14 +12,11 @@ from retrieve_cli.contracts.websearch import (
     KeyPlace,
     Need,
     Page,
-    ProviderFailed,
     Rate,
-    Rejected,
     Response,
     WebKind,
     WebQuery,
 )
-from retrieve_cli.errors import printable, shortened
 from retrieve_cli.frozen import dataclass
 from retrieve_cli.websearch import replies
 from retrieve_cli.websearch.providers import web_results
@@ -55,14 +52,6 @@ class Serper:
 def _rows(response: Response) -> list[Row]:
     answer = replies.read_object(response)
     if "organic" not in answer and (complaint := replies.text(answer, "message")):
-        raise ProviderFailed(Rejected(printable(shortened(complaint, 200)), response.status))
+        raise web_results.rejected(complaint, response)
     results = replies.listed(answer.get("organic"), response, "organic")
-    return [
-        Row(
-            replies.text(result, "title"),
-            replies.text(result, "link"),
-            replies.text(result, "snippet"),
-            replies.text(result, "date"),
-        )
-        for result in results
-    ]
+    return web_results.rows_of(results, "title", "link", "snippet", "date")

@@ -12,14 +12,11 @@ from retrieve_cli.contracts.websearch import (
     KeyPlace,
     Need,
     Page,
-    ProviderFailed,
     Rate,
-    Rejected,
     Response,
     WebKind,
     WebQuery,
 )
-from retrieve_cli.errors import printable, shortened
 from retrieve_cli.frozen import dataclass
 from retrieve_cli.websearch import replies
 from retrieve_cli.websearch.providers import web_results
@@ -77,14 +74,6 @@ def _cut(text: str) -> str:
 def _rows(response: Response) -> list[Row]:
     answer = replies.read_object(response)
     if complaint := replies.text(answer, "detail", "error") or replies.text(answer, "error", "message"):
-        raise ProviderFailed(Rejected(printable(shortened(complaint, 200)), response.status))
+        raise web_results.rejected(complaint, response)
     results = replies.listed(answer.get("results"), response, "results")
-    return [
-        Row(
-            replies.text(result, "title"),
-            replies.text(result, "url"),
-            replies.text(result, "content"),
-            replies.text(result, "published_date"),
-        )
-        for result in results
-    ]
+    return web_results.rows_of(results, "title", "url", "content", "published_date")

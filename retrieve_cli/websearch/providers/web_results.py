@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
-from retrieve_cli.contracts.websearch import Page, Response, WebQuery
+from retrieve_cli.contracts import Json
+from retrieve_cli.contracts.websearch import Page, ProviderFailed, Rejected, Response, WebQuery
 from retrieve_cli.contracts.works import Item
-from retrieve_cli.errors import quoted
+from retrieve_cli.errors import printable, quoted, shortened
 from retrieve_cli.websearch import dates, items, replies
 
 _LONGEST_DATE = 60
@@ -29,6 +30,16 @@ class Row(NamedTuple):
     snippet: str = ""
     date: str = ""
     """Date as the engine writes it."""
+
+
+def rows_of(results: Iterable[Json], title: str, url: str, snippet: str, date: str) -> list[Row]:
+    """Return results of a search engine, by the names of their keys."""
+    return [Row(*(replies.text(result, key) for key in (title, url, snippet, date))) for result in results]
+
+
+def rejected(complaint: str, response: Response) -> ProviderFailed:
+    """Return the failure of a search that an engine complains about."""
+    return ProviderFailed(Rejected(printable(shortened(complaint, 200)), response.status))
 
 
 def page(
