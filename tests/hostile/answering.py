@@ -123,6 +123,14 @@ def fitting(path: str, body: bytes) -> Any:
             for n in range(5)
         ]
         return {"head": {"vars": ["id", "name"]}, "results": {"bindings": rows}}
+    if "/search?" in path or path.endswith("/search"):
+        hit = {"id": "t1", "name": "tool", "score": 1.0, "content": "segments lungs"}
+        return {"results": [hit], "generation": "0123456789ab"} if "format=" not in path else b"1  tool  id t1\n"
+    if path.startswith(("/collections", "/aliases", "/_", "/retrieve", "/chunks")) or path == "/":
+        return {
+            "result": {"collections": [{"name": "retrieve_0123456789ab"}], "aliases": [], "points": [], "config": {}},
+            "version": {"number": "2.11.0"}, "hits": {"hits": []}, "docs": [], "_source": {}, "items": [],
+        }  # fmt: skip
     if path.endswith("/models"):
         return {"object": "list", "data": [{"id": "m", "object": "model"}]}
     return catalog(10)

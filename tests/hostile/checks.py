@@ -18,7 +18,7 @@ FAILURES = frozenset({1, 2, 4, 5, 6, 7})
 """Codes that come with a sentence on stderr."""
 SILENT = {("doctor",): {1}, ("inspect", "verify"): {5}, ("sync",): {1, 5}}
 """Codes that a command's own report on stdout explains."""
-RAW = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+RAW = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b\u2028-\u202e\u2060-\u206f\ufeff\U000e0000-\U000e007f]")
 CSV_RAW = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 _INSIDE = ("this is a bug", "Traceback (most recent call last)", "Fatal Python error", "Exception ignored in",
            "core dumped")  # fmt: skip

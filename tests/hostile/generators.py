@@ -26,9 +26,11 @@ GENERATORS: dict[str, Callable[[Random], Try]] = {
     "inbox": damage.inbox,
     "keys": damage.keys,
     "http": remote.http,
+    "servers": remote.servers,
+    "engines": remote.engines,
     "kills": kills.kills,
 }
-WEIGHTS = {"queries": 2, "kills": 0.5}
+WEIGHTS = {"queries": 2, "kills": 0.5, "engines": 0.5}
 """Frequency of a category in a long run, if it is not 1."""
 
 

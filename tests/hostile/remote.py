@@ -26,6 +26,11 @@ _PLACES: dict[str, tuple[tuple[Any, ...], ...]] = {
     "llm": ((), ("choices",), ("choices", 0), ("choices", 0, "message"), ("choices", 0, "message", "content"),
     ("choices", 0, "finish_reason")),
     "http": ((),),
+    "search": ((), ("results",), ("results", 0), ("results", 0, "id"), ("results", 0, "score"), ("results", 0, "name"),
+    ("generation",), ("error",), ("error", "code"), ("error", "message")),
+    "engine": ((), ("result",), ("result", "collections"), ("result", "collections", 0), ("result", "aliases"),
+    ("result", "points"), ("result", "points", 0), ("result", "config"), ("version",), ("version", "number"),
+    ("hits",), ("hits", "hits"), ("hits", "hits", 0), ("docs",), ("_source",), ("status",), ("error",), ("items",)),
     "sparql": ((), ("head", "vars"), ("results",), ("results", "bindings"), ("results", "bindings", 0), ("results",
     "bindings", 0, "id"), ("results", "bindings", 0, "id", "value")),
 }  # fmt: skip
@@ -38,7 +43,7 @@ _SAID = ("```" + "\n" * 300_000, "```json\n{}\n```", "<think>" * 20_000, '{"scor
 
 def http(dice: Random) -> Try:
     """Return a run against a server that answers badly."""
-    role = dice.choice(sorted(_PLACES))
+    role = dice.choice(sorted(_PLACES.keys() - {"search", "engine"}))
     answers = tuple(_answer(dice, role) for _ in range(dice.choice((1, 1, 2))))
     if dice.random() < 0.3:
         answers = (("fit", (), 200, ()), *answers)
@@ -104,3 +109,32 @@ def _answer(dice: Random, role: str) -> tuple[Any, ...]:
     return "endless", dice.choice(
         (raw, b"HTTP/1.1 200 OK\r\n\r\n" + b"x" * 100_000, b"HTTP/1.1 100 Continue\r\n\r\n", b"X-A: b\r\n" * 100)
     )
+
+
+def servers(dice: Random) -> Try:
+    """Return a query that another server answers, badly."""
+    shown = dice.choice(
+        ((), ("--json",), ("--explain",), ("--format", "md"), ("--format", "csv"), ("--format", "jsonl"))
+    )
+    command = ("query", "segment lungs", "--server", f"http://127.0.0.1:{PORT}", *shown)
+    return Try("servers", (command,), index="tools", answers=(_answer(dice, "search"),))
+
+
+def engines(dice: Random) -> Try:
+    """Return commands whose index lives in an engine that answers badly.
+
+    An answer without an end is left out: the clients of engines have no limit on the time of a whole answer.
+    """
+    name = dice.choice(("qdrant", "opensearch"))
+    settings = f"engines: {{dense: {name}}}\n{name}: {{url: 'http://127.0.0.1:{PORT}', timeout_s: 1}}\n".encode()
+    commands = tuple(dice.sample(_ON_ENGINES, dice.choice((1, 2))))
+    answers = [_answer(dice, "engine") for _ in range(dice.choice((1, 1, 2, 4)))]
+    ending = tuple(answer for answer in answers if answer[0] != "endless") or (("raw", b""),)
+    return Try("engines", commands, {"config.yaml": settings}, index="tools", answers=ending, control=True)
+
+
+_ON_ENGINES = (
+    ("engines", "push"), ("engines", "push", "--again"), ("engines", "status"), ("engines", "status", "--json"),
+    ("doctor",), ("sync",), ("query", "lungs"), ("query", "lungs", "--json"), ("build", "--catalog", "tools.jsonl"),
+    ("engines", "drop", "0123456789ab"), ("inspect", "verify"),
+)  # fmt: skip
