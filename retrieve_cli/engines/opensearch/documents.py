@@ -49,7 +49,9 @@ class Names:
     def home(self, generation: str) -> str:
         """Return the index with the metadata of a generation and the blocks of its files."""
         if not _GENERATION.fullmatch(generation):
-            raise UsageError(f"{quoted(generation)} is not the id of a generation", hint="run: retrieve history")
+            raise UsageError(
+                f"{quoted(generation)} is not the id of a generation", hint="run: retrieve inspect history"
+            )
         return f"{self.prefix}-{generation}"
 
     def part(self, generation: str, part: str) -> str:
