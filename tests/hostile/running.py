@@ -196,7 +196,7 @@ class Runner:
                 same = found["status"] == "unchanged" if ended.command[0] == "sync" else found == self._before["keys"]
                 if not same:
                     yield Finding("silent damage", f"{ended.command[0]} took damage for content", ended.command)
-            elif ended.code not in (0, 5):
+            elif ended.code not in (0, 5) and b"nothing was published" not in ended.err:
                 yield Finding("code", f"{ended.code} for damage", ended.command, _tail(ended))
 
 
