@@ -189,7 +189,7 @@ class Runner:
                 yield Finding("silent damage", "an answer changed without a word", ended.command)
 
     def _as_before(self, result: Result) -> Iterator[Finding]:
-        """What damaged files give is what they gave before, or exit code 5."""
+        """Damaged files give the same as before, or exit code 5."""
         for ended in result.ended:
             if ended.code == 0 and ended.command[0] in ("sync", "keys"):
                 found = json.loads(ended.out)

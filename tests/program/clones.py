@@ -128,7 +128,7 @@ class Finding(NamedTuple):
 
 
 class Watch:
-    """What a process does: connections, files of the canary, imports of the plug-in. For a forked child."""
+    """Deeds of a process: connections, files of the canary, imports of the plug-in. For a forked child."""
 
     def __init__(self, secret: Path) -> None:
         self.found: list[Finding] = []
