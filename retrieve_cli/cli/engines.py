@@ -52,7 +52,7 @@ def push(
         shared.store.writer(wait=settings.sync.wait, say=shared.talk.say),
         open_generation(shared.store) as generation,
     ):
-        sending = Push(settings, shared.talk.say)
+        sending = Push(settings, shared.talk.say, aliases=True)
         sending.check()
         sending.again(generation, whole=again)
         sending.tidy(shared.store)

@@ -28,8 +28,7 @@ def repair(*, shared: Shared) -> None:
     found = log.repair()
     if shared.format == "json":
         lines = [{"line": damage.line, "reason": damage.why} for damage in found.damaged] if found else []
-        kept = found.kept if found else len(log.snapshot())
-        print(dump({"damaged": lines, "kept": kept, "aside": str(found.aside) if found else None}))
+        print(dump({"damaged": lines, "kept": len(log.snapshot()), "aside": str(found.aside) if found else None}))
     elif found is None:
         print(printable(f"{log.path} is sound"))
     else:

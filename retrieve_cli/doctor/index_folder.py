@@ -61,7 +61,7 @@ def index(subject: Subject) -> Check:
 
 def own(name: str, subject: Subject) -> Check | None:
     """Check that a file beside the generations is as it was written; None if there is none."""
-    for path, read in beside(subject.artifacts).items():
+    for path, read in beside(subject.store.path).items() if subject.artifacts.is_dir() else ():
         if path.startswith(name):
             try:
                 read()

@@ -39,7 +39,8 @@ _NOTED = 1000
 class Push:
     """One generation on its way into the configured engines. The lock of the store must be held."""
 
-    def __init__(self, settings: Settings, say: Callable[[str], None]) -> None:
+    def __init__(self, settings: Settings, say: Callable[[str], None], *, aliases: bool = False) -> None:
+        """With `aliases`, aliases and views, which may be lost, are set in any case."""
         self._settings = settings
         self._say = say
         self._generation: Generation | None = None
@@ -47,8 +48,7 @@ class Push:
         """The generation that was current before."""
         self._entries: dict[str, Entry] = {}
         self._allotted: attaching.Shares = {}
-        self._sent: set[str] = set()
-        """Engines to which rows were sent, so that their aliases are set in any case."""
+        self._aliases = aliases
 
     def check(self) -> None:
         """Ask every engine for its current generation, so that one that cannot be reached is known before any work.
@@ -118,9 +118,9 @@ class Push:
             if entry is not None and not whole and holds(share, entry, generation.id):
                 self._entries[name] = entry
                 continue
-            if entry is not None:  # sent before, and something of it is lost or changed
+            if whole or entry is not None:  # sent before, and something of it is lost or changed
                 share.engine.drop(generation.id)
-            self._sent.add(name)
+                self._aliases = True
             _note(_sent(generation.folder.parents[1]), f"{name} {generation.id}")
             self._entries[name] = send(share, generation, older, shares=self._allotted, say=self._say)
 
@@ -140,7 +140,7 @@ class Push:
         if self._generation is not None:
             for name in self._entries:
                 engine = engines.engine(name, self._settings)
-                if name in self._sent or engine.live() != self._generation.id:
+                if self._aliases or engine.live() != self._generation.id:
                     engine.publish(self._generation.id)
 
     def tidy(self, store: Store) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from retrieve_cli.assemble.engines import engine, lost
+from retrieve_cli.errors import IndexCorrupt
 from retrieve_cli.storage import engine_record
 
 if TYPE_CHECKING:
@@ -24,17 +25,15 @@ def status_of(store: Store, settings: Settings) -> dict[str, Json]:
     found = {}
     for name in settings.engines.in_use:
         chosen = engine(name, settings)
-        entries = engine_record.read(store.generations / current) if current else {}
-        entry = entries.get(name)
         found[name] = {
             "facts": dict(chosen.describe()),
             "capabilities": chosen.capabilities._asdict(),
-            "fault": lost(chosen, entry, str(current)) if entry else "",
+            "fault": _fault(chosen, store, current) if current else "",
             "generations": [
                 {
                     **staged._asdict(),
                     "current": staged.generation == current,
-                    "verified": staged.complete and _as_sent(chosen, store, staged.generation),
+                    "verified": staged.complete and not _fault(chosen, store, staged.generation),
                 }
                 for staged in chosen.generations()
             ],
@@ -42,7 +41,10 @@ def status_of(store: Store, settings: Settings) -> dict[str, Json]:
     return found
 
 
-def _as_sent(chosen: Engine, store: Store, generation: str) -> bool:
-    """Return True if an engine holds a generation as it was noted when it was sent."""
-    entry = engine_record.read(store.generations / generation).get(chosen.name)
-    return entry is not None and not lost(chosen, entry, generation)
+def _fault(chosen: Engine, store: Store, generation: str) -> str:
+    """Return what an engine lacks of a generation as it was noted when it was sent; empty if nothing."""
+    try:
+        entry = engine_record.read(store.generations / generation).get(chosen.name)
+    except IndexCorrupt as error:
+        return error.message
+    return lost(chosen, entry, generation) if entry else f"generation {generation} was not sent to it"

@@ -25,7 +25,6 @@ removed. `generations.py` reads the folder, this file writes it.
 
 from __future__ import annotations
 
-import errno
 import json
 import os
 import shutil
@@ -38,7 +37,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from retrieve_cli.contracts import Json, Refused
-from retrieve_cli.errors import IndexCorrupt, RetrieveError, unwritable
+from retrieve_cli.errors import SPACE, IndexCorrupt, NoSpace, unwritable
 from retrieve_cli.storage import durable, lock, sums
 from retrieve_cli.storage.generations import MANIFEST, SENT, Generations
 from retrieve_cli.storage.manifest import FileEntry, Manifest, SourceEntry, faults
@@ -49,7 +48,6 @@ if TYPE_CHECKING:
     from retrieve_cli.storage.mapped import Sums
 
 _SCRATCH = ".scratch-"
-_NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 class Store(Generations):
@@ -83,10 +81,10 @@ class Store(Generations):
         try:
             yield folder
         except OSError as error:
-            if error.errno not in _NO_SPACE:
+            if error.errno not in SPACE:
                 raise
-            hint = "free disk space there and run it again; the current index is unchanged"
-            raise RetrieveError(f"cannot write to {self.path}: {error.strerror}", hint=hint) from error
+            hint = f"{SPACE[error.errno or 0]} and run it again; the current index is unchanged"
+            raise NoSpace(f"cannot write to {self.path}: {error.strerror}", hint=hint) from error
         finally:
             shutil.rmtree(folder, ignore_errors=True)
 

@@ -87,6 +87,11 @@ def test_a_sync_copies_unchanged_rows_and_the_views_show_the_new_generation(
 LOSSES = {
     "rows": 'DELETE FROM {schema}.embeddings_dense WHERE "row" < 7',
     "all rows": "TRUNCATE {schema}.weights_bm25",
+    "postings": "TRUNCATE {schema}.postings_bm25",
+    "some postings": "DELETE FROM {schema}.postings_bm25 WHERE term % 2 = 0",
+    "the postings": "DROP TABLE {schema}.postings_bm25 CASCADE",
+    "labels": "DELETE FROM {schema}.chunks",
+    "a table of labels": "DROP TABLE {schema}.chunks CASCADE",
     "a table": "DROP TABLE {schema}.embeddings_dense CASCADE",
     "the schema": "DROP SCHEMA {schema} CASCADE",
     "its place in the list": "DELETE FROM retrieve.generations",
@@ -113,6 +118,21 @@ def test_what_the_server_lost_is_counted_named_and_sent_again(
     assert succeeds(retrieve("engines", "status", "--json")).json["engines"]["pgvector"]["fault"] == ""
     rows = postgres.run("SELECT count(*) FROM retrieve.chunks", database=database)
     assert rows == [(SIZE,)], "the views show it again"
+
+
+def test_a_view_that_was_dropped_is_there_again_after_a_push(
+    source: Path, retrieve: Program, postgres: PostgresServer, database: str
+) -> None:
+    postgres.run("DROP VIEW retrieve.chunks CASCADE", database=database)
+    succeeds(retrieve("engines", "push"))
+    assert postgres.run("SELECT count(*) FROM retrieve.chunks", database=database) == [(SIZE,)]
+
+
+def test_a_query_over_a_lost_table_ends_with_5_and_the_hint(
+    source: Path, retrieve: Program, postgres: PostgresServer, database: str
+) -> None:
+    postgres.run(f"DROP TABLE retrieve_{live(Path('artifacts'))}.embeddings_dense CASCADE", database=database)
+    fails(retrieve("query", "segment lungs word3"), 5, "retrieve engines push")
 
 
 def test_a_sync_without_changes_sends_what_was_lost(

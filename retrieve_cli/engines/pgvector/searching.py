@@ -57,9 +57,15 @@ class PgvectorGeneration:
         return self._census
 
     def count(self, part: str) -> int:
-        """Return the number of rows of a part. Raises: IndexCorrupt: its table is gone."""
-        table = self._tables.rows(self._part(part))
-        return int(self._connections.query(statement("SELECT count(*) FROM {table}", table=table), {})[0][0])
+        """Return the number of rows of a part that have labels; 0 if postings are lost. Raises: IndexCorrupt."""
+        known, tables = self._part(part), self._tables
+        names = {"table": tables.rows(known), "labels": tables.labels(known), "posted": tables.postings(known)}
+        text = "SELECT count(*) FROM {table} JOIN {labels} USING (key)"
+        if known.dim is None:
+            text += (
+                " WHERE (SELECT sum(cardinality(terms)) FROM {table}) = (SELECT sum(cardinality(rows)) FROM {posted})"
+            )
+        return int(self._connections.query(statement(text, **names), {})[0][0])
 
     def vectors(self, part: str) -> VectorTable:
         """Return a part with vectors. Raises: IndexCorrupt: the generation has no such part."""
