@@ -71,7 +71,8 @@ def _shown(run: Run, server: str, body: bytes) -> str:
             if run.shared.format == "json" and not isinstance(value.get("results"), list):
                 raise Unavailable(f"the answer of {server} lacks a list of results", hint=_HINT)
         return escaped_json(text)
-    passing = ("\r\n", *(_COLOURS.findall(text) if run.shared.page.styled else ()))
+    ends = ("\r\n",) if run.shared.format == "csv" else ()
+    passing = (*ends, *(_COLOURS.findall(text) if run.shared.page.styled else ()))
     return "".join(part if part in passing else printable(part, "\n\t") for part in _CONTROLS.split(text))
 
 
