@@ -6,15 +6,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from retrieve_cli.config import plugins
+from retrieve_cli.config.settings import Settings, sections
 from retrieve_cli.errors import IndexCorrupt, NotConfigured, Unavailable, quoted
 from retrieve_cli.retrievers.retriever import TERMS, VECTOR, Form, Retriever
 from retrieve_cli.storage.recipe import NAMED
-
-if TYPE_CHECKING:
-    from retrieve_cli.config.settings import Settings
 
 _MODULES = dict(zip(plugins.retriever_names(), plugins.RETRIEVERS, strict=True))
 _WITHOUT_INDEX = {plugins.LLM: "retrieve_cli.retrievers.llm"}
@@ -85,7 +83,7 @@ def to_build(settings: Settings) -> list[Retriever[Any]]:
     Raises:
         Unavailable: a plug-in cannot be loaded.
     """
-    settings.expect_trusted("plugins")
+    settings.expect_trusted("engines", *sections("index"))
     added = [name for name in plugins.installed() if settings.plugins.get(name, {}).get("enabled", True)]
     names = [*_MODULES, *(name for name in added if isinstance(plugins.load(name), Retriever))]
     if taken := [name for name in names if name in _WITHOUT_INDEX]:

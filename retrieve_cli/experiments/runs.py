@@ -11,7 +11,7 @@ import numpy as np
 
 from retrieve_cli.assemble import registry
 from retrieve_cli.config.loading import load, override, read_yaml
-from retrieve_cli.config.settings import Settings, sections
+from retrieve_cli.config.settings import Settings, section_names, sections
 from retrieve_cli.contracts import Index, Json
 from retrieve_cli.errors import UsageError, quoted
 from retrieve_cli.evaluation.judgments import Run, Topic, read_run
@@ -190,7 +190,7 @@ def differing(before: Settings, after: Settings) -> dict[str, Json]:
     old, new = asdict(before), asdict(after)
     return {
         f"{section}.{key}": value
-        for section, keys in new.items()
-        for key, value in keys.items()
+        for section in section_names()
+        for key, value in new[section].items()
         if value != old[section][key]
     }

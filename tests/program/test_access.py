@@ -125,7 +125,7 @@ def standing_in(folder: Path, keys: Mapping[str, str], stdin: str) -> Iterator[N
     with pytest.MonkeyPatch.context() as patch:
         for name in [name for name in os.environ if name.startswith("RETRIEVE_")]:
             patch.delenv(name)
-        for key, value in keys.items():
+        for key, value in {"TRUST": "1", **keys}.items():
             patch.setenv(f"RETRIEVE_{key}", value)
         patch.chdir(folder)
         patch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(stdin.encode()), encoding="utf-8"))

@@ -93,6 +93,8 @@ def test_a_value_that_reaches_out_does_not_count_and_that_is_said(clone: Path, k
         ({"budget": {"tokenizer": "../canary/file"}}, ("query", "brain", "--max-tokens", "50")),
         ({"executors": {"executor": "http:http://127.0.0.1:9"}}, ("build", "tools.jsonl")),
         ({"plugins": {"evil": {}}}, ("build", "tools.jsonl")),
+        ({"splade": {"model": "./models/evil"}}, ("build", "tools.jsonl")),
+        ({"engines": {"lexical": "pgvector"}}, ("build", "tools.jsonl")),
         ({"docs": {"follow_links": True}}, ("build", "--docs-dir", ".")),
     ],
     ids="-".join,
