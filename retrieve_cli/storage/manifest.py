@@ -183,10 +183,12 @@ class Manifest:
         Raises:
             IndexCorrupt: as in `read`.
         """
+        import orjson
+
         try:
             value = json.loads(text, parse_constant=_reject_constant, parse_float=_finite)
-            json.dumps(value, ensure_ascii=False).encode()  # reject lone surrogates, which cannot be printed
-        except (ValueError, RecursionError) as error:
+            orjson.dumps(value)  # reject lone surrogates and integers of more than 64 bits, which cannot be printed
+        except (ValueError, TypeError, RecursionError) as error:
             raise IndexCorrupt(f"{path} is not valid JSON ({shortened(str(error))})", hint=_REBUILD) from error
         version = value.get("schema_version") if isinstance(value, dict) else None
         if version != SCHEMA_VERSION:

@@ -67,6 +67,13 @@ def test_canonical_json_is_read_back_as_the_value(value: Any) -> None:
     assert spelled(json.loads(canonical(value))) == spelled(value)
 
 
+def test_integers_that_cannot_be_printed_are_damage(index: Path) -> None:
+    (path,) = index.glob("generations/*/manifest.json")
+    value = json.loads(path.read_text())
+    with pytest.raises(IndexCorrupt, match="64-bit"):
+        Manifest.of_text(json.dumps({**value, "built": {"x": 1 << 68}}), str(path))
+
+
 def test_canonical_json_has_sorted_keys_no_spaces_and_plain_utf8() -> None:
     assert canonical({"b": [1, 2.5, None], "a": "ü"}) == '{"a":"ü","b":[1,2.5,null]}'.encode()
 
