@@ -24,8 +24,6 @@ from warm_samples import Warm, environment
 REQUESTS = int(os.environ.get("TEST_REQUESTS", "40"))
 """Requests that are generated; the project's own bound is 1,000."""
 SETTINGS = {"RETRIEVE_ENCODER__KIND": "hashed", "RETRIEVE_CHUNKING__SIZE": "40"}
-TOO_SMALL_KIB = 120_000
-"""Address space in which a command can ask the warm process, and cannot answer by itself."""
 BUDGETS = (400, 2000, 50_000)
 """Tokens of answers over MCP; the last one cuts nothing."""
 
@@ -121,9 +119,9 @@ def test_lines_of_standard_input_are_answered_as_bodies_are(
 
 
 def confined(warm: Warm, *words: str, **variables: str) -> "subprocess.CompletedProcess[bytes]":
-    """Run `retrieve query` in too little memory to answer by itself."""
-    shell = ["/bin/sh", "-c", f'ulimit -v {TOO_SMALL_KIB}; exec "$@"', "sh"]
-    command = [*shell, sys.executable, "-m", "retrieve_cli", "query", "--json", "--no-timing", *words]
+    """Run `retrieve query` in a process that cannot answer by itself."""
+    alone = "import sys; sys.modules['retrieve_cli.cli.main'] = None; from retrieve_cli.__main__ import run; run()"
+    command = [sys.executable, "-c", alone, "query", "--json", "--no-timing", *words]
     env = environment(**SETTINGS, **variables)
     return subprocess.run(command, cwd=warm.folder, env=env, capture_output=True, timeout=PATIENCE_S, check=False)
 
