@@ -20,9 +20,8 @@ from retrieve_cli.assemble.sources import inbox_entry, read_document
 from retrieve_cli.contracts import Json, Record
 from retrieve_cli.errors import Conflict, NotFound, RetrieveError, UsageError, quoted
 from retrieve_cli.storage.inbox import Change, inbox_of
-from retrieve_cli.storage.inbox_files import path_of
+from retrieve_cli.storage.inbox_files import open_sound, path_of
 from retrieve_cli.terms import tenants
-from retrieve_cli.untrusted.files import open_regular
 
 if TYPE_CHECKING:
     from retrieve_cli.api.index import Index
@@ -177,12 +176,13 @@ class Documents:
 
         Raises:
             NotFound: the caller has no such document, or it was not sent as a file.
+            IndexCorrupt: it is not as it was sent.
         """
         entry = self._entry(record_id, tenant)
         if entry is None or entry.file is None:
             raise no_file(record_id)
         try:
-            return entry.file, open_regular(path_of(self.inbox.folder, entry.file.sha1))
+            return entry.file, open_sound(path_of(self.inbox.folder, entry.file.sha1), entry.file.name)
         except OSError as error:
             raise no_file(record_id) from error
 

@@ -60,16 +60,17 @@ def index(subject: Subject) -> Check:
 
 
 def own(name: str, subject: Subject) -> Check | None:
-    """Check that a file beside the generations is as it was written; None if there is none."""
-    for path, read in beside(subject.store.path).items() if subject.artifacts.is_dir() else ():
-        if path.startswith(name):
-            try:
-                read()
-            except RetrieveError as error:
-                fix = subject.command("inbox", "repair") if name == "inbox" else error.hint
-                return Check(name, "fail", error.message, fix)
-            return Check(name, "ok", f"{path} is as it was written")
-    return None
+    """Check that files beside the generations are as they were written; None if there are none."""
+    own = beside(subject.store.path) if subject.artifacts.is_dir() else {}
+    first, *more = [path for path in own if path.startswith(name)] or [""]
+    for path in filter(None, (first, *more)):
+        try:
+            own[path]()
+        except (RetrieveError, OSError) as error:
+            fix = subject.command("inbox", "repair") if path.endswith("documents.jsonl") else getattr(error, "hint", "")
+            return Check(name, "fail", str(error), fix)
+    files = f"; so {'is' if len(more) == 1 else 'are'} {some(len(more), 'file')} that came as documents" if more else ""
+    return Check(name, "ok", f"{first} is as it was written{files}") if first else None
 
 
 def _damaged(subject: Subject, message: str, fix: str) -> Check:

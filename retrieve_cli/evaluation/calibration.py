@@ -21,6 +21,7 @@ from retrieve_cli.contracts import Json
 from retrieve_cli.errors import UsageError, quoted
 from retrieve_cli.frozen import dataclass
 from retrieve_cli.storage import durable
+from retrieve_cli.storage.manifest import sha1
 from retrieve_cli.untrusted.files import MANIFEST, Unreadable, read_bytes
 
 if TYPE_CHECKING:
@@ -274,7 +275,7 @@ def write(path: Path, calibrations: Sequence[Calibration]) -> Path | None:
     for calibration in calibrations:
         kept = [other for other in kept if other.card != calibration.card] + [calibration]
     entries = [calibration.to_json() for calibration in kept]
-    value = {"schema_version": SCHEMA_VERSION, "calibrations": entries}
+    value = {"schema_version": SCHEMA_VERSION, "calibrations": entries, "sha1": sha1(entries)}
     durable.replace(path, json.dumps(value, allow_nan=False) + "\n")
     return aside
 
@@ -294,6 +295,8 @@ def of_bytes(content: bytes) -> list[Calibration]:
     if version != SCHEMA_VERSION:
         raise ValueError(f"its schema version is {quoted(version)}; this retrieve reads {SCHEMA_VERSION}")
     try:
+        if value.get("sha1") not in (None, sha1(value["calibrations"])):
+            raise ValueError("it is not as it was written")
         return [Calibration.from_json(entry) for entry in value["calibrations"]]
     except (KeyError, TypeError) as error:
         raise ValueError("`calibrations` must be a list") from error

@@ -15,13 +15,7 @@ from retrieve_cli.contracts import Candidates, Matching
 if TYPE_CHECKING:
     from retrieve_cli.config.settings import Settings
     from retrieve_cli.contracts import Index, Mask, Rows, TermWeights, Unit, Vectors
-    from retrieve_cli.contracts.engines import (
-        Capabilities,
-        EngineGeneration,
-        TermCollection,
-        VectorCollection,
-        Within,
-    )
+    from retrieve_cli.contracts.engines import Capabilities, EngineGeneration, TermCollection, VectorCollection, Within
     from retrieve_cli.storage.engine_record import Entry
     from retrieve_cli.storage.generation import Generation
 

@@ -19,11 +19,7 @@ from retrieve_cli.errors import RetrieveError, UsageError, quoted
 from retrieve_cli.ingest.changes import Changes, ChunkChanges
 from retrieve_cli.ingest.counts import counted, noun
 from retrieve_cli.ingest.distributed import Losses, WorkerEncoding
-from retrieve_cli.ingest.embedding import (
-    Encoding,
-    Texts,
-    WrittenPassages,
-)
+from retrieve_cli.ingest.embedding import Encoding, Texts, WrittenPassages
 from retrieve_cli.ingest.encodings import faceting, term_encoding, vector_encoding
 from retrieve_cli.ingest.facets import FacetCounts, Made, Waiting
 from retrieve_cli.ingest.generation_writer import GenerationWriter, written_columns

@@ -164,7 +164,7 @@ def _node(edges: Graph, generation: Generation, name: str) -> int:
 
 def verify(store: Store, settings: Settings) -> dict[str, Json]:
     """Return the state of every file of the current generation, checked against its SHA-1 and the other files, and of
-    those beside it that have digests of their own: the log of the inbox and the keys.
+    those beside it that have digests of their own: the inbox and the keys.
 
     Raises:
         IndexMissing, IndexCorrupt: there is no manifest to check against.
@@ -188,8 +188,8 @@ def verify(store: Store, settings: Settings) -> dict[str, Json]:
         names.append(name)
         try:
             read()
-        except RetrieveError as error:
-            faults[name] = error.message
+        except (RetrieveError, OSError) as error:
+            faults[name] = str(error)
     files = {name: faults.get(name, "elsewhere" if name in elsewhere else "sound") for name in names}
     return {"generation": manifest.id, "ok": not faults, "files": files, "faults": faults}
 

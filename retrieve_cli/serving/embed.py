@@ -16,16 +16,7 @@ from retrieve_cli.serving.answers import finite
 from retrieve_cli.serving.embeddings import Encoding, check_dimensions, dense, usage
 from retrieve_cli.serving.model_parts import ModelParts
 from retrieve_cli.serving.model_schemas import EMBED, SPARSE
-from retrieve_cli.serving.requests import (
-    Limits,
-    Rejected,
-    Work,
-    check_fields,
-    check_model,
-    flag,
-    one_of,
-    read_texts,
-)
+from retrieve_cli.serving.requests import Limits, Rejected, Work, check_fields, check_model, flag, one_of, read_texts
 
 if TYPE_CHECKING:
     from retrieve_cli.contracts import Vectors

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -29,7 +30,7 @@ from retrieve_cli.sources.catalog import read_record
 from retrieve_cli.sources.fields import FieldMap
 from retrieve_cli.sources.parsed_record import parsed_record
 from retrieve_cli.storage.inbox import KIND, Inbox
-from retrieve_cli.storage.inbox_files import StoredFile, path_of
+from retrieve_cli.storage.inbox_files import StoredFile, open_sound, path_of
 from retrieve_cli.storage.inbox_log import Entry, Snapshot
 from retrieve_cli.storage.manifest import canonical
 from retrieve_cli.terms.tenants import KEYS, TENANT, conflict
@@ -125,7 +126,11 @@ class InboxSource:
             record = f"{error.message}; {error.hint}" if error.hint else error.message
         for notice in document.notices:
             yield Notice(self.name, f"{document.file.name}: {notice}")
-        yield Refused(self.name, entry.sequence, record, document.file.name) if isinstance(record, str) else record
+        if not isinstance(record, str):
+            yield record
+            return
+        document.expect_sound()
+        yield Refused(self.name, entry.sequence, record, document.file.name)
 
     @property
     def _taken(self) -> Snapshot:
@@ -153,6 +158,11 @@ class _Document:
         """Everything that decides its record besides its entry."""
         card = dict(self._parsing.reader.card(self._kind)) if self._kind else {}
         return [FILE, self.file.name, self.file.sha1, self._kind, card, self._parsing.name_weight]
+
+    def expect_sound(self) -> None:
+        """Raises: IndexCorrupt: its bytes are not those that were sent."""
+        with suppress(OSError):
+            open_sound(self._path, self.file.name).close()
 
     def begin(self) -> None:
         """Begin to parse it, perhaps in another process."""

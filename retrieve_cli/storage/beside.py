@@ -1,15 +1,17 @@
-"""Files beside the generations that carry digests of their own: the log of the inbox, and the keys of callers."""
+"""Files beside the generations that carry digests of their own: those of the inbox, and the keys of callers."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from retrieve_cli.contracts import Json
 from retrieve_cli.errors import IndexCorrupt, RetrieveError
 from retrieve_cli.storage.inbox import inbox_of
+from retrieve_cli.storage.inbox_files import open_sound, sent_files
 from retrieve_cli.storage.manifest import sha1
 from retrieve_cli.untrusted.files import MB, read_text
 
@@ -54,5 +56,10 @@ def keys_file(entries: list[Json]) -> dict[str, Json]:
 def beside(artifacts: Path) -> Mapping[str, Callable[[], object]]:
     """Return the files beside the generations that are there, by their paths in the folder, and what reads each."""
     log, keys = inbox_of(artifacts), artifacts / KEYS
-    reads: Mapping[Path, Callable[[], object]] = {log.path: log.snapshot, keys: lambda: read_keys(keys)}
+    reads: dict[Path, Callable[[], object]] = {log.path: log.snapshot, keys: lambda: read_keys(keys)}
+    reads |= {path: partial(_read, path) for path in sent_files(log.folder)}
     return {str(path.relative_to(artifacts)): read for path, read in reads.items() if path.exists()}
+
+
+def _read(path: Path) -> None:
+    open_sound(path).close()

@@ -17,11 +17,12 @@ import re
 from collections.abc import Collection
 from contextlib import suppress
 from pathlib import Path
-from typing import NamedTuple
+from typing import BinaryIO, NamedTuple
 
 from retrieve_cli.contracts import HEAD, Json
+from retrieve_cli.errors import IndexCorrupt, quoted
 from retrieve_cli.storage import durable
-from retrieve_cli.untrusted.files import CONFIG, read_text, regular_descriptor
+from retrieve_cli.untrusted.files import CONFIG, open_regular, read_text, regular_descriptor
 
 FOLDER = "files"
 _SHA1 = re.compile(r"[0-9a-f]{40}")
@@ -114,6 +115,28 @@ def path_of(inbox: Path, sha1: str) -> Path:
     if not _SHA1.fullmatch(sha1):
         raise ValueError(sha1)
     return inbox / FOLDER / sha1
+
+
+def open_sound(place: Path, name: str = "") -> BinaryIO:
+    """Return a file that was sent, open for reading; `name` is what its sender called it.
+
+    Raises:
+        IndexCorrupt: its bytes are not those that were sent.
+        OSError: it cannot be read.
+    """
+    content = open_regular(place)
+    if hashlib.file_digest(content, lambda: hashlib.sha1(usedforsecurity=False)).hexdigest() != place.name:
+        content.close()
+        sent = f" ({quoted(name)})" if name else ""
+        raise IndexCorrupt(f"{place}{sent} is not as it was sent", hint="send the document again, or remove it")
+    content.seek(0)
+    return content
+
+
+def sent_files(inbox: Path) -> list[Path]:
+    """Return the files of an inbox, in order."""
+    folder = inbox / FOLDER
+    return sorted(path for path in folder.iterdir() if _SHA1.fullmatch(path.name)) if folder.is_dir() else []
 
 
 def tidy(inbox: Path, named: Collection[str], *, sequence: int, oldest: int | None) -> list[str]:

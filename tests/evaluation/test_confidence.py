@@ -1,12 +1,15 @@
 """Calibration end to end: measured on judged queries, kept beside the index, shown with every hit, asked for."""
 
 import json
+from contextlib import suppress
 from pathlib import Path
+from random import Random
 
 import numpy as np
 import pytest
 from samples import Program, write_catalog
 
+from retrieve_cli.errors import UsageError
 from retrieve_cli.evaluation.calibration import read
 
 TOPICS = ["lung", "brain", "cell", "liver", "retina", "heart", "bone", "skin", "kidney", "tumour", "nerve", "blood"]
@@ -123,6 +126,18 @@ def test_a_damaged_file_is_named_and_set_aside_by_the_next_calibration(gold: Pat
     assert done.code == 0
     assert "was renamed to" in done.err
     assert retrieve("query", "cells").code == 0
+
+
+def test_no_flipped_bit_changes_a_confidence_in_silence(gold: Path, retrieve: Program) -> None:
+    assert retrieve("eval", "--gold", gold, "--calibrate").code == 0
+    path = Path("artifacts/calibration.json")
+    sound, known = path.read_bytes(), read(path)
+    for bit in Random(3).sample(range(8 * len(sound)), 400):
+        content = bytearray(sound)
+        content[bit // 8] ^= 1 << bit % 8
+        path.write_bytes(content)
+        with suppress(UsageError):
+            assert read(path) == known
 
 
 def test_too_few_judged_queries_are_refused_and_nothing_is_written(

@@ -12,6 +12,7 @@ from hostile import prepared
 from samples import Program
 
 from retrieve_cli.storage.inbox import Change, inbox_of
+from retrieve_cli.storage.inbox_files import Upload
 
 COMMANDS = (
     ("query", "segment lungs in CT", "--json", "-k", "8", "--no-timing"),
@@ -38,7 +39,11 @@ def folder(tmp_path: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch) -
         document = json.dumps({"id": name, "title": name, "text": f"Segments the {name}.", "license": "MIT"})
         inbox_of(Path("artifacts")).write([Change(name, "acme" if name == "ear" else None, document.encode())])
     assert retrieve("sync").code == 0
-    inbox_of(Path("artifacts")).write([Change("eye", None, b'{"id": "eye", "title": "eye", "text": "Segments eyes."}')])
+    own = inbox_of(Path("artifacts"))
+    eye = Upload(own.folder, "eye.md")
+    eye.write(b"# Eye\n\nSegments eyes.\n")
+    eye.settle()
+    own.write([Change("eye", None, b'{"title": "eye"}', eye)])  # the next sync reads it
     assert retrieve("keys", "create", "--tenant", "acme", "--name", "web").code == 0
     assert retrieve("query", "lungs", "--save-run").code == 0
     return made

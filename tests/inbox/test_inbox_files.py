@@ -7,10 +7,11 @@ import sys
 from pathlib import Path
 
 import pytest
+from samples import TOOLS, Program, write_catalog
 
 from retrieve_cli.errors import IndexCorrupt
-from retrieve_cli.storage.inbox import Change, Inbox
-from retrieve_cli.storage.inbox_files import Upload, path_of
+from retrieve_cli.storage.inbox import Change, Inbox, inbox_of
+from retrieve_cli.storage.inbox_files import Upload, open_sound, path_of
 
 
 @pytest.fixture
@@ -140,3 +141,37 @@ def test_an_entry_that_names_no_file_of_the_inbox_is_damaged(inbox: Inbox, file:
         Inbox(inbox.folder).snapshot()
     with pytest.raises(ValueError, match="keys"):
         path_of(inbox.folder, "../../keys")
+
+
+def test_a_damaged_file_stops_a_sync_until_it_is_sent_again(
+    tmp_path: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert retrieve("build", "--catalog", write_catalog(tmp_path / "tools.jsonl", TOOLS)).code == 0
+    own = inbox_of(Path("artifacts"))
+    content = b"# Noses\n\nOn noses of whales.\n"
+    received = upload(own, content, "noses.md")
+    own.write([Change("noses", None, b"{}", received)])
+    path = path_of(own.folder, received.stored.sha1)
+    before = Path("artifacts/current").read_text()
+    for bit in (0, 8 * 12 + 3, 8 * len(content) - 1):
+        damaged = bytearray(content)
+        damaged[bit // 8] ^= 1 << bit % 8
+        path.write_bytes(damaged)
+        with pytest.raises(IndexCorrupt, match="not as it was sent"):
+            open_sound(path)
+        for words in (("sync",), ("inspect", "verify")):
+            done = retrieve(*words)
+            assert (done.code, path.name in done.out + done.err) == (5, True)
+        assert any(check["name"] == "inbox" and path.name in check["message"] for check in failing(retrieve))
+    assert Path("artifacts/current").read_text() == before
+    again = upload(own, content, "noses.md")
+    assert own.write([Change("noses", None, b"{}", again)])[0].kind == "unchanged"
+    assert not any(check["name"] == "inbox" for check in failing(retrieve))
+    assert retrieve("sync").code == 0
+    assert "noses" in retrieve("query", "whales").out
+
+
+def failing(retrieve: Program) -> list[dict[str, str]]:
+    """Return the checks of the doctor that do not hold."""
+    return [check for check in retrieve("doctor", "--json").json["checks"] if check["status"] == "fail"]

@@ -13,13 +13,7 @@ from retrieve_cli.contracts import TermWeights
 from retrieve_cli.encoders.digests import Digests
 from retrieve_cli.encoders.exports import Contents, Export
 from retrieve_cli.encoders.onnx_runner import OnnxRunner
-from retrieve_cli.encoders.splade.head import (
-    arrange_masked,
-    eager_logits,
-    masked_architecture,
-    weigh,
-    write_head_graph,
-)
+from retrieve_cli.encoders.splade.head import arrange_masked, eager_logits, masked_architecture, weigh, write_head_graph
 from retrieve_cli.encoders.splade.splade_folder import Masked
 from retrieve_cli.encoders.splade.terms import Pruning
 from retrieve_cli.encoders.splade.vocabulary import SpladeTokenizer

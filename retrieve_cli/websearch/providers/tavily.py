@@ -6,17 +6,7 @@ import json
 from typing import ClassVar
 
 from retrieve_cli.contracts import Json
-from retrieve_cli.contracts.websearch import (
-    Call,
-    Fetch,
-    KeyPlace,
-    Need,
-    Page,
-    Rate,
-    Response,
-    WebKind,
-    WebQuery,
-)
+from retrieve_cli.contracts.websearch import Call, Fetch, KeyPlace, Need, Page, Rate, Response, WebKind, WebQuery
 from retrieve_cli.frozen import dataclass
 from retrieve_cli.websearch import replies
 from retrieve_cli.websearch.providers import web_results
