@@ -148,8 +148,9 @@ def artifacts(dice: Random) -> Try:
 
 
 def inbox(dice: Random) -> Try:
-    """Return damage to the log of the inbox, the only copy of its documents, and commands that read it."""
-    return _beside(dice, "inbox", "artifacts/inbox/documents.jsonl", (("sync", "--json"), ("inspect", "verify")))
+    """Return damage to the inbox, the only copy of its documents, and commands that read it."""
+    path = "artifacts/inbox/documents.jsonl" if dice.random() < 0.7 else prepared.SENT_PATH
+    return _beside(dice, "inbox", path, (("sync", "--json"), ("inspect", "verify")))
 
 
 def keys(dice: Random) -> Try:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from hashlib import sha1
 from pathlib import Path
 from typing import Any
 
 from retrieve_cli.serving.credentials.keys import KeyFile
 from retrieve_cli.storage.inbox import Change, inbox_of
+from retrieve_cli.storage.inbox_files import Upload
 
 CONTROL = ("query", "segment lungs in CT", "--json", "-k", "8", "--config", "control.yaml")
 """The query whose answer tells whether the index is what it was."""
@@ -17,6 +19,9 @@ CONFIG = """\
 sources: [{kind: catalog, path: tools.jsonl}, {kind: docs, path: docs}]
 graph: {files: [edges.jsonl], entities: [keywords]}
 """
+SENT = b"# A guide that was sent\n\nHow to segment lungs.\n"
+"""A document that came as a file."""
+SENT_PATH = f"artifacts/inbox/files/{sha1(SENT, usedforsecurity=False).hexdigest()}"
 _TOPICS = ("lungs in chest CT", "cells in microscopy", "brains in MRI", "vessels in angiography", "tiles of a mosaic")
 _VERBS = ("Segments", "Counts", "Registers", "Stitches", "Denoises", "Converts")
 
@@ -71,6 +76,11 @@ def add_own(artifacts: Path) -> None:
     for number in range(6):
         document = json.dumps({"id": f"own{number}", "title": f"Own {number}", "text": f"Segments noses, {number}."})
         inbox_of(artifacts).write([Change(f"own{number}", ("acme", None)[number % 2], document.encode())])
+    own = inbox_of(artifacts)
+    sent = Upload(own.folder, "sent.md")
+    sent.write(SENT)
+    sent.settle()
+    own.write([Change("sent", None, b"{}", sent)])
     file = KeyFile(artifacts)
     for name, scope in (("web", "search"), ("writer", "documents:write")):
         file.create([scope], name=name, tenant="acme")
