@@ -6,6 +6,8 @@ import importlib.util
 import os
 import subprocess
 import sys
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -115,6 +117,22 @@ def emptied(server: MilvusProcess) -> None:
             client.drop_collection(name)
     finally:
         client.close()
+
+
+def collections(server: MilvusProcess) -> dict[str, Callable[[], object]]:
+    """Return what drops each collection of a server, with its aliases."""
+
+    def drop(name: str) -> None:
+        client = _client(server.url)
+        for alias in client.list_aliases(name)["aliases"]:
+            client.drop_alias(alias)
+        client.drop_collection(name)
+        client.close()
+
+    client = _client(server.url)
+    names = client.list_collections()
+    client.close()
+    return {name: partial(drop, name) for name in names}
 
 
 def _package() -> Any:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
+from urllib.request import Request, urlopen
 
 import numpy as np
 import pytest
@@ -62,6 +64,13 @@ def same(found: Candidates, wanted: Candidates) -> bool:
     return counts and found.rows.tolist() == wanted.rows.tolist() and found.scores.tobytes() == wanted.scores.tobytes()
 
 
+def told(method: str, url: str, body: object = None) -> Any:
+    """Return the answer of a server to a request of the test itself."""
+    content = None if body is None else json.dumps(body).encode()
+    with urlopen(Request(url, content, {"Content-Type": "application/json"}, method=method)) as answer:
+        return json.load(answer)
+
+
 class Base:
     """What is said of an engine by its subclass of the suite, and what its tests share."""
 
@@ -85,6 +94,10 @@ class Base:
     """Method that kills the server; `new_engine` starts it again for the next test."""
     unreachable: ClassVar[Callable[..., Engine] | None] = None
     """Method that returns an engine whose address nobody listens at."""
+
+    def losses(self) -> dict[str, Callable[[], object]]:
+        """Everything that the server holds now, in words, and what removes or empties it behind the engine's back."""
+        return {}
 
     @pytest.fixture
     def engine(self, new_engine: NewEngine) -> Iterator[Engine]:

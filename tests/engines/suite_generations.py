@@ -7,9 +7,11 @@ import pytest
 from engines.contents import DIM, GENERATION, OTHER, TERMS, VECTORS, Content, content, put, send
 from engines.suite_base import Base, NewEngine, same, vector, words
 
+from retrieve_cli.assemble.engines import lost
 from retrieve_cli.contracts.engines import Engine
 from retrieve_cli.errors import IndexCorrupt
 from retrieve_cli.retrievers.vector_index import FlatIndex
+from retrieve_cli.storage.engine_record import Entry
 
 
 class GenerationSuite(Base):
@@ -182,3 +184,38 @@ class GenerationSuite(Base):
             used = np.sort(words(2).terms)
             matching = np.sort(59 - old.terms(TERMS).matching(used))
             assert new.terms(TERMS).matching(used).tolist() == matching.tolist()
+
+    def test_whatever_a_server_loses_is_counted_and_sent_again(self, new_engine: NewEngine, made: Content) -> None:
+        def sent() -> Entry:
+            engine = new_engine()
+            staging = engine.stage(GENERATION, self.parts(made))
+            for part in self.parts(made):
+                put(staging, made, [part], np.arange(len(made)))
+            files = ["words.pkl"] if engine.capabilities.blocks else []
+            for file in files:
+                staging.put_block(file, 0, b"block")
+            entry = Entry(engine.card, self.parts(made), files, staging.finish())
+            staging.close()
+            engine.publish(GENERATION)
+            engine.close()
+            return entry
+
+        def fault(entry: Entry) -> str:
+            engine = new_engine()
+            try:
+                return lost(engine, entry, GENERATION) or ("" if engine.live() == GENERATION else "it is not current")
+            finally:
+                engine.close()
+
+        entry = sent()
+        names = sorted(self.losses())
+        if not names:
+            pytest.skip("the subclass has no method `losses`")
+        assert fault(entry) == ""
+        for name in names:
+            self.losses()[name]()
+            assert fault(entry), name
+            engine = new_engine()
+            engine.drop(GENERATION)
+            engine.close()
+            assert fault(sent()) == "", name

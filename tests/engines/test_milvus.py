@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from engines.contents import GENERATION, Content, content, parts_of, send
-from engines.milvus_server import LiteProcess, MilvusProcess, emptied
+from engines.milvus_server import LiteProcess, MilvusProcess, collections, emptied
 from engines.suite import EngineSuite
 from hypothesis import given, strategies as st
 from waiting import PATIENCE_S
@@ -59,6 +59,9 @@ class MilvusSuite(EngineSuite):
 
     share = 0.1
     server: MilvusProcess
+
+    def losses(self) -> dict[str, Callable[[], object]]:
+        return collections(self.server)
 
     def kill_server(self) -> None:
         self.server.kill()

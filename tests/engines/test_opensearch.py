@@ -5,6 +5,7 @@ import json
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from functools import partial
 from http.client import HTTPConnection
 
 import numpy as np
@@ -12,7 +13,7 @@ import pytest
 from engines.contents import GENERATION, TERMS, content, send
 from engines.opensearch_server import Noida, Osmem, noida_process, osmem_process
 from engines.suite import EngineSuite
-from engines.suite_base import words
+from engines.suite_base import told, words
 from hypothesis import example, given, strategies as st
 from told_servers import Answer, Asked, free_port, serving
 
@@ -44,6 +45,10 @@ class OpensearchSuite(EngineSuite):
 
     def unreachable(self) -> OpensearchEngine:
         return OpensearchEngine(OpensearchSettings(url=f"http://127.0.0.1:{free_port()}"))
+
+    def losses(self) -> dict[str, Callable[[], object]]:
+        names = [each["index"] for each in told("GET", f"{self.server.url}/_cat/indices?format=json")]
+        return {name: partial(told, "DELETE", f"{self.server.url}/{name}") for name in names}
 
     def kill_server(self) -> None:
         self.server.kill()

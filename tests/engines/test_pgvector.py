@@ -5,6 +5,7 @@ import signal
 import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -29,9 +30,22 @@ class TestPgvector(EngineSuite):
     @pytest.fixture
     def new_engine(self, postgres: PostgresServer, database: str) -> Callable[[], PgvectorEngine]:
         type(self).server = postgres
+        self.database = database
         return lambda: PgvectorEngine(PgvectorSettings(url=postgres.url(database)))
 
     server: PostgresServer
+    database: str
+
+    def losses(self) -> dict[str, Callable[[], object]]:
+        held = "relkind = 'r' AND nspname LIKE 'retrieve%'"
+        found = (
+            f"SELECT nspname || '.' || relname FROM pg_class JOIN pg_namespace n ON n.oid = relnamespace WHERE {held}"
+        )
+        return {
+            say.format(table): partial(self.server.run, say.format(table), database=self.database)
+            for (table,) in self.server.run(found, database=self.database)
+            for say in ("DROP TABLE {} CASCADE", "TRUNCATE {} CASCADE")
+        }
 
     def unreachable(self) -> PgvectorEngine:
         return PgvectorEngine(PgvectorSettings(url=f"postgresql://me:{PASSWORD}@127.0.0.1:1/postgres"))

@@ -6,7 +6,9 @@ import socket
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
+from urllib.parse import quote
 
 import numpy as np
 import pytest
@@ -14,6 +16,7 @@ from engines import qdrant_server
 from engines.qdrant_api import ENDPOINTS, differences, faults
 from engines.qdrant_server import Server, running, skip_without_packages, started
 from engines.suite import EngineSuite
+from engines.suite_base import told
 from told_servers import Answer, Asked, free_port, serving
 
 from retrieve_cli.config.engine_settings import QdrantSettings
@@ -69,9 +72,22 @@ class TestQdrant(EngineSuite):
             if "dies" in request.node.name:
                 server = stack.enter_context(running())
             self.process = server.process
+            self.url = server.url
             yield lambda: QdrantEngine(QdrantSettings(url=server.url))
             if server is qdrant:
                 clear(QdrantEngine(QdrantSettings(url=server.url)))
+
+    def losses(self) -> dict[str, Callable[[], object]]:
+        listed = told("GET", f"{self.url}/collections")["result"]["collections"]
+        places = [f"{self.url}/collections/{quote(each['name'], safe='')}" for each in listed]
+        every = {"filter": {"must": []}}
+        return {
+            **{f"DELETE {place}": partial(told, "DELETE", place) for place in places},
+            **{
+                f"no points in {place}": partial(told, "POST", f"{place}/points/delete?wait=true", every)
+                for place in places
+            },
+        }
 
     def kill_server(self) -> None:
         self.process.kill()
