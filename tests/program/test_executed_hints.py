@@ -2,11 +2,13 @@
 
 import re
 import shlex
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
+from engines.injected import Servers, inject
 from program.test_hints import said
 from samples import ROOT, TOOLS, Done, Program, write_catalog
 
@@ -62,26 +64,60 @@ def test_every_extra_that_a_message_names_can_be_installed() -> None:
 
 # ------------------------------------------------------------------------------------------------ hints that are run
 
+UNPROVOKED = {
+    "completion": "the text of a script, for the file of a shell",
+    "doctor": "failures of servers of engines: tests/engines/test_doctor.py runs it over each",
+    "models export": "it takes a model that was exported: tests/program/test_models.py runs it",
+    "models list": "the next step of a replay without its model; tests/program/test_models.py runs it",
+    "models pull": "it loads from a hub: tests/program/test_downloads.py runs it against a server of its own",
+    "replay": "the next step after `retrieve web --save-run`: tests/websearch run it",
+    "serve": "it does not end: tests/warm/test_elsewhere.py asks a server that was started",
+    "web": "it asks servers of others: tests/websearch run it over what was recorded",
+}
+"""Commands that messages name and no provoker here makes the program name, and why."""
+_ORGANS = ("lung", "brain", "cell", "liver", "retina", "heart", "bone", "skin", "kidney", "nerve")
+PLACES = {"FILE": "tools.jsonl", "TEXT": "brain", "SECONDS": "1", "ID": "x"}
+"""What stands for a word in capitals."""
+
+
+@dataclass(frozen=True)
+class Provoker:
+    """A way to make the program say that a command is to be run."""
+
+    command: str
+    make: Callable[[Program], Sequence[str]]
+    """Makes the fault; returns the command line that meets it."""
+    repairs: bool = True
+    """False if the command only shows what to choose from: then it has to end well."""
+    before: Callable[[], object] = lambda: None
+    """What the hint says to do first in words."""
+    engines: bool = False
+    """True if indexes are in an engine."""
+
+
+def built(retrieve: Program) -> None:
+    assert retrieve("build", "--catalog", "tools.jsonl").code == 0
+
 
 def missing(retrieve: Program) -> Sequence[str]:
     return ("query", "brain")
 
 
 def damaged(retrieve: Program) -> Sequence[str]:
-    assert retrieve("build", "--catalog", "tools.jsonl").code == 0
+    built(retrieve)
     (path,) = Path("artifacts/generations").glob("*/bm25.pkl")
     path.write_bytes(path.read_bytes()[:-9])
     return ("query", "brain")
 
 
 def stale(retrieve: Program) -> Sequence[str]:
-    assert retrieve("build", "--catalog", "tools.jsonl").code == 0
+    built(retrieve)
     write_catalog(Path("tools.jsonl"), [{**tool, "description": "Counts brains."} for tool in TOOLS])
     return ("query", "brain", "--strict-fresh")
 
 
 def broken_inbox(retrieve: Program) -> Sequence[str]:
-    assert retrieve("build", "--catalog", "tools.jsonl").code == 0
+    built(retrieve)
     log = inbox_of(Path("artifacts"))
     log.write(
         [Change("a", None, b'{"title": "a", "text": "lungs"}'), Change("b", None, b'{"title": "b", "text": "x"}')]
@@ -97,42 +133,135 @@ def untrusted(retrieve: Program) -> Sequence[str]:
 
 
 def gone_generation(retrieve: Program) -> Sequence[str]:
-    assert retrieve("build", "--catalog", "tools.jsonl").code == 0
+    built(retrieve)
     Path("artifacts/current").write_text("0123456789ab\n")
     return ("query", "brain")
 
 
-PROVOKERS = (missing, damaged, stale, broken_inbox, untrusted, gone_generation)
+def broken_keys(retrieve: Program) -> Sequence[str]:
+    assert retrieve("keys", "create").code == 0
+    Path("artifacts/keys.json").write_text("{")
+    return ("keys", "list")
 
 
-def hinted(done: Done) -> Iterator[list[str]]:
-    """Yield the commands of a hint, in order."""
-    hint = done.err.partition("hint: ")[2] or done.err
-    for text in re.findall(r"\bretrieve ([a-z][^;,`)\n]*?)(?= or |;|,|`|\)|\n|$)", hint):
-        yield shlex.split(text)
+def lost_rows(retrieve: Program) -> Sequence[str]:
+    built(retrieve)
+    (path,) = Path("artifacts/generations").glob("*/engines.json")
+    path.unlink()
+    return ("query", "brain")
 
 
-@pytest.mark.parametrize("provoke", PROVOKERS, ids=lambda each: each.__name__)
-def test_what_a_hint_says_to_run_makes_the_error_go_away(
-    tmp_path: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch, provoke: Callable[[Program], Sequence[str]]
+def broken_attachment(retrieve: Program) -> Sequence[str]:
+    Path("config.yaml").write_text("engines: {store: engine, tokens: payload}\n")
+    built(retrieve)
+    Path("artifacts").rename("elsewhere")
+    assert retrieve("engines", "attach").code == 0
+    (path,) = Path("artifacts/generations").glob("*/attached.json")
+    path.write_text("{")
+    return ("query", "brain")
+
+
+def after_build(*words: str) -> Callable[[Program], Sequence[str]]:
+    def make(retrieve: Program) -> Sequence[str]:
+        built(retrieve)
+        return words
+
+    return make
+
+
+def judged(retrieve: Program) -> Sequence[str]:
+    names = [f"{act} {organ}" for act in ("count", "segment", "align", "track") for organ in _ORGANS]
+    write_catalog(Path("tools.jsonl"), [{"id": name, "name": name, "description": f"To {name}."} for name in names])
+    built(retrieve)
+    lines = [{"query": name, "relevant": [name]} for name in names]
+    write_catalog(Path("tools.jsonl"), lines)  # which the hint calls FILE
+    return ("query", "brain", "--min-confidence", "0")
+
+
+def dangling(retrieve: Program) -> Sequence[str]:
+    write_catalog(Path("tools.jsonl"), [{**TOOLS[0], "requires_tool": ["nowhere", TOOLS[1]["id"]]}, *TOOLS[1:]])
+    return ("build", "--catalog", "tools.jsonl")
+
+
+def unknown_key(retrieve: Program) -> Sequence[str]:
+    assert retrieve("keys", "create").code == 0
+    return ("keys", "revoke", "nobody")
+
+
+PROVOKERS = (
+    Provoker("build", missing),
+    Provoker("inspect verify", damaged),
+    Provoker("build", damaged),
+    Provoker("build", gone_generation),
+    Provoker("sync", stale),
+    Provoker("inbox repair", broken_inbox),
+    Provoker("trust", untrusted),
+    Provoker("keys create", broken_keys, before=lambda: Path("artifacts/keys.json").unlink()),
+    Provoker("engines push", lost_rows, engines=True),
+    Provoker("engines attach", broken_attachment, engines=True),
+    Provoker("engines status", after_build("engines", "drop", "0123456789ab"), repairs=False, engines=True),
+    Provoker("keys list", unknown_key, repairs=False),
+    Provoker("eval", judged),
+    Provoker("inspect graph", dangling, repairs=False),
+    Provoker("inspect records", after_build("inspect", "record", "zzzqqq"), repairs=False),
+    Provoker("inspect history", after_build("sync", "--rollback", "0123456789ab"), repairs=False),
+    Provoker("inspect record", after_build("inspect", "chunk", f"{TOOLS[0]['id']}#9"), repairs=False),
+    Provoker("inspect run", after_build("query", "brain", "--save-run"), repairs=False),
+    Provoker("query", after_build("query"), repairs=False),
+    Provoker("snapshot create", after_build("snapshot", "restore", "nothing.tar.zst"), repairs=False),
+    Provoker("config", after_build("config", "show", "zzzqqq"), repairs=False),
+    Provoker("init", after_build("config", "path"), repairs=False),
+)
+
+
+def said_to_run(done: Done) -> list[list[str]]:
+    """Return the commands that an answer names, in order."""
+    said = (done.err + done.out).partition("hint: ")[2] or done.err + done.out
+    found = re.findall(r"\bretrieve ([a-z][^;,`)\n]*?)(?= or | \(|;|,|`|\)|\n|$)", said)
+    return [[PLACES.get(word, word) for word in shlex.split(text)] for text in found]
+
+
+@pytest.mark.parametrize("given", PROVOKERS, ids=lambda each: f"{each.command} of {each.make.__name__}")
+def test_what_a_message_says_to_run_helps(
+    tmp_path: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch, given: Provoker
 ) -> None:
     folder = tmp_path / "work"
     folder.mkdir()
     monkeypatch.chdir(folder)
-    monkeypatch.delenv("RETRIEVE_TRUST")
+    if given.engines:
+        inject(monkeypatch.setattr)
+        for name, value in Servers(tmp_path / "servers").create().environment().items():
+            monkeypatch.setenv(name, value)
+    else:
+        monkeypatch.delenv("RETRIEVE_TRUST")
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     write_catalog(folder / "tools.jsonl", TOOLS)
-    words = provoke(retrieve)
+    words = given.make(retrieve)
     failed = retrieve(*words)
+    commands = said_to_run(failed)
+    assert any(" ".join(command).startswith(given.command) for command in commands), failed
+    if not given.repairs:
+        done = retrieve(*commands[0])
+        assert done.code == 0, (commands, done.err)
+        return
     assert failed.code != 0
-    commands = list(hinted(failed))
-    assert commands, failed.err
+    given.before()
     for command in commands:
         done = retrieve(*command)
-        while done.code == 2 and (deeper := list(hinted(done))):  # a hint may lead to another one
-            done = retrieve(*deeper[0])
-            if deeper[0] == command:
-                break
+        if done.code == 2 and (deeper := said_to_run(done)):  # it may lead to another one
+            assert retrieve(*deeper[0]).code == 0, done.err
+            retrieve(*command)
     again = retrieve(*words)
     assert failed.err.partition("\n")[0] not in again.err, (commands, again.err)
     assert again.code == 0, (commands, again.err)
+
+
+def test_each_command_that_a_message_names_is_provoked_or_has_a_reason() -> None:
+    named = set()
+    for place, text in said():
+        for names, _ in () if place.partition(":")[0] in _PROMPTS else _COMMAND.findall(text):
+            words = names.split()
+            named.add(" ".join(words[: len(words) - len(command_at(words)[1])]))
+    provoked = {each.command for each in PROVOKERS}
+    assert provoked & UNPROVOKED.keys() == set()
+    assert named - {""} == provoked | UNPROVOKED.keys()
