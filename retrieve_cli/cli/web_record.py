@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from retrieve_cli.cli.options import Shared, shared
+from retrieve_cli.errors import printable
 
 
 @shared("text", "json")
@@ -35,4 +36,4 @@ def record(
     if shared.format == "json":
         print(dump({"schema_version": 1, "files": [str(path) for path in written]}))
     else:
-        print(*written, sep="\n")
+        print(*(printable(str(path)) for path in written), sep="\n")

@@ -119,6 +119,38 @@ def test_a_file_that_asks_a_server_for_bytes_parses_them_with_the_one_door() -> 
     assert sorted(parsing) == ["websearch/stored.py"]
 
 
+OWN_WORDS = {
+    "cli/completing.py": "words for a shell, which `candidates` cleans",
+    "cli/main.py": "its version and help",
+    "cli/serve.py": "its own address, as JSON",
+    "cli/warm.py": "its own state, as JSON",
+    "documents/processes/starting.py": "what the kernel lacks",
+    "warm/child.py": "a failure of its own output",
+}
+"""Files that print and need no door, and why."""
+
+
+def test_what_is_printed_or_told_to_a_model_passes_the_one_door() -> None:
+    """A file that prints takes the door itself, or prints what `output` rendered or JSON; so does each place of MCP."""
+    printing = {file.path for file in package() if any(name == "print" for name, _ in file.calls)}
+    printing |= {path for path, text in written("serving/mcp") if "types.Text" in text}
+    printing |= {path for path, text in written(".") if re.search(r"sys\.std(?:out|err)\.write", text)}
+    taking = {
+        file.path
+        for file in package()
+        for node in file.imports
+        if isinstance(node, ast.ImportFrom)
+        and ({"printable", "dump"} & {each.name for each in node.names} or "output" in str(node.module).split("."))
+    }
+    assert len(printing) > 30
+    assert printing - taking == OWN_WORDS.keys()
+
+
+def written(folder: str) -> list[tuple[str, str]]:
+    """The text of every file below a folder of the package, behind its path."""
+    return [(path.relative_to(PACKAGE).as_posix(), path.read_text()) for path in (PACKAGE / folder).rglob("*.py")]
+
+
 def test_a_retriever_is_named_in_its_own_file_only() -> None:
     names = {path.stem for path in (PACKAGE / "retrievers").glob("*.py")} & {"bm25", "dense", "splade"}
     found = [

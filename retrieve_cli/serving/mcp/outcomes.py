@@ -9,7 +9,7 @@ from typing import NamedTuple
 import mcp_types as types
 
 from retrieve_cli.contracts import Json
-from retrieve_cli.errors import RetrieveError, printable
+from retrieve_cli.errors import RetrieveError, escaped_json, printable
 from retrieve_cli.search.answer import Answer
 from retrieve_cli.serving.mcp.channels import Channels
 
@@ -41,9 +41,9 @@ def compact_json(value: Json) -> str:
 
 def answer_of(outcome: Outcome, channels: Channels) -> types.CallToolResult:
     """Return the answer with an outcome."""
-    text = outcome.text if channels.content else outcome.summary
+    text = printable(outcome.text if channels.content else outcome.summary, "\n\t")
     if channels.mirrored:
-        text = compact_json(outcome.structured)
+        text = escaped_json(compact_json(outcome.structured))
     content: list[types.ContentBlock] = [types.TextContent(text=text)]
     if channels.links:
         links = outcome.links

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import mcp_types as types
 
-from retrieve_cli.errors import UsageError, quoted
+from retrieve_cli.errors import UsageError, printable, quoted
 from retrieve_cli.serving.mcp.instructions import DATA
 
 
@@ -61,7 +61,7 @@ def prompt_of(name: str, arguments: Mapping[str, str]) -> types.GetPromptResult:
         raise UsageError(f"there is no prompt {quoted(name)}", hint=f"prompts: {', '.join(_PROMPTS)}")
     if not (value := arguments.get(prompt.argument, "").strip()):
         raise UsageError(f"{name} needs {prompt.argument}", hint=prompt.about)
-    text = f"{prompt.text.format(value)}\n{DATA}"
+    text = printable(f"{prompt.text.format(value)}\n{DATA}", "\n\t")
     return types.GetPromptResult(
         description=prompt.description,
         messages=[types.PromptMessage(role="user", content=types.TextContent(text=text))],

@@ -16,7 +16,7 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from retrieve_cli import __version__
 from retrieve_cli.contracts import Json
-from retrieve_cli.errors import NotFound, RetrieveError, quoted
+from retrieve_cli.errors import NotFound, RetrieveError, printable, quoted
 from retrieve_cli.serving.mcp import prompts, tools, uris
 from retrieve_cli.serving.mcp.channels import Channels, channels_of
 from retrieve_cli.serving.mcp.host import Host, Run
@@ -165,6 +165,7 @@ class Handlers:
             raise MCPError(code, error.message, {"uri": uri}) from None
         except (RetrieveError, Rejected) as error:
             raise MCPError(types.INTERNAL_ERROR, str(error)) from None
+        text = printable(text, "\n\t")
         contents = types.TextResourceContents(uri=uri, mime_type=_PLAIN_TEXT, text=text)
         return types.ReadResourceResult(contents=[contents])
 
