@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from retrieve_cli.contracts import Json
+from retrieve_cli.errors import UsageError
 
 if TYPE_CHECKING:
     from retrieve_cli.config.settings import Settings
@@ -84,8 +85,18 @@ class Trust(NamedTuple):
 
 
 def state_file() -> Path:
-    """Return the file in which the user's answers are kept, away from any folder that could be cloned."""
-    return Path(os.environ.get("XDG_STATE_HOME") or "~/.local/state").expanduser() / "retrieve" / "trust.json"
+    """Return the file in which the user's answers are kept, away from any folder that could be cloned.
+
+    Raises:
+        UsageError: the user has no home folder.
+    """
+    folder = Path(os.environ.get("XDG_STATE_HOME", ""))
+    try:  # a relative one does not count (XDG Base Directory Specification): it could be in the clone
+        folder = folder if folder.is_absolute() else Path("~/.local/state").expanduser()
+    except RuntimeError as error:
+        hint = "set HOME or XDG_STATE_HOME to a folder"
+        raise UsageError("there is no home folder to keep answers in", hint=hint) from error
+    return folder / "retrieve" / "trust.json"
 
 
 def answers() -> Mapping[str, Mapping[str, str]]:
@@ -96,7 +107,7 @@ def answers() -> Mapping[str, Mapping[str, str]]:
 
     try:
         state = json.loads(read_text(state_file(), limit=CONFIG))
-    except (OSError, ValueError, RecursionError):
+    except (OSError, ValueError, RecursionError, UsageError):
         return {}
     sound = isinstance(state, dict) and state.get("version") == 1
     return {name: each for name, each in state.items() if isinstance(each, dict)} if sound else {}

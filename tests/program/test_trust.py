@@ -303,6 +303,19 @@ def test_without_a_readable_state_nothing_is_trusted(clone: Path, server: Told, 
     assert "you did not agree" not in run(clone, reranking(server), "query", "brain")[2]
 
 
+def test_without_a_home_nothing_is_trusted_and_that_is_said(clone: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = {"rerank": {"backend": "remote", "base_url": "http://127.0.0.1:1/v1", "model": "x"}}
+    monkeypatch.setenv("XDG_STATE_HOME", "state")  # a relative one is none
+    monkeypatch.setenv("HOME", str(clone.parent / "home"))
+    assert state_file() == clone.parent / "home/.local/state/retrieve/trust.json"
+    monkeypatch.delenv("HOME")
+    monkeypatch.setattr("pwd.getpwuid", {}.__getitem__)
+    assert "retrieve trust" in run(clone, settings, "query", "brain")[2]
+    code, _, err = run(clone, settings, "trust", "--yes")
+    assert (code, "set HOME or XDG_STATE_HOME" in err) == (2, True)
+    assert not Path("state").exists()
+
+
 def test_a_folder_that_reaches_nothing_never_asks(clone: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("retrieve_cli.cli.agreement.can_ask", lambda *, quiet: pytest.fail("it asks"))
     plain = {"sources": [{"kind": "catalog", "path": "tools.jsonl"}], "search": {"k": 3}, "fusion": {"method": "rrf"}}
