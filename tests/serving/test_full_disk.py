@@ -2,10 +2,13 @@
 
 import errno
 import resource
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 from servers import sent, state_of
+from sync.state import mounted
 
 from retrieve_cli.errors import SPACE, NoSpace, unwritable
 from retrieve_cli.serving.app import server_app
@@ -28,6 +31,33 @@ def test_documents_that_do_not_fit_are_507_and_those_before_stay(index: Path) ->
     assert inbox.path.read_bytes() == log
     (answer,) = sent(app, ("POST", "/documents", {"json": {"id": "a", "text": "x" * 500}}))
     assert answer.status_code == 202
+
+
+@pytest.fixture
+def small(index: Path) -> Iterator[Path]:
+    """The folder of the inbox, on a disk of its own."""
+    yield from mounted(index / "inbox", "256k")
+
+
+def test_a_full_disk_is_507_for_documents_and_files_until_it_has_room(index: Path, small: Path) -> None:
+    app, document = server_app(state_of(index)), {"json": {"id": "a", "text": "x" * 9000}}
+    file = {"files": {"file": ("a.md", b"# Lungs\n" + b"x" * 9000, "text/markdown")}}
+    assert sent(app, ("POST", "/documents", {"json": {"id": "first", "text": "lungs"}}))[0].status_code == 202
+    log, filler = inbox_of(index).path.read_bytes(), small / "filler"
+    with suppress(OSError), filler.open("wb", buffering=0) as full:
+        while full.write(b"x" * 4096):
+            pass
+    for request in (document, file):
+        (answer,) = sent(app, ("POST", "/documents", request))
+        error = answer.json()["error"]
+        assert (answer.status_code, error["kind"], error["hint"].startswith(SPACE[errno.ENOSPC])) == (
+            507,
+            "no_space",
+            True,
+        )
+    assert inbox_of(index).path.read_bytes() == log
+    filler.unlink()
+    assert [sent(app, ("POST", "/documents", request))[0].status_code for request in (document, file)] == [202, 202]
 
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT, errno.EFBIG])
