@@ -13,6 +13,18 @@ from types import SimpleNamespace
 from typing import Any, TypeVar
 
 _DRIP_S = 0.02
+NONSENSE = (
+    b"", b"[" * 100_000, b"null", b"[]", b"1e400", b'"\xff"', b'{"error": 1}', b"\x1b[2J", b"{}", b"NaN", b"<html>",
+    b'{"status": []}', b'{"status": {"error": {}}}', b'{"error": {"root_cause": 3, "caused_by": [1]}}',
+)  # fmt: skip
+NONSENSE += tuple(
+    b'{"result": %s, "hits": %s, "docs": %s, "version": %s, "count": %s}' % ((value,) * 5)
+    for value in (
+        b"5", b"[5]", b'"x"', b'{"points": 7}', b'{"points": [{"id": [], "score": "x", "vector": 0}]}', b'{"hits": 3}',
+        b'{"hits": [{"_id": "-", "_score": []}]}', b'{"collections": [1]}', b'{"collections": {}, "aliases": [[]]}',
+        b'{"aliases": [{"alias_name": 1}], "collections": [{"name": null}]}', b"1e18", b'{"number": [], "count": "a"}',
+    )
+)  # fmt: skip
 
 
 @dataclass

@@ -30,7 +30,7 @@ from retrieve_cli.sources.catalog import read_record
 from retrieve_cli.sources.fields import FieldMap
 from retrieve_cli.sources.parsed_record import parsed_record
 from retrieve_cli.storage.inbox import KIND, Inbox
-from retrieve_cli.storage.inbox_files import StoredFile, open_sound, path_of
+from retrieve_cli.storage.inbox_files import StoredFile, expect_sound, path_of
 from retrieve_cli.storage.inbox_log import Entry, Snapshot
 from retrieve_cli.storage.manifest import canonical
 from retrieve_cli.terms.tenants import KEYS, TENANT, conflict
@@ -129,7 +129,8 @@ class InboxSource:
         if not isinstance(record, str):
             yield record
             return
-        document.expect_sound()
+        with suppress(OSError):
+            expect_sound(document.path, document.file.name)
         yield Refused(self.name, entry.sequence, record, document.file.name)
 
     @property
@@ -145,7 +146,7 @@ class _Document:
     def __init__(self, entry: Entry, file: StoredFile, path: Path, parsing: Parsing) -> None:
         self.entry, self.file = entry, file
         self.notices: Sequence[str] = ()
-        self._path, self._parsing = path, parsing
+        self.path, self._parsing = path, parsing
         self._reading: Reading | None = None
         try:
             with files.open_regular(path) as content:
@@ -159,15 +160,10 @@ class _Document:
         card = dict(self._parsing.reader.card(self._kind)) if self._kind else {}
         return [FILE, self.file.name, self.file.sha1, self._kind, card, self._parsing.name_weight]
 
-    def expect_sound(self) -> None:
-        """Raises: IndexCorrupt: its bytes are not those that were sent."""
-        with suppress(OSError):
-            open_sound(self._path, self.file.name).close()
-
     def begin(self) -> None:
         """Begin to parse it, perhaps in another process."""
         if self._reading is None and self._kind and not self._parsing.reader.lacks(self._kind):
-            file = DocumentFile(self._path, bytes.fromhex(self.file.sha1))
+            file = DocumentFile(self.path, bytes.fromhex(self.file.sha1))
             self._reading = self._parsing.reader.begin(file, self._kind, name=self.file.name)
 
     def record(self, *, id_: str, source: str) -> Record | str:
@@ -179,7 +175,7 @@ class _Document:
         self.begin()
         reading, self._reading = self._reading, None
         if reading is None:
-            if not self._path.is_file():
+            if not self.path.is_file():
                 return "its file is missing: send it again"
             return self._parsing.reader.lacks(self._kind) if self._kind else "it is not a document of a known format"
         parsed = reading.result()

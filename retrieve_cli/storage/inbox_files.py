@@ -133,6 +133,11 @@ def open_sound(place: Path, name: str = "") -> BinaryIO:
     return content
 
 
+def expect_sound(place: Path, name: str = "") -> None:
+    """Raises: IndexCorrupt, OSError: as `open_sound`."""
+    open_sound(place, name).close()
+
+
 def sent_files(inbox: Path) -> list[Path]:
     """Return the files of an inbox, in order."""
     folder = inbox / FOLDER

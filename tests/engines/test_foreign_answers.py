@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from told_servers import NONSENSE
 from web.servers import serving
 
 from retrieve_cli.config.engine_settings import OpensearchSettings, QdrantSettings
@@ -20,18 +21,6 @@ from retrieve_cli.engines.qdrant.parts import TermPart, VectorPart
 from retrieve_cli.engines.qdrant.server import Server as QdrantServer
 from retrieve_cli.errors import RetrieveError
 
-BODIES = (
-    b"", b"[" * 100_000, b"null", b"[]", b"1e400", b'"\xff"', b'{"error": 1}', b"\x1b[2J", b"{}", b"NaN", b"<html>",
-    b'{"status": []}', b'{"status": {"error": {}}}', b'{"error": {"root_cause": 3, "caused_by": [1]}}',
-)  # fmt: skip
-BODIES += tuple(
-    b'{"result": %s, "hits": %s, "docs": %s, "version": %s, "count": %s}' % ((value,) * 5)
-    for value in (
-        b"5", b"[5]", b'"x"', b'{"points": 7}', b'{"points": [{"id": [], "score": "x", "vector": 0}]}', b'{"hits": 3}',
-        b'{"hits": [{"_id": "-", "_score": []}]}', b'{"collections": [1]}', b'{"collections": {}, "aliases": [[]]}',
-        b'{"aliases": [{"alias_name": 1}], "collections": [{"name": null}]}', b"1e18", b'{"number": [], "count": "a"}',
-    )
-)  # fmt: skip
 STATUSES = (200, 400, 404, 429, 500)
 WAITS = ("-1e400", "nonsense", "9" * 400)
 GENERATION = "0123456789ab"
@@ -89,7 +78,7 @@ def test_nonsense_of_an_engine_is_an_answer_or_an_error_that_names_it(
     with serving(lambda talk: talk.answer(said[0], kind, f"Retry-After: {next(waits)}", status=status)) as server:
         asked = [one for thing, promise in made(server.url) for one in calls(thing, promise)]
         assert {"live", "generations", "open", "nearest", "vectors", "weights", "stage"} <= {name for name, _ in asked}
-        for body in BODIES:
+        for body in NONSENSE:
             said[0] = body
             for _, call in asked:
                 told = said_by(call)

@@ -46,7 +46,9 @@ class PublicKey(NamedTuple):
 
 
 class Origin(Protocol):
-    """Place of a key set."""
+    """Place of a key set, and its name."""
+
+    place: str
 
     def due(self, *, missing: bool) -> bool:
         """Return True if it should be read again; `missing` if a key is asked for that it lacked."""
@@ -59,7 +61,7 @@ class UrlOrigin:
     """A key set by URL: fetched again when it is old, and for an unknown key, at most once a minute."""
 
     def __init__(self, url: str, *, clock: Callable[[], float] = monotonic) -> None:
-        self._url = url
+        self.place = url
         self._clock = clock
         self._attempt: float | None = None
 
@@ -70,14 +72,14 @@ class UrlOrigin:
 
     def read(self) -> bytes:
         self._attempt = self._clock()
-        return fetch(self._url, limit=_LIMIT, seconds=_FETCH_S)
+        return fetch(self.place, limit=_LIMIT, seconds=_FETCH_S)
 
 
 class FileOrigin:
     """A key set in a file: read again when the file has changed."""
 
     def __init__(self, path: Path) -> None:
-        self._path = path
+        self.place, self._path = str(path), path
         self._version: tuple[int, int, int] | None = None
 
     def due(self, *, missing: bool) -> bool:
@@ -118,7 +120,11 @@ class KeySet:
 
     def load(self) -> None:
         """Read the set. Raises: RetrieveError if it cannot be read, or is not a key set."""
-        self._keys = read_key_set(self._origin.read())
+        content = self._origin.read()
+        try:
+            self._keys = read_key_set(content)
+        except UsageError as error:
+            raise UsageError(f"{self._origin.place}: {error.message}", hint=error.hint) from error
 
     def reload(self) -> None:
         """Read the set again; if that fails, keep the last one."""
