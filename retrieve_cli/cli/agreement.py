@@ -76,8 +76,7 @@ def of_configuration(file: Path | None) -> list[Trust]:
     """Return what the configuration file reaches, if anything. Raises: UsageError: it cannot be read."""
     from retrieve_cli.config.loading import trust_of_file
 
-    found = trust_of_file(file)
-    return [] if found is None else [found]
+    return [found] if (found := trust_of_file(file)) else []
 
 
 def _shown(reach: Reach) -> str:

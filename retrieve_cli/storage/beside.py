@@ -24,13 +24,13 @@ def read_keys(path: Path) -> list[Any]:
     """Return the entries of a file of keys, as they were written; none if there is no file.
 
     Raises:
-        IndexCorrupt: they are others than their digest says, or the file is none of keys.
-        RetrieveError: it cannot be read, or is of a newer version.
+        IndexCorrupt: they are others than their digest says, or the file is none of keys, or of a newer version.
+        RetrieveError: it cannot be read.
     """
     try:
         value = json.loads(read_text(path, limit=_LIMIT))
         if value["version"] > _VERSION:
-            raise RetrieveError(f"{path} was written by a newer version", hint="pip install -U retrieve-cli")
+            raise IndexCorrupt(f"{path} is of a newer version, or damaged", hint="pip install -U retrieve-cli")
         if value["version"] != _WITHOUT_DIGEST and value["sha1"] != sha1(value["keys"]):
             raise ValueError("its keys are others than their digest says")
         return list(value["keys"])

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from retrieve_cli.errors import IndexCorrupt
 from retrieve_cli.storage.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
@@ -29,7 +30,10 @@ class RecordIds:
         return len(self.ends) - 1
 
     def __getitem__(self, row: int) -> str:
-        return self.text[self.ends[row] : self.ends[row + 1]].decode()
+        try:
+            return self.text[self.ends[row] : self.ends[row + 1]].decode()
+        except UnicodeDecodeError as error:
+            raise IndexCorrupt(f"offsets.pkl is damaged ({error})", hint="retrieve inspect verify") from error
 
     @property
     def vocabulary(self) -> Vocabulary:

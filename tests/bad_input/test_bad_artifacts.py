@@ -145,15 +145,17 @@ def test_postings_that_point_anywhere_are_an_error_of_the_index(index: Path, ret
     assert "bm25.pkl refers to a missing row" in said(retrieve("query", "lungs"), 5)
 
 
-@pytest.mark.parametrize("column", ["records", "chunks", "starts", "id_ends"])
-def test_offsets_that_point_anywhere_are_refused(index: Path, retrieve: Program, column: str) -> None:
+@pytest.mark.parametrize("column", ["records", "chunks", "starts", "id_ends", "ids"])
+def test_offsets_that_point_anywhere_and_ids_that_are_no_text_are_refused(
+    index: Path, retrieve: Program, column: str
+) -> None:
     import numpy as np
 
     from retrieve_cli.storage import pickles
 
     def change(folder: Path, _: dict) -> None:
         offsets = {key: np.array(part) for key, part in pickles.load(folder / "offsets.pkl").items()}
-        offsets[column][1] = 10**6
+        offsets[column][1] = 0xF3 if column == "ids" else 10**6
         (folder / "offsets.pkl").unlink()
         pickles.dump(offsets, folder / "offsets.pkl")
 

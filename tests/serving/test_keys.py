@@ -3,6 +3,7 @@
 import json
 import os
 import stat
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -10,7 +11,7 @@ import pytest
 from hypothesis import given, strategies as st
 from samples import Program
 
-from retrieve_cli.errors import RetrieveError, UsageError
+from retrieve_cli.errors import IndexCorrupt, RetrieveError, UsageError
 from retrieve_cli.serving.credentials.key_ring import KeyRing
 from retrieve_cli.serving.credentials.key_text import PREFIX, is_key, new_key
 from retrieve_cli.serving.credentials.keys import KeyFile
@@ -118,6 +119,18 @@ def test_a_server_sees_new_revoked_and_expired_keys_without_a_restart(tmp_path: 
     ring.reload()
     assert ring.find(first.text) is None
     assert ring.required  # a server whose last key was revoked is not open to anyone
+
+
+def test_every_flipped_bit_of_a_file_of_keys_leaves_the_keys_or_is_damage(tmp_path: Path) -> None:
+    file = KeyFile(tmp_path)
+    file.create(["search"], name="web", tenant="acme")
+    sound, known = file.path.read_bytes(), file.stored()
+    for bit in range(8 * len(sound)):
+        content = bytearray(sound)
+        content[bit // 8] ^= 1 << bit % 8
+        file.path.write_bytes(content)
+        with suppress(IndexCorrupt):
+            assert file.stored() == known, bit
 
 
 @pytest.mark.parametrize("content", ["", "{", "[]", '{"version": 1}', '{"version": 1, "keys": [{}]}', "[" * 100_000])

@@ -165,8 +165,7 @@ class Handlers:
             raise MCPError(code, error.message, {"uri": uri}) from None
         except (RetrieveError, Rejected) as error:
             raise MCPError(types.INTERNAL_ERROR, str(error)) from None
-        text = printable(text, "\n\t")
-        contents = types.TextResourceContents(uri=uri, mime_type=_PLAIN_TEXT, text=text)
+        contents = types.TextResourceContents(uri=uri, mime_type=_PLAIN_TEXT, text=printable(text, "\n\t"))
         return types.ReadResourceResult(contents=[contents])
 
     # -------------------------------------------------------------------------------------------- prompts
