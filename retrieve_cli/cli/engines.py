@@ -8,24 +8,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from retrieve_cli.cli.engines_verify import verify
-from retrieve_cli.cli.options import Shared, shared
+from retrieve_cli.cli.options import Shared, group, shared
 from retrieve_cli.cli.progress import progress_for
 from retrieve_cli.errors import UsageError, printable
 
 if TYPE_CHECKING:
     from retrieve_cli.config.settings import Settings
 
-app = typer.Typer(help="Manage indexes in engines.", rich_markup_mode=None)
-
-
-@app.callback(invoke_without_command=True)
-def engines(context: typer.Context) -> None:
-    """Manage indexes in engines: PostgreSQL (pgvector), Qdrant, Milvus, OpenSearch.
-
-    The configuration says which retriever's index lives where (engines.dense: qdrant); build and sync send it.
-    """
-    if context.invoked_subcommand is None:
-        print(context.get_help())
+app = group("Manage indexes in engines.")
 
 
 app.command()(verify)

@@ -2,19 +2,10 @@
 
 from __future__ import annotations
 
-import typer
-
-from retrieve_cli.cli.options import Shared, shared
+from retrieve_cli.cli.options import Shared, group, shared
 from retrieve_cli.errors import printable
 
-app = typer.Typer(help="Repair the log of the documents that were added one at a time.", rich_markup_mode=None)
-
-
-@app.callback(invoke_without_command=True)
-def inbox(context: typer.Context) -> None:
-    """Repair the log of the documents that were added one at a time."""
-    if context.invoked_subcommand is None:
-        print(context.get_help())
+app = group("Repair the log of the documents that were added one at a time.")
 
 
 @app.command()

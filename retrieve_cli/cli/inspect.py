@@ -12,25 +12,17 @@ import typer
 
 from retrieve_cli.cli.inspect_page import page
 from retrieve_cli.cli.inspect_queries import queries
-from retrieve_cli.cli.options import Shared, shared
+from retrieve_cli.cli.options import Shared, group, shared
 from retrieve_cli.errors import Exit, UsageError
 from retrieve_cli.untrusted import files
 
 if TYPE_CHECKING:
     from retrieve_cli.storage.generation import Generation
 
-app = typer.Typer(
-    help="Inspect the index: status, records, record, chunk, files, graph, why, run, queries, verify, history, diff; "
-    "with page, any PDF.",
-    rich_markup_mode=None,
+app = group(
+    "Inspect the index: status, records, record, chunk, files, graph, why, run, queries, verify, history, diff; "
+    "with page, any PDF."
 )
-
-
-@app.callback(invoke_without_command=True)
-def inspect(context: typer.Context) -> None:
-    """Inspect the index, or a page of a PDF."""
-    if context.invoked_subcommand is None:
-        print(context.get_help())
 
 
 Id = Annotated[str, typer.Argument(metavar="ID")]

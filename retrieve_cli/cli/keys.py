@@ -7,20 +7,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from retrieve_cli.cli.options import Shared, shared
+from retrieve_cli.cli.options import Shared, group, shared
 from retrieve_cli.errors import printable
 
 if TYPE_CHECKING:
     from retrieve_cli.serving.credentials.keys import Key, KeyFile
 
-app = typer.Typer(help="Manage the keys of the server's callers: create, list, revoke.", rich_markup_mode=None)
-
-
-@app.callback(invoke_without_command=True)
-def keys(context: typer.Context) -> None:
-    """Manage the keys of the server's callers: create, list, revoke."""
-    if context.invoked_subcommand is None:
-        print(context.get_help())
+app = group("Manage the keys of the server's callers: create, list, revoke.")
 
 
 @app.command()

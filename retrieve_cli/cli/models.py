@@ -10,23 +10,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from retrieve_cli.cli.options import Shared, shared
+from retrieve_cli.cli.options import Shared, group, shared
 from retrieve_cli.errors import Exit, printable
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-app = typer.Typer(
-    help="List, pull, verify or export the models that the configuration needs.",
-    rich_markup_mode=None,
-)
-
-
-@app.callback(invoke_without_command=True)
-def models(context: typer.Context) -> None:
-    """List, pull, verify or export the models that the configuration needs."""
-    if context.invoked_subcommand is None:
-        print(context.get_help())
+app = group("List, pull, verify or export the models that the configuration needs.")
 
 
 Name = Annotated[

@@ -225,6 +225,18 @@ def _columns(*, terminal: bool) -> int:
     return min(max(width or _PAGE, _NARROWEST), _WIDEST)
 
 
+def group(help_: str) -> typer.Typer:
+    """Return a command that only has others below it: by itself it prints its help."""
+    made = typer.Typer(help=help_, rich_markup_mode=None)
+
+    @made.callback(invoke_without_command=True)
+    def show(context: typer.Context) -> None:
+        if context.invoked_subcommand is None:
+            print(context.get_help())
+
+    return made
+
+
 def shared(*formats: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Add the shared options to a command that takes them as `shared`; `formats` lists its formats, default first."""
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from retrieve_cli.cli.options import Shared, shared
+from retrieve_cli.cli.options import Shared, group, shared
 from retrieve_cli.cli.progress import progress_for
 from retrieve_cli.errors import UsageError, printable
 
@@ -18,14 +18,7 @@ if TYPE_CHECKING:
 
     from retrieve_cli.snapshots.form import Header
 
-app = typer.Typer(help="Keep a generation as one file: create, list, verify, restore.", rich_markup_mode=None)
-
-
-@app.callback(invoke_without_command=True)
-def snapshot(context: typer.Context) -> None:
-    """Keep a generation as one file: create, list, verify, restore."""
-    if context.invoked_subcommand is None:
-        print(context.get_help())
+app = group("Keep a generation as one file: create, list, verify, restore.")
 
 
 File = Annotated[Path, typer.Argument(metavar="FILE", help="A snapshot, .tar.zst.")]

@@ -65,7 +65,7 @@ class Generations:
         except FileNotFoundError:
             pass
         except OSError as error:
-            raise UsageError(f"{path} cannot hold artifacts: {error.strerror}", hint=hint) from error
+            raise UsageError(f"{quoted(str(path))} cannot hold artifacts: {error.strerror}", hint=hint) from error
 
     def current(self) -> str | None:
         """Return the id of the current generation; None if no index was built yet.

@@ -12,10 +12,12 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
+from retrieve_cli.errors import IndexCorrupt
 from retrieve_cli.frozen import dataclass
 from retrieve_cli.storage.mapped import unreleased
 
@@ -62,6 +64,15 @@ class MergedBlock:
     values: Values
 
 
+@contextmanager
+def _referring() -> Iterator[None]:
+    """Convert the error of NumPy for a damaged index, which refers to a row or a value that it does not have."""
+    try:
+        yield
+    except IndexError as error:
+        raise IndexCorrupt(f"an index refers to what it lacks ({error})", hint="build again: retrieve build") from error
+
+
 class Origins:
     """Origins of the rows of an index: rows of an older index, or none."""
 
@@ -80,6 +91,7 @@ class Origins:
         self._kept = kept.astype(np.int32)
         self._first = np.cumsum(self.times) - self.times
 
+    @_referring()
     def take(self, rows: Values, values: Values) -> tuple[Rows, Values, Values]:
         """Return places, new rows and values of the postings of the older index that are kept."""
         times = self.times[rows]
@@ -226,6 +238,7 @@ class _Run:
         return cls(lambda: groups[order], rows[order], values[order])
 
 
+@_referring()
 def _kept(old: PostingTable, origins: Origins, groups: slice, names: Rows) -> _Run:
     """Return the kept postings of some groups, under the new `names` of these groups."""
     span = slice(int(old.starts[groups.start]), int(old.starts[groups.stop]))
@@ -268,6 +281,7 @@ def _cuts(counts: Rows) -> Rows:
     return np.array(cuts, np.int64)
 
 
+@_referring()
 def kept_by_group(old: PostingTable, origins: Origins) -> Rows:
     """Return the number of kept postings of each group of the older index, (groups,), counting multiple copies."""
     counts = np.diff(old.starts)
@@ -281,6 +295,7 @@ def kept_by_group(old: PostingTable, origins: Origins) -> Rows:
     return counts
 
 
+@_referring()
 def kept_values(old: PostingTable, origins: Origins, length: int) -> NDArray[np.bool_]:
     """Return (length,) bool: True for the values from 0 to `length` that occur in a kept posting."""
     used = np.zeros(length, np.bool_)

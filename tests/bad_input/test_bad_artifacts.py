@@ -40,7 +40,7 @@ def signed(artifacts: Path, change: Callable[[Path, dict], None]) -> None:
     folder = live(artifacts)
     value = json.loads((folder / "manifest.json").read_text())
     change(folder, value)
-    for name in set(value["files"]) & set(FILES):
+    for name in set(value["files"]) & {*FILES, "columns.pkl"}:
         rows = value["files"][name].get("rows")
         value["files"][name] = {"sha1": sha1_file(folder / name), "bytes": (folder / name).stat().st_size, "rows": rows}
     identity = {key: value[key] for key in ("recipe", "sources", "files", "schema_version") if key in value}
@@ -161,6 +161,27 @@ def test_offsets_that_point_anywhere_and_ids_that_are_no_text_are_refused(
 
     signed(index, change)
     said(retrieve("query", "lungs"), 5)
+
+
+def test_a_sync_refuses_columns_that_point_anywhere(index: Path, catalog: Path, retrieve: Program) -> None:
+    import numpy as np
+
+    from retrieve_cli.storage import pickles
+
+    def change(folder: Path, _: dict) -> None:
+        columns = {
+            key: np.array(part) if hasattr(part, "dtype") else part
+            for key, part in pickles.load(folder / "columns.pkl").items()
+        }
+        columns["records"][:] = 10**6
+        (folder / "columns.pkl").unlink()
+        pickles.dump(columns, folder / "columns.pkl")
+
+    assert retrieve("build", "--catalog", catalog).code == 0  # the sync after it reads this catalog
+    signed(index, change)
+    catalog.write_text(catalog.read_text() + '{"id": "new", "name": "New", "description": "lungs", "license": "MIT"}\n')
+    assert "retrieve build" in said(retrieve("sync"), 5)
+    assert retrieve("build", "--catalog", catalog).code == 0
 
 
 @pytest.mark.parametrize("name", ["bm25.pkl", "offsets.pkl"])

@@ -106,3 +106,8 @@ def test_no_command_prints_what_it_was_given_as_it_came(retrieve: Program, name:
                 assert not unforeseen(done.err), (names, given, done.err)
                 raw = {each for each in shown if category(each) in ("Cc", "Cf", "Co", "Cs") and each not in "\n\t"}
                 assert not (raw & RAW_CONTROLS if form else raw), (names, given, raw)
+
+
+def test_a_path_of_blanks_is_quoted(retrieve: Program) -> None:
+    done = retrieve("query", "lungs", "--artifacts", " " * 500)
+    assert (done.code, done.err.startswith("error: ' ")) == (2, True)

@@ -367,9 +367,9 @@ def test_the_sources_that_a_cloned_index_names_are_not_read(clone: Path, elsewhe
 def test_links_of_a_cloned_index_are_not_followed(clone: Path, retrieve: Program) -> None:
     (generation,) = (clone / "artifacts" / "generations").iterdir()
     secret = clone.parent / "canary"
-    (clone / "artifacts" / "inbox").mkdir()
-    places = (generation / "extra", clone / "artifacts" / "calibration.json", clone / "artifacts" / "inbox" / "x")
-    for place in places:
+    names = ("calibration.json", "inbox/x", "inbox/files/x", "sources/x")
+    for place in (generation / "extra", *(clone / "artifacts" / name for name in names)):
+        place.parent.mkdir(parents=True, exist_ok=True)
         place.symlink_to(secret / "file")
         done = retrieve("query", "brain")
         assert (done.code, place.name in done.err, "retrieve trust" in done.err) == (2, True, True)
