@@ -70,7 +70,9 @@ def _referring() -> Iterator[None]:
     try:
         yield
     except IndexError as error:
-        raise IndexCorrupt(f"an index refers to what it lacks ({error})", hint="build again: retrieve build") from error
+        raise IndexCorrupt(
+            f"an index refers to a missing row or value ({error})", hint="build again: retrieve build"
+        ) from error
 
 
 class Origins:
