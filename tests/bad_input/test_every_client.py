@@ -33,7 +33,7 @@ ELSEWHERE = {
 
 
 class Client(NamedTuple):
-    """How to make the program ask a server."""
+    """A command that asks a server."""
 
     words: tuple[str, ...]
     settings: Callable[[str], Mapping[str, Any]]
