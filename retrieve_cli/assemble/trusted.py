@@ -103,15 +103,14 @@ def _folder_links(artifacts: Path) -> Iterator[str]:
     if artifacts.is_symlink() and not artifacts.is_absolute():
         yield str(artifacts)
         return  # nothing of the folder elsewhere is looked at before the user agreed
-    for folder in (artifacts, artifacts / "inbox", artifacts / "inbox" / "files", artifacts / "sources"):
-        if folder == artifacts or not outside(folder, artifacts):
+    for folder in (artifacts, artifacts / "inbox", artifacts / "sources"):
+        if folder == artifacts or not folder.is_symlink():
             yield from _links(folder)
 
 
 def _links(folder: Path) -> list[str]:
     """The symbolic links directly in a folder."""
     try:
-        with os.scandir(folder) as entries:  # which asks the disk for nothing more
-            return [entry.path for entry in entries if entry.is_symlink()]
+        return [str(path) for name in os.listdir(folder) if (path := folder / name).is_symlink()]  # noqa: PTH208  faster
     except OSError:
         return []
