@@ -37,13 +37,8 @@ def _text(longest: int) -> dict[str, Json]:
     return {"type": "string", "maxLength": longest}
 
 
-def _texts(longest: int, *, most: int, least: int = 0) -> dict[str, Json]:
-    return {
-        "type": "array",
-        "items": _text(longest),
-        **({"minItems": least} if least else {}),
-        "maxItems": most,
-    }
+def _texts(longest: int, *, most: int) -> dict[str, Json]:
+    return {"type": "array", "items": _text(longest), "maxItems": most}
 
 
 def _whole(low: int, high: int) -> dict[str, Json]:
@@ -118,7 +113,7 @@ FIELDS: Mapping[str, Field] = {
         'Conditions on records, all of which must hold: ["license=MIT", "dims>=3"] or {"license": "MIT", "modality": '
         '["CT", "MRI"], "dims": {"gte": 3}, "group": {"not": "archive"}}.',
     ),
-    "doc_ids": Field(_texts(_LONGEST_VALUE, most=_MOST_IDS, least=1), "The only records that may be found."),
+    "doc_ids": Field(_texts(_LONGEST_VALUE, most=_MOST_IDS), "The only records that may be found; none if empty."),
     "tenant": Field(_text(_LONGEST_NAME), "The only tenant whose records take part."),
     "chunks": Field(_FLAG, "Rank chunks instead of records."),
     "context": Field(_whole(0, 1000), "Neighbouring chunks before and after each hit."),
@@ -129,6 +124,8 @@ FIELDS: Mapping[str, Field] = {
     "similarity_top_k": Field(_whole(1, 100_000), "Candidates of the dense retriever; of the engine `naive`, results."),
     "rerank_keep": Field(_whole(1, 100_000), "Results that the reranker passes on."),
     "rerank_min_score": Field(_number(-LARGEST, LARGEST), "Drop results that the reranker scores below this."),
+    "rerank_depth": Field(_whole(1, 10_000), "Results that the reranker scores."),
+    "rerank_interpolate": Field(_number(0, 1), "Share of the reranker's score: 1 takes its order alone."),
     "min_confidence": Field(_number(0, 1), "Drop results of less confidence, if the scores are calibrated."),
     "rerank": Field(_FLAG, "Rerank the top results."),
     "expand": Field(_FLAG, "Add records linked to the top results."),

@@ -24,7 +24,7 @@ class Choices(TypedDict, total=False):
     engine              `advanced`, or `naive`: the dense retriever alone
     filters             conditions on records, all of which must hold: `["license=MIT", "dims>=3"]`
     boosts              factors for matching records: `["section=Results:1.2"]`
-    doc_ids             the only records that may be found
+    doc_ids             the only records that may be found; an empty list: none
     tenant              the only tenant whose records take part
     files               files whose format, modality and dimensions count
     also                query variants, searched along with the text
@@ -46,6 +46,8 @@ class Choices(TypedDict, total=False):
     similarity_top_k    candidates of the dense retriever; of the engine `naive`, results
     rerank_keep         results that the reranker passes on: nothing that it has not scored
     rerank_min_score    drop results with a lower score of the reranker, on its own scale
+    rerank_depth        results that the reranker scores
+    rerank_interpolate  share of the reranker's score in the final one: 1 takes its order alone
     """
 
     k: int
@@ -76,6 +78,8 @@ class Choices(TypedDict, total=False):
     similarity_top_k: int | None
     rerank_keep: int | None
     rerank_min_score: float | None
+    rerank_depth: int | None
+    rerank_interpolate: float | None
 
 
 KEYS: Mapping[str, str] = {
@@ -95,11 +99,20 @@ KEYS: Mapping[str, str] = {
     "similarity_top_k": "search.similarity_top_k",
     "rerank_keep": "rerank.keep",
     "rerank_min_score": "rerank.min_score",
+    "rerank_depth": "rerank.depth",
+    "rerank_interpolate": "rerank.interpolate",
 }
 """Choices that stand for a key of the configuration, which checks them."""
 MOST_OFFSET = 10_000
 """Results before the last page that can be asked for."""
-_BY_STAGES = ("grade", "similarity_top_k", "rerank_keep", "rerank_min_score")
+_BY_STAGES = (
+    "grade",
+    "similarity_top_k",
+    "rerank_keep",
+    "rerank_min_score",
+    "rerank_depth",
+    "rerank_interpolate",
+)
 """Choices for which a stage reads its key: the options of a search have them only if a request chooses them."""
 _NARROWING = ("filters", "boosts", "doc_ids", "also")
 
@@ -133,6 +146,7 @@ def request_of(text: str, choices: Mapping[str, Any], *, id_: str = "1", heads: 
     if not isinstance(text, str):
         raise UsageError(f"a query is a text, not {quoted(text)}", hint='for example: index.search("segment lungs")')
     narrowing = {name: texts(choices.get(name), name) for name in _NARROWING}
+    selected = choices.get("doc_ids") is not None
     tenant = choices.get("tenant")
     return Request(
         text=sound(text),
@@ -141,7 +155,7 @@ def request_of(text: str, choices: Mapping[str, Any], *, id_: str = "1", heads: 
         files=_paths(choices.get("files")),
         heads=tuple(heads),
         filters=exact(narrowing["filters"], "filters"),
-        doc_ids=exact(narrowing["doc_ids"], "doc_ids"),
+        doc_ids=exact(narrowing["doc_ids"], "doc_ids") if selected else None,
         tenant=None if tenant is None else exact(texts(tenant, "tenant")[:1], "tenant")[0],
         retrievers=tuple(dict.fromkeys(texts(choices.get("retrievers"), "retrievers"))),
     )
@@ -175,15 +189,13 @@ def texts(value: Any, name: str) -> tuple[str, ...]:
     """Return a text, or several, as several.
 
     Raises:
-        UsageError: it is neither; an empty list of records would allow none.
+        UsageError: it is neither.
     """
     if value is None:
         return ()
     several = (value,) if isinstance(value, str) else value
     if not isinstance(several, Sequence) or not all(isinstance(each, str) for each in several):
         raise UsageError(f"{name} takes a list of strings, not {quoted(value)}", hint=f'for example: {name}=["…"]')
-    if name == "doc_ids" and not several:
-        raise UsageError("doc_ids is empty: no record may be found", hint="pass None to search every record")
     return tuple(several)
 
 

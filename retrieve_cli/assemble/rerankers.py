@@ -68,7 +68,7 @@ def card(settings: Settings) -> object:
     """
     chosen = settings.rerank
     picks = chosen.backend == "llm" and chosen.prompt == "pick"
-    return replace(chosen, keep=chosen.keep if picks else None, min_score=None)
+    return replace(chosen, keep=chosen.keep if picks else None, min_score=None, depth=1, interpolate=0)
 
 
 def pair_scorer(settings: Settings) -> PairScorer:
@@ -114,7 +114,7 @@ class _Listwise:
         """`most` is the number of passages to pick, None for all; it applies to the prompt `pick`."""
         self._selector = selector
         self.name = name
-        self._prompt = prompt
+        self.picks = prompt == "pick"
         self._most = most
 
     def score(self, query: str, passages: Sequence[str]) -> Vectors:
@@ -125,7 +125,7 @@ class _Listwise:
         """
         import numpy as np
 
-        if self._prompt == "pick":
+        if self.picks:
             selection = self._selector.pick(query, passages, count=self._most or len(passages))
         else:
             selection = self._selector.score(query, passages)
@@ -178,6 +178,11 @@ class PairReader:
     def unit_scale(self) -> bool:
         """True if the scorer's scores are on a scale from 0 to 1."""
         return isinstance(self._scorer, Scaled) and self._scorer.unit_scale
+
+    @property
+    def picks(self) -> bool:
+        """True if the scorer picks passages and scores the others 0."""
+        return isinstance(self._scorer, _Listwise) and self._scorer.picks
 
     def read(self, query: Query, hits: Sequence[Hit]) -> Vectors:
         """Return (n,) float32: scores of the query with each hit's text."""

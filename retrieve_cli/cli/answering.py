@@ -14,6 +14,7 @@ from retrieve_cli.api.index import Index
 from retrieve_cli.api.requests import options_of, under_choices
 from retrieve_cli.cli import notes, printing
 from retrieve_cli.cli.options import Shape, Shared
+from retrieve_cli.config.plugins import LLM
 from retrieve_cli.config.settings import Settings
 from retrieve_cli.contracts import Request
 from retrieve_cli.errors import Exit, UsageError
@@ -53,8 +54,11 @@ class Run(NamedTuple):
 
     @property
     def unindexed(self) -> bool:
-        """True if folders are searched without an index."""
-        return self.docs_dir is not None or self.settings.docs.mode == "standard_chunking"
+        """True if folders are searched without an index, or a language model reads what has none."""
+        if self.docs_dir is not None or self.settings.docs.mode == "standard_chunking":
+            return True
+        reads_records = self.settings.search.mode == LLM and bool(self.settings.sources.list)
+        return reads_records and self.shared.store.current() is None
 
     def check(self) -> None:
         """Raises: UsageError if flags contradict each other."""

@@ -106,7 +106,7 @@ def request_of(run: Run, choices: Mapping[str, Any], text: str) -> dict[str, Jso
         **{("limit" if name == "k" else name): value for name, value in choices.items()},
         **{name: own[name] for name in ("rerank", "min_confidence", "offset")},
         **{name: list(own[name] or ()) for name in ("boosts", "facets")},
-        **{name: list(getattr(asked, name)) for name in ("also", "filters", "doc_ids")},
+        **{name: list(getattr(asked, name) or ()) for name in ("also", "filters", "doc_ids")},
         "tenant": asked.tenant,
         "chunks": own["chunks"] or None,
     }

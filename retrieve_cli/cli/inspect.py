@@ -179,7 +179,7 @@ def why(
         also=tuple(map(requests.sound, also or ())),
         files=tuple(files or ()),
         filters=requests.exact(filters, "--filter"),
-        doc_ids=requests.exact(doc_ids, "--doc-id"),
+        doc_ids=requests.exact(doc_ids, "--doc-id") or None,
         tenant=None if tenant is None else requests.exact([tenant], "--tenant")[0],
     )
     view, notices = trace(searcher, request, requests.sound(id_))

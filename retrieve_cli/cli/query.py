@@ -196,7 +196,7 @@ def query(
         also=tuple(map(sound, also or ())),
         files=tuple(files or ()),
         filters=exact(filters, "--filter"),
-        doc_ids=exact(doc_ids, "--doc-id"),
+        doc_ids=exact(doc_ids, "--doc-id") or None,
         tenant=None if tenant is None else exact([tenant], "--tenant")[0],
         retrievers=() if retrievers is None else tuple(settings.search.retrievers),
     )

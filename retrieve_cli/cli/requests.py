@@ -119,7 +119,7 @@ def _narrowed(own: Request, asked: Request, where: str) -> Request:
         UsageError: it asks for a record, a tenant or a retriever that the flags do not allow.
     """
     for flag, given, chosen in (
-        ("--doc-id", asked.doc_ids, own.doc_ids),
+        ("--doc-id", asked.doc_ids, own.doc_ids or ()),
         ("--retrievers", asked.retrievers, own.retrievers),
         ("--tenant", _listed(asked.tenant), _listed(own.tenant)),
     ):
@@ -131,7 +131,7 @@ def _narrowed(own: Request, asked: Request, where: str) -> Request:
         also=(*asked.also, *own.also),
         files=(*asked.files, *own.files),
         filters=(*asked.filters, *own.filters),
-        doc_ids=own.doc_ids or asked.doc_ids,
+        doc_ids=asked.doc_ids if own.doc_ids is None else own.doc_ids,
         tenant=asked.tenant if own.tenant is None else own.tenant,
         retrievers=own.retrievers or asked.retrievers,
     )

@@ -14,6 +14,7 @@ from retrieve_cli.assemble.registry import asked_with_vectors, retriever
 from retrieve_cli.assemble.sources import sources_of
 from retrieve_cli.cli.options import Shared
 from retrieve_cli.cli.progress import progress_for
+from retrieve_cli.config.plugins import LLM
 from retrieve_cli.config.settings import Settings, SourceSetting
 from retrieve_cli.contracts import Source
 from retrieve_cli.errors import Unavailable, UsageError
@@ -65,7 +66,8 @@ class Unindexed(NamedTuple):
 
 @contextmanager
 def unindexed(shared: Shared, settings: Settings, folder: Path | None) -> Iterator[Unindexed]:
-    """Open a folder, or by default those that the configuration lists, as a temporary index.
+    """Open a folder, or by default those that the configuration lists, as a temporary index; for a language model that
+    chooses alone, the catalogs as well.
 
     Raises:
         UsageError: there is no folder, or it has more than `docs.unindexed_max_mb`.
@@ -83,10 +85,11 @@ def unindexed(shared: Shared, settings: Settings, folder: Path | None) -> Iterat
 def _sources(settings: Settings, folder: Path | None) -> list[Source]:
     if folder is None:
         settings.expect_trusted("sources")
+    kinds = ("docs", "catalog") if settings.search.mode == LLM else ("docs",)
     entries = (
         [SourceSetting("docs", path=folder)]
         if folder
-        else [entry for entry in settings.sources.list if entry.kind == "docs"]
+        else [entry for entry in settings.sources.list if entry.kind in kinds]
     )
     if not entries:
         message = "docs.mode: standard_chunking reads the folders that `sources` lists, and it lists none"
@@ -98,11 +101,11 @@ def _check_size(sources: Sequence[Source], settings: Settings) -> None:
     """Raises: UsageError: there is more to read than a query may take."""
     left = most = int(settings.docs.unindexed_max_mb * MB)
     for source in sources:
-        size = getattr(source, "size", None)
-        left -= 0 if size is None else size(left)
+        size, path = getattr(source, "size", None), source.origin["path"]
+        left -= Path(path).stat().st_size if size is None else size(left)
         if left < 0:
-            message = f"{source.name} has more than {most / MB:g} MB of documents (docs.unindexed_max_mb)"
-            hint = f"build an index of it: retrieve build --docs-dir {source.origin['path']}"
+            message = f"{source.name} has more than {most / MB:g} MB (docs.unindexed_max_mb)"
+            hint = f"build an index of it: retrieve build {path}"
             raise UsageError(message, hint=hint)
 
 

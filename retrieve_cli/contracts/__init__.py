@@ -40,6 +40,7 @@ from retrieve_cli.contracts.records import (
 )
 from retrieve_cli.contracts.searching import (
     LOWERED as LOWERED,
+    NOT_PICKED as NOT_PICKED,
     VARIANT as VARIANT,
     Candidates as Candidates,
     Evidence as Evidence,

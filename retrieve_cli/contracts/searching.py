@@ -49,8 +49,8 @@ class Request:
     """Beginnings of files that came with the query."""
     filters: tuple[str, ...] = ()
     """Conditions on records; all must hold."""
-    doc_ids: tuple[str, ...] = ()
-    """Ids to which the results are restricted, if there are any."""
+    doc_ids: tuple[str, ...] | None = None
+    """Ids to which the results are restricted; None: all records, an empty tuple: none."""
     tenant: str | None = None
     """Tenant whose records may be found."""
     confined: bool = False
@@ -210,6 +210,8 @@ class Matching(Protocol[Q_contra]):
 
 VARIANT = "text "
 """Beginning of the source of evidence from one of several query variants, before its number."""
+NOT_PICKED = "not picked"
+"""Reason for which a reranker that picks some hits removed others."""
 LOWERED = "lowered"
 """Source of evidence that a hit was moved below others which a stage prefers, whatever their scores."""
 
@@ -247,6 +249,8 @@ class Reranked:
     """The same score from 0 to 1, if that is the reranker's scale."""
     part: float = 0.0
     """Amount that reranking added to the score of the hit, on the scale of retrieval."""
+    picked: bool | None = None
+    """True if the reranker chose it; None if it does not choose."""
 
 
 @dataclass(frozen=True, slots=True)

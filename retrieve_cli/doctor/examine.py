@@ -22,6 +22,7 @@ _CHECKS: Mapping[str, Callable[[Subject], Check | None]] = {
     "inbox": partial(index_folder.own, "inbox"),
     "keys": partial(index_folder.own, "keys"),
     "settings": configuration.settings,
+    "thresholds": configuration.thresholds,
     "generations": index_folder.generations,
     "lock": index_folder.who_writes,
     "disk": index_folder.disk,

@@ -63,6 +63,9 @@ class Table:
         self._topics = topics
         self._queries = queries_of(searcher, topics, [])
         self._options = replace(searcher.options(k=k), deadline_ms=None)
+        if self._options.hybrid and not self._options.retrievers:  # one of weight 0 may be worth more
+            every = tuple(registry.ordered(searcher.generation.manifest.recipe.retrievers))
+            self._options = replace(self._options, retrievers=every)
         self._looked_at = depth([measure])
         self._scorer = Scorer([measure], {topic.id: topic.grades for topic in topics})
         self._known: dict[str, Floats] = {}

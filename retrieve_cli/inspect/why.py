@@ -275,8 +275,7 @@ def why_empty(searcher: Searcher, answer: Answer) -> list[str]:
     lines += [f"{retriever}: {reason}" for retriever, reason in answer.strategies_skipped.items()]
     lines += [f"{stage} passed on {figures.count(hits, 'hit')}" for stage, hits in answer.stages]
     lines += [f"as {attempt.text!r}: {figures.count(attempt.results, 'result')}" for attempt in answer.attempts]
-    if answer.confidence and (below := answer.confidence.get("left_out")):
-        lines.append(f"{figures.count(below, 'result')} below --min-confidence")
+    lines += [f"{threshold} removed {figures.count(count, 'result')}" for threshold, count in answer.removed.items()]
     if answer.spent is not None:
         lines += [f"{name}: {reason}" for name, reason in answer.spent.cut]
     return lines

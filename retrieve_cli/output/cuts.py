@@ -72,13 +72,15 @@ _TESTS = {
 
 
 def _thresholds(answer: Answer) -> Iterator[str]:
-    """Hits that would be shown but for a threshold."""
-    by_test: dict[str, list[str]] = {}
-    for each in answer.trace.get("threshold", {}).get("hits", ()):
-        by_test.setdefault(str(each["why"]), []).append(_name(answer, str(each["id"])))
-    for test, names in by_test.items():
-        name, _, value = test.partition(" ")
-        yield f"{_count(len(names), 'result')} {_TESTS[name]} {value}: {_listed(names)}"
+    """Hits that would be shown but for a threshold, or for a reranker that picks others."""
+    for stage, tests in (("rerank", {"min_score": "below rerank.min_score"}), ("threshold", _TESTS)):
+        by_test: dict[str, list[str]] = {}
+        for each in answer.trace.get(stage, {}).get("hits", ()):
+            by_test.setdefault(str(each["why"]), []).append(_name(answer, str(each["id"])))
+        for test, names in by_test.items():
+            name, _, value = test.partition(" ")
+            what = f"{tests[name]} {value}" if name in tests else "not picked by the reranker"
+            yield f"{_count(len(names), 'result')} {what}: {_listed(names)}"
     if skipped := (answer.confidence or {}).get("left_out"):
         yield f"{_count(int(skipped), 'result')} below --min-confidence {(answer.confidence or {})['min_confidence']:g}"
 

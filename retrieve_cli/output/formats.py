@@ -37,8 +37,8 @@ def answer_json(answer: Answer) -> dict[str, Json]:
     says. Filters, tenants and exclusions hold; records that edges alone lead to are not counted.
     `candidates_considered` are those on the retrievers' lists, from which the results were made.
 
-    Of a result, `score` is that of the ranking; `retrieval_score` is the score before reranking, on the same scale;
-    `final_score` is the reranker's own score, on its scale, of a hit that was reranked, else the retrieval score.
+    Of a result, `score` is that of the ranking, by which results are ordered; `retrieval_score` is the reranker's own
+    score, on its scale, of a result that it scored, else the score of the retrieval (`final_score` is the same number).
     `relevance` is from 0 to 1: the calibrated confidence, else the score of a reranker with that scale, else null.
     `highlights` are pairs of offsets into `content`, in characters, of words that share a term with the query.
 
@@ -48,6 +48,8 @@ def answer_json(answer: Answer) -> dict[str, Json]:
 
     `facets` are the values of fields among the records that match, for a field that filters concern without these
     filters: `value` and `count`, most frequent first, at most 50; `facet_others` has the numbers of further values.
+
+    `removed` is the number of results by threshold that removed them. With a reranker that picks, `picked` is true.
 
     `related` are records that the results link to and that are not among them, best first, ranked from 1: objects like
     those of `results`, each with the `path` that leads to it, and a `score` on the scale of the results.
@@ -87,6 +89,7 @@ def _asked_for(answer: Answer) -> dict[str, Json]:
         **({"confidence": dict(answer.confidence)} if answer.confidence else {}),
         **({"deadline": dict(answer.deadline)} if answer.deadline else {}),
         **({"notices": list(answer.notices)} if answer.notices else {}),
+        **({"removed": answer.removed} if answer.removed else {}),
         **({"attempts": [asdict(attempt) for attempt in answer.attempts]} if answer.attempts else {}),
         **({"budget": answer.spent.as_json()} if answer.spent else {}),
         **({"trace": dict(answer.trace)} if answer.trace else {}),
@@ -122,7 +125,7 @@ def _result_json(rank: int, result: Result, answer: Answer) -> dict[str, Json]:
         "doc_id": record["id"],
         "score": result.hit.score,
         "retrieval_score": result.retrieval_score,
-        "final_score": result.final_score,
+        "final_score": result.retrieval_score,
         "relevance": result.relevance,
         **({} if result.confidence is None else {"confidence": result.confidence}),
         **{key: record[key] for key in ("name", "description", "url", "keywords", "license", "group")},
@@ -153,6 +156,7 @@ def _result_json(rank: int, result: Result, answer: Answer) -> dict[str, Json]:
         **({} if result.bundle is None else {"bundle": _bundle_json(result.bundle)}),
         **({} if result.hit.path is None else {"path": result.hit.path}),
         **({} if result.hit.topped_up is None else {"topped_up": True}),
+        **({} if result.picked is None else {"picked": result.picked}),
         **({} if result.hit.reranked is None else {"rerank": _rerank_json(result.hit.reranked)}),
         "strategies_used": answer.strategies_of(result),
         "source_scores": {evidence.source: _evidence_json(evidence) for evidence in result.hit.evidence},
@@ -199,7 +203,8 @@ def _evidence_json(evidence: Evidence) -> dict[str, Json]:
 
 
 def _rerank_json(moved: Reranked) -> dict[str, Json]:
-    return {"scorer": moved.scorer, "rank_before": moved.before, "score": moved.score, "part": moved.part}
+    before = {"rank_before": moved.before, "score_before": moved.retrieval_score}
+    return {"scorer": moved.scorer, **before, "score": moved.score, "part": moved.part}
 
 
 # ------------------------------------------------------------------------------------------------- formats

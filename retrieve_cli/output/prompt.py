@@ -232,7 +232,7 @@ def _row(result: Result) -> list[str]:
         *(data.get(key) for key in ("modalities", "dimensions", "formats")),
     )
     values = (record["name"], record["description"], record["url"], *listed, data.get("demo_url"))
-    return [*map(_cell, values), f"{result.final_score:.4f}"]
+    return [*map(_cell, values), f"{result.retrieval_score:.4f}"]
 
 
 def _cell(value: Json) -> str:

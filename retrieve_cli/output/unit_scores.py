@@ -16,7 +16,7 @@ _ROUNDING = 1e-3
 
 
 class UnitScores(NamedTuple):
-    """Scores of the results of one answer, all on one scale."""
+    """Scores of the results of one answer, all on one scale: from 0 to 1, or that of a reranker."""
 
     scale: UnitScale | None
     """None if there is no such scale: BM25 alone answered, or nothing was found."""
@@ -38,6 +38,14 @@ def unit_scores(answer: Answer) -> UnitScores:
         return UnitScores("reranker", relevance)
     cosines = _cosines(results, answer.similar)
     return UnitScores("cosine" if any(value is not None for value in cosines) else None, cosines)
+
+
+def deciding_scores(answer: Answer) -> UnitScores:
+    """Return the scores that decided: those of the reranker, on its own scale; without one, scores from 0 to 1."""
+    if not answer.reranked:
+        return unit_scores(answer)
+    own = (result.hit.reranked for result in answer.results)
+    return UnitScores("reranker", tuple(None if moved is None else moved.score for moved in own))
 
 
 def _cosines(results: Sequence[Result], similar: Sequence[str]) -> tuple[float | None, ...]:

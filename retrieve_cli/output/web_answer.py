@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from retrieve_cli.contracts import Evidence, Json
+from retrieve_cli.contracts import Evidence, Json, Reranked
 from retrieve_cli.contracts.works import Work
 from retrieve_cli.output import cells
 from retrieve_cli.output.formats import SCHEMA_VERSION
@@ -35,10 +35,11 @@ _ABSTRACT = 400
 def web_json(answer: WebAnswer) -> dict[str, Json]:
     """Return the JSON object of an answer: equal for equal exchanges, without times of this machine.
 
-    Of a result, `score` is that of the ranking, `retrieval_score` the sum of the reciprocal ranks, `relevance` the
-    score of a reranker whose scale is 0 to 1, else null. `found_by` says by whom it was found: rank, the question as it
-    was sent, time and SHA-256 of the response. `provenance` names the provider of each field, `conflicts` the values of
-    others that differ. `versions` are merged into the result; `linked` are other works, such as its reviews.
+    Of a result, `score` is that of the ranking, `retrieval_score` the reranker's own score, else the sum of the
+    reciprocal ranks, `relevance` the score of a reranker whose scale is 0 to 1, else null. `found_by` says by whom it
+    was found: rank, the question as it was sent, time and SHA-256 of the response. `provenance` names the provider of
+    each field, `conflicts` the values of others that differ. `versions` are merged into the result; `linked` are other
+    works, such as its reviews.
     `partial` is true if anybody who was asked failed.
     """
     options = answer.options
@@ -89,11 +90,16 @@ def result_json(rank: int, web_hit: WebHit) -> dict[str, Json]:
         "provenance": dict(work.provenance),
         "conflicts": {name: [each._asdict() for each in values] for name, values in work.conflicts.items()},
         "score": hit.score,
-        "retrieval_score": reranked.retrieval_score if reranked else hit.score,
+        "retrieval_score": reranked.score if reranked else hit.score,
         "relevance": reranked.relevance if reranked else None,
         "source_scores": {evidence.source: _evidence_json(evidence) for evidence in hit.evidence},
-        "rerank": {"scorer": reranked.scorer, "before": reranked.before, "score": reranked.score} if reranked else None,
+        "rerank": None if reranked is None else _moved(reranked),
     }
+
+
+def _moved(reranked: Reranked) -> Mapping[str, Json]:
+    names = {"scorer": "scorer", "before": "before", "score_before": "retrieval_score", "score": "score"}
+    return {key: getattr(reranked, name) for key, name in names.items()}
 
 
 def _citations(work: Work) -> Json:

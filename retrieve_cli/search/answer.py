@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from retrieve_cli.contracts import Freshness, Hit, Json, Matches, Question, Ranking, Request, Unit
+from retrieve_cli.config.plugins import LLM
+from retrieve_cli.contracts import NOT_PICKED, Freshness, Hit, Json, Matches, Question, Ranking, Request, Unit
 from retrieve_cli.frozen import dataclass
 from retrieve_cli.search.places import place_of
 
@@ -189,13 +190,17 @@ class Result:
 
     @property
     def retrieval_score(self) -> float:
-        """The score before reranking: of the fusion, or of the one retriever."""
-        return self.hit.reranked.retrieval_score if self.hit.reranked else self.hit.score
+        """The reranker's score, on its own scale, of a result that it scored; of all others the score of retrieval."""
+        return self.hit.reranked.score if self.hit.reranked else self.hit.score
+
+    final_score = retrieval_score
 
     @property
-    def final_score(self) -> float:
-        """The reranker's score, on its own scale, of what it read; of all else the score before reranking."""
-        return self.hit.reranked.score if self.hit.reranked else self.hit.score
+    def picked(self) -> bool | None:
+        """True if a language model chose it, as a reranker or as the retriever; None if none chose."""
+        if self.hit.reranked is not None and self.hit.reranked.picked is not None:
+            return self.hit.reranked.picked
+        return any(each.source == LLM and each.rank is not None for each in self.hit.evidence) or None
 
     @property
     def relevance(self) -> float | None:
@@ -315,6 +320,11 @@ class Answer:
         """Number of different ones on the lists of the retrievers, each as long as its depth."""
         return len(self.results) if self.found is None else self.found.considered()
 
+    @property
+    def removed(self) -> dict[str, int]:
+        """Number of results that each threshold removed, and how many a reranker did not pick."""
+        return removed_by(self.trace, self.confidence)
+
     def strategies_of(self, result: Result) -> list[str]:
         """The retrievers that have a result on their lists; of several texts, for the one that ranked it best."""
         ranked = {evidence.source for evidence in result.hit.evidence if evidence.rank is not None}
@@ -338,3 +348,14 @@ class Answer:
     def stages(self) -> tuple[tuple[str, int], ...]:
         """Hits that each stage passed on."""
         return self.course.stages
+
+
+def removed_by(trace: Mapping[str, Json], confidence: Mapping[str, Json] | None) -> dict[str, int]:
+    """Return the number of results that each threshold removed, by its key and value, from the notes of stages."""
+    removed: dict[str, int] = {}
+    for stage, section in (("rerank", "rerank."), ("threshold", "search.")):
+        for name, count in trace.get(stage, {}).get("cut", {}).items():
+            removed[name if name == NOT_PICKED else section + name] = int(count)
+    if confidence and confidence.get("left_out"):
+        removed[f"min_confidence {confidence['min_confidence']:g}"] = int(confidence["left_out"])
+    return removed

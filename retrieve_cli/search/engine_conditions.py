@@ -39,7 +39,7 @@ def conditions_on(
     visible: Mask | None = None,
 ) -> list[AnyOf] | None:
     """Return conditions that just the records satisfy which pass the filters, belong to the tenant, have one of each of
-    the lists of `ids` that are not empty, and are not excluded; None if that cannot be said.
+    the lists of `ids`, and are not excluded; None if that cannot be said.
 
     A name of a field means what it means among the records that are `visible`, (records,) bool; None: all.
     """
@@ -48,7 +48,7 @@ def conditions_on(
     except UsageError:  # an index of an earlier version has no columns, and its rows were sent without values
         return None
     said = [] if tenant is None else [AnyOf(TENANT if column is None else column.name, [tenant])]
-    said += [AnyOf(_ID, list(names)) for names in ids if names]
+    said += [AnyOf(_ID, list(names)) for names in ids]
     said += [AnyOf(_ID, list(excluded), negated=True)] if excluded else []
     for condition in conditions:
         if (one := None if chunk_fields(condition.field) else _any_of(columns, condition)) is None:

@@ -57,6 +57,10 @@ class SearchOptions:
     """Results that the reranker passes on."""
     rerank_min_score: float | None = None
     """Least score of the reranker, on its own scale."""
+    rerank_depth: int | None = None
+    """Results that the reranker scores."""
+    rerank_interpolate: float | None = None
+    """Share of the reranker's score in the final one."""
 
     @classmethod
     def of(cls, settings: Settings, **given: Any) -> SearchOptions:
@@ -99,7 +103,8 @@ class SearchOptions:
         """Return the configuration with the choices that stages read from it; the same object if none differs."""
         search, rerank = configured.search, configured.rerank
         chosen_search = _changed(search, grade=self.grade, similarity_top_k=self.similarity_top_k)
-        chosen_rerank = _changed(rerank, keep=self.rerank_keep, min_score=self.rerank_min_score)
+        names = ("keep", "min_score", "depth", "interpolate")
+        chosen_rerank = _changed(rerank, **{name: getattr(self, f"rerank_{name}") for name in names})
         if chosen_search is search and chosen_rerank is rerank:
             return configured
         return replace(configured, search=chosen_search, rerank=chosen_rerank)

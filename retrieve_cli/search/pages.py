@@ -6,15 +6,14 @@ from collections.abc import Iterator
 
 from retrieve_cli.config.settings import Settings
 from retrieve_cli.search.options import SearchOptions
-from retrieve_cli.search.ranked import Ranked
 from retrieve_cli.storage.generation import Generation
 
 
-def most_results(generation: Generation, settings: Settings, options: SearchOptions, ranked: Ranked) -> int:
+def most_results(generation: Generation, settings: Settings, options: SearchOptions) -> int:
     """Return the most results that a page can have."""
     rows = generation.records if options.unit == "record" else generation.chunks
     naive = settings.search.similarity_top_k if options.dense_only else None
-    return min(options.k, ranked.most, len(rows), naive or options.k)
+    return min(options.k, len(rows), naive or options.k)
 
 
 def beyond_depth(generation: Generation, settings: Settings, options: SearchOptions) -> Iterator[str]:

@@ -49,13 +49,22 @@ class RankPlan(NamedTuple):
     expands: bool = False
     """True if records linked to the first hits are added."""
     boosts: Sequence[Boosted] = ()
+    idle: frozenset[str] = frozenset()
+    """Retrievers of weight 0. Beside one that compares vectors, which ranks every record, they add no candidate."""
 
     @property
     def running(self) -> tuple[str, ...]:
         """The retrievers that are not skipped; or what answers in their place."""
         if self._substituting:
             return self._substituting
-        return tuple(name for name in self.retrievers if name not in self.omitted)
+        able = tuple(name for name in self.retrievers if name not in self.omitted)
+        useful = tuple(name for name in able if name not in self.idle)
+        return useful if any(map(registry.compares_vectors, useful)) else able
+
+    @property
+    def asked(self) -> tuple[str, ...]:
+        """The retrievers that run, or that should have run."""
+        return tuple(name for name in self.retrievers if name not in self.idle or name in self.running)
 
     @property
     def skipped(self) -> Mapping[str, str]:
@@ -156,7 +165,14 @@ def plan(
         keep=keep,
         expands=expands,
         boosts=boosted(generation, settings, options, visible=visible, say=say),
+        idle=_idle(settings, options, chosen),
     )
+
+
+def _idle(settings: Settings, options: SearchOptions, chosen: Sequence[str]) -> frozenset[str]:
+    """Return the retrievers that add nothing to a fused score, and that the request does not name."""
+    fusion = pipelines.fusion_of(settings, chosen)
+    return frozenset(name for name in chosen if not options.retrievers and fusion.weight(name) == 0)
 
 
 def _retrievers(generation: Generation, settings: Settings, options: SearchOptions) -> tuple[str, ...]:

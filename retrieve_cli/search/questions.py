@@ -62,7 +62,7 @@ class RequestReader:
 
         Raises:
             UsageError: it says nothing but tags; a file cannot be read; a filter is none, or names a field that no
-                record has; an id is no record's that its tenant has.
+                record has.
         """
         texts = [read_tags(text) for text in (request.text, *request.also)]
         tagged = _together(texts)
@@ -74,8 +74,9 @@ class RequestReader:
         conditions = self._conditions(request, tagged, access, visible)
         included, unknown_too = self._named(access, tagged.included, "INCLUDE")
         records, chunks = self._allowed(conditions, access, visible, included if tagged.included else None)
+        unselected = self._unselected(request, access)
         empty: Iterable[str] = ()
-        if conditions and records is not None and not records.any():
+        if conditions and records is not None and not records.any() and not unselected:
             from retrieve_cli.search.empty_filters import explain
 
             empty = explain(self._generation, request, conditions, visible)
@@ -99,6 +100,7 @@ class RequestReader:
                 *(said for file in files for said in file.warnings),
                 *unknown,
                 *unknown_too,
+                *unselected,
                 *empty,
             ),
             files=files,
@@ -184,16 +186,17 @@ class RequestReader:
             if not found.any():
                 unknown.append(name)
             rows |= dict.fromkeys(found.nonzero()[0].tolist())
-        return list(rows), self._unknown(unknown, tag, access) if unknown else []
+        what = f"id or name {_listed(unknown)} of [{tag}:…]"
+        return list(rows), self._unknown(unknown, what, access) if unknown else []
 
-    def _unknown(self, names: Sequence[str], tag: str, access: Access) -> list[str]:
-        """A sentence on names that a tag has and no record, with those that are nearest."""
+    def _unknown(self, names: Sequence[str], what: str, access: Access) -> list[str]:
+        """A sentence on names that a request has and no record, with those that are nearest."""
         from retrieve_cli.records.lookup import suggested
 
         near = [suggested(self._generation, name, visible=access.visible, cutoff=_ALIKE) for name in names[:_NAMED]]
         meant = ", ".join(dict.fromkeys(filter(None, near)))
         suggestion = f": did you mean {meant}?" if meant else ""
-        return [f"no record has the id or name {_listed(names)} of [{tag}:…]{suggestion}"]
+        return [f"no record has the {what}{suggestion}"]
 
     def _allowed(
         self, conditions: Sequence[Passing], access: Access, visible: Mask | None, included: Sequence[int] | None
@@ -217,7 +220,10 @@ class RequestReader:
             self._generation,
             [parse(text) for text in (*request.filters, *tagged.filters)],
             tenant=request.tenant,
-            ids=[request.doc_ids, *([self._ids(included)] if tagged.included else [])],
+            ids=[
+                *([] if request.doc_ids is None else [request.doc_ids]),
+                *([self._ids(included)] if tagged.included else []),
+            ],
             excluded=self._ids(access.excluded),
             visible=access.visible,
         )
@@ -227,32 +233,31 @@ class RequestReader:
 
     def _conditions(self, request: Request, tagged: Tagged, access: Access, visible: Mask | None) -> Sequence[Passing]:
         filters = (*request.filters, *tagged.filters)
-        if not filters and access.own is None and not request.doc_ids:
+        if not filters and access.own is None and request.doc_ids is None:
             return []
         from retrieve_cli.queries.filters import Condition, parse
 
         found = [satisfying(self._generation, each, visible) for each in map(parse, filters)]
         if request.tenant is not None and access.own is not None:
             found.append(Passing(TENANT, str(Condition(TENANT, "=", (request.tenant,))), access.own))
-        if request.doc_ids:
-            names = tuple(dict.fromkeys(request.doc_ids))
-            excluded = {self._generation.record_id(row): row for row in access.excluded}
-            rows = [excluded[name] if name in excluded else self._row(name, request, visible) for name in names]
+        if request.doc_ids is not None:
+            rows = [row for name in dict.fromkeys(request.doc_ids) if (row := self._row(name, access)) is not None]
             only = _only(rows, len(self._generation.records))
-            found.append(Passing("id", str(Condition("id", "=", names)), only))
+            found.append(Passing("id", str(Condition("id", "=", request.doc_ids or ("",))), only))
         return found
 
-    def _row(self, name: str, request: Request, visible: Mask | None) -> int:
-        """The row of a record by its id; that of another tenant is none, and to a tenant no like one is suggested."""
-        from retrieve_cli.records.lookup import find_record
+    def _row(self, name: str, access: Access) -> int | None:
+        """The row of a record by its id, one that is excluded too; None if the tenant has none."""
+        return self._generation.row_of(name, visible=access.own)
 
-        try:
-            return find_record(self._generation, name, visible=visible)
-        except UsageError:
-            if request.tenant is None:
-                raise
-            message = f"the tenant {quoted(request.tenant)} has no record {quoted(name)}"
-            raise UsageError(message, hint="remove it from --doc-id") from None
+    def _unselected(self, request: Request, access: Access) -> list[str]:
+        """A sentence on ids that a request selects and no record has, or on a selection of none."""
+        if request.doc_ids is None:
+            return []
+        if not request.doc_ids:
+            return ["the request selects no record: its list of ids is empty"]
+        unknown = [name for name in dict.fromkeys(request.doc_ids) if self._row(name, access) is None]
+        return self._unknown(unknown, f"id {_listed(unknown)}, which the request selects", access) if unknown else []
 
 
 def _tokens(tagged: Tagged, files: Sequence[KnownFile]) -> tuple[str, ...]:

@@ -20,8 +20,6 @@ class Ranked:
     """The rankings of a batch, and how they came about."""
 
     rankings: Sequence[Ranking]
-    most: int
-    """Hits that a ranking has at most."""
     steps: Sequence[Step]
     pipeline: Pipeline
     """The stages that ran."""

@@ -28,6 +28,7 @@ from retrieve_cli.storage.generation import Generation
 from retrieve_cli.storage.manifest import sha1
 
 if TYPE_CHECKING:
+    from retrieve_cli.search.relaxation import Relaxation
     from retrieve_cli.stages.rerank import Reader
     from retrieve_cli.stages.retrieve import Retrieval
 
@@ -80,10 +81,17 @@ class Ranker:
         sibling.opened = 0.0
         return sibling
 
-    def rank(self, queries: Sequence[Query], options: SearchOptions, edit: Edit | None = None) -> Ranked:
+    def rank(
+        self,
+        queries: Sequence[Query],
+        options: SearchOptions,
+        edit: Edit | None = None,
+        *,
+        relax: Relaxation | None = None,
+    ) -> Ranked:
         """Return a ranking of each query, in order, all retrievers run over the whole batch.
 
-        `edit` changes the pipeline before it runs.
+        `edit` changes the pipeline before it runs, `relax` retries queries for which its first stage finds too little.
 
         Raises:
             UsageError: a query is empty, or `k` is below 1.
@@ -98,16 +106,14 @@ class Ranker:
             pipeline = self._pipeline(planned)
             pipeline = edit(pipeline) if edit else pipeline
             try:
-                steps, reranking = self._run(pipeline, queries, planned)
+                steps, reranking = self._run(pipeline, queries, planned, relax)
                 break
             except NotAsked as failure:  # the others answer; what they found of texts is not encoded again
                 planned = planned.without(failure)
         seconds = time.perf_counter() - begun
         reranker = planned.reranker if any(step.stage.kind == "rerank" for step in steps) else None
-        most = planned.most(reranked=reranker is not None)
         return Ranked(
-            rankings=shown(steps, most),
-            most=most,
+            rankings=shown(steps, planned.most(reranked=reranker is not None)),
             steps=steps,
             pipeline=Pipeline(tuple(step.stage for step in steps)),
             unit=options.unit,
@@ -116,7 +122,7 @@ class Ranker:
             encode=planned.forms.seconds,
             search=max(seconds - reranking - planned.forms.seconds, 0.0),
             rerank=reranking,
-            asked=steps_of(planned.retrievers, planned.reranker),
+            asked=steps_of(planned.asked, planned.reranker),
             done=steps_of(planned.running, reranker),
             deadline=planned.deadline,
             notices=tuple(notices),
@@ -163,7 +169,9 @@ class Ranker:
         variants = plan.texts > plan.queries
         reach = max(options.k, settings.search.depth if tail or variants else 1, settings.rerank.depth if reader else 1)
         reach = max(reach, pipelines.SEEN_BY_EXPANSION) if expansion else reach
-        stages = [self._first(plan, reach)]
+        # What is linked to the candidates is reranked with them: they are no more than the retrieval depth.
+        linked_first = plan.expands and settings.expansion.before_rerank
+        stages = [self._first(plan, max(options.k, min(reach, settings.search.depth)) if linked_first else reach)]
         if variants:
             caps = pipelines.quotas(self.generation, settings, visible=plan.visible) if options.route else ()
             stages = [pipelines.merge(stages[0], settings, unit=options.unit, keep=reach, caps=caps)]
@@ -239,7 +247,9 @@ class Ranker:
 
     # ----------------------------------------------------------------------------------------------- run
 
-    def _run(self, pipeline: Pipeline, queries: Sequence[Query], plan: RankPlan) -> tuple[list[Step], float]:
+    def _run(
+        self, pipeline: Pipeline, queries: Sequence[Query], plan: RankPlan, relax: Relaxation | None
+    ) -> tuple[list[Step], float]:
         """The steps that ran, and the seconds that reranking took; it is skipped if it cannot be done in time."""
         rankings = [Ranking(query) for query in queries]
         steps: list[Step] = []
@@ -252,12 +262,21 @@ class Ranker:
             elif steps:
                 found = stage(rankings)
             else:
-                found = stage(rankings)
-                plan.deadline.record("search", time.perf_counter() - begun - plan.forms.seconds)
+                found = self._retrieve(stage, rankings, plan, relax)
             if found is not None:
                 rankings = found
                 steps.append(Step(stage, found))
         return steps, reranking
+
+    def _retrieve(
+        self, stage: Stage, rankings: Sequence[Ranking], plan: RankPlan, relax: Relaxation | None
+    ) -> list[Ranking]:
+        """What the first stage finds; by fewer terms where that is too little."""
+        begun = time.perf_counter()
+        found = stage(rankings)
+        plan.deadline.record("search", time.perf_counter() - begun - plan.forms.seconds)
+        useful = plan.deadline.left != 0.0 and any(registry.retriever(name).relaxes for name in plan.running)
+        return relax(found, lambda queries: stage(list(map(Ranking, queries)))) if relax and useful else found
 
     def _rerank(self, stage: Stage, rankings: Sequence[Ranking], plan: RankPlan) -> list[Ranking] | None:
         name = str(plan.reranker)

@@ -1,4 +1,7 @@
-"""Query relaxation: a query with too few results is retried with fewer terms; the text with most results answers."""
+"""Query relaxation: a query for which the first stage finds too few candidates is retried with fewer terms.
+
+It runs before any threshold, so that what a threshold removes stays removed, and a reranker reads one text only.
+"""
 
 from __future__ import annotations
 
@@ -11,60 +14,61 @@ from retrieve_cli.queries.fewer_words import broader
 from retrieve_cli.search.answer import Attempt
 
 
-def relaxed(
-    questions: Sequence[Question],
-    rankings: Sequence[Ranking],
-    settings: RelaxationSettings,
-    *,
-    analyzer: Callable[[], Analyzer],
-    rank: Callable[[Sequence[Query]], Sequence[Ranking]],
-    most: int,
-) -> tuple[list[Ranking], list[tuple[Attempt, ...]]]:
-    """Return the ranking of each question by the text with the most results, the first of equals; and its
-    attempts, if any.
+class Relaxation:
+    """The retries of some questions, with at most `most` results each."""
 
-    `rankings` are those of their own texts; the ones that are still too short are retried as one batch by `rank`.
-    There are `most` results at most.
-    """
-    best = list(rankings)
-    attempts = [[Attempt(ranking.query.text, _good(ranking))] for ranking in rankings]
-    texts = [
-        _texts(question, analyzer(), most=settings.max_retries)
-        if _good(ranking) < _enough(question, settings.min_results, most)
-        else []
-        for question, ranking in zip(questions, rankings, strict=True)
-    ]
-    for retry in range(settings.max_retries):
-        short = [
-            at
-            for at, question in enumerate(questions)
-            if retry < len(texts[at]) and _good(best[at]) < _enough(question, settings.min_results, most)
-        ]
-        if not short:
-            break
-        queries = [shortened(questions[at], texts[at][retry]) for at in short]
-        for at, found in zip(short, rank(queries), strict=True):
-            attempts[at].append(Attempt(found.query.text, _good(found)))
-            if _good(found) > _good(best[at]):
-                best[at] = found
-    return best, [tuple(tried) if len(tried) > 1 else () for tried in attempts]
+    def __init__(
+        self,
+        questions: Sequence[Question],
+        settings: RelaxationSettings,
+        analyzer: Callable[[], Analyzer],
+        *,
+        most: int,
+    ) -> None:
+        self._questions = questions
+        self._settings = settings
+        self._analyzer = analyzer
+        self._most = most
+        self.attempts: list[tuple[Attempt, ...]] = [()] * len(questions)
+        """The texts that were tried for each question, if any were besides its own."""
 
+    def __call__(
+        self, rankings: Sequence[Ranking], retrieve: Callable[[Sequence[Query]], Sequence[Ranking]]
+    ) -> list[Ranking]:
+        """Return the candidates of each question by the text that found the most, the first of equals.
 
-def _good(ranking: Ranking) -> int:
-    """Number of hits that are good enough: those that only fill up a short answer are not."""
-    return max(len(ranking.hits) - int(ranking.trace.get("threshold", {}).get("topped_up", 0)), 0)
+        `rankings` are those of the first stage for their own texts; those that are too short are retried as one batch
+        by `retrieve`, the same stage.
+        """
+        best = list(rankings)
+        attempts = [[Attempt(ranking.query.text, self._count(ranking))] for ranking in rankings]
+        texts = [self._texts(question) if self._short(at, best) else [] for at, question in enumerate(self._questions)]
+        for retry in range(self._settings.max_retries):
+            short = [at for at in range(len(best)) if retry < len(texts[at]) and self._short(at, best)]
+            if not short:
+                break
+            queries = [shortened(self._questions[at], texts[at][retry]) for at in short]
+            for at, ranking in zip(short, retrieve(queries), strict=True):
+                attempts[at].append(Attempt(ranking.query.text, self._count(ranking)))
+                if self._count(ranking) > self._count(best[at]):
+                    best[at] = ranking
+        self.attempts = [tuple(tried) if len(tried) > 1 else () for tried in attempts]
+        return best
 
+    def _count(self, ranking: Ranking) -> int:
+        """Number of results that the candidates may become."""
+        return min(len(ranking.hits), self._most)
 
-def _enough(question: Question, least: int, most: int) -> int:
-    """Number of results that are enough: never more than were requested, or may be found."""
-    allowed = question.query.records
-    return min(least, most if allowed is None else min(most, int(allowed.sum())))
+    def _short(self, at: int, rankings: Sequence[Ranking]) -> bool:
+        """Return True if a question has fewer candidates than are enough: never more than may be found."""
+        allowed = self._questions[at].query.records
+        most = self._most if allowed is None else min(self._most, int(allowed.sum()))
+        return self._count(rankings[at]) < min(self._settings.min_results, most)
 
-
-def _texts(question: Question, analyzer: Analyzer, *, most: int) -> list[str]:
-    """Texts to retry with: fewer words of the question."""
-    words = [question.clean[start:end] for start, end, _ in analyzer.spans(question.clean)]
-    return broader(words, most=most)
+    def _texts(self, question: Question) -> list[str]:
+        """Texts to retry with: fewer words of the question."""
+        words = [question.clean[start:end] for start, end, _ in self._analyzer().spans(question.clean)]
+        return broader(words, most=self._settings.max_retries)
 
 
 def shortened(question: Question, text: str) -> Query:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from retrieve_cli.assemble.registry import retriever
 from retrieve_cli.assemble.sources import watched_of
 from retrieve_cli.assemble.trusted import strange_sources
-from retrieve_cli.config.settings import RelaxationSettings, Settings, sections
+from retrieve_cli.config.settings import Settings, sections
 from retrieve_cli.config.trust import COMMAND
 from retrieve_cli.contracts import Index, Json, Query, Question, Ranking, Request, Watched
 from retrieve_cli.search.answer import Answer, Attempt, Course, Engine
@@ -24,7 +24,7 @@ from retrieve_cli.search.pages import beyond_depth, most_results
 from retrieve_cli.search.questions import RequestReader, check_requests
 from retrieve_cli.search.ranked import Ranked
 from retrieve_cli.search.ranker import Ranker
-from retrieve_cli.search.relaxation import relaxed
+from retrieve_cli.search.relaxation import Relaxation
 from retrieve_cli.search.results import ResultReader, Shown, counter_of
 from retrieve_cli.search.term_matches import matching_words, silent, weak_matches
 from retrieve_cli.stages.pipeline import Edit, Pipeline
@@ -164,25 +164,14 @@ class Searcher:
             from retrieve_cli.search.facets import expect_fields
 
             expect_fields(self.generation, queries, options.facets)
-        ranked = self.rank(queries, options.whole)
+        most = most_results(self.generation, self.settings, options)
+        relaxation = Relaxation(questions, self.settings.broadening, lambda: self.indexes.analyzer, most=most)
+        with self.store.reading(self.generation.id):
+            ranked = self.ranker.rank(queries, options.whole, relax=relaxation)
+        rankings = ranked.rankings
         notices = [*ranked.notices, *beyond_depth(self.generation, self.settings, options)]
         begun = time.perf_counter()
-        courses = Course.by_ranking(ranked.steps, ranked.rankings)
-
-        def rank(queries: Sequence[Query]) -> Sequence[Ranking]:
-            again = self.rank(queries, options.whole)
-            notices.extend(again.notices)
-            courses.update(Course.by_ranking(again.steps, again.rankings))
-            return again.rankings
-
-        rankings, attempts = relaxed(
-            questions,
-            ranked.rankings,
-            self._relaxation(ranked),
-            analyzer=lambda: self.indexes.analyzer,
-            rank=rank,
-            most=most_results(self.generation, self.settings, options, ranked),
-        )
+        courses = Course.by_ranking(ranked.steps, rankings)
         shown = self._shown(rankings, ranked, options, notices.append)
         facets = self._facets(questions, rankings, ranked, options)
         if self._unread and all(request.tenant is None for request in requests):
@@ -193,20 +182,18 @@ class Searcher:
         deadline = ranked.deadline.report(ranked.asked, ranked.done, took_ms=timings["total"])
         engine: Engine = "naive" if options.dense_only else "advanced"
         batch = _Batch(ranked, timings, deadline, tuple(dict.fromkeys(notices)), changed, engine, courses, options)
-        each = zip(questions, rankings, shown, attempts, facets, strict=True)
+        each = zip(questions, rankings, shown, relaxation.attempts, facets, strict=True)
         return [self._answer(*parts, batch=batch) for parts in each]
-
-    def _relaxation(self, ranked: Ranked) -> RelaxationSettings:
-        """Number of retries of a query with fewer words."""
-        useful = ranked.deadline.left != 0.0 and any(retriever(name).relaxes for name in ranked.retrievers)
-        return self.settings.broadening if useful else RelaxationSettings(max_retries=0)
 
     def _shown(
         self, rankings: Sequence[Ranking], ranked: Ranked, options: SearchOptions, say: Callable[[str], None]
     ) -> list[Shown]:
         """The results that are shown of each ranking."""
-        search = self.settings.search
-        if (search.grade, search.max_distance) != (None, None) and not any(
+        search, rerank = self.settings.search, self.settings.rerank
+        grade = search.grade if ranked.reranker is None else None
+        if grade is None and search.grade is not None and rerank.min_score is None:
+            say(f"search.grade {search.grade:g} is not applied: the reranker decides (rerank.min_score)")
+        if (grade, search.max_distance) != (None, None) and not any(
             retriever(name).similarity for name in ranked.retrievers
         ):
             say("without the dense retriever no result passes search.grade and search.max_distance")

@@ -9,8 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 from retrieve_cli.assemble.registry import retriever
 from retrieve_cli.contracts import Analyzer, Index, Matching, Query, Ranking
+from retrieve_cli.errors import quoted
+from retrieve_cli.search.answer import removed_by
 from retrieve_cli.search.results import Shown
 from retrieve_cli.stages.masks import over
+from retrieve_cli.terms import figures
 
 if TYPE_CHECKING:
     from retrieve_cli.assemble.indexes import Indexes
@@ -66,12 +69,32 @@ def weak_matches(
             notice += ": the results are the nearest by meaning, which may be far"
             notice += "" if os.path.lexists(calibration) else f" ({_CALIBRATE})"
         yield notice
+    if not shown.found:
+        yield from _all_removed(generation, ranking, shown)
     if shown.confidence and shown.results:
         best = max(result.confidence or 0.0 for result in shown.results)
         average = float(shown.confidence["base_rate"])
         if best < average:
             judged = f"{average:.0%} of the results of the judged queries were relevant"
             yield f"nothing matches well: the best result has a confidence of {best:.2g}, and {judged}"
+
+
+def _all_removed(generation: Generation, ranking: Ranking, shown: Shown) -> Iterator[str]:
+    """Yield a sentence for each threshold, if they left no result, with the best value that failed."""
+    trace = ranking.trace
+    similar, scored = trace.get("threshold", {}).get("most_similar"), trace.get("rerank", {}).get("hits")
+    for name, count in removed_by(trace, shown.confidence).items():
+        key, _, _ = name.partition(" ")
+        best = ""
+        if key in ("search.grade", "search.max_distance") and similar is not None:
+            encoder = generation.manifest.recipe.encoder_card.name
+            best = f": the most similar has {figures.rounded(similar)} by the encoder {quoted(encoder)}"
+        elif key == "rerank.min_score" and scored:
+            best = f": the best score of the reranker is {figures.rounded(scored[0]['score'])}"
+        hint = (
+            f"; retrieve config set {key} null removes the threshold" if key.startswith(("search.", "rerank.")) else ""
+        )
+        yield f"no result passes {name}, which removed {figures.count(count, 'result')}{best}{hint}"
 
 
 def _analyzers(indexes: Indexes, retrievers: Collection[str]) -> list[tuple[str, Analyzer]]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 
-from retrieve_cli.contracts import Hit, Kind, Query, Ranking, Reranked, Scaled
+from retrieve_cli.contracts import NOT_PICKED, Hit, Json, Kind, Query, Ranking, Reranked, Scaled
 from retrieve_cli.errors import ModelFailed
 from retrieve_cli.frozen import dataclass
 from retrieve_cli.stages.fusion import zscore
@@ -46,6 +46,14 @@ class Separable(Reader, Protocol):
         """Return (n,) scores like those of `read`, from what `look` returned for each hit."""
 
 
+@runtime_checkable
+class Picking(Protocol):
+    """A reader that may pick some of the hits, those that it scores above 0, and reject the others."""
+
+    @property
+    def picks(self) -> bool: ...
+
+
 @dataclass(frozen=True, slots=True)
 class Rerank:
     """Mixes what a reranker says of the first hits with what retrieval said, on retrieval's scale.
@@ -80,14 +88,28 @@ class Rerank:
         scores = believed(self.reader.read(ranking.query, read), len(read), name=self.name)
         retrieved = np.array([hit.score for hit in (*read, *rest)], np.float64)
         mixed, stays = rescored(retrieved, scores, interpolate=self.interpolate, min_score=self.min_score)
-        scaled = isinstance(self.reader, Scaled) and self.reader.unit_scale
+        scaled = isinstance(self.reader, Scaled) and self.reader.unit_scale and 0 <= scores.min() <= scores.max() <= 1
+        picked = True if isinstance(self.reader, Picking) and self.reader.picks else None
         moved = []
         for rank, (hit, own, score) in enumerate(zip(read, scores.tolist(), mixed.tolist(), strict=False), 1):
-            why = Reranked(self.name, rank, hit.score, own, own if scaled else None, part=score - hit.score)
+            why = Reranked(self.name, rank, hit.score, own, own if scaled else None, score - hit.score, picked)
             moved.append(replace(hit, score=score, reranked=why))
         moved += [hit.lowered(score) for hit, score in zip(rest, mixed.tolist()[len(read) :], strict=True)]
-        moved = [hit for hit, stay in zip(moved, stays.tolist(), strict=True) if stay]
-        return Ranking.again(ranking.query, moved, trace=ranking.trace).first(self.keep)
+        if picked:
+            stays &= np.concatenate([scores > 0, np.zeros(len(rest), np.bool_)])
+        kept = [hit for hit, stay in zip(moved, stays.tolist(), strict=True) if stay]
+        cut = [hit for hit, stay in zip(moved, stays.tolist(), strict=True) if not stay]
+        trace = {**ranking.trace, "rerank": self._account(cut, len(kept))} if cut else ranking.trace
+        return Ranking.again(ranking.query, kept, trace=trace).first(self.keep)
+
+    def _account(self, cut: Sequence[Hit], kept: int) -> dict[str, Json]:
+        """The hits that the reader rejected, or scored too low; those that it did not read are last."""
+        read = sorted(
+            ((hit.reranked.score, hit.id) for hit in cut if hit.reranked is not None), key=lambda each: -each[0]
+        )
+        why = NOT_PICKED if self.min_score is None else f"min_score {self.min_score:g}"
+        hits = [{"id": name, "score": score, "why": why} for score, name in read[: self.keep]]
+        return {"kept": kept, "cut": {why: len(cut)}, "hits": hits}
 
     def __str__(self) -> str:
         return f"{self.name}@{self.depth}"

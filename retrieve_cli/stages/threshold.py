@@ -15,7 +15,7 @@ class Threshold:
     """Keeps hits of at least `min_score`, of at least the similarity `grade`, within `max_distance` of the query.
 
     Similarity is the score of a retriever of `similar`, a cosine where the encoder normalises; distance is 1 less that.
-    A hit without such a score fails.
+    A hit without such a score fails. `grade` is for hits that no reranker scored: of others the reranker decides.
 
     If fewer than `min_results` are left, the best of those follow that are not similar enough; none comes back that
     is below `min_score`. They keep their scores and places, with the reason why they would have been cut.
@@ -47,6 +47,9 @@ class Threshold:
         cut = Counter(self._test(why) for at, why in enumerate(failed) if why is not None and at not in back)
         listed = self._listed(ranking.hits, [None if at in back else why for at, why in enumerate(failed)])
         account = {"kept": passed, "cut": dict(cut), **({"topped_up": len(back)} if back else {}), "hits": listed}
+        similarities = [value for hit in ranking.hits if (value := self._similarity(hit)) is not None]
+        if not passed and similarities:
+            account["most_similar"] = max(similarities)
         return Ranking(ranking.query, kept, {**ranking.trace, "threshold": account})
 
     def _listed(self, hits: Sequence[Hit], failed: Sequence[str | None]) -> list[dict[str, Json]]:
@@ -67,12 +70,16 @@ class Threshold:
         if self.min_score is not None and hit.score < self.min_score:
             return "min_score"
         nearest = None if self.max_distance is None else 1.0 - self.max_distance
-        for name, least in (("grade", self.grade), ("max_distance", nearest)):
-            if least is not None:
-                similarity = next((each.score for each in hit.evidence if each.source in self.similar), None)
-                if similarity is None or similarity < least:
-                    return name
+        grade = self.grade if hit.reranked is None else None
+        for name, least in (("grade", grade), ("max_distance", nearest)):
+            similarity = None if least is None else self._similarity(hit)
+            if least is not None and (similarity is None or similarity < least):
+                return name
         return None
+
+    def _similarity(self, hit: Hit) -> float | None:
+        """The similarity of a hit; None if no retriever of `similar` scored it."""
+        return next((each.score for each in hit.evidence if each.source in self.similar), None)
 
     def __str__(self) -> str:
         tests = ((name, getattr(self, name)) for name in ("min_score", "grade", "max_distance"))

@@ -189,7 +189,8 @@ def test_the_final_score_is_the_rerankers_where_it_read_the_hit(crossed: Rerank,
     rest = [result for result in found["results"] if "rerank" not in result]
     assert (len(read), len(rest)) == (3, 2)
     for result in read:
-        assert result["final_score"] == result["rerank"]["score"] != result["retrieval_score"]
+        assert result["final_score"] == result["retrieval_score"] == result["rerank"]["score"]
+        assert result["rerank"]["score_before"] != result["rerank"]["score"]
     for result in rest:
         assert result["final_score"] == result["retrieval_score"] == result["score"]
     assert found["pipeline_info"]["rerank_strategy"] == "cross_encoder"

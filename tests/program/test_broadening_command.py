@@ -1,4 +1,4 @@
-"""Questions that found too little: asked again in fewer words, each attempt told, and only where that may help."""
+"""Queries for which the first stage finds too little: retried with fewer words, before any threshold and only there."""
 
 import json
 from collections.abc import Callable
@@ -9,78 +9,87 @@ import pytest
 from program.asking import Configure
 from samples import Program
 
+from retrieve_cli.config.settings import RelaxationSettings
+from retrieve_cli.contracts import Hit, Query, Question, Ranking, Request
+from retrieve_cli.retrievers.analyzer import Analyzer
 from retrieve_cli.search.ranker import Ranker
+from retrieve_cli.search.relaxation import Relaxation, answered
 
 LONG = "brain volumes zebra quokka lynx badger"
-"""A question whose rare words make it less like any record than its first ones are."""
+"""A question of which few records have a word."""
 SHORTER = ["brain volumes zebra quokka lynx badger", "brain volumes zebra", "brain volumes"]
+WORDS = ("--mode", "bm25")
+"""Only records with a word of the question are found: by vectors, every record is near."""
+ASKED = ("query", LONG, *WORDS, "--json")
 
 
 @pytest.fixture
 def strict(index: Path, configure: Configure) -> Path:
-    """An index of which only what is much like the question is found."""
-    configure("search", grade=0.3)
+    """An index that is searched for words."""
+    configure("search", mode="bm25")
     return index
 
 
 @pytest.fixture
 def texts_asked(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
-    """The texts of every batch that is ranked, in order."""
+    """The texts of every batch that a retriever is asked for, in order."""
     asked: list[list[str]] = []
-    rank = Ranker.rank
+    retrieve = Ranker._retrieve
 
-    def listening(self: Ranker, queries: Any, *how: Any) -> Any:
-        asked.append([query.text for query in queries])
-        return rank(self, queries, *how)
+    def listening(self: Ranker, stage: Any, rankings: Any, *how: Any) -> Any:
+        def heard(rankings: Any) -> Any:
+            asked.append([ranking.query.text for ranking in rankings])
+            return stage(rankings)
 
-    monkeypatch.setattr(Ranker, "rank", listening)
+        return retrieve(self, heard, rankings, *how)
+
+    monkeypatch.setattr(Ranker, "_retrieve", listening)
     return asked
 
 
 def test_each_attempt_is_recorded_with_what_it_found(strict: Path, retrieve: Program) -> None:
-    attempts = retrieve("query", LONG, "--json").json["attempts"]
+    attempts = retrieve(*ASKED).json["attempts"]
     assert [attempt["text"] for attempt in attempts] == SHORTER
     for attempt in attempts:
         alone = retrieve("query", attempt["text"], "--json").json
-        first = alone["attempts"][0]["results"] if "attempts" in alone else alone["total_results"]
-        assert attempt["results"] == first
+        assert attempt["results"] == alone["total_results"] > 0
 
 
-def test_what_only_fills_up_an_answer_is_not_found(strict: Path, retrieve: Program, configure: Configure) -> None:
-    plain = retrieve("query", LONG, "--json").json
-    configure("search", min_results=5)
-    filled = retrieve("query", LONG, "--json").json
-    assert filled["attempts"] == plain["attempts"]
-    assert len(filled["results"]) == 5
-    near = [each["id"] for each in filled["results"] if not each.get("topped_up")]
-    assert near == [each["id"] for each in plain["results"]]
+WHOLE = "segment rare pulmonary structure"
+TOLD: dict[str, list[str]] = {WHOLE: ["a", "b"], "segment rare pulmonary": list("abcdefg")}
+"""By text, what a stage that finds records with all words has: design A, "Alternative Query Generation" """
 
 
-def test_the_answer_is_that_of_the_text_that_found_the_most(strict: Path, retrieve: Program) -> None:
-    found = retrieve("query", LONG, "--json").json
-    counts = [attempt["results"] for attempt in found["attempts"]]
-    best = found["attempts"][counts.index(max(counts))]["text"]
-    assert best != LONG
-    alone = retrieve("query", best, "--json", "--explain").json
-    scores = [[(each["id"], each["score"]) for each in answer["results"]] for answer in (found, alone)]
-    assert scores[0] == scores[1]
-    assert found["total_results"] == max(counts) > counts[0]
-    assert found["query"] == found["clean_query"] == LONG
+def found_by_all_words(queries: Any) -> list[Ranking]:
+    return [
+        Ranking.of(query, [Hit(name, row, row, 1.0) for row, name in enumerate(TOLD.get(query.text, []))])
+        for query in queries
+    ]
+
+
+@pytest.mark.parametrize("most", [10, 6, 5])
+def test_the_answer_is_that_of_the_text_that_found_the_most(most: int) -> None:
+    question = Question(Request(WHOLE), Query(WHOLE), WHOLE)
+    relaxation = Relaxation([question], RelaxationSettings(), Analyzer, most=most)
+    (ranking,) = relaxation(found_by_all_words([question.query]), found_by_all_words)
+    assert ranking.query.text == "segment rare pulmonary"
+    assert [(each.text, each.results) for each in relaxation.attempts[0]] == [
+        (WHOLE, 2),
+        ("segment rare pulmonary", min(7, most)),
+    ]
+    assert answered(question, relaxation.attempts[0]).text == ranking.query.text
 
 
 def test_the_most_retries_and_what_is_enough_are_configured(
     strict: Path, retrieve: Program, configure: Configure
 ) -> None:
-    attempts = retrieve("query", LONG, "--json").json["attempts"]
+    attempts = retrieve(*ASKED).json["attempts"]
     for retries, texts in ((0, 0), (1, 2), (2, 3)):
         configure("broadening", max_retries=retries)
-        assert retrieve("query", LONG, "--json").json.get("attempts", []) == attempts[:texts]
-    enough = attempts[1]["results"]
-    assert 0 < enough < 5
-    configure("broadening", min_results=enough)
-    assert retrieve("query", LONG, "--json").json["attempts"] == attempts[:2]
-    configure("broadening", min_results=0)
-    assert "attempts" not in retrieve("query", LONG, "--json").json
+        assert retrieve(*ASKED).json.get("attempts", []) == attempts[:texts]
+    for enough in (attempts[0]["results"], 0):
+        configure("broadening", min_results=enough)
+        assert "attempts" not in retrieve(*ASKED).json
 
 
 @pytest.mark.parametrize(
@@ -88,6 +97,8 @@ def test_the_most_retries_and_what_is_enough_are_configured(
     [
         ["brain volumes"],
         ["the brain of the volumes"],
+        [LONG, "--mode", "hybrid"],
+        [LONG, "--mode", "dense"],
         [LONG, "--filter", "license=GPL"],
         ["Removes the skull from brain MRI scans", "--doc-id", "brain"],
         ["Removes the skull from brain MRI scans", "-k", "1"],
@@ -105,10 +116,10 @@ def test_of_a_batch_those_that_found_too_little_are_asked_again_together(
     strict: Path, retrieve: Program, configure: Configure, texts_asked: list[list[str]], stdin: Callable[[str], None]
 ) -> None:
     configure("broadening", min_results=1)
-    stdin(f"brain\n{LONG} puma\nzebra otter lynx badger quokka\nlungs\n")
+    stdin("brain\nquokka otter lynx puma\nzebra otter lynx badger quokka\nlungs\n")
     answers = [json.loads(line) for line in retrieve("query", "-", "--json").out.splitlines()]
-    assert [len(answer.get("attempts", [])) for answer in answers] == [0, 2, 3, 0]
-    assert texts_asked[1:] == [["brain volumes zebra", "zebra otter lynx"], ["zebra otter"]]
+    assert [len(answer.get("attempts", [])) for answer in answers] == [0, 3, 3, 0]
+    assert texts_asked[1:] == [["quokka otter lynx", "zebra otter lynx"], ["quokka otter", "zebra otter"]]
 
 
 def test_a_retry_keeps_the_filter_and_the_formats(
@@ -121,15 +132,14 @@ def test_a_retry_keeps_the_filter_and_the_formats(
 
 
 def test_the_reason_for_a_hit_is_given_for_the_text_that_found_it(strict: Path, retrieve: Program) -> None:
-    found = retrieve("query", LONG, "--json").json
-    best = max(found["attempts"], key=lambda attempt: attempt["results"])["text"]
+    found = retrieve(*ASKED).json
     for rank, result in enumerate(found["results"], 1):
         told = retrieve("inspect", "why", LONG, result["doc_id"], "--json").json
-        assert (told["rank"], told["answered_as"]) == (rank, best)
+        assert told["rank"] == rank
         assert told["stages"][-1]["score"] == result["score"]
 
 
-def test_each_attempt_is_told_where_nothing_was_found(index: Path, retrieve: Program, configure: Configure) -> None:
-    configure("search", grade=0.99)
-    done = retrieve("query", LONG, "--explain-empty")
-    assert [f"  as {text!r}: 0 results" in done.out for text in SHORTER] == [True] * 3
+def test_each_attempt_is_told_where_nothing_was_found(strict: Path, retrieve: Program) -> None:
+    texts = ["zebra quokka lynx badger", "zebra quokka lynx", "zebra quokka"]
+    done = retrieve("query", texts[0], "--explain-empty")
+    assert [f"  as {text!r}: 0 results" in done.out for text in texts] == [True] * 3

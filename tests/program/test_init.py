@@ -21,13 +21,14 @@ VALUES = {
     "biocortex": {"search.depth": 50, "search.k": 15, "expansion.depth": 2, "rerank.prompt": "pick", "rerank.keep": 15,
                   "expansion.before_rerank": True, "llm.max_records": 200},
     "rag": {"search.similarity_top_k": 20, "search.grade": 0.7, "rerank.keep": 5, "rerank.min_score": 0.5,
-            "encoder.dimensions": 1024, "dense.index": "hnsw"},
+            "encoder.dimensions": 1024, "dense.index": "hnsw", "broadening.max_retries": 0},
     "cities": {"gating.top_groups": 10, "gating.global_candidates": 300, "rerank.depth": 200, "rerank.keep": 40,
-               "rerank.backend": "none", "search.max_also": 2, "freshness.policy": "fail"},
+               "rerank.backend": "none", "search.max_also": 2, "freshness.policy": "fail",
+               "broadening.max_retries": 0},
     "modular": {"chunking.size": 300, "chunking.overlap": 50, "fusion.method": "rrf", "fusion.rrf_k": 60.0,
                 "fusion.weights": {"bm25": 0.3, "splade": 0.3, "dense": 0.4}, "splade.min_weight": 0.01,
                 "dense.hnsw_m": 16, "dense.hnsw_ef_search": 50, "search.depth": 100, "search.k": 10,
-                "encoder.policy": "required"},
+                "rerank.interpolate": 1.0, "broadening.max_retries": 0},
 }  # fmt: skip
 
 

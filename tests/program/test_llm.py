@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from encoders.remote.servers import Api, embedder, running
+from encoders.remote.servers import Answer, Api, embedder, running
 from program.asking import Configure, answered, indexed, refused
 from program.chat_server import by_words, candidates, most, request, said
-from samples import TOOLS, Program
+from samples import TOOLS, Program, write_catalog
 from waiting import until
 
 
@@ -297,3 +297,45 @@ def test_why_says_what_the_model_chose(index: Path, retrieve: Program, model: Ap
     configure("search", mode="llm")
     told = retrieve("inspect", "why", "segment lungs", "lungs", "--json")
     assert told.json["legs"]["llm"]["rank"] == 1
+
+
+# -------------------------------------------------------------------------------- design B, as its preset has it
+
+
+def test_the_preset_of_design_b_sends_50_and_returns_what_was_picked(
+    model: Api, retrieve: Program, configure: Configure, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Design B: "Top-50 candidates", "LLM reranking -> Top-15 tools"."""
+    configure("rerank", base_url=model.url, retries=0)
+    monkeypatch.delenv("RETRIEVE_LLM__BASE_URL")
+    assert retrieve("init", "--preset", "biocortex").code == 0
+    indexed(retrieve, many(160))
+    model.respond = lambda asked: said(json.dumps({"picked": [3, 1, 2]}))
+    answer = answered(retrieve, "segment the lungs")
+    assert len(shown(model)) == 50
+    assert most(model.last) == 15
+    assert len(model.asked) == 1
+    assert [result["picked"] for result in answer["results"]] == [True] * 3
+    assert (answer["total_results"], answer["removed"]) == (3, {"not picked": 47})
+    assert answer["strategies_used"] == ["dense"]
+    assert "47 results not picked by the reranker: " not in retrieve("query", "segment the lungs", "-q").err
+    model.server.answer = lambda asked: Answer(b"", status=503)
+    answer = answered(retrieve, "segment the lungs")
+    assert len(answer["results"]) == 15, "the first 15 by similarity"
+    assert not any("picked" in result for result in answer["results"])
+
+
+def test_a_language_model_reads_a_catalog_that_has_no_index(
+    model: Api, retrieve: Program, tmp_path: Path, configure: Configure
+) -> None:
+    """Design B: "If the embedding model or index is unavailable, the system falls back to LLM-only retrieval"."""
+    write_catalog(Path("tools.jsonl"), TOOLS)
+    Path("config.yaml").write_text("sources: [{kind: catalog, path: tools.jsonl}]\n")
+    assert refused(retrieve, "query", "lungs", code=4)
+    answer = chosen(retrieve, "segment lungs in CT")
+    assert ids(answer)[0] == "lungs"
+    assert len(shown(model)) == len(TOOLS)
+    assert {result["picked"] for result in answer["results"]} == {True}
+    assert not Path("artifacts").exists()
+    configure("docs", unindexed_max_mb=0.0001)
+    assert "docs.unindexed_max_mb" in refused(retrieve, "query", "lungs", "--mode", "llm")

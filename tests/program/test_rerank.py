@@ -118,7 +118,8 @@ def test_by_default_a_hybrid_answer_is_read_again_and_every_hit_says_so(real: Pa
     for result in found["results"]:
         assert result["rerank"]["scorer"] == "maxsim"
         assert result["rerank"]["rank_before"] == plain[result["id"]]["rank"]
-        assert result["retrieval_score"] == pytest.approx(plain[result["id"]]["score"])
+        assert result["rerank"]["score_before"] == pytest.approx(plain[result["id"]]["score"])
+        assert result["retrieval_score"] == result["rerank"]["score"]
     assert not before["reranked"]
     assert "reranked #1\n" in retrieve("query", "segment lungs in CT").out
     assert "maxsim  rank 1 with " in retrieve("query", "segment lungs in CT", "--explain").out

@@ -161,7 +161,7 @@ def test_a_run_says_how_it_came_about_under_the_names_of_other_programs(
 def test_a_run_keeps_what_a_budget_cut_and_each_attempt_with_its_text(
     index: Path, retrieve: Program, configure: Configure
 ) -> None:
-    configure("search", grade=0.2)
+    configure("search", mode="bm25")
     answer, retrieval, _ = saved(retrieve, index, "brain volumes zebra quokka lynx badger", "--max-chunks", "1")
     (entry,) = retrieval["answers"]
     assert entry["budget"] == answer["budget"]

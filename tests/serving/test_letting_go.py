@@ -34,6 +34,8 @@ CHOICES: dict[str, list[Any]] = {
     "similarity_top_k": [3],
     "rerank_keep": [2],
     "rerank_min_score": [0.1],
+    "rerank_depth": [3],
+    "rerank_interpolate": [1.0],
 }
 """Values of every choice of a search. Some are errors here, which let go as well."""
 

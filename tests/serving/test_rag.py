@@ -165,12 +165,12 @@ def test_the_request_of_design_c_gives_the_answer_of_design_c(
     for result in body["results"]:
         assert list(result) == ["content", "score", "metadata"]
         assert list(result["metadata"]) == ["documentId", "fileName", "chunkIndex", "pageNumber", "contentType"]
-        assert 0.3 <= result["score"] <= 1
+        assert 0.2 <= result["score"] <= 1
     file = {"documentId": "lungmask", "fileName": "tools.jsonl", "pageNumber": None}
     assert body["results"][0]["metadata"] == {**file, "chunkIndex": 0, "contentType": "text"}
     assert body["engineUsed"] == "advanced"
     considered = body["pipeline"].pop("candidatesConsidered")
-    assert body["pipeline"] == {"reranked": True, "rerankStrategy": "maxsim", "scoreScale": "cosine"}
+    assert body["pipeline"] == {"reranked": True, "rerankStrategy": "maxsim", "scoreScale": "reranker"}
     assert considered == 3
 
 
@@ -189,6 +189,28 @@ def test_the_grade_drops_what_is_less_similar(post: Post) -> None:
     grade = (scores[0] + scores[1]) / 2
     kept = post("/api/v1/rag/retrieve", {**request, "grade": grade}).json()["results"]
     assert [result["score"] for result in kept] == scores[:1]
+
+
+def test_ids_that_no_document_has_find_nothing_and_an_empty_selection_is_an_empty_answer(
+    post: Post, opened: Index
+) -> None:
+    """Design C: "WHERE e.document_id IN (:docIds)"."""
+
+    def found(ids: list[str]) -> list[str]:
+        answer = post("/api/v1/rag/retrieve", {"query": QUERY, "docIds": ids})
+        assert answer.status_code == 200, answer.text
+        return [result["metadata"]["documentId"] for result in answer.json()["results"]]
+
+    assert (found(["lungs", "deleted"]), found(["deleted"]), found([])) == (["lungs"], [], [])
+    for ids, said in (
+        (["lungs", "deleted"], "no record has the id 'deleted', which the request selects"),
+        (["lnugs"], "no record has the id 'lnugs', which the request selects: did you mean `lungs` (LungMapper)?"),
+        ([], "the request selects no record: its list of ids is empty"),
+    ):
+        body = post("/search", {"query": QUERY, "doc_ids": ids}).json()
+        assert said in body["notices"]
+        assert said in opened.search(QUERY, doc_ids=ids).notices
+        assert [result["doc_id"] for result in body["results"]] == [name for name in ids if name == "lungs"]
 
 
 def test_another_reranker_than_that_of_the_server_is_an_error(post: Post) -> None:

@@ -164,7 +164,9 @@ def test_the_share_of_the_reranker_is_configured(ask: Ask, monkeypatch: pytest.M
     assert reranked["pipeline"].endswith("> encoder+maxsim@50")
     monkeypatch.setenv("RETRIEVE_WEB__INTERPOLATE", "0")
     by_rank = ask("--json").json
-    assert [each["score"] for each in by_rank["results"]] == [each["retrieval_score"] for each in by_rank["results"]]
+    assert [each["score"] for each in by_rank["results"]] == [
+        each["rerank"]["score_before"] for each in by_rank["results"]
+    ]
     assert [each["score"] for each in reranked["results"]] != [each["score"] for each in by_rank["results"]]
 
 

@@ -59,6 +59,11 @@ class RemoteScorer:
     def name(self) -> str:
         return self._model
 
+    @property
+    def unit_scale(self) -> bool:
+        """True if a `relevance_score` is asked for, which is from 0 to 1; TEI is asked for raw scores."""
+        return self._form == "jina"
+
     def score(self, query: str, passages: Sequence[str]) -> Vectors:
         """(n,) float32, higher is better. All requests, retries and pauses have the client's `timeout_s` together.
 

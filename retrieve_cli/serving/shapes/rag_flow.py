@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from retrieve_cli.config.settings import Settings
 from retrieve_cli.contracts import Json
 from retrieve_cli.errors import UsageError, quoted
-from retrieve_cli.output.unit_scores import unit_scores
+from retrieve_cli.output.unit_scores import deciding_scores
 from retrieve_cli.search.answer import Answer
 from retrieve_cli.search.content_type import content_type
 from retrieve_cli.serving.shapes.body import MOST_RESULTS, Body
@@ -19,14 +20,20 @@ _ENGINES = ("advanced", "naive")
 _BGE = "bge"
 """The name of design C for a reranking model, in contrast to a chat model."""
 _MODELS = ("cross_encoder", "remote")
+_MOST_RERANKED = 10_000
 
 _COUNT: Json = {"type": "integer", "minimum": 1, "maximum": MOST_RESULTS}
 SCHEMA = body_schema(
     {
         "query": text_schema("The query."),
-        "grade": {"type": "number", "minimum": -1, "maximum": 1, "description": "Least cosine similarity."},
+        "grade": {
+            "type": "number",
+            "minimum": -1,
+            "maximum": 1,
+            "description": "Least cosine similarity, if no reranker decides.",
+        },
         "similarityTopK": {**_COUNT, "description": "Candidates of the dense retriever."},
-        "docIds": {"type": "array", "items": {"type": "string"}, "minItems": 1, "description": "The only records."},
+        "docIds": {"type": "array", "items": {"type": "string"}, "description": "The only records; none if empty."},
         "engineName": text_schema("`naive`: the dense retriever alone.", enum=list(_ENGINES)),
         "rerank": body_schema(
             {
@@ -58,10 +65,13 @@ def read(payload: Json, tenant: str | None, settings: Settings) -> Read:
         "engine": engine,
         "limit": top or similar,
         "rerank": None if engine == "naive" else enabled,
+        "expand": None if engine == "naive" else False,
         "chunks": True,
     }
-    stages = {"grade": body.number("grade", -1, 1), "similarity_top_k": similar}
-    asked = asked_of(item, tenant, rerank_keep=top, rerank_min_score=least, **stages)
+    # The design reranks all candidates and takes the order of the reranker alone.
+    depth = None if similar is None else min(max(similar, settings.rerank.depth), _MOST_RERANKED)
+    stages = {"grade": body.number("grade", -1, 1), "similarity_top_k": similar, "rerank_depth": depth}
+    asked = asked_of(item, tenant, rerank_keep=top, rerank_min_score=least, rerank_interpolate=1.0, **stages)
     return Read(asked, lambda answer: render(answer, strategy))
 
 
@@ -75,11 +85,18 @@ def _check_strategy(strategy: str | None, settings: Settings) -> None:
 
 
 def render(answer: Answer, strategy: str | None = None) -> dict[str, Json]:
-    """Return an answer. Scores are from 0 to 1, on the scale that `pipeline.scoreScale` names; null if there is none.
+    """Return an answer. A score is what decided, on the scale that `pipeline.scoreScale` names, and results are in its
+    order: that of the reranker, which `rerank.score` is compared with; without one from 0 to 1, or null.
 
+    `totalResults` is the number of results; `pipeline.removed` has how many each threshold removed.
     `strategy` is the name that the client has for the reranker: it is repeated if it is that of the one that ran.
     """
-    scores = unit_scores(answer)
+    scores = deciding_scores(answer)
+    ordered = sorted(
+        zip(answer.results, scores.values, strict=True),
+        key=lambda pair: -math.inf if pair[1] is None else pair[1],
+        reverse=True,
+    )
     return {
         "results": [
             {
@@ -93,7 +110,7 @@ def render(answer: Answer, strategy: str | None = None) -> dict[str, Json]:
                     "contentType": content_type(result.chunk),
                 },
             }
-            for result, score in zip(answer.results, scores.values, strict=True)
+            for result, score in ordered
         ],
         "totalResults": len(answer.results),
         "engineUsed": answer.engine,
@@ -102,6 +119,7 @@ def render(answer: Answer, strategy: str | None = None) -> dict[str, Json]:
             "rerankStrategy": _strategy(answer, strategy),
             "candidatesConsidered": answer.candidates_considered,
             "scoreScale": scores.scale,
+            **({"removed": answer.removed} if answer.removed else {}),
         },
     }
 

@@ -1,0 +1,202 @@
+"""A threshold is an answer: what it removes stays removed and is counted, and results are in the order of their scores.
+
+The designs: C "results below the score threshold are removed", "No rerank? --> filter by grade"; D "max distance".
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from encoders.remote.servers import Api, Asked, chat, running
+from program.asking import Configure
+from samples import Program
+from servers import sent, state_of
+
+from retrieve_cli.config.loading import load, override
+from retrieve_cli.config.starters import presets, starter
+from retrieve_cli.contracts import Request
+from retrieve_cli.search.searcher import Searcher
+from retrieve_cli.serving.app import server_app
+from retrieve_cli.storage.store import Store
+
+OFF_TOPIC = "holidays in Norway"
+QUERIES = (OFF_TOPIC, "segment lungs in CT", "stitch tiles of a mosaic")
+THRESHOLDS: dict[str, dict[str, dict[str, Any]]] = {
+    "none": {},
+    "grade": {"search": {"grade": 0.25}},
+    "high grade": {"search": {"grade": 0.9}},
+    "distance": {"search": {"max_distance": 0.7, "min_results": 0}},
+    "score": {"search": {"min_score": 1.0}},
+    "reranker": {"rerank": {"min_score": 0.4}},
+    "all": {"search": {"grade": 0.2, "max_distance": 0.9, "min_score": 0.0}, "rerank": {"min_score": 0.3}},
+}
+RERANKERS = ("none", "maxsim", "remote", "unreachable", "llm scores", "llm picks")
+
+
+def judged(asked: Asked) -> Any:
+    """Answers as a rerank endpoint and as a chat model: what it gives has nothing to do with the retrieval."""
+    if asked.path.endswith("/rerank"):
+        scores = [(len(text) * 7919 % 101) / 100 for text in asked.json["documents"]]
+        return {"results": [{"index": at, "relevance_score": score} for at, score in enumerate(scores)]}
+    task = asked.json["response_format"]["json_schema"]["schema"]["properties"]
+    count = task["scores"]["minItems"] if "scores" in task else 0
+    scored = [{"number": at + 1, "score": at * 37 % 101} for at in range(count)]
+    return chat({"scores": scored} if count else {"picked": [3, 1, 2]})(asked)
+
+
+@pytest.fixture(scope="module")
+def judge() -> Iterator[Api]:
+    for api in running():
+        api.respond = judged
+        yield api
+
+
+def keys_of(reranker: str, url: str) -> dict[str, Any]:
+    """The section of a reranker, offline but for the judge at an address."""
+    remote = {"backend": "remote", "model": "judge", "base_url": url, "retries": 0, "policy": "optional"}
+    return {
+        "none": {"backend": "none"},
+        "maxsim": {"backend": "maxsim"},
+        "remote": remote,
+        "unreachable": {**remote, "base_url": "http://127.0.0.1:9/v1"},
+        "llm scores": {**remote, "backend": "llm", "prompt": "score"},
+        "llm picks": {**remote, "backend": "llm", "prompt": "pick"},
+    }[reranker]
+
+
+@pytest.fixture(scope="module")
+def searcher(sample_index: Path) -> Searcher:
+    return Searcher(Store(sample_index), load(None, {"RETRIEVE_ENCODER__KIND": "auto"}))
+
+
+@pytest.mark.parametrize("reranker", RERANKERS)
+@pytest.mark.parametrize("preset", presets())
+def test_no_result_is_below_a_threshold_that_applies_to_it_and_results_are_in_the_order_of_their_scores(
+    preset: str, reranker: str, searcher: Searcher, judge: Api
+) -> None:
+    written = yaml.safe_load(starter(preset))
+    for section in ("encoder", "models", "splade", "graph"):
+        written.pop(section, None)
+    base = override(searcher.settings, written, where="preset")
+    here = {"gating": {"enabled": False}, "freshness": {"policy": "warn"}, "rerank": keys_of(reranker, judge.url)}
+    base = override(base, here, where="test")
+    for name, thresholds in THRESHOLDS.items():
+        settings = override(base, thresholds, where="test")
+        under = searcher.under(settings)
+        requests = [Request(text, id=text) for text in QUERIES]
+        for answer in under.answer(requests, under.options(unit="chunk")):
+            hold(answer, settings, (preset, reranker, name, answer.query.text))
+
+
+def hold(answer: Any, settings: Any, where: Any) -> None:
+    """Hold an answer to its thresholds."""
+    search, rerank = settings.search, settings.rerank
+    scores = [result.score for result in answer.results]
+    assert scores == sorted(scores, reverse=True), where
+    assert not answer.attempts, where
+    for result in answer.results:
+        hit = result.hit
+        if hit.topped_up:
+            continue
+        cosine = next((each.score for each in hit.evidence if each.source == "dense"), None)
+        if search.min_score is not None:
+            assert hit.score >= search.min_score, where
+        if search.max_distance is not None:
+            assert cosine is not None, where
+            assert cosine >= 1 - search.max_distance, where
+        if search.grade is not None and hit.reranked is None:
+            assert cosine is not None, where
+            assert cosine >= search.grade, where
+        if rerank.min_score is not None and answer.reranked:
+            assert hit.reranked is not None, where
+            assert hit.reranked.score >= rerank.min_score, where
+        picks = answer.reranked and (rerank.backend, rerank.prompt) == ("llm", "pick")
+        assert bool(hit.reranked and hit.reranked.picked) is picks, where
+    if not answer.results:
+        assert sum(answer.removed.values()) > 0, where
+        assert all(any(name in notice for notice in answer.notices) for name in answer.removed), where
+
+
+@pytest.fixture
+def post(sample_index: Path, judge: Api, configure: Configure) -> Iterator[Any]:
+    """Function that posts a request of design C to a server whose reranker is the judge."""
+    configure("encoder", kind="auto")
+    configure("rerank", **keys_of("remote", judge.url))
+    state = state_of(sample_index)
+    yield lambda body: sent(server_app(state), ("POST", "/api/v1/rag/retrieve", {"json": body}))[0].json()
+    state.close()
+
+
+@pytest.mark.parametrize("similar", [None, 5, 20, 80])
+def test_a_score_of_design_c_is_that_of_the_reranker_and_decides_the_order(post: Any, similar: int | None) -> None:
+    """Design C: "score": 0.5 of the request is compared with "score": 0.89 of a result."""
+    body = {
+        "query": "How are lungs segmented?",
+        "grade": 0.7,
+        "rerank": {"enabled": True, "strategy": "bge", "topK": 5, "score": 0.5},
+    }
+    found = post({**body, **({"similarityTopK": similar} if similar else {})})
+    scores = [result["score"] for result in found["results"]]
+    assert scores == sorted(scores, reverse=True)
+    assert min(scores) >= 0.5
+    assert found["pipeline"]["scoreScale"] == "reranker"
+    assert found["pipeline"]["removed"]["rerank.min_score 0.5"] > 0
+    assert found["totalResults"] == len(scores)
+    none = post({**body, "rerank": {"enabled": True, "topK": 5, "score": 2}})
+    assert (none["results"], none["totalResults"]) == ([], 0)
+
+
+def test_without_a_reranker_the_grade_of_design_c_decides(post: Any) -> None:
+    """Design C: "No rerank? --> filter by grade"."""
+    body = {"query": "segment lungs", "similarityTopK": 20, "rerank": {"enabled": False}}
+    scores = [result["score"] for result in post(body)["results"]]
+    assert scores == sorted(scores, reverse=True)
+    grade = scores[3]
+    kept = post({**body, "grade": grade})
+    assert [result["score"] for result in kept["results"]] == scores[:4]
+    assert list(kept["pipeline"]["removed"]) == [f"search.grade {grade:g}"]
+    assert post({**body, "grade": 0.99})["results"] == []
+
+
+def test_one_score_has_one_name_in_json_and_in_the_table_of_a_prompt(
+    sample_index: Path, retrieve: Program, configure: Configure, judge: Api
+) -> None:
+    """Design A: "retrieval_score": 0.85,  # FAISS or rerank score"."""
+    configure("encoder", kind="auto")
+    for keys in (keys_of("none", ""), keys_of("maxsim", ""), keys_of("remote", judge.url)):
+        configure("rerank", **keys)
+        words = ("query", "segment lungs", "-k", "4", "--artifacts", sample_index)
+        results = retrieve(*words, "--json").json["results"]
+        table = retrieve(*words, "--format", "prompt-table").out.splitlines()[2:6]
+        assert [line.split(" | ")[-1].strip(" |") for line in table] == [
+            f"{each['retrieval_score']:.4f}" for each in results
+        ]
+        for each in results:
+            expected = each["rerank"]["score"] if "rerank" in each else each["score"]
+            assert each["retrieval_score"] == each["final_score"] == expected
+        relevance = [each["relevance"] for each in results]
+        assert relevance == (
+            [each["retrieval_score"] for each in results] if keys["backend"] == "remote" else [None] * 4
+        )
+
+
+def test_doctor_notices_thresholds_that_leave_nothing(
+    sample_index: Path, retrieve: Program, configure: Configure
+) -> None:
+    configure("encoder", kind="auto")
+    configure("rerank", backend="none")
+
+    def noticed() -> list[Any]:
+        checks = retrieve("doctor", "--artifacts", sample_index, "--json").json["checks"]
+        return [check for check in checks if check["name"] == "thresholds"]
+
+    assert noticed() == []
+    configure("search", grade=0.2)
+    assert [check["status"] for check in noticed()] == ["ok"]
+    configure("search", grade=0.95)
+    (check,) = noticed()
+    assert check["status"] == "warn"
+    assert "search.grade 0.95" in check["message"]
+    assert check["fix"] == "retrieve config set search.grade null"
