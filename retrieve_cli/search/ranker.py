@@ -271,7 +271,7 @@ class Ranker:
     def _retrieve(
         self, stage: Stage, rankings: Sequence[Ranking], plan: RankPlan, relax: Relaxation | None
     ) -> list[Ranking]:
-        """What the first stage finds; by fewer terms where that is too little."""
+        """The candidates of the first stage; by fewer terms where they are too few."""
         begun = time.perf_counter()
         found = stage(rankings)
         plan.deadline.record("search", time.perf_counter() - begun - plan.forms.seconds)

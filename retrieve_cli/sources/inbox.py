@@ -36,6 +36,7 @@ from retrieve_cli.storage.manifest import canonical
 from retrieve_cli.terms.tenants import KEYS, TENANT, conflict
 from retrieve_cli.untrusted import files
 
+_MARKDOWN, _PLAIN = "text/markdown", "text/plain"
 _EXCERPT = 200
 """Characters of a rejected document that the quarantine file keeps."""
 
@@ -63,6 +64,7 @@ class InboxSource:
         self._id_prefix = id_prefix
         self._snapshot: Snapshot | None = None
         self._derived = False
+        self._documents: bool | None = None
 
     @property
     def card(self) -> Mapping[str, Json]:
@@ -74,15 +76,17 @@ class InboxSource:
 
     @property
     def kinds(self) -> Sequence[SourceKind]:
-        """Kinds of its records: `docs` only if one was sent as a file."""
+        """Kinds of its records: `docs` only if one was sent as a file, or may have a text of several lines."""
         self._derived = self._derived or self._snapshot is None
-        return ("catalog", "docs") if self._taken.has_files else ("catalog",)
+        if self._documents is None:
+            self._documents = self._taken.has_files or any(_lines(entry.document) for entry in self._taken)
+        return ("catalog", "docs") if self._documents else ("catalog",)
 
     def fetch(self) -> None:
         """Take the state of the inbox that this run reads; later changes wait for the next one. A state from which
         the chunkers of the run were derived stays."""
         if not self._derived:
-            self._snapshot = self._inbox.snapshot()
+            self._snapshot, self._documents = self._inbox.snapshot(), None
         self._derived = False
 
     def stamp(self) -> list[int]:
@@ -189,9 +193,7 @@ class _Document:
 
     def _metadata(self) -> dict[str, Json] | str:
         """Return the metadata that were sent with the file, or the reason why it is rejected."""
-        import orjson
-
-        value = orjson.loads(self.entry.document).get("metadata")
+        value = _item(self.entry.document).get("metadata")
         metadata = value if isinstance(value, dict) else {}
         reason = of_tenant(metadata, self.entry.tenant)
         return reason or (metadata if self.entry.tenant is None else {**metadata, TENANT: self.entry.tenant})
@@ -202,6 +204,7 @@ def document_record(
 ) -> Record | str:
     """Return the record of a document as a catalog's line would give it, or the reason why it is rejected.
 
+    A `text` of several lines is Markdown, unless `media_type` says otherwise: a document with sections, as a file is.
     A document of a tenant may name that tenant and no other.
     """
     record = read_record(document, fields, source=source, number=number)
@@ -209,7 +212,24 @@ def document_record(
         return record
     if reason := of_tenant(record.metadata, tenant):
         return reason
+    media = record.metadata.get("media_type") or _MARKDOWN
+    if media not in (_MARKDOWN, _PLAIN):
+        return f"its media_type is {quoted(str(media))}; a text is {_MARKDOWN} or {_PLAIN}: send other formats as files"
+    if media == _MARKDOWN and _lines(document) and isinstance(text := _item(document).get("text"), str):
+        record = replace(record, kind="markdown", text=text.replace("\0", " "), description="")
     return record if tenant is None else replace(record, metadata={**record.metadata, TENANT: tenant})
+
+
+def _lines(document: bytes) -> bool:
+    """Return True if a document may have a text of several lines."""
+    return b'"text"' in document and b"\\n" in document
+
+
+def _item(document: bytes) -> dict[str, Json]:
+    import orjson
+
+    value = orjson.loads(document)
+    return value if isinstance(value, dict) else {}
 
 
 def of_tenant(metadata: Mapping[str, Json], tenant: str | None) -> str:

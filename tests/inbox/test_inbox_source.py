@@ -212,3 +212,45 @@ def test_a_sync_equals_a_build(
         shutil.copytree(ARTIFACTS / "inbox", fresh / "inbox")
     assert retrieve("build", catalog, "--artifacts", fresh).code == 0
     assert (fresh / "current").read_text().strip() == synced
+
+
+# ----------------------------------------------------------- a text is chunked as the same text of a file is
+
+PAPER = "# Introduction\nMice sleep during the day.\n\n# Methods\nWe recorded twelve mice.\n\n# Results\nThey slept.\n"
+PLAIN = "Introduction\n\nMice sleep during the day.\n\nMethods\n\nWe recorded twelve mice for a month.\n"
+MIXED = f"Words before.\n\n{PAPER}\n## Sleep\n\n| hours | mice |\n|---|---|\n| 7 | 3 |\n\n```\n# no heading\n```\n"
+
+
+def chunks_of(retrieve: Program, name: str) -> list[tuple[str | None, str]]:
+    ids = [chunk["id"] for chunk in retrieve("inspect", "record", name, "--json").json["chunks"]]
+    chunks = [retrieve("inspect", "chunk", each, "--json").json for each in ids]
+    return [(chunk["section"], chunk["text"]) for chunk in chunks]
+
+
+@pytest.mark.parametrize("strategy", ["auto", "section", "imrad", "window"])
+def test_a_text_of_several_lines_is_chunked_as_the_same_text_of_a_file_is(
+    retrieve: Program, monkeypatch: pytest.MonkeyPatch, strategy: str
+) -> None:
+    """Design E: "the text "Introduction ... Methods ..." yields two chunks with section "Introduction" and ..."."""
+    monkeypatch.setenv("RETRIEVE_CHUNKING__STRATEGY", strategy)
+    monkeypatch.setenv("RETRIEVE_CHUNKING__SIZE", "90" if strategy == "window" else "24")
+    texts = {"paper": PAPER, "plain": PLAIN, "mixed": MIXED}
+    Path("docs").mkdir()
+    for name, text in texts.items():
+        Path(f"docs/{name}.md").write_text(text)
+        put(name, text)
+    assert retrieve("build", "--docs-dir", "docs").code == 0
+    for name in texts:
+        assert chunks_of(retrieve, name) == chunks_of(retrieve, f"{name}.md"), name
+    if strategy == "imrad":
+        assert [section for section, _ in chunks_of(retrieve, "paper")] == ["Introduction", "Methods", "Results"]
+        assert [section for section, _ in chunks_of(retrieve, "plain")] == ["Introduction", "Methods"]
+
+
+def test_a_media_type_says_that_a_text_is_no_markdown(catalog: Path, retrieve: Program) -> None:
+    put("paper", PAPER, media_type="text/plain")
+    put("page", "<p>One</p>\n<p>Two</p>", media_type="text/html")
+    assert retrieve("sync").code == 8
+    assert [section for section, _ in chunks_of(retrieve, "paper")] == [None]
+    (rejected,) = map(json.loads, (ARTIFACTS / "quarantine.jsonl").read_text().splitlines())
+    assert "its media_type is 'text/html'; a text is text/markdown or text/plain" in rejected["reason"]
