@@ -10,6 +10,8 @@ from retrieve_cli.frozen import dataclass
 
 PROVIDERS = ("tavily", "serper", "serpapi", "ddg", "pubmed", "europepmc", "biorxiv", "s2", "arxiv")
 """Names of the built-in providers, in the order in which `--first` asks them."""
+KEYLESS = "ddg"
+"""The provider for questions to the web if no other one has its key; otherwise it is asked only if it is configured."""
 ENRICHERS = ("crossref", "s2", "biorxiv")
 """Names of the built-in sources of further facts about works that were found."""
 
@@ -20,7 +22,7 @@ class WebSettings:
 
     enabled: bool = reaching("address", default=False)
     providers: Sequence[str] = field(
-        default_factory=lambda: [name for name in PROVIDERS if name != "ddg"],
+        default_factory=lambda: [name for name in PROVIDERS if name != KEYLESS],
         metadata={"reaches": "plug-in", "choices": lambda: PROVIDERS},
     )
     enrich: Sequence[str] = field(default_factory=lambda: list(ENRICHERS))

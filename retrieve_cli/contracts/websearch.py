@@ -33,6 +33,8 @@ class WebQuery:
     categories: tuple[str, ...] = ()
     """Categories of arXiv, such as `q-bio` or `cs.AI`, of which a result must have one; other providers skip them and
     say so in the notices of their page."""
+    shown: int = 0
+    """Number of results that the user asks for; 0: as many as of each provider."""
 
 
 @dataclass(frozen=True, slots=True)

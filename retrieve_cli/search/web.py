@@ -122,7 +122,7 @@ class WebSearch:
             pipeline=ranked.pipeline,
             reranked=ranked.reranked,
             strategies_skipped=ranked.skipped,
-            notices=tuple(notices),
+            notices=tuple(filter(None, (chosen.notice, *notices))),
         )
 
     def _asked(
@@ -136,7 +136,7 @@ class WebSearch:
         enrichers = [] if chosen.kind == "web" else parts.enrichers(self._settings)
         seconds = (web.deadline_ms if options.deadline_ms is None else options.deadline_ms) / 1000
         until = monotonic() + seconds
-        query = WebQuery(options.text.strip(), depth, options.since, options.categories)
+        query = WebQuery(options.text.strip(), depth, options.since, options.categories, options.k or 0)
         ask = ask_first if options.first else ask_all
         outcomes = list(ask(chosen.providers, query, exchange, deadline_s=seconds * (_SHARE if enrichers else 1.0)))
         pages = [asked.outcome for asked in outcomes if asked is not None and isinstance(asked.outcome, Page)]

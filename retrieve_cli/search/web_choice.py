@@ -7,6 +7,7 @@ from typing import Literal, NamedTuple
 
 from retrieve_cli.assemble import websearch as parts
 from retrieve_cli.config.settings import Settings
+from retrieve_cli.config.web_settings import KEYLESS, WebSettings
 from retrieve_cli.contracts.websearch import NoKey, Provider
 from retrieve_cli.errors import UsageError, quoted
 from retrieve_cli.search.web_answer import LONGEST_DEADLINE_MS, MOST_RESULTS, MOST_TEXT, WebOptions
@@ -25,6 +26,8 @@ class Chosen(NamedTuple):
     """Those to ask."""
     without_key: Sequence[tuple[Provider, NoKey]]
     """Configured ones of the kind whose credential is not in the environment, and that nobody named: not asked."""
+    notice: str = ""
+    """Why a provider is asked that is not configured."""
 
 
 def check(options: WebOptions, settings: Settings) -> None:
@@ -90,10 +93,15 @@ def chosen_providers(
         )  # fmt: skip
     missing = [(provider, missing_key(provider)) for provider in fitting]
     usable = [provider for provider, failure in missing if failure is None]
+    notice = ""
+    if not usable and kind == "web" and not options.categories and list(configured) == WebSettings().providers:
+        usable = [parts.provider(KEYLESS, settings)]
+        keys = ", ".join(failure.variable for _, failure in missing if failure is not None)
+        notice = f"{usable[0].title} is asked, because no key of another provider is set ({keys})"
     if not usable:
         _expect_key(fitting, missing_key)
     without = [(provider, failure) for provider, failure in missing if failure is not None]
-    return Chosen(kind, reason, usable, without)
+    return Chosen(kind, reason, usable, without, notice)
 
 
 def _expect_key(providers: Sequence[Provider], missing_key: Callable[[Provider], NoKey | None]) -> None:

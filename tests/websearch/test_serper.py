@@ -34,6 +34,14 @@ def test_the_request_has_the_filter_by_date_and_a_place_for_the_key(taped: Taped
     assert (key.variable, key.where, key.name) == ("SERPER_API_KEY", "header", "X-API-KEY")
 
 
+@pytest.mark.parametrize(("shown", "num"), [(0, 20), (3, 10), (10, 10), (11, 20), (40, 20)])
+def test_as_many_results_as_are_shown_cost_one_credit_if_they_can(shown: int, num: int) -> None:
+    """Design B: "search_arxiv(query, max_results=10)": a search for 10 is not charged as one for 20."""
+    answering = Answering(b'{"organic": []}')
+    Serper().search(WebQuery("q", 20, shown=shown), answering)
+    assert json.loads(answering.calls[0].body or b"")["num"] == num
+
+
 @pytest.mark.parametrize(
     ("said", "date"),
     [

@@ -62,17 +62,29 @@ def test_keyed_providers_come_first(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("options", "message", "hint"),
     [
-        (WebOptions("latest news"), "none of TAVILY_API_KEY, SERPER_API_KEY, SERPAPI_API_KEY is set", ""),
         (WebOptions("x", providers=("tavily",)), "tavily needs a key: TAVILY_API_KEY is not set", ""),
         (WebOptions("x", providers=("ddg",)), "ddg is not configured", "web.providers"),
         (WebOptions("x", providers=("pubmd",)), "pubmd", "did you mean pubmed?"),
     ],
-    ids=["the web without any key", "without its key", "not configured", "unknown, answered by the nearest"],
+    ids=["without its key", "not configured", "unknown, answered by the nearest"],
 )
 def test_providers_that_cannot_be_asked_are_refused(options: WebOptions, message: str, hint: str) -> None:
     with pytest.raises(UsageError, match=message) as caught:
         chosen(options)
     assert hint in caught.value.hint
+
+
+def test_a_question_to_the_web_without_any_key_goes_to_duckduckgo_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Design B: "DuckDuckGo, general web search (no key required)", "keyed backends first, then keyless fallbacks"."""
+    found = chosen(WebOptions("latest news"))
+    assert names(found) == ["ddg"]
+    keys = "TAVILY_API_KEY, SERPER_API_KEY, SERPAPI_API_KEY"
+    assert found.notice == f"DuckDuckGo is asked, because no key of another provider is set ({keys})"
+    listed = replace(ENABLED, web=WebSettings(enabled=True, providers=["tavily", "serper", "pubmed"]))
+    with pytest.raises(UsageError, match="none of TAVILY_API_KEY, SERPER_API_KEY is set"):
+        chosen(WebOptions("latest news"), listed)
+    monkeypatch.setenv("SERPER_API_KEY", "k")
+    assert (names(chosen(WebOptions("latest news"))), chosen(WebOptions("latest news")).notice) == (["serper"], "")
 
 
 def test_a_named_provider_without_its_key_is_a_failure_beside_one_that_can_be_asked() -> None:

@@ -13,6 +13,7 @@ from retrieve_cli.websearch.providers import web_results
 from retrieve_cli.websearch.providers.web_results import Row
 
 _ORIGIN = "https://google.serper.dev"
+_OF_ONE_CREDIT = 10
 _KEY = KeyPlace("SERPER_API_KEY", "header", "X-API-KEY")
 
 
@@ -31,7 +32,8 @@ class Serper:
 
     def search(self, query: WebQuery, fetch: Fetch) -> Page:
         """Return its results. Raises: ProviderFailed: there is no answer, or it cannot be read."""
-        body: dict[str, Json] = {"q": query.text, "num": query.k}
+        cheap = 0 < query.shown <= _OF_ONE_CREDIT
+        body: dict[str, Json] = {"q": query.text, "num": min(query.k, _OF_ONE_CREDIT) if cheap else query.k}
         if query.since:
             body["tbs"] = web_results.google_filter(query.since)
         headers = {"Content-Type": "application/json"}
