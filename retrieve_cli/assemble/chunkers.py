@@ -86,7 +86,7 @@ class _Maker:
         self._settings = settings
         self._tokenizer = encoder.tokenizer if encoder is not None else _words()
         self._shared: dict[str, Any] = {
-            "max_tokens": encoder.card.max_tokens if encoder is not None else _TOKENS,
+            "max_tokens": encoder.card.max_tokens if encoder is not None else max(_TOKENS, settings.chunking.size or 0),
             "prefix": encoder.card.passage_prefix if encoder is not None else "",
             "language": settings.chunking.language,
             "coherence": _coherence(encoder) if settings.chunking.coherence else None,

@@ -65,6 +65,8 @@ class Parts:
     """Maker of the facets of chunks, if they are configured."""
     skipped: Sequence[str] = ()
     """Sentences on configured parts that cannot be built here."""
+    missing: Unavailable | None = None
+    """Why there is no encoder although one is configured: it makes no index lose the vectors that it has."""
     keeps_tokens: bool = False
     """True if token vectors are stored, for a reranker that compares words."""
     prefixes: Mapping[str, str] = field(default_factory=dict)
@@ -102,8 +104,8 @@ def parts_for(sources: Sequence[Source], settings: Settings) -> Parts:
         Unavailable: the encoder's model or device is not on this machine, or a plug-in cannot be loaded.
     """
     kinds = sorted({source.kind for source in sources})
-    encoder = encoder_to_build(settings) if settings.dense.enabled else None
     skipped: list[str] = []
+    encoder, missing = _encoder(settings, skipped)
     building = _Building(settings, kinds, encoder, _sparse(settings, skipped))
     chunkers = chunkers_for(sources, encoder, settings)
     facets = facets_for(encoder, settings)
@@ -130,6 +132,7 @@ def parts_for(sources: Sequence[Source], settings: Settings) -> Parts:
         remote=settings if settings.engines.in_use else None,
         facets=facets,
         skipped=skipped,
+        missing=missing,
         keeps_tokens=keeps_tokens,
         executor=partial(executor_for, settings, encoder, building.sparse, keeps_tokens),
         again=partial(parts_for, sources, settings),
@@ -138,6 +141,21 @@ def parts_for(sources: Sequence[Source], settings: Settings) -> Parts:
         document_cards=partial(documents.cards_of, settings=settings),
         write_graph=partial(graph.write, settings=settings),
     )
+
+
+def _encoder(settings: Settings, skipped: list[str]) -> tuple[Encoder | None, Unavailable | None]:
+    """Return the encoder, if one is configured; None, and why, if it cannot run and `encoder.policy` is `skip`."""
+    encoder = None
+    try:
+        encoder = encoder_to_build(settings) if settings.dense.enabled else None
+        if encoder is not None and settings.encoder.policy == "skip":
+            _ = encoder.card  # reading it fails if the server is missing
+    except Unavailable as error:
+        if settings.encoder.policy != "skip":
+            raise
+        skipped.append(f"dense is skipped: {error.message} ({error.hint}); the next build or sync that has it adds it")
+        return None, error
+    return encoder, None
 
 
 def _sparse(settings: Settings, skipped: list[str]) -> SparseEncoder | None:

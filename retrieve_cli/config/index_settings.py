@@ -163,7 +163,7 @@ class EncoderSettings:
 
     kind: str = named("auto", "auto", "onnx", "openvino", "torch", "hashed", "remote")
     model: str = reaching("model", default="all-MiniLM-L6-v2")
-    policy: Literal["optional", "required"] = "optional"
+    policy: Literal["optional", "required", "skip"] = "optional"
     device: Literal["auto", "cpu", "cuda"] = "auto"
     query_prefix: str | None = None
     passage_prefix: str | None = None

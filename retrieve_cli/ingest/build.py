@@ -68,6 +68,13 @@ def contents_before(store: Store) -> Contents:
         return Contents.nothing()
 
 
+def _has_vectors(store: Store) -> bool:
+    try:
+        return store.open()[1].recipe.encoder is not None
+    except RetrieveError:
+        return False
+
+
 def apply(
     sources: Sequence[Source],
     parts: Parts,
@@ -87,6 +94,8 @@ def apply(
     The lock must be held. Raises as `build` does.
     """
     begun = time.monotonic()
+    if parts.missing is not None and _has_vectors(store):
+        raise parts.missing
     push = push_for(parts, progress)
     if push:
         push.check()

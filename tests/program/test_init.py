@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
+from encoders.remote.servers import embedder, running
 from program.asking import Configure, answered, refused
 from samples import TOOLS, Program, write_catalog
 
@@ -64,6 +65,8 @@ def test_an_index_is_built_and_answers_under_every_preset(
     configure("search", grade="null")
     found = answered(retrieve, "segments lungs and lobes in chest CT")
     assert found["results"][0]["doc_id"] in ("lungs", "lungs/report.md")
+    if load(Path("config.yaml"), {}).fusion.weights.get("bm25") == 0:
+        assert (found["strategies_used"], found["strategies_skipped"]) == (["dense"], {}), "what weighs 0 is not asked"
 
 
 def test_a_file_that_exists_is_replaced_only_when_told_to(retrieve: Program) -> None:
@@ -88,3 +91,29 @@ def test_a_place_that_cannot_be_written_is_named(place: str, retrieve: Program) 
 def test_an_unknown_preset_is_refused_with_the_nearest_one(retrieve: Program) -> None:
     assert "did you mean `cities`?" in refused(retrieve, "init", "--preset", "citys")
     assert not Path("config.yaml").exists()
+
+
+def test_the_preset_of_design_e_starts_where_none_of_its_services_is_and_gains_them_later(
+    retrieve: Program, configure: Configure
+) -> None:
+    """Design E: "All modules are loosely coupled": a service that is missing is a stage that is skipped."""
+    assert retrieve("init", "--preset", "modular").code == 0
+    Path("documents").mkdir()
+    Path("documents/mice.md").write_text("# Sleep\n\nIntroduction\n\nMice sleep.\n\nMethods\n\nTwelve mice.\n")
+    for server in running():
+        server.respond = embedder(dim=8)
+        configure("encoder", kind="remote", base_url="http://127.0.0.1:9/v1", retries=0, dimensions=8)
+        done = retrieve("build")
+        assert done.code == 0
+        assert "note: dense is skipped: http://127.0.0.1:9/v1/embeddings gave no answer" in done.err
+        assert "note: splade is skipped: The model naver/splade-v3 is not on this machine" in done.err
+        found = answered(retrieve, "twelve mice", "--chunks")
+        assert found["results"][0]["section"] == "Methods"
+        assert list(found["strategies_skipped"]) == ["cross_encoder"]
+        configure("encoder", base_url=server.url)
+        assert retrieve("sync").code == 0
+        assert answered(retrieve, "twelve mice")["strategies_used"] == ["bm25", "dense"]
+        configure("encoder", base_url="http://127.0.0.1:9/v1")
+        Path("documents/more.md").write_text("# More\n\nThirteen mice.\n")
+        assert "gave no answer" in refused(retrieve, "sync", code=6), "no index loses the vectors that it has"
+        assert answered(retrieve, "twelve mice", "--mode", "bm25")["total_results"] == 1
