@@ -35,7 +35,7 @@ MaxFail = Annotated[
     typer.Option(
         "--max-fail",
         metavar="N",
-        help="Abort if more than N records are rejected (a share if at most 1).  [default: 0.05]",
+        help="Abort if more than N records are rejected (a share if at most 1).  [default: 0.05, from 20 records on]",
     ),
 ]
 
