@@ -37,10 +37,11 @@ from __future__ import annotations
 TYPE_CHECKING = False  # not from typing: nothing is imported before an interruption has an answer, see __main__
 if TYPE_CHECKING:
     import os
+    from typing import Any
 
     from retrieve_cli.api.index import Index
 
-__all__ = ["__version__", "open"]
+__all__ = ["__version__", "open", "read_artifact"]
 __version__ = "0.1.0"
 
 
@@ -69,3 +70,19 @@ def open(  # noqa: A001  `retrieve_cli.open`, as `gzip.open`
     from retrieve_cli.api.index import open_index
 
     return open_index(artifacts, config=config, generation=generation)
+
+
+def read_artifact(path: str | os.PathLike[str]) -> Any:
+    """Return the content of a `.pkl` file of an index: plain containers, and NumPy arrays, read-only and memory-mapped.
+
+    Nothing in the file is executed. In a generation it is first compared with its SHA-1 in `manifest.json`.
+
+    Raises:
+        retrieve_cli.errors.UsageError: it is not a `.pkl` file, or its bytes are in an engine.
+        retrieve_cli.errors.IndexCorrupt: it is missing or damaged, or contains anything but plain values and arrays.
+    """
+    from pathlib import Path
+
+    from retrieve_cli.storage import pickles
+
+    return pickles.read_artifact(Path(path))

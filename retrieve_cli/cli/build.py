@@ -35,7 +35,7 @@ MaxFail = Annotated[
     typer.Option(
         "--max-fail",
         metavar="N",
-        help="Abort if more than N records are rejected (a share if at most 1).  [default: 0.05]",
+        help="Abort if more than N records are rejected (a share if at most 1).  [default: 0.05, from 20 records on]",
     ),
 ]
 
@@ -103,9 +103,9 @@ def _finish(report: Report, shared: Shared) -> None:
     Line(shared).report(report)
     say_rest(report, shared)
     if report.replaced is not None:
-        shared.talk.say(report.replaced.sentence(_flags(shared)))
+        shared.talk.say(report.replaced.sentence(flags_for(shared)))
     if report.status != "failed" and not (shared.talk.quiet or shared.talk.json):
-        shared.talk.say(f'next: retrieve query "{_example(shared)}"{_flags(shared)}')
+        shared.talk.say(f'next: retrieve query "{_example(shared)}"{flags_for(shared)}')
     if report.quarantined:
         raise typer.Exit(Exit.PARTIAL)
 
@@ -172,7 +172,7 @@ def _place(entry: SourceSetting) -> tuple[str, Path | None]:
     return entry.kind, entry.path.absolute() if entry.path else None
 
 
-def _flags(shared: Shared) -> str:
+def flags_for(shared: Shared) -> str:
     """The flags with which a suggested command finds this index."""
     given = [] if shared.artifacts == Path("artifacts") else ["--artifacts", str(shared.artifacts)]
     given += [] if shared.config is None else ["--config", str(shared.config)]

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from shlex import join
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -34,6 +36,8 @@ def sync(
         bool, typer.Option("--rollback", help="Make generation ID current again; by default the one before.")
     ] = False,
     generation: Annotated[str | None, typer.Argument(metavar="[ID]", help="The generation of --rollback.")] = None,
+    catalog: Annotated[list[Path] | None, typer.Option(metavar="FILE", help="A catalog the index must have.")] = None,
+    docs_dir: Annotated[list[Path] | None, typer.Option(metavar="DIR", help="A folder the index must have.")] = None,
     wait: Wait = None,
     no_wait: NoWait = False,
     max_fail: MaxFail = None,
@@ -64,6 +68,7 @@ def sync(
         settings = waiting(shared, shared.settings("build", max_fail=max_fail), wait=wait, no_wait=no_wait)
         settings = shared.over(settings, "sync", max_shrink=max_shrink)
         settings = embedding_by(shared, settings, workers, executor, bits=require_bit_equal)
+        _expect_sources(shared, settings, catalog or (), docs_dir or ())
         if dry_run:
             _show_plan(shared, settings, line)
         elif rollback:
@@ -74,6 +79,31 @@ def sync(
             _run(shared, settings, line, reports=progress)
     if trouble:
         raise_once(shared, trouble)
+
+
+def _expect_sources(shared: Shared, settings: Settings, catalogs: Sequence[Path], folders: Sequence[Path]) -> None:
+    """Check that the index has the sources of the command line. All of its sources are synced, whichever are named.
+
+    Raises:
+        UsageError: it does not have one; the hint says how to add it.
+        IndexMissing, IndexCorrupt: nothing names its sources.
+    """
+    from retrieve_cli.cli.build import flags_for
+    from retrieve_cli.ingest.sync import entries
+
+    given = [*(("--catalog", path) for path in catalogs), *(("--docs-dir", path) for path in folders)]
+    known = entries(settings, shared.store, lambda _: None) if given else ()
+    flags = {"catalog": "--catalog", "docs": "--docs-dir"}
+    own = [(flags.get(entry.kind, ""), entry.path or Path()) for entry in known if entry.kind != "inbox"]
+    places = [(flag, os.path.realpath(path)) for flag, path in own]
+    for flag, path in given:
+        if (flag, os.path.realpath(path)) not in places:
+            command = join(str(word) for source in (*own, (flag, path)) for word in source)
+            hint = f"name all sources: retrieve build {command}{flags_for(shared)}"
+            if settings.sources.list or ("", Path()) in own:
+                hint = "add it to `sources:` in config.yaml, then run: retrieve sync"
+            names = ", ".join(str(entry.path or entry.name) for entry in known)
+            raise UsageError(f"the index has no source {flag} {path}; its sources: {names}", hint=hint)
 
 
 def _run(shared: Shared, settings: Settings, line: Line, *, reports: bool) -> None:

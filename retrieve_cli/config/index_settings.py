@@ -112,9 +112,9 @@ class ParsingSettings:
 
 @dataclass(frozen=True)
 class BuildSettings:
-    """Limit of rejected records, as a share or a number."""
+    """Limit of rejected records, as a share or a number; null: 5 % if there are at least 20 records."""
 
-    max_fail: float = bounded(0.05, 0)
+    max_fail: float | None = bounded(None, 0)
 
 
 STRATEGIES = ("auto", "section", "imrad", "window")

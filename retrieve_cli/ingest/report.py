@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 _ROUNDING = 1e-9
 """Less than a record: a share such as 0.7 has no exact binary form."""
 
+_SHARE, _FEW = 0.05, 20
+"""The default limit of rejected items: this share if there are at least so many, of which it is one; of fewer, any."""
+
 Status = Literal["published", "unchanged", "partial", "failed"]
 
 
@@ -44,8 +47,8 @@ class Report:
     """Rejected items that the previous run did not have."""
     rejected: Sequence[Refused] = ()
     """Rejected items of this run; a sync with nothing to do has read nothing."""
-    max_fail: float = 0.0
-    """The limit of rejected items that held."""
+    max_fail: float | None = 0.0
+    """The limit of rejected items that held; None: the default."""
     seconds: float = 0.0
     facets: FacetCounts | None = None
     """Facets of chunks, if they are configured."""
@@ -76,7 +79,7 @@ class Report:
 
     @property
     def _error(self) -> dict[str, Json]:
-        hint = "fix them, or allow more: --max-fail N"
+        hint = "fix them, or allow more: --max-fail N" if self.records else "fix them"
         return {"code": int(Exit.PARTIAL), "kind": "rejected", "message": self.sentence(), "hint": hint}
 
     def sentence(self, verb: str = "") -> str:
@@ -85,8 +88,9 @@ class Report:
         if self.status == "failed":
             still = f"generation {self.generation} stays current" if self.generation else "there is no index yet"
             read = counted(self.records + self.quarantined, items)
-            limit = f"limit: --max-fail {self.max_fail:g}"
-            return f"nothing published: {self.quarantined:,} of {read} rejected ({limit}); {still}"
+            share = _SHARE if self.max_fail is None else self.max_fail
+            limit = f" (limit: --max-fail {share:g})" if self.records else ""
+            return f"nothing published: {self.quarantined:,} of {read} rejected{limit}; {still}"
         same = self.same or self.status == "unchanged"
         first = not (self.changes.kept or self.changes.changed or self.changes.removed)
         parts = [
@@ -115,8 +119,8 @@ class Progress(Protocol):
 class Limits:
     """Limits beyond which nothing is published, the wait for another writer, and the number of generations to keep."""
 
-    max_fail: float
-    """The most rejected items: up to 1 a share of all, above 1 a number."""
+    max_fail: float | None
+    """The most rejected items: up to 1 a share of all, above 1 a number; None: a share, unless there are few items."""
     max_shrink: float = 1.0
     """Largest share of its records that a source may lose at once."""
     keep: int = 3
@@ -144,4 +148,7 @@ class Limits:
 
     def tolerates(self, rejected: int, records: int) -> bool:
         """Return True if so many rejected items are few enough to publish the records."""
-        return rejected <= (self.max_fail if self.max_fail > 1 else self.max_fail * (records + rejected)) + _ROUNDING
+        if self.max_fail is None and records + rejected < _FEW:
+            return records > 0 or not rejected
+        limit = _SHARE if self.max_fail is None else self.max_fail
+        return rejected <= (limit if limit > 1 else limit * (records + rejected)) + _ROUNDING

@@ -16,7 +16,7 @@ from retrieve_cli import __version__
 from retrieve_cli.contracts import Json, Source
 from retrieve_cli.errors import IndexCorrupt, IndexMissing
 from retrieve_cli.storage import durable, sums
-from retrieve_cli.storage.manifest import Manifest, sha1
+from retrieve_cli.storage.manifest import LISTING, Manifest, sha1
 from retrieve_cli.storage.marks import marks_of, settled
 from retrieve_cli.storage.store import Store
 from retrieve_cli.untrusted import files
@@ -69,7 +69,7 @@ class Unread:
     def _marks(folder: Path, manifest: Manifest) -> Marks:
         """Return the marks of a generation's files and of their checksums."""
         try:
-            found = [(folder / name).stat() for name in (*sorted(manifest.files), sums.FILE)]
+            found = [(folder / name).stat() for name in (*sorted(manifest.files), sums.FILE, LISTING)]
         except OSError:
             return None
         regular = all(

@@ -19,6 +19,7 @@ from retrieve_cli.search.conditions import allowed_by
 from retrieve_cli.storage import engine_record
 from retrieve_cli.storage.beside import beside
 from retrieve_cli.storage.generation import CHUNKS, RECORDS, Generation, open_generation
+from retrieve_cli.storage.manifest import LISTING
 from retrieve_cli.storage.remote_file import ATTACHED
 from retrieve_cli.storage.store import Store
 from retrieve_cli.storage.sums import FILE as SUMS
@@ -180,10 +181,11 @@ def verify(store: Store, settings: Settings) -> dict[str, Json]:
             faults["generation"] = error.message
     names = list(manifest.files)
     folder = store.generations / manifest.id
-    if (folder / SUMS).exists() and not (folder / ATTACHED).exists():
-        names.append(SUMS)
-        if not faults and not store.has_sums(manifest):
-            faults[SUMS] = f"{SUMS} is damaged: queries would not see damage of other files"
+    for name, intact in ((SUMS, store.has_sums), (LISTING, store.has_listing)):
+        if (folder / name).exists() and not (folder / ATTACHED).exists():
+            names.append(name)
+            if not faults and not intact(manifest):
+                faults[name] = f"{name} is damaged: it would not show damage of other files"
     for name, read in beside(store.path).items():
         names.append(name)
         try:

@@ -30,7 +30,7 @@ from retrieve_cli.snapshots.form import (
 from retrieve_cli.snapshots.frame import Frame
 from retrieve_cli.storage import durable, sums
 from retrieve_cli.storage.generation import CHUNKS, RECORDS
-from retrieve_cli.storage.manifest import FileEntry, Manifest
+from retrieve_cli.storage.manifest import LISTING, FileEntry, Manifest
 from retrieve_cli.storage.mapped import BLOCK as SUMMED, block_sums
 from retrieve_cli.untrusted.files import CONFIG, MANIFEST as LARGE, open_regular
 
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 _PIECE = 8 * SUMMED
 """Bytes in memory at a time: whole blocks of those whose checksums are kept."""
-_RESERVED = ("manifest.json", sums.FILE)
+_RESERVED = ("manifest.json", sums.FILE, LISTING)
 """Names that no file of a generation may have."""
 T = TypeVar("T")
 

@@ -29,6 +29,8 @@ ID_LENGTH = 12
 _REBUILD = "build the index again: retrieve build --catalog FILE (or --docs-dir DIR)"
 BUILT_SHA1 = "built_sha1"
 """Key of the digest of the build's circumstances; manifests of earlier versions do not have it."""
+LISTING = "SHA1SUMS"
+"""File beside the manifest that repeats its digests, for `sha1sum -c`."""
 
 
 def canonical(value: Json) -> bytes:
@@ -142,6 +144,11 @@ class Manifest:
         """Return the number of rows of a file; None if it has no rows, or does not exist."""
         entry = self.files.get(name)
         return entry.rows if entry else None
+
+    @property
+    def listing(self) -> str:
+        """The text of `SHA1SUMS`: digest and name of every file, as `sha1sum` writes them."""
+        return "".join(f"{entry.sha1}  {name}\n" for name, entry in sorted(self.files.items()))
 
     def _identity(self) -> dict[str, Json]:
         value = self._as_json()

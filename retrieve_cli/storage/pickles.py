@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, NoReturn
 
 import numpy as np
 
-from retrieve_cli.errors import IndexCorrupt
+from retrieve_cli.errors import IndexCorrupt, UsageError
 from retrieve_cli.frozen import dataclass
 from retrieve_cli.storage import durable
 from retrieve_cli.storage.mapped import MappedFile
@@ -181,6 +181,22 @@ def load(source: Path | MappedFile, *, later: Collection[str] = ()) -> Any:
     except Exception as error:
         raise IndexCorrupt(f"{path} was rejected: {error}", hint=_HINT) from error
     return value
+
+
+def read_artifact(path: Path) -> Any:
+    """Return the value of a file, compared first with the manifest of its folder. Raises: UsageError, IndexCorrupt."""
+    from retrieve_cli.storage import manifest as manifests, remote_file
+
+    if path.suffix != ".pkl":
+        hint = "dense.faiss: faiss.read_index(PATH); records.jsonl and chunks.jsonl: one JSON object a line"
+        raise UsageError(f"{path} is not a .pkl file", hint=hint)
+    if (path.parent / remote_file.ATTACHED).exists():
+        raise UsageError(f"the files of {path.parent} are in an engine", hint="read it where the index is built")
+    if (place := path.with_name("manifest.json")).exists():
+        entry = manifests.Manifest.read(place).files.get(path.name)
+        if entry is not None and (fault := manifests.digest_fault(path, entry)):
+            raise IndexCorrupt(fault, hint=_HINT)
+    return load(path)
 
 
 def _read(file: MappedFile) -> Any:

@@ -50,7 +50,7 @@ def mappings(value: Json, name: str) -> list[Mapping[str, Json]]:
 
 def file_name(value: str) -> str:
     """Return the name of a file within a folder. Raises: ValueError: it leads elsewhere."""
-    if not value or value.startswith(".") or "/" in value or "\0" in value:
+    if not value or value.startswith(".") or "/" in value or not value.isprintable():
         raise _unlike("the name of a file", "a name within its folder", value)
     return value
 

@@ -1,7 +1,7 @@
 """The artifacts folder: generations, and the one-line `current` that names the current one.
 
     artifacts/current                     id of the current generation
-    artifacts/generations/<id>/           immutable once named; manifest.json is written last
+    artifacts/generations/<id>/           immutable once named; manifest.json is written last, after SHA1SUMS
     artifacts/generations/.scratch-*/     a build in progress, or the rest of an interrupted one
     artifacts/cache/                      vectors by the SHA-1 of their text, see vector_cache.py
     artifacts/cache/lines/                offsets of the lines of catalogs, see sources/line_starts.py
@@ -25,6 +25,7 @@ removed. `generations.py` reads the folder, this file writes it.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import shutil
@@ -40,8 +41,9 @@ from retrieve_cli.contracts import Json, Refused
 from retrieve_cli.errors import SPACE, IndexCorrupt, NoSpace, unwritable
 from retrieve_cli.storage import durable, lock, sums
 from retrieve_cli.storage.generations import MANIFEST, SENT, Generations
-from retrieve_cli.storage.manifest import FileEntry, Manifest, SourceEntry, faults
+from retrieve_cli.storage.manifest import LISTING, FileEntry, Manifest, SourceEntry, digest_fault, faults
 from retrieve_cli.storage.recipe import Recipe
+from retrieve_cli.storage.remote_file import ATTACHED
 from retrieve_cli.untrusted.files import JUDGMENTS, lines, open_regular
 
 if TYPE_CHECKING:
@@ -125,6 +127,8 @@ class Store(Generations):
             self.keep_sums(manifest)
             self.note(manifest)
         else:
+            if not (scratch / ATTACHED).exists():
+                durable.replace(scratch / LISTING, manifest.listing)
             _write(scratch / MANIFEST, manifest)
             self._set_aside(folder)
             scratch.rename(folder)
@@ -140,9 +144,16 @@ class Store(Generations):
         """Return True if an intact generation has valid sums, with which queries detect damage."""
         return sums.fit(self.generations / manifest.id, manifest.files)
 
+    def has_listing(self, manifest: Manifest) -> bool:
+        """Return True if `SHA1SUMS` of a generation repeats its manifest."""
+        digest = hashlib.sha1(manifest.listing.encode(), usedforsecurity=False).hexdigest()
+        return not digest_fault(self.generations / manifest.id / LISTING, FileEntry(digest, 0))
+
     def keep_sums(self, manifest: Manifest) -> None:
-        """Write the sums of an intact generation if they are missing or damaged, and its manifest, which an earlier
-        version may have written without the digest of the circumstances."""
+        """Write the sums and the listing of an intact generation if they are missing or damaged, and with the sums its
+        manifest, which an earlier version may have written without the digest of the circumstances."""
+        if not self.has_listing(manifest):
+            durable.replace(self.generations / manifest.id / LISTING, manifest.listing)
         if not self.has_sums(manifest):
             sums.write(self.generations / manifest.id, manifest.files)
             self.note(manifest)

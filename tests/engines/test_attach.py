@@ -64,6 +64,7 @@ def test_a_folder_that_was_only_attached_holds_no_texts(thin: Path, built: str) 
     assert (folder / "chunks.jsonl").stat().st_size > 0
     assert (folder / "chunks.jsonl").stat().st_blocks == 0
     assert stored(thin) < 2 << 20
+    assert not (folder / "SHA1SUMS").exists(), "holes have other sums"
 
 
 def test_a_block_is_fetched_once(thin: Path, built: str, servers: Servers, retrieve: Program) -> None:

@@ -280,7 +280,9 @@ def entry_of(content: bytes, rows: int | None = None) -> FileEntry:
     return FileEntry(hashlib.sha1(content).hexdigest(), len(content), rows)
 
 
-@pytest.mark.parametrize("name", ["../outside", "/outside", ".hidden", "a/b", "manifest.json", "sums.pkl", ""])
+@pytest.mark.parametrize(
+    "name", ["../outside", "/out", ".hidden", "a/b", "a\nb", "manifest.json", "sums.pkl", "SHA1SUMS", ""]
+)
 def test_a_manifest_that_names_other_places_is_refused(parts: Members, refused: Refused, name: str) -> None:
     refused(packed(forged(parts, **{name: entry_of(b"")})))
 

@@ -15,7 +15,7 @@ from hostile.tries import CURRENT, DROP, Content, Try
 
 TABLES = ("records.jsonl", "chunks.jsonl")
 PICKLES = ("offsets.pkl", "bm25.pkl", "columns.pkl", "graph.pkl", "sums.pkl")
-FILES = (*TABLES, *PICKLES, "dense.faiss", "sums.pkl")
+FILES = (*TABLES, *PICKLES, "dense.faiss", "sums.pkl", "SHA1SUMS")
 FORGE: Content = ("forge", ())
 
 

@@ -180,6 +180,7 @@ def test_the_package_is_typed_and_importing_it_loads_nothing_of_it() -> None:
     assert (Path(retrieve_cli.__file__).parent / "py.typed").is_file()
     code = (
         "import json, sys; before = set(sys.modules); import retrieve_cli; retrieve_cli.open; "
+        "retrieve_cli.read_artifact; "
         "print(json.dumps(sorted(set(sys.modules) - before)))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -6,8 +6,11 @@ import json
 from pathlib import Path
 
 import pytest
+from hypothesis import given, strategies as st
 from program.asking import Configure
 from samples import TOOLS, Program, write_catalog
+
+from retrieve_cli.ingest.report import Limits
 
 
 def test_the_json_answer_has_the_right_tool_first_and_every_key_of_the_contract(index: Path, retrieve: Program) -> None:
@@ -115,15 +118,55 @@ def test_too_many_refused_records_publish_nothing_and_how_many_are_is_configured
     index: Path, tmp_path: Path, retrieve: Program, configure: Configure
 ) -> None:
     path = tmp_path / "bad.jsonl"
-    path.write_text('{"id": "a", "text": "fine"}\nnot json\n')
+    path.write_text("".join(f'{{"id": "a{number}", "text": "fine"}}\n' for number in range(18)) + "not json\n" * 2)
     before = (index / "current").read_text()
     done = retrieve("build", "--catalog", path, "--json")
     assert (done.code, done.json["status"]) == (8, "failed")
+    assert "2 of 20 records rejected (limit: --max-fail 0.05)" in done.json["error"]["message"]
     assert (index / "current").read_text() == before
     configure("build", max_fail=0.5)
     done = retrieve("build", "--catalog", path, "--json")
     assert (done.code, done.json["status"]) == (8, "partial")
     assert (index / "current").read_text() != before
+
+
+def test_one_damaged_document_of_four_does_not_hide_the_other_three(
+    tmp_path: Path, retrieve: Program, configure: Configure
+) -> None:
+    """D: "A full build/update cycle produces stable counts (no silent drops, no partial indexing)." """
+    docs = tmp_path / "documents"
+    docs.mkdir()
+    for city in ("berlin", "munich", "porto"):
+        (docs / f"{city}.md").write_text(f"# {city}\nTram lines of {city}.\n")
+    (docs / "torn.md").write_bytes(b"\xff\xfe\xfa\x00")
+    done = retrieve("build", "--docs-dir", docs, "--json")
+    assert (done.code, done.json["status"], done.json["records"]) == (8, "partial", 3)
+    assert "torn.md" in Path("artifacts/quarantine.jsonl").read_text()
+    assert retrieve("sync", "--json").json["records"] == 3
+
+    for limit in ("0", "0.05"):  # what a user sets holds, however few there are
+        done = retrieve("build", "--docs-dir", docs, "--json", "--max-fail", limit)
+        assert (done.code, done.json["status"]) == (8, "failed")
+    configure("build", max_fail=0.05)
+    assert retrieve("build", "--docs-dir", docs, "--json").json["status"] == "failed"
+
+
+def test_a_small_folder_of_which_nothing_can_be_read_publishes_nothing(tmp_path: Path, retrieve: Program) -> None:
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs" / "torn.md").write_bytes(b"\xff\xfe\xfa\x00")
+    done = retrieve("build", "--docs-dir", tmp_path / "docs", "--json")
+    assert (done.code, done.json["status"], done.json["generation"]) == (8, "failed", None)
+    message = "nothing published: 1 of 1 document rejected; there is no index yet"
+    assert (done.json["error"]["message"], done.json["error"]["hint"]) == (message, "fix them")
+
+
+@given(st.integers(0, 60), st.integers(0, 60))
+def test_the_default_limit_is_5_percent_of_at_least_20_records(rejected: int, records: int) -> None:
+    tolerated = Limits(max_fail=None).tolerates(rejected, records)
+    if rejected + records >= 20:
+        assert tolerated is Limits(max_fail=0.05).tolerates(rejected, records)
+    else:
+        assert tolerated is (records > 0 or not rejected)
 
 
 def test_documents_are_ranked_with_their_sections(tmp_path: Path, retrieve: Program) -> None:

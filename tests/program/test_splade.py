@@ -8,6 +8,8 @@ from program.asking import Configure, answered, indexed
 from samples import TOOLS, Program, write_catalog
 from splade_models import save_masked
 
+import retrieve_cli
+
 
 @pytest.fixture
 def model(tmp_path: Path, configure: Configure) -> Path:
@@ -28,6 +30,8 @@ def test_its_scores_reach_the_answer(sparse: Path, retrieve: Program, configure:
     assert found["pipeline"] == "fuse(bm25@200, dense@200, splade@200)"
     assert found["strategies_used"] == ["bm25", "dense", "splade"]
     assert all("splade" in result["source_scores"] for result in found["results"])
+    stored = retrieve_cli.read_artifact(f"artifacts/generations/{found['generation']}/splade.pkl")
+    assert (stored["unit"], stored["length"], len(stored["rows"])) == ("chunk", 5, len(stored["impacts"]))
     alone = retrieve("query", "segment lungs in CT", "--mode", "splade", "--json").json
     assert alone["pipeline"] == "splade@200"
     assert alone["results"]

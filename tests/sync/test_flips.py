@@ -56,13 +56,13 @@ def folder_of(artifacts: Path) -> Path:
 
 
 def test_no_flipped_bit_changes_an_answer_without_an_error_that_names_the_file(artifacts: Path) -> None:
-    found = list(flips(artifacts, 72, SEED))
+    found = list(flips(artifacts, 80, SEED))
 
     assert [each for each in found if each.outcome == "changed"] == []
     assert all(each.file in each.said for each in found if each.outcome == "noticed")
     by_file = Counter(each.file for each in found if each.outcome == "noticed")
     assert by_file.keys() >= {"dense.faiss", "bm25.pkl", "offsets.pkl", "graph.pkl", "manifest.json"}
-    assert "sums.pkl" not in by_file, "sums that are damaged are no damage of the index"
+    assert not {"sums.pkl", "SHA1SUMS"} & by_file.keys(), "sums that are damaged are no damage of the index"
 
 
 @pytest.mark.parametrize("name", ["dense.faiss", "chunks.jsonl", "bm25.pkl", "columns.pkl"])

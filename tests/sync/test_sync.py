@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import shutil
 from collections.abc import Iterator
 from dataclasses import replace
@@ -10,7 +11,7 @@ from typing import Any
 
 import pytest
 import yaml
-from samples import TOOLS, Program, write_catalog
+from samples import TOOLS, Program, fails, succeeds, write_catalog
 from sync.state import Publish, Start, live, records
 
 from retrieve_cli.records import column_values, columns
@@ -450,6 +451,32 @@ def test_an_emptied_source_or_a_folder_in_its_place_is_not_believed(
 )
 def test_flags_that_contradict_each_other(artifacts: Path, retrieve: Program, flags: list[str]) -> None:
     assert retrieve("sync", *flags).code == 2
+
+
+def test_a_sync_may_name_a_source_of_the_index(
+    tmp_path: Path, artifacts: Path, source: Path, retrieve: Program
+) -> None:
+    """D, incremental updates: "python -m backend.scripts.update_markdown_index --docs-dir documents"."""
+    Path("documents").mkdir()
+    (tmp_path / "documents/porto.md").write_text("# Porto\nTram lines.\n")
+    before = live(artifacts)
+    done = fails(retrieve("sync", "--docs-dir", "documents"), 2, "the index has no source --docs-dir documents")
+    assert str(source) in done.err
+    [hint] = [line.partition("retrieve build ")[2] for line in done.err.splitlines() if line.startswith("hint: ")]
+    assert live(artifacts) == before
+    succeeds(retrieve("build", *shlex.split(hint)))
+
+    (tmp_path / "documents/porto.md").write_text("# Porto\nTram lines and buses.\n")
+    assert succeeds(retrieve("sync", "--docs-dir", "./documents/", "--dry-run", "--json")).json["changed"] == 1
+    assert succeeds(retrieve("sync", "--docs-dir", "documents", "--catalog", source, "--json")).json["changed"] == 1
+    fails(retrieve("sync", "--catalog", "documents"), 2, "the index has no source --catalog documents")
+    (tmp_path / "config.yaml").write_text("sources: [{kind: catalog, path: tools.jsonl}]\n")
+    fails(retrieve("sync", "--docs-dir", "documents"), 2, "add it to `sources:` in config.yaml")
+
+
+def test_a_sync_that_names_a_source_before_there_is_an_index_names_the_build(retrieve: Program) -> None:
+    fails(retrieve("sync", "--docs-dir", "documents"), 4, "retrieve build --catalog FILE (or --docs-dir DIR)")
+    assert not Path("artifacts").exists()
 
 
 def test_the_summary_is_printed_in_every_outcome(artifacts: Path, retrieve: Program) -> None:

@@ -1,0 +1,121 @@
+"""Artifacts that other programs read: `retrieve_cli.read_artifact`, faiss, and `sha1sum -c` in a generation.
+
+contract.md, Artifacts: "bm25.pkl  splade.pkl   pickle protocol 5, arrays out of band and memory-mapped, read by an
+unpickler that admits only NumPy arrays and plain containers".
+"""
+
+import json
+import pickle
+import shutil
+import subprocess
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+from samples import Program, fails, succeeds
+from sync.flips import flip
+from sync.state import live
+
+import retrieve_cli
+from retrieve_cli.errors import IndexCorrupt, UsageError
+from retrieve_cli.storage.manifest import LISTING, Manifest
+from retrieve_cli.storage.store import Store
+
+
+@pytest.fixture
+def folder(index: Path) -> Path:
+    """The folder of the current generation."""
+    return index / "generations" / live(index)
+
+
+def test_every_pickle_of_a_generation_is_read_as_plain_containers_and_arrays(folder: Path) -> None:
+    paths = sorted(folder.glob("*.pkl"))
+    assert {"bm25.pkl", "columns.pkl", "offsets.pkl", "sums.pkl"} <= {path.name for path in paths}
+    for path in paths:
+        value = retrieve_cli.read_artifact(str(path))
+        assert {type(part) for part in value.values()} <= {dict, str, int, np.ndarray}, path.name
+
+
+def test_the_postings_of_a_term_are_read_without_the_program(folder: Path) -> None:
+    bm25 = retrieve_cli.read_artifact(folder / "bm25.pkl")
+    text, ends = bm25["terms"].tobytes(), bm25["term_ends"].tolist()
+    place = [text[start:end] for start, end in pairwise(ends)].index(b"brain")
+    start, stop = bm25["starts"][place : place + 2]
+    assert bm25["rows"][start:stop].tolist() == [2, 4], "brain and align"
+    with pytest.raises(ValueError, match="read-only"):
+        bm25["rows"][0] = 1
+
+
+def test_a_flipped_bit_is_seen_before_the_file_is_read(folder: Path) -> None:
+    flip(folder / "bm25.pkl", 8 * 200)
+    with pytest.raises(IndexCorrupt, match=r"bm25\.pkl has SHA-1"):
+        retrieve_cli.read_artifact(folder / "bm25.pkl")
+
+
+def test_other_files_are_rejected_with_what_reads_them(folder: Path, tmp_path: Path) -> None:
+    with pytest.raises(UsageError) as caught:
+        retrieve_cli.read_artifact(folder / "dense.faiss")
+    assert "faiss.read_index" in (caught.value.hint or "")
+    with pytest.raises(IndexCorrupt, match="No such file"):
+        retrieve_cli.read_artifact(tmp_path / "none.pkl")
+    (tmp_path / "own.pkl").write_bytes(pickle.dumps({"a": 1}))
+    with pytest.raises(IndexCorrupt, match="was rejected"):
+        retrieve_cli.read_artifact(tmp_path / "own.pkl")
+    (folder / "attached.json").write_text("{}")
+    with pytest.raises(UsageError, match="are in an engine"):
+        retrieve_cli.read_artifact(folder / "bm25.pkl")
+
+
+def test_faiss_reads_the_vectors(folder: Path) -> None:
+    faiss = pytest.importorskip("faiss")
+    assert faiss.read_index(str(folder / "dense.faiss")).ntotal == 5
+
+
+def test_sha1sum_checks_a_generation(folder: Path) -> None:
+    """The card: "`sha1sum -c` works on a file in the generation"."""
+    if not shutil.which("sha1sum"):
+        pytest.skip("sha1sum is not installed")
+    words = ["sha1sum", "-c", "--strict", LISTING]
+    done = subprocess.run(words, cwd=folder, capture_output=True, text=True)
+    names = sorted(Manifest.read(folder / "manifest.json").files)
+    assert (done.returncode, done.stdout.splitlines()) == (0, [f"{name}: OK" for name in names])
+    flip(folder / "chunks.jsonl", 8)
+    done = subprocess.run(words, cwd=folder, capture_output=True, text=True)
+    assert (done.returncode, "chunks.jsonl: FAILED" in done.stdout) == (1, True)
+
+
+@pytest.mark.parametrize("damage", ["flipped", "cut", "folder"])
+def test_damage_of_the_listing_is_found_and_a_sync_repairs_it(folder: Path, retrieve: Program, damage: str) -> None:
+    path, before = folder / LISTING, (folder / LISTING).read_bytes()
+    if damage == "flipped":
+        flip(path, 77)
+    elif damage == "cut":
+        path.write_bytes(before[:-1])
+    else:
+        path.unlink()
+        path.mkdir()
+    done = fails(retrieve("inspect", "verify", "--json"), 5)
+    assert json.loads(done.out)["files"][LISTING] != "sound"
+    if damage == "folder":
+        path.rmdir()
+    succeeds(retrieve("sync"))
+    assert path.read_bytes() == before
+    assert succeeds(retrieve("inspect", "verify", "--json")).json["files"][LISTING] == "sound"
+
+
+def test_a_generation_of_an_earlier_version_gets_a_listing_by_the_next_sync(folder: Path, retrieve: Program) -> None:
+    before = (folder / LISTING).read_bytes()
+    succeeds(retrieve("sync"))
+    (folder / LISTING).unlink()
+    assert LISTING not in succeeds(retrieve("inspect", "verify", "--json")).json["files"]
+    succeeds(retrieve("sync"))
+    assert (folder / LISTING).read_bytes() == before
+
+
+def test_a_restored_snapshot_has_a_listing(folder: Path, retrieve: Program) -> None:
+    succeeds(retrieve("snapshot", "create", "index.tar.zst"))
+    succeeds(retrieve("snapshot", "restore", "index.tar.zst", "--artifacts", "restored"))
+    restored = Path("restored/generations") / folder.name / LISTING
+    assert restored.read_bytes() == (folder / LISTING).read_bytes()
+    assert Store(Path("restored")).has_listing(Manifest.read(folder / "manifest.json"))
