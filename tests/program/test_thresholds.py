@@ -119,6 +119,32 @@ def hold(answer: Any, settings: Any, where: Any) -> None:
         assert all(any(name in notice for notice in answer.notices) for name in answer.removed), where
 
 
+@pytest.mark.parametrize(
+    ("threshold", "keys"),
+    [
+        ("search.grade 0.99", {"search": {"grade": 0.99}, "rerank": {"backend": "none"}}),
+        ("search.max_distance 0.01", {"search": {"max_distance": 0.01}}),
+        ("search.min_score 1e+06", {"search": {"min_score": 1e6}}),
+        ("rerank.min_score 2", {"rerank": {"min_score": 2}}),
+    ],
+)
+def test_a_threshold_that_leaves_nothing_is_said_once_and_nothing_is_searched_for_in_fewer_words(
+    sample_index: Path, retrieve: Program, configure: Configure, judge: Api, threshold: str, keys: Any
+) -> None:
+    """Design C: "results below the score threshold are removed"; a question about Norway has no answer here."""
+    configure("encoder", kind="auto")
+    configure("rerank", **keys_of("remote", judge.url), depth=20)
+    for section, values in keys.items():
+        configure(section, **values)
+    before = len(judge.asked)
+    answer = retrieve("query", OFF_TOPIC, "--artifacts", sample_index, "--json").json
+    assert len(judge.asked) - before == int(answer["reranked"])
+    assert (answer["results"], answer.get("attempts"), list(answer["removed"])) == ([], None, [threshold])
+    (notice,) = (notice for notice in answer["notices"] if "removed" in notice)
+    assert notice.startswith(f"no result passes {threshold}, which removed {answer['removed'][threshold]} results")
+    assert notice.endswith(f"retrieve config set {threshold.partition(' ')[0]} null removes the threshold")
+
+
 @pytest.fixture
 def post(sample_index: Path, judge: Api, configure: Configure) -> Iterator[Any]:
     """Function that posts a request of design C to a server whose reranker is the judge."""
