@@ -201,4 +201,4 @@ class Settings:
     @property
     def syncs_each_time(self) -> bool:
         """True if each query syncs first."""
-        return self.sources.auto_sync or self.freshness.policy == "sync"
+        return bool(self.sources.auto_sync) or self.freshness.policy == "sync"
