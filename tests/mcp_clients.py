@@ -24,11 +24,14 @@ async def in_thread(_: Any, function: Callable[[], T]) -> T:
     return await anyio.to_thread.run_sync(function)
 
 
-def host_of(artifacts: Path, *, tenant: str | None = None, texts: str | None = None, web: Any = None) -> Host:
-    """Return the surroundings of a server whose only caller has all scopes; `web` is its web search."""
+def host_of(
+    artifacts: Path, *, tenant: str | None = None, texts: str | None = None, web: Any = None, local: Any = None
+) -> Host:
+    """Return the surroundings of a server whose only caller has all scopes; `web` is its web search, `local` what
+    checks paths of files."""
     caller = Caller(tenant, frozenset(SCOPES), "test")
     found = None if web is None else WebHost(web, in_thread)
-    return Host(LiveIndex(Store(artifacts), load(None)), in_thread, lambda _: caller, texts, web=found)
+    return Host(LiveIndex(Store(artifacts), load(None)), in_thread, lambda _: caller, texts, web=found, local=local)
 
 
 @asynccontextmanager

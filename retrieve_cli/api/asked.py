@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import binascii
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -24,6 +24,7 @@ _ALIKE = 0.8
 """Similarity from which on a key of a line counts as misspelt: that of filter and tenantid, not of fields and title."""
 _SHORTEST = 5
 """Characters from which on it may: `model` is not `mode`."""
+Local = Callable[[str], str]
 _PREFERRED = ("query", "id")
 """Keys of which a line may have several spellings: the first one counts, as files of queries have further texts."""
 
@@ -40,8 +41,12 @@ class Asked(NamedTuple):
     """Sequence of a document that the generation must include."""
 
 
-def read_asked(item: Mapping[str, Json], *, where: str = "the request", tenant: str | None = None) -> Asked:
+def read_asked(
+    item: Mapping[str, Json], *, where: str = "the request", tenant: str | None = None, local: Local | None = None
+) -> Asked:
     """Return the request that a JSON object is; `tenant` is that of the credential, which the object may only repeat.
+
+    `local` returns the path of a file that `files` names, or raises UsageError if it may not; None: none may be named.
 
     Raises:
         UsageError: a key is unknown, or its value is not one that it takes.
@@ -52,10 +57,15 @@ def read_asked(item: Mapping[str, Json], *, where: str = "the request", tenant: 
             near = nearest(key.casefold(), [*FIELDS, *ALIASES])
             hint = f"did you mean `{near}`?" if near else f"keys: {', '.join(FIELDS)}"
             raise UsageError(f"{where} has an unknown key {quoted(key)}", hint=hint)
-    values = {}
+    values: dict[str, Json] = {}
+    paths: tuple[str, ...] = ()
     for name, spelling, value in _spelt(item, where):
-        values[name] = _heads(value, where) if name == "files" else _checked(name, value, f"`{spelling}` of {where}")
-    return _asked(values, where, tenant)
+        if name == "files":
+            paths, values[name] = _files(value, where, local) if local else ((), _heads(value, where))
+        else:
+            values[name] = _checked(name, value, f"`{spelling}` of {where}")
+    asked = _asked(values, where, tenant)
+    return asked._replace(request=_with_paths(asked.request, paths, where))
 
 
 def read_line(item: Mapping[str, Json], *, where: str, id_: str, folder: Path = Path()) -> Asked:
@@ -75,7 +85,7 @@ def read_line(item: Mapping[str, Json], *, where: str, id_: str, folder: Path = 
     paths: tuple[str, ...] = ()
     for name, spelling, value in _spelt(item, where, preferred=_PREFERRED):
         if name == "files":
-            paths, values[name] = _files(value, where, folder)
+            paths, values[name] = _files(value, where, lambda path: str(folder / path) if path else "")
         elif name == "id":
             values[name] = str(value)
         else:
@@ -160,8 +170,8 @@ def _heads(value: Json, where: str) -> tuple[FileHead, ...]:
     Raises:
         UsageError: it names a file instead, or two have the same name.
     """
-    if isinstance(value, list) and any(isinstance(entry, str) for entry in value):
-        hint = 'send its first bytes: "files": [{"name": "scan.nii.gz", "head_base64": "…"}]'
+    if isinstance(value, list) and any(_path_of(entry) is not None for entry in value):
+        hint = 'its first bytes: "files": [{"name": "scan.nii.gz", "head_base64": "…"}]; or a path to `retrieve mcp`'
         raise UsageError(f"`files` of {where} names a file, and no file of this machine is opened", hint=hint)
     entries = _checked("files", value, f"`files` of {where}")
     heads = tuple(FileHead(sound(entry["name"]), _decoded(entry, where)) for entry in entries)
@@ -180,17 +190,21 @@ def _decoded(entry: Mapping[str, Json], where: str) -> bytes:
     return data
 
 
-def _files(value: Json, where: str, folder: Path) -> tuple[tuple[str, ...], tuple[FileHead, ...]]:
-    """The paths and the beginnings of files of a line."""
+def _path_of(entry: Json) -> str | None:
+    """The path of an entry of `files` that has one: `"scan.dcm"` or `{"path": "scan.dcm"}`."""
+    path = entry["path"] if isinstance(entry, dict) and list(entry) == ["path"] else entry
+    return path if isinstance(path, str) else None
+
+
+def _files(value: Json, where: str, local: Local) -> tuple[tuple[str, ...], tuple[FileHead, ...]]:
+    """The paths, as `local` returns them, and the beginnings of files."""
     if not isinstance(value, list):
         raise UsageError(f"`files` of {where} must be a list of paths", hint='for example: "files": ["scan.nii.gz"]')
-    paths = tuple(str(folder / entry) if entry else "" for entry in value if isinstance(entry, str))
-    return paths, _heads([entry for entry in value if not isinstance(entry, str)], where)
+    paths = tuple(local(path) for entry in value if (path := _path_of(entry)) is not None)
+    return paths, _heads([entry for entry in value if _path_of(entry) is None], where)
 
 
 def _with_paths(request: Request, paths: tuple[str, ...], where: str) -> Request:
-    from dataclasses import replace
-
     _expect_different([*dict.fromkeys(paths), *(head.name for head in request.heads)], where)
     return replace(request, files=paths)
 

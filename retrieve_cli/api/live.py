@@ -43,6 +43,8 @@ class LiveIndex:
         self.settings = settings
         self.fault: RetrieveError | None = None
         """Reason why the current generation could not be opened; an older one answers then, if there was one."""
+        self.absent: Callable[[RetrieveError], RetrieveError] = lambda fault: fault
+        """Takes that reason if no index is open, and returns what a request is answered by."""
         self._on_change = on_change
         self._index: Index | None = None
         self._pinned: OrderedDict[str, Index] = OrderedDict()
@@ -53,6 +55,11 @@ class LiveIndex:
         self.refresh()
 
     @property
+    def opened(self) -> bool:
+        """True if an index is open. Nothing is read for it."""
+        return self._index is not None
+
+    @property
     def index(self) -> Index:
         """The open index. Raises: RetrieveError if there is none that can be opened."""
         if (index := self._index) is not None:
@@ -60,7 +67,7 @@ class LiveIndex:
         self.refresh()
         if (index := self._index) is not None:
             return index
-        raise self.fault or RetrieveError("the index is being opened", hint="try again")
+        raise self.absent(self.fault or RetrieveError("the index is being opened", hint="try again"))
 
     def at(self, generation: str | None) -> Index:
         """Return the index of a generation, by its id or the start of it; None: the current one.

@@ -45,7 +45,7 @@ class ServerParts(NamedTuple):
 
         live, say = LiveIndex(self.shared.store, self.settings), self.shared.talk.say
         if live.fault is not None:
-            say(f"note: {live.fault.message}; searches are answered by an error until there is an index")
+            say(f"note: {live.fault.message}; GET /health says if one is being built, and searches answer with that")
         state = State(
             live,
             Pool(*self.pool),

@@ -48,9 +48,9 @@ class SourceSetting:
 
 @dataclass(frozen=True)
 class SourcesSettings:
-    """Origins of the records, and whether a query syncs first."""
+    """Origins of the records, and whether a query syncs first; null: only a server without an index does."""
 
-    auto_sync: bool = False
+    auto_sync: bool | None = None
     list: Sequence[SourceSetting] = field(default_factory=list)
 
 

@@ -1,4 +1,4 @@
-"""Sections of the configuration that concern the server: who may ask it."""
+"""Sections of the configuration that concern servers: who may ask, and the files that agents may name."""
 
 from __future__ import annotations
 
@@ -16,6 +16,13 @@ class ServeSettings:
 
     allowed_hosts: Sequence[str] = field(default_factory=list, metadata={"reaches": "access"})
     allowed_origins: Sequence[str] = field(default_factory=list, metadata={"reaches": "access"})
+
+
+@dataclass(frozen=True)
+class McpSettings:
+    """Folders of the files that an MCP client of this user may name; none: the working folder of the process."""
+
+    files: Sequence[Path] = field(default_factory=list)
 
 
 @dataclass(frozen=True)

@@ -57,7 +57,7 @@ from retrieve_cli.config.query_settings import (
     RerankSettings,
     SearchSettings,
 )
-from retrieve_cli.config.serve_settings import JwtSettings, ServeSettings
+from retrieve_cli.config.serve_settings import JwtSettings, McpSettings, ServeSettings
 from retrieve_cli.config.web_settings import WebSettings
 from retrieve_cli.contracts import Json
 from retrieve_cli.errors import Unavailable, UsageError
@@ -92,6 +92,7 @@ __all__ = [
     "JwtSettings",
     "LlmSettings",
     "LogSettings",
+    "McpSettings",
     "MilvusSettings",
     "ModelsSettings",
     "OpensearchSettings",
@@ -173,6 +174,7 @@ class Settings:
     budget: BudgetSettings = field(default_factory=BudgetSettings, metadata=_ANSWERS)
     log: LogSettings = field(default_factory=LogSettings, metadata=_ANSWERS)
     serve: ServeSettings = field(default_factory=ServeSettings, metadata=_NEITHER)
+    mcp: McpSettings = field(default_factory=McpSettings, metadata=_NEITHER)
     jwt: JwtSettings = field(default_factory=JwtSettings, metadata=_NEITHER)
     query: QuerySettings = field(default_factory=QuerySettings, metadata=_NEITHER)
     web: WebSettings = field(default_factory=WebSettings, metadata=_NEITHER)
@@ -199,4 +201,4 @@ class Settings:
     @property
     def syncs_each_time(self) -> bool:
         """True if each query syncs first."""
-        return self.sources.auto_sync or self.freshness.policy == "sync"
+        return bool(self.sources.auto_sync) or self.freshness.policy == "sync"

@@ -1,4 +1,4 @@
-"""Health: `/health` touches nothing; `/readyz` says if searches are answered, and by which generation."""
+"""Health: `/health` says that the process answers, `/readyz` if searches do, and by which generation."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ def router(state: State) -> APIRouter:
     readiness = Readiness(state)
 
     async def health() -> Response:
-        """Say that the process answers. Nothing is read for it."""
-        return response({"status": "ok"})
+        """Say that the process answers, and without an index, how the first one comes about."""
+        return response({"status": "ok"} if state.live.opened else await asyncio.to_thread(_without_index, state))
 
     async def readyz() -> Response:
         """Say if searches are answered, with the state of the index, its models and its sources."""
@@ -35,6 +35,12 @@ def router(state: State) -> APIRouter:
     routes.add_api_route("/health", health, methods=["GET"])
     routes.add_api_route("/readyz", readyz, methods=["GET"])
     return routes
+
+
+def _without_index(state: State) -> dict[str, Json]:
+    """Return the state of the first build; where clients need a key, without words and numbers on records."""
+    public = ("status", "started", "hint") if state.callers.required else ()
+    return {key: value for key, value in state.syncing.state().items() if key in public or not public}
 
 
 class Readiness:

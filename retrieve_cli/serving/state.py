@@ -54,6 +54,7 @@ class State:
         self.documents = Documents(self.store, self.settings)
         refresh, count = self.live.refresh, self.metrics.sync
         self.syncing = Syncing(self.store, self.documents, self.syncs, on_sync=refresh, count=count)
+        self.live.absent = self.syncing.absent
         self.models = Models(partial(configured, self.settings), self.limits)
         found = web_search_of(self.settings, self.store.path)
         self.web = WebSearching(found, deadline_ms=self.settings.web.deadline_ms)

@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from retrieve_cli.api.documents import Documents, Receipt
 from retrieve_cli.contracts import Json
-from retrieve_cli.errors import Locked, RetrieveError, unwritable
+from retrieve_cli.errors import IndexMissing, Locked, RetrieveError, unwritable
 from retrieve_cli.ingest import schedule
 from retrieve_cli.serving.jobs import Action, Job, error_json, now
 from retrieve_cli.serving.sync_command import STOPPED, Command, Outcome
@@ -39,6 +39,8 @@ class SyncOptions(NamedTuple):
     """Seconds between two scheduled syncs; None or 0: only what is asked for."""
     jitter_s: float = 0.0
     """Seconds by which a scheduled sync is late at most, by chance, so that servers do not all begin at once."""
+    first: bool = False
+    """True: begin by building the index, if there is none."""
 
 
 class Syncing:
@@ -61,6 +63,9 @@ class Syncing:
         self._command = Command(["--artifacts", str(store.path), *options.flags])
         self._every_s = options.every_s or None
         self._jitter_s = options.jitter_s
+        self._first = options.first
+        self._building: dict[str, Json] | None = None
+        self._failure: Json = None
         self._late_s = random.uniform(0, options.jitter_s)  # noqa: S311  not a secret
         self._on_sync = on_sync
         self._count = count
@@ -73,7 +78,14 @@ class Syncing:
         self._thread: Thread | None = None
 
     def start(self) -> None:
-        """Begin to work. Documents that wait since an earlier server are synced."""
+        """Begin to work: build the index if there is none, or sync documents that wait since an earlier server."""
+        self._before = self.tasks.syncs()[:1]
+        if self._store.live() is None:
+            self._building = {"started": now()} if self._first else None
+            if self._every_s and not self._first:
+                with suppress(OSError):  # the first scheduled sync is one period away
+                    self._enter()
+                    schedule.mark(self._store)
         self._begin()
         with suppress(RetrieveError):
             last = self._documents.inbox.sequence
@@ -89,6 +101,25 @@ class Syncing:
             self._thread.join(_STOP_S)
         self._command.stop(kill=True)
         self._held.close()
+
+    def state(self) -> dict[str, Json]:
+        """Return how the first index comes about: `building`, `build_failed` and why, or `ok`: no attempt yet."""
+        if begun := self.tasks.running() or self._building:
+            return {"status": "building", "started": begun.get("started"), "progress": begun.get("progress")}
+        last = next(iter(self.tasks.syncs()), {})
+        if not (error := self._failure or last.get("error")):
+            return {"status": "ok"}
+        hint = 'fix it, then POST /index {"action": "sync"}; a scheduled sync tries again, too'
+        return {"status": "build_failed", "started": last.get("at"), "error": error, "hint": hint}
+
+    def absent(self, fault: RetrieveError) -> RetrieveError:
+        """Return why no index is open: it is being built, or its build failed, or the fault."""
+        status = self.state()["status"] if isinstance(fault, IndexMissing) else "ok"
+        if status == "building":
+            return IndexMissing("the index is being built", hint="try again; GET /health has the progress")
+        if status == "build_failed":
+            return IndexMissing(f"{fault.message}: its build failed", hint="GET /health says why")
+        return fault
 
     def submit(
         self,
@@ -132,6 +163,12 @@ class Syncing:
                 self._entered = True
 
     def _work(self) -> None:
+        if self._building:
+            try:
+                self._sync_if(lambda: self._store.live() is None and self.tasks.syncs()[:1] == self._before)
+            except (RetrieveError, OSError) as error:
+                self._failure = self._said(error)
+            self._building = None
         while not self._stopping.is_set():
             self._wake.wait(self._seconds_left())
             self._wake.clear()
@@ -162,11 +199,13 @@ class Syncing:
                 done = all(job.action == "documents" for job in jobs) and self._included(jobs)
                 outcome = Outcome(None, None) if done else self._run(words, jobs[0], action)
         except (RetrieveError, OSError) as error:
-            failure = error if isinstance(error, RetrieveError) else unwritable(self.tasks.folder, error)
-            outcome = Outcome(None, error_json(failure))
+            outcome = Outcome(None, self._said(error))
         for job in jobs:
             included = job.action == "documents" and self._included([job])
             self._end(job, Outcome(outcome.report, None if included else outcome.error))
+
+    def _said(self, error: RetrieveError | OSError) -> dict[str, Json]:
+        return error_json(error if isinstance(error, RetrieveError) else unwritable(self.tasks.folder, error))
 
     def _included(self, jobs: Sequence[Job]) -> bool:
         return self._documents.sequences.included() >= max(job.sequence for job in jobs)
@@ -187,13 +226,17 @@ class Syncing:
         """Sync if no other worker did."""
         self._late_s = random.uniform(0, self._jitter_s)  # noqa: S311  not a secret
         with suppress(RetrieveError, OSError):
-            self._enter()
-            with self._elected():
-                if schedule.seconds_left(self._store, every_s) == 0:
-                    schedule.mark(self._store)
-                    self._run([], None, "sync")
+            self._sync_if(lambda: schedule.seconds_left(self._store, every_s) == 0)
         if self._seconds_left() == 0:  # the time cannot be noted
             self._stopping.wait(every_s)
+
+    def _sync_if(self, due: Callable[[], bool]) -> None:
+        """Sync when no other worker does, if it is due then. Raises: RetrieveError, OSError."""
+        self._enter()
+        with self._elected():
+            if due():
+                schedule.mark(self._store)
+                self._run([], None, "sync")
 
     @contextmanager
     def _elected(self) -> Iterator[None]:
@@ -211,7 +254,7 @@ class Syncing:
 
     def _run(self, words: Sequence[str], job: Job | None, action: Action) -> Outcome:
         """Run `retrieve sync` with some words, and return its outcome."""
-        begun = time.monotonic()
+        begun, self._failure = time.monotonic(), None
         state: dict[str, Json] = {
             "worker": self._worker,
             "task": job.task if job else None,

@@ -13,6 +13,7 @@ from samples import Program
 from servers import built
 
 from retrieve_cli.assemble.tokenizers import counter
+from retrieve_cli.serving.callers import SCOPES
 from retrieve_cli.serving.mcp.tools import KINDS, listed
 
 _LISTED_TOKENS = 1500
@@ -90,7 +91,8 @@ def test_the_list_of_tools_is_short_and_the_same_each_time(index: Path) -> None:
 
     first, second = anyio.run(read, "auto"), anyio.run(read, "auto")
     assert first == second
-    every = [kind.tool.model_dump(mode="json", by_alias=True, exclude_none=True) for kind in KINDS]
+    offered = listed(frozenset(SCOPES), writes=True, local=True)
+    every = [kind.tool.model_dump(mode="json", by_alias=True, exclude_none=True) for kind in offered]
     tokenizer = counter("pieces", lambda: pytest.fail("no model is needed")).tokenizer
     assert tokenizer.count(json.dumps({"tools": every}, separators=(",", ":"))) <= _LISTED_TOKENS
 

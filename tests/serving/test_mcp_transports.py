@@ -68,6 +68,18 @@ def test_older_revisions_are_spoken_with_what_they_know(artifacts: Path, version
     assert len(tools["result"]["tools"]) == 4
 
 
+def test_a_file_of_the_working_folder_is_named_by_its_path(artifacts: Path, tmp_path: Path) -> None:
+    """Seed A: "User uploads: scan.dcm", and "format tokens are added to the query"."""
+    (tmp_path / "scan.nii").write_bytes(b"")
+    inside, outside = (call(1, "search", query="lungs", files=[{"path": path}]) for path in ("scan.nii", "/"))
+    asked = (inside, outside, {"id": 2, "method": "tools/list"})
+    _, answer, other, tools = session(process_of(artifacts), _REVISIONS[-1], *asked)
+    assert "scan.nii is empty" in answer["result"]["structuredContent"]["notices"][0]
+    assert other["result"]["isError"]
+    assert str(tmp_path) in other["result"]["content"][0]["text"]
+    assert "path" in tools["result"]["tools"][0]["inputSchema"]["properties"]["files"]["items"]["properties"]
+
+
 def test_an_unknown_revision_gets_the_newest_that_opens_a_session(artifacts: Path) -> None:
     (first,) = session(process_of(artifacts), "1999-01-01")
     assert first["result"]["protocolVersion"] == _REVISIONS[-1]

@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
+from retrieve_cli.api.asked import Local
 from retrieve_cli.api.live import LiveIndex
 from retrieve_cli.serving.callers import Caller
 
@@ -55,3 +56,5 @@ class Host:
     """None: nothing may be written."""
     web: WebHost | None = None
     """None: the configuration enables no web search."""
+    local: Local | None = None
+    """Returns the path of a file of this machine that a client names, if it may; None: no file is opened."""

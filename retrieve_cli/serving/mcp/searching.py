@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple
 
-from retrieve_cli.api.asked import ALIASES, Asked, read_asked
+from retrieve_cli.api.asked import ALIASES, Asked, Local, read_asked
 from retrieve_cli.api.live import LiveIndex
 from retrieve_cli.api.requests import MOST_OFFSET
 from retrieve_cli.contracts import Json
@@ -41,15 +41,17 @@ class Page(NamedTuple):
     channels: Channels
 
 
-def search(live: LiveIndex, given: Mapping[str, Json], *, tenant: str | None, channels: Channels) -> Outcome:
-    """Return the outcome of a search.
+def search(
+    live: LiveIndex, given: Mapping[str, Json], *, tenant: str | None, channels: Channels, local: Local | None = None
+) -> Outcome:
+    """Return the outcome of a search; `local` as for `read_asked`.
 
     Raises:
         RetrieveError: an argument cannot be understood, or the search fails.
     """
     values = dict(given)
     cursor, most = values.pop("cursor", None), read_budget(values.pop("max_tokens", None))
-    asked = read_asked(values, where="search", tenant=tenant)
+    asked = read_asked(values, where="search", tenant=tenant, local=local)
     values = {ALIASES.get(key, key): value for key, value in values.items() if value is not None}
     place = read_cursor(cursor, values)
     if place.generation is None:

@@ -90,7 +90,8 @@ class Handlers:
 
     def _kinds(self, context: Context) -> list[tools.Kind]:
         host = self._host
-        return tools.listed(host.caller(context).scopes, writes=host.writer is not None, web=host.web is not None)
+        parts = {name: getattr(host, name) is not None for name in ("web", "local")}
+        return tools.listed(host.caller(context).scopes, writes=host.writer is not None, **parts)
 
     async def call_tool(self, context: Context, given: types.CallToolRequestParams) -> types.CallToolResult:
         """Call a tool: its failures are results that the model reads."""
@@ -119,7 +120,8 @@ class Handlers:
             answer = partial(host.web.search.answer, owner=caller.owner)
             return host.web.run, partial(WEB[name], answer, host.live, arguments, channels=channels)
         if name in READING:
-            return host.run, partial(READING[name], host.live, arguments, tenant=tenant, channels=channels)
+            read = partial(search, local=host.local) if name == "search" else READING[name]
+            return host.run, partial(read, host.live, arguments, tenant=tenant, channels=channels)
         return host.run, partial(getattr(host.writer, name), arguments, tenant=tenant)
 
     # ------------------------------------------------------------------------------------------ resources

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from functools import partial
+from pathlib import Path
 from typing import Any, TypeVar
 
 import anyio
@@ -13,6 +14,8 @@ from mcp.server.stdio import stdio_server
 
 from retrieve_cli.api.documents import Documents
 from retrieve_cli.api.live import LiveIndex
+from retrieve_cli.config.trust import outside
+from retrieve_cli.errors import UsageError, quoted
 from retrieve_cli.serving.callers import SCOPES, Caller
 from retrieve_cli.serving.mcp.host import Host, McpOptions, Run, WebHost
 from retrieve_cli.serving.mcp.server import server_of
@@ -49,11 +52,25 @@ async def _serve(
         with _syncing(live, flags) if options.writes else nullcontext() as writing:
             search = web_search_of(live.settings, live.store.path)
             web = None if search is None else WebHost(search, _runner(anyio.CapacityLimiter(_THREADS)))
-            server = server_of(Host(live, run, lambda _: caller, options.texts, writing, web))
+            local = partial(local_file, folders=live.settings.mcp.files or [Path.cwd()])
+            server = server_of(Host(live, run, lambda _: caller, options.texts, writing, web, local))
             try:
                 await server.run(reader, writer, server.create_initialization_options())
             finally:
                 live.close()
+
+
+def local_file(path: str, folders: Sequence[Path]) -> str:
+    """Return the path of a file or folder in one of the folders, links followed. Raises: UsageError: it is not."""
+
+    def within(place: str | Path) -> bool:
+        return any(not outside(place, folder) for folder in folders)
+
+    with suppress(ValueError):  # no file can have this name
+        if within(path) and all(within(each) for each in Path(path).rglob("*") if each.is_symlink()):
+            return path
+    message = f"{quoted(path)}, or a link in it, is outside of `mcp.files` ({', '.join(map(str, folders))})"
+    raise UsageError(message, hint="copy it there, or add its folder in config.yaml: mcp: {files: [FOLDER]}")
 
 
 def _runner(limiter: anyio.CapacityLimiter) -> Run:

@@ -36,14 +36,15 @@ def _object(properties: Mapping[str, Json], required: Sequence[str] = ()) -> dic
     return {"type": "object", **shown, **({"required": list(required)} if required else {})}
 
 
-def _search_schema() -> dict[str, Json]:
-    """The schema of a search: keys of a request, and the page."""
+def _search_schema(**more: Json) -> dict[str, Json]:
+    """The schema of a search: keys of a request, the page, and some more."""
     properties = schema(["query", "limit"])["properties"]
     return _object(
-        {**{name: {"type": each["type"]} for name, each in properties.items()}, **_FILTERS, **_PAGED}, ["query"]
+        {**{name: {"type": each["type"]} for name, each in properties.items()}, **_FILTERS, **_PAGED, **more}, ["query"]
     )
 
 
+_FILES: Json = {"type": "array", "items": {"properties": {"path": _TEXT}}}
 _RESULTS = {"type": "array", "items": _object({}, _SHAPE)}
 
 
@@ -165,7 +166,10 @@ WEB_KINDS: Sequence[Kind] = (
 """Tools that ask others: listed only if the configuration enables web search."""
 
 
-def listed(scopes: frozenset[str], *, writes: bool, web: bool = False) -> list[Kind]:
-    """Return the tools that a caller of these scopes may call, always in the same order."""
-    kinds = [*KINDS, *(WEB_KINDS if web else ())]
+def listed(scopes: frozenset[str], *, writes: bool, web: bool = False, local: bool = False) -> list[Kind]:
+    """Return the tools that a caller of these scopes may call, in the same order; `local`: a search takes paths."""
+    search, *others = KINDS
+    if local:
+        search = search._replace(tool=search.tool.model_copy(update={"input_schema": _search_schema(files=_FILES)}))
+    kinds = [search, *others, *(WEB_KINDS if web else ())]
     return [kind for kind in kinds if kind.scope in scopes and (writes or not kind.writes)]
