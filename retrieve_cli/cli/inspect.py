@@ -180,6 +180,7 @@ def why(
         files=tuple(files or ()),
         filters=requests.exact(filters, "--filter"),
         doc_ids=requests.exact(doc_ids, "--doc-id") or None,
+        typed_ids=bool(doc_ids),
         tenant=None if tenant is None else requests.exact([tenant], "--tenant")[0],
     )
     view, notices = trace(searcher, request, requests.sound(id_))

@@ -197,6 +197,7 @@ def query(
         files=tuple(files or ()),
         filters=exact(filters, "--filter"),
         doc_ids=exact(doc_ids, "--doc-id") or None,
+        typed_ids=bool(doc_ids),
         tenant=None if tenant is None else exact([tenant], "--tenant")[0],
         retrievers=() if retrievers is None else tuple(settings.search.retrievers),
     )

@@ -132,6 +132,7 @@ def _narrowed(own: Request, asked: Request, where: str) -> Request:
         files=(*asked.files, *own.files),
         filters=(*asked.filters, *own.filters),
         doc_ids=asked.doc_ids if own.doc_ids is None else own.doc_ids,
+        typed_ids=asked.typed_ids and own.doc_ids is None,
         tenant=asked.tenant if own.tenant is None else own.tenant,
         retrievers=own.retrievers or asked.retrievers,
     )

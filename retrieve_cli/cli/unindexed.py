@@ -105,7 +105,7 @@ def _check_size(sources: Sequence[Source], settings: Settings) -> None:
         left -= Path(path).stat().st_size if size is None else size(left)
         if left < 0:
             message = f"{source.name} has more than {most / MB:g} MB (docs.unindexed_max_mb)"
-            hint = f"build an index of it: retrieve build {path}"
+            hint = f"build an index of it: retrieve build {'--docs-dir' if size else '--catalog'} {path}"
             raise UsageError(message, hint=hint)
 
 

@@ -51,6 +51,8 @@ class Request:
     """Conditions on records; all must hold."""
     doc_ids: tuple[str, ...] | None = None
     """Ids to which the results are restricted; None: all records, an empty tuple: none."""
+    typed_ids: bool = False
+    """True if a person typed these ids, so that one that no record has is an error; else it finds nothing."""
     tenant: str | None = None
     """Tenant whose records may be found."""
     confined: bool = False

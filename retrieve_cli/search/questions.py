@@ -62,7 +62,7 @@ class RequestReader:
 
         Raises:
             UsageError: it says nothing but tags; a file cannot be read; a filter is none, or names a field that no
-                record has.
+                record has; an id that a person typed is no record's that its tenant has.
         """
         texts = [read_tags(text) for text in (request.text, *request.also)]
         tagged = _together(texts)
@@ -241,14 +241,28 @@ class RequestReader:
         if request.tenant is not None and access.own is not None:
             found.append(Passing(TENANT, str(Condition(TENANT, "=", (request.tenant,))), access.own))
         if request.doc_ids is not None:
-            rows = [row for name in dict.fromkeys(request.doc_ids) if (row := self._row(name, access)) is not None]
+            rows = [
+                row for name in dict.fromkeys(request.doc_ids) if (row := self._row(name, request, access)) is not None
+            ]
             only = _only(rows, len(self._generation.records))
             found.append(Passing("id", str(Condition("id", "=", request.doc_ids or ("",))), only))
         return found
 
-    def _row(self, name: str, access: Access) -> int | None:
-        """The row of a record by its id, one that is excluded too; None if the tenant has none."""
-        return self._generation.row_of(name, visible=access.own)
+    def _row(self, name: str, request: Request, access: Access) -> int | None:
+        """The row of a record by its id, one that is excluded too; None if the tenant has none.
+
+        Raises:
+            UsageError: there is none, and a person typed the id; to a tenant no like one is suggested.
+        """
+        row = self._generation.row_of(name, visible=access.own)
+        if row is not None or not request.typed_ids:
+            return row
+        if request.tenant is not None:
+            message = f"the tenant {quoted(request.tenant)} has no record {quoted(name)}"
+            raise UsageError(message, hint="remove it from --doc-id")
+        from retrieve_cli.records.lookup import find_record
+
+        return find_record(self._generation, name, visible=access.visible)
 
     def _unselected(self, request: Request, access: Access) -> list[str]:
         """A sentence on ids that a request selects and no record has, or on a selection of none."""
@@ -256,7 +270,7 @@ class RequestReader:
             return []
         if not request.doc_ids:
             return ["the request selects no record: its list of ids is empty"]
-        unknown = [name for name in dict.fromkeys(request.doc_ids) if self._row(name, access) is None]
+        unknown = [name for name in dict.fromkeys(request.doc_ids) if self._row(name, request, access) is None]
         return self._unknown(unknown, f"id {_listed(unknown)}, which the request selects", access) if unknown else []
 
 

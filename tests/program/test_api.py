@@ -90,8 +90,6 @@ def test_contents_are_those_of_inspect(index: Path, retrieve: Program) -> None:
         ({"filters": 3}, ["filters", "list of strings"]),
         ({"filters": ["licence=MIT"]}, ["licence", "`license`"]),
         ({"filters": ["license=M\udcffT"]}, ["UTF-8"]),
-        ({"doc_ids": []}, ["doc_ids", "empty"]),
-        ({"doc_ids": ["lung"]}, ["`lungs`"]),
         ({"tenant": "acme"}, ["tenant"]),
         ({"retrievers": ["bm26"]}, ["bm26", "`bm25`"]),
     ],

@@ -216,11 +216,17 @@ def test_only_the_records_that_are_named_are_found_in_the_order_of_the_full_rank
     assert ids(retrieve("query", "brain", "--json", *["--doc-id=cells"] * 10_000)) == ["cells"]
 
 
-def test_an_id_that_no_record_has_finds_nothing_and_is_named_with_the_nearest(index: Path, retrieve: Program) -> None:
-    done = retrieve("query", "brain", "--doc-id", "lung")
-    assert (done.code, done.out) == (0, "no results\n")
-    assert "no record has the id 'lung', which the request selects: did you mean `lungs`" in done.err
-    assert ids(retrieve("query", "brain", "--doc-id", "lung", "--doc-id", "lungs", "--json")) == ["lungs"]
+def test_an_id_that_no_record_has_is_an_error_with_the_nearest(index: Path, retrieve: Program) -> None:
+    assert "`lungs`" in refused(retrieve, "query", "brain", "--doc-id", "lung")
+
+
+def test_an_id_in_a_line_that_no_record_has_finds_nothing_and_is_named(index: Path, batch: Batch) -> None:
+    answers = batch([{"query": "brain", "doc_ids": chosen} for chosen in (["lung", "lungs"], ["lung"], [])])
+    assert [names(answer) for answer in answers] == [["lungs"], [], []]
+    unknown = "no record has the id 'lung', which the request selects: did you mean `lungs` (LungMapper)?"
+    assert [answer["notices"][0] for answer in answers] == [unknown] * 2 + [
+        "the request selects no record: its list of ids is empty"
+    ]
 
 
 @pytest.mark.parametrize(
@@ -288,12 +294,18 @@ def test_a_tenant_finds_all_of_its_own_compared_letter_by_letter(tenants: Path, 
 
 @pytest.mark.parametrize("name", ["brain", "lung", "align", "nobody"])
 def test_an_id_that_is_not_the_tenants_is_unknown_in_the_same_words_whoever_has_it(
-    tenants: Path, retrieve: Program, name: str
+    tenants: Path, retrieve: Program, batch: Batch, name: str
 ) -> None:
-    done = retrieve("query", "brain", "--tenant", "acme", "--doc-id", name)
-    assert (done.code, done.out) == (0, "no results\n")
+    assert refused(retrieve, "query", "brain", "--tenant", "acme", "--doc-id", name).splitlines() == [
+        f"error: the tenant 'acme' has no record '{name}'",
+        "hint: remove it from --doc-id",
+    ]
+    (answer,) = batch([{"query": "brain", "doc_ids": [name]}], "--tenant", "acme")
     near = ": did you mean `lungs` (LungMapper)?" if name == "lung" else ""
-    assert done.err.splitlines() == [f"note: no record has the id '{name}', which the request selects{near}"]
+    assert (names(answer), answer["notices"]) == (
+        [],
+        [f"no record has the id '{name}', which the request selects{near}"],
+    )
 
 
 def test_no_line_of_a_batch_speaks_for_another_tenant_than_the_command(tenants: Path, batch: Batch) -> None:

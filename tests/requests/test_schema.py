@@ -129,7 +129,6 @@ def test_each_spelling_means_the_same(alias: str, name: str) -> None:
         ({"query": "a", "also": "b"}, "`also` of the request must be a list", ""),
         ({"query": "a", "also": ["b", 1]}, "item 2 of `also`", ""),
         ({"query": "a", "facets": ["f"] * 21}, "21 entries, more than 20", ""),
-        ({"query": "a", "doc_ids": []}, "`doc_ids` of the request is empty", ""),
         ({"query": "a", "mode": "hybird"}, "unknown value 'hybird' of `mode`", "did you mean `hybrid`?"),
         ({"query": "a", "retrievers": ["bm52"]}, "unknown retriever 'bm52'", "did you mean `bm25`?"),
         ({"query": "a", "rerank": "yes"}, "must be true or false", ""),

@@ -207,6 +207,7 @@ def test_ids_that_no_document_has_find_nothing_and_an_empty_selection_is_an_empt
         (["lnugs"], "no record has the id 'lnugs', which the request selects: did you mean `lungs` (LungMapper)?"),
         ([], "the request selects no record: its list of ids is empty"),
     ):
+        assert said in post("/api/v1/rag/retrieve", {"query": QUERY, "docIds": ids}).json()["pipeline"]["notices"]
         body = post("/search", {"query": QUERY, "doc_ids": ids}).json()
         assert said in body["notices"]
         assert said in opened.search(QUERY, doc_ids=ids).notices

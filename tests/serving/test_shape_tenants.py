@@ -7,7 +7,6 @@ import orjson
 import pytest
 from servers import built, state_of
 
-from retrieve_cli.contracts import Json
 from retrieve_cli.errors import RetrieveError
 from retrieve_cli.serving.shapes import external_knowledge, passages, rag_flow, vector_store
 from retrieve_cli.serving.shapes.shape import Read
@@ -56,10 +55,10 @@ def test_a_record_of_another_tenant_is_in_no_answer(state: State, shape: str) ->
 
 
 def test_the_id_of_another_tenant_is_like_an_unknown_one(state: State) -> None:
-    def answer(name: str) -> tuple[Json, str]:
+    def answer(name: str) -> str:
         request = rag_flow.read({"query": "cells", "docIds": [name]}, "lab", state.settings)
         (outcome,) = state.live.answer([request.asked])
         assert not isinstance(outcome, RetrieveError)
-        return request.render(outcome), str(outcome.notices).replace(name, "NAME")
+        return str([request.render(outcome), outcome.notices]).replace(name, "NAME")
 
     assert answer("theirs") == answer("nobody")

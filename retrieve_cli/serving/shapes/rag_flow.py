@@ -88,7 +88,8 @@ def render(answer: Answer, strategy: str | None = None) -> dict[str, Json]:
     """Return an answer. A score is what decided, on the scale that `pipeline.scoreScale` names, and results are in its
     order: that of the reranker, which `rerank.score` is compared with; without one from 0 to 1, or null.
 
-    `totalResults` is the number of results; `pipeline.removed` has how many each threshold removed.
+    `totalResults` is the number of results; `pipeline.removed` has how many each threshold removed, and
+    `pipeline.notices` what the user should know, such as ids that no document has.
     `strategy` is the name that the client has for the reranker: it is repeated if it is that of the one that ran.
     """
     scores = deciding_scores(answer)
@@ -120,6 +121,7 @@ def render(answer: Answer, strategy: str | None = None) -> dict[str, Json]:
             "candidatesConsidered": answer.candidates_considered,
             "scoreScale": scores.scale,
             **({"removed": answer.removed} if answer.removed else {}),
+            **({"notices": list(answer.notices)} if answer.notices else {}),
         },
     }
 
