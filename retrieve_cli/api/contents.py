@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from retrieve_cli.contracts import Json
 from retrieve_cli.errors import NotFound, UsageError, quoted
+from retrieve_cli.records.rows import shown_row
 from retrieve_cli.search.access import of_tenant_or_none
 
 if TYPE_CHECKING:
@@ -60,7 +61,7 @@ def chunks(index: Index, record_id: str, *, first: int = 0, limit: int, tenant: 
             raise no_record(record_id)
         start, end = int(generation.starts[row]), int(generation.starts[row + 1])
         shown = range(min(start + first, end), min(start + first + limit, end))
-        return Chunks(generation.records[row], [generation.chunks[place] for place in shown], end - start)
+        return Chunks(shown_row(generation.records[row]), [generation.chunks[place] for place in shown], end - start)
 
 
 def records(
@@ -78,7 +79,7 @@ def records(
         visible = visible_to(generation, tenant)
         allowed = allowed_by(generation, filters, visible)
         rows = range(len(generation.records)) if allowed is None else allowed.nonzero()[0].tolist()
-        shown = [generation.records[row] for row in rows[first : first + limit]]
+        shown = [shown_row(generation.records[row]) for row in rows[first : first + limit]]
         # The place among the records of the list: a row of the index would count the records of others.
         following = f"r{first + limit}" if first + limit < len(rows) else None
         return Page(shown, len(rows), following)

@@ -139,10 +139,8 @@ class Index:
         if limit is not None and limit < 1:
             return []
         with self.reading() as generation:
-            rows: list[dict[str, Json]] = views.records(
-                generation, filters=texts(filters, "filters"), limit=limit or 0
-            )["records"]
-        return rows
+            found = views.records(generation, filters=texts(filters, "filters"), limit=limit or 0)
+            return list(found["records"])
 
     def record(self, record_id: str) -> dict[str, Json]:
         """Return a record with its text and chunks, as `retrieve inspect record ID --json` prints it.

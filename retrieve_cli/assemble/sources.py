@@ -201,7 +201,8 @@ def field_map(settings: Settings) -> FieldMap:
     """Return which keys of a catalog become which fields."""
     from retrieve_cli.sources.fields import FieldMap
 
-    return FieldMap.of({key: (field.to, field.weight) for key, field in settings.catalog.fields.items()})
+    mapped = {key: (field.to, field.weight) for key, field in settings.catalog.fields.items()}
+    return FieldMap.of(mapped, [*settings.graph.relations, *settings.graph.entities])
 
 
 def _path(entry: SourceSetting) -> Path:

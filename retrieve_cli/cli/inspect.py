@@ -45,25 +45,34 @@ def records(
     filter_: Annotated[
         list[str] | None, typer.Option("--filter", metavar="FIELD=VALUE", help="Keep records that match; repeatable.")
     ] = None,
-    limit: Annotated[int, typer.Option("--limit", metavar="N", help="Maximum number of records; 0: all.")] = 20,
+    limit: Annotated[
+        int | None,
+        typer.Option("--limit", metavar="N", help="Maximum number of records; 0: all.  [default: 20; all as JSON]"),
+    ] = None,
     *,
     shared: Shared,
 ) -> None:
-    """List the records, or those that match every filter."""
+    """List the records, or those that match every filter.
+
+    --jsonl and --json print them with their texts: a catalog from which retrieve build makes the same records again.
+    """
     from retrieve_cli.inspect import views
     from retrieve_cli.output import formats, terminal
     from retrieve_cli.terms import figures
 
+    if limit is None:
+        limit = 20 if shared.format == "text" else 0
     if limit < 0:
         raise UsageError(f"--limit is {limit}; it takes a whole number from 0", hint="--limit 0 shows all of them")
     found = _look(shared, partial(views.records, filters=filter_ or [], limit=limit))
     if shared.format == "jsonl":
-        print(formats.lines(found["records"]), end="")
+        for row in found["records"]:
+            print(formats.dump(row))
     elif shared.format == "json":
-        print(formats.dump(found))
+        print(formats.dump({**found, "records": list(found["records"])}))
     else:
-        terminal.print_records(found["records"], shared.console())
-        shared.talk.say(f"{len(found['records']):,} of {figures.count(found['matched'], 'record')}")
+        terminal.print_records(rows := list(found["records"]), shared.console())
+        shared.talk.say(f"{len(rows):,} of {figures.count(found['matched'], 'record')}")
 
 
 @app.command()

@@ -193,6 +193,8 @@ def _show_plan(shared: Shared, settings: Settings, line: Line) -> None:
 
     with TemporaryDirectory() as aside, progress_for(_quiet_by_default(shared.talk), sys.stderr) as progress:
         plan = prepare(shared, settings, progress, fetched=Path(aside)).plan()
+    for notice in plan.notices:
+        shared.talk.say(notice)
     same = [f"nothing to do: generation {plan.generation} is up to date"]
     line.write({"time": now(), **plan.to_json()}, plan.sentences() if plan.needed else same)
 

@@ -52,6 +52,8 @@ class Record:
     metadata: Mapping[str, Json] = field(default_factory=dict)
     layout: Layout | None = field(default=None, compare=False, repr=False)
     """Structure and pages of the text, if its own marks do not show them."""
+    unread: tuple[str, ...] = field(default=(), compare=False, repr=False)
+    """Keys of a catalog's object with text that is in no field."""
 
 
 @dataclass(frozen=True, slots=True)

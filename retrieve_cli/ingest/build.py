@@ -149,5 +149,6 @@ def apply(
         rejected=rejected,
         seconds=round(time.monotonic() - begun, 3),
         skipped=parts.skipped,
+        notices=intake.notices.on_keys,
         same=same,
     )

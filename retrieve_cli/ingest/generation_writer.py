@@ -94,7 +94,7 @@ class GenerationWriter:
     ) -> list[bytes]:
         """Write a record, whose `origin` is the SHA-1 of the item it was read from, and its chunks: at least one.
         Return the SHA-1 of each chunk's embedded text. `content` is the SHA-1 of the record's content, if known."""
-        row = record_row(record, content=content)
+        row = record_row(record, chunks, content=content)
         self._records.append(row)
         self._columns.append(row)
         for chunk in chunks:

@@ -88,7 +88,7 @@ class Intake:
         """By record, the file that it was read from."""
         self._begun: list[tuple[int, Source]] = []
         """Each source with the row of its first record."""
-        self._notices = Notices(progress.say)
+        self.notices = Notices(progress.say)
         self.embedding = Embedding(encodings)
         self.rejected: list[Refused] = []
         self.entries: list[SourceEntry] = []
@@ -184,7 +184,7 @@ class Intake:
                     else:
                         self._item(source, batch.item(places.start))
                     progress.advance(len(places))
-        self._notices.finish(source.name)
+        self.notices.finish(source.name, complete=self._reuse is None or source.kind not in self._reuse.kinds)
         counts = (len(self._inventory) - first, len(self.rejected) - rejected)
         self._then(partial(self._enter, source, first, counts))
         self.origins.append(origin_of(source, read.hexdigest(), stamp, folders))
@@ -293,7 +293,7 @@ class Intake:
             elif isinstance(piece, Refused):
                 self.rejected.append(piece)
             elif isinstance(piece, Notice):
-                self._notices.add(piece)
+                self.notices.add(piece)
 
     def _record(self, source: Source, item: Item, record: Record) -> None:
         if self._lost is not None and record.id in self._lost.by_id:
@@ -314,6 +314,7 @@ class Intake:
             return
         content = content_digest(record)
         self._inventory.add(record.id, content)
+        self.notices.count_unread(record)
         self._places.append(item.source)
         if self._waiting is None:
             self._write(record, chunks, item.digest, content)

@@ -14,6 +14,7 @@ import numpy as np
 from retrieve_cli.contracts import Item, Record, Refused, Source
 from retrieve_cli.ingest.changes import Changes
 from retrieve_cli.ingest.inventory import Contents, Inventory, walk
+from retrieve_cli.ingest.notices import Notices
 from retrieve_cli.ingest.reading import reading
 from retrieve_cli.ingest.scanned import Piece, ReadAhead, Scanned, batches, pieces_of
 from retrieve_cli.records.rows import content_digest
@@ -43,6 +44,7 @@ class Look:
         self.scanned: list[Source] = []
         """The sources as they were read, with their items if these are remembered."""
         self.rejected = 0
+        self.notices = Notices(lambda _: None)
 
     def at(self, source: Source) -> None:
         """Compare all items of a source.
@@ -72,6 +74,7 @@ class Look:
                     progress.advance(len(places))
                 if scanned is not None:
                     scanned.keep(batch, read)
+        self.notices.finish(source.name, complete=not same)
         self.records[source.name] = len(self._inventory) - first
         self.digests.append(digest.hexdigest())
         self.scanned.append(scanned or source)
@@ -85,6 +88,7 @@ class Look:
         for piece in pieces:
             if isinstance(piece, Record) and self._inventory.row(piece.id) is None:
                 self._inventory.add(piece.id, content_digest(piece))
+                self.notices.count_unread(piece)
             elif isinstance(piece, Record | Refused):
                 self.rejected += 1
 

@@ -1,15 +1,19 @@
-"""Notices on the files of a source: the first of each kind are shown, the others are counted."""
+"""Notices on a source: the first of each kind on files are shown, the others counted; keys that no field reads."""
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Callable
 
-from retrieve_cli.contracts import Notice
+from retrieve_cli.contracts import Notice, Record
+from retrieve_cli.errors import printable, shortened
 from retrieve_cli.ingest.counts import counted
 
 _SHOWN = 3
 """Files whose notice is shown if several have the same one."""
+_NAMED, _MOST_KEYS = 5, 1000
+"""Unread keys of a source that are named, and that are counted."""
 
 
 class Notices:
@@ -18,6 +22,9 @@ class Notices:
     def __init__(self, say: Callable[[str], None]) -> None:
         self._say = say
         self._counts: Counter[str] = Counter()
+        self._unread: Counter[str] = Counter()
+        self.on_keys: list[str] = []
+        """Sentences on keys of records that no field reads."""
 
     def add(self, notice: Notice) -> None:
         """Show a notice, unless several files had the same one."""
@@ -25,9 +32,29 @@ class Notices:
         if self._counts[notice.message] <= _SHOWN:
             self._say(f"{notice.source}: {notice.message}")
 
-    def finish(self, name: str) -> None:
-        """Say how many notices on the source of that name were not shown."""
+    def count_unread(self, record: Record) -> None:
+        """Count the keys of a record with text that no field reads."""
+        few = len(self._unread) < _MOST_KEYS
+        self._unread.update(key for key in record.unread if few or key in self._unread)
+
+    def finish(self, name: str, *, complete: bool) -> None:
+        """Say how many notices on the source of that name were not shown; if it is `complete`, what no field reads."""
+        if complete and self._unread:
+            self.on_keys.append(f"{shortened(name, 40)}: {_sentence(self._unread)}")
+            self._say(self.on_keys[-1])
+        self._unread.clear()
         for message, count in self._counts.items():
             if count > _SHOWN:
                 self._say(f"{name}: {counted(count - _SHOWN, 'more file')}: {message}")
         self._counts.clear()
+
+
+def _sentence(keys: Counter[str]) -> str:
+    """Return a sentence that names the most frequent keys, and the setting that reads them."""
+    named = keys.most_common(_NAMED)
+    listed = [f"{printable(shortened(key, 40))} ({counted(number, 'record')})" for key, number in named]
+    listed += [f"and {len(keys) - _NAMED:,} more"] if len(keys) > _NAMED else []
+    names = [key if key.isascii() and key.isidentifier() else json.dumps(key) for key, _ in named if len(key) <= 40]
+    setting = f"catalog: {{fields: {{{', '.join(f'{name}: 1' for name in names)}}}}}"
+    what = f"{counted(len(keys), 'key')} with text {'is' if len(keys) == 1 else 'are'} stored but not searched"
+    return f"{what}: {', '.join(listed)}" + (f"; map them in config.yaml: {setting}" if names else "")

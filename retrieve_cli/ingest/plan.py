@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from retrieve_cli.assemble.registry import ordered
@@ -25,6 +25,8 @@ class Plan:
     rejected: int
     needed: bool
     """True if there is anything to write: an item or the recipe differs, or the current index is damaged."""
+    notices: Sequence[str] = ()
+    """Sentences on keys of records with text that no field reads."""
 
     @property
     def redo(self) -> list[str]:
@@ -48,6 +50,7 @@ class Plan:
             "records": {name: list(getattr(self.changes, name)) for name in ("added", "changed", "removed")},
             "recipe": {key: list(values) for key, values in self.recipe.items()},
             "redo": self.redo,
+            **({"notices": list(self.notices)} if self.notices else {}),
         }
 
     def sentences(self) -> list[str]:

@@ -54,6 +54,8 @@ class Report:
     """Facets of chunks, if they are configured."""
     skipped: Sequence[str] = ()
     """Sentences on what is configured and could not be built here."""
+    notices: Sequence[str] = ()
+    """Sentences on keys of records with text that no field reads."""
     same: bool = False
     """True if the generation was current already, though some items were rejected."""
     replaced: Replaced | None = None
@@ -73,6 +75,7 @@ class Report:
             "rejected_new": self.rejected_new,
             "seconds": self.seconds,
             **({"skipped": list(self.skipped)} if self.skipped else {}),
+            **({"notices": list(self.notices)} if self.notices else {}),
             **({"replaced": self.replaced.to_json()} if self.replaced else {}),
             **({"error": self._error} if self.status == "failed" else {}),
         }

@@ -123,7 +123,8 @@ class Sync:
             return self._nothing_to_do(current, rejected)
         self._scanned = look.scanned
         recipe = recipe_changes(current.manifest.recipe.to_json(), self._recipe(current).to_json()) if current else {}
-        return Plan(self._store.live(), look.changes(), recipe, look.records, look.rejected, needed=True)
+        found, notices = look.changes(), look.notices.on_keys
+        return Plan(self._store.live(), found, recipe, look.records, look.rejected, needed=True, notices=notices)
 
     def run(self) -> Report:
         """Plan and apply. The lock must be held.

@@ -15,6 +15,7 @@ from retrieve_cli.config.settings import Settings
 from retrieve_cli.contracts import Json
 from retrieve_cli.errors import IndexCorrupt, RetrieveError, UsageError
 from retrieve_cli.records.lookup import find_chunk, find_record
+from retrieve_cli.records.rows import shown_row
 from retrieve_cli.search.conditions import allowed_by
 from retrieve_cli.storage import engine_record
 from retrieve_cli.storage.beside import beside
@@ -29,15 +30,27 @@ if TYPE_CHECKING:
 
 
 def records(generation: Generation, *, filters: Sequence[str], limit: int) -> dict[str, Json]:
-    """Return at most `limit` records that pass every filter (0: all), and how many pass.
+    """Return at most `limit` records that pass every filter (0: all), read one by one, and how many pass.
 
     Raises:
         UsageError: a filter has another form, or no record has the field.
     """
     allowed = allowed_by(generation, filters)
     rows = range(len(generation.records)) if allowed is None else allowed.nonzero()[0].tolist()
-    shown = [generation.records[row] for row in (rows[:limit] if limit else rows)]
+    shown = (_line(generation, row) for row in (rows[:limit] if limit else rows))
     return {"matched": len(rows), "total": len(generation.records), "records": shown}
+
+
+def _line(generation: Generation, row: int) -> dict[str, Json]:
+    """Return a record as a line of a catalog that gives it again: as it is stored, with the text of each field.
+
+    Only a catalog's record has such fields; the text of a document becomes a description.
+    """
+    record = generation.records[row]
+    spans, gaps = record.pop("spans", None), record.pop("gaps", ())
+    text = generation.record_text(row, gaps)
+    texts = {name: text[slice(*span)] for name, span in zip(record["fields"], spans or (), strict=False)}
+    return {**record, "texts": texts or {"name": record["name"], "description": text.strip()}}
 
 
 _OF_CHUNK = ("id", "section", "start", "end", "tokens")
@@ -55,7 +68,7 @@ def record(generation: Generation, record_id: str) -> dict[str, Json]:
     chunks = [generation.chunks[row] for row in range(int(generation.starts[at]), int(generation.starts[at + 1]))]
     keys = [(*_OF_CHUNK, *(key for key in _OF_PLACE if key in chunk)) for chunk in chunks]
     shown = [{key: chunk[key] for key in own} for own, chunk in zip(keys, chunks, strict=True)]
-    row, text = generation.records[at], "\n".join(str(chunk["text"]) for chunk in chunks)
+    row, text = shown_row(generation.records[at]), "\n".join(str(chunk["text"]) for chunk in chunks)
     card = (generation.manifest.recipe.documents or {}).get(str(row["kind"]))
     return {**row, **({"parser": card} if card else {}), "text": text, "chunks": shown}
 

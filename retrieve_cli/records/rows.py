@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from itertools import accumulate
+
 from retrieve_cli.contracts import Chunk, Json, Record
 from retrieve_cli.layout.layout import Place
 from retrieve_cli.storage.manifest import sha1
@@ -19,7 +22,7 @@ def _content(record: Record) -> dict[str, Json]:
     return {
         "id": record.id,
         "name": record.name,
-        "description": record.description,
+        "description": record.description[:_DESCRIPTION].rstrip(),
         "url": record.url,
         "license": record.license,
         "keywords": list(record.keywords),
@@ -31,10 +34,29 @@ def _content(record: Record) -> dict[str, Json]:
     }
 
 
-def record_row(record: Record, *, content: bytes | None = None) -> dict[str, Json]:
+def record_row(record: Record, chunks: Sequence[Chunk] = (), *, content: bytes | None = None) -> dict[str, Json]:
     """Return a record as it is kept; its whole text is in its chunks. `content` is its `content_digest`, if known."""
     place = {"source": record.source, "line": record.line, "sha1": (content or content_digest(record)).hex()}
-    return {**_content(record), "description": record.description[:_DESCRIPTION], **place}
+    return {**_content(record), **_divided(record, chunks), **place}
+
+
+def _divided(record: Record, chunks: Sequence[Chunk]) -> dict[str, Json]:
+    """Return where the fields of a catalog's record are in its text, and the text between its chunks if that is more
+    than spaces one at a time: from these and the chunks `inspect records` restores the fields."""
+    if record.kind != "catalog" or not record.fields:
+        return {}
+    starts = [record.text.find(field.text) for field in record.fields]
+    spans = [[start, start + len(field.text)] for start, field in zip(starts, record.fields, strict=True)]
+    ends = accumulate((chunk.end for chunk in chunks), max, initial=0)
+    begins = [*(chunk.start for chunk in chunks), len(record.text)]
+    gaps = [record.text[end:start] for end, start in zip(ends, begins, strict=True)]
+    plain = not gaps[-1] and set(gaps) <= {"", " "}
+    return {**({} if -1 in starts else {"spans": spans}), **({} if plain or not chunks else {"gaps": gaps})}
+
+
+def shown_row(row: Mapping[str, Json]) -> dict[str, Json]:
+    """Return a record as it is kept without the places of its fields."""
+    return {key: value for key, value in row.items() if key not in ("spans", "gaps")}
 
 
 def chunk_row(record: Record, chunk: Chunk) -> dict[str, Json]:

@@ -13,7 +13,7 @@ from shlex import quote
 from retrieve_cli.contracts import Item, Json, Notice, Record, Refused, SourceKind
 from retrieve_cli.errors import UsageError
 from retrieve_cli.sources.digests import BOM, file_stamp, line_digest
-from retrieve_cli.sources.fields import FieldMap, record_from
+from retrieve_cli.sources.fields import FieldMap, is_stored, record_from
 from retrieve_cli.sources.linked_catalog import (
     DEEPEST,
     NotRead,
@@ -153,12 +153,13 @@ def read_record(line: bytes, fields: FieldMap, *, source: str, number: int) -> R
         item = orjson.loads(line)
     except ValueError as error:
         return _why_not_json(line, error)
-    if _many_levels(line) and too_deep(item):
+    stored = isinstance(item, dict) and is_stored(item)
+    if _many_levels(line) and too_deep(item, DEEPEST + stored):  # in a stored record, metadata are one level down
         return f"it is nested deeper than {DEEPEST} levels"
     if not isinstance(item, dict):
         return f"it is a JSON {type(item).__name__}, not an object"
     try:
-        item = record_of_line(item)
+        item = item if stored else record_of_line(item)
     except NotRead as error:
         return str(error)
     return record_from(item, fields, source=source, line=number)

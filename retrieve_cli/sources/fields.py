@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from itertools import islice
 
 from retrieve_cli.contracts import Field, Json, Record
 from retrieve_cli.frozen import dataclass
@@ -17,18 +18,18 @@ SPELLINGS: Mapping[str, tuple[str, ...]] = {
     "name": ("name", "title"),
     "description": ("description", "text", "abstract"),
     "url": ("url", "codeRepository", "homepage"),
-    "license": ("license",),
+    "license": ("license", "supporting_data.license"),
     "keywords": ("keywords",),
     "features": ("featureList",),
-    "category": ("applicationCategory",),
+    "category": ("applicationCategory", "category", "categories"),
     "language": ("programmingLanguage",),
     "domain": ("domain",),
     "group": ("group",),
-    "modalities": ("imagingModality", "supportingData.imagingModality"),
-    "dimensions": ("hasDimensionality", "supportingData.hasDimensionality"),
-    "formats": ("datasetFormat", "supportingData.datasetFormat"),
+    "modalities": ("imagingModality", "supportingData.imagingModality", "supporting_data.modalities"),
+    "dimensions": ("hasDimensionality", "supportingData.hasDimensionality", "supporting_data.dimensions"),
+    "formats": ("datasetFormat", "supportingData.datasetFormat", "supporting_data.formats"),
     "body_sites": ("bodySite", "supportingData.bodySite"),
-    "demo_url": ("runnableExample.url", "runnableExample"),
+    "demo_url": ("runnableExample.url", "runnableExample", "demo_url", "supporting_data.demo_url"),
     "tenant": (),
 }
 """Keys of a catalog that may hold each field, best first; a dot steps into an object or a list of objects."""
@@ -60,9 +61,14 @@ _FORMAT_NAMES = {"dcm": "DICOM", "nii": "NIfTI", "nii.gz": "NIfTI", "nifti": "NI
 _NO_TEXT = frozenset({"tenant"})
 """Fields that never enter a record's text, whatever their weight."""
 _URL = re.compile(r"^[a-z][a-z0-9+.-]*://", re.IGNORECASE)
-
-
-_READING = 2
+_WORD = re.compile(r"[^\W\d_]{2,}")
+_ELSEWHERE = frozenset({"@context", "@type", "metadata", "source", "supporting_data", "supportingData", *KEYS})
+"""Keys that are read by other rules than spellings, or never hold text to search."""
+_OF_ANSWERS = frozenset({"rank", "score", "retrieval_score", "final_score", "relevance", "source_scores"})
+"""Keys of a candidate in an answer, which is known by its `retrieval_score`: they say nothing about the record."""
+_MOST_KEYS, _LOOKED_AT = 100, 200
+"""Unread keys of a record that are counted; characters of a key or a text that are looked at."""
+_READING = 3
 """Version of the rules that turn an object into a record, besides spellings and weights."""
 LONGEST_NAME = 1000
 """Maximum characters of a name: it is indexed with each chunk of its record."""
@@ -76,6 +82,8 @@ class FieldMap:
 
     spellings: Mapping[str, tuple[str, ...]]
     weights: Mapping[str, float]
+    read: frozenset[str] = frozenset()
+    """Keys of an object that are read: its first steps on the way to any field, and keys that others read."""
 
     @property
     def card(self) -> Mapping[str, Json]:
@@ -89,44 +97,46 @@ class FieldMap:
         }
 
     @classmethod
-    def of(cls, configured: Mapping[str, tuple[str, float]]) -> FieldMap:
+    def of(cls, configured: Mapping[str, tuple[str, float]], others: Iterable[str] = ()) -> FieldMap:
         """Return the built-in spellings and weights, overridden by those of config.yaml.
 
         `configured` maps a key of the catalog to (field, weight). A key that is itself a built-in field sets that
-        field's weight. A key that is mapped to an unknown field becomes a new field at the end of the text.
+        field's weight, and feeds it. A key that is mapped to an unknown field becomes a new field at the end of the
+        text. `others` are keys that other parts of the program read.
         """
         spellings = dict(SPELLINGS)
         weights = dict(DEFAULT_WEIGHTS)
         for key, (name, weight) in configured.items():
-            if key != name or name not in SPELLINGS:
+            if key not in spellings.get(name, ()):
                 spellings[name] = (key, *spellings.get(name, ()))
             if name not in _NO_TEXT:
                 weights[name] = weight
-        return cls(spellings, weights)
+        paths = [path for some in spellings.values() for path in some]
+        return cls(spellings, weights, _ELSEWHERE.union(others, paths, (path.split(".")[0] for path in paths)))
 
 
 def record_from(item: Mapping[str, Json], fields: FieldMap, *, source: str, line: int) -> Record | str:
     """Return the record that a catalog's object describes, or the reason why it cannot become a record."""
-    values = {name: _gather(item, name, paths) for name, paths in fields.spellings.items()}
-    pieces = tuple(
-        Field(name, text, weight)
-        for name, weight in fields.weights.items()
-        if weight > 0 and (text := _field_text(name, values[name]))
-    )
+    item = _without_scores(item)
+    stored = is_stored(item)
+    spellings = SPELLINGS if stored else fields.spellings
+    values = {name: _gather(item, name, paths) for name, paths in spellings.items()}
+    texts = item["texts"] if stored else {name: _field_text(name, values[name]) for name in fields.weights}
+    weights = fields.weights.items()
+    pieces = tuple(Field(name, texts[name], weight) for name, weight in weights if weight > 0 and texts.get(name))
     text = compose(pieces)
     if not any(char.isalnum() for char in text):
         return "it has no text: none of the fields " + ", ".join(fields.weights) + " contains a word"
-    metadata = _metadata(item, fields)
-    if reason := _set_tenant(item, fields.spellings[TENANT], metadata):
+    metadata = dict(item["metadata"]) if stored else _metadata(item, fields)
+    if reason := _set_tenant(metadata if stored else item, fields.spellings[TENANT], metadata):
         return reason
     name = first(values["name"]) or first(values["id"]) or text.split("\n")[0][:80]
     licence = _licence(item, first(values["license"]), metadata)
-    own_id = first(values["id"])
-    if len(own_id) > LONGEST_ID:
+    if len(own_id := first(values["id"])) > LONGEST_ID:
         return f"its id has {len(own_id):,} characters; the limit is {LONGEST_ID:,}"
     return Record(
         id=own_id or _own_id(item),
-        name=name[:LONGEST_NAME],
+        name=name[:LONGEST_NAME].strip(),
         text=text,
         kind="catalog",
         source=source,
@@ -139,7 +149,16 @@ def record_from(item: Mapping[str, Json], fields: FieldMap, *, source: str, line
         fields=pieces,
         supporting_data=_supporting_data(values),
         metadata=metadata,
+        unread=_unread(texts, fields.weights) if stored else _unread(item, fields.read),
     )
+
+
+def is_stored(item: Mapping[str, Json]) -> bool:
+    """Return True if an object is a record as `retrieve inspect records --json` prints it, its texts ready."""
+    if not {"fields", "sha1"} <= item.keys() or not isinstance(item.get("metadata"), dict):
+        return False
+    texts = item.get("texts")
+    return isinstance(texts, dict) and all(isinstance(text, str) for text in texts.values())
 
 
 def id_of(item: Mapping[str, Json], paths: Sequence[str]) -> str:
@@ -148,7 +167,27 @@ def id_of(item: Mapping[str, Json], paths: Sequence[str]) -> str:
 
 
 def _own_id(item: Mapping[str, Json]) -> str:
-    return sha1(item)[:12]
+    return sha1(_without_scores(item))[:12]
+
+
+def _without_scores(item: Mapping[str, Json]) -> Mapping[str, Json]:
+    """Return the object without what an answer added to it."""
+    ignored = _OF_ANSWERS if "retrieval_score" in item else ()
+    return {key: value for key, value in item.items() if key not in ignored} if ignored else item
+
+
+def _unread(item: Mapping[str, Json], read: Collection[str]) -> tuple[str, ...]:
+    """Return the keys with text that are not `read`; of a very large object the first ones."""
+    found = (key[:_LOOKED_AT] for key, value in item.items() if key not in read and _has_words(value))
+    return tuple(islice(found, _MOST_KEYS))
+
+
+def _has_words(value: Json) -> bool:
+    """Return True for a text, or a list of texts, of more than a word and a few letters that is not an address."""
+    if isinstance(value, list):
+        return any(_has_words(part) for part in value[:5] if isinstance(part, str))
+    words = _WORD.findall(value[:_LOOKED_AT]) if isinstance(value, str) and not _URL.match(value) else []
+    return sum(map(len, words)) >= 10 and (len(words) > 1 or not value.isascii())
 
 
 def compose(pieces: Iterable[Field]) -> str:
@@ -191,7 +230,9 @@ def _gather(item: Mapping[str, Json], name: str, paths: Sequence[str]) -> list[s
     texts: list[str] = []
     for path in paths:
         value = item[path] if path in item else _at(item, path)
-        texts += _addresses(value) if path == "runnableExample" else strings(value)
+        if name == "keywords" and isinstance(value, str):
+            value = value.split(",")  # as schema.org writes them
+        texts += _addresses(value) if path.endswith(("runnableExample", "demo_url")) else strings(value)
         if texts and name not in _ALL_VALUES:
             break
     if name in _FORMAT_FIELDS:

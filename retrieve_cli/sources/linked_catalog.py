@@ -23,6 +23,8 @@ _HEAD = 4096
 """Bytes at the beginning of a file that are checked for its type."""
 _MARKS = tuple(f'"{name}"'.encode() for name in ("@context", "@graph", "@id", "@type"))
 """Keywords that identify a file as one JSON-LD document if they occur in its head."""
+_LISTING = b'{"matched":'
+"""Beginning of what `retrieve inspect records --json` prints."""
 
 
 class NotRead(Exception):
@@ -52,11 +54,15 @@ def record_of_line(item: Json) -> Json:
 
 
 def graph_of_line(line: bytes) -> list[Json] | None:
-    """Return the records of a line that is a graph of them; None for any other line.
+    """Return the records of a line that is a graph of them, or all that `retrieve inspect records --json` prints; None
+    for any other line.
 
     Raises:
         NotRead: the graph has too many values, or no records.
     """
+    if line.startswith(_LISTING) and isinstance(value := _parsed(line), dict):
+        listed = isinstance(value.get("records"), list) and "total" in value and not too_deep(value, DEEPEST + 3)
+        return value["records"] if listed else None
     if b'"@graph"' not in line and not line.lstrip().startswith(b"["):
         return None
     value = _parsed(line)
@@ -98,13 +104,13 @@ def lines_of(content: bytes) -> list[bytes]:
     return [part for line in lines for part in _expanded(line)]
 
 
-def too_deep(value: Json) -> bool:
-    """Return True if a value is nested deeper than a record may be, without recursion."""
+def too_deep(value: Json, levels: int = DEEPEST) -> bool:
+    """Return True if a value is nested deeper than so many levels, by default those of a record, without recursion."""
     waiting = [(value, 1)]
     while waiting:
         part, depth = waiting.pop()
         if isinstance(part, dict | list):
-            if depth > DEEPEST:
+            if depth > levels:
                 return True
             waiting += [(inner, depth + 1) for inner in (part.values() if isinstance(part, dict) else part)]
     return False

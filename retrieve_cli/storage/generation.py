@@ -14,7 +14,7 @@ Each block of a file is verified against its sum before it is read: see `sums.py
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property, partial
 from pathlib import Path
@@ -248,6 +248,10 @@ class Generation:
         for first, end in zip(self.starts[:-1], self.starts[1:], strict=True):
             yield _joined([self.chunks[row] for row in range(int(first), int(end))])
 
+    def record_text(self, row: int, gaps: Sequence[str] = ()) -> str:
+        """Return the text of a record, assembled from its chunks and the `gaps` between them, if they are known."""
+        return _joined(self.chunks.rows(int(self.starts[row]), int(self.starts[row + 1])), gaps)
+
     @property
     def ids(self) -> Vocabulary:
         """Ids of the records, in order of rows."""
@@ -305,11 +309,12 @@ class Generation:
         return first + int(index)
 
 
-def _joined(chunks: list[dict[str, Json]]) -> str:
+def _joined(chunks: Sequence[dict[str, Json]], gaps: Sequence[str] = ()) -> str:
     pieces, done = [], 0
-    for chunk in chunks:
+    for place, chunk in enumerate(chunks):
         start, end = int(chunk["start"]), int(chunk["end"])
+        pieces.append(gaps[place] if gaps else " " * (start > done))
         if end > done:
-            pieces.append(" " * (start > done) + chunk["text"][max(0, done - start) :])
+            pieces.append(chunk["text"][max(0, done - start) :])
             done = end
-    return "".join(pieces)
+    return "".join((*pieces, *gaps[len(chunks) :]))

@@ -1,0 +1,267 @@
+"""Candidates of an answer as records of a catalog, and records that an index prints, built again.
+
+The published retrieval pipeline, "Candidate Schema": `"keywords": ["segmentation", …], "license": "Apache-2.0",
+"supporting_data": {"modalities": ["CT", "MRI"], "dimensions": ["3D"], "formats": ["DICOM", "NIfTI"], "demo_url": …},
+"retrieval_score": 0.85`.
+"""
+
+import io
+from contextlib import redirect_stdout
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pytest
+from hypothesis import given, settings, strategies as st
+from profiles import examples
+from samples import Program, write_catalog
+
+from retrieve_cli.cli.main import main
+from retrieve_cli.contracts import Field, Record
+from retrieve_cli.inspect import views
+from retrieve_cli.records.rows import content_digest
+from retrieve_cli.sources.fields import FieldMap, record_from
+from retrieve_cli.storage.generation import open_generation
+from retrieve_cli.storage.store import Store
+
+KNOWN = FieldMap.of({})
+CANDIDATE: dict[str, Any] = {
+    "name": "TotalSegmentator",
+    "description": "Automated multi-organ segmentation for CT and MRI",
+    "url": "https://github.com/wasserth/TotalSegmentator",
+    "keywords": ["segmentation", "medical-imaging", "CT", "MRI"],
+    "license": "Apache-2.0",
+    "supporting_data": {
+        "modalities": ["CT", "MRI"],
+        "dimensions": ["3D"],
+        "formats": ["DICOM", "NIfTI"],
+        "demo_url": "https://huggingface.co/spaces/x",
+    },
+    "retrieval_score": 0.85,
+}
+SCHEMA_ORG = {
+    **{key: CANDIDATE[key] for key in ("name", "description", "url", "keywords", "license")},
+    "supportingData": {
+        "imagingModality": ["CT", "MRI"],
+        "hasDimensionality": 3,
+        "datasetFormat": ["dcm", "nii.gz"],
+    },
+    "runnableExample": "https://huggingface.co/spaces/x",
+}
+
+
+def read(item: dict[str, Any], fields: FieldMap = KNOWN) -> Record:
+    made = record_from(item, fields, source="c.jsonl", line=1)
+    assert isinstance(made, Record), made
+    return made
+
+
+def shown(record: Record) -> list[Any]:
+    return [record.name, record.description, record.url, record.keywords, record.license, record.supporting_data,
+            record.text, record.fields]  # fmt: skip
+
+
+def test_a_candidate_is_the_record_of_its_schema_org_spelling() -> None:
+    assert shown(read(CANDIDATE)) == shown(read(SCHEMA_ORG))
+    assert read(CANDIDATE).text.endswith("format:DICOM format:NIfTI format:CT format:MRI format:3D")
+
+
+def test_what_an_answer_says_of_a_candidate_is_not_of_the_record() -> None:
+    first, later = (
+        read({**CANDIDATE, "rank": rank, "score": 1 / rank, "retrieval_score": 1 / rank}) for rank in (1, 2)
+    )
+    assert content_digest(first) == content_digest(later)
+    assert not {"rank", "score", "retrieval_score"} & first.metadata.keys()
+    assert first.unread == ()
+    assert read({"name": "N", "score": 3}).metadata == {"score": 3}  # a field of a catalog's own
+
+
+def test_license_and_demo_are_taken_from_supporting_data_if_they_are_nowhere_else() -> None:
+    data = {"license": "https://opensource.org/licenses/MIT", "demo_url": "see the site"}
+    made = read({"name": "N", "supporting_data": data})
+    assert (made.license, made.supporting_data["demo_url"]) == ("MIT", None)
+    assert read({"name": "N", "license": "ISC", "supporting_data": data}).license == "ISC"
+
+
+@pytest.mark.parametrize("categories", ["Segmentation", ["Segmentation"]])
+def test_categories_keywords_as_one_text_and_the_source_are_read(categories: object) -> None:
+    made = read({"name": "N", "categories": categories, "keywords": "lungs, CT ,, lobes", "source": "hand-made list"})
+    assert made.keywords == ("lungs", "CT", "lobes")
+    assert made.text == "N\nKeywords: lungs, CT, lobes\nCategory: Segmentation"
+    assert made.metadata["source"] == "hand-made list"
+    assert made.unread == ()
+
+
+# --------------------------------------------------------------------------------- keys with text that no field reads
+
+WORDS = "counts the cells of each frame"
+
+
+@pytest.mark.parametrize(
+    ("value", "counts"),
+    [(WORDS, True), ([WORDS], True), ("肺の各葉を胸部の画像から分割", True), ("napari", False),
+     ("https://x.org/a b c d e f", False), ("2024-05-01 12:00:00", False), (5, False),
+     ({"name": WORDS}, False), (None, False)],
+)  # fmt: skip
+def test_a_key_that_no_field_reads_is_unread_if_it_has_text(value: object, counts: bool) -> None:
+    item = {"name": "N", "details": value, "metadata": {"notes": WORDS}, "description": WORDS, "text": WORDS}
+    assert read(item).unread == (("details",) if counts else ())
+    assert read(item, FieldMap.of({"details": ("details", 1.0)})).unread == ()
+    assert read(item, FieldMap.of({"details": ("details", 0.0)})).unread == ()
+    assert read(item, FieldMap.of({}, ["details"])).unread == ()
+
+
+def test_keys_with_text_are_named_once_with_their_count_and_the_setting(tmp_path: Path, retrieve: Program) -> None:
+    odd = "\x1b[31m\u202e" + "k" * 300
+    records: list[dict[str, Any]] = [{"id": str(at), "name": f"Tool {at}", "details": WORDS} for at in range(40)]
+    for record in records[:12]:
+        record["notes"] = WORDS
+    records[0][odd] = WORDS
+    path = write_catalog(tmp_path / "tools.jsonl", records)
+    sentence = (
+        "tools.jsonl: 3 keys with text are stored but not searched: details (40 records), notes (12 records), "
+        f"\ufffd[31m\ufffd{'k' * 33}… (1 record); map them in config.yaml: "
+        "catalog: {fields: {details: 1, notes: 1}}"
+    )
+    done = retrieve("build", "--catalog", path, "--json")
+    assert done.json["notices"] == [sentence]
+    assert retrieve("build", "--catalog", path, "--artifacts", "other").err.count("keys with text") == 1
+    Path("config.yaml").write_text("catalog: {fields: {details: 1, notes: 1}}\n")
+    assert (
+        retrieve("sync", "--dry-run", "--json").json["notices"][0].startswith("tools.jsonl: 1 key with text is stored")
+    )
+    assert retrieve("query", "counts frame", "--mode", "bm25", "--json").json["results"] == []
+    assert retrieve("sync").code == 0
+    assert retrieve("query", "counts frame", "--mode", "bm25", "--json").json["results"]
+    write_catalog(path, [*records, {"id": "new", "name": "New", "more": WORDS}])
+    assert "notices" not in retrieve("sync", "--json").json  # it has not read the other records, and counts nothing
+
+
+def test_the_keys_that_are_counted_are_bounded(tmp_path: Path, retrieve: Program) -> None:
+    records = [{"id": str(at), "name": "N", **{f"key {at} {key}": WORDS for key in range(90)}} for at in range(20)]
+    [sentence] = retrieve("build", "--catalog", write_catalog(tmp_path / "c.jsonl", records), "--json").json["notices"]
+    assert "1,080 keys" in sentence
+    assert 'and 1,075 more; map them in config.yaml: catalog: {fields: {"key 0 0": 1, ' in sentence
+
+
+# -------------------------------------------------------------------------------------------------------- round trip
+
+LEAVES = st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.floats(allow_nan=False, allow_infinity=False)
+TEXTS = st.text(max_size=30) | st.sampled_from(
+    ["CT", "dcm", "3", "a, b", "x: y", "https://x.org/a", "2024-05-01", " é "]
+)
+NESTED = st.recursive(
+    LEAVES | TEXTS, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXTS, inner, max_size=3)
+)
+STRINGS = TEXTS | st.lists(TEXTS, max_size=3)
+PROSE = st.lists(st.sampled_from(["lungs", "cells.", "Then", "\n", "\n\n", "  ", "\u3000", "masks;"]), max_size=400)
+DATA_KEYS = "imagingModality hasDimensionality datasetFormat bodySite modalities formats license demo_url".split()
+DATA = st.fixed_dictionaries({}, optional=dict.fromkeys(DATA_KEYS, STRINGS))
+KEYS = (
+    "name title abstract url codeRepository license keywords featureList applicationCategory categories domain group "
+    "programmingLanguage runnableExample requires_tool source notes"
+).split()
+RECORDS = st.fixed_dictionaries(
+    {"description": PROSE.map(" ".join)},
+    optional={
+        **dict.fromkeys(KEYS, STRINGS),
+        **{key: DATA | st.lists(DATA, max_size=2) for key in ("supportingData", "supporting_data")},
+        "tenant": st.sampled_from(["a", "b"]),
+        "metadata": st.dictionaries(st.sampled_from([*KEYS, "year", "@id"]), NESTED, max_size=4),
+        "details": NESTED,
+        "date": st.dates().map(str),
+    },
+)
+
+
+def contents(artifacts: Path) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """Records and chunks of an index without the names of files and lines."""
+    with open_generation(Store(artifacts)) as generation:
+        return [without(row) for row in generation.records], [without(row) for row in generation.chunks]
+
+
+def without(row: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in row.items() if key not in ("source", "line", "start_line", "end_line")}
+
+
+def again(folder: Path, *sources: object, how: str) -> tuple[Path, Path]:
+    """Build an index of the sources, and another one of the records that `inspect records` prints of the first."""
+    first, second, printed = folder / "first", folder / "second", folder / "again.jsonl"
+    main(["build", *map(str, sources), "--artifacts", str(first), "--quiet"])
+    out = io.StringIO()
+    with redirect_stdout(out):
+        assert main(["inspect", "records", how, "--artifacts", str(first)]) == 0
+    printed.write_text(out.getvalue(), "utf-8")
+    assert main(["build", "--catalog", str(printed), "--artifacts", str(second), "--quiet"]) == 0
+    return first, second
+
+
+@pytest.mark.parametrize("how", ["--json", "--jsonl"])
+def test_the_records_that_an_index_prints_build_the_same_index(tmp_path: Path, how: str) -> None:
+    """All of them: a list for people has 20."""
+    long = "\n\n".join(f"Part {at}.  It segments {'lungs and lobes, ' * 40}then stops.\n * one" for at in range(9))
+    records = [
+        *({"id": f"t{at}", "name": f"Tool {at}", "description": WORDS, "year": at} for at in range(30)),
+        {**SCHEMA_ORG, "@type": "SoftwareSourceCode", "@id": "https://x.org/a", "featureList": ["a, b", "c"]},
+        {**CANDIDATE, "tenant": "a", "group": "g", "domain": "radiology", "date": "2024-05-01", "bodySite": "lung"},
+        {"_id": "beir", "title": "Title: of it", "text": long, "metadata": {"domain": "d", "deep": [{"x": 1.5}]}},
+        {"id": "many", "name": ["One", "Two"], "description": "short", "text": long, "license": "MIT License"},
+    ]
+    first, second = again(tmp_path, write_catalog(tmp_path / "tools.jsonl", records), how=how)
+    assert contents(first) == contents(second)
+    assert len(contents(second)[0]) == 34
+    assert {"spans", "gaps"} & contents(first)[0][-1].keys()  # what is kept for this, and shown nowhere
+    with open_generation(Store(first)) as generation:
+        assert not {"spans", "gaps"} & views.record(generation, "many").keys()
+
+
+@settings(max_examples=examples(0.5))
+@given(st.lists(RECORDS, min_size=1, max_size=12), st.sampled_from(["--json", "--jsonl"]))
+def test_any_records_build_the_same_index_again(records: list[dict[str, Any]], how: str) -> None:
+    given_ = {"BUILD__MAX_FAIL": "1", "CHUNKING__SIZE": "24", "CHUNKING__OVERLAP": "4"}
+    with TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+        for key, value in given_.items():
+            patch.setenv(f"RETRIEVE_{key}", value)
+        path = write_catalog(Path(folder) / "tools.jsonl", [{"id": "one", "name": "One"}, *records])
+        first, second = again(Path(folder), path, how=how)
+        assert contents(first) == contents(second)
+
+
+def test_a_document_that_an_index_prints_builds_a_record_with_its_text(tmp_path: Path) -> None:
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs" / "lungs.md").write_text(
+        f"---\nlicense: MIT\nyear: 2024\n---\n# Lungs\n\n{WORDS}\n\n## Two\n\n{WORDS}\n"
+    )
+    _, second = again(tmp_path, "--docs-dir", tmp_path / "docs", how="--jsonl")
+    [record], [chunk] = contents(second)
+    assert [record[key] for key in ("id", "name", "kind", "license", "metadata")] == [
+        "lungs.md", "Lungs", "catalog", "MIT", {"year": 2024}]  # fmt: skip
+    assert chunk["text"].startswith("Lungs: # Lungs")
+    assert chunk["text"].count(WORDS) == 2
+
+
+@pytest.mark.parametrize(
+    ("change", "text"),
+    [({"texts": {"name": 5}}, "N"), ({"texts": None}, "N"), ({"metadata": []}, "N"),
+     ({"texts": {"name": "Other", "odd": WORDS}}, "Other"),
+     ({"name": ["a"], "keywords": 5, "url": {}, "supporting_data": 1}, "N: d")],
+)  # fmt: skip
+def test_a_printed_record_that_was_edited_is_read_as_far_as_it_goes(change: dict[str, Any], text: str) -> None:
+    row = {"id": "i", "name": "N", "metadata": {}, "fields": {}, "sha1": "", "texts": {"name": "N", "description": "d"}}
+    made = read({**row, **change})
+    assert made.text == text
+    assert made.unread == (("odd",) if text == "Other" else ())
+
+
+def test_a_printed_record_takes_weights_and_tenants_of_the_configuration() -> None:
+    row = {
+        "id": "i",
+        "name": "N",
+        "metadata": {"owner": "a"},
+        "fields": {"name": 9.0},
+        "sha1": "",
+        "texts": {"name": "N"},
+    }
+    made = read(row, FieldMap.of({"name": ("name", 3.0), "owner": ("tenant", 1.0)}))
+    assert made.fields == (Field("name", "N", 3.0),)
+    assert made.metadata["tenant"] == "a"
