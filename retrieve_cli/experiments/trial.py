@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING
 
 from retrieve_cli.errors import UsageError, quoted, shortened
 from retrieve_cli.evaluation.differences import Difference, differences
-from retrieve_cli.evaluation.judgments import Topic
+from retrieve_cli.evaluation.judgments import Run, Topic
+from retrieve_cli.evaluation.measures import ranked
+from retrieve_cli.evaluation.trec import TrecIds
 from retrieve_cli.experiments.evaluate import LATENCY, Evaluation, per_query_lines
 from retrieve_cli.experiments.groups import AT_GATE, GROUPS
 from retrieve_cli.experiments.related import related_names
-from retrieve_cli.experiments.run_file import run_lines, trec_ids
 from retrieve_cli.experiments.runs import Answers, NamedRun
 from retrieve_cli.progress.tasks import noting_interruption, part
 from retrieve_cli.storage import durable
@@ -176,3 +177,18 @@ def _names(index: Answers | None) -> Callable[[str], str | None]:
             return None
 
     return name
+
+
+def trec_ids(run: Run) -> TrecIds:
+    """Return the spelling of the ids of a run in a TREC file."""
+    return TrecIds.of(run, (document for scores in run.values() for document in scores))
+
+
+def run_lines(run: Run, *, tag: str) -> str:
+    """Return the lines of a TREC run, `query Q0 document rank score tag`, ranked in trec_eval's order."""
+    ids, lines = trec_ids(run), []
+    for query, scores in run.items():
+        written = {ids.document(document): score for document, score in scores.items()}
+        for rank, (document, score) in enumerate(ranked(written), 1):
+            lines.append(f"{ids.query(query)} Q0 {document} {rank} {score!r} {tag}\n")
+    return "".join(lines)

@@ -10,8 +10,10 @@ from dataclasses import replace
 
 from retrieve_cli.config.settings import RelaxationSettings
 from retrieve_cli.contracts import Analyzer, Query, Question, Ranking
-from retrieve_cli.queries.fewer_words import broader
 from retrieve_cli.search.answer import Attempt
+
+_WORDS = (3, 2)
+"""Content words of the first and of the second retry."""
 
 
 class Relaxation:
@@ -69,6 +71,14 @@ class Relaxation:
         """Texts to retry with: fewer words of the question."""
         words = [question.clean[start:end] for start, end, _ in self._analyzer().spans(question.clean)]
         return broader(words, most=self._settings.max_retries)
+
+
+def broader(words: Sequence[str], *, most: int) -> list[str]:
+    """Return at most `most` texts, each broader than the one before: the first three `words`, then the first two.
+
+    `words` are the content words of the query, in order. A text with all of them is not broader, and is skipped.
+    """
+    return [" ".join(words[:count]) for count in _WORDS if count < len(words)][:most]
 
 
 def shortened(question: Question, text: str) -> Query:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import copy
 from functools import partial
 from itertools import accumulate
@@ -20,7 +20,6 @@ from retrieve_cli.search.confidence import Confidence
 from retrieve_cli.search.deadline import Costs
 from retrieve_cli.search.freshness import Freshness
 from retrieve_cli.search.options import SearchOptions
-from retrieve_cli.search.pages import beyond_depth, most_results
 from retrieve_cli.search.questions import RequestReader, check_requests
 from retrieve_cli.search.ranked import Ranked
 from retrieve_cli.search.ranker import Ranker
@@ -164,12 +163,13 @@ class Searcher:
             from retrieve_cli.search.facets import expect_fields
 
             expect_fields(self.generation, queries, options.facets)
-        most = most_results(self.generation, self.settings, options)
+        rows = self.generation.records if options.unit == "record" else self.generation.chunks
+        most = min(options.k, len(rows))
         relaxation = Relaxation(questions, self.settings.broadening, lambda: self.indexes.analyzer, most=most)
         with self.store.reading(self.generation.id):
             ranked = self.ranker.rank(queries, options.whole, relax=relaxation)
         rankings = ranked.rankings
-        notices = [*ranked.notices, *beyond_depth(self.generation, self.settings, options)]
+        notices = [*ranked.notices, *self._beyond_depth(options)]
         begun = time.perf_counter()
         courses = Course.by_ranking(ranked.steps, rankings)
         shown = self._shown(rankings, ranked, options, notices.append)
@@ -184,6 +184,12 @@ class Searcher:
         batch = _Batch(ranked, timings, deadline, tuple(dict.fromkeys(notices)), changed, engine, courses, options)
         each = zip(questions, rankings, shown, relaxation.attempts, facets, strict=True)
         return [self._answer(*parts, batch=batch) for parts in each]
+
+    def _beyond_depth(self, options: SearchOptions) -> Iterator[str]:
+        """A notice on a page for which the retrievers are asked for more candidates than for the pages before."""
+        depth, last = self.settings.search.depth, options.whole.k
+        if options.offset and depth < min(last, len(self.generation.records)):
+            yield f"results {depth + 1} to {last} are of a deeper search: a result of an earlier page may come again"
 
     def _shown(
         self, rankings: Sequence[Ranking], ranked: Ranked, options: SearchOptions, say: Callable[[str], None]

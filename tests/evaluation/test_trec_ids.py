@@ -13,7 +13,7 @@ from samples import Program, write_catalog
 from retrieve_cli.errors import UsageError
 from retrieve_cli.evaluation.judgments import Topic, read_run
 from retrieve_cli.evaluation.trec import TrecIds, matched, read_ids
-from retrieve_cli.experiments.run_file import run_lines
+from retrieve_cli.experiments.trial import run_lines
 
 ODD = [
     "two words",

@@ -2,7 +2,7 @@
 
 from hypothesis import given, strategies as st
 
-from retrieve_cli.queries.fewer_words import broader
+from retrieve_cli.search.relaxation import broader
 
 
 def test_the_first_three_words_then_the_first_two() -> None:

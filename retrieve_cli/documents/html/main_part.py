@@ -17,7 +17,6 @@ from retrieve_cli.documents.html.elements import HEADINGS
 from retrieve_cli.documents.html.main_text import MainText
 from retrieve_cli.documents.html.tree import TEXT, Tree
 
-_MAIN_ROLES = frozenset(("main",))
 _ALWAYS = frozenset("navigation search menu menubar toolbar doc-toc doc-pagelist".split())
 """Roles of navigation, wherever it is."""
 _OF_PAGE = {"header": "banner", "footer": "contentinfo", "aside": "complementary"}
