@@ -61,7 +61,9 @@ def chunks(index: Index, record_id: str, *, first: int = 0, limit: int, tenant: 
             raise no_record(record_id)
         start, end = int(generation.starts[row]), int(generation.starts[row + 1])
         shown = range(min(start + first, end), min(start + first + limit, end))
-        return Chunks(shown_row(generation.records[row]), [generation.chunks[place] for place in shown], end - start)
+        return Chunks(
+            shown_row(generation.records[row]), [shown_row(generation.chunks[place]) for place in shown], end - start
+        )
 
 
 def records(

@@ -15,7 +15,7 @@ from retrieve_cli.ingest.moving import CHUNK_LINES, RECORD_LINES, copy_moved
 from retrieve_cli.records import facets
 from retrieve_cli.records.columns import CARD as COLUMNS_CARD, FILE as COLUMNS, Columns, columns_of
 from retrieve_cli.records.columns_writer import ColumnsWriter
-from retrieve_cli.records.rows import chunk_row, record_row
+from retrieve_cli.records.rows import chunk_rows, record_row
 from retrieve_cli.storage import pickles
 from retrieve_cli.storage.generation import CHUNKS, OFFSETS, RECORDS, Generation
 from retrieve_cli.storage.key_rows import Digests
@@ -94,11 +94,11 @@ class GenerationWriter:
     ) -> list[bytes]:
         """Write a record, whose `origin` is the SHA-1 of the item it was read from, and its chunks: at least one.
         Return the SHA-1 of each chunk's embedded text. `content` is the SHA-1 of the record's content, if known."""
-        row = record_row(record, chunks, content=content)
+        row = record_row(record, content=content)
         self._records.append(row)
         self._columns.append(row)
-        for chunk in chunks:
-            self._chunks.append(chunk_row(record, chunk))
+        for chunk, stored in zip(chunks, chunk_rows(record, chunks), strict=True):
+            self._chunks.append(stored)
             if self._facets is not None:
                 self._facets.add(facets.values_of(chunk.facets))
         texts = [text_key(chunk.embedded) for chunk in chunks]

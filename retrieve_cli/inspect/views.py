@@ -47,9 +47,8 @@ def _line(generation: Generation, row: int) -> dict[str, Json]:
     Only a catalog's record has such fields; the text of a document becomes a description.
     """
     record = generation.records[row]
-    spans, gaps = record.pop("spans", None), record.pop("gaps", ())
-    text = generation.record_text(row, gaps)
-    texts = {name: text[slice(*span)] for name, span in zip(record["fields"], spans or (), strict=False)}
+    spans, text = record.pop("spans", ()), generation.record_text(row)
+    texts = {name: text[slice(*span)] for name, span in zip(record["fields"], spans, strict=False)}
     return {**record, "texts": texts or {"name": record["name"], "description": text.strip()}}
 
 
@@ -83,7 +82,11 @@ def chunk(generation: Generation, chunk_id: str, settings: Settings) -> dict[str
     recipe = generation.manifest.recipe
     prefix = recipe.encoder_card.passage_prefix if recipe.encoder is not None else ""
     analyzer = open_indexes(generation, settings).analyzer
-    return {**row, "embedded": f"{prefix}{row['header']}{row['text']}", "terms": analyzer.terms(str(row["text"]))}
+    return {
+        **shown_row(row),
+        "embedded": f"{prefix}{row['header']}{row['text']}",
+        "terms": analyzer.terms(str(row["text"])),
+    }
 
 
 def graph(generation: Generation, name: str | None, settings: Settings) -> dict[str, Json]:

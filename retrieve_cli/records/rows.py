@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from itertools import accumulate
+from collections.abc import Iterator, Mapping, Sequence
 
 from retrieve_cli.contracts import Chunk, Json, Record
 from retrieve_cli.layout.layout import Place
@@ -34,29 +33,33 @@ def _content(record: Record) -> dict[str, Json]:
     }
 
 
-def record_row(record: Record, chunks: Sequence[Chunk] = (), *, content: bytes | None = None) -> dict[str, Json]:
-    """Return a record as it is kept; its whole text is in its chunks. `content` is its `content_digest`, if known."""
+def record_row(record: Record, *, content: bytes | None = None) -> dict[str, Json]:
+    """Return a record as it is kept; its whole text is in its chunks. `content` is its `content_digest`, if known.
+
+    `spans` has the place in that text of each field of a catalog's record, which `inspect records` restores.
+    """
     place = {"source": record.source, "line": record.line, "sha1": (content or content_digest(record)).hex()}
-    return {**_content(record), **_divided(record, chunks), **place}
+    starts = [record.text.find(field.text) for field in record.fields] if record.kind == "catalog" else []
+    spans = [[start, start + len(field.text)] for start, field in zip(starts, record.fields, strict=False)]
+    return {**_content(record), **({"spans": spans} if spans and -1 not in starts else {}), **place}
 
 
-def _divided(record: Record, chunks: Sequence[Chunk]) -> dict[str, Json]:
-    """Return where the fields of a catalog's record are in its text, and the text between its chunks if that is more
-    than spaces one at a time: from these and the chunks `inspect records` restores the fields."""
-    if record.kind != "catalog" or not record.fields:
-        return {}
-    starts = [record.text.find(field.text) for field in record.fields]
-    spans = [[start, start + len(field.text)] for start, field in zip(starts, record.fields, strict=True)]
-    ends = accumulate((chunk.end for chunk in chunks), max, initial=0)
-    begins = [*(chunk.start for chunk in chunks), len(record.text)]
-    gaps = [record.text[end:start] for end, start in zip(ends, begins, strict=True)]
-    plain = not gaps[-1] and set(gaps) <= {"", " "}
-    return {**({} if -1 in starts else {"spans": spans}), **({} if plain or not chunks else {"gaps": gaps})}
+def chunk_rows(record: Record, chunks: Sequence[Chunk]) -> Iterator[dict[str, Json]]:
+    """Yield the chunks of a record as they are kept; of a catalog's record with the text before a chunk (`gap`), if it
+    is more than a space, and after the last one (`rest`)."""
+    end = 0
+    for chunk in chunks:
+        gap, end = record.text[end : chunk.start], max(end, chunk.end)
+        rest = record.text[end:] if chunk is chunks[-1] else ""
+        between = (
+            {"gap": gap if gap.strip(" ") or len(gap) > 1 else "", "rest": rest} if record.kind == "catalog" else {}
+        )
+        yield {**chunk_row(record, chunk), **{key: text for key, text in between.items() if text}}
 
 
 def shown_row(row: Mapping[str, Json]) -> dict[str, Json]:
-    """Return a record as it is kept without the places of its fields."""
-    return {key: value for key, value in row.items() if key not in ("spans", "gaps")}
+    """Return a record or chunk as it is kept without what restores the text of a record."""
+    return {key: value for key, value in row.items() if key not in ("spans", "gap", "rest")}
 
 
 def chunk_row(record: Record, chunk: Chunk) -> dict[str, Json]:

@@ -248,9 +248,9 @@ class Generation:
         for first, end in zip(self.starts[:-1], self.starts[1:], strict=True):
             yield _joined([self.chunks[row] for row in range(int(first), int(end))])
 
-    def record_text(self, row: int, gaps: Sequence[str] = ()) -> str:
-        """Return the text of a record, assembled from its chunks and the `gaps` between them, if they are known."""
-        return _joined(self.chunks.rows(int(self.starts[row]), int(self.starts[row + 1])), gaps)
+    def record_text(self, row: int) -> str:
+        """Return the text of a record, assembled from its chunks."""
+        return _joined(self.chunks.rows(int(self.starts[row]), int(self.starts[row + 1])))
 
     @property
     def ids(self) -> Vocabulary:
@@ -309,12 +309,13 @@ class Generation:
         return first + int(index)
 
 
-def _joined(chunks: Sequence[dict[str, Json]], gaps: Sequence[str] = ()) -> str:
+def _joined(chunks: Sequence[dict[str, Json]]) -> str:
     pieces, done = [], 0
-    for place, chunk in enumerate(chunks):
+    for chunk in chunks:
         start, end = int(chunk["start"]), int(chunk["end"])
-        pieces.append(gaps[place] if gaps else " " * (start > done))
+        pieces.append(chunk.get("gap") or " " * (start > done))
         if end > done:
             pieces.append(chunk["text"][max(0, done - start) :])
             done = end
-    return "".join((*pieces, *gaps[len(chunks) :]))
+        pieces.append(chunk.get("rest", ""))
+    return "".join(pieces)
