@@ -25,8 +25,8 @@ _GROUPS = {  # names of HTML, some of them only @ their parents, with the tags o
     "thead@table div": "thead", "tbody@table div": "tbody", "tfoot@table div": "tfoot", "th@tr": "th",
     "td@tr": "td entry", "a": "a xref", "b": "b bold", "br": "br break", "sup": "sup", "blockquote": "disp-quote",
     "span": "code em emphasis ext-link hi i italic link monospace named-content q sc strong styled-content sub uri",
-    "div": "article-meta back body component content def-item div fig floats-group fn front front-stub journal-meta "
-    "label part ref sec section structuredbody table-wrap table-wrap-foot text tgroup",
+    "div": "app-group article-meta back body boxed-text component content def-item div fig floats-group fn section "
+    "front front-stub journal-meta object-id label part ref sec structuredbody table-wrap table-wrap-foot text tgroup",
 }  # fmt: skip
 _NAMES = {tag: name.partition("@") for name, tags in _GROUPS.items() for tag in tags.split()}
 _INLINE, _PROSE = {"a", "b", "br", "span", "sup"}, {"caption", "li", "p", "pre", "td", "th"}
