@@ -55,11 +55,12 @@ FORMATS: Mapping[str, Format] = {
         Format("notebook", (".ipynb",), f"{_HERE}.notebook", rules=1, apart=True),
         Format("rst", (".rst",), f"{_HERE}.rst", rules=1, apart=True),
         Format("json", (".json", ".jsonl"), f"{_HERE}.json_text", rules=1, apart=True),
+        Format("xml", (".nxml", ".xml"), f"{_HERE}.xml_text", rules=1, apart=True),
     )
 }
 DRAWERS: Mapping[str, Drawer] = {"pdf": Drawer(f"{_HERE}.pdf.picture", ("pypdfium2", "pillow"))}
 """Formats whose pages can be drawn."""
-_TEXTS = frozenset({"markdown", "text", "notebook", "rst", "json"})
+_TEXTS = frozenset({"markdown", "text", "notebook", "rst", "json", "xml"})
 """Formats that are known by the name of a file."""
 _PDF = b"%PDF-"
 _PDF_WITHIN = 1024

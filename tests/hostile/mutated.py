@@ -25,6 +25,7 @@ _DEEP: Mapping[str, tuple[bytes, ...]] = {
     "json": (b"[", b'{"a":'),
     "notebook": (b"[", b'{"a":'),
     "rst": (b"> ", b"* ", b"   ", b"| ", b".. note:: "),
+    "xml": (b"<sec>", b"<list><item>", b"<table><tr><td>", b"<sup>", b"<a><title>b</title>"),
 }
 """Beginnings of structures that can be nested without end."""
 _MOST = 1 << 20
@@ -247,6 +248,22 @@ def _structured_texts() -> tuple[bytes, ...]:
     return (_STRUCTURED,)
 
 
+_ARTICLE = b"""<?xml version="1.0" encoding="UTF-8"?>
+<!DOCTYPE article PUBLIC "-//NLM//DTD JATS" "JATS.dtd"><article xml:lang="en"><front><article-meta>
+<article-id pub-id-type="doi">10.5555/1</article-id><title-group><article-title>Lungs</article-title></title-group>
+<contrib-group><contrib contrib-type="author"><name><surname>Doe</surname></name></contrib></contrib-group>
+<pub-date><day>3</day><month>5</month><year>2022</year></pub-date><abstract><p>Short&nbsp;text.</p></abstract>
+</article-meta></front><body><sec id="s1"><label>1</label><title>Methods</title>
+<p>Lungs<sup><xref rid="b">1</xref></sup><list list-type="order"><list-item><p>one</p></list-item></list></p>
+<table-wrap><label>T</label><caption>c</caption>
+<table><tr><th colspan="2">organ</th></tr><tr><td>lung</td><td/></tr></table></table-wrap></sec></body></article>"""
+
+
+def _articles() -> tuple[bytes, ...]:
+    label = b"<label><dosage><p>Lungs &amp; <b>more</b></p></dosage><steps><step>a</step><step>b</step></steps></label>"
+    return _ARTICLE, label, _ARTICLE.decode().replace("UTF-8", "UTF-16").encode("utf-16")
+
+
 def _values() -> tuple[bytes, ...]:
     value = {"organ": "Lungs", "state": "segmented", "numbers": [1, 2.5, None, True], "deep": {"a": {"b": "c"}}}
     return json.dumps(value, indent=2).encode(), b"".join(json.dumps(value).encode() + b"\n" for _ in range(3))
@@ -258,5 +275,5 @@ def _texts() -> tuple[bytes, ...]:
 
 _SEEDS: Mapping[str, Callable[[], tuple[bytes, ...]]] = {
     "pdf": _pdfs, "html": _pages, "docx": _word_files, "notebook": _notebooks, "rst": _structured_texts,
-    "json": _values,
+    "json": _values, "xml": _articles,
 }  # fmt: skip

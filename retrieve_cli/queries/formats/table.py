@@ -87,7 +87,7 @@ FORMATS = (
     Format("CSV", (".csv",), text=True),
     Format("TSV", (".tsv",), text=True),
     Format("JSON", (".json", ".geojson"), starts=(b"{", b"["), text=True),
-    Format("XML", (".xml",), starts=(b"<",), text=True),
+    Format("XML", (".xml", ".nxml"), starts=(b"<",), text=True),
     Format("YAML", (".yaml", ".yml"), text=True),
     Format("TXT", (".txt",), text=True),
     Format("Markdown", (".md", ".markdown"), text=True),
