@@ -1,8 +1,9 @@
-"""Sections of the configuration that concern engines: where indexes live, and how each server is reached."""
+"""Sections of the configuration that concern engines, where indexes live, and executors, which embed texts."""
 
 from __future__ import annotations
 
-from dataclasses import fields
+from collections.abc import Sequence
+from dataclasses import field, fields
 from typing import Literal
 
 from retrieve_cli.config.bounds import bounded, reaching
@@ -90,3 +91,17 @@ class EnginesSettings:
 
 ROLES = tuple(key.name for key in fields(EnginesSettings))[:3]
 """Keys that name the place of an index, each that of one form of query: vectors, texts, learned term weights."""
+
+
+@dataclass(frozen=True)
+class ExecutorsSettings:
+    """Workers that embed at a build and a sync. They never change an index, unless a server computes other bits."""
+
+    workers: int = bounded(0, 0, 256)
+    executor: str | None = reaching("address", default=None)
+    devices: Sequence[str] = field(default_factory=list)
+    require_bit_equal: bool = False
+    unit_tokens: int | None = bounded(None, 64, 10_000_000)
+    lease_s: float = bounded(300.0, 1)
+    timeout_s: float = bounded(120.0, 0.1)
+    api_key_env: str | None = None

@@ -13,12 +13,12 @@ from typing import Literal
 from retrieve_cli.config.bounds import LARGEST
 from retrieve_cli.config.engine_settings import (
     EnginesSettings,
+    ExecutorsSettings,
     MilvusSettings,
     OpensearchSettings,
     PgvectorSettings,
     QdrantSettings,
 )
-from retrieve_cli.config.executor_settings import ExecutorsSettings
 from retrieve_cli.config.index_settings import (
     MARKERS,
     STRATEGIES,

@@ -4,10 +4,18 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING
 
+from retrieve_cli.errors import shortened
 from retrieve_cli.output import block, cells
 from retrieve_cli.output.page import Line, Page, Span
 from retrieve_cli.search.answer import Answer
+
+if TYPE_CHECKING:
+    from retrieve_cli.search.facets import Facet
+
+_VALUES, _LONGEST = 8, 40
+"""Values of a facet that are shown; characters of a field or value."""
 
 Table = Callable[[Answer], None]
 """Prints the results of an answer as a table."""
@@ -79,16 +87,21 @@ def _below_table(answer: Answer, width: int, *, explain: bool) -> Iterator[Line]
 def _end(answer: Answer, width: int, *, explain: bool, timing: bool) -> Iterator[Line]:
     """The lines below all results."""
     yield from block.related(answer, width)
-    if answer.facets:
-        from retrieve_cli.output.facet_lines import facet_lines
-
-        yield from facet_lines(answer.facets, width)
+    facets = [(shortened(field, _LONGEST), _counts(facet)) for field, facet in answer.facets.items()]
+    yield from _rows(facets, 0, width)
     if explain:
         from retrieve_cli.output import explanation
 
         yield from _rows(explanation.of_answer(answer), 0, width)
     if timing:
         yield [Span(", ".join(f"{name} {value:.1f} ms" for name, value in answer.timings_ms.items()), "dim")]
+
+
+def _counts(facet: Facet) -> str:
+    """The most frequent values of a facet with their numbers of records."""
+    parts = [f"{shortened(value, _LONGEST)} {count:,}" for value, count in facet.values[:_VALUES]]
+    more = len(facet.values) - len(parts) + facet.others
+    return ", ".join([*parts, *([f"{more:,} more"] if more else [])]) or "none"
 
 
 def _rows(rows: Sequence[tuple[str, str]], indent: int, width: int) -> Iterator[Line]:
