@@ -42,7 +42,7 @@ class Choices(TypedDict, total=False):
     offset              results to pass over: those of earlier pages
     facets              fields of which the values of matching records are counted: `["license", "modality"]`
     explain             say of each result why it stands where it does: the key `why` of its JSON
-    grade               drop results that are less similar to the query (cosine)
+    grade               drop results less similar to the query (cosine), unless a reranker scored them
     similarity_top_k    candidates of the dense retriever; of the engine `naive`, results
     rerank_keep         results that the reranker passes on: nothing that it has not scored
     rerank_min_score    drop results with a lower score of the reranker, on its own scale
