@@ -120,7 +120,7 @@ FIELDS: Mapping[str, Field] = {
     "max_tokens": Field(_whole(1, int(LARGEST)), "Most tokens of an answer."),
     "max_chunks": Field(_whole(1, int(LARGEST)), "Most chunks of an answer."),
     "min_score": Field(_number(-LARGEST, LARGEST), "Drop results that score below this."),
-    "grade": Field(_number(-1, 1), "Drop results less similar to the query than this (cosine), unless a reranker scored them."),
+    "grade": Field(_number(-1, 1), "Drop results of a lower cosine similarity, unless a reranker scored them."),
     "similarity_top_k": Field(_whole(1, 100_000), "Candidates of the dense retriever; of the engine `naive`, results."),
     "rerank_keep": Field(_whole(1, 100_000), "Results that the reranker passes on."),
     "rerank_min_score": Field(_number(-LARGEST, LARGEST), "Drop results that the reranker scores below this."),
