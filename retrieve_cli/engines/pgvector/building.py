@@ -43,11 +43,33 @@ class IndexParameters(NamedTuple):
             return None
         return "halfvec" if dim > _LONGEST["vector"] else self.numbers
 
-    def expression(self, dim: int) -> Composed:
-        """Return what the index is over: the column, or the column with shorter numbers."""
-        if self.type(dim) != "halfvec":
-            return statement("embedding")
-        return statement("embedding::{half}({dim})", half=identifier(self.extension, "halfvec"), dim=number(dim))
+
+class VectorIndex(NamedTuple):
+    """Index over the vectors of a part, as the catalog of the database describes it."""
+
+    type: str
+    """Type of its numbers: `vector` or `halfvec`."""
+    metric: str
+    """`cosine`; or `ip`, inner product: a vector does not have length 1, or an older release built the index."""
+
+
+def vector_index(connections: Connections, tables: Tables, part: Part) -> VectorIndex | None:
+    """Return the index over the vectors of a part; None if there is none."""
+    found = connections.query(
+        statement(
+            "SELECT o.opcname::text FROM pg_index AS i JOIN pg_opclass AS o ON o.oid = i.indclass[0]"
+            " WHERE i.indexrelid = to_regclass(%(name)s)"
+        ),
+        {"name": f"{tables.prefix}_{tables.generation}.{rows_table(part)}_hnsw"},
+    )
+    return VectorIndex(*str(found[0][0]).split("_")[:2]) if found else None
+
+
+def indexed(kind: str | None, dim: int, *, extension: str) -> Composed:
+    """Return the expression that an index is over: the column, or the column with shorter numbers."""
+    if kind != "halfvec":
+        return statement("embedding")
+    return statement("embedding::{half}({dim})", half=identifier(extension, "halfvec"), dim=number(dim))
 
 
 def build(connections: Connections, tables: Tables, parts: Sequence[Part], index: IndexParameters) -> None:
@@ -64,28 +86,41 @@ def build(connections: Connections, tables: Tables, parts: Sequence[Part], index
             _build_postings(connections, tables, part)
         elif index.type(part.dim):
             memory = min(index.memory_mb, max(_LEAST_MB, _graph_mb(part.rows, part.dim, index)))
-            _build(connections, [_hnsw(table, name, part.dim, index)], memory_mb=memory, workers=index.workers)
+            metric = "cosine" if _of_length_1(connections, table, extension=index.extension) else "ip"
+            hnsw = _hnsw(table, name, part.dim, index, metric=metric)
+            _build(connections, [hnsw], memory_mb=memory, workers=index.workers)
         connections.write(partial(_analyze, table=table), limited=False)
     for name in sorted({labels_table(part) for part in parts}):
         table = tables.table(name)
         # A hash, for a B-tree has a longest text.
-        documents = statement(
-            "CREATE INDEX IF NOT EXISTS {name} ON {table} USING hash (document_id)",
-            name=identifier(f"{name}_document_id"),
-            table=table,
-        )
-        _build(connections, [documents], memory_mb=min(index.memory_mb, _MOST_SORTING_MB), workers=index.workers)
+        ids = [
+            statement(
+                "CREATE INDEX IF NOT EXISTS {name} ON {table} USING hash ({column})",
+                name=identifier(f"{name}_{column}"),
+                table=table,
+                column=identifier(column),
+            )
+            for column in ("document_id", "id")
+        ]
+        _build(connections, ids, memory_mb=min(index.memory_mb, _MOST_SORTING_MB), workers=index.workers)
         connections.write(partial(_analyze, table=table), limited=False)
 
 
-def _hnsw(table: Identifier, name: str, dim: int, index: IndexParameters) -> Composed:
+def _of_length_1(connections: Connections, table: Identifier, *, extension: str) -> bool:
+    """Return True if all vectors have length 1: then the order by cosine is that by inner product."""
+    text = "SELECT bool_and(abs({norm}(embedding) - 1) < 1e-5) FROM {table}"
+    unit = statement(text, norm=identifier(extension, "vector_norm"), table=table)
+    return bool(connections.write(lambda connection: connection.execute(unit).fetchall(), limited=False)[0][0])
+
+
+def _hnsw(table: Identifier, name: str, dim: int, index: IndexParameters, *, metric: str) -> Composed:
     return statement(
         "CREATE INDEX IF NOT EXISTS {name} ON {table} USING hnsw (({expression}) {operators})"
         " WITH (m = {m}, ef_construction = {ef})",
         name=identifier(f"{name}_hnsw"),
         table=table,
-        expression=index.expression(dim),
-        operators=identifier(index.extension, f"{index.type(dim)}_ip_ops"),
+        expression=indexed(index.type(dim), dim, extension=index.extension),
+        operators=identifier(index.extension, f"{index.type(dim)}_{metric}_ops"),
         m=number(index.m),
         ef=number(max(index.ef_construction, 2 * index.m)),
     )

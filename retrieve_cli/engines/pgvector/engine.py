@@ -89,6 +89,7 @@ class PgvectorEngine:
         """Let the views show a generation, in one transaction. Raises: IndexCorrupt: there is no complete one."""
         chosen = self._tables(generation)
         parts, _ = self._complete(generation)
+        views = publishing.views(self._connections, chosen, parts, extension=self._index().extension)
 
         def work(connection: Connection) -> None:
             tables.lock(connection, self._prefix)
@@ -98,7 +99,7 @@ class PgvectorEngine:
             )
             if not connection.execute(still, [generation]).fetchall():
                 raise _missing(generation)
-            publishing.publish(connection, chosen, parts)
+            publishing.publish(connection, chosen, views)
 
         self._connections.write(work)
 

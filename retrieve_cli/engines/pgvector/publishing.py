@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from retrieve_cli.contracts.engines import Part
-from retrieve_cli.engines.pgvector.connections import package, statement
+from retrieve_cli.engines.pgvector.building import indexed, vector_index
+from retrieve_cli.engines.pgvector.connections import Connections, package, statement
 from retrieve_cli.engines.pgvector.tables import Tables, identifier, labels_table, rows_table
 
 if TYPE_CHECKING:
@@ -15,13 +16,12 @@ if TYPE_CHECKING:
     from retrieve_cli.engines.pgvector.connections import Connection
 
 
-def publish(connection: Connection, tables: Tables, parts: Sequence[Part]) -> None:
+def publish(connection: Connection, tables: Tables, views: Mapping[str, Composed]) -> None:
     """Let the views show a generation, and name it as the current one.
 
     Renaming schemas would be as atomic. But then those who read the older generation would find other rows, or none,
     under the same name; with views each generation keeps its own, and rights that were granted on a view stay.
     """
-    views = _views(tables, parts)
     for name in _present(connection, tables.prefix):
         if name not in views:
             connection.execute(statement("DROP VIEW {view}", view=identifier(tables.prefix, name)))
@@ -44,25 +44,31 @@ def publish(connection: Connection, tables: Tables, parts: Sequence[Part]) -> No
     )
 
 
-def _views(tables: Tables, parts: Sequence[Part]) -> dict[str, Composed]:
-    """Return the query of each view by its name."""
-    views: dict[str, Composed] = {}
+def views(connections: Connections, tables: Tables, parts: Sequence[Part], *, extension: str) -> dict[str, Composed]:
+    """Return the query of each view by its name. Vectors have the type of their index, so that searches can use it."""
+    queries: dict[str, Composed] = {}
     for name in sorted({labels_table(part) for part in parts}):
-        views[name] = statement("SELECT * FROM {table}", table=tables.table(name))
+        queries[name] = statement("SELECT * FROM {table}", table=tables.table(name))
     for part in parts:
+        content = statement("r.terms, r.weights")
+        if part.dim is not None:
+            index = vector_index(connections, tables, part)
+            vector = indexed(index and index.type, part.dim, extension=extension)
+            content = statement("r.{vector} AS embedding", vector=vector)
         query = statement(
-            'SELECT r."row", l.id, l.document_id, l.tenant_id, {content} FROM {rows} AS r'
+            'SELECT r."row", l.id, l.document_id, l.tenant_id, {content}, l.id AS {unit_id} FROM {rows} AS r'
             " JOIN {labels} AS l USING (key)",
-            content=statement("r.terms, r.weights") if part.dim is None else statement("r.embedding"),
+            content=content,
+            unit_id=identifier(f"{part.unit}_id"),
             rows=tables.rows(part),
             labels=tables.labels(part),
         )
-        views[rows_table(part)] = query
+        queries[rows_table(part)] = query
         if part.dim is None:
-            views[f"postings_{part.name}"] = statement("SELECT * FROM {table}", table=tables.postings(part))
+            queries[f"postings_{part.name}"] = statement("SELECT * FROM {table}", table=tables.postings(part))
         else:
-            views.setdefault("embeddings", query)
-    return views
+            queries.setdefault("embeddings", query)
+    return queries
 
 
 def _present(connection: Connection, schema: str) -> list[str]:

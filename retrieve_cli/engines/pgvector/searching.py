@@ -10,7 +10,7 @@ import numpy as np
 from retrieve_cli.contracts.engines import AnyOf, Census, Part, Within
 from retrieve_cli.contracts.models import TermWeights
 from retrieve_cli.engines.pgvector import wire
-from retrieve_cli.engines.pgvector.building import IndexParameters
+from retrieve_cli.engines.pgvector.building import IndexParameters, VectorIndex, indexed, vector_index
 from retrieve_cli.engines.pgvector.connections import Connections, statement
 from retrieve_cli.engines.pgvector.reading import located, read_vectors, read_weights
 from retrieve_cli.engines.pgvector.tables import Tables, identifier
@@ -111,7 +111,8 @@ class VectorTable:
         self._connections = connections
         self._table = tables.rows(part)
         self._dim = part.dim or 0
-        self._index = index
+        self._index = None if index.kind == "none" else vector_index(connections, tables, part)
+        self._extension = index.extension
         self._ef_search = ef_search
         self._vector = identifier(index.extension, "vector")
         self._product = statement("OPERATOR({schema}.<#>)", schema=identifier(index.extension))
@@ -122,7 +123,7 @@ class VectorTable:
         """Return rows with the highest inner products, and these. Exact if rows are listed."""
         within = within or Within()
         condition, values = _condition(within)
-        ranked = exact or within.rows is not None or not self._index.type(self._dim)
+        index = None if exact or within.rows is not None else self._index
         template = statement(
             'SELECT "row", -(embedding {product} {query}) AS score FROM {table} WHERE {condition}'
             " ORDER BY {order} LIMIT %(limit)s",
@@ -130,8 +131,8 @@ class VectorTable:
             query=self._bound("vector"),
             table=self._table,
             condition=condition,
-            # The index has no order by score, only by its negative: an exact search cannot use it.
-            order=statement('score DESC, "row"') if ranked else self._distance(),
+            # The index is ordered by distance, not by score: an exact search cannot use it.
+            order=statement('score DESC, "row"') if index is None else self._distance(index),
         )
         settings = {
             **_SORTING,
@@ -164,17 +165,17 @@ class VectorTable:
         vector = statement("%(query)b::{vector}", vector=self._vector)
         if kind == "vector":
             return vector
-        half = identifier(self._index.extension, "halfvec")
+        half = identifier(self._extension, "halfvec")
         return statement("({vector})::{half}", vector=vector, half=half)
 
-    def _distance(self) -> Composed:
-        """Return the expression by which the index is in order."""
-        kind = self._index.type(self._dim) or "vector"
+    def _distance(self, index: VectorIndex) -> Composed:
+        """Return the expression that the index is ordered by."""
+        operator = "<=>" if index.metric == "cosine" else "<#>"
         return statement(
-            "({expression}) {product} {query}",
-            expression=self._index.expression(self._dim),
-            product=self._product,
-            query=self._bound(kind),
+            f"({{expression}}) OPERATOR({{schema}}.{operator}) {{query}}",
+            expression=indexed(index.type, self._dim, extension=self._extension),
+            schema=identifier(self._extension),
+            query=self._bound(index.type),
         )
 
     def _scored(
