@@ -31,8 +31,8 @@ from waiting import PATIENCE_S
 ROOT = Path(__file__).resolve().parent.parent
 RECORDED = ROOT / "tests" / "docs" / "recorded.txt"
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
-INERT = {"text", "json", "jsonl", "ini", "toml", "crontab"}
-"""Languages of blocks that are shown and not run."""
+INERT = {"text", "json", "jsonl", "ini", "toml", "crontab", "sql"}
+"""Languages of blocks that are shown and not run here; engines/test_pgvector_sql.py runs the SQL."""
 ANY = "…"
 _FENCE = re.compile(r"```(\S*)$")
 _NOT_RUN = re.compile(r"<!-- not run: (\S.*) -->$")

@@ -76,12 +76,10 @@ def build(connections: Connections, tables: Tables, parts: Sequence[Part], index
     """Build all indexes that are not there, and all postings."""
     for part in parts:
         table, name = tables.rows(part), rows_table(part)
-        facts = statement(
-            "CREATE INDEX IF NOT EXISTS {name} ON {table} USING gin (facts)",
-            name=identifier(f"{name}_facts"),
-            table=table,
-        )
-        _build(connections, [facts], memory_mb=min(index.memory_mb, _MOST_SORTING_MB), workers=index.workers)
+        plain = [_plain(table, name, "gin", "facts")]
+        if part.dim is not None:  # the views join vectors with texts by it
+            plain.append(_plain(table, name, "hash", "key"))
+        _build(connections, plain, memory_mb=min(index.memory_mb, _MOST_SORTING_MB), workers=index.workers)
         if part.dim is None:
             _build_postings(connections, tables, part)
         elif index.type(part.dim):
@@ -93,17 +91,19 @@ def build(connections: Connections, tables: Tables, parts: Sequence[Part], index
     for name in sorted({labels_table(part) for part in parts}):
         table = tables.table(name)
         # A hash, for a B-tree has a longest text.
-        ids = [
-            statement(
-                "CREATE INDEX IF NOT EXISTS {name} ON {table} USING hash ({column})",
-                name=identifier(f"{name}_{column}"),
-                table=table,
-                column=identifier(column),
-            )
-            for column in ("document_id", "id")
-        ]
+        ids = [_plain(table, name, "hash", column) for column in ("document_id", "id")]
         _build(connections, ids, memory_mb=min(index.memory_mb, _MOST_SORTING_MB), workers=index.workers)
         connections.write(partial(_analyze, table=table), limited=False)
+
+
+def _plain(table: Identifier, name: str, method: str, column: str) -> Composed:
+    return statement(
+        "CREATE INDEX IF NOT EXISTS {name} ON {table} USING {method} ({column})",
+        name=identifier(f"{name}_{column}"),
+        table=table,
+        method=identifier(method),
+        column=identifier(column),
+    )
 
 
 def _of_length_1(connections: Connections, table: Identifier, *, extension: str) -> bool:
