@@ -6,6 +6,8 @@ formats by `POST /search?format=`.
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 import re
 import sys
@@ -30,7 +32,8 @@ _PATIENCE_S = 120.0
 _HINT = "is it `retrieve serve`?"
 _COLOURS = re.compile(r"\x1b\[[0-9;]{0,40}m")
 """Select Graphic Rendition (ECMA-48, 8.3.117): the one control sequence of an answer in colour."""
-_CONTROLS = re.compile(rf"({_COLOURS.pattern}|\r\n)")
+_CONTROLS = re.compile(rf"({_COLOURS.pattern})")
+_NUMBER = re.compile(r"-?[0-9]{1,20}(?:\.[0-9]{1,30})?(?:e-?[0-9]{1,3})?")
 
 
 def answer(run: Run, choices: Mapping[str, Any], text: str) -> bool:
@@ -71,9 +74,25 @@ def _shown(run: Run, server: str, body: bytes) -> str:
             if run.shared.format == "json" and not isinstance(value.get("results"), list):
                 raise Unavailable(f"the answer of {server} lacks a list of results", hint=_HINT)
         return escaped_json(text)
-    ends = ("\r\n",) if run.shared.format == "csv" else ()
-    passing = (*ends, *(_COLOURS.findall(text) if run.shared.page.styled else ()))
+    if run.shared.format == "csv":
+        return _csv(text, server)
+    passing = _COLOURS.findall(text) if run.shared.page.styled else ()
     return "".join(part if part in passing else printable(part, "\n\t") for part in _CONTROLS.split(text))
+
+
+def _csv(text: str, server: str) -> str:
+    """Return rows whose cells are no formulas. Raises: Unavailable: it is not CSV."""
+    from retrieve_cli.output.formats import csv_cell
+
+    out = io.StringIO()
+    csv.field_size_limit(_LONGEST)
+    rows = csv.writer(out)
+    try:
+        for row in csv.reader(io.StringIO(text, newline="")):
+            rows.writerow(cell if _NUMBER.fullmatch(cell) else csv_cell(cell) for cell in row)
+    except csv.Error as error:
+        raise Unavailable(f"the answer of {server} is not CSV ({error})", hint=_HINT) from error
+    return out.getvalue()
 
 
 def _expect_elsewhere(run: Run) -> None:

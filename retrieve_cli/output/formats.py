@@ -255,13 +255,13 @@ def as_csv(answers: Sequence[Answer]) -> str:
             row = _result_json(rank, result, answer)
             place = {key: row["metadata"][key] for key in ("source", "start_line")}
             cells = {**row, **place, "query_id": answer.query.id}
-            writer.writerow({column: _cell(cells.get(column)) for column in columns})
+            writer.writerow({column: csv_cell(cells.get(column)) for column in columns})
     return out.getvalue()
 
 
-def _cell(value: Json) -> Json:
-    """A cell that neither drives a terminal nor is a formula to a spreadsheet: a text that begins like one is quoted
-    by an apostrophe, as OWASP's advice on CSV injection has it."""
+def csv_cell(value: Json) -> Json:
+    """Return a cell that neither drives a terminal nor is a formula to a spreadsheet: a text that begins like one is
+    quoted by an apostrophe, as OWASP's advice on CSV injection has it."""
     if not isinstance(value, str):
         return value
     text = "\n".join(printable(line) for line in value.replace("\t", " ").split("\n"))

@@ -1,5 +1,6 @@
 """`retrieve query --server URL`: the answer of a server, printed as an own one."""
 
+import csv
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -96,3 +97,13 @@ def test_nonsense_of_a_server_is_an_error_or_text_that_controls_nothing(folder: 
             assert (done.code == 0) == ((status, form) == (200, "text"))
             printed = (done.out + done.err).decode()
             assert all(char == "\n" or char.isprintable() for char in printed)
+
+
+@pytest.mark.parametrize("cell", ["=HYPERLINK(1)", "+1+1", "-2+3", "@SUM(1)", '"=a,b"', "x\r\n=1"])
+def test_no_cell_of_a_server_is_a_formula(folder: Path, cell: str) -> None:
+    """Found by `make fuzz`: CSV of a server was printed as it came."""
+    with serving(lambda talk: talk.answer(f"rank,score\r\n1,-0.25\r\n2,{cell}\r\n".encode(), status=200)) as other:
+        done = ask("query", "brain", "--format", "csv", "--server", other.url, warm=False, folder=folder)
+    rows = list(csv.reader(done.out.decode().splitlines(keepends=True)))
+    assert rows[:2] == [["rank", "score"], ["1", "-0.25"]]
+    assert not any(text.startswith(("=", "+", "@")) or text == "-2+3" for row in rows for text in row)
