@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from functools import cache
 
 from retrieve_cli.assemble.unapplied import summary, unapplied
@@ -58,8 +59,10 @@ def thresholds(subject: Subject) -> Check | None:
     options = searcher.options(rerank=rerank, expand=False, k=1)
     requests = [Request(name) for name in names if name]
     answers = searcher.answer(requests, options)
-    if not answers or any(answer.results for answer in answers):
+    counts = sum((Counter(answer.removed) for answer in answers), Counter[str]())
+    removed = max(counts, key=counts.__getitem__, default=None)
+    if removed is None or any(answer.results for answer in answers):
         return Check("thresholds", "ok", f"{' and '.join(chosen)} leave results to queries of the index's own names")
-    reason = next((notice for notice in answers[0].notices if "removed" in notice), "nothing was found")
+    reason = next((notice for answer in answers for notice in answer.notices if removed in notice), removed)
     message = f"none of {len(answers)} queries, each the name of a record, has a result: {reason}"
-    return Check("thresholds", "warn", message, f"retrieve config set {chosen[0]} null")
+    return Check("thresholds", "warn", message, f"retrieve config set {removed.partition(' ')[0]} null")

@@ -171,8 +171,10 @@ def plan(
 
 def _idle(settings: Settings, options: SearchOptions, chosen: Sequence[str]) -> frozenset[str]:
     """Return the retrievers that add nothing to a fused score, and that the request does not name."""
+    if len(chosen) == 1 or options.retrievers:
+        return frozenset()
     fusion = pipelines.fusion_of(settings, chosen)
-    return frozenset(name for name in chosen if not options.retrievers and fusion.weight(name) == 0)
+    return frozenset(name for name in chosen if fusion.weight(name) == 0)
 
 
 def _retrievers(generation: Generation, settings: Settings, options: SearchOptions) -> tuple[str, ...]:

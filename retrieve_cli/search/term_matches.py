@@ -69,7 +69,7 @@ def weak_matches(
             notice += ": the results are the nearest by meaning, which may be far"
             notice += "" if os.path.lexists(calibration) else f" ({_CALIBRATE})"
         yield notice
-    if not shown.found:
+    if len(ranking.hits) == (shown.confidence or {}).get("left_out", 0):  # and not only of a page after the last one
         yield from _all_removed(generation, ranking, shown)
     if shown.confidence and shown.results:
         best = max(result.confidence or 0.0 for result in shown.results)

@@ -47,8 +47,7 @@ class Threshold:
         cut = Counter(self._test(why) for at, why in enumerate(failed) if why is not None and at not in back)
         listed = self._listed(ranking.hits, [None if at in back else why for at, why in enumerate(failed)])
         account = {"kept": passed, "cut": dict(cut), **({"topped_up": len(back)} if back else {}), "hits": listed}
-        similarities = [value for hit in ranking.hits if (value := self._similarity(hit)) is not None]
-        if not passed and similarities:
+        if not passed and (similarities := list(filter(None, map(self._similarity, ranking.hits)))):
             account["most_similar"] = max(similarities)
         return Ranking(ranking.query, kept, {**ranking.trace, "threshold": account})
 

@@ -134,9 +134,9 @@ def test_a_retry_keeps_the_filter_and_the_formats(
 def test_the_reason_for_a_hit_is_given_for_the_text_that_found_it(strict: Path, retrieve: Program) -> None:
     found = retrieve(*ASKED).json
     for rank, result in enumerate(found["results"], 1):
-        told = retrieve("inspect", "why", LONG, result["doc_id"], "--json").json
-        assert told["rank"] == rank
-        assert told["stages"][-1]["score"] == result["score"]
+        view = retrieve("inspect", "why", LONG, result["doc_id"], "--json").json
+        assert view["rank"] == rank
+        assert view["stages"][-1]["score"] == result["score"]
 
 
 def test_each_attempt_is_told_where_nothing_was_found(strict: Path, retrieve: Program) -> None:

@@ -226,3 +226,21 @@ def test_doctor_notices_thresholds_that_leave_nothing(
     assert check["status"] == "warn"
     assert "search.grade 0.95" in check["message"]
     assert check["fix"] == "retrieve config set search.grade null"
+    configure("search", grade=0.1, min_score=1e6)
+    assert [check["fix"] for check in noticed()] == ["retrieve config set search.min_score null"], (
+        "the one that removes"
+    )
+
+
+def test_a_page_after_the_last_result_is_not_said_to_be_emptied_by_a_threshold(
+    sample_index: Path, retrieve: Program, configure: Configure
+) -> None:
+    configure("encoder", kind="auto")
+    configure("rerank", backend="none")
+    configure("search", grade=0.4)
+    words = ("query", "segment lungs in CT", "--artifacts", sample_index, "--json")
+    first, beyond = retrieve(*words).json, retrieve(*words, "--offset", 100).json
+    assert first["results"]
+    assert beyond["results"] == []
+    assert beyond["removed"] == first["removed"]
+    assert not any("no result passes" in notice for notice in beyond.get("notices", []))

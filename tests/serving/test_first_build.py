@@ -52,9 +52,9 @@ def test_a_catalog_of_the_environment_is_built_in_the_background(tmp_path: Path)
     lock = ExitStack()
     lock.enter_context(store.writer())
     with lock, started(store.path, cwd=tmp_path, SOFTWARE_CATALOG=str(catalog), **HASHED) as server:
-        told = server.get("/health")
-        assert (told.status, told.json()["status"]) == (200, "building")
-        assert set(told.json()) == {"status", "started", "progress"}
+        reply = server.get("/health")
+        assert (reply.status, reply.json()["status"]) == (200, "building")
+        assert set(reply.json()) == {"status", "started", "progress"}
         assert server.get("/readyz").json()["checks"]["index"]["message"] == "the index is being built"
         assert server.get("/readyz").status == 503
         answer = server.post("/search", {"query": "lungs"})
@@ -106,9 +106,9 @@ def test_a_build_that_fails_says_why_and_is_tried_again_when_asked(tmp_path: Pat
             state.start()
             assert (await client.get("/health")).json()["status"] == "building"
             await asyncio.to_thread(until, lambda: state.syncing.state()["status"] == "build_failed", "its end")
-            told = (await client.get("/health")).json()
-            assert "tools.jsonl" in told["error"]["message"]
-            assert "POST /index" in told["hint"]
+            reply = (await client.get("/health")).json()
+            assert "tools.jsonl" in reply["error"]["message"]
+            assert "POST /index" in reply["hint"]
             answer = await client.post("/search", json={"query": "lungs"})
             assert answer.status_code == 503
             assert answer.json()["error"]["message"].endswith("its build failed")
@@ -135,8 +135,8 @@ def test_sources_out_of_a_cloned_folder_wait_for_a_yes(tmp_path: Path, monkeypat
     assert "you did not agree" in found["error"]["message"]
     assert "retrieve trust" in found["error"]["hint"]
     assert state.store.live() is None
-    told = asyncio.run(health(state))
-    assert set(told) == {"status", "started", "hint"}  # no words on paths without a key
+    reply = asyncio.run(health(state))
+    assert set(reply) == {"status", "started", "hint"}  # no words on paths without a key
 
 
 def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:

@@ -20,7 +20,6 @@ _ENGINES = ("advanced", "naive")
 _BGE = "bge"
 """The name of design C for a reranking model, in contrast to a chat model."""
 _MODELS = ("cross_encoder", "remote")
-_MOST_RERANKED = 10_000
 
 _COUNT: Json = {"type": "integer", "minimum": 1, "maximum": MOST_RESULTS}
 SCHEMA = body_schema(
@@ -69,7 +68,7 @@ def read(payload: Json, tenant: str | None, settings: Settings) -> Read:
         "chunks": True,
     }
     # The design reranks all candidates and takes the order of the reranker alone.
-    depth = None if similar is None else min(max(similar, settings.rerank.depth), _MOST_RERANKED)
+    depth = None if similar is None else max(similar, settings.rerank.depth)
     stages = {"grade": body.number("grade", -1, 1), "similarity_top_k": similar, "rerank_depth": depth}
     asked = asked_of(item, tenant, rerank_keep=top, rerank_min_score=least, rerank_interpolate=1.0, **stages)
     return Read(asked, lambda answer: render(answer, strategy))
