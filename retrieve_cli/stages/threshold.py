@@ -47,8 +47,9 @@ class Threshold:
         cut = Counter(self._test(why) for at, why in enumerate(failed) if why is not None and at not in back)
         listed = self._listed(ranking.hits, [None if at in back else why for at, why in enumerate(failed)])
         account = {"kept": passed, "cut": dict(cut), **({"topped_up": len(back)} if back else {}), "hits": listed}
-        if not passed and (similarities := list(filter(None, map(self._similarity, ranking.hits)))):
-            account["most_similar"] = max(similarities)
+        similarities = () if passed else map(self._similarity, ranking.hits)
+        if (best := max((each for each in similarities if each is not None), default=None)) is not None:
+            account["most_similar"] = best
         return Ranking(ranking.query, kept, {**ranking.trace, "threshold": account})
 
     def _listed(self, hits: Sequence[Hit], failed: Sequence[str | None]) -> list[dict[str, Json]]:
