@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import field, fields
+from pathlib import Path
 from typing import Literal
 
-from retrieve_cli.config.bounds import LARGEST
+from retrieve_cli.config.bounds import LARGEST, bounded
 from retrieve_cli.config.engine_settings import (
     EnginesSettings,
     ExecutorsSettings,
@@ -57,7 +58,6 @@ from retrieve_cli.config.query_settings import (
     RerankSettings,
     SearchSettings,
 )
-from retrieve_cli.config.serve_settings import JwtSettings, McpSettings, ServeSettings
 from retrieve_cli.config.web_settings import WebSettings
 from retrieve_cli.contracts import Json
 from retrieve_cli.errors import Unavailable, UsageError
@@ -112,6 +112,39 @@ __all__ = [
     "WebSettings",
     "sections",
 ]
+
+
+@dataclass(frozen=True)
+class ServeSettings:
+    """Names and web pages that the server answers."""
+
+    allowed_hosts: Sequence[str] = field(default_factory=list, metadata={"reaches": "access"})
+    allowed_origins: Sequence[str] = field(default_factory=list, metadata={"reaches": "access"})
+
+
+@dataclass(frozen=True)
+class McpSettings:
+    """Folders of the files that an MCP client of this user may name; none: the working folder of the process."""
+
+    files: Sequence[Path] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class JwtSettings:
+    """The issuer of signed tokens, and what their claims mean."""
+
+    issuer: str | None = None
+    audience: str | None = None
+    jwks_url: str | None = None
+    jwks_file: Path | None = None
+    secret_env: str | None = None
+    algorithms: Sequence[str] = field(default_factory=lambda: ["RS256", "PS256", "ES256", "EdDSA"])
+    leeway_s: float = bounded(30.0, 0, 300)
+    tenant_claim: str | None = None
+    scope_claim: str = "scope"
+    rate: str | None = None
+
+
 Changes = Literal["answers", "index", "neither"]
 
 

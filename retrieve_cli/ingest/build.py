@@ -7,8 +7,10 @@ cache as they come. Nothing is published before everything is written, and nothi
 
 from __future__ import annotations
 
+import json
 import time
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -16,11 +18,10 @@ from typing import TYPE_CHECKING
 
 from retrieve_cli import __version__
 from retrieve_cli.assemble.parts import Parts
-from retrieve_cli.contracts import Source
+from retrieve_cli.contracts import Json, Refused, Source
 from retrieve_cli.errors import RetrieveError
 from retrieve_cli.ingest.intake import Intake
 from retrieve_cli.ingest.inventory import Contents
-from retrieve_cli.ingest.rejected import new_rejections
 from retrieve_cli.ingest.replaced import current_manifest, replaced_by
 from retrieve_cli.ingest.report import Limits, Progress, Report, Status, kinds_of
 from retrieve_cli.ingest.tidying import tidy
@@ -29,10 +30,12 @@ from retrieve_cli.storage.generation import open_generation
 from retrieve_cli.storage.inbox import KIND
 from retrieve_cli.storage.manifest import Manifest
 from retrieve_cli.storage.store import Store
+from retrieve_cli.untrusted import files
 
 if TYPE_CHECKING:
     from retrieve_cli.ingest.pushing import Push
     from retrieve_cli.ingest.reuse import Reuse
+    from retrieve_cli.storage.store import Store
 
 
 def build(sources: Sequence[Source], parts: Parts, store: Store, *, limits: Limits, progress: Progress) -> Report:
@@ -152,3 +155,34 @@ def apply(
         notices=intake.notices.on_keys,
         same=same,
     )
+
+
+def new_rejections(store: Store, rejected: Sequence[Refused]) -> int:
+    """Return how many of the items the quarantine file does not list yet.
+
+    An item is known by its source and its text, so that one that only moved to another line is not new; without text,
+    by its source and the reason.
+    """
+    if not rejected:
+        return 0
+    listed = Counter(_listed(store))
+    now = Counter(_key(item.source, item.excerpt, item.reason) for item in rejected)
+    return (now - listed).total()
+
+
+def _listed(store: Store) -> Iterator[str]:
+    """Yield the keys of the listed items; lines that are damaged have none."""
+    try:
+        with files.open_regular(store.quarantine, limit=files.JUDGMENTS) as file:
+            for line in files.lines(file):
+                try:
+                    item: Json = json.loads(line)
+                    yield _key(item["source"], item["excerpt"], item["reason"])
+                except (ValueError, KeyError, TypeError, RecursionError):
+                    continue
+    except OSError:
+        return
+
+
+def _key(source: Json, excerpt: Json, reason: Json) -> str:
+    return json.dumps([source, excerpt or None, None if excerpt else reason])

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from array import array
 from collections.abc import Sequence
+from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from retrieve_cli.contracts import Chunk, Record
-from retrieve_cli.ingest.moving import CHUNK_LINES, RECORD_LINES, copy_moved
 from retrieve_cli.records import facets
 from retrieve_cli.records.columns import CARD as COLUMNS_CARD, FILE as COLUMNS, Columns, columns_of
 from retrieve_cli.records.columns_writer import ColumnsWriter
@@ -20,7 +22,7 @@ from retrieve_cli.storage import pickles
 from retrieve_cli.storage.generation import CHUNKS, OFFSETS, RECORDS, Generation
 from retrieve_cli.storage.key_rows import Digests
 from retrieve_cli.storage.manifest import text_key
-from retrieve_cli.storage.tables import TableWriter
+from retrieve_cli.storage.tables import Table, TableWriter, encode_row
 from retrieve_cli.storage.vocabulary import TextBuffer
 
 if TYPE_CHECKING:
@@ -169,3 +171,45 @@ class GenerationWriter:
 def written_columns(folder: Path) -> Columns:
     """Return the columns of a generation that is being written, its tables finished."""
     return Columns(pickles.load(folder / COLUMNS))
+
+
+RECORD_LINES = (("line",), re.compile(rb'"line":(\d{1,15})(,"sha1":"[0-9a-f]{40}"\}\n)'))
+CHUNK_LINES = (
+    ("start_line", "end_line"),
+    re.compile(rb'"start_line":(\d{1,15})(,"end_line":)(\d{1,15})(,"tokens":\d{1,15}\}\n)'),
+)
+"""Keys of a row that hold a line of the source, and the end of a row, where they are: a line feed is nowhere else in
+it, and within a text a quotation mark follows a backslash."""
+
+
+def copy_moved(
+    old: Table, rows: range, new: TableWriter, shift: int, lines: tuple[tuple[str, ...], re.Pattern[bytes]]
+) -> None:
+    """Append adjacent rows of a table, their line numbers moved by `shift`."""
+    keys, pattern = lines
+    for block, offsets in old.raw_rows(rows):
+        if not shift:
+            new.copy_rows(block, offsets)
+            continue
+        moved, count = pattern.subn(partial(_moved, shift), block)
+        if count == len(offsets) - 1:
+            new.copy_rows(moved, np.append(0, np.flatnonzero(np.frombuffer(moved, np.uint8) == ord("\n")) + 1))
+            continue
+        for start, end in pairwise((offsets - offsets[0]).tolist()):  # not as this version writes them
+            value = orjson_loads(block[start:end])
+            new.copy(encode_row({**value, **{key: value[key] + shift for key in keys}}))
+
+
+def _moved(shift: int, found: re.Match[bytes]) -> bytes:
+    """Return the end of a row with other line numbers: every other group is one."""
+    parts = [found[number] for number in range(1, found.re.groups + 1)]
+    name = found[0][: found.start(1) - found.start()]
+    return name + b"".join(part if number % 2 else b"%d" % (int(part) + shift) for number, part in enumerate(parts))
+
+
+def orjson_loads(line: bytes) -> dict[str, int]:
+    """Return a row of which only lines are changed."""
+    import orjson
+
+    value: dict[str, int] = orjson.loads(line)
+    return value

@@ -10,21 +10,23 @@ import numpy as np
 
 from retrieve_cli.assemble import registry
 from retrieve_cli.assemble.engines import lost
-from retrieve_cli.contracts.engines import Batch
-from retrieve_cli.errors import RetrieveError
+from retrieve_cli.contracts.engines import Batch, Label
+from retrieve_cli.errors import RetrieveError, UsageError
 from retrieve_cli.ingest import attaching
-from retrieve_cli.ingest.labels import Labels
 from retrieve_cli.progress.tasks import task
+from retrieve_cli.records.columns import columns_of
 from retrieve_cli.storage import engine_record
 from retrieve_cli.storage.engine_record import Entry
 from retrieve_cli.storage.exported import Exported
 from retrieve_cli.storage.key_rows import KeyRows, as_keys
 from retrieve_cli.storage.mapped import BLOCK
+from retrieve_cli.terms.tenants import TENANT
 
 if TYPE_CHECKING:
-    from retrieve_cli.contracts import Rows
+    from retrieve_cli.contracts import Rows, Unit
     from retrieve_cli.contracts.engines import Engine, Staging
     from retrieve_cli.ingest.attaching import Shares
+    from retrieve_cli.records.columns import Columns
     from retrieve_cli.storage.generation import Generation
 
 _ROWS = 1000
@@ -158,3 +160,62 @@ def _some(batch: Batch, places: Rows) -> Batch:
     vectors = None if batch.vectors is None else batch.vectors[places]
     weights = [batch.weights[place] for place in places.tolist()] if batch.weights else ()
     return Batch(batch.rows[places], [batch.labels[place] for place in places.tolist()], vectors, weights)
+
+
+class Labels:
+    """Labels of the rows of a generation."""
+
+    def __init__(self, generation: Generation) -> None:
+        self._generation = generation
+        self._columns = _columns(generation)
+
+    def of(self, unit: Unit, rows: range) -> list[Label]:
+        """Return the labels of adjacent records, or chunks."""
+        return self._of_records(rows) if unit == "record" else self._of_chunks(rows)
+
+    def _of_records(self, records: range) -> list[Label]:
+        generation = self._generation
+        values = self._values(records)
+        labels = []
+        for record, fields in zip(records, values, strict=True):
+            row, name = generation.records[record], generation.record_id(record)
+            labels.append(Label(name, name, row["name"], row["description"], tenant=_tenant(fields), fields=fields))
+        return labels
+
+    def _of_chunks(self, rows: range) -> list[Label]:
+        generation = self._generation
+        owners = np.searchsorted(generation.starts, np.arange(rows.start, rows.stop), side="right") - 1
+        records = range(int(owners[0]), int(owners[-1]) + 1)
+        values = self._values(records)
+        names = [str(row["name"]) for row in generation.records.rows(records.start, records.stop)]
+        labels = []
+        for chunk, owner in zip(generation.chunks.rows(rows.start, rows.stop), owners.tolist(), strict=True):
+            place = owner - records.start
+            fields = values[place]
+            label = Label(
+                chunk["id"],
+                chunk["doc_id"],
+                names[place],
+                chunk["text"],
+                chunk["section"] or "",
+                tenant=_tenant(fields),
+                fields=fields,
+            )
+            labels.append(label)
+        return labels
+
+    def _values(self, records: range) -> list[dict[str, list[str]]]:
+        return [{} for _ in records] if self._columns is None else self._columns.of_records(records)
+
+
+def _tenant(fields: dict[str, list[str]]) -> str | None:
+    """Return the tenant of a record; of several ones the first."""
+    return next(iter(fields.get(TENANT, ())), None)
+
+
+def _columns(generation: Generation) -> Columns | None:
+    """Return the columns of a generation; None if it is of an earlier version without any."""
+    try:
+        return columns_of(generation)
+    except UsageError:
+        return None

@@ -11,8 +11,9 @@ import re
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from threading import Event, Thread
 from typing import Any
 
 from retrieve_cli.assemble.encoders import cache_dir
@@ -24,7 +25,7 @@ from retrieve_cli.errors import Unavailable, UsageError
 from retrieve_cli.models.listing import described
 from retrieve_cli.models.needs import Found, Need, find, needs, read, wanted
 from retrieve_cli.models.verify import RECORD, damages
-from retrieve_cli.models.watching import size_of, watching
+from retrieve_cli.progress.tasks import BYTES, Task, shown, task
 from retrieve_cli.storage.manifest import sha1_file
 
 _NEEDED = ["*.safetensors", "*.json", "*.txt", "*.model", "*.jinja", "README.md", "LICEN[SC]E*"]
@@ -246,3 +247,41 @@ def _merge(made: Path, target: Path, folder: str) -> None:
     (target / folder).mkdir(exist_ok=True)
     for file in (made / folder).glob("*"):
         file.replace(target / folder / file.name)
+
+
+_PAUSE = 0.5
+"""Seconds between two looks."""
+
+
+@contextmanager
+def watching(folder: Path, name: str, total: Callable[[], int | None], *, pause: float = _PAUSE) -> Iterator[None]:
+    """Count the bytes that arrive in a folder during this context, if somebody is shown them."""
+    if not shown():
+        yield
+        return
+    with task(name, BYTES, total) as progress:
+        stop = Event()
+        watcher = Thread(target=_watch, args=(folder, progress, stop, pause), daemon=True)
+        watcher.start()
+        try:
+            yield
+        finally:
+            stop.set()
+            watcher.join()
+
+
+def _watch(folder: Path, progress: Task, stop: Event, pause: float) -> None:
+    while not stop.wait(pause):
+        progress.reach(size_of(folder))
+    progress.reach(size_of(folder))
+
+
+def size_of(folder: Path) -> int:
+    """Return the bytes of the files under a folder as far as they are on the disk; links are not followed."""
+    total = 0
+    for path in folder.rglob("*"):
+        with suppress(OSError):  # a file that was renamed meanwhile
+            status = path.lstat()
+            if path.is_file() and not path.is_symlink():
+                total += min(status.st_size, status.st_blocks * 512)  # some are made in their full size at first
+    return total

@@ -23,7 +23,7 @@ from retrieve_cli.config import loading
 from retrieve_cli.contracts import Request
 from retrieve_cli.contracts.engines import Capabilities, Label, Within
 from retrieve_cli.errors import UsageError
-from retrieve_cli.ingest.labels import Labels
+from retrieve_cli.ingest.sending import Labels
 from retrieve_cli.search.questions import RequestReader
 from retrieve_cli.storage.generation import Generation, open_generation
 from retrieve_cli.storage.store import Store

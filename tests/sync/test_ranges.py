@@ -11,8 +11,7 @@ from samples import Program
 from sync.state import Fresh, Publish, live, records
 
 from retrieve_cli.contracts import Chunk, Record
-from retrieve_cli.ingest.generation_writer import GenerationWriter
-from retrieve_cli.ingest.moving import CHUNK_LINES, RECORD_LINES, copy_moved
+from retrieve_cli.ingest.generation_writer import CHUNK_LINES, RECORD_LINES, GenerationWriter, copy_moved
 from retrieve_cli.records.rows import chunk_row, record_row
 from retrieve_cli.storage.manifest import sha1
 from retrieve_cli.storage.tables import Table, TableWriter, encode_row

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import logging
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from retrieve_cli.errors import printable
-from retrieve_cli.queries.formats.complaints import overheard
 from retrieve_cli.queries.formats.header import Header
 from retrieve_cli.queries.formats.image_folder import look_into_folder
 from retrieve_cli.queries.formats.look import look, look_at_head
@@ -66,3 +68,33 @@ def _is_folder(path: Path) -> bool:
         return path.is_dir()
     except (OSError, ValueError):  # opening it shows the problem
         return False
+
+
+LOGGERS = ("pydicom", "tifffile", "nibabel.global", "PIL.Image")
+
+
+@contextmanager
+def overheard() -> Iterator[list[str]]:
+    """Silence imaging libraries; afterwards the list has an entry for each of their warnings.
+
+    The text of a warning is dropped: it may quote the header, and so the name of a person.
+    """
+    heard: list[str] = []
+
+    def keep(record: logging.LogRecord) -> bool:
+        if record.levelno >= logging.WARNING:
+            heard.append(record.name)
+        return False
+
+    loggers = [logging.getLogger(name) for name in LOGGERS]
+    for logger in loggers:
+        logger.addFilter(keep)
+    try:
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            yield heard
+    finally:
+        for logger in loggers:
+            logger.removeFilter(keep)
+    # Warnings about a library's own code do not concern the file.
+    heard += [one.category.__name__ for one in caught if issubclass(one.category, (UserWarning, RuntimeWarning))]
