@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from retrieve_cli.api.contents import no_record, visible_to
 from retrieve_cli.assemble.graph import labels, open_graph
-from retrieve_cli.graph.layout import edges_among, places, rings
+from retrieve_cli.graph.picture import edges_among, places, rings
 from retrieve_cli.graph.view import View
 
 if TYPE_CHECKING:

@@ -107,8 +107,7 @@ class _Maker:
 
     def _chunker_of(self, kind: str, rule: ChunkingRule) -> Chunker:
         """Return the chunker of a rule; the section `chunking` supplies the keys that the rule does not set."""
-        from retrieve_cli.chunking.imrad import ImradChunker
-        from retrieve_cli.chunking.section import SectionChunker
+        from retrieve_cli.chunking.section import ImradChunker, SectionChunker
         from retrieve_cli.chunking.window import WindowChunker
 
         chunking = self._settings.chunking

@@ -12,9 +12,9 @@ from retrieve_cli.contracts import Card
 if TYPE_CHECKING:
     from retrieve_cli.config.index_settings import ParsingSettings
     from retrieve_cli.config.settings import Settings
-    from retrieve_cli.contracts import DocumentReader
+    from retrieve_cli.contracts import DocumentFile, DocumentReader
+    from retrieve_cli.layout.marks import Mark
     from retrieve_cli.records.columns import Columns
-
 
 _sharing = Lock()
 
@@ -75,3 +75,17 @@ def cards_of(columns: Columns, settings: Settings) -> Mapping[str, Card] | None:
         if name in formats.FORMATS
     }
     return {name: card for name, card in sorted(cards.items()) if card} or None
+
+
+DRAWN = "pdf"
+"""Format of documents whose pages can be drawn."""
+
+
+def draw(file: DocumentFile, pages: Sequence[int], *, settings: Settings, marks: Sequence[Mark] = ()) -> bytes:
+    """Return a PNG of pages of a PDF, numbered from 1, side by side, with marks.
+
+    Raises:
+        BadDocument: it is not a PDF that can be read, has no such page, or has another content by now.
+        Unavailable: a package is missing.
+    """
+    return shared_reader(settings).draw(file, DRAWN, pages=pages, marks=marks)

@@ -6,13 +6,16 @@ import os
 import signal
 import sys
 from contextlib import suppress
-from typing import Annotated, Any
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from retrieve_cli.cli.mcp_options import AllowWrites, McpTexts, mcp_options
 from retrieve_cli.cli.options import Shared, shared
 from retrieve_cli.errors import Exit, Unavailable
+
+if TYPE_CHECKING:
+    from retrieve_cli.serving.mcp.host import McpOptions
 
 
 @shared("text")
@@ -59,3 +62,27 @@ def _end_at_once() -> None:
 
     signal.signal(signal.SIGTERM, end)
     signal.signal(signal.SIGINT, end)
+
+
+class Texts(StrEnum):
+    """Channels of an answer that carry the texts."""
+
+    content = "content"
+    structured = "structured"
+    both = "both"
+
+
+McpTexts = Annotated[
+    Texts | None,
+    typer.Option("--mcp-texts", help="Channel of MCP answers that carries texts; default: the one the client reads."),
+]
+AllowWrites = Annotated[
+    bool, typer.Option("--allow-writes", help="Let MCP clients add documents and sync the index, if they may.")
+]
+
+
+def mcp_options(texts: Texts | None, *, writes: bool) -> McpOptions:
+    """Return the choices that flags make."""
+    from retrieve_cli.serving.mcp.host import McpOptions
+
+    return McpOptions(None if texts is None else texts.value, writes)

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from retrieve_cli.cli.mcp_options import AllowWrites, McpTexts, mcp_options
+from retrieve_cli.cli.mcp import AllowWrites, McpTexts, mcp_options
 from retrieve_cli.cli.options import Shared, shared
 from retrieve_cli.cli.server_access import AllowedHosts, AllowedOrigins, Insecure, TlsCertificate, TlsKey, access_of
-from retrieve_cli.cli.server_syncs import Jitter, SyncEvery, syncs_of
+from retrieve_cli.cli.server_parts import Jitter, SyncEvery, syncs_of
 from retrieve_cli.errors import Exit, Unavailable, UsageError, quoted
 
 if TYPE_CHECKING:

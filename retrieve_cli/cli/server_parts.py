@@ -5,11 +5,14 @@ from __future__ import annotations
 import os
 from contextlib import suppress
 from pathlib import Path
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
+
+import typer
 
 from retrieve_cli.api.live import LiveIndex
 from retrieve_cli.cli.options import Shared
 from retrieve_cli.cli.server_access import Access, warn_without_tenants
+from retrieve_cli.config.durations import seconds
 from retrieve_cli.config.settings import Settings
 from retrieve_cli.errors import RetrieveError, UsageError
 from retrieve_cli.output.journal import QUERIES
@@ -87,3 +90,23 @@ def access_log_of(place: str | None, *, texts: bool) -> AccessLog | None:
         hint = "--access-log FILE; or --access-log - for stderr"
         raise UsageError("--log-queries needs a log of requests", hint=hint)
     return None if place is None else AccessLog(place, texts=texts)
+
+
+SyncEvery = Annotated[
+    str | None, typer.Option("--sync-every", metavar="TIME", help="Sync the sources this often: 15m, 6h; 0: never.")
+]
+Jitter = Annotated[
+    str, typer.Option("--jitter", metavar="TIME", help="Begin a scheduled sync up to this much later, at random.")
+]
+
+
+def syncs_of(shared: Shared, settings: Settings, every: str | None, jitter: str) -> SyncOptions:
+    """Return how a server syncs: by the flags, else by `sync.every_hours`. Raises: UsageError: a time is not one."""
+    from retrieve_cli.serving.syncing import SyncOptions
+
+    hours = settings.sync.every_hours
+    every_s = seconds(every, "--sync-every") if every is not None else hours and 3600 * hours
+    flags = [] if shared.config is None else ["--config", str(shared.config)]
+    sources = settings.sources.list or settings.withholds("sources")  # a sync says that these need a yes
+    first = bool(sources) and settings.sources.auto_sync is not False
+    return SyncOptions(flags, every_s, seconds(jitter, "--jitter"), first)

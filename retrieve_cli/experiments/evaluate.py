@@ -19,10 +19,9 @@ from retrieve_cli.errors import Unavailable, UsageError, quoted
 from retrieve_cli.evaluation.judgments import Run, Topic
 from retrieve_cli.evaluation.measures import Values, depth, per_query
 from retrieve_cli.evaluation.statistics import Interval, interval
-from retrieve_cli.experiments.groups import chosen_groups, group_measures
+from retrieve_cli.experiments.groups import chosen_groups, group_measures, related_measures
 from retrieve_cli.experiments.passages import Passages
 from retrieve_cli.experiments.ranking import rank_all
-from retrieve_cli.experiments.related import related_measures
 from retrieve_cli.progress.tasks import task
 from retrieve_cli.search.searcher import Ranked, Searcher
 from retrieve_cli.stages.pipeline import Edit

@@ -1,4 +1,4 @@
-"""Group measures: the right group among the first groups of an answer, and among those that routing chose."""
+"""Measures over whole answers: groups, the records that routing chose, and the related records beside results."""
 
 from __future__ import annotations
 
@@ -7,8 +7,12 @@ from typing import TYPE_CHECKING
 
 from retrieve_cli.contracts import Json, Ranking
 from retrieve_cli.evaluation.judgments import Topic
+from retrieve_cli.evaluation.measures import per_query
 
 if TYPE_CHECKING:
+    from ir_measures import Measure
+
+    from retrieve_cli.search.ranked import Ranked
     from retrieve_cli.storage.generation import Generation
 
 GROUPS = {"group@1": 1, "group@3": 3}
@@ -53,3 +57,45 @@ def _first_groups(generation: Generation, ranking: Ranking) -> list[Json]:
         if len(first) == max(GROUPS.values()):
             break
     return first
+
+
+_SUFFIX = " with related"
+
+
+def related_names(measures: Sequence[Measure]) -> list[str]:
+    """Return the names of the measures of results and related records together: one for each `R@k`.
+
+    Only recall is measured so: related records are not ranked against the results, they are in an answer or not.
+    """
+    return [f"{measure}{_SUFFIX}" for measure in measures if _counts(measure)]
+
+
+def related_measures(
+    generation: Generation, ranked: Ranked, topics: Sequence[Topic], measures: Sequence[Measure]
+) -> dict[str, dict[str, float]]:
+    """Return by measure and query the recall of the first k results and of the records that are related to them.
+
+    An answer of k results has at most `expansion.max_related` of these besides, all of which count. Empty if the
+    pipeline lists none.
+    """
+    most = ranked.most_related
+    graded = {topic.id: topic.grades for topic in topics if topic.grades}
+    found: dict[str, dict[str, float]] = {}
+    for measure in filter(_counts, measures if most and graded else ()):
+        cutoff = int(measure.params["cutoff"])
+        run = {each.query.id: _answer(generation, ranked, each.first(cutoff)) for each in ranked.rankings}
+        whole = type(measure)(**{**measure.params, "cutoff": cutoff + most})
+        (values,) = per_query([whole], graded, run).values()
+        found[f"{measure}{_SUFFIX}"] = values
+    return found
+
+
+def _answer(generation: Generation, ranked: Ranked, ranking: Ranking) -> dict[str, float]:
+    """The ids of results and related records, in their order."""
+    hits = (*ranking.hits, *ranked.related(ranking))
+    return {generation.record_id(hit.record): -float(place) for place, hit in enumerate(hits)}
+
+
+def _counts(measure: Measure) -> bool:
+    """Return True if a measure is recall at a cut-off."""
+    return bool(measure.NAME == "R") and "cutoff" in measure.params

@@ -15,8 +15,7 @@ from retrieve_cli.evaluation.judgments import Run, Topic
 from retrieve_cli.evaluation.measures import ranked
 from retrieve_cli.evaluation.trec import TrecIds
 from retrieve_cli.experiments.evaluate import LATENCY, Evaluation, per_query_lines
-from retrieve_cli.experiments.groups import AT_GATE, GROUPS
-from retrieve_cli.experiments.related import related_names
+from retrieve_cli.experiments.groups import AT_GATE, GROUPS, related_names
 from retrieve_cli.experiments.runs import Answers, NamedRun
 from retrieve_cli.progress.tasks import noting_interruption, part
 from retrieve_cli.storage import durable

@@ -24,8 +24,7 @@ from retrieve_cli.ingest.encodings import faceting, term_encoding, vector_encodi
 from retrieve_cli.ingest.facets import FacetCounts, Made, Waiting
 from retrieve_cli.ingest.generation_writer import GenerationWriter, written_columns
 from retrieve_cli.ingest.inventory import Contents, Inventory, walk
-from retrieve_cli.ingest.notices import Notices
-from retrieve_cli.ingest.reading import reading
+from retrieve_cli.ingest.notices import Notices, reading
 from retrieve_cli.ingest.report import Progress
 from retrieve_cli.ingest.scanned import Batch, ReadAhead, batches, folders_of, origin_of, pieces_of, unforeseen
 from retrieve_cli.ingest.waiting import Embedding

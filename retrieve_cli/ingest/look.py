@@ -14,8 +14,7 @@ import numpy as np
 from retrieve_cli.contracts import Item, Record, Refused, Source
 from retrieve_cli.ingest.changes import Changes
 from retrieve_cli.ingest.inventory import Contents, Inventory, walk
-from retrieve_cli.ingest.notices import Notices
-from retrieve_cli.ingest.reading import reading
+from retrieve_cli.ingest.notices import Notices, reading
 from retrieve_cli.ingest.scanned import Piece, ReadAhead, Scanned, batches, pieces_of
 from retrieve_cli.records.rows import content_digest
 from retrieve_cli.storage.key_rows import KeyRows, as_keys

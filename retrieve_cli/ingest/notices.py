@@ -1,14 +1,17 @@
-"""Notices on a source: the first of each kind on files are shown, the others counted; keys that no field reads."""
+"""Notices on a source, and the progress of reading it: the first of each kind on files are shown, the others counted."""
 
 from __future__ import annotations
 
 import json
 from collections import Counter
 from collections.abc import Callable
+from contextlib import AbstractContextManager
+from functools import partial
 
-from retrieve_cli.contracts import Notice, Record
-from retrieve_cli.errors import printable, shortened
+from retrieve_cli.contracts import Countable, Notice, Record, Source
+from retrieve_cli.errors import RetrieveError, printable, shortened
 from retrieve_cli.ingest.counts import counted
+from retrieve_cli.progress.tasks import Task, task
 
 _SHOWN = 3
 """Files whose notice is shown if several have the same one."""
@@ -58,3 +61,17 @@ def _sentence(keys: Counter[str]) -> str:
     setting = f"catalog: {{fields: {{{', '.join(f'{name}: 1' for name in names)}}}}}"
     what = f"{counted(len(keys), 'key')} with text {'is' if len(keys) == 1 else 'are'} stored but not searched"
     return f"{what}: {', '.join(listed)}" + (f"; map them in config.yaml: {setting}" if names else "")
+
+
+def reading(source: Source, what: str = "reading") -> AbstractContextManager[Task]:
+    """Begin the task of reading a source, counted in items."""
+    unit = "records" if source.kind == "catalog" else "files"
+    return task(f"{what} {shortened(source.name, 40)}", unit, partial(_count, source))
+
+
+def _count(source: Source) -> int | None:
+    """The number of items, if the source says it; what cannot be read is for the reader to report."""
+    try:
+        return source.count() if isinstance(source, Countable) else None
+    except (OSError, RetrieveError):
+        return None

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from retrieve_cli.assemble import pictures
+from retrieve_cli.assemble import documents
 from retrieve_cli.assemble.documents import shared_reader
 from retrieve_cli.contracts import HEAD, DocumentFile, Json, Parsed
 from retrieve_cli.errors import BadDocument, Unavailable, UsageError, quoted, shortened
@@ -42,10 +42,10 @@ class PageView(NamedTuple):
             UsageError: the file is not a PDF.
             Unavailable: a package is missing.
         """
-        if self.values["kind"] != pictures.DRAWN:
+        if self.values["kind"] != documents.DRAWN:
             raise UsageError(f"pages of {self.values['kind']} files cannot be drawn", hint="--picture takes a PDF")
         try:
-            return pictures.draw(self.file, [self.values["page"]], settings=settings, marks=self.marks)
+            return documents.draw(self.file, [self.values["page"]], settings=settings, marks=self.marks)
         except BadDocument as error:
             raise UsageError(f"{self.values['file']}: {error.message}", hint=error.hint) from error
 

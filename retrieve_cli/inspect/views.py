@@ -157,8 +157,7 @@ def drawing(generation: Generation, *, name: str, radius: int, picture: Path | N
         UsageError: there is no such record, the index has no edges, or the picture cannot be written.
         Unavailable: matplotlib is not installed.
     """
-    from retrieve_cli.graph.drawing import draw
-    from retrieve_cli.graph.picture import to_dot
+    from retrieve_cli.graph.picture import draw, to_dot
 
     edges = open_graph(generation)
     if edges is None:

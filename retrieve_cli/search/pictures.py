@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from retrieve_cli.assemble import pictures
+from retrieve_cli.assemble import documents
 from retrieve_cli.contracts import DocumentFile, Holding, Json
 from retrieve_cli.errors import BadDocument, Conflict, NotFound, quoted
 from retrieve_cli.layout.marks import Mark
@@ -26,7 +26,7 @@ def pages_of(chunk: Mapping[str, Json]) -> Sequence[int]:
 
 def drawable(record: Mapping[str, Json], chunk: Mapping[str, Json] | None) -> Sequence[int]:
     """Return the pages of a chunk that can be drawn: none if its document is not a PDF."""
-    return () if chunk is None or record["kind"] != pictures.DRAWN else pages_of(chunk)[:MOST]
+    return () if chunk is None or record["kind"] != documents.DRAWN else pages_of(chunk)[:MOST]
 
 
 def passage(searcher: Searcher, row: int, chunk: Mapping[str, Json] | None, *, pages: Sequence[int] = ()) -> bytes:
@@ -41,7 +41,7 @@ def passage(searcher: Searcher, row: int, chunk: Mapping[str, Json] | None, *, p
     """
     record = searcher.generation.records[row]
     wanted = pages or (pages_of(chunk) if chunk is not None else ())
-    if record["kind"] != pictures.DRAWN or not wanted:
+    if record["kind"] != documents.DRAWN or not wanted:
         raise NotFound(
             f"{quoted(record['id'])} has no pages that can be drawn", hint="pictures are drawn of passages of PDF files"
         )
@@ -49,7 +49,7 @@ def passage(searcher: Searcher, row: int, chunk: Mapping[str, Json] | None, *, p
     marks = [Mark(box, "passage") for box in boxes if box.page in wanted]
     file = _original(searcher, row, record)
     try:
-        return pictures.draw(file, wanted[:MOST], settings=searcher.settings, marks=marks)
+        return documents.draw(file, wanted[:MOST], settings=searcher.settings, marks=marks)
     except BadDocument:
         _original(searcher, row, record)  # raises Conflict if it has changed or gone since
         raise

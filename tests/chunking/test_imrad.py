@@ -4,9 +4,8 @@ from collections.abc import Callable
 
 import pytest
 
-from retrieve_cli.chunking.imrad import ImradChunker
 from retrieve_cli.chunking.label_sets import LABELS
-from retrieve_cli.chunking.section import SectionChunker
+from retrieve_cli.chunking.section import ImradChunker, SectionChunker
 from retrieve_cli.contracts import Record, Tokenizer
 
 Make = Callable[..., Record]

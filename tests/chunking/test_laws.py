@@ -13,10 +13,9 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 from profiles import examples
 
 from retrieve_cli.chunking.coherence import Coherence
-from retrieve_cli.chunking.imrad import ImradChunker
 from retrieve_cli.chunking.label_sets import LABELS
 from retrieve_cli.chunking.markers import Markers
-from retrieve_cli.chunking.section import SectionChunker
+from retrieve_cli.chunking.section import ImradChunker, SectionChunker
 from retrieve_cli.chunking.window import WindowChunker
 from retrieve_cli.contracts import Chunk, Record, Tokenizer
 

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from retrieve_cli.chunking.imrad import ImradChunker
-from retrieve_cli.chunking.section import SectionChunker
+from retrieve_cli.chunking.section import ImradChunker, SectionChunker
 from retrieve_cli.chunking.window import WindowChunker
 from retrieve_cli.contracts import Chunk, Record, Tokenizer
 

@@ -206,7 +206,7 @@ def test_spacy_is_not_imported_until_a_block_must_be_cut_by_sentences() -> None:
     program = """
 import re, sys
 from retrieve_cli.chunking.coherence import Coherence
-from retrieve_cli.chunking.imrad import ImradChunker
+from retrieve_cli.chunking.section import ImradChunker
 from retrieve_cli.chunking.section import SectionChunker
 from retrieve_cli.chunking.window import WindowChunker
 from retrieve_cli.contracts import Record

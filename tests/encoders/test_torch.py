@@ -14,11 +14,11 @@ import pytest
 from encoders.vectors import TEXTS, cosines
 from hypothesis import given, strategies as st
 
-from retrieve_cli.encoders.batching import halving
 from retrieve_cli.encoders.devices import why_no_gpu
 from retrieve_cli.encoders.model_folder import ModelFolder, read_folder
 from retrieve_cli.encoders.onnx_encoder import OnnxEncoder
 from retrieve_cli.encoders.torch_encoder import TorchEncoder
+from retrieve_cli.encoders.torch_runner import halving
 from retrieve_cli.errors import Exit, Unavailable
 
 Load = Callable[[Path], Any]

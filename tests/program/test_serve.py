@@ -28,9 +28,9 @@ from retrieve_cli.encoders.hashed import HashedEncoder
 from retrieve_cli.encoders.locate import locate
 from retrieve_cli.encoders.model_folder import read_folder
 from retrieve_cli.encoders.onnx_encoder import OnnxEncoder
+from retrieve_cli.encoders.remote.answers import ServerFailed, ServerUnavailable
 from retrieve_cli.encoders.remote.client import Client
 from retrieve_cli.encoders.remote.embeddings import RemoteEncoder
-from retrieve_cli.encoders.remote.failures import ServerFailed, ServerUnavailable
 from retrieve_cli.encoders.remote.rerank import RemoteScorer
 from retrieve_cli.errors import UsageError
 from retrieve_cli.serving.callers import Callers

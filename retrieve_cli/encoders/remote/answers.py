@@ -7,6 +7,7 @@ from contextlib import suppress
 from reprlib import Repr
 
 from retrieve_cli.contracts import Json
+from retrieve_cli.errors import IndexCorrupt, ModelFailed, Unavailable
 from retrieve_cli.untrusted.foreign_json import foreign_json
 from retrieve_cli.web.failures import Passing
 
@@ -50,3 +51,27 @@ def beginning(said: Json) -> str:
 _REPR = Repr()
 _REPR.maxlevel = _REPR.maxlist = _REPR.maxdict = 20
 _REPR.maxstring = MOST
+
+
+class ServerFailed(ModelFailed):
+    """A model's server answered with what cannot be believed, or refused the request for what it says."""
+
+    kind = "server_failed"
+
+    def __init__(self, message: str, *, hint: str = "", status: int = 0) -> None:
+        """`status` is that of the answer, where the status is what is wrong."""
+        super().__init__(message, hint=hint)
+        self.status = status
+
+
+class ServerUnavailable(Unavailable):
+    """A model's server is not there, is not well, or lets nobody in without a key."""
+
+    def __init__(self, message: str, *, hint: str = "", status: int = 0) -> None:
+        """`status` is that of the last answer; 0 where there was none."""
+        super().__init__(message, hint=hint)
+        self.status = status
+
+
+class OtherModel(IndexCorrupt, ModelFailed):
+    """A server answers as another model than the one that the index was built with."""

@@ -16,8 +16,7 @@ from typing import Self, TypeVar
 from urllib.parse import urlsplit, urlunsplit
 
 from retrieve_cli.contracts import Json
-from retrieve_cli.encoders.remote.answers import beginning, complaint, parsed
-from retrieve_cli.encoders.remote.failures import ServerFailed, ServerUnavailable
+from retrieve_cli.encoders.remote.answers import ServerFailed, ServerUnavailable, beginning, complaint, parsed
 from retrieve_cli.errors import RetrieveError, printable
 from retrieve_cli.web.addresses import Wording, check_url, origin, resolve, shown
 from retrieve_cli.web.failures import HttpFailed, Passing

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from retrieve_cli.contracts import Json, ModelCard, Tokenizer
+from retrieve_cli.encoders.remote.answers import OtherModel, ServerFailed
 from retrieve_cli.encoders.remote.client import Client
-from retrieve_cli.encoders.remote.failures import OtherModel, ServerFailed
 from retrieve_cli.encoders.remote.pieces import PieceTokenizer
 from retrieve_cli.encoders.remote.vectors import Embedded, Unfit, read_vectors, to_unit
 from retrieve_cli.encoders.tokenizer import ModelTokenizer, readable

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from retrieve_cli.contracts import Json
+from retrieve_cli.encoders.remote.answers import ServerFailed, ServerUnavailable
 from retrieve_cli.encoders.remote.client import Client
-from retrieve_cli.encoders.remote.failures import ServerFailed, ServerUnavailable
 from retrieve_cli.encoders.tokenizer import readable
 from retrieve_cli.web.limits import Clock
 

@@ -17,9 +17,8 @@ from retrieve_cli.encoders.model_folder import Precision
 from retrieve_cli.encoders.splade.onnx_queries import OnnxQueries, runs
 from retrieve_cli.encoders.splade.splade_folder import Masked, SpladeFolder, Static
 from retrieve_cli.encoders.splade.static import StaticQueries
-from retrieve_cli.encoders.splade.terms import Pruning
 from retrieve_cli.encoders.splade.torch_texts import TorchTexts, splade_runner
-from retrieve_cli.encoders.splade.vocabulary import SpladeTokenizer
+from retrieve_cli.encoders.splade.vocabulary import Pruning, SpladeTokenizer
 from retrieve_cli.encoders.threads import once
 from retrieve_cli.encoders.torch_runner import TorchRunner
 

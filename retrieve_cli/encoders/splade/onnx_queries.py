@@ -15,8 +15,7 @@ from retrieve_cli.encoders.exports import Contents, Export
 from retrieve_cli.encoders.onnx_runner import OnnxRunner
 from retrieve_cli.encoders.splade.head import arrange_masked, eager_logits, masked_architecture, weigh, write_head_graph
 from retrieve_cli.encoders.splade.splade_folder import Masked
-from retrieve_cli.encoders.splade.terms import Pruning
-from retrieve_cli.encoders.splade.vocabulary import SpladeTokenizer
+from retrieve_cli.encoders.splade.vocabulary import Pruning, SpladeTokenizer
 from retrieve_cli.encoders.tensors import read
 from retrieve_cli.encoders.threads import Truncating
 from retrieve_cli.errors import Unavailable

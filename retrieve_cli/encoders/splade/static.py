@@ -14,8 +14,7 @@ import numpy as np
 
 from retrieve_cli.contracts import TermWeights
 from retrieve_cli.encoders.splade.splade_folder import Static
-from retrieve_cli.encoders.splade.terms import Pruning
-from retrieve_cli.encoders.splade.vocabulary import SpladeTokenizer
+from retrieve_cli.encoders.splade.vocabulary import Pruning, SpladeTokenizer
 from retrieve_cli.encoders.tensors import read, to_float32
 from retrieve_cli.encoders.threads import Truncating, once
 from retrieve_cli.errors import UsageError

@@ -10,8 +10,7 @@ import numpy as np
 from retrieve_cli.contracts import TermWeights
 from retrieve_cli.encoders.model_folder import Precision
 from retrieve_cli.encoders.splade.splade_folder import TRANSFORMERS, Masked, SpladeFolder
-from retrieve_cli.encoders.splade.terms import Pruning
-from retrieve_cli.encoders.splade.vocabulary import SpladeTokenizer
+from retrieve_cli.encoders.splade.vocabulary import Pruning, SpladeTokenizer
 from retrieve_cli.encoders.threads import Truncating
 from retrieve_cli.encoders.tokenizer import readable
 from retrieve_cli.encoders.torch_runner import TorchRunner, longest_first

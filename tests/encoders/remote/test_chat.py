@@ -8,8 +8,8 @@ from encoders.remote.servers import Api, chat
 from hypothesis import given, strategies as st
 
 from retrieve_cli.encoders.remote import choices, prompts
+from retrieve_cli.encoders.remote.answers import ServerFailed
 from retrieve_cli.encoders.remote.chat import ListwiseSelector, Selection
-from retrieve_cli.encoders.remote.failures import ServerFailed
 from retrieve_cli.encoders.tokenizer import readable
 from retrieve_cli.errors import Unavailable
 

@@ -14,8 +14,8 @@ import pytest
 from encoders.remote.servers import Answer, Api, Asked
 from waiting import PATIENCE_S
 
+from retrieve_cli.encoders.remote.answers import ServerFailed, ServerUnavailable
 from retrieve_cli.encoders.remote.client import Client
-from retrieve_cli.encoders.remote.failures import ServerFailed, ServerUnavailable
 from retrieve_cli.errors import RetrieveError, Unavailable, UsageError
 
 OVERLOADED = b'{"error": {"message": "too many of you"}}'

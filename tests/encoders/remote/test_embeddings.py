@@ -13,8 +13,8 @@ from encoders.remote.servers import Answer, Api, Asked, embedder, vector
 from hypothesis import given, strategies as st
 
 from retrieve_cli.contracts import Encoder, ModelCard
+from retrieve_cli.encoders.remote.answers import ServerFailed
 from retrieve_cli.encoders.remote.embeddings import RemoteEncoder
-from retrieve_cli.encoders.remote.failures import ServerFailed
 from retrieve_cli.encoders.remote.pieces import PieceTokenizer
 from retrieve_cli.encoders.tokenizer import ModelTokenizer
 from retrieve_cli.errors import IndexCorrupt, RetrieveError, Unavailable

@@ -7,7 +7,7 @@ import pytest
 from encoders.remote.servers import Answer, Api, Asked
 
 from retrieve_cli.contracts import PairScorer
-from retrieve_cli.encoders.remote.failures import ServerFailed
+from retrieve_cli.encoders.remote.answers import ServerFailed
 from retrieve_cli.encoders.remote.rerank import RemoteScorer
 from retrieve_cli.errors import Unavailable
 
