@@ -60,36 +60,36 @@ def answer(shared: Shared, options: WebOptions, *, save_run: bool) -> WebAnswer:
     for stage, reason in searched.answer.strategies_skipped.items():
         shared.talk.say(f"note: {stage} skipped: {reason}")
     if save_run:
-        from retrieve_cli.output import web_journal
+        from retrieve_cli.output import journal
 
-        run_id = web_journal.save(shared.store.runs, searched.answer, searched.tape, settings)
+        run_id = journal.save_web(shared.store.runs, searched.answer, searched.tape, settings)
         shared.talk.say(f"note: saved as run {run_id}: retrieve replay {run_id}")
     return searched.answer
 
 
 def show(shared: Shared, answer: WebAnswer, *, explain: bool) -> None:
     """Print an answer in the format that was asked for; without JSON, say on stderr who failed."""
-    from retrieve_cli.output import web_answer
+    from retrieve_cli.output import web_works
     from retrieve_cli.output.formats import dump
 
     if shared.format == "json":
-        print(dump(web_answer.web_json(answer)))
+        print(dump(web_works.web_json(answer)))
         return
     if shared.format == "jsonl":
         for rank, hit in enumerate(answer.hits, 1):
-            print(dump(web_answer.result_json(rank, hit)))
+            print(dump(web_works.result_json(rank, hit)))
     elif shared.format == "prompt":
-        from retrieve_cli.output.web_prompt import as_web_prompt
+        from retrieve_cli.output.web_works import as_web_prompt
 
         sys.stdout.write(as_web_prompt(answer))
         return
     elif shared.format == "md":
-        from retrieve_cli.output.web_markdown import as_web_markdown
+        from retrieve_cli.output.web_works import as_web_markdown
 
         sys.stdout.write(as_web_markdown(answer))
     else:
         page = shared.page
-        sys.stdout.write(page.render(web_answer.web_lines(answer, page.width, explain=explain)))
+        sys.stdout.write(page.render(web_works.web_lines(answer, page.width, explain=explain)))
     sys.stdout.flush()
     if not (explain and shared.format == "text"):
         say_failures(shared, answer)
@@ -97,7 +97,7 @@ def show(shared: Shared, answer: WebAnswer, *, explain: bool) -> None:
 
 def say_failures(shared: Shared, answer: WebAnswer) -> None:
     """Say on stderr who failed, and what to do; and which configured providers have no key."""
-    from retrieve_cli.output.web_answer import status_text
+    from retrieve_cli.output.web_works import status_text
 
     for status in answer.statuses:
         if status.failed and not shared.talk.quiet:

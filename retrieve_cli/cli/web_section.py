@@ -38,7 +38,7 @@ class WebSection:
     def write(self, answers: Sequence[Answer], shared: Shared, shape: Shape) -> None:
         """Print the local answer, then the section; in JSON, the section is the key `web`."""
         from retrieve_cli.output.formats import answer_json, dump
-        from retrieve_cli.output.web_answer import web_json
+        from retrieve_cli.output.web_works import web_json
 
         (answer,) = answers
         if shared.format != "json":

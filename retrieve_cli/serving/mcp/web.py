@@ -8,7 +8,7 @@
     abstract: …
     ```
 
-A failed provider stands in the first line. A result looks as in output/web_prompt.py: no text of others is outside of a
+A failed provider stands in the first line. A result looks as in output/web_works.py: no text of others is outside of a
 fence, and none can end its own or forge another result.
 """
 
@@ -27,7 +27,7 @@ from retrieve_cli.contracts.works import Work
 from retrieve_cli.errors import RetrieveError, SourceFailed, UsageError, printable, shortened
 from retrieve_cli.output.citations import one_line
 from retrieve_cli.output.compact import Count, clean
-from retrieve_cli.output.web_prompt import DATA, result_block
+from retrieve_cli.output.web_works import DATA, result_block
 from retrieve_cli.search.web_answer import ProviderStatus, WebAnswer, WebHit, WebOptions
 from retrieve_cli.serving.mcp.arguments import read_budget
 from retrieve_cli.serving.mcp.channels import Channels
