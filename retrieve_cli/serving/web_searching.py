@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from retrieve_cli.errors import NotConfigured
 from retrieve_cli.serving.pool import Pool
@@ -24,24 +24,19 @@ _AT_ONCE, _WAITING = 8, 32
 """Searches at once in one process, and those that may wait for their turn."""
 
 
-class WebSearching:
+class WebSearching(Pool):
     """A web search behind a queue; none if the configuration does not enable it."""
 
     def __init__(self, search: AnswersWeb | None, *, deadline_ms: float) -> None:
         """`deadline_ms` is that of a search that names none."""
+        super().__init__(_AT_ONCE, _WAITING)
         self._search = search
         self._deadline_ms = deadline_ms
-        self._pool = Pool(_AT_ONCE, _WAITING)
 
     @property
     def enabled(self) -> bool:
         """True if searches are answered."""
         return self._search is not None
-
-    @property
-    def busy(self) -> bool:
-        """True if a search is running, even if no client waits for it."""
-        return self._pool.busy
 
     @property
     def search(self) -> AnswersWeb:
@@ -66,17 +61,14 @@ class WebSearching:
             RetrieveError: it is not enabled, or the options do not fit the configuration.
             Rejected: too many searches wait already, or the deadline would pass while it waits.
         """
-        search = self.search
-        answer = partial(search.answer, options, owner=caller.owner)
+        answer = partial(self.search.answer, options, owner=caller.owner)
         return await self.run(request, answer, deadline_ms=options.deadline_ms)
 
-    async def run(self, request: Request, function: Callable[[], T], *, deadline_ms: float | None = None) -> T:
+    async def run(
+        self, request: Request, function: Callable[..., T], *arguments: Any, deadline_ms: float | None = None
+    ) -> T:
         """Return what a function that searches returns. Raises: Rejected: it would have to wait for too long."""
-        return await self._pool.run(request, function, deadline_ms=deadline_ms or self._deadline_ms)
-
-    def close(self) -> None:
-        """Drop the searches that have not begun."""
-        self._pool.close()
+        return await super().run(request, function, *arguments, deadline_ms=deadline_ms or self._deadline_ms)
 
 
 def web_search_of(settings: Settings, artifacts: Path) -> AnswersWeb | None:
