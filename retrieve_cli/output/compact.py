@@ -18,8 +18,7 @@ from typing import Generic, NamedTuple, TypeVar
 from retrieve_cli.errors import printable, shortened
 from retrieve_cli.output.cells import ELLIPSIS
 from retrieve_cli.output.places import linked, pages, span_of
-from retrieve_cli.output.prose import one_line
-from retrieve_cli.output.significant import percent, significant
+from retrieve_cli.output.prose import one_line, percent, significant
 from retrieve_cli.output.snippet import snippet
 from retrieve_cli.search.answer import Answer, Result
 

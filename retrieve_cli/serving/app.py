@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from fastapi import APIRouter, FastAPI
 
 from retrieve_cli import __version__
-from retrieve_cli.serving import documents, health, index, originals, pictures, rag, scrape, search, web
+from retrieve_cli.serving import documents, files, health, index, rag, scrape, search, web
 from retrieve_cli.serving.answers import failure_handlers
 from retrieve_cli.serving.guard import Guard
 from retrieve_cli.serving.mcp import door as mcp
@@ -26,8 +26,7 @@ DOORS: tuple[Callable[[State], APIRouter], ...] = (
     search.router,
     rag.router,
     documents.router,
-    originals.router,
-    pictures.router,
+    files.router,
     index.router,
     web.router,
     _models,

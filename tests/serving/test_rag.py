@@ -124,7 +124,7 @@ def test_where_nothing_passes_the_filters_there_is_no_answer(post: Post) -> None
 
 
 def test_a_calibration_says_if_there_is_an_answer(artifacts: Path, tmp_path: Path) -> None:
-    from retrieve_cli.output.passages import passages_json
+    from retrieve_cli.serving.shapes.passages import passages_json
 
     gold = [{"query": tool["description"], "relevant": [tool["id"]]} for tool in TOOLS]
     gold += [{"query": text, "relevant": ["align"]} for text in ("image", "mosaic", "lungs", "skull", "cells")]

@@ -23,7 +23,7 @@ from retrieve_cli.serving.app import server_app
 from retrieve_cli.serving.callers import Callers
 from retrieve_cli.serving.credentials.key_ring import KeyRing
 from retrieve_cli.serving.credentials.keys import KeyFile
-from retrieve_cli.serving.mcp.counting import counter_of
+from retrieve_cli.serving.mcp.arguments import counter_of
 from retrieve_cli.serving.mcp.outcomes import compact_json
 from retrieve_cli.serving.mcp.tools import KINDS, WEB_KINDS, listed
 from retrieve_cli.serving.web_searching import WebSearching

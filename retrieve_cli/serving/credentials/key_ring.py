@@ -8,8 +8,7 @@ from datetime import UTC, datetime
 from hmac import compare_digest
 
 from retrieve_cli.errors import RetrieveError
-from retrieve_cli.serving.credentials.key_text import digest, is_key
-from retrieve_cli.serving.credentials.keys import Key, KeyFile
+from retrieve_cli.serving.credentials.keys import Key, KeyFile, digest, is_key
 
 _Version = tuple[int, int, int, int]
 

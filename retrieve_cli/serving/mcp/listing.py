@@ -10,12 +10,10 @@ from retrieve_cli.api.live import LiveIndex
 from retrieve_cli.contracts import Json
 from retrieve_cli.errors import printable, shortened
 from retrieve_cli.inspect.why import why
-from retrieve_cli.output.significant import significant
-from retrieve_cli.serving.mcp.arguments import read_arguments, read_budget
-from retrieve_cli.serving.mcp.channels import Channels
-from retrieve_cli.serving.mcp.counting import counter_of
-from retrieve_cli.serving.mcp.cursors import Place, cursor_of, read_cursor
-from retrieve_cli.serving.mcp.outcomes import Outcome, compact_json
+from retrieve_cli.output.prose import significant
+from retrieve_cli.serving.mcp.addresses import Place, cursor_of, read_cursor
+from retrieve_cli.serving.mcp.arguments import counter_of, read_arguments, read_budget
+from retrieve_cli.serving.mcp.outcomes import Channels, Outcome, compact_json
 
 _FEW, _MANY = 5, 100
 """Values of each field, and of the one that is asked for."""

@@ -13,12 +13,9 @@ from retrieve_cli.errors import NotFound, UsageError, printable, shortened
 from retrieve_cli.output.citations import fence_of
 from retrieve_cli.output.compact import Count, clean
 from retrieve_cli.output.places import known_keys, pages
-from retrieve_cli.serving.mcp.arguments import read_arguments, read_budget
-from retrieve_cli.serving.mcp.channels import Channels
-from retrieve_cli.serving.mcp.counting import counter_of
-from retrieve_cli.serving.mcp.cursors import Place, cursor_of, read_cursor
-from retrieve_cli.serving.mcp.outcomes import Outcome, compact_json
-from retrieve_cli.serving.mcp.uris import SCHEME, read_uri
+from retrieve_cli.serving.mcp.addresses import SCHEME, Place, cursor_of, read_cursor, read_uri
+from retrieve_cli.serving.mcp.arguments import counter_of, read_arguments, read_budget
+from retrieve_cli.serving.mcp.outcomes import Channels, Outcome, compact_json
 
 _MOST_LETTERS = 16
 """Characters that a token has at most, so that a long text is not counted whole."""

@@ -15,12 +15,9 @@ from retrieve_cli.output.compact import Count, Entry, as_compact, filled, fitted
 from retrieve_cli.output.formats import answer_json
 from retrieve_cli.output.reasons import path_in_words
 from retrieve_cli.search.answer import Answer, Result
-from retrieve_cli.serving.mcp.arguments import read_budget
-from retrieve_cli.serving.mcp.channels import Channels
-from retrieve_cli.serving.mcp.counting import counter_of
-from retrieve_cli.serving.mcp.cursors import Place, cursor_of, read_cursor
-from retrieve_cli.serving.mcp.outcomes import Link, Outcome, compact_json
-from retrieve_cli.serving.mcp.uris import chunk_uri
+from retrieve_cli.serving.mcp.addresses import Place, chunk_uri, cursor_of, read_cursor
+from retrieve_cli.serving.mcp.arguments import counter_of, read_budget
+from retrieve_cli.serving.mcp.outcomes import Channels, Link, Outcome, compact_json
 
 _NOTICES, _NOTICE = 3, 200
 """Most notices, and most characters of each, in the content; the structured content has all of them."""

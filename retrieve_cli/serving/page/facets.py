@@ -12,7 +12,7 @@ from retrieve_cli.records.column_values import known_as
 from retrieve_cli.records.offered import offered
 from retrieve_cli.search.access import columns_seen
 from retrieve_cli.serving.page.address import Address
-from retrieve_cli.serving.page.texts import cut
+from retrieve_cli.serving.page.rendering import cut
 
 if TYPE_CHECKING:
     from retrieve_cli.contracts import Mask

@@ -11,13 +11,13 @@ from retrieve_cli.output import explanation
 from retrieve_cli.output.formats import answer_json
 from retrieve_cli.output.pieces import title as plain_title
 from retrieve_cli.output.places import linked, pages, span_of
+from retrieve_cli.output.prose import percent, significant
 from retrieve_cli.output.reasons import GRAPH, path_in_words, reasons
-from retrieve_cli.output.significant import percent, significant
 from retrieve_cli.output.snippet import snippet
 from retrieve_cli.search.answer import Answer, Result
 from retrieve_cli.search.places import place_of
 from retrieve_cli.serving.page.address import record_url
-from retrieve_cli.serving.page.texts import Link, Part, cut, link, parts
+from retrieve_cli.serving.page.rendering import Link, Part, cut, link, parts
 
 _DIGITS = 4
 SNIPPET = 240

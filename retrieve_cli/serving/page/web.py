@@ -8,11 +8,11 @@ from typing import Any, NamedTuple
 from retrieve_cli.api.web import read_web
 from retrieve_cli.contracts import Json
 from retrieve_cli.contracts.works import Work
-from retrieve_cli.output.significant import significant
+from retrieve_cli.output.prose import significant
 from retrieve_cli.output.web_works import RELATIONS
 from retrieve_cli.search.web_answer import ProviderStatus, WebAnswer, WebHit, WebOptions
 from retrieve_cli.serving.page.contents import Problem
-from retrieve_cli.serving.page.texts import Link, cut, link
+from retrieve_cli.serving.page.rendering import Link, cut, link
 from retrieve_cli.serving.page.view import Badge
 from retrieve_cli.terms import figures
 
