@@ -15,7 +15,7 @@ from functools import partial
 from itertools import accumulate
 from queue import Empty, SimpleQueue
 from threading import Thread
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import WeakKeyDictionary
 
 from retrieve_cli.serving.answers import dumped
@@ -24,6 +24,8 @@ from retrieve_cli.serving.requests import Limits, Rejected, Work
 
 if TYPE_CHECKING:
     from starlette.requests import Request
+
+T = TypeVar("T")
 
 _PASS = 64
 """Texts that may join the first request of a pass."""
@@ -83,18 +85,10 @@ class Queue:
         answer: Future[bytes] = Future()
         self._waiting += 1
         self._submit(_Job(work, answer))
-        computed, left = asyncio.wrap_future(answer), asyncio.ensure_future(gone())
-        either: set[asyncio.Future[Any]] = {computed, left}
         try:
-            await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
-            if not computed.done():
-                raise Rejected(499, "the client has disconnected", code="client_left")
-            return computed.result()
+            return await unless_gone(asyncio.wrap_future(answer), gone())
         finally:
             answer.cancel()
-            if not computed.cancel() and not computed.cancelled():
-                computed.exception()  # or asyncio warns that it was never retrieved
-            left.cancel()
             self._waiting -= 1
 
     def close(self) -> None:
@@ -172,6 +166,21 @@ def _works(works: Sequence[Work]) -> Sequence[Work]:
 class _Job:
     work: Work
     answer: Future[bytes]
+
+
+async def unless_gone(answered: asyncio.Future[T], gone: Awaitable[None]) -> T:
+    """Return a result unless the client leaves first: then a job that has not begun never does. Raises: Rejected."""
+    left = asyncio.ensure_future(gone)
+    either: set[asyncio.Future[Any]] = {answered, left}
+    try:
+        await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+        if not answered.done():
+            raise Rejected(499, "the client has disconnected", code="client_left")
+        return answered.result()
+    finally:
+        left.cancel()
+        if not answered.cancel() and not answered.cancelled():
+            answered.exception()  # or asyncio warns that it was never retrieved
 
 
 async def departure(request: Request) -> None:

@@ -15,7 +15,7 @@ from math import ceil
 from threading import Lock
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from retrieve_cli.serving.admission import departure
+from retrieve_cli.serving.admission import departure, unless_gone
 from retrieve_cli.serving.requests import Rejected
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ class Pool:
         job: Future[T] = self._executor.submit(self._timed, function, *arguments)
         try:
             answered = asyncio.wrap_future(job)
-            return await answered if at_once else await self._unless_gone(answered, request)
+            return await (answered if at_once else unless_gone(answered, departure(request)))
         finally:
             job.cancel()
             self._admitted -= 1
@@ -104,18 +104,3 @@ class Pool:
             with self._counting:
                 self._running -= 1
                 self._seconds += (spent - self._seconds) * (_SMOOTHING if self._seconds else 1.0)
-
-    @staticmethod
-    async def _unless_gone(answered: asyncio.Future[T], request: Request) -> T:
-        """Return the result unless the client leaves first: then a job that has not begun never does."""
-        left = asyncio.ensure_future(departure(request))
-        either: set[asyncio.Future[Any]] = {answered, left}
-        try:
-            await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
-            if not answered.done():
-                raise Rejected(499, "the client has disconnected", code="client_left")
-            return answered.result()
-        finally:
-            left.cancel()
-            if not answered.cancel() and not answered.cancelled():
-                answered.exception()  # or asyncio warns that it was never retrieved

@@ -19,10 +19,9 @@ from retrieve_cli.contracts import Json
 from retrieve_cli.errors import NotFound, RetrieveError, printable, quoted
 from retrieve_cli.serving.mcp import addresses, prompts, tools
 from retrieve_cli.serving.mcp.host import Host, Run
-from retrieve_cli.serving.mcp.listing import explain, list_fields
 from retrieve_cli.serving.mcp.outcomes import Channels, Outcome, answer_of, channels_of, failed, failure_of
 from retrieve_cli.serving.mcp.prompts import instructions
-from retrieve_cli.serving.mcp.reading import fetch, read_resource
+from retrieve_cli.serving.mcp.reading import explain, fetch, list_fields, read_resource
 from retrieve_cli.serving.mcp.searching import search
 from retrieve_cli.serving.mcp.web import WEB
 from retrieve_cli.serving.requests import Rejected
