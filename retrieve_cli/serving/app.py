@@ -10,11 +10,10 @@ from fastapi import APIRouter, FastAPI
 from retrieve_cli import __version__
 from retrieve_cli.serving import documents, files, health, index, rag, scrape, search, web
 from retrieve_cli.serving.answers import failure_handlers
-from retrieve_cli.serving.guard import Guard
 from retrieve_cli.serving.mcp import door as mcp
 from retrieve_cli.serving.observing import Observing
 from retrieve_cli.serving.page import routes as page
-from retrieve_cli.serving.service import Service
+from retrieve_cli.serving.service import Guard, Service
 from retrieve_cli.serving.state import State
 
 

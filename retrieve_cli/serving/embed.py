@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any, cast
 from retrieve_cli.contracts import Encoder, Json, SharingPasses, SparseEncoder, TermWeights, TokenEncoder, TokenVectors
 from retrieve_cli.errors import RetrieveError
 from retrieve_cli.serving.answers import finite
-from retrieve_cli.serving.model_parts import ModelParts
-from retrieve_cli.serving.model_schemas import EMBED, SPARSE
+from retrieve_cli.serving.model_parts import EMBED, SPARSE, ModelParts
 from retrieve_cli.serving.requests import Limits, Rejected, Work, check_fields, check_model, flag, one_of, read_texts
 
 if TYPE_CHECKING:

@@ -24,11 +24,9 @@ from retrieve_cli.serving.admission import Queue, departure, read_body
 from retrieve_cli.serving.answers import failure_handlers, finite, response
 from retrieve_cli.serving.callers import Callers
 from retrieve_cli.serving.embed import Embed, Embeddings
-from retrieve_cli.serving.guard import Guard
 from retrieve_cli.serving.hosts import Hosts
 from retrieve_cli.serving.metrics import Metrics
-from retrieve_cli.serving.model_parts import ModelParts
-from retrieve_cli.serving.model_schemas import POSTS, Post, info, listing
+from retrieve_cli.serving.model_parts import POSTS, ModelParts, Post, info, listing
 from retrieve_cli.serving.observing import Observing
 from retrieve_cli.serving.requests import (
     Limits,
@@ -40,7 +38,7 @@ from retrieve_cli.serving.requests import (
     read_object,
     read_texts,
 )
-from retrieve_cli.serving.service import Service
+from retrieve_cli.serving.service import Guard, Service
 
 if TYPE_CHECKING:
     from retrieve_cli.contracts import Vectors

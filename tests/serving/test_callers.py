@@ -22,7 +22,7 @@ from retrieve_cli.serving.callers import SCOPES, Caller, Callers, expect_safe
 from retrieve_cli.serving.credentials.keys import KeyFile, KeyRing, new_key
 from retrieve_cli.serving.credentials.rates import Buckets, read_rate
 from retrieve_cli.serving.credentials.web_tokens import Tokens
-from retrieve_cli.serving.guard import Guard
+from retrieve_cli.serving.service import Guard
 from retrieve_cli.web.secrets import Secret
 
 Headers = Mapping[str, str] | Sequence[tuple[str, str]]

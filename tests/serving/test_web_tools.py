@@ -25,7 +25,7 @@ from retrieve_cli.serving.credentials.keys import KeyFile, KeyRing
 from retrieve_cli.serving.mcp.arguments import counter_of
 from retrieve_cli.serving.mcp.outcomes import compact_json
 from retrieve_cli.serving.mcp.tools import KINDS, WEB_KINDS, listed
-from retrieve_cli.serving.web_searching import WebSearching
+from retrieve_cli.serving.pool import WebSearching
 from retrieve_cli.storage.store import Store
 
 _LISTED_TOKENS = 600

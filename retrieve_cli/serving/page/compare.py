@@ -13,8 +13,7 @@ from retrieve_cli.evaluation.votes import Vote, Votes
 from retrieve_cli.search.answer import Answer
 from retrieve_cli.serving.page.address import SIZE, Address
 from retrieve_cli.serving.page.contents import RERANKING, Page, Problem, about, modes
-from retrieve_cli.serving.page.facets import chips
-from retrieve_cli.serving.page.view import Hit, shown
+from retrieve_cli.serving.page.view import Hit, chips, shown
 from retrieve_cli.terms import figures
 
 if TYPE_CHECKING:

@@ -14,9 +14,8 @@ from retrieve_cli.output.formats import answer_json
 from retrieve_cli.search.answer import Answer
 from retrieve_cli.serving.answers import rejection
 from retrieve_cli.serving.page.address import SIZE, Address
-from retrieve_cli.serving.page.facets import chips, facets, fields_of
 from retrieve_cli.serving.page.record_view import CHUNKS, around, record_view
-from retrieve_cli.serving.page.view import Shown, shown
+from retrieve_cli.serving.page.view import Shown, chips, facets, fields_of, shown
 from retrieve_cli.terms import figures
 
 if TYPE_CHECKING:

@@ -12,9 +12,8 @@ from retrieve_cli.contracts import Json
 from retrieve_cli.output.pieces import title as plain_title
 from retrieve_cli.search.pictures import drawable
 from retrieve_cli.serving.page.address import record_url
-from retrieve_cli.serving.page.facets import label_of
 from retrieve_cli.serving.page.rendering import Link, cut, leaves, link
-from retrieve_cli.serving.page.view import Badge, badges_of, within
+from retrieve_cli.serving.page.view import Badge, badges_of, label_of, within
 from retrieve_cli.terms import figures
 
 CHUNKS = 30
