@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from urllib.parse import quote, urlencode
 
 from retrieve_cli.api.contents import Chunks
@@ -13,7 +13,7 @@ from retrieve_cli.output.pieces import title as plain_title
 from retrieve_cli.search.pictures import drawable
 from retrieve_cli.serving.page.address import record_url
 from retrieve_cli.serving.page.rendering import Link, cut, leaves, link
-from retrieve_cli.serving.page.view import Badge, badges_of, label_of, within
+from retrieve_cli.serving.page.view import badges_of, label_of, within
 from retrieve_cli.terms import figures
 
 CHUNKS = 30
@@ -30,72 +30,25 @@ _CHAR = 6.6
 _COLOURS = 6
 
 
-class Value(NamedTuple):
-    """A value of a field."""
-
-    text: str
-    link: Link | None
-
-
-class Field(NamedTuple):
-    """A field of a record."""
-
-    name: str
-    values: Sequence[Value]
-
-
-class Picture(NamedTuple):
-    """A page of the document on which a chunk is."""
-
-    page: int
-    address: str
-
-
-class Chunk(NamedTuple):
-    """A chunk, its text line by line."""
-
-    number: int
-    heading: str
-    place: str
-    lines: Sequence[str]
-    pictures: Sequence[Picture]
-
-
-class RecordView(NamedTuple):
-    """A record as its page shows it."""
-
-    id: str
-    title: str
-    description: str
-    place: str
-    link: Link | None
-    badges: Sequence[Badge]
-    fields: Sequence[Field]
-    chunks: Sequence[Chunk]
-    extent: str
-    before: str
-    """Address of the chunks before; empty if there are none."""
-    after: str
-
-
-def record_view(found: Chunks, *, first: int, generation: str) -> RecordView:
-    """Return a record of a generation with its chunks from the one numbered `first` on."""
+def record_view(found: Chunks, *, first: int, generation: str) -> dict[str, Any]:
+    """Return what the page shows of a record of a generation, with its chunks from the one numbered `first` on; `before`
+    and `after` are addresses of further chunks, empty if there are none."""
     record, here = found.record, record_url(found.record["id"])
     last = first + len(found.rows)
     description = str(record["description"] or "")
-    return RecordView(
-        id=record["id"],
-        title=cut(plain_title(str(record["name"]))) or cut(record["id"]),
-        description=cut(description, 2000),
-        place=cut(record["source"]),
-        link=link(record["url"]),
-        badges=badges_of(record),
-        fields=list(_fields(record)),
-        chunks=[_chunk(row, _pictures(record, row, generation)) for row in found.rows],
-        extent=_extent(first, last, found.total),
-        before=_from(here, max(first - CHUNKS, 0)) if first else "",
-        after=_from(here, last) if last < found.total else "",
-    )
+    return {
+        "id": record["id"],
+        "title": cut(plain_title(str(record["name"]))) or cut(record["id"]),
+        "description": cut(description, 2000),
+        "place": cut(record["source"]),
+        "link": link(record["url"]),
+        "badges": badges_of(record),
+        "fields": list(_fields(record)),
+        "chunks": [_chunk(row, _pictures(record, row, generation)) for row in found.rows],
+        "extent": _extent(first, last, found.total),
+        "before": _from(here, max(first - CHUNKS, 0)) if first else "",
+        "after": _from(here, last) if last < found.total else "",
+    }
 
 
 def _extent(first: int, last: int, total: int) -> str:
@@ -109,35 +62,34 @@ def _from(here: str, first: int) -> str:
     return f"{here}{'&' if '?' in here else '?'}{urlencode({'from': first})}#text"
 
 
-def _fields(record: Mapping[str, Json]) -> Iterator[Field]:
-    """Yield the fields that have values; those of the metadata by their path."""
+def _fields(record: Mapping[str, Json]) -> Iterator[tuple[str, list[tuple[str, Link | None]]]]:
+    """Yield the fields that have values, each with its texts and links; those of the metadata by their path."""
     own = {key: record.get(key) for key in ("license", "group", "keywords", "url", "kind")}
     nested = {**record["supporting_data"], **record["metadata"]}
     for count, (name, values) in enumerate((*leaves(own), *leaves(nested))):
         if count == _FIELDS:
             return
-        shown = [Value(cut(value, _VALUE), link(value)) for value in values[:_VALUES]]
-        more = [Value(f"and {len(values) - _VALUES} more", None)] if len(values) > _VALUES else []
-        yield Field(label_of(name), [*shown, *more])
+        shown = [(cut(value, _VALUE), link(value)) for value in values[:_VALUES]]
+        yield label_of(name), shown + ([(f"and {len(values) - _VALUES} more", None)] if len(values) > _VALUES else [])
 
 
-def _pictures(record: Mapping[str, Json], row: Mapping[str, Json], generation: str) -> list[Picture]:
-    """Return the pages of a chunk that can be drawn."""
+def _pictures(record: Mapping[str, Json], row: Mapping[str, Json], generation: str) -> list[tuple[int, str]]:
+    """Return the pages of a chunk that can be drawn, and the addresses of their pictures."""
     here = f"/pictures/{quote(record['id'], safe='', errors='replace')}"
     values = {"chunk": row["index"], "generation": generation}
-    return [Picture(page, f"{here}?{urlencode({'page': page, **values})}") for page in drawable(record, row)]
+    return [(page, f"{here}?{urlencode({'page': page, **values})}") for page in drawable(record, row)]
 
 
-def _chunk(row: Mapping[str, Json], pictures: Sequence[Picture]) -> Chunk:
+def _chunk(row: Mapping[str, Json], pictures: Sequence[tuple[int, str]]) -> dict[str, Any]:
     text = str(row["text"])
     lines = text[:_LONGEST].replace("\r\n", "\n").replace("\t", "    ").split("\n")
-    return Chunk(
-        number=int(row["index"]),
-        heading=cut(plain_title(row["section"] or "")) or f"Chunk {row['index']}",
-        place=within(row),
-        lines=[*lines, "…"] if len(text) > _LONGEST else lines,
-        pictures=pictures,
-    )
+    return {
+        "number": int(row["index"]),
+        "heading": cut(plain_title(row["section"] or "")) or f"Chunk {row['index']}",
+        "place": within(row),
+        "lines": [*lines, "…"] if len(text) > _LONGEST else lines,
+        "pictures": pictures,
+    }
 
 
 # ------------------------------------------------------------------------------------------------- graph
@@ -157,41 +109,9 @@ class Box(NamedTuple):
     width: float
 
 
-class Arrow(NamedTuple):
-    """An edge of the picture; `kind` is the number of its colour."""
-
-    x1: float
-    y1: float
-    x2: float
-    y2: float
-    kind: int
-    title: str
-
-
-class Row(NamedTuple):
-    """A link of the list."""
-
-    words: str
-    label: str
-    href: str
-
-
-class Around(NamedTuple):
-    """The linked records of a record, as a picture and as a list."""
-
-    box: str
-    """The `viewBox` of the picture."""
-    title: str
-    nodes: Sequence[Box]
-    edges: Sequence[Arrow]
-    kinds: Sequence[str]
-    rows: Sequence[Row]
-    more: int
-    """Number of links that are not listed."""
-
-
-def around(found: Neighbourhood) -> Around:
-    """Return the linked records as a picture and as a list."""
+def around(found: Neighbourhood) -> dict[str, Any]:
+    """Return the linked records as a picture and as a list; `box` is its `viewBox`, and `more` the number of links that
+    are not listed."""
     kinds = sorted({edge.kind for edge in found.edges})
     spread = 1.0 if len(found.nodes) <= 12 else 1.5
     points = [(node.x * _WIDE / 1.2 * spread, node.y * _HIGH * spread) for node in found.nodes]
@@ -208,24 +128,24 @@ def around(found: Neighbourhood) -> Around:
     for edge in found.edges:
         start, end = nodes[edge.source], nodes[edge.target]
         title = f"{start.title}: {edge.kind}: {end.title}"
-        colour = kinds.index(edge.kind) % _COLOURS
-        edges.append(Arrow(*_rim(start, end), *_rim(end, start), colour, title))
+        edges.append((kinds.index(edge.kind) % _COLOURS, *_rim(start, end), *_rim(end, start), title))
     rows = [_row(each) for each in found.links]
-    return Around(
-        box=f"{-wide:.0f} {-high:.0f} {2 * wide:.0f} {2 * high:.0f}",
-        title=f"{figures.count(len(nodes) - 1, 'node')} around {nodes[0].title}",
-        nodes=nodes,
-        edges=edges,
-        kinds=[kind.replace("_", " ") for kind in kinds],
-        rows=rows,
-        more=found.total - len(rows),
-    )
+    return {
+        "box": f"{-wide:.0f} {-high:.0f} {2 * wide:.0f} {2 * high:.0f}",
+        "title": f"{figures.count(len(nodes) - 1, 'node')} around {nodes[0].title}",
+        "nodes": nodes,
+        "edges": edges,
+        "kinds": [kind.replace("_", " ") for kind in kinds],
+        "rows": rows,
+        "more": found.total - len(rows),
+    }
 
 
-def _row(each: GraphLink) -> Row:
+def _row(each: GraphLink) -> tuple[str, str, str]:
+    """Return a link of the list: its kind in words, a label and an address."""
     kind = each.kind.replace("_", " ")
     href = "" if each.record_id is None else record_url(each.record_id)
-    return Row(f"{kind} →" if each.forward else f"← {kind}", cut(each.label), href)
+    return f"{kind} →" if each.forward else f"← {kind}", cut(each.label), href
 
 
 def _rim(box: Box, other: Box) -> tuple[float, float]:
