@@ -15,7 +15,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
 from typing import Generic, NamedTuple, TypeVar
 
-from retrieve_cli.errors import printable, shortened
+from retrieve_cli.errors import UsageError, printable, shortened
 from retrieve_cli.output.cells import ELLIPSIS
 from retrieve_cli.output.places import linked, pages, span_of
 from retrieve_cli.output.prose import one_line, percent, significant
@@ -52,10 +52,16 @@ Fill = Callable[[Entry[R], int, Cost[R]], Entry[R]]
 
 
 def fitted(results: Iterable[R], layout: Layout[R], fill: Fill[R], *, most: int, count: Count) -> list[Entry[R]]:
-    """Return the first results whose heads fit into `most` tokens, with as much of their texts as fits; none if there
-    is no room for the first head."""
+    """Return the first results whose heads fit into `most` tokens, with as much of their texts as fits.
+
+    Raises:
+        UsageError: there is no room for the first head.
+    """
     entries = [Entry(result) for result in results]
     shown = bisect_left(range(1, len(entries) + 1), x=True, key=lambda size: count(layout(entries[:size])) > most)
+    if entries and not shown:
+        hint = f"the first one needs max_tokens {count(layout(entries[:1]))}"
+        raise UsageError(f"not one result fits into {most} tokens", hint=hint)
     entries = entries[:shown]
     left = most - count(layout(entries))
     for place in reversed(range(shown)):  # what a result leaves is for those above it

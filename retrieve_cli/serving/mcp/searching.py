@@ -89,9 +89,6 @@ def _outcome(page: Page, most: int, count: Count) -> Outcome:
     brief = 2 * count(layout(bare)) > most
     laid_out = partial(layout, brief=brief)
     entries = fitted(answer.results, laid_out, partial(filled, answer), most=most, count=count)
-    if answer.results and not entries:
-        needed = count(laid_out(bare[:1]))
-        raise UsageError(f"not one result fits into {most} tokens", hint=f"the first one needs max_tokens {needed}")
     links = [Link(chunk_uri(answer.generation, entry.result.id), title_of(entry.result)) for entry in entries]
     text = in_content(entries, brief=brief) if page.channels.content else ""
     structured = _structured(page, entries, whole, () if brief else related, brief=brief)

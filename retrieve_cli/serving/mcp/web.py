@@ -25,7 +25,7 @@ from retrieve_cli.api.web import read_web
 from retrieve_cli.assemble.tokenizers import counter
 from retrieve_cli.contracts import Json
 from retrieve_cli.contracts.works import Work
-from retrieve_cli.errors import RetrieveError, SourceFailed, UsageError, printable, shortened
+from retrieve_cli.errors import RetrieveError, SourceFailed, printable, shortened
 from retrieve_cli.output.citations import one_line
 from retrieve_cli.output.compact import Cost, Count, Entry, clean, fitted
 from retrieve_cli.output.web_works import DATA, result_block
@@ -167,9 +167,6 @@ def _outcome(laid: _Laid, most: int) -> Outcome:
     fitting = (each for each in details if laid.count(each.whole(bare)) <= _SHARES[each.detail] * most)
     laid = next(fitting, laid._replace(detail="bare"))
     entries = fitted(laid.answer.hits, laid.whole, _filled, most=most, count=laid.count)
-    if bare and not entries:
-        needed = laid.count(laid.whole(bare[:1]))
-        raise UsageError(f"not one result fits into {most} tokens", hint=f"the first one needs max_tokens {needed}")
     channels = laid.channels
     structured = laid.structured(entries, shown=channels.structured or channels.mirrored)
     content = laid.content(entries) if channels.content else ""

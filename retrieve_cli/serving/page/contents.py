@@ -25,18 +25,6 @@ if TYPE_CHECKING:
 RERANKING = (("", "As configured"), ("yes", "On"), ("no", "Off"))
 
 
-class About(NamedTuple):
-    """The generation that answers."""
-
-    generation: str
-    pinned: bool
-    """True if it is not the current one."""
-    at: str
-    age: str
-    records: str
-    chunks: str
-
-
 class Problem(NamedTuple):
     """A failure, in words."""
 
@@ -143,8 +131,9 @@ def modes(index: Index) -> list[tuple[str, str]]:
     return [("", "As configured"), ("hybrid", "All (hybrid)"), *((name, f"{name} only") for name in names)]
 
 
-def about(live: LiveIndex, index: Index, tenant: str | None) -> About:
-    """Return what the page says of a generation; a tenant is told the number of its own records, and of no chunks."""
+def about(live: LiveIndex, index: Index, tenant: str | None) -> dict[str, Any]:
+    """Return what the page says of a generation, `pinned` if it is not the current one; a tenant is told the numbers of
+    its own records and chunks."""
     with index.reading() as generation:
         visible = contents.visible_to(generation, tenant)
         records = len(generation.records) if visible is None else int(visible.sum())
@@ -154,14 +143,14 @@ def about(live: LiveIndex, index: Index, tenant: str | None) -> About:
 
             chunks = int(np.diff(generation.starts)[visible].sum())
         at = str(generation.manifest.built.get("at") or "")
-    return About(
-        generation=index.generation,
-        pinned=index.generation != live.index.generation,
-        at=at,
-        age=_age(at),
-        records=figures.count(records, "record"),
-        chunks=figures.count(chunks, "chunk"),
-    )
+    return {
+        "generation": index.generation,
+        "pinned": index.generation != live.index.generation,
+        "at": at,
+        "age": _age(at),
+        "records": figures.count(records, "record"),
+        "chunks": figures.count(chunks, "chunk"),
+    }
 
 
 def _age(at: str) -> str:

@@ -31,8 +31,8 @@ _COLOURS = 6
 
 
 def record_view(found: Chunks, *, first: int, generation: str) -> dict[str, Any]:
-    """Return what the page shows of a record of a generation, with its chunks from the one numbered `first` on; `before`
-    and `after` are addresses of further chunks, empty if there are none."""
+    """Return what the page shows of a record of a generation, with its chunks from the one numbered `first` on;
+    `before` and `after` are addresses of further chunks, empty if there are none."""
     record, here = found.record, record_url(found.record["id"])
     last = first + len(found.rows)
     description = str(record["description"] or "")

@@ -214,13 +214,6 @@ class Facet(NamedTuple):
     unfolded: bool
 
 
-class Chip(NamedTuple):
-    """A condition in force, and the address without it."""
-
-    text: str
-    href: str
-
-
 def fields_of(generation: Generation, visible: Mask | None) -> list[str]:
     """Return the fields that the page offers as facets; values of records that are not visible do not count."""
     try:
@@ -269,9 +262,9 @@ def _ticked(address: Address) -> Iterator[tuple[tuple[str, str], str]]:
             yield (known_as(condition.field), condition.values[0]), text
 
 
-def chips(address: Address) -> list[Chip]:
-    """Return the conditions in force."""
-    return [Chip(cut(text, _LONGEST), address.without(text).url()) for text in address.filters]
+def chips(address: Address) -> list[tuple[str, str]]:
+    """Return the conditions in force, each with the address without it."""
+    return [(cut(text, _LONGEST), address.without(text).url()) for text in address.filters]
 
 
 def label_of(field: str) -> str:
