@@ -25,9 +25,8 @@ from retrieve_cli.api.live import LiveIndex
 from retrieve_cli.config.loading import load
 from retrieve_cli.evaluation.judgments import Topic, read_beir
 from retrieve_cli.search.answer import Answer
-from retrieve_cli.serving.mcp.channels import CHOICES
-from retrieve_cli.serving.mcp.counting import counter_of
-from retrieve_cli.serving.mcp.outcomes import answer_of, compact_json
+from retrieve_cli.serving.mcp.arguments import counter_of
+from retrieve_cli.serving.mcp.outcomes import CHOICES, answer_of, compact_json
 from retrieve_cli.serving.mcp.searching import search
 from retrieve_cli.storage.store import Store
 

@@ -23,7 +23,7 @@ from retrieve_cli.search.options import SearchOptions
 
 if TYPE_CHECKING:
     from retrieve_cli.cli.picturing import Picturing
-    from retrieve_cli.cli.web_section import WebSection
+    from retrieve_cli.cli.web_answering import WebSection
     from retrieve_cli.search.searcher import Searcher
 
 
@@ -92,7 +92,7 @@ def picturing(path: Path, rank: int) -> Picturing:
 
 def web_section(shared: Shared, settings: Settings, *, batch: bool) -> WebSection:
     """Return the web section that a call asks for. Raises: UsageError: web search is off, or the flags contradict."""
-    from retrieve_cli.cli.web_section import WebSection
+    from retrieve_cli.cli.web_answering import WebSection
 
     return WebSection(shared, settings, batch=batch)
 

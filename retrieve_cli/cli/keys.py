@@ -45,7 +45,7 @@ def create(
 ) -> None:
     """Create a key and print it, once: only its digest is stored. A running server accepts it at once."""
     from retrieve_cli.output.formats import dump
-    from retrieve_cli.serving.credentials.periods import read_end
+    from retrieve_cli.serving.credentials.keys import read_end
     from retrieve_cli.serving.credentials.rates import read_rate
     from retrieve_cli.serving.credentials.scopes import WHOLE_INDEX, read_scopes
 
@@ -99,7 +99,7 @@ def _file(shared: Shared) -> KeyFile:
 
 def _sentence(key: Key) -> str:
     """Return a key in words: id, name, scopes, tenant, end and rate."""
-    from retrieve_cli.serving.credentials.periods import written
+    from retrieve_cli.serving.credentials.keys import written
 
     parts = [
         f"key {key.id}{f' ({key.name})' if key.name else ''} for {', '.join(key.scopes)}",

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import sys
 from enum import StrEnum
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 from typer.core import TyperGroup
 
 from retrieve_cli.cli.options import Shared, shared
-from retrieve_cli.cli.web_record import record
-from retrieve_cli.errors import Exit
+from retrieve_cli.errors import Exit, printable
 
 if TYPE_CHECKING:
     from typer._click import Context
@@ -46,7 +46,33 @@ def web() -> None:
     """Search the web and literature, or record exchanges with providers."""
 
 
-app.command()(record)
+@app.command()
+@shared("text", "json")
+def record(
+    text: Annotated[list[str], typer.Argument(metavar="TEXT...", help="The question.")],
+    provider: Annotated[
+        list[str], typer.Option("--provider", metavar="A,B", help="Record these providers; repeatable.")
+    ],
+    to: Annotated[Path, typer.Option("--to", metavar="DIR", help="Folder of the files.")],
+    k: Annotated[int, typer.Option("-k", metavar="N", help="Number of results.")] = 5,
+    since: Annotated[str, typer.Option("--since", metavar="DATE", help="Earliest date.")] = "",
+    category: Annotated[
+        list[str] | None, typer.Option("--category", metavar="A,B", help="Categories of arXiv; repeatable.")
+    ] = None,
+    *,
+    shared: Shared,
+) -> None:
+    """Ask providers and write the exchanges to DIR/PROVIDER.json, without credentials."""
+    from retrieve_cli.cli import web_answering
+    from retrieve_cli.output.formats import dump
+    from retrieve_cli.search.web import record_exchanges
+
+    options = web_answering.options_of(text, providers=provider, categories=category, max_age="off", k=k, since=since)
+    written = record_exchanges(shared.settings(), shared.artifacts, options, to)
+    if shared.format == "json":
+        print(dump({"schema_version": 1, "files": [str(path) for path in written]}))
+    else:
+        print(*(printable(str(path)) for path in written), sep="\n")
 
 
 @app.command()

@@ -1,4 +1,5 @@
-"""From the flags of `retrieve web` to an answer on stdout, a saved run, and documents of the index."""
+"""From the flags of `retrieve web` to an answer on stdout, a saved run, and documents of the index; and the section of
+the web below the answer of `retrieve query --web`."""
 
 from __future__ import annotations
 
@@ -6,8 +7,13 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from retrieve_cli.cli.options import Shared
-from retrieve_cli.errors import RetrieveError, printable
+import typer
+
+from retrieve_cli.cli import printing
+from retrieve_cli.cli.options import Shape, Shared
+from retrieve_cli.errors import Exit, RetrieveError, UsageError, printable
+from retrieve_cli.output import formats, web_works
+from retrieve_cli.search.answer import Answer
 from retrieve_cli.search.web_answer import WebAnswer, WebOptions
 from retrieve_cli.terms import figures
 
@@ -60,50 +66,39 @@ def answer(shared: Shared, options: WebOptions, *, save_run: bool) -> WebAnswer:
     for stage, reason in searched.answer.strategies_skipped.items():
         shared.talk.say(f"note: {stage} skipped: {reason}")
     if save_run:
-        from retrieve_cli.output import web_journal
+        from retrieve_cli.output import journal
 
-        run_id = web_journal.save(shared.store.runs, searched.answer, searched.tape, settings)
+        run_id = journal.save_web(shared.store.runs, searched.answer, searched.tape, settings)
         shared.talk.say(f"note: saved as run {run_id}: retrieve replay {run_id}")
     return searched.answer
 
 
 def show(shared: Shared, answer: WebAnswer, *, explain: bool) -> None:
-    """Print an answer in the format that was asked for; without JSON, say on stderr who failed."""
-    from retrieve_cli.output import web_answer
-    from retrieve_cli.output.formats import dump
-
-    if shared.format == "json":
-        print(dump(web_answer.web_json(answer)))
-        return
-    if shared.format == "jsonl":
-        for rank, hit in enumerate(answer.hits, 1):
-            print(dump(web_answer.result_json(rank, hit)))
-    elif shared.format == "prompt":
-        from retrieve_cli.output.web_prompt import as_web_prompt
-
-        sys.stdout.write(as_web_prompt(answer))
-        return
-    elif shared.format == "md":
-        from retrieve_cli.output.web_markdown import as_web_markdown
-
-        sys.stdout.write(as_web_markdown(answer))
-    else:
-        page = shared.page
-        sys.stdout.write(page.render(web_answer.web_lines(answer, page.width, explain=explain)))
+    """Print an answer in the format that was asked for; if that does not name who failed, say it on stderr."""
+    match shared.format:
+        case "json":
+            shown = formats.lines([web_works.web_json(answer)])
+        case "jsonl":
+            shown = formats.lines(web_works.result_json(rank, hit) for rank, hit in enumerate(answer.hits, 1))
+        case "prompt":
+            shown = web_works.as_web_prompt(answer)
+        case "md":
+            shown = web_works.as_web_markdown(answer)
+        case _:
+            shown = shared.page.render(web_works.web_lines(answer, shared.page.width, explain=explain))
+    sys.stdout.write(shown)
     sys.stdout.flush()
-    if not (explain and shared.format == "text"):
+    if shared.format not in ("json", "prompt") and not (explain and shared.format == "text"):
         say_failures(shared, answer)
 
 
 def say_failures(shared: Shared, answer: WebAnswer) -> None:
     """Say on stderr who failed, and what to do; and which configured providers have no key."""
-    from retrieve_cli.output.web_answer import status_text
-
     for status in answer.statuses:
         if status.failed and not shared.talk.quiet:
-            print(printable(f"warning: {status.provider}: {status_text(status)}"), file=sys.stderr)
+            print(printable(f"warning: {status.provider}: {web_works.status_text(status)}"), file=sys.stderr)
         elif status.status == "not_configured":
-            shared.talk.detail(f"note: {status.provider} is skipped: {status_text(status)}")
+            shared.talk.detail(f"note: {status.provider} is skipped: {web_works.status_text(status)}")
 
 
 def add(shared: Shared, answer: WebAnswer) -> None:
@@ -128,3 +123,41 @@ def add(shared: Shared, answer: WebAnswer) -> None:
         raise RetrieveError("no result could be added", hint="see the notes above")
     hint = "retrieve sync makes them searchable"
     shared.talk.say(f"note: {figures.count(len(stored), 'result')} added to the documents of the index; {hint}")
+
+
+_FORMATS = ("text", "table", "json", "md", "prompt")
+
+
+class WebSection:
+    """The part of one answer that comes from the web."""
+
+    def __init__(self, shared: Shared, settings: Settings, *, batch: bool) -> None:
+        """Raises: UsageError if web search is off, or the flags do not go with it."""
+        from retrieve_cli.search.web_choice import check
+
+        if batch:
+            raise UsageError("--web answers one query", hint="retrieve query --web TEXT")
+        if shared.format not in _FORMATS:
+            message = f"--format {shared.format} has no place for --web"
+            raise UsageError(message, hint=f"formats with a web section: {', '.join(_FORMATS)}")
+        check(WebOptions("web"), settings)
+        self._answer: WebAnswer | None = None
+
+    def write(self, answers: Sequence[Answer], shared: Shared, shape: Shape) -> None:
+        """Print the local answer, then the section; in JSON, the section is the key `web`."""
+        (local,) = answers
+        if shared.format != "json":
+            printing.print_answers(answers, shared, shape)
+            sys.stdout.flush()  # it is not withheld until providers answer
+        options = WebOptions(local.question.clean or local.query.text)
+        found = self._answer = answer(shared, options, save_run=False)
+        if shared.format == "json":
+            print(formats.dump({**formats.answer_json(local), "web": web_works.web_json(found)}))
+            return
+        print("\n## From the web\n" if shared.format in ("md", "prompt") else "\nFrom the web:\n")
+        show(shared, found, explain=shape.explain)
+
+    def end(self) -> None:
+        """Raises: typer.Exit if a provider failed."""
+        if self._answer is not None and self._answer.partial:
+            raise typer.Exit(Exit.PARTIAL)

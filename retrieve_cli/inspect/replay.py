@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import zip_longest
 from typing import Any, Literal, NamedTuple, get_args, get_origin, get_type_hints
@@ -92,6 +92,25 @@ class Replay:
     notes: Sequence[str]
     not_compared: Sequence[str] = LEFT_OUT
 
+    @classmethod
+    def of(
+        cls, run: str, pairs: Sequence[tuple[Json, Json]], notes: Iterable[str], *, generation: str | None = None
+    ) -> Replay:
+        """Return the outcome for the answers of a run, each beside that of today. Without a generation, everything in
+        them is compared."""
+        ids = [str(number if generation is None else now.get("query_id")) for number, (_, now) in enumerate(pairs, 1)]
+        return cls(
+            run=run.removeprefix("run "),
+            generation=generation,
+            queries=len(pairs),
+            identical=all(json.dumps(was) == json.dumps(now) for was, now in pairs),
+            differences=[
+                Difference(id_, *each) for id_, pair in zip(ids, pairs, strict=True) for each in differences(*pair)
+            ],
+            notes=list(notes),
+            not_compared=() if generation is None else LEFT_OUT,
+        )
+
     def as_json(self) -> dict[str, Json]:
         return {
             "run": self.run,
@@ -131,15 +150,7 @@ def replay(store: Store, settings: Settings, run: SavedRun, requests: Sequence[R
     for was, answer in zip(run.answers, answers, strict=True):
         _check_models(was, answer)
     pairs = [(_compared(was), _compared(now)) for was, now in zip(run.answers, again, strict=True)]
-    found = [Difference(str(now.get("query_id")), *each) for was, now in pairs for each in differences(was, now)]
-    return Replay(
-        run=run.name.removeprefix("run "),
-        generation=run.generation,
-        queries=len(requests),
-        identical=all(json.dumps(was) == json.dumps(now) for was, now in pairs),
-        differences=found,
-        notes=list(_notes(store, under, run)),
-    )
+    return Replay.of(run.name, pairs, _notes(store, under, run), generation=run.generation)
 
 
 def _check_models(was: Mapping[str, Json], answer: Answer) -> None:
@@ -150,23 +161,30 @@ def _check_models(was: Mapping[str, Json], answer: Answer) -> None:
     steps += [str(info.get("rerank_strategy"))] if isinstance(info, dict) else []
     for name in steps:
         if name in answer.strategies_skipped:
-            why = answer.strategies_skipped[name]
-            raise Unavailable(
-                f"{name} was part of the run and cannot run now: {why}", hint="check the models: retrieve models list"
-            )
+            raise cannot_run(name, answer.strategies_skipped[name])
+
+
+def cannot_run(stage: str, why: str) -> Unavailable:
+    """Return the failure of a replay in which a stage of the run is skipped."""
+    message = f"{stage} was part of the run and cannot run now: {why}"
+    return Unavailable(message, hint="check the models: retrieve models list")
+
+
+def program_notes(version: Json, configuration: Mapping[str, Json], under: Settings) -> Iterator[str]:
+    """Yield changes of the program and its plug-ins since a run."""
+    if version != __version__:
+        yield f"the run was saved by version {quoted(version)}; this is {__version__}"
+    if (configuration.get("plugins") or {}) != run_account.configuration(under)["plugins"]:
+        yield "the configuration of plug-ins has changed"
 
 
 def _notes(store: Store, under: Settings, run: SavedRun) -> Iterator[str]:
     """Yield changes since the run that may explain differences."""
-    if run.version != __version__:
-        yield f"the run was saved by version {quoted(run.version)}; this is {__version__}"
+    yield from program_notes(run.version, run.configuration, under)
     if run.calibration != calibration_digest(store):
         yield "the calibration has changed: confidence and relevance may differ"
     if run.options.get("deadline_ms") is not None:
         yield "the run had a deadline, and a replay has none: stages that were skipped then are not skipped now"
-    saved, today = run.configuration.get("plugins"), run_account.configuration(under)["plugins"]
-    if (saved or {}) != today:
-        yield "the configuration of plug-ins has changed"
     kept = [each.get("files", []) for each in run.requests]
     for entry in (entry for entries in kept for entry in entries):
         now = run_account.digest(entry["path"]).get("sha1")

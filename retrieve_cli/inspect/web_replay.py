@@ -11,16 +11,15 @@ from dataclasses import fields, replace
 from datetime import datetime
 from pathlib import Path
 
-from retrieve_cli import __version__
 from retrieve_cli.config.loading import override
 from retrieve_cli.config.saved import restored
 from retrieve_cli.config.settings import Settings, WebSettings
 from retrieve_cli.contracts import Json
 from retrieve_cli.errors import Unavailable, UsageError, quoted
 from retrieve_cli.frozen import dataclass
-from retrieve_cli.inspect.replay import Difference, Replay, differences, values_of
-from retrieve_cli.output import formats, journal, run_account, web_journal
-from retrieve_cli.output.web_answer import web_json
+from retrieve_cli.inspect.replay import Replay, cannot_run, program_notes, values_of
+from retrieve_cli.output import formats, journal, run_account
+from retrieve_cli.output.web_works import web_json
 from retrieve_cli.search.web import WebSearch
 from retrieve_cli.search.web_answer import WebOptions
 from retrieve_cli.search.web_choice import check
@@ -94,23 +93,16 @@ def replay(folder: Path, settings: Settings) -> Replay:
         Unavailable: the reranker of the run is not on this machine.
     """
     run = SavedSearch.of(journal.read(folder), f"run {folder.resolve().name}")
-    tape = web_journal.read_tape(folder)
+    tape = journal.read_tape(folder)
     under = _settings(run, settings)
     options = replace(run.options, deadline_ms=None)
     check(options, under)
     _check_encoder(run, under)
     answer = WebSearch(under, folder, tape=tape, now=lambda: run.at).search(options).answer
     now = json.loads(formats.dump(web_json(answer)))
-    _check_reranked(run.answer, answer.strategies_skipped)
-    return Replay(
-        run=run.name.removeprefix("run "),
-        generation=None,
-        queries=1,
-        identical=json.dumps(run.answer) == json.dumps(now),
-        differences=[Difference("1", *each) for each in differences(run.answer, now)],
-        notes=list(_notes(run, under, now)),
-        not_compared=(),
-    )
+    if run.answer.get("reranked") is True and answer.strategies_skipped:
+        raise cannot_run("the reranker", "; ".join(answer.strategies_skipped.values()))
+    return Replay.of(run.name, [(run.answer, now)], _notes(run, under, now))
 
 
 def _settings(run: SavedSearch, settings: Settings) -> Settings:
@@ -142,7 +134,7 @@ def _check_encoder(run: SavedSearch, under: Settings) -> None:
     """Raises: Unavailable: the reranker of the run used another encoder than the one that is configured."""
     if run.encoder is None:
         return
-    card = web_journal.encoder_card(under)
+    card = run_account.encoder_card(under)
     if card != run.encoder:
         was, now = (each.get("name") if isinstance(each, dict) else each for each in (run.encoder, card))
         parts = sorted(
@@ -155,27 +147,13 @@ def _check_encoder(run: SavedSearch, under: Settings) -> None:
         raise Unavailable(message, hint=hint)
 
 
-def _check_reranked(was: Mapping[str, Json], skipped: Mapping[str, str]) -> None:
-    """Raises: Unavailable: the reranker was part of the run, and cannot run now."""
-    if was.get("reranked") is True and skipped:
-        reason = "; ".join(skipped.values())
-        raise Unavailable(
-            f"the reranker was part of the run and cannot run now: {reason}",
-            hint="check the models: retrieve models list",
-        )
-
-
 def _notes(run: SavedSearch, under: Settings, now: Mapping[str, Json]) -> Iterator[str]:
     """Yield reasons that may explain differences."""
-    if run.version != __version__:
-        yield f"the run was saved by version {quoted(run.version)}; this is {__version__}"
-    saved, today = run.configuration.get("plugins"), run_account.configuration(under)["plugins"]
-    if (saved or {}) != today:
-        yield "the configuration of plug-ins has changed"
+    yield from program_notes(run.version, run.configuration, under)
     before = {(name, role): status for name, role, status in _statuses(run.answer)}
     for name, role, status in _statuses(now):
         if status == "not_stored" and before.get((name, role)) != "not_stored":
-            yield f"{web_journal.TAPE} of the run lacks an exchange with {name} ({role})"
+            yield f"{journal.TAPE} of the run lacks an exchange with {name} ({role})"
 
 
 def _statuses(answer: Mapping[str, Json]) -> Iterator[tuple[str, str, str]]:

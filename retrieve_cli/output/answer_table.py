@@ -13,8 +13,8 @@ from retrieve_cli.output.formats import result_id
 from retrieve_cli.output.pieces import title
 from retrieve_cli.output.places import pages, span_of
 from retrieve_cli.output.plain_table import Column
+from retrieve_cli.output.prose import percent
 from retrieve_cli.output.reasons import reasons
-from retrieve_cli.output.significant import percent
 from retrieve_cli.output.snippet import ROOM, snippet
 from retrieve_cli.search.answer import Answer, Result
 

@@ -12,17 +12,17 @@ no text can be mistaken for another result.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Sequence
+from typing import Generic, NamedTuple, TypeVar
 
-from retrieve_cli.errors import printable, shortened
+from retrieve_cli.errors import UsageError, printable, shortened
 from retrieve_cli.output.cells import ELLIPSIS
 from retrieve_cli.output.places import linked, pages, span_of
-from retrieve_cli.output.prose import one_line
-from retrieve_cli.output.significant import percent, significant
+from retrieve_cli.output.prose import one_line, percent, significant
 from retrieve_cli.output.snippet import snippet
 from retrieve_cli.search.answer import Answer, Result
 
+R = TypeVar("R")
 Count = Callable[[str], int]
 """Number of tokens of a text."""
 _LETTERS = 4
@@ -34,33 +34,43 @@ _TITLE, _PLACE = 120, 160
 _INDENT = "   "
 
 
-class Entry(NamedTuple):
-    """A result as it is shown."""
+class Entry(NamedTuple, Generic[R]):
+    """A result as it is shown: one of the index, or of the web."""
 
-    result: Result
+    result: R
     text: str = ""
     whole: bool = False
     """True if the text is the whole passage."""
 
 
-Layout = Callable[[Sequence[Entry]], str]
+Layout = Callable[[Sequence[Entry[R]]], str]
 """Everything that is counted, for some entries."""
+Cost = Callable[[Entry[R]], int]
+"""Tokens that the text of an entry takes."""
+Fill = Callable[[Entry[R], int, Cost[R]], Entry[R]]
+"""Returns an entry with as much of its text as a number of tokens has room for."""
 
 
-def fitted(answer: Answer, layout: Layout, *, most: int, count: Count) -> list[Entry]:
-    """Return the first results whose heads fit into `most` tokens, with as much of their texts as fits; none if there
-    is no room for the first head."""
-    entries = [Entry(result) for result in answer.results]
+def fitted(results: Iterable[R], layout: Layout[R], fill: Fill[R], *, most: int, count: Count) -> list[Entry[R]]:
+    """Return the first results whose heads fit into `most` tokens, with as much of their texts as fits.
+
+    Raises:
+        UsageError: there is no room for the first head.
+    """
+    entries = [Entry(result) for result in results]
     shown = bisect_left(range(1, len(entries) + 1), x=True, key=lambda size: count(layout(entries[:size])) > most)
+    if entries and not shown:
+        hint = f"the first one needs max_tokens {count(layout(entries[:1]))}"
+        raise UsageError(f"not one result fits into {most} tokens", hint=hint)
     entries = entries[:shown]
     left = most - count(layout(entries))
     for place in reversed(range(shown)):  # what a result leaves is for those above it
         bare = count(layout(entries[place : place + 1]))
 
-        def cost(entry: Entry, bare: int = bare) -> int:
+        def cost(entry: Entry[R], bare: int = bare) -> int:
             return count(layout([entry])) - bare
 
-        entries[place] = _filled(answer, entries[place], left // (place + 1), cost)
+        entries[place] = fill(entries[place], left // (place + 1), cost)
         left -= cost(entries[place])
     for place in reversed(range(shown)):  # tokens of the whole may differ from the sum of those of its parts
         if count(layout(entries)) <= most:
@@ -69,8 +79,9 @@ def fitted(answer: Answer, layout: Layout, *, most: int, count: Count) -> list[E
     return entries
 
 
-def _filled(answer: Answer, entry: Entry, room: int, cost: Callable[[Entry], int]) -> Entry:
-    """The entry with the text for which there is room."""
+def filled(answer: Answer, entry: Entry[Result], room: int, cost: Cost[Result]) -> Entry[Result]:
+    """Return the entry of a result of an answer with the text for which there is room: the whole passage, or the best
+    sentence and what follows it."""
     whole = entry._replace(text=passage(entry.result), whole=True)
     if not whole.text or cost(whole) <= room:
         return whole
@@ -103,13 +114,15 @@ def clean(line: str) -> str:
     return "\t".join(map(printable, line.rstrip().split("\t")))
 
 
-def as_compact(entries: Sequence[Entry], *, first: str, last: str = "", rank: int = 1, brief: bool = False) -> str:
+def as_compact(
+    entries: Sequence[Entry[Result]], *, first: str, last: str = "", rank: int = 1, brief: bool = False
+) -> str:
     """Return entries as text, numbered from `rank`, below a first line; `brief` leaves out all but name and id."""
     blocks = [_block(entry, number, brief) for number, entry in enumerate(entries, rank)]
     return "\n".join([line for line in (first, *blocks, last) if line])
 
 
-def _block(entry: Entry, number: int, brief: bool) -> str:
+def _block(entry: Entry[Result], number: int, brief: bool) -> str:
     head = f"{number}. {title_of(entry.result)} [{printable(entry.result.id)}]"
     if not brief:
         head = " ".join(filter(None, (head, worth(entry.result), _place(entry.result))))

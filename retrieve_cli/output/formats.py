@@ -159,7 +159,7 @@ def _result_json(rank: int, result: Result, answer: Answer) -> dict[str, Json]:
         **({} if result.picked is None else {"picked": result.picked}),
         **({} if result.hit.reranked is None else {"rerank": _rerank_json(result.hit.reranked)}),
         "strategies_used": answer.strategies_of(result),
-        "source_scores": {evidence.source: _evidence_json(evidence) for evidence in result.hit.evidence},
+        "source_scores": {evidence.source: evidence_json(evidence) for evidence in result.hit.evidence},
         **({"why": _why(rank, result, answer)} if answer.explain else {}),
     }
 
@@ -193,13 +193,9 @@ def _bundle_json(bundle: Bundle) -> dict[str, Json]:
     return {"needs": needs, "cycles": [list(circle) for circle in bundle.cycles]}
 
 
-def _evidence_json(evidence: Evidence) -> dict[str, Json]:
-    return {
-        "rank": evidence.rank,
-        "score": evidence.score,
-        "normalized": evidence.normalized,
-        "weight": evidence.weight,
-    }
+def evidence_json(evidence: Evidence) -> dict[str, Json]:
+    """Return the part of one retriever, or of one provider of the web, in a score."""
+    return {name: getattr(evidence, name) for name in ("rank", "score", "normalized", "weight")}
 
 
 def _rerank_json(moved: Reranked) -> dict[str, Json]:

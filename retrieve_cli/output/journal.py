@@ -1,22 +1,29 @@
 """Runs and the log of queries: answers kept in a folder with all that decided them, and a line for each query.
 
-    runs/<run_id>/retrieval.json    by query: the request, the query as understood, results, cuts, and times
-    runs/<run_id>/run.json          time, version, generation, configuration; and the requests, so that they can be
-                                    answered again (`retrieve replay`)
+    runs/<run_id>/retrieval.json    by query: the request, the query as understood, results, cuts, and times; of a web
+                                    search, the answer as `retrieve web --json` prints it, in the list `answers`
+    runs/<run_id>/run.json          time, version, generation, configuration; and the requests or options, so that they
+                                    can be answered again (`retrieve replay`)
     runs/<run_id>/run_summary.txt   the same for people
+    runs/<run_id>/tape.json         of a web search: requests, and the response or failure of each, without credentials
+    runs/<run_id>/bodies/<sha256>   of a web search: bodies of the responses
     runs/queries.jsonl              a line a query, if log.queries is true
 
-Addresses are written without secrets; keys are in the environment only.
+Addresses are written without secrets; keys are in the environment only. A web search is replayed without a network,
+after stored answers were deleted. `run.json` is written last, so a run that is listed is complete.
 """
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping, Sequence
+import shutil
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
 from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from retrieve_cli import __version__
 from retrieve_cli.config.settings import Settings
@@ -31,9 +38,18 @@ from retrieve_cli.search.options import SearchOptions
 from retrieve_cli.storage import durable
 from retrieve_cli.storage.manifest import sha1, sha1_file
 from retrieve_cli.storage.store import Store
-from retrieve_cli.untrusted.files import JUDGMENTS, MANIFEST, read_text, regular_descriptor
+from retrieve_cli.untrusted.files import JUDGMENTS, MANIFEST, MB, read_bytes, read_text, regular_descriptor
+
+if TYPE_CHECKING:
+    from retrieve_cli.search.web_answer import WebAnswer
+    from retrieve_cli.websearch.tape import Tape
 
 RETRIEVAL, RUN, SUMMARY, QUERIES = "retrieval.json", "run.json", "run_summary.txt", "queries.jsonl"
+WEB = "web"
+"""`kind` of web searches in run.json; that of other runs is not written."""
+TAPE, _BODIES = "tape.json", "bodies"
+_LARGEST_BODY = 16 * MB
+"""Above the bound of responses, which is on their decoded bytes."""
 _SHOWN = 5
 """Results of each query that the summary names."""
 
@@ -54,14 +70,10 @@ def save(
     Raises:
         RetrieveError: the folder cannot be written to.
     """
-    now = datetime.now(UTC)
+    at = datetime.now(UTC)
     retrieval = run_account.retrieval(answers, settings, options, mode=mode, texts=texts)
-    run_id = f"{now:%Y%m%d-%H%M%S}-{sha1([now.isoformat(), os.getpid(), retrieval])[:6]}"
     run = {
-        "schema_version": formats.SCHEMA_VERSION,
-        "run_id": run_id,
-        "at": now.isoformat(timespec="seconds"),
-        "version": __version__,
+        **_begun(at, retrieval),
         "generation": answers[0].generation if answers else None,
         "queries": len(answers),
         "mode": mode,
@@ -71,20 +83,72 @@ def save(
         "recipe": recipe,
         "calibration": calibration_digest(store),
     }
-    _write(store.runs / run_id, run, retrieval, _summary(run, answers))
-    return run_id
+    return _write(store.runs, run, retrieval, _summary(run, answers))
 
 
-def _write(folder: Path, run: Mapping[str, Json], retrieval: Mapping[str, Json], summary: str) -> None:
+def save_web(runs: Path, answer: WebAnswer, tape: Tape, settings: Settings, now: datetime | None = None) -> str:
+    """Write a run of a web search and return its id. `tape` holds its exchanges; `now` is its time, by default the
+    present.
+
+    Raises:
+        RetrieveError: the folder cannot be written to.
+    """
+    from retrieve_cli.output.web_works import web_json
+
+    at = datetime.now(UTC) if now is None else now.astimezone(UTC)
+    answered = json.loads(formats.dump(web_json(answer)))
+    run = {
+        **_begun(at, answered, kind=WEB),
+        "inputs": {"options": json.loads(json.dumps(asdict(answer.options)))},
+        "configuration": run_account.configuration(settings),
+        "web": run_account.web_section(settings),
+        "encoder": run_account.encoder_card(settings) if answer.reranked else None,
+    }
+    return _write(runs, run, {"answers": [answered]}, _web_summary(run, answer), tape)
+
+
+def _begun(at: datetime, answered: Json, **kind: str) -> dict[str, Json]:
+    """The first keys of a run, its id among them."""
+    return {
+        "schema_version": formats.SCHEMA_VERSION,
+        "run_id": f"{at:%Y%m%d-%H%M%S}-{sha1([at.isoformat(), os.getpid(), answered])[:6]}",
+        **kind,
+        "at": at.isoformat(timespec="seconds"),
+        "version": __version__,
+    }
+
+
+def _write(
+    runs: Path, run: Mapping[str, Json], retrieval: Mapping[str, Json], summary: str, tape: Tape | None = None
+) -> str:
+    """Write the files of a run and return its id; of one that cannot be written, nothing stays."""
+    folder = runs / run["run_id"]
     try:
         folder.mkdir(parents=True)
-        durable.replace(
-            folder / RETRIEVAL, json.dumps({"run_id": run["run_id"], **retrieval}, ensure_ascii=False, indent=1)
-        )
-        durable.replace(folder / RUN, json.dumps(run, ensure_ascii=False, indent=1))
+        if tape is not None:
+            _write_bodies(folder / _BODIES, tape.bodies())
+            durable.replace(folder / TAPE, _dump(tape.to_json()))
+        durable.replace(folder / RETRIEVAL, _dump({"run_id": run["run_id"], **retrieval}))
         durable.replace(folder / SUMMARY, summary)
+        durable.replace(folder / RUN, _dump(run))
     except OSError as error:
+        shutil.rmtree(folder, ignore_errors=True)
         raise unwritable(folder, error) from error
+    return str(run["run_id"])
+
+
+def _write_bodies(folder: Path, bodies: Mapping[str, bytes]) -> None:
+    folder.mkdir()
+    for digest, body in bodies.items():
+        with (folder / digest).open("xb") as file:
+            durable.write(file, memoryview(body))
+            file.flush()
+            os.fsync(file.fileno())
+    durable.sync(folder)
+
+
+def _dump(value: Json) -> str:
+    return json.dumps(value, ensure_ascii=False, indent=1)
 
 
 def calibration_digest(store: Store) -> str | None:
@@ -122,6 +186,32 @@ def read(folder: Path) -> dict[str, Json]:
         return {**run, **retrieval}
     except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise UsageError(f"the run {quoted(folder.name)} cannot be read: {error}", hint=f"see {folder}") from error
+
+
+def read_tape(folder: Path) -> Tape:
+    """Return the exchanges of a saved web search, each body held to its SHA-256.
+
+    Raises:
+        UsageError: they are damaged or missing; names the file.
+    """
+    from retrieve_cli.websearch.tape import Tape
+
+    def body(digest: str) -> bytes:
+        try:
+            return read_bytes(folder / _BODIES / digest, limit=_LARGEST_BODY)
+        except (OSError, ValueError) as error:
+            raise _damaged(folder, f"{_BODIES}/{digest}", error) from error
+
+    try:
+        value = json.loads(read_text(folder / TAPE, limit=MANIFEST))
+    except (OSError, ValueError, RecursionError) as error:
+        raise _damaged(folder, TAPE, error) from error
+    return Tape.of(value, body)
+
+
+def _damaged(folder: Path, name: str, error: Exception) -> UsageError:
+    why = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+    return UsageError(f"{name} of the run {quoted(folder.name)} cannot be read: {why}", hint=f"see {folder}")
 
 
 def log(runs: Path, answers: Sequence[Answer], *, min_candidates: int) -> None:
@@ -164,13 +254,34 @@ def _summary(run: Mapping[str, Json], answers: Sequence[Answer]) -> str:
     lines = [f"run {run['run_id']}, {run['at']}, generation {run['generation']}, {len(answers)} queries"]
     for answer in answers:
         lines += ["", f"{answer.query.id}: {answer.query.text}", f"   {answer.pipeline}"]
-        lines += [f"   {name} skipped: {reason}" for name, reason in answer.strategies_skipped.items()]
-        lines += [
-            f"   {rank}. {result.hit.id} {result.hit.score:.4f} {why(result, rank=rank)}"
-            for rank, result in islice(answer.ranked, _SHOWN)
-        ]
-        more = len(answer.results) - _SHOWN
-        lines += [f"   and {more} more"] if more > 0 else []
+        lines += _skipped(answer.strategies_skipped)
+        lines += _best(
+            ((rank, f"{result.id} {result.score:.4f} {why(result, rank=rank)}") for rank, result in answer.ranked),
+            len(answer.results),
+        )
         lines += [f"   also needed: {result.hit.id} {result.hit.path}" for result in answer.related]
         lines += ["   " + ", ".join(f"{name} {value:.1f} ms" for name, value in answer.timings_ms.items())]
     return "\n".join(map(printable, lines)) + "\n"
+
+
+def _web_summary(run: Mapping[str, Json], answer: WebAnswer) -> str:
+    """A few lines for people on a web search."""
+    from retrieve_cli.output.web_works import status_text
+
+    lines = [f"run {run['run_id']}, {run['at']}, web search", "", answer.options.text]
+    lines += [f"   {answer.kind}: {answer.kind_reason}", f"   {answer.pipeline}"]
+    lines += _skipped(answer.strategies_skipped)
+    lines += [f"   {status.provider}: {status_text(status)}" for status in answer.statuses]
+    works = (f"{hit.work.id} {hit.hit.score:.4f} {hit.work.title}" for hit in answer.hits)
+    lines += _best(enumerate(works, 1), len(answer.hits))
+    return "\n".join(map(printable, lines)) + "\n"
+
+
+def _skipped(reasons: Mapping[str, str]) -> list[str]:
+    return [f"   {name} skipped: {reason}" for name, reason in reasons.items()]
+
+
+def _best(results: Iterable[tuple[int, str]], total: int) -> list[str]:
+    """The first results with their ranks, and how many more there are."""
+    more = [f"   and {total - _SHOWN} more"] if total > _SHOWN else []
+    return [f"   {rank}. {shown}" for rank, shown in islice(results, _SHOWN)] + more

@@ -5,21 +5,36 @@ options -> providers of the kind -> asked at once, or one after the other -> enr
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from threading import Lock
 from time import monotonic
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+import numpy as np
 
 from retrieve_cli.assemble import text_rerankers, websearch as parts
 from retrieve_cli.config.settings import Settings
-from retrieve_cli.contracts.websearch import NoKey, Page, Provider, WebQuery
+from retrieve_cli.contracts import Evidence, Hit, Query, Ranking
+from retrieve_cli.contracts.websearch import (
+    Failure,
+    NoKey,
+    NotStored,
+    Page,
+    Provider,
+    ProviderFailed,
+    RateLimited,
+    Timeout,
+    Unreachable,
+    WebQuery,
+)
 from retrieve_cli.contracts.works import Found, Source, Work
-from retrieve_cli.search.web_answer import ProviderStatus, WebAnswer, WebOptions
+from retrieve_cli.errors import RetrieveError, SourceFailed
+from retrieve_cli.search.web_answer import ProviderStatus, WebAnswer, WebHit, WebOptions
 from retrieve_cli.search.web_choice import Chosen, check, chosen_providers
-from retrieve_cli.search.web_ranking import rank
-from retrieve_cli.search.web_status import not_asked, status_of, without_key
+from retrieve_cli.stages.fusion import reciprocal_rank
+from retrieve_cli.stages.rerank import Rerank
 from retrieve_cli.terms import figures
 
 if TYPE_CHECKING:
@@ -198,3 +213,139 @@ def _statuses(chosen: Chosen, outcomes: Sequence[Asked | None], further: Sequenc
     asked = [not_asked(provider) if outcome is None else status_of(outcome, "provider") for provider, outcome in pairs]
     unasked = [without_key(provider, failure) for provider, failure in chosen.without_key]
     return [*asked, *unasked, *(status_of(outcome, "enricher") for outcome in further)]
+
+
+Role = Literal["provider", "enricher"]
+
+
+def status_of(asked: Asked, role: Role) -> ProviderStatus:
+    """Return the status of a provider or enricher that was asked."""
+    name, outcome = asked.asked.name, asked.outcome
+    if not isinstance(outcome, Page):
+        after = outcome.retry_after if isinstance(outcome, RateLimited) else None
+        return ProviderStatus(name, role, outcome.kind, str(outcome), _hint(outcome, name, role), after)
+    return ProviderStatus(
+        name,
+        role,
+        "ok",
+        results=len(outcome.items),
+        total=outcome.total,
+        query=outcome.query,
+        at=outcome.response.at,
+        digest=outcome.response.digest,
+        age_s=asked.age_s,
+        notices=outcome.notices,
+    )
+
+
+def not_asked(provider: Provider) -> ProviderStatus:
+    """Return the status of a provider after another one had results."""
+    return ProviderStatus(provider.name, "provider", "not_asked", "another provider had results before")
+
+
+def without_key(provider: Provider, failure: NoKey) -> ProviderStatus:
+    """Return the status of a configured provider without its credential, which nobody named."""
+    return ProviderStatus(provider.name, "provider", "not_configured", str(failure), _hint(failure))
+
+
+def _hint(failure: Failure, name: str = "", role: Role = "provider") -> str:
+    match failure:
+        case NoKey():
+            return f"export {failure.variable}=…"
+        case RateLimited():
+            wait = f"after {failure.retry_after:.0f} s" if failure.retry_after else "later"
+            return f"ask again {wait}; answers that were stored meanwhile are used again"
+        case Timeout():
+            return "allow more time: deadline_ms"
+        case Unreachable():
+            return "check the network, and HTTPS_PROXY if it needs a proxy"
+        case NotStored():
+            return "search without `offline`"
+    return f"search without {name}: web.{'providers' if role == 'provider' else 'enrich'}"
+
+
+class Ranked(NamedTuple):
+    """Works in order, and how that order came about."""
+
+    hits: tuple[WebHit, ...]
+    pipeline: str
+    reranked: bool
+    skipped: Mapping[str, str]
+    """Stages that were skipped, and why."""
+
+
+def rank(
+    works: Sequence[Work],
+    text: str,
+    providers: Sequence[str],
+    settings: Settings,
+    *,
+    reader: Callable[[Sequence[str]], Reader | None] | None,
+) -> Ranked:
+    """Return the works in order. `providers` are those that answered; `reader` makes the reranker of texts, None if the
+    configuration has none; without `reader`, there is no reranking. `web.interpolate` is the share of the reranker:
+    ranks of providers say less than the scores of retrievers of our own."""
+    query = Query(text)
+    k = settings.fusion.rrf_k
+    ranking = Ranking.of(query, [_hit(row, work, providers, k) for row, work in enumerate(works)])
+    pipeline, skipped, reranked = f"rrf({', '.join(providers)}; k={k:g})", {}, False
+    if reader is not None and len(works) > 1:
+        try:
+            made = reader([text_of(work) for work in works])
+            if made is not None:
+                stage = Rerank(made, made.name, settings.rerank.depth, len(works), settings.web.interpolate)
+                ranking = stage([ranking])[0]
+                pipeline, reranked = f"{pipeline} > {stage}", True
+        except RetrieveError as error:
+            skipped["rerank"] = f"{error.message}: {error.hint}" if error.hint else error.message
+    hits = tuple(WebHit(works[hit.row], hit) for hit in ranking.hits)
+    return Ranked(hits, pipeline, reranked, skipped)
+
+
+def text_of(work: Work) -> str:
+    """Return the text of a work that the reranker reads: its title, and its abstract or snippet."""
+    body = work.abstract or work.snippet
+    return f"{work.title}. {body}" if body else work.title
+
+
+def _hit(row: int, work: Work, providers: Sequence[str], k: float) -> Hit:
+    """Return the hit of a work: of each provider its best rank there, or none."""
+    ranks = {
+        provider: min((each.rank for each in work.found_by if each.provider == provider and each.rank), default=0)
+        for provider in providers
+    }
+    parts = reciprocal_rank(np.array(list(ranks.values()), np.int64), k=k).tolist()
+    evidence = tuple(
+        Evidence(provider, place or None, part, part, 1.0)
+        for (provider, place), part in zip(ranks.items(), parts, strict=True)
+        if place
+    )
+    return Hit(work.id, row, row, float(sum(parts)), evidence)
+
+
+def record_exchanges(settings: Settings, artifacts: Path, options: WebOptions, folder: Path) -> Sequence[Path]:
+    """Ask the named providers, write the exchanges of each to `folder`, and return the files.
+
+    Raises:
+        UsageError: web search is off, or a provider is not configured.
+        SourceFailed: a provider failed; files of those before it are written.
+        RetrieveError: the folder cannot be written.
+    """
+    from retrieve_cli.web.limits import Clock
+    from retrieve_cli.websearch.recording import record, write
+
+    check(options, settings)
+    chosen = chosen_providers(options, settings, missing_key=parts.missing_key)
+    seconds = settings.web.deadline_ms / 1000
+    query = WebQuery(options.text.strip(), options.k or settings.web.k, options.since, options.categories)
+    written = []
+    for provider in chosen.providers:
+        exchange = parts.exchange(settings, artifacts, max_age_s=0.0, offline=False)
+        try:
+            fetch = exchange.fetch_for(provider, clock=Clock(seconds, seconds))
+            written.append(write(record(provider, query, fetch), folder))
+        except ProviderFailed as error:
+            raise SourceFailed(f"{provider.name}: {error.failure}", hint="nothing of it was recorded") from None
+        finally:
+            exchange.close()
+    return written

@@ -1,9 +1,13 @@
-"""Admission of requests: the size of the body, and one computation at a time."""
+"""Admission of requests: the size of the body, one computation at a time, and clients that are too slow.
+
+The connection of a client that neither sends nor reads is closed, so that it cannot use up a server's sockets: uvicorn
+itself limits only the time between two requests.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass
@@ -11,15 +15,17 @@ from functools import partial
 from itertools import accumulate
 from queue import Empty, SimpleQueue
 from threading import Thread
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
+from weakref import WeakKeyDictionary
 
 from retrieve_cli.serving.answers import dumped
-from retrieve_cli.serving.embeddings import Encoding
+from retrieve_cli.serving.embed import Encoding
 from retrieve_cli.serving.requests import Limits, Rejected, Work
-from retrieve_cli.serving.slow_clients import BODY_S
 
 if TYPE_CHECKING:
     from starlette.requests import Request
+
+T = TypeVar("T")
 
 _PASS = 64
 """Texts that may join the first request of a pass."""
@@ -79,18 +85,10 @@ class Queue:
         answer: Future[bytes] = Future()
         self._waiting += 1
         self._submit(_Job(work, answer))
-        computed, left = asyncio.wrap_future(answer), asyncio.ensure_future(gone())
-        either: set[asyncio.Future[Any]] = {computed, left}
         try:
-            await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
-            if not computed.done():
-                raise Rejected(499, "the client has disconnected", code="client_left")
-            return computed.result()
+            return await unless_gone(asyncio.wrap_future(answer), gone())
         finally:
             answer.cancel()
-            if not computed.cancel() and not computed.cancelled():
-                computed.exception()  # or asyncio warns that it was never retrieved
-            left.cancel()
             self._waiting -= 1
 
     def close(self) -> None:
@@ -170,7 +168,59 @@ class _Job:
     answer: Future[bytes]
 
 
+async def unless_gone(answered: asyncio.Future[T], gone: Awaitable[None]) -> T:
+    """Return a result unless the client leaves first: then a job that has not begun never does. Raises: Rejected."""
+    left = asyncio.ensure_future(gone)
+    either: set[asyncio.Future[Any]] = {answered, left}
+    try:
+        await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+        if not answered.done():
+            raise Rejected(499, "the client has disconnected", code="client_left")
+        return answered.result()
+    finally:
+        left.cancel()
+        if not answered.cancel() and not answered.cancelled():
+            answered.exception()  # or asyncio warns that it was never retrieved
+
+
 async def departure(request: Request) -> None:
     """Return once the client has closed its connection. The body must have been read."""
     while (await request.receive())["type"] != "http.disconnect":
         pass
+
+
+HEADERS_S = 15.0
+"""Seconds for the request line and the headers of a connection's first request."""
+BODY_S = 30.0
+"""Seconds for the body of a request."""
+READING_S = 30.0
+"""Seconds in which a client reads nothing of an answer."""
+
+
+class SlowClients:
+    """Connections with an unfinished head or an unread answer, and since when."""
+
+    def __init__(self) -> None:
+        self._since: WeakKeyDictionary[Any, tuple[str, float]] = WeakKeyDictionary()
+
+    def close(self, connections: Iterable[Any], now: float) -> None:
+        """Close the connections of uvicorn that have been slow for too long; to be called every second or so."""
+        for connection in list(connections):
+            state = _state(connection)
+            if state is None:
+                self._since.pop(connection, None)
+                continue
+            before, since = self._since.get(connection, ("", now))
+            if before != state:
+                since = now
+            self._since[connection] = (state, since)
+            if now - since > (HEADERS_S if state == "head" else READING_S):
+                connection.transport.abort()
+
+
+def _state(connection: Any) -> str | None:
+    """Return the reason to wait for a client: `head`, `answer`, or None."""
+    cycle = connection.cycle
+    if cycle is not None and not cycle.response_complete:
+        return "answer" if connection.flow.write_paused else None
+    return None if connection.timeout_keep_alive_task is not None else "head"

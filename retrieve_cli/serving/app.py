@@ -8,13 +8,12 @@ from contextlib import asynccontextmanager
 from fastapi import APIRouter, FastAPI
 
 from retrieve_cli import __version__
-from retrieve_cli.serving import documents, health, index, originals, pictures, rag, scrape, search, web
+from retrieve_cli.serving import documents, files, health, index, rag, scrape, search, web
 from retrieve_cli.serving.answers import failure_handlers
-from retrieve_cli.serving.guard import Guard
 from retrieve_cli.serving.mcp import door as mcp
 from retrieve_cli.serving.observing import Observing
 from retrieve_cli.serving.page import routes as page
-from retrieve_cli.serving.service import Service
+from retrieve_cli.serving.service import Guard, Service
 from retrieve_cli.serving.state import State
 
 
@@ -26,8 +25,7 @@ DOORS: tuple[Callable[[State], APIRouter], ...] = (
     search.router,
     rag.router,
     documents.router,
-    originals.router,
-    pictures.router,
+    files.router,
     index.router,
     web.router,
     _models,

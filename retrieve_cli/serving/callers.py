@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from retrieve_cli.errors import UsageError, quoted
 from retrieve_cli.serving.answers import OPENAI
-from retrieve_cli.serving.credentials.key_ring import KeyRing
-from retrieve_cli.serving.credentials.keys import KeyFile
+from retrieve_cli.serving.credentials.keys import KeyFile, KeyRing
 from retrieve_cli.serving.credentials.rates import Buckets, Rate
 from retrieve_cli.serving.credentials.scopes import ANYONE, SCOPES, Caller
 from retrieve_cli.serving.credentials.web_tokens import Tokens, wanted

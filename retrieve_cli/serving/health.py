@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from contextlib import suppress
 from datetime import UTC, datetime
 
 from fastapi import APIRouter
@@ -63,7 +64,7 @@ class Readiness:
             "ready": True,
             "generation": manifest.id,
             "sequence": manifest.sequence,
-            "age_s": _age(manifest.built.get("at")),
+            "age_s": age_s(manifest.built.get("at")),
             "checks": {"index": index, **self._slow_checks()},
         }
 
@@ -88,10 +89,8 @@ def _fault(error: RetrieveError) -> dict[str, Json]:
     return {"status": "fail", "kind": error.kind, "message": error.message, "hint": error.hint}
 
 
-def _age(built: Json) -> float | None:
-    """Return the seconds since a generation was built."""
-    try:
-        moment = datetime.fromisoformat(str(built))
-    except ValueError:
-        return None
-    return round((datetime.now(UTC) - moment).total_seconds(), 1)
+def age_s(built: Json) -> float | None:
+    """Return the seconds since a time of a manifest; None if it is not one."""
+    with suppress(TypeError, ValueError):
+        return max(0.0, round((datetime.now(UTC) - datetime.fromisoformat(built)).total_seconds(), 1))
+    return None

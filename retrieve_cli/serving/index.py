@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import time
-from calendar import timegm
 from collections.abc import Mapping
-from contextlib import suppress
 from typing import Any
 
 from fastapi import APIRouter
@@ -20,6 +17,7 @@ from retrieve_cli.errors import UsageError, quoted
 from retrieve_cli.serving.admission import read_body
 from retrieve_cli.serving.answers import response
 from retrieve_cli.serving.documents import finish
+from retrieve_cli.serving.health import age_s
 from retrieve_cli.serving.jobs import ACTIONS, Action, Jobs
 from retrieve_cli.serving.requests import read_object
 from retrieve_cli.serving.state import State
@@ -102,7 +100,7 @@ def _view(state: State, tenant: str | None) -> Json:
         manifest = index.searcher.generation.manifest
         at = manifest.built.get("at")
         view |= {"generation": index.generation, "sequence": documents.sequences.included(index.generation)}
-        view |= {"published": at, "age_s": _age(at)}
+        view |= {"published": at, "age_s": age_s(at)}
         with index.reading() as generation:
             visible = visible_to(generation, tenant)
             view["records"] = len(generation.records) if visible is None else int(visible.sum())
@@ -117,13 +115,6 @@ def _view(state: State, tenant: str | None) -> Json:
         view["current"] = store.live()
         view["syncs"] = list(state.syncing.tasks.syncs())
     return view
-
-
-def _age(at: Json) -> float | None:
-    """Return the seconds since a time of a manifest; None if it is not one."""
-    with suppress(TypeError, ValueError):
-        return max(0.0, round(time.time() - timegm(time.strptime(at, "%Y-%m-%dT%H:%M:%SZ")), 1))
-    return None
 
 
 def _limit(text: str) -> int:

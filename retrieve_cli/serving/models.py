@@ -6,33 +6,42 @@ request -> caller -> body, within the limits -> JSON -> work -> one computation 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from threading import Lock
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fastapi import APIRouter, FastAPI
 from starlette.requests import Request
 from starlette.responses import Response
 
+from retrieve_cli.contracts import Json, PairScorer
 from retrieve_cli.errors import UsageError
 from retrieve_cli.output.prometheus import CONTENT_TYPE
 from retrieve_cli.serving.access_log import AccessLog
 from retrieve_cli.serving.admission import Queue, departure, read_body
-from retrieve_cli.serving.answers import failure_handlers, response
+from retrieve_cli.serving.answers import failure_handlers, finite, response
 from retrieve_cli.serving.callers import Callers
-from retrieve_cli.serving.embed import Embed
-from retrieve_cli.serving.embeddings import Embeddings
-from retrieve_cli.serving.guard import Guard
+from retrieve_cli.serving.embed import Embed, Embeddings
 from retrieve_cli.serving.hosts import Hosts
 from retrieve_cli.serving.metrics import Metrics
-from retrieve_cli.serving.model_parts import ModelParts
-from retrieve_cli.serving.model_schemas import POSTS, Post, info, listing
+from retrieve_cli.serving.model_parts import POSTS, ModelParts, Post, info, listing
 from retrieve_cli.serving.observing import Observing
-from retrieve_cli.serving.requests import Limits, Work, read_object
-from retrieve_cli.serving.rerank import Rerank
-from retrieve_cli.serving.service import Service
+from retrieve_cli.serving.requests import (
+    Limits,
+    Rejected,
+    Work,
+    check_fields,
+    check_model,
+    flag,
+    read_object,
+    read_texts,
+)
+from retrieve_cli.serving.service import Guard, Service
+
+if TYPE_CHECKING:
+    from retrieve_cli.contracts import Vectors
 
 _SCOPE = "search"
 """Scope of all endpoints of the models."""
@@ -159,3 +168,69 @@ def _state_router(callers: Callers, metrics: Metrics) -> APIRouter:
     routes.add_api_route("/health", health, methods=["GET"])
     routes.add_api_route("/metrics", scrape, methods=["GET"])
     return routes
+
+
+_FIELDS = ("model", "query", "documents", "top_n", "return_documents")
+_FIELDS_TEI = ("query", "texts", "raw_scores", "return_text", "truncate")
+
+
+class Rerank:
+    """Scores of texts for a query, if there is a scorer."""
+
+    def __init__(self, scorer: PairScorer | None, limits: Limits) -> None:
+        self._scorer = scorer
+        self._limits = limits
+
+    def understand(self, payload: dict[str, Any]) -> Work:
+        """Return the work of a rerank request; one with `texts` is in TEI's form. Raises: Rejected."""
+        scorer = self._scorer
+        if scorer is None:
+            said = "this server has no reranker: set rerank.backend to cross_encoder and rerank.model, then restart it"
+            raise Rejected(501, said, code="no_reranker")
+        tei = "texts" in payload
+        check_fields(payload, _FIELDS_TEI if tei else _FIELDS)
+        # Not 404: a client that tries the other form after a 404 would get scores there, as TEI names no model.
+        check_model(payload, dict.fromkeys((scorer.name, scorer.name.rpartition("/")[2])), status=501)
+        query = payload.get("query")
+        if not isinstance(query, str) or not query.strip():
+            raise Rejected(400, "`query` must be a text that is not blank", param="query")
+        key = "texts" if tei else "documents"
+        texts = read_texts(_plain(payload.get(key)), key, self._limits, blank=True)
+        if flag(payload, "raw_scores", default=True) is False:
+            said = "scores are on the model's own scale: omit `raw_scores`, or set it to true"
+            raise Rejected(400, said, param="raw_scores")
+        flag(payload, "truncate")
+        shown = flag(payload, "return_text" if tei else "return_documents")
+        top = payload.get("top_n", len(texts))
+        if type(top) is not int or top < 1:
+            raise Rejected(400, "`top_n` must be a whole number above 0", param="top_n")
+        rows = _rows_tei if tei else _rows
+        return lambda: rows(scorer.name, finite(scorer.score(query, texts)), texts if shown else None, top)
+
+
+def _plain(documents: Json) -> Json:
+    """Return documents as texts, if they are objects with a `text`."""
+    if not isinstance(documents, list):
+        return documents
+    return [item.get("text") if isinstance(item, dict) else item for item in documents]
+
+
+def _rows(name: str, scores: Vectors, texts: Sequence[str] | None, top: int) -> Json:
+    """Return scores in Jina's and Cohere's form, best first."""
+    found = [
+        {"index": place, "relevance_score": scores[place], **({"document": {"text": texts[place]}} if texts else {})}
+        for place in _best_first(scores)[:top]
+    ]
+    return {"model": name, "results": found}
+
+
+def _rows_tei(_: str, scores: Vectors, texts: Sequence[str] | None, top: int) -> Json:
+    """Return scores in TEI's form, best first."""
+    return [
+        {"index": place, "score": scores[place], **({"text": texts[place]} if texts else {})}
+        for place in _best_first(scores)[:top]
+    ]
+
+
+def _best_first(scores: Vectors) -> list[int]:
+    return sorted(range(len(scores)), key=lambda place: (-scores[place], place))

@@ -2,7 +2,7 @@
 
 NumPy and onnxruntime release the interpreter lock, so that searches run side by side. A request that would wait longer
 than its deadline, or behind too many others, is rejected at once; one whose client has left is dropped before it
-begins.
+begins. The web search has threads of its own: it waits for others, and local searches must not wait for it.
 """
 
 from __future__ import annotations
@@ -11,15 +11,23 @@ import asyncio
 import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 from math import ceil
+from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from retrieve_cli.serving.admission import departure
+from retrieve_cli.errors import NotConfigured
+from retrieve_cli.serving.admission import departure, unless_gone
 from retrieve_cli.serving.requests import Rejected
 
 if TYPE_CHECKING:
     from starlette.requests import Request
+
+    from retrieve_cli.api.web import AnswersWeb
+    from retrieve_cli.config.settings import Settings
+    from retrieve_cli.search.web_answer import WebAnswer, WebOptions
+    from retrieve_cli.serving.credentials.scopes import Caller
 
 T = TypeVar("T")
 
@@ -64,7 +72,7 @@ class Pool:
         job: Future[T] = self._executor.submit(self._timed, function, *arguments)
         try:
             answered = asyncio.wrap_future(job)
-            return await answered if at_once else await self._unless_gone(answered, request)
+            return await (answered if at_once else unless_gone(answered, departure(request)))
         finally:
             job.cancel()
             self._admitted -= 1
@@ -77,21 +85,13 @@ class Pool:
         queued = max(self._admitted + 1 - self._threads, 0)
         wait = queued * self._seconds / self._threads
         if self._admitted >= self._most:
-            raise Rejected(
-                503,
-                f"{self._admitted} requests are already waiting",
-                code="busy",
-                hint="try again later",
-                headers={"Retry-After": str(max(ceil(wait), 1))},
-            )
-        if deadline_ms is not None and wait * 1000 > deadline_ms:
-            raise Rejected(
-                503,
-                f"the queue takes about {wait * 1000:.0f} ms, more than the deadline of {deadline_ms:g} ms",
-                code="busy",
-                hint="raise `deadline_ms`, or try again later",
-                headers={"Retry-After": str(max(ceil(wait), 1))},
-            )
+            said, hint = f"{self._admitted} requests are already waiting", "try again later"
+        elif deadline_ms is not None and wait * 1000 > deadline_ms:
+            said = f"the queue takes about {wait * 1000:.0f} ms, more than the deadline of {deadline_ms:g} ms"
+            hint = "raise `deadline_ms`, or try again later"
+        else:
+            return
+        raise Rejected(503, said, code="busy", hint=hint, headers={"Retry-After": str(max(ceil(wait), 1))})
 
     def _timed(self, function: Callable[..., T], *arguments: Any) -> T:
         begun = time.perf_counter()
@@ -105,17 +105,66 @@ class Pool:
                 self._running -= 1
                 self._seconds += (spent - self._seconds) * (_SMOOTHING if self._seconds else 1.0)
 
-    @staticmethod
-    async def _unless_gone(answered: asyncio.Future[T], request: Request) -> T:
-        """Return the result unless the client leaves first: then a job that has not begun never does."""
-        left = asyncio.ensure_future(departure(request))
-        either: set[asyncio.Future[Any]] = {answered, left}
-        try:
-            await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
-            if not answered.done():
-                raise Rejected(499, "the client has disconnected", code="client_left")
-            return answered.result()
-        finally:
-            left.cancel()
-            if not answered.cancel() and not answered.cancelled():
-                answered.exception()  # or asyncio warns that it was never retrieved
+
+# -------------------------------------------------------------------------------------------------------------- the web
+
+
+_AT_ONCE, _WAITING = 8, 32
+"""Searches at once in one process, and those that may wait for their turn."""
+
+
+class WebSearching(Pool):
+    """A web search behind a queue; none if the configuration does not enable it."""
+
+    def __init__(self, search: AnswersWeb | None, *, deadline_ms: float) -> None:
+        """`deadline_ms` is that of a search that names none."""
+        super().__init__(_AT_ONCE, _WAITING)
+        self._search = search
+        self._deadline_ms = deadline_ms
+
+    @property
+    def enabled(self) -> bool:
+        """True if searches are answered."""
+        return self._search is not None
+
+    @property
+    def search(self) -> AnswersWeb:
+        """The search.
+
+        Raises:
+            NotConfigured: it is not enabled.
+        """
+        if self._search is None:
+            hint = "enable it: retrieve config set web.enabled true"
+            raise NotConfigured("web search is not enabled on this server", hint=hint)
+        return self._search
+
+    def expect_enabled(self) -> None:
+        """Raises: NotConfigured: no searches are answered."""
+        _ = self.search
+
+    async def answer(self, request: Request, options: WebOptions, caller: Caller) -> WebAnswer:
+        """Return the answer to a search of a caller.
+
+        Raises:
+            RetrieveError: it is not enabled, or the options do not fit the configuration.
+            Rejected: too many searches wait already, or the deadline would pass while it waits.
+        """
+        answer = partial(self.search.answer, options, owner=caller.owner)
+        return await self.run(request, answer, deadline_ms=options.deadline_ms)
+
+    async def run(
+        self, request: Request, function: Callable[..., T], *arguments: Any, deadline_ms: float | None = None
+    ) -> T:
+        """Return what a function that searches returns. Raises: Rejected: it would have to wait for too long."""
+        return await super().run(request, function, *arguments, deadline_ms=deadline_ms or self._deadline_ms)
+
+
+def web_search_of(settings: Settings, artifacts: Path) -> AnswersWeb | None:
+    """Return the web search of a configuration; None if it does not enable one."""
+    if not settings.web.enabled:
+        return None
+    from retrieve_cli.search.web import WebSearch
+
+    search: AnswersWeb = WebSearch(settings, artifacts)
+    return search

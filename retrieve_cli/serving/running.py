@@ -16,8 +16,8 @@ from math import ceil
 from typing import TYPE_CHECKING, Any
 
 from retrieve_cli.errors import Exit
+from retrieve_cli.serving.admission import SlowClients
 from retrieve_cli.serving.service import NOSNIFF
-from retrieve_cli.serving.slow_clients import SlowClients
 
 if TYPE_CHECKING:
     from retrieve_cli.serving.service import Service

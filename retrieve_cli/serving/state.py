@@ -15,10 +15,9 @@ from retrieve_cli.serving.mcp.host import McpOptions
 from retrieve_cli.serving.metrics import Metrics
 from retrieve_cli.serving.model_parts import configured
 from retrieve_cli.serving.models import Models
-from retrieve_cli.serving.pool import Pool
+from retrieve_cli.serving.pool import Pool, WebSearching, web_search_of
 from retrieve_cli.serving.requests import Limits
 from retrieve_cli.serving.syncing import Syncing, SyncOptions
-from retrieve_cli.serving.web_searching import WebSearching, web_search_of
 from retrieve_cli.storage.store import Store
 
 

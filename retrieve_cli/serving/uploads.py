@@ -10,8 +10,8 @@ from threading import Lock
 from typing import TYPE_CHECKING
 
 from retrieve_cli.errors import quoted, unwritable
+from retrieve_cli.serving.admission import BODY_S
 from retrieve_cli.serving.requests import Rejected
-from retrieve_cli.serving.slow_clients import BODY_S
 from retrieve_cli.storage.inbox_files import Upload
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from starlette.responses import Response
 
 from retrieve_cli.api.web import add_hits, read_web, schema
 from retrieve_cli.contracts import Json
-from retrieve_cli.output.web_answer import web_json
+from retrieve_cli.output.web_works import web_json
 from retrieve_cli.search.web_answer import WebAnswer
 from retrieve_cli.serving.admission import read_body
 from retrieve_cli.serving.answers import response

@@ -12,9 +12,8 @@ from urllib3.filepost import encode_multipart_formdata
 from waiting import PATIENCE_S, until
 
 from retrieve_cli.serving.callers import Callers
-from retrieve_cli.serving.credentials.key_ring import KeyRing
-from retrieve_cli.serving.credentials.keys import KeyFile
-from retrieve_cli.serving.web_searching import WebSearching
+from retrieve_cli.serving.credentials.keys import KeyFile, KeyRing
+from retrieve_cli.serving.pool import WebSearching
 
 WAIT = {"Prefer": "wait=60"}
 WRITING = ["search", "documents:write"]

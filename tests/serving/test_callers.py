@@ -19,12 +19,10 @@ from waiting import pause
 from retrieve_cli.errors import UsageError
 from retrieve_cli.serving.answers import failure_handlers
 from retrieve_cli.serving.callers import SCOPES, Caller, Callers, expect_safe
-from retrieve_cli.serving.credentials.key_ring import KeyRing
-from retrieve_cli.serving.credentials.key_text import new_key
-from retrieve_cli.serving.credentials.keys import KeyFile
+from retrieve_cli.serving.credentials.keys import KeyFile, KeyRing, new_key
 from retrieve_cli.serving.credentials.rates import Buckets, read_rate
 from retrieve_cli.serving.credentials.web_tokens import Tokens
-from retrieve_cli.serving.guard import Guard
+from retrieve_cli.serving.service import Guard
 from retrieve_cli.web.secrets import Secret
 
 Headers = Mapping[str, str] | Sequence[tuple[str, str]]

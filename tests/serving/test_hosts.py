@@ -11,8 +11,8 @@ from starlette.responses import JSONResponse
 
 from retrieve_cli.errors import UsageError
 from retrieve_cli.serving.callers import Callers
-from retrieve_cli.serving.guard import Guard
 from retrieve_cli.serving.hosts import Hosts
+from retrieve_cli.serving.service import Guard
 
 LOOPBACK = Hosts("127.0.0.1")
 EVERYWHERE = Hosts("0.0.0.0")

@@ -12,10 +12,7 @@ from hypothesis import given, strategies as st
 from samples import Program
 
 from retrieve_cli.errors import IndexCorrupt, RetrieveError, UsageError
-from retrieve_cli.serving.credentials.key_ring import KeyRing
-from retrieve_cli.serving.credentials.key_text import PREFIX, is_key, new_key
-from retrieve_cli.serving.credentials.keys import KeyFile
-from retrieve_cli.serving.credentials.periods import read_end
+from retrieve_cli.serving.credentials.keys import PREFIX, KeyFile, KeyRing, is_key, new_key, read_end
 from retrieve_cli.serving.credentials.scopes import claimed_scopes, read_scopes
 
 NOW = datetime(2026, 11, 22, 12, 0, tzinfo=UTC)

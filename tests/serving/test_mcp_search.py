@@ -11,7 +11,7 @@ from samples import Program
 from servers import built
 
 from retrieve_cli.assemble.tokenizers import counter
-from retrieve_cli.serving.mcp.channels import BOTH, CHOICES, CLIENTS, CONTENT, PLAIN, STRUCTURED, channels_of
+from retrieve_cli.serving.mcp.outcomes import BOTH, CHOICES, CLIENTS, CONTENT, PLAIN, STRUCTURED, channels_of
 
 _MODERN, _OLD = "2026-07-28", "2025-03-26"
 _WORDS = "segments registers counts scans volumes cells lungs brain tissue images slices masks labels".split()

@@ -15,8 +15,8 @@ from waiting import until
 
 from retrieve_cli.serving.access_log import AccessLog
 from retrieve_cli.serving.app import server_app
+from retrieve_cli.serving.observing import Tracing
 from retrieve_cli.serving.state import State
-from retrieve_cli.serving.tracing import Tracing
 
 
 @pytest.fixture

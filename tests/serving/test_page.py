@@ -14,9 +14,8 @@ from waiting import PATIENCE_S
 
 from retrieve_cli.serving.callers import SCOPES, Caller
 from retrieve_cli.serving.page.address import Address, merged, record_url
-from retrieve_cli.serving.page.facets import label_of
-from retrieve_cli.serving.page.rendering import static_file
-from retrieve_cli.serving.page.texts import link, parts
+from retrieve_cli.serving.page.rendering import link, parts, static_file
+from retrieve_cli.serving.page.view import label_of
 
 LONG: list[dict[str, object]] = [
     {"id": f"many{number}", "name": f"Many {number}", "description": "microscope text", "group": "many"}

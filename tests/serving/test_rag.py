@@ -124,7 +124,7 @@ def test_where_nothing_passes_the_filters_there_is_no_answer(post: Post) -> None
 
 
 def test_a_calibration_says_if_there_is_an_answer(artifacts: Path, tmp_path: Path) -> None:
-    from retrieve_cli.output.passages import passages_json
+    from retrieve_cli.serving.shapes.passages import passages_json
 
     gold = [{"query": tool["description"], "relevant": [tool["id"]]} for tool in TOOLS]
     gold += [{"query": text, "relevant": ["align"]} for text in ("image", "mosaic", "lungs", "skull", "cells")]
@@ -288,8 +288,8 @@ def test_a_threshold_is_applied_before_the_number_of_results(post: Post) -> None
 
 
 def test_where_words_alone_answer_there_is_no_score_and_no_threshold(artifacts: Path) -> None:
-    from retrieve_cli.output.unit_scores import unit_scores
     from retrieve_cli.serving.shapes import external_knowledge, vector_store
+    from retrieve_cli.serving.shapes.shape import unit_scores
 
     with retrieve_cli.open(artifacts) as index:
         answer = index.search("lungs", mode="bm25", chunks=True)

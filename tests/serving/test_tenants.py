@@ -24,8 +24,7 @@ from retrieve_cli.config.loading import load
 from retrieve_cli.contracts.websearch import Call, Response, WebQuery
 from retrieve_cli.serving.app import server_app
 from retrieve_cli.serving.callers import Callers
-from retrieve_cli.serving.credentials.key_ring import KeyRing
-from retrieve_cli.serving.credentials.keys import FILE, KeyFile
+from retrieve_cli.serving.credentials.keys import FILE, KeyFile, KeyRing
 from retrieve_cli.websearch.providers.serper import Serper
 from retrieve_cli.websearch.stored import Stored, digest_of, request_key
 

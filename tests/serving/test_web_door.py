@@ -18,7 +18,7 @@ import retrieve_cli
 from retrieve_cli.api.web import ALIASES, FIELDS, add_hits, document_of, read_web, schema
 from retrieve_cli.errors import UsageError
 from retrieve_cli.search.web_answer import WebAnswer, WebOptions
-from retrieve_cli.serving import web_searching
+from retrieve_cli.serving import pool
 
 # ---------------------------------------------------------------------------------------------- requests
 
@@ -129,8 +129,8 @@ async def test_a_server_without_web_search_says_how_to_enable_it(artifacts: Path
 async def test_searches_beyond_the_queue_get_503_and_local_ones_are_answered_meanwhile(
     artifacts: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(web_searching, "_AT_ONCE", 1)
-    monkeypatch.setattr(web_searching, "_WAITING", 0)
+    monkeypatch.setattr(pool, "_AT_ONCE", 1)
+    monkeypatch.setattr(pool, "_WAITING", 0)
     begun, released = Event(), Event()
 
     def slowly(options: WebOptions) -> WebAnswer:

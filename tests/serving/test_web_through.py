@@ -24,8 +24,7 @@ from retrieve_cli.assemble.websearch import provider
 from retrieve_cli.config.loading import load
 from retrieve_cli.contracts.websearch import Call, WebQuery
 from retrieve_cli.serving.callers import Callers
-from retrieve_cli.serving.credentials.key_ring import KeyRing
-from retrieve_cli.serving.credentials.keys import KeyFile
+from retrieve_cli.serving.credentials.keys import KeyFile, KeyRing
 
 QUESTION = {"query": "crispr off-target", "k": 10, "since": "2024", "kind": "web"}
 """The question to which the fakes of the web have answers."""

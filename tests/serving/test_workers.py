@@ -22,7 +22,7 @@ from samples import TOOLS, Program, write_catalog
 from servers import Server, started, workers_of
 from waiting import PATIENCE_S, pause, until
 
-from retrieve_cli.serving.slow_clients import HEADERS_S, READING_S, SlowClients
+from retrieve_cli.serving.admission import HEADERS_S, READING_S, SlowClients
 from retrieve_cli.web.listening import beside, reserve
 
 

@@ -7,9 +7,7 @@ from web_answers import FAILED, PREPRINT
 from websearch.web_samples import answer, work
 
 from retrieve_cli.output.page import Page
-from retrieve_cli.output.web_answer import web_json, web_lines
-from retrieve_cli.output.web_markdown import as_web_markdown
-from retrieve_cli.output.web_prompt import as_web_prompt
+from retrieve_cli.output.web_works import as_web_markdown, as_web_prompt, web_json, web_lines
 from retrieve_cli.search.web_answer import WebAnswer
 
 

@@ -13,7 +13,7 @@ from retrieve_cli.assemble.websearch import provider
 from retrieve_cli.config.settings import Settings
 from retrieve_cli.config.web_settings import PROVIDERS
 from retrieve_cli.contracts.websearch import Failure
-from retrieve_cli.output.web_answer import web_json
+from retrieve_cli.output.web_works import web_json
 
 PAGE = (ROOT / "docs" / "web.md").read_text("utf-8")
 ROW = re.compile(r"^\| `([a-z0-9_]+)` \| [^|]+ \| [^|]+ \| [0-9]+ per .*$", re.MULTILINE)

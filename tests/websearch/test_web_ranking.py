@@ -15,7 +15,7 @@ from retrieve_cli.config.settings import RerankSettings, Settings
 from retrieve_cli.contracts import Hit, Query
 from retrieve_cli.contracts.works import Work
 from retrieve_cli.errors import Unavailable
-from retrieve_cli.search.web_ranking import rank, text_of
+from retrieve_cli.search.web import rank, text_of
 
 SETTINGS = Settings()
 

@@ -9,18 +9,22 @@ all keys: nothing of a damaged file is trusted. Files of version 1 have none, un
 
 from __future__ import annotations
 
+import hashlib
 import json
+import os
+import re
 import secrets
-from collections.abc import Iterator, Mapping, Sequence
+import string
+import zlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime, timedelta
+from hmac import compare_digest
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from retrieve_cli.contracts import Json
-from retrieve_cli.errors import UsageError, quoted, unwritable
-from retrieve_cli.serving.credentials.key_text import digest, new_key
-from retrieve_cli.serving.credentials.periods import read_time, written
+from retrieve_cli.errors import RetrieveError, UsageError, quoted, unwritable
 from retrieve_cli.serving.credentials.rates import Rate, read_rate
 from retrieve_cli.serving.credentials.scopes import SCOPES, Caller
 from retrieve_cli.storage import durable, lock
@@ -192,3 +196,156 @@ def check_name(name: str, flag: str) -> None:
 
 def _now() -> datetime:
     return datetime.now(UTC).replace(microsecond=0)
+
+
+# -------------------------------------------------------------------------------------------------------- texts of keys
+
+
+PREFIX = "rtv_"
+"""Beginning by which secret scanners recognise a key: 256 random bits follow, and a checksum of both."""
+_DIGITS = string.digits + string.ascii_uppercase + string.ascii_lowercase
+_BITS = 256
+_RANDOM, _CHECK = 43, 6
+"""Digits in base 62 of 256 bits, and of the CRC-32."""
+_LENGTH = len(PREFIX) + _RANDOM + _CHECK
+
+
+def new_key() -> str:
+    """Return a key that nobody else has."""
+    body = PREFIX + _in_base_62(secrets.randbits(_BITS), _RANDOM)
+    return body + _checksum(body)
+
+
+def is_key(text: str) -> bool:
+    """Return True if a text has the form of a key and its checksum is right: a mistyped key is not looked up."""
+    if len(text) != _LENGTH or not text.startswith(PREFIX) or not text.isascii():
+        return False
+    return text[-_CHECK:] == _checksum(text[:-_CHECK])
+
+
+def digest(key: str) -> str:
+    """Return the SHA-256 of a key in hexadecimal. No salt and no slow hash: 256 random bits cannot be guessed."""
+    return hashlib.sha256(key.encode()).hexdigest()
+
+
+def _checksum(body: str) -> str:
+    return _in_base_62(zlib.crc32(body.encode()), _CHECK)
+
+
+def _in_base_62(number: int, length: int) -> str:
+    digits = []
+    for _ in range(length):
+        number, digit = divmod(number, len(_DIGITS))
+        digits.append(_DIGITS[digit])
+    return "".join(reversed(digits))
+
+
+# ----------------------------------------------------------------------------------------------------- ends of validity
+
+
+_PERIOD = re.compile(r"([0-9]{1,6})([mhdwy])")
+_UNITS = {
+    "m": timedelta(minutes=1),
+    "h": timedelta(hours=1),
+    "d": timedelta(days=1),
+    "w": timedelta(weeks=1),
+    "y": timedelta(days=365),
+}
+
+
+def read_end(text: str, now: datetime) -> datetime | None:
+    """Return the time until which something is valid: `90d`, `2027-01-31` (the end of that day, UTC); None for `never`.
+
+    Raises:
+        UsageError: it is not written so, or not in the future.
+    """
+    word = text.strip().lower()
+    if word == "never":
+        return None
+    end = _end(word, now)
+    if end is None:
+        raise UsageError(f"--expires is {quoted(text)}, not a period or a date", hint="90d, 12h, 2027-01-31 or never")
+    if end <= now:
+        raise UsageError(f"--expires is {quoted(text)}, which is not in the future", hint="90d, 12h or never")
+    return end
+
+
+def written(time: datetime) -> str:
+    """Return a time as ISO 8601 has it, in UTC."""
+    return time.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def read_time(text: str) -> datetime:
+    """Return a time that `written` wrote. Raises: ValueError."""
+    return datetime.strptime(text, "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=UTC)
+
+
+def _end(word: str, now: datetime) -> datetime | None:
+    try:
+        if (match := _PERIOD.fullmatch(word)) is not None:
+            return now + int(match[1]) * _UNITS[match[2]]
+        day = date.fromisoformat(word)
+        return datetime(day.year, day.month, day.day, tzinfo=UTC) + timedelta(days=1)
+    except (ValueError, OverflowError):
+        return None
+
+
+# ----------------------------------------------------------------------------------------------------- a running server
+
+
+_Version = tuple[int, int, int, int]
+
+
+class KeyRing:
+    """Keys by digest. A server that once had keys never answers without one, whatever happens to the file."""
+
+    def __init__(self, file: KeyFile, *, say: Callable[[str], None] = lambda _: None) -> None:
+        """Read the keys. `say` receives a sentence if the file cannot be read later on: then no key is valid.
+
+        Raises:
+            RetrieveError: the file cannot be read, or is damaged.
+        """
+        self._file = file
+        self._say = say
+        self._version = self._now()
+        self._keys: Mapping[str, Key] = {key.sha256: key for key in file.stored()}
+        self.required = bool(self._keys)
+
+    @property
+    def confined(self) -> bool:
+        """True if a key has a tenant."""
+        return any(key.tenant is not None for key in self._keys.values())
+
+    def stale(self) -> bool:
+        """Return True if the file has changed since it was read."""
+        return self._now() != self._version
+
+    def reload(self) -> None:
+        """Read the file again if it has changed."""
+        version = self._now()
+        if version == self._version:
+            return
+        try:
+            keys = {key.sha256: key for key in self._file.stored()}
+        except RetrieveError as error:
+            self._say(f"no key is valid until this is fixed: {error.message} ({error.hint})")
+            keys, self.required = {}, True
+        self.required = self.required or bool(keys)
+        self._keys, self._version = keys, version
+
+    def find(self, text: str, now: datetime | None = None) -> Key | None:
+        """Return the key of this text if it is valid; None for any other text."""
+        if not is_key(text):
+            return None
+        sha256 = digest(text)
+        key = self._keys.get(sha256)
+        if key is None or not compare_digest(key.sha256, sha256):
+            return None
+        return key if key.state(now or datetime.now(UTC)) == "valid" else None
+
+    def _now(self) -> _Version | None:
+        try:
+            status = os.stat(self._file.path)  # noqa: PTH116  for every request
+        except OSError:
+            return None
+        return status.st_mtime_ns, status.st_ctime_ns, status.st_ino, status.st_size

@@ -1,12 +1,17 @@
-"""Arguments of a tool: names that models invent are understood, others are answered by the nearest known one."""
+"""Arguments of a tool: names that models invent are understood, others are answered by the nearest known one;
+and the tokens that an answer may have.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
+from retrieve_cli.api.index import Index
+from retrieve_cli.assemble.tokenizers import counter
 from retrieve_cli.contracts import Json
-from retrieve_cli.errors import UsageError, quoted
+from retrieve_cli.errors import STEP_FAILURES, UsageError, quoted
+from retrieve_cli.output.compact import Count
 from retrieve_cli.serving.mcp.tools import MOST_TOKENS
 from retrieve_cli.untrusted.nearest import nearest
 
@@ -59,3 +64,22 @@ def read_budget(given: Json, *, default: int = MOST_TOKENS) -> int:
         said = f"max_tokens is a whole number from {_LEAST_TOKENS} to {_GREATEST_TOKENS}, not {quoted(given)}"
         raise UsageError(said, hint=f"omit it for {default:,}")
     return given
+
+
+_ESTIMATE = "pieces"
+_WORDS = "words"
+
+
+def counter_of(index: Index) -> Count:
+    """Return the counter of an index: by `budget.tokenizer` if it is set, else by its encoder's tokenizer.
+
+    Words are no measure of what a model is sent: if nothing better is at hand, the pieces of words are estimated.
+    """
+    searcher = index.searcher
+    try:
+        found = searcher.counter()
+    except STEP_FAILURES:
+        found = None
+    if found is not None and (found.name != _WORDS or str(searcher.settings.budget.tokenizer) == _WORDS):
+        return found.tokenizer.count
+    return counter(_ESTIMATE, lambda: searcher.ranker.models.encoder).tokenizer.count

@@ -11,16 +11,13 @@ from retrieve_cli.api.live import LiveIndex
 from retrieve_cli.api.requests import MOST_OFFSET
 from retrieve_cli.contracts import Json
 from retrieve_cli.errors import RetrieveError, UsageError, printable, shortened
-from retrieve_cli.output.compact import Count, Entry, as_compact, fitted, title_of
+from retrieve_cli.output.compact import Count, Entry, as_compact, filled, fitted, title_of
 from retrieve_cli.output.formats import answer_json
 from retrieve_cli.output.reasons import path_in_words
 from retrieve_cli.search.answer import Answer, Result
-from retrieve_cli.serving.mcp.arguments import read_budget
-from retrieve_cli.serving.mcp.channels import Channels
-from retrieve_cli.serving.mcp.counting import counter_of
-from retrieve_cli.serving.mcp.cursors import Place, cursor_of, read_cursor
-from retrieve_cli.serving.mcp.outcomes import Link, Outcome, compact_json
-from retrieve_cli.serving.mcp.uris import chunk_uri
+from retrieve_cli.serving.mcp.addresses import Place, chunk_uri, cursor_of, read_cursor
+from retrieve_cli.serving.mcp.arguments import counter_of, read_budget
+from retrieve_cli.serving.mcp.outcomes import Channels, Link, Outcome, compact_json
 
 _NOTICES, _NOTICE = 3, 200
 """Most notices, and most characters of each, in the content; the structured content has all of them."""
@@ -80,21 +77,18 @@ def _outcome(page: Page, most: int, count: Count) -> Outcome:
     answer, whole = page.answer, answer_json(page.answer)
     related = answer.related[:_RELATED] if not page.place.offset else ()
 
-    def in_content(entries: Sequence[Entry], *, brief: bool = False) -> str:
+    def in_content(entries: Sequence[Entry[Result]], *, brief: bool = False) -> str:
         first, last = _first(page), _last(page, len(entries), () if brief else related)
         return as_compact(entries, first=first, last=last, rank=page.place.offset + 1, brief=brief)
 
-    def in_structure(entries: Sequence[Entry], *, brief: bool = False) -> str:
+    def in_structure(entries: Sequence[Entry[Result]], *, brief: bool = False) -> str:
         return compact_json(_structured(page, entries, whole, () if brief else related, brief=brief))
 
     layout: Callable[..., str] = in_content if page.channels.content else in_structure
     bare = [Entry(result) for result in answer.results]
     brief = 2 * count(layout(bare)) > most
     laid_out = partial(layout, brief=brief)
-    entries = fitted(answer, laid_out, most=most, count=count)
-    if answer.results and not entries:
-        needed = count(laid_out(bare[:1]))
-        raise UsageError(f"not one result fits into {most} tokens", hint=f"the first one needs max_tokens {needed}")
+    entries = fitted(answer.results, laid_out, partial(filled, answer), most=most, count=count)
     links = [Link(chunk_uri(answer.generation, entry.result.id), title_of(entry.result)) for entry in entries]
     text = in_content(entries, brief=brief) if page.channels.content else ""
     structured = _structured(page, entries, whole, () if brief else related, brief=brief)
@@ -131,7 +125,7 @@ def _following(page: Page, shown: int) -> str | None:
 
 
 def _structured(
-    page: Page, entries: Sequence[Entry], whole: Mapping[str, Json], related: Sequence[Result], *, brief: bool
+    page: Page, entries: Sequence[Entry[Result]], whole: Mapping[str, Json], related: Sequence[Result], *, brief: bool
 ) -> dict[str, Json]:
     """Ids, numbers and notices: a part of the answer's JSON, and the texts if this channel has them; `brief` leaves out
     the numbers of each result."""

@@ -17,13 +17,11 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from retrieve_cli import __version__
 from retrieve_cli.contracts import Json
 from retrieve_cli.errors import NotFound, RetrieveError, printable, quoted
-from retrieve_cli.serving.mcp import prompts, tools, uris
-from retrieve_cli.serving.mcp.channels import Channels, channels_of
+from retrieve_cli.serving.mcp import addresses, prompts, tools
 from retrieve_cli.serving.mcp.host import Host, Run
-from retrieve_cli.serving.mcp.instructions import instructions
-from retrieve_cli.serving.mcp.listing import explain, list_fields
-from retrieve_cli.serving.mcp.outcomes import Outcome, answer_of, failed, failure_of
-from retrieve_cli.serving.mcp.reading import fetch, read_resource
+from retrieve_cli.serving.mcp.outcomes import Channels, Outcome, answer_of, channels_of, failed, failure_of
+from retrieve_cli.serving.mcp.prompts import instructions
+from retrieve_cli.serving.mcp.reading import explain, fetch, list_fields, read_resource
 from retrieve_cli.serving.mcp.searching import search
 from retrieve_cli.serving.mcp.web import WEB
 from retrieve_cli.serving.requests import Rejected
@@ -132,7 +130,7 @@ class Handlers:
         """List the resources: one that describes the index. Records are found by searching, and have templates."""
         del context
         about = types.Resource(
-            uri=uris.INDEX,
+            uri=addresses.INDEX,
             name="index",
             description="What the index holds, and how to search it.",
             mime_type=_PLAIN_TEXT,
@@ -145,20 +143,23 @@ class Handlers:
         """List the templates of the addresses of chunks and records."""
         del context
         chunk = types.ResourceTemplate(
-            uri_template=uris.CHUNK,
+            uri_template=addresses.CHUNK,
             name="chunk",
             description="A passage, as it was in a generation of the index.",
             mime_type=_PLAIN_TEXT,
         )
         record = types.ResourceTemplate(
-            uri_template=uris.RECORD, name="record", description="The whole text of a record.", mime_type=_PLAIN_TEXT
+            uri_template=addresses.RECORD,
+            name="record",
+            description="The whole text of a record.",
+            mime_type=_PLAIN_TEXT,
         )
         return types.ListResourceTemplatesResult(resource_templates=[chunk, record])
 
     async def read_resource(self, context: Context, given: types.ReadResourceRequestParams) -> types.ReadResourceResult:
         """Read a resource that the caller may see; any other is unknown."""
         uri, tenant = str(given.uri), self._host.caller(context).tenant
-        read = instructions if uri == uris.INDEX else partial(read_resource, uri=uri)
+        read = instructions if uri == addresses.INDEX else partial(read_resource, uri=uri)
         try:
             text = await self._host.run(context, partial(read, self._host.live, tenant=tenant))
         except NotFound as error:

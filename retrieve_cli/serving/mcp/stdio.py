@@ -20,8 +20,8 @@ from retrieve_cli.serving.callers import SCOPES, Caller
 from retrieve_cli.serving.mcp.host import Host, McpOptions, Run, WebHost
 from retrieve_cli.serving.mcp.server import server_of
 from retrieve_cli.serving.mcp.writing import Writer
+from retrieve_cli.serving.pool import web_search_of
 from retrieve_cli.serving.syncing import Syncing, SyncOptions
-from retrieve_cli.serving.web_searching import web_search_of
 
 T = TypeVar("T")
 

@@ -8,7 +8,7 @@
     abstract: …
     ```
 
-A failed provider stands in the first line. A result looks as in output/web_prompt.py: no text of others is outside of a
+A failed provider stands in the first line. A result looks as in output/web_works.py: no text of others is outside of a
 fence, and none can end its own or forge another result.
 """
 
@@ -17,22 +17,21 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Literal, NamedTuple
+from functools import partial
+from typing import Any, Literal, NamedTuple
 
 from retrieve_cli.api.live import LiveIndex
 from retrieve_cli.api.web import read_web
 from retrieve_cli.assemble.tokenizers import counter
 from retrieve_cli.contracts import Json
 from retrieve_cli.contracts.works import Work
-from retrieve_cli.errors import RetrieveError, SourceFailed, UsageError, printable, shortened
+from retrieve_cli.errors import RetrieveError, SourceFailed, printable, shortened
 from retrieve_cli.output.citations import one_line
-from retrieve_cli.output.compact import Count, clean
-from retrieve_cli.output.web_prompt import DATA, result_block
+from retrieve_cli.output.compact import Cost, Count, Entry, clean, fitted
+from retrieve_cli.output.web_works import DATA, result_block
 from retrieve_cli.search.web_answer import ProviderStatus, WebAnswer, WebHit, WebOptions
-from retrieve_cli.serving.mcp.arguments import read_budget
-from retrieve_cli.serving.mcp.channels import Channels
-from retrieve_cli.serving.mcp.counting import counter_of
-from retrieve_cli.serving.mcp.outcomes import Outcome, compact_json
+from retrieve_cli.serving.mcp.arguments import counter_of, read_budget
+from retrieve_cli.serving.mcp.outcomes import Channels, Outcome, compact_json
 
 _RESULTS, _MOST = 10, 4000
 """Results, and tokens of an answer, if the caller does not say: abstracts are longer than passages."""
@@ -55,30 +54,26 @@ _UNASKED = ("not_asked", "not_configured")
 """States of providers to which nothing was sent, which is no failure."""
 
 
-def web_search(answer: Answering, live: LiveIndex, given: Mapping[str, Json], *, channels: Channels) -> Outcome:
-    """Return the outcome of a search of the web or literature.
+def _search(
+    answer: Answering,
+    live: LiveIndex,
+    given: Mapping[str, Json],
+    *,
+    channels: Channels,
+    tool: str,
+    keys: Sequence[str],
+    **chosen: Any,
+) -> Outcome:
+    """Return the outcome of a search by a tool with some of the keys of a web search; others are `chosen` by the tool.
 
     Raises:
         RetrieveError: an argument cannot be understood, or no provider answers.
     """
     values = dict(given)
     most = read_budget(values.pop("max_tokens", None), default=_MOST)
-    options = read_web(values, where="web_search", keys=("query", "kind", "k", "since")).options
-    found = _answered(answer(replace(options, k=options.k or _RESULTS)))
+    options = read_web(values, where=tool, keys=keys).options
+    found = _answered(answer(replace(options, k=options.k or _RESULTS, **chosen)))
     return _outcome(_Laid(found, channels, _counter(live)), most)
-
-
-def search_arxiv(answer: Answering, live: LiveIndex, given: Mapping[str, Json], *, channels: Channels) -> Outcome:
-    """Return the outcome of a search of arXiv.
-
-    Raises:
-        RetrieveError: an argument cannot be understood, or arXiv does not answer.
-    """
-    values = dict(given)
-    most = read_budget(values.pop("max_tokens", None), default=_MOST)
-    options = read_web(values, where="search_arxiv", keys=("query", "k", "categories")).options
-    options = replace(options, k=options.k or _RESULTS, kind="literature", providers=("arxiv",))
-    return _outcome(_Laid(_answered(answer(options)), channels, _counter(live)), most)
 
 
 def _answered(answer: WebAnswer) -> WebAnswer:
@@ -109,18 +104,13 @@ class _Laid(NamedTuple):
     count: Count
     detail: Detail = "full"
 
-    def whole(self, texts: Sequence[str]) -> str:
-        """Everything that is counted, for the first results with these texts."""
-        return self.content(texts) if self.channels.content else compact_json(self.structured(texts))
+    def whole(self, entries: Sequence[Entry[WebHit]]) -> str:
+        """Everything that is counted, for some results."""
+        return self.content(entries) if self.channels.content else compact_json(self.structured(entries))
 
-    def part(self, hit: WebHit, text: str) -> str:
-        """One result as it is counted."""
-        return self.block(1, hit, text) if self.channels.content else compact_json(self.result(hit.work, text))
-
-    def content(self, texts: Sequence[str]) -> str:
-        shown = zip(self.answer.hits, texts, strict=False)
-        blocks = [self.block(rank, hit, text) for rank, (hit, text) in enumerate(shown, 1)]
-        return "\n".join([*_first(self.answer, len(texts)), *([DATA] if texts else []), *blocks])
+    def content(self, entries: Sequence[Entry[WebHit]]) -> str:
+        blocks = [self.block(rank, *entry[:2]) for rank, entry in enumerate(entries, 1)]
+        return "\n".join([*_first(self.answer, len(entries)), *([DATA] if entries else []), *blocks])
 
     def block(self, rank: int, hit: WebHit, text: str) -> str:
         """A result under its number; nothing but identifiers, type and date stands outside of its fence."""
@@ -130,12 +120,11 @@ class _Laid(NamedTuple):
         arxiv = next((str(id_) for id_ in ids if id_.kind == "arxiv" and str(id_) != work.id), "")
         return f"{head}{f', {_line(arxiv)}' if arxiv else ''}\n{fenced}"
 
-    def structured(self, texts: Sequence[str], *, shown: bool = True) -> dict[str, Json]:
+    def structured(self, entries: Sequence[Entry[WebHit]], *, shown: bool = True) -> dict[str, Json]:
         """The answer as JSON, without texts unless they are `shown`."""
         answer = self.answer
         failed = [_failure_json(status) for status in answer.statuses if status.failed]
-        pairs = zip(answer.hits, texts, strict=False)
-        results = [self.result(hit.work, text if shown else "") for hit, text in pairs]
+        results = [self.result(entry.result.work, entry.text if shown else "") for entry in entries]
         return {
             **({"partial": True, "failed": failed} if answer.partial else {}),
             "note": _NOTE,
@@ -173,50 +162,31 @@ class _Laid(NamedTuple):
 
 def _outcome(laid: _Laid, most: int) -> Outcome:
     """The results within so many tokens."""
-    bare = [""] * len(laid.answer.hits)
+    bare = [Entry(hit) for hit in laid.answer.hits]
     details = (laid._replace(detail=detail) for detail in _SHARES)
     fitting = (each for each in details if laid.count(each.whole(bare)) <= _SHARES[each.detail] * most)
     laid = next(fitting, laid._replace(detail="bare"))
-    texts = _fitted(laid, most)
-    if bare and not texts:
-        needed = laid.count(laid.whole(bare[:1]))
-        raise UsageError(f"not one result fits into {most} tokens", hint=f"the first one needs max_tokens {needed}")
+    entries = fitted(laid.answer.hits, laid.whole, _filled, most=most, count=laid.count)
     channels = laid.channels
-    structured = laid.structured(texts, shown=channels.structured or channels.mirrored)
-    content = laid.content(texts) if channels.content else ""
-    summary = "\n".join([*_first(laid.answer, len(texts)), "the results are in structuredContent"])
+    structured = laid.structured(entries, shown=channels.structured or channels.mirrored)
+    content = laid.content(entries) if channels.content else ""
+    summary = "\n".join([*_first(laid.answer, len(entries)), "the results are in structuredContent"])
     return Outcome(structured, content, summary)
 
 
-def _fitted(laid: _Laid, most: int) -> list[str]:
-    """The texts of the first results whose heads fit into `most` tokens, each with its share of what these leave."""
-    hits, count = laid.answer.hits, laid.count
-    sizes = range(1, len(hits) + 1)
-    shown = bisect_left(sizes, x=True, key=lambda size: count(laid.whole([""] * size)) > most)
-    texts = [""] * shown
-    left = most - count(laid.whole(texts))
-    for place in reversed(range(shown)):  # what a result leaves is for those above it
-        bare = count(laid.part(hits[place], ""))
-
-        def cost(text: str, hit: WebHit = hits[place], bare: int = bare) -> int:
-            return count(laid.part(hit, text)) - bare
-
-        texts[place] = _cut(_text(hits[place].work), left // (place + 1), cost)
-        left -= cost(texts[place])
-    for place in reversed(range(shown)):  # tokens of the whole may differ from the sum of those of its parts
-        if count(laid.whole(texts)) <= most:
-            break
-        texts[place] = ""
-    return texts
-
-
-def _cut(text: str, room: int, cost: Callable[[str], int]) -> str:
-    """The text, or as many of its first words as the room holds."""
-    if not text or (len(text) <= room * _LETTERS and cost(text) <= room):
-        return text
+def _filled(entry: Entry[WebHit], room: int, cost: Cost[WebHit]) -> Entry[WebHit]:
+    """The entry with its text, or as many of the first words as there is room for."""
+    text = _text(entry.result.work)
+    whole = entry._replace(text=text, whole=True)
+    if not text or (len(text) <= room * _LETTERS and cost(whole) <= room):
+        return whole
     ends = [place for place, char in enumerate(text[: max(room, 0) * _LETTERS]) if char.isspace()]
-    fits = bisect_left(ends, x=True, key=lambda end: cost(text[:end].rstrip() + _ELLIPSIS) > room)
-    return text[: ends[fits - 1]].rstrip() + _ELLIPSIS if fits else ""
+
+    def cut(end: int) -> Entry[WebHit]:
+        return entry._replace(text=text[:end].rstrip() + _ELLIPSIS)
+
+    fits = bisect_left(ends, x=True, key=lambda end: cost(cut(end)) > room)
+    return cut(ends[fits - 1]) if fits else entry
 
 
 # ------------------------------------------------------------------------------------------------- its parts
@@ -283,5 +253,10 @@ def _text(work: Work) -> str:
     return "\n".join(line for line in lines if line.strip())
 
 
-WEB: Mapping[str, Callable[..., Outcome]] = {"web_search": web_search, "search_arxiv": search_arxiv}
+WEB: Mapping[str, Callable[..., Outcome]] = {
+    "web_search": partial(_search, tool="web_search", keys=("query", "kind", "k", "since")),
+    "search_arxiv": partial(
+        _search, tool="search_arxiv", keys=("query", "k", "categories"), kind="literature", providers=("arxiv",)
+    ),
+}
 """The tools by their names."""

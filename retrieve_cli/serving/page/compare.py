@@ -6,14 +6,14 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlencode
 
-from retrieve_cli.errors import RetrieveError
+from retrieve_cli.api import contents
+from retrieve_cli.errors import RetrieveError, UsageError, quoted
 from retrieve_cli.evaluation.interleaving import Preference, team_draft
-from retrieve_cli.evaluation.votes import Votes
+from retrieve_cli.evaluation.votes import Vote, Votes
 from retrieve_cli.search.answer import Answer
 from retrieve_cli.serving.page.address import SIZE, Address
 from retrieve_cli.serving.page.contents import RERANKING, Page, Problem, about, modes
-from retrieve_cli.serving.page.facets import chips
-from retrieve_cli.serving.page.view import Hit, shown
+from retrieve_cli.serving.page.view import Hit, chips, shown
 from retrieve_cli.terms import figures
 
 if TYPE_CHECKING:
@@ -176,3 +176,23 @@ def verdict(found: Preference) -> str:
     meaning = "significant" if found.p < _SIGNIFICANT else "not significant"
     chance = figures.chance(found.p)
     return f"{won}; sign test p {chance if chance.startswith('<') else f'= {chance}'}, {meaning}."
+
+
+_GRADES: Mapping[str, int | None] = {"1": 1, "0": 0, "": None}
+_TEAMS = ("", "a", "b")
+
+
+def add_vote(live: LiveIndex, fields: Mapping[str, str], caller: Caller) -> None:
+    """Keep the vote of a form, on disk.
+
+    Raises:
+        UsageError: the form has no query or record, or another grade.
+        NotFound: the record does not exist for the caller.
+    """
+    query, record_id, grade = fields.get("q", "").strip(), fields.get("id", ""), fields.get("grade", "?")
+    team = fields.get("team", "")
+    if not query or not record_id or grade not in _GRADES or team not in _TEAMS:
+        raise UsageError(f"this is not a judgment: {quoted(dict(fields))}", hint="send q, id and grade: 1, 0 or empty")
+    contents.chunks(live.index, record_id, limit=0, tenant=caller.tenant)
+    names = {"a": fields.get("a", ""), "b": fields.get("b", "")} if team else {}
+    Votes(live.store.path, caller.tenant).add(Vote(query, record_id, _GRADES[grade], caller.name, team, **names))

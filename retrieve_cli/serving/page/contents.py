@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import quote, urlencode
 
 from retrieve_cli.api import contents
-from retrieve_cli.api.neighbourhood import neighbourhood
+from retrieve_cli.api.contents import Chunks
+from retrieve_cli.api.neighbourhood import Link as GraphLink, Neighbourhood, neighbourhood
+from retrieve_cli.contracts import Json
 from retrieve_cli.errors import NotFound, RetrieveError, UsageError
 from retrieve_cli.inspect.why import why_empty
 from retrieve_cli.output.formats import answer_json
+from retrieve_cli.output.pieces import title as plain_title
 from retrieve_cli.search.answer import Answer
+from retrieve_cli.search.pictures import drawable
 from retrieve_cli.serving.answers import rejection
-from retrieve_cli.serving.page.address import SIZE, Address
-from retrieve_cli.serving.page.facets import chips, facets, fields_of
-from retrieve_cli.serving.page.record_view import CHUNKS, around, record_view
-from retrieve_cli.serving.page.view import Shown, shown
+from retrieve_cli.serving.page.address import SIZE, Address, record_url
+from retrieve_cli.serving.page.rendering import Link, cut, leaves, link
+from retrieve_cli.serving.page.view import Shown, badges_of, chips, facets, fields_of, label_of, shown, within
 from retrieve_cli.terms import figures
 
 if TYPE_CHECKING:
@@ -24,18 +28,6 @@ if TYPE_CHECKING:
     from retrieve_cli.api.live import LiveIndex
 
 RERANKING = (("", "As configured"), ("yes", "On"), ("no", "Off"))
-
-
-class About(NamedTuple):
-    """The generation that answers."""
-
-    generation: str
-    pinned: bool
-    """True if it is not the current one."""
-    at: str
-    age: str
-    records: str
-    chunks: str
 
 
 class Problem(NamedTuple):
@@ -144,8 +136,9 @@ def modes(index: Index) -> list[tuple[str, str]]:
     return [("", "As configured"), ("hybrid", "All (hybrid)"), *((name, f"{name} only") for name in names)]
 
 
-def about(live: LiveIndex, index: Index, tenant: str | None) -> About:
-    """Return what the page says of a generation; a tenant is told the number of its own records, and of no chunks."""
+def about(live: LiveIndex, index: Index, tenant: str | None) -> dict[str, Any]:
+    """Return what the page says of a generation, `pinned` if it is not the current one; a tenant is told the numbers of
+    its own records and chunks."""
     with index.reading() as generation:
         visible = contents.visible_to(generation, tenant)
         records = len(generation.records) if visible is None else int(visible.sum())
@@ -155,14 +148,14 @@ def about(live: LiveIndex, index: Index, tenant: str | None) -> About:
 
             chunks = int(np.diff(generation.starts)[visible].sum())
         at = str(generation.manifest.built.get("at") or "")
-    return About(
-        generation=index.generation,
-        pinned=index.generation != live.index.generation,
-        at=at,
-        age=_age(at),
-        records=figures.count(records, "record"),
-        chunks=figures.count(chunks, "chunk"),
-    )
+    return {
+        "generation": index.generation,
+        "pinned": index.generation != live.index.generation,
+        "at": at,
+        "age": _age(at),
+        "records": figures.count(records, "record"),
+        "chunks": figures.count(chunks, "chunk"),
+    }
 
 
 def _age(at: str) -> str:
@@ -188,3 +181,145 @@ def record_page(live: LiveIndex, record_id: str, first: str, generation: str, te
         "around": None if near is None else around(near),
         "about": about(live, index, tenant),
     }
+
+
+# ------------------------------------------------------------------------------------------------------------- a record
+
+
+CHUNKS = 30
+"""Chunks of a page."""
+_LONGEST = 20_000
+"""Characters of a chunk that are shown."""
+_VALUES, _FIELDS, _VALUE = 50, 100, 300
+_LABEL = 24
+"""Characters of a node's label."""
+_WIDE, _HIGH = 260, 170
+"""Units of the picture between the middle and the first ring."""
+_CHAR = 6.6
+"""Width of a character of a label."""
+_COLOURS = 6
+
+
+def record_view(found: Chunks, *, first: int, generation: str) -> dict[str, Any]:
+    """Return what the page shows of a record of a generation, with its chunks from the one numbered `first` on;
+    `before` and `after` are addresses of further chunks, empty if there are none."""
+    record, here = found.record, record_url(found.record["id"])
+    last = first + len(found.rows)
+    description = str(record["description"] or "")
+    return {
+        "id": record["id"],
+        "title": cut(plain_title(str(record["name"]))) or cut(record["id"]),
+        "description": cut(description, 2000),
+        "place": cut(record["source"]),
+        "link": link(record["url"]),
+        "badges": badges_of(record),
+        "fields": list(_fields(record)),
+        "chunks": [_chunk(row, _pictures(record, row, generation)) for row in found.rows],
+        "extent": _extent(first, last, found.total),
+        "before": _from(here, max(first - CHUNKS, 0)) if first else "",
+        "after": _from(here, last) if last < found.total else "",
+    }
+
+
+def _extent(first: int, last: int, total: int) -> str:
+    """Return how many chunks there are, and which of them are shown."""
+    if last - first == total:
+        return figures.count(total, "chunk")
+    return f"Chunks {first} to {last - 1} of {total:,}" if last > first else f"No chunk {first}, of {total:,}"
+
+
+def _from(here: str, first: int) -> str:
+    return f"{here}{'&' if '?' in here else '?'}{urlencode({'from': first})}#text"
+
+
+def _fields(record: Mapping[str, Json]) -> Iterator[tuple[str, list[tuple[str, Link | None]]]]:
+    """Yield the fields that have values, each with its texts and links; those of the metadata by their path."""
+    own = {key: record.get(key) for key in ("license", "group", "keywords", "url", "kind")}
+    nested = {**record["supporting_data"], **record["metadata"]}
+    for count, (name, values) in enumerate((*leaves(own), *leaves(nested))):
+        if count == _FIELDS:
+            return
+        shown = [(cut(value, _VALUE), link(value)) for value in values[:_VALUES]]
+        yield label_of(name), shown + ([(f"and {len(values) - _VALUES} more", None)] if len(values) > _VALUES else [])
+
+
+def _pictures(record: Mapping[str, Json], row: Mapping[str, Json], generation: str) -> list[tuple[int, str]]:
+    """Return the pages of a chunk that can be drawn, and the addresses of their pictures."""
+    here = f"/pictures/{quote(record['id'], safe='', errors='replace')}"
+    values = {"chunk": row["index"], "generation": generation}
+    return [(page, f"{here}?{urlencode({'page': page, **values})}") for page in drawable(record, row)]
+
+
+def _chunk(row: Mapping[str, Json], pictures: Sequence[tuple[int, str]]) -> dict[str, Any]:
+    text = str(row["text"])
+    lines = text[:_LONGEST].replace("\r\n", "\n").replace("\t", "    ").split("\n")
+    return {
+        "number": int(row["index"]),
+        "heading": cut(plain_title(row["section"] or "")) or f"Chunk {row['index']}",
+        "place": within(row),
+        "lines": [*lines, "…"] if len(text) > _LONGEST else lines,
+        "pictures": pictures,
+    }
+
+
+# ------------------------------------------------------------------------------------------------- graph
+
+
+class Box(NamedTuple):
+    """A node of the picture."""
+
+    label: str
+    title: str
+    href: str
+    here: bool
+    x: float
+    y: float
+    left: float
+    top: float
+    width: float
+
+
+def around(found: Neighbourhood) -> dict[str, Any]:
+    """Return the linked records as a picture and as a list; `box` is its `viewBox`, and `more` the number of links that
+    are not listed."""
+    kinds = sorted({edge.kind for edge in found.edges})
+    spread = 1.0 if len(found.nodes) <= 12 else 1.5
+    points = [(node.x * _WIDE / 1.2 * spread, node.y * _HIGH * spread) for node in found.nodes]
+    nodes = []
+    for number, (node, (x, y)) in enumerate(zip(found.nodes, points, strict=True)):
+        label = cut(node.label, _LABEL)
+        width = round(len(label) * _CHAR + 18, 1)
+        href = "" if node.record_id is None else record_url(node.record_id)
+        place = {"x": round(x, 1), "y": round(y, 1), "left": round(x - width / 2, 1), "top": round(y - 13, 1)}
+        nodes.append(Box(label, cut(node.label), href, here=number == 0, width=width, **place))
+    wide = max(abs(box.x) + box.width / 2 for box in nodes) + 12
+    high = max(abs(box.y) for box in nodes) + 28
+    edges = []
+    for edge in found.edges:
+        start, end = nodes[edge.source], nodes[edge.target]
+        title = f"{start.title}: {edge.kind}: {end.title}"
+        edges.append((kinds.index(edge.kind) % _COLOURS, *_rim(start, end), *_rim(end, start), title))
+    rows = [_row(each) for each in found.links]
+    return {
+        "box": f"{-wide:.0f} {-high:.0f} {2 * wide:.0f} {2 * high:.0f}",
+        "title": f"{figures.count(len(nodes) - 1, 'node')} around {nodes[0].title}",
+        "nodes": nodes,
+        "edges": edges,
+        "kinds": [kind.replace("_", " ") for kind in kinds],
+        "rows": rows,
+        "more": found.total - len(rows),
+    }
+
+
+def _row(each: GraphLink) -> tuple[str, str, str]:
+    """Return a link of the list: its kind in words, a label and an address."""
+    kind = each.kind.replace("_", " ")
+    href = "" if each.record_id is None else record_url(each.record_id)
+    return f"{kind} →" if each.forward else f"← {kind}", cut(each.label), href
+
+
+def _rim(box: Box, other: Box) -> tuple[float, float]:
+    """Return the point of a box at which the line to another one leaves it."""
+    across, down = other.x - box.x, other.y - box.y
+    reach = max(abs(across) / (box.width / 2 + 2), abs(down) / 15, 1.0)
+    return round(box.x + across / reach, 1), round(box.y + down / reach, 1)

@@ -11,9 +11,8 @@ from retrieve_cli.serving.answers import rejection
 from retrieve_cli.serving.observing import observed
 from retrieve_cli.serving.page import rendering, signing
 from retrieve_cli.serving.page.address import Address
-from retrieve_cli.serving.page.compare import Comparison, compare_page
+from retrieve_cli.serving.page.compare import Comparison, add_vote, compare_page
 from retrieve_cli.serving.page.contents import Problem, record_page, search_page
-from retrieve_cli.serving.page.judging import add_vote
 from retrieve_cli.serving.page.web import Search, web_values
 from retrieve_cli.serving.requests import Rejected
 from retrieve_cli.serving.state import State

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 from retrieve_cli.api.web import read_web
 from retrieve_cli.contracts import Json
 from retrieve_cli.contracts.works import Work
-from retrieve_cli.output.significant import significant
-from retrieve_cli.output.web_answer import RELATIONS
+from retrieve_cli.output.prose import significant
+from retrieve_cli.output.web_works import RELATIONS
 from retrieve_cli.search.web_answer import ProviderStatus, WebAnswer, WebHit, WebOptions
 from retrieve_cli.serving.page.contents import Problem
-from retrieve_cli.serving.page.texts import Link, cut, link
+from retrieve_cli.serving.page.rendering import Link, cut, link
 from retrieve_cli.serving.page.view import Badge
 from retrieve_cli.terms import figures
 
@@ -47,49 +47,17 @@ class Search(NamedTuple):
         return read_web(item, where="the address").options
 
 
-class Other(NamedTuple):
-    """Another version of a work, or a work that is linked to it."""
-
-    relation: str
-    text: str
-    link: Link | None
-
-
-class Shown(NamedTuple):
-    """A result as the page shows it."""
-
-    title: str
-    link: Link | None
-    pdf: Link | None
-    badges: Sequence[Badge]
-    about: str
-    """Authors, date and venue."""
-    text: str
-    retracted: bool
-    others: Sequence[Other]
-    facts: Sequence[tuple[str, str]]
-    """Identifiers, licence, citations and what providers disagree on."""
-
-
-class Asked(NamedTuple):
-    """A provider, and what became of asking it."""
-
-    name: str
-    status: str
-    failed: bool
-    message: str
-
-
 def web_values(search: Search, *, problem: Problem | None = None, answer: WebAnswer | None = None) -> dict[str, Any]:
     """Return the values of the page: of the form alone, of an error, or of an answer."""
     values = {"search": search, "kinds": KINDS, "error": problem, "hits": None, "providers": (), "notices": ()}
     if answer is None:
         return {**values, "count": "The query has an error." if problem else "", "partial": False}
+    skipped = (f"{name} was skipped: {reason}" for name, reason in answer.strategies_skipped.items())
     return {
         **values,
         "hits": [_shown(hit) for hit in answer.hits],
         "providers": [_asked(status) for status in answer.statuses],
-        "notices": [*map(cut, answer.notices), *_skipped(answer)],
+        "notices": [*map(cut, answer.notices), *skipped],
         "partial": answer.partial,
         "count": _count(answer),
     }
@@ -101,23 +69,21 @@ def _count(answer: WebAnswer) -> str:
     return f"{len(answer.hits)} of {works}{incomplete}. {cut(answer.kind_reason)}"
 
 
-def _skipped(answer: WebAnswer) -> Iterator[str]:
-    yield from (f"{name} was skipped: {reason}" for name, reason in answer.strategies_skipped.items())
-
-
-def _shown(hit: WebHit) -> Shown:
+def _shown(hit: WebHit) -> dict[str, Any]:
+    """Return what the page shows of a result; `facts` are identifiers, licence, citations and what providers disagree
+    on."""
     work = hit.work
-    return Shown(
-        title=cut(work.title) or cut(work.id),
-        link=link(work.url),
-        pdf=link(work.pdf_url),
-        badges=list(_badges(work)),
-        about=" · ".join(filter(None, (_names(work), work.date, cut(work.venue)))),
-        text=cut(work.abstract or work.snippet, _TEXT),
-        retracted=bool(work.retracted),
-        others=list(_others(work)),
-        facts=[*_facts(work), ("score", significant(hit.hit.score, 4))],
-    )
+    return {
+        "title": cut(work.title) or cut(work.id),
+        "link": link(work.url),
+        "pdf": link(work.pdf_url),
+        "badges": list(_badges(work)),
+        "about": " · ".join(filter(None, (_names(work), work.date, cut(work.venue)))),
+        "text": cut(work.abstract or work.snippet, _TEXT),
+        "retracted": work.retracted,
+        "others": list(_others(work)),
+        "facts": [*_facts(work), ("score", significant(hit.hit.score, 4))],
+    }
 
 
 def _badges(work: Work) -> Iterator[Badge]:
@@ -133,12 +99,13 @@ def _names(work: Work) -> str:
     return shown + (f" and {len(work.authors) - _AUTHORS} more" if len(work.authors) > _AUTHORS else "")
 
 
-def _others(work: Work) -> Iterator[Other]:
+def _others(work: Work) -> Iterator[tuple[str, str, Link | None]]:
+    """Yield other versions and works that are linked: the relation, a text and a link."""
     for version in work.versions[:_VERSIONS]:
         text = " · ".join(filter(None, (cut(version.title), version.date, cut(version.id))))
-        yield Other(RELATIONS.get(version.relation, version.relation), text, link(version.url))
+        yield RELATIONS.get(version.relation, version.relation), text, link(version.url)
     for linked in work.linked[:_VERSIONS]:
-        yield Other(RELATIONS.get(linked.relation, linked.relation), cut(linked.id), link(linked.id))
+        yield RELATIONS.get(linked.relation, linked.relation), cut(linked.id), link(linked.id)
 
 
 def _facts(work: Work) -> Iterator[tuple[str, str]]:
@@ -155,13 +122,13 @@ def _facts(work: Work) -> Iterator[tuple[str, str]]:
         yield f"{cut(name)} elsewhere", said
 
 
-def _asked(status: ProviderStatus) -> Asked:
+def _asked(status: ProviderStatus) -> dict[str, Any]:
+    """Return a provider, and what became of asking it."""
     name = cut(status.provider) + (" (further facts)" if status.role == "enricher" else "")
     if status.status == "ok":
         total = "" if status.total is None else f" of {status.total:,}"
         age = "" if status.age_s is None else f", stored {status.age_s / 3600:.3g} h ago"
-        notes = "".join(f"; {cut(notice)}" for notice in status.notices)
-        return Asked(name, "answered", failed=False, message=f"{status.results}{total} results{age}{notes}")
-    words = status.status.replace("_", " ")
+        message = f"{status.results}{total} results{age}" + "".join(f"; {cut(notice)}" for notice in status.notices)
+        return {"name": name, "status": "answered", "failed": False, "message": message}
     message = cut("; ".join(filter(None, (status.message, status.hint))), _TEXT)
-    return Asked(name, words, failed=status.failed, message=message)
+    return {"name": name, "status": status.status.replace("_", " "), "failed": status.failed, "message": message}

@@ -7,10 +7,9 @@ from retrieve_cli.config.settings import Settings
 from retrieve_cli.contracts import Json
 from retrieve_cli.errors import UsageError
 from retrieve_cli.output.places import known_keys, span_of
-from retrieve_cli.output.unit_scores import unit_scores
 from retrieve_cli.search.answer import Answer, Result
 from retrieve_cli.serving.shapes.body import MOST_RESULTS, Body
-from retrieve_cli.serving.shapes.shape import Read, above, asked_of, body_schema, enough, text_schema
+from retrieve_cli.serving.shapes.shape import Read, above, asked_of, body_schema, enough, text_schema, unit_scores
 
 _KEYS = ("knowledge_id", "query", "retrieval_setting", "metadata_condition")
 _SETTING_KEYS = ("top_k", "score_threshold")

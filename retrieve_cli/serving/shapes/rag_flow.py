@@ -8,11 +8,10 @@ from collections.abc import Sequence
 from retrieve_cli.config.settings import Settings
 from retrieve_cli.contracts import Json
 from retrieve_cli.errors import UsageError, quoted
-from retrieve_cli.output.unit_scores import deciding_scores
 from retrieve_cli.search.answer import Answer
 from retrieve_cli.search.content_type import content_type
 from retrieve_cli.serving.shapes.body import MOST_RESULTS, Body
-from retrieve_cli.serving.shapes.shape import Read, asked_of, body_schema, file_name, text_schema
+from retrieve_cli.serving.shapes.shape import Read, asked_of, body_schema, deciding_scores, file_name, text_schema
 
 _KEYS = ("query", "grade", "similarityTopK", "docIds", "engineName", "rerank")
 _RERANK_KEYS = ("enabled", "strategy", "topK", "score")

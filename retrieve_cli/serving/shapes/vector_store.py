@@ -13,10 +13,18 @@ from retrieve_cli.config.settings import Settings
 from retrieve_cli.contracts import Json
 from retrieve_cli.errors import UsageError
 from retrieve_cli.output.places import known_keys, span_of
-from retrieve_cli.output.unit_scores import unit_scores
 from retrieve_cli.search.answer import Answer, Result
 from retrieve_cli.serving.shapes.body import Body
-from retrieve_cli.serving.shapes.shape import Read, above, asked_of, body_schema, enough, file_name, text_schema
+from retrieve_cli.serving.shapes.shape import (
+    Read,
+    above,
+    asked_of,
+    body_schema,
+    enough,
+    file_name,
+    text_schema,
+    unit_scores,
+)
 
 _KEYS = ("query", "filters", "max_num_results", "ranking_options", "rewrite_query")
 _RANKING_KEYS = ("ranker", "score_threshold")

@@ -1,22 +1,26 @@
-"""Pictures of pages: `GET /pictures/{id}?chunk=3&page=12`."""
+"""Files of documents: the originals, `GET /files/{id}`, and pictures of pages, `GET /pictures/{id}?chunk=3&page=12`."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterator
+from typing import Any, BinaryIO
+from urllib.parse import quote
 
 from fastapi import APIRouter
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import Response, StreamingResponse
 
 from retrieve_cli.api import pictures
 from retrieve_cli.api.pictures import Wanted
 from retrieve_cli.errors import UsageError, quoted
-from retrieve_cli.serving.originals import with_file
 from retrieve_cli.serving.page import signing
 from retrieve_cli.serving.state import State
 
 _NAMES = ("page", "chunk", "generation")
 _DIGITS = 7
+_PIECE = 1 << 18
+"""Bytes of a file that are read at once."""
+_CHANGED = "The file has changed since the build."
 _HEADERS = {
     "Cache-Control": "private, no-cache",
     "Cross-Origin-Resource-Policy": "same-origin",
@@ -24,7 +28,24 @@ _HEADERS = {
 
 
 def router(state: State) -> APIRouter:
-    """Return the routes of pictures."""
+    """Return the routes of original files and of pictures."""
+
+    async def original(request: Request) -> Response:
+        """Return the file that was sent as a document."""
+        tenant = state.callers.of(request, "search").tenant
+        file, content = await state.pool.run(
+            request, lambda: state.documents.original(request.path_params["id"], tenant=tenant)
+        )
+        etag = f'"{file.sha1}"'
+        if request.headers.get("If-None-Match") == etag:
+            content.close()
+            return Response(status_code=304, headers={"ETag": etag})
+        headers = {
+            "Content-Disposition": f"attachment; filename*=UTF-8''{quote(file.name, safe='')}",
+            "Content-Length": str(file.size),
+            "ETag": etag,
+        }
+        return StreamingResponse(_pieces(content), 200, headers, "application/octet-stream")
 
     async def picture(request: Request) -> Response:
         """Return a page of a document as PNG, with the words of a chunk marked."""
@@ -41,12 +62,25 @@ def router(state: State) -> APIRouter:
         return Response(drawn, 200, headers, "image/png")
 
     routes = APIRouter(tags=["documents"])
-    answers: dict[int | str, dict[str, Any]] = {
-        200: {"description": "The page.", "content": {"image/png": {}}},
-        304: {"description": "The client has it."},
-        409: {"description": "The file has changed since the build."},
-    }
-    return with_file(routes, "/pictures/{id:path}", picture, answers, _PARAMETERS)
+    changed: dict[int | str, dict[str, Any]] = {409: {"description": _CHANGED}}
+    for path, answer, media_type, said, further, parameters in (
+        ("/files/{id:path}", original, "application/octet-stream", "The file.", {}, _PARAMETERS[:1]),
+        ("/pictures/{id:path}", picture, "image/png", "The page.", changed, _PARAMETERS),
+    ):
+        answers: dict[int | str, dict[str, Any]] = {
+            200: {"description": said, "content": {media_type: {}}},
+            304: {"description": "The client has it."},
+            **further,
+        }
+        extra = {"parameters": parameters}
+        routes.add_api_route(path, answer, responses=answers, response_class=Response, openapi_extra=extra)
+    return routes
+
+
+def _pieces(content: BinaryIO) -> Iterator[bytes]:
+    with content:
+        while piece := content.read(_PIECE):
+            yield piece
 
 
 def _wanted(request: Request) -> tuple[Wanted, str | None]:
