@@ -7,11 +7,19 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from retrieve_cli.documents.pdf.cell_lines import in_reading_order
-from retrieve_cli.documents.pdf.cells import Cells, fill_grid, grid_of
+from retrieve_cli.documents.pdf.cells import (
+    MOST_RULES,
+    SNAP,
+    Cells,
+    Rules,
+    fill_grid,
+    grid_of,
+    join_edges,
+    touching_groups,
+)
 from retrieve_cli.documents.pdf.drawn_edges import Edge, Edges, TooManyPaths, read_edges
 from retrieve_cli.documents.pdf.open_tables import find_open_tables
 from retrieve_cli.documents.pdf.page_words import Word
-from retrieve_cli.documents.pdf.ruled_lines import MOST_RULES, SNAP, Rules, join_edges, touching_groups
 
 Box = tuple[float, float, float, float]
 
