@@ -19,7 +19,7 @@ from retrieve_cli.sources.catalog import CatalogSource
 from retrieve_cli.sources.fields import FieldMap
 from retrieve_cli.sources.json_ld import is_linked, triples_of
 from retrieve_cli.sources.linked import records_of_triples
-from retrieve_cli.sources.remote.answer import triples_in
+from retrieve_cli.sources.remote.sparql import triples_in
 from retrieve_cli.storage.manifest import canonical
 
 KNOWN = FieldMap.of({})
