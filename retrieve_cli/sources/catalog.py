@@ -158,7 +158,7 @@ def read_record(line: bytes, fields: FieldMap, *, source: str, number: int) -> R
     if not isinstance(item, dict):
         return f"it is a JSON {type(item).__name__}, not an object"
     try:
-        item = item if stored else record_of_line(item)
+        item = item if stored else record_of_line(item, line)
     except NotRead as error:
         return str(error)
     return record_from(item, fields, source=source, line=number)

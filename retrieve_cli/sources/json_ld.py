@@ -167,9 +167,19 @@ def is_linked(value: Json) -> bool:
         return bool(value) and all(isinstance(part, dict) and is_linked(part) for part in value)
     if not isinstance(value, dict):
         return False
-    if any(key in KEYWORDS or (":" in key and _is_iri(key)) for key in value):
+    if not KEYWORDS.isdisjoint(value) or has_vocabulary(value):
         return True
     return any(not KEYWORDS.isdisjoint(part) for inner in value.values() for part in _objects(inner))
+
+
+def may_have_keywords(line: bytes) -> bool:
+    """Return False if a line of JSON has no keyword as a key: each begins with `@`, which may be escaped."""
+    return b'"@' in line or b"\\u0040" in line
+
+
+def has_vocabulary(item: Mapping[str, Json]) -> bool:
+    """Return True if one of an object's own keys is a name of a vocabulary, such as `schema:name`."""
+    return any(":" in key and _is_iri(key) for key in item)
 
 
 def _objects(value: Json) -> Iterator[Mapping[str, Json]]:
