@@ -157,14 +157,12 @@ def _turn_edges(edges: Edges, turn: int, size: tuple[float, float]) -> Edges:
     if not turn:
         return edges
     turned = Edges([], [])
-    for at, start, end, drawn in edges.horizontal:
-        x0, y0, x1, y1 = _turn_box((start, at, end, at), turn, size)
-        (turned.horizontal if turn == 180 else turned.vertical).append(
-            Edge(y0, x0, x1, drawn) if turn == 180 else Edge(x0, y0, y1, drawn)
-        )
-    for at, start, end, drawn in edges.vertical:
-        x0, y0, x1, y1 = _turn_box((at, start, at, end), turn, size)
-        (turned.vertical if turn == 180 else turned.horizontal).append(
-            Edge(x0, y0, y1, drawn) if turn == 180 else Edge(y0, x0, x1, drawn)
-        )
+    ends = [((start, at, end, at), drawn) for at, start, end, drawn in edges.horizontal]
+    ends += [((at, start, at, end), drawn) for at, start, end, drawn in edges.vertical]
+    for box, drawn in ends:
+        x0, y0, x1, y1 = _turn_box(box, turn, size)
+        if y0 == y1:
+            turned.horizontal.append(Edge(y0, x0, x1, drawn))
+        else:
+            turned.vertical.append(Edge(x0, y0, y1, drawn))
     return turned
