@@ -130,7 +130,7 @@ def watched_of(
                 limits = docs_max_mb, parsing_max_mb
                 watched = WatchedFolder(path, prefix, *limits, documents.suffixes, cards, built.get("folders", {}))
             elif entry.kind == KIND and inbox is not None:
-                from retrieve_cli.sources.watched_inbox import WatchedInbox
+                from retrieve_cli.sources.inbox import WatchedInbox
 
                 watched = WatchedInbox(inbox, parsing_max_mb)
             elif entry.kind not in _OF_LINES:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import NamedTuple
 
 from retrieve_cli.contracts import Json
-from retrieve_cli.documents.docx.recognize import looks_like_docx
-from retrieve_cli.documents.html.sniffing import looks_like_html
 from retrieve_cli.errors import Unavailable
 
 
@@ -137,3 +136,67 @@ def version_of(distribution: str) -> str:
         return version(distribution)
     except PackageNotFoundError:
         return ""
+
+
+_BEFORE = re.compile(rb"(?:[\t\n\f\r ]++|<!--(?:(?!-->).)*+-->|<\?xml(?:(?!\?>).)*+\?>)*+", re.DOTALL)
+_TAGS = re.compile(
+    rb"<(?:!doctype html|html|head|script|iframe|h1|div|font|table|a|style|title|b|body|br|p)(?=[\t\n\f\r />])"
+    rb"|<!doctype html",
+    re.IGNORECASE,
+)
+_XHTML = re.compile(rb"<html[\t\n\f\r >]", re.IGNORECASE)
+_BOMS = {b"\xef\xbb\xbf": "utf-8", b"\xff\xfe": "utf-16-le", b"\xfe\xff": "utf-16-be"}
+
+
+def looks_like_html(head: bytes) -> bool:
+    """Return True if a file begins as an HTML or XHTML page: with its doctype or a tag of HTML, perhaps behind white
+    space, comments and an XML declaration."""
+    for bom, charset in _BOMS.items():
+        if head.startswith(bom):
+            head = head[len(bom) :].decode(charset, "replace").encode()
+            break
+    before = _BEFORE.match(head)
+    start = before.end() if before else 0
+    if head[:start].lstrip().startswith(b"<?xml"):  # XML of another kind begins with an element of its own
+        return _TAGS.match(head, start) is not None and (
+            head[start : start + 14].lower() == b"<!doctype html" or _XHTML.match(head, start) is not None
+        )
+    return _TAGS.match(head, start) is not None
+
+
+_HEADER = b"PK\x03\x04"
+_TYPES = b"[Content_Types].xml"
+_MARKS = (b"wordprocessingml.document.main", b"wordprocessingml.template.main", b"ms-word.")
+"""Types of the main part of documents and templates; those with macros are `application/vnd.ms-word…`."""
+
+
+def looks_like_docx(head: bytes) -> bool:
+    """Return True if a file begins as a Word document does: `head` is its first 4 KB.
+
+    A ZIP file is one if a member of it is in `word/`, or if its content types name a Word document.
+    """
+    if not head.startswith(_HEADER):
+        return False
+    start = 0
+    while start >= 0:
+        length = int.from_bytes(head[start + 26 : start + 28], "little")
+        member = head[start + 30 : start + 30 + length]
+        if member.startswith((b"word/", b"word\\")):
+            return True
+        if member == _TYPES and any(mark in _unpacked(head, start, length) for mark in _MARKS):
+            return True
+        start = head.find(_HEADER, start + 30)
+    return False
+
+
+def _unpacked(head: bytes, start: int, length: int) -> bytes:
+    """Return the beginning of the member whose header is at `start`."""
+    import zlib
+
+    body = start + 30 + length + int.from_bytes(head[start + 28 : start + 30], "little")
+    if head[start + 8 : start + 10] == b"\0\0":
+        return head[body:]
+    try:
+        return zlib.decompressobj(-zlib.MAX_WBITS).decompress(head[body:], 2**16)
+    except zlib.error:
+        return b""

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator
 from itertools import islice
 
 from retrieve_cli.contracts import Json, Parsed
-from retrieve_cli.documents.decoding import utf8
 from retrieve_cli.documents.limits import MB, Limits
+from retrieve_cli.documents.markdown import utf8
 from retrieve_cli.errors import NotADocument, printable, shortened
 
 NAMES = ("name", "title")

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from math import isfinite
 
 from retrieve_cli.contracts import Json, Parsed
-from retrieve_cli.documents.decoding import utf8
 from retrieve_cli.documents.limits import Limits
+from retrieve_cli.errors import BadDocument
 
 _FRONT_MATTER = re.compile(
     r"\ufeff?\s*^---[ \t]*\r?\n(?P<yaml>.*?)^(?:---|\.\.\.)[ \t]*(?:\r?\n|\Z)", re.DOTALL | re.MULTILINE
@@ -70,3 +70,16 @@ def _plain(value: Json) -> Json:
 def _text(value: Json) -> str:
     """Return a string that UTF-8 can encode."""
     return str(value).encode("utf-8", "replace").decode()
+
+
+def utf8(content: bytes) -> str:
+    """Return the text of a file, with its byte order mark if it has one.
+
+    Raises:
+        BadDocument: it is not UTF-8.
+    """
+    try:
+        return content.decode("utf-8")
+    except UnicodeDecodeError as error:
+        place = f"byte 0x{content[error.start]:02x} at position {error.start}"
+        raise BadDocument(f"it is not UTF-8 ({place}); convert it with iconv") from error

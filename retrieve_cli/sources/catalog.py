@@ -12,7 +12,7 @@ from shlex import quote
 
 from retrieve_cli.contracts import Item, Json, Notice, Record, Refused, SourceKind
 from retrieve_cli.errors import UsageError
-from retrieve_cli.sources.digests import BOM, file_stamp, line_digest
+from retrieve_cli.sources.digests import BOM, absolute, file_stamp, line_digest
 from retrieve_cli.sources.fields import FieldMap, is_stored, record_from
 from retrieve_cli.sources.linked_catalog import (
     DEEPEST,
@@ -23,7 +23,6 @@ from retrieve_cli.sources.linked_catalog import (
     record_of_line,
     too_deep,
 )
-from retrieve_cli.sources.places import absolute
 from retrieve_cli.storage.manifest import canonical
 from retrieve_cli.untrusted import files
 
@@ -159,7 +158,7 @@ def read_record(line: bytes, fields: FieldMap, *, source: str, number: int) -> R
     if not isinstance(item, dict):
         return f"it is a JSON {type(item).__name__}, not an object"
     try:
-        item = item if stored else record_of_line(item)
+        item = item if stored else record_of_line(item, line)
     except NotRead as error:
         return str(error)
     return record_from(item, fields, source=source, line=number)

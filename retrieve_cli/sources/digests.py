@@ -8,10 +8,12 @@ still current.
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Callable
 from pathlib import Path
 
 from retrieve_cli.contracts import Card
+from retrieve_cli.errors import UsageError
 from retrieve_cli.storage.manifest import canonical
 from retrieve_cli.untrusted import files
 
@@ -68,3 +70,18 @@ def file_stamp(path: Path) -> list[int]:
 def _hash_of_names(*names: str) -> hashlib._Hash:
     """Return a hash of names to which bytes can be added. JSON delimits the names, so different splits differ."""
     return hashlib.sha1(canonical(list(names)), usedforsecurity=False)
+
+
+def absolute(path: Path) -> Path:
+    """Return the path from the root. Links in it are kept, so that a source follows when its link is changed.
+
+    Raises:
+        UsageError: the name is not UTF-8, so a manifest cannot store it.
+    """
+    place = os.path.abspath(path)  # noqa: PTH100  resolve() would follow links, absolute() would keep `..`
+    try:
+        place.encode()
+    except UnicodeEncodeError as error:
+        shown = place.encode("utf-8", "replace").decode()
+        raise UsageError(f"the name of {shown} is not UTF-8", hint="rename it, or its folder") from error
+    return Path(place)

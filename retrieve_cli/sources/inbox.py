@@ -28,6 +28,7 @@ from retrieve_cli.contracts import (
 from retrieve_cli.errors import BadDocument, quoted
 from retrieve_cli.sources.catalog import read_record
 from retrieve_cli.sources.fields import FieldMap
+from retrieve_cli.sources.freshness import Unwatched
 from retrieve_cli.sources.parsed_record import parsed_record
 from retrieve_cli.storage.inbox import KIND, Inbox
 from retrieve_cli.storage.inbox_files import StoredFile, expect_sound, path_of
@@ -241,3 +242,21 @@ def of_tenant(metadata: Mapping[str, Json], tenant: str | None) -> str:
         stated = next(value for value in named.values() if value is not None)
         return f"it names the tenant {quoted(stated)}; this credential is for {quoted(tenant)}"
     return ""
+
+
+class WatchedInbox(Unwatched):
+    """`contracts.Watched` of the inbox in a folder."""
+
+    def __init__(self, folder: Path, max_mb: float) -> None:
+        """`max_mb` is the size of the largest file that is read."""
+        self._folder = folder
+        self._max_bytes = int(max_mb * files.MB)
+
+    def original(self, record: Mapping[str, Json], digest: bytes) -> DocumentFile | None:  # noqa: ARG002  its name is a digest
+        """Return a file that was sent. Raises: OSError if it is gone."""
+        file = StoredFile.of(record["metadata"].get("file"))
+        if file is None:
+            return None
+        place = path_of(self._folder, file.sha1)
+        sha1 = files.sha1_of(place, limit=self._max_bytes)
+        return DocumentFile(place, sha1) if sha1.hex() == file.sha1 else None

@@ -8,12 +8,31 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set as AbstractSet
+from dataclasses import dataclass
 from math import isfinite
+from typing import Literal
 
 from retrieve_cli.contracts import Json
 from retrieve_cli.errors import SourceFailed
-from retrieve_cli.sources.rdf import RDF, XSD, Term, Triple
 from retrieve_cli.storage.manifest import canonical
+
+RDF = "http://www.w3.org/1999/02/22-rdf-syntax-ns#"
+XSD = "http://www.w3.org/2001/XMLSchema#"
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """An IRI, a blank node or a literal (RDF 1.1 Concepts, section 3)."""
+
+    kind: Literal["iri", "blank", "literal"]
+    value: str
+    datatype: str = ""
+    language: str = ""
+
+
+Triple = tuple[Term, str, Term]
+"""Subject, the predicate's IRI, object."""
+
 
 _CLASSES = frozenset(("SoftwareSourceCode", "SoftwareApplication"))
 """Local names of the classes whose members become records."""

@@ -12,7 +12,7 @@ from io import BufferedReader
 from retrieve_cli.contracts import Json
 from retrieve_cli.errors import SourceFailed
 from retrieve_cli.sources.digests import BOM
-from retrieve_cli.sources.json_ld import TooLarge, is_linked, triples_of
+from retrieve_cli.sources.json_ld import TooLarge, has_vocabulary, is_linked, may_have_keywords, triples_of
 from retrieve_cli.sources.linked import record_of_node, records_of_triples
 from retrieve_cli.storage.manifest import canonical
 from retrieve_cli.untrusted import files
@@ -36,13 +36,15 @@ def looks_linked(head: bytes) -> bool:
     return any(mark in head for mark in _MARKS)
 
 
-def record_of_line(item: Json) -> Json:
-    """Return an object unchanged or, if it is JSON-LD, the object of the node that it describes.
+def record_of_line(item: Json, line: bytes) -> Json:
+    """Return the object of a line unchanged or, if it is JSON-LD, the object of the node that it describes.
+
+    The values of the object are looked at only if its line may have a keyword.
 
     Raises:
         NotRead: it has too many values, or describes nothing.
     """
-    if not is_linked(item):
+    if not (is_linked(item) if may_have_keywords(line) else has_vocabulary(item)):
         return item
     try:
         record = record_of_node(*triples_of(item))

@@ -197,6 +197,18 @@ def test_an_object_without_keywords_or_vocabularies_is_no_linked_data(item: obje
     assert not is_linked(item)
 
 
+@pytest.mark.parametrize("at", ["@", "\\u0040"])
+def test_a_keyword_is_recognised_however_it_is_written(tmp_path: Path, at: str) -> None:
+    [made] = records(tmp_path / "c.jsonl", '{"id": "a", "name": "A", "license": {"' + at + 'id": "MIT"}}')
+    assert made.license == "MIT"
+
+
+@given(item=st.dictionaries(st.text(max_size=6), st.just({"@id": "x"}) | st.text(max_size=6), max_size=3))
+def test_a_line_without_a_mark_of_keywords_is_linked_by_its_own_keys_alone(item: Node) -> None:
+    for line in (json.dumps(item).encode(), json.dumps(item, ensure_ascii=False).encode("utf-8", "surrogatepass")):
+        assert json_ld.may_have_keywords(line) or is_linked(item) == json_ld.has_vocabulary(item)
+
+
 def test_plain_lines_keep_the_order_of_their_values_beside_linked_ones(tmp_path: Path) -> None:
     plain = {"id": "p", "name": "P", "keywords": ["b", "a"]}
     made = records(tmp_path / "c.jsonl", [plain, {"@id": "l", "name": "L", "keywords": ["b", "a"]}])

@@ -1,4 +1,4 @@
-"""Blocks of a document in the order in which Word shows them.
+"""Blocks of a document in the order in which Word shows them, written with a blank line between two of them.
 
 Footnotes and endnotes follow the paragraph or table that refers to them, text boxes the paragraph that anchors them.
 """
@@ -6,17 +6,75 @@ Footnotes and endnotes follow the paragraph or table that refers to them, text b
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
-from retrieve_cli.documents.docx.inline import TRANSPARENT, Fields, Inline, Note
+from retrieve_cli.documents.docx.inline import TRANSPARENT, Fields, Inline
 from retrieve_cli.documents.docx.markup import Node
-from retrieve_cli.documents.docx.notes import Notes
-from retrieve_cli.documents.docx.numbering import Label, Numbering
+from retrieve_cli.documents.docx.numbering import Label, Note, Notes, Numbering
 from retrieve_cli.documents.docx.pages import Mark, Section, section_of
 from retrieve_cli.documents.docx.styles import BODY_LEVEL, Style, Styles
 from retrieve_cli.documents.docx.tables import Cell, flat_table, one_line, only_cell, pipe_table
-from retrieve_cli.documents.docx.writer import Group, Writer
-from retrieve_cli.layout.layout import Kind
+from retrieve_cli.layout.layout import Block, Kind
+
+Group = Literal["", "list", "code", "toc"]
+"""Kind of consecutive paragraphs that are one block, a line each."""
+
+
+class Writer:
+    """Text, blocks and ends of pages so far."""
+
+    def __init__(self) -> None:
+        self._pieces: list[str] = []
+        self._group: Group = ""
+        self._blank_lines = 0
+        self.length = 0
+        self.blocks: list[Block] = []
+        self.marks: list[Mark] = []
+
+    @property
+    def text(self) -> str:
+        return "".join(self._pieces)
+
+    @property
+    def group(self) -> Group:
+        """Group of the last block, which the next paragraph may continue."""
+        return self._group
+
+    def add(
+        self, kind: Kind, text: str, *, level: int = 0, anchor: str = "", group: Group = "", prefix: str = ""
+    ) -> int:
+        """Add a block, or a line to the last one if it has the same group. Return the place of `text` behind `prefix`;
+        for an empty text, the end."""
+        if not text.strip():
+            self._blank_lines += self._group == "code" == group
+            return self.length
+        joins = bool(group) and group == self._group
+        if self.length:
+            self._append("\n" * (1 + self._blank_lines) if joins else "\n\n")
+        start = self.length
+        self._append(prefix)
+        place = self.length
+        self._append(text)
+        if joins:
+            self.blocks[-1] = self.blocks[-1]._replace(end=self.length)
+        else:
+            self.blocks.append(Block(start, self.length, kind, level, anchor))
+        self._group, self._blank_lines = group, 0
+        return place
+
+    def end_group(self) -> None:
+        """Let the next paragraph begin a block of its own."""
+        self._group, self._blank_lines = "", 0
+
+    def mark(self, place: int, inline: Inline) -> None:
+        """Take over the ends of pages within a text that begins at `place`."""
+        for offset, kind in inline.breaks:
+            self.marks.append(Mark(min(place + offset, self.length), kind))
+
+    def _append(self, text: str) -> None:
+        self._pieces.append(text)
+        self.length += len(text)
+
 
 _DEEPEST = 6
 """The innermost level of headings; the three further ones of Word are treated as this one."""

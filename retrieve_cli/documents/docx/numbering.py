@@ -1,4 +1,4 @@
-"""Printed numbers of headings and list items, counted as Word does (ECMA-376, part 1, 17.9).
+"""Printed numbers of headings, list items and notes, counted as Word does (ECMA-376, part 1, 17.9 and 17.18.59).
 
 Counters belong to the abstract definition: several lists that share one continue it, unless they restart it.
 """
@@ -6,11 +6,68 @@ Counters belong to the abstract definition: several lists that share one continu
 from __future__ import annotations
 
 import re
+from collections import Counter
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
-from retrieve_cli.documents.docx.markup import Node
-from retrieve_cli.documents.docx.number_formats import LARGEST, printed
+from retrieve_cli.documents.docx.markup import Node, whole
 from retrieve_cli.documents.docx.styles import Style, Styles
+
+LARGEST = 32_767
+"""Largest number of a list or a page in Word."""
+_ROMAN = (
+    (1000, "m"), (900, "cm"), (500, "d"), (400, "cd"), (100, "c"), (90, "xc"), (50, "l"), (40, "xl"), (10, "x"),
+    (9, "ix"), (5, "v"), (4, "iv"), (1, "i"),
+)  # fmt: skip
+_LATIN = "abcdefghijklmnopqrstuvwxyz"
+_RUSSIAN = "абвгдежзиклмнопрстуфхцчшщыэюя"
+_MOST_LETTERS = 10
+"""Maximum repetitions of a letter; higher numbers are printed in digits."""
+
+
+def printed(number: int, form: str) -> str:
+    """Return a number in a form of Word, such as `lowerRoman`; in digits if the form is not known."""
+    number = max(0, min(number, LARGEST))
+    write = _FORMS.get(form)
+    return write(number) if write else str(number)
+
+
+def roman(number: int) -> str:
+    """Return a Roman numeral in lower case; `0` for zero, which has none."""
+    numeral = ""
+    rest = number
+    for value, letters in _ROMAN:
+        numeral += letters * (rest // value)
+        rest %= value
+    return numeral or "0"
+
+
+def _letters(number: int, alphabet: str) -> str:
+    """Return a letter, and after the last one each letter doubled (aa, bb), as Word counts."""
+    if not 0 < number <= _MOST_LETTERS * len(alphabet):
+        return str(number)
+    times, letter = divmod(number - 1, len(alphabet))
+    return alphabet[letter] * (times + 1)
+
+
+def _ordinal(number: int) -> str:
+    ending = "th" if number % 100 in (11, 12, 13) else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
+    return f"{number}{ending}"
+
+
+_FORMS: dict[str, Callable[[int], str]] = {
+    "decimalZero": "{:02}".format,
+    "lowerRoman": roman,
+    "upperRoman": lambda number: roman(number).upper(),
+    "lowerLetter": lambda number: _letters(number, _LATIN),
+    "upperLetter": lambda number: _letters(number, _LATIN).upper(),
+    "russianLower": lambda number: _letters(number, _RUSSIAN),
+    "russianUpper": lambda number: _letters(number, _RUSSIAN).upper(),
+    "ordinal": _ordinal,
+    "numberInDash": "- {} -".format,
+    "none": lambda _: "",
+}
+
 
 LEVELS = 9
 _LONGEST_TEXT = 60
@@ -169,3 +226,47 @@ def _id(node: Node, attribute: str) -> int:
 
 def _bounded(number: int) -> int:
     return max(0, min(number, LARGEST))
+
+
+_NOTE_FORMS = {"footnotes": "decimal", "endnotes": "lowerRoman"}
+"""Forms of numbers that Word uses by default."""
+
+
+class Note(NamedTuple):
+    """A reference to a footnote or an endnote."""
+
+    kind: str
+    """`footnotes` or `endnotes`."""
+    id: int
+    label: str
+
+
+class Notes:
+    """Notes by kind and id, each of which is given once."""
+
+    def __init__(self, roots: Mapping[str, Node], settings: Node | None) -> None:
+        """`roots` has the parts `footnotes` and `endnotes`, if there are any."""
+        self._notes = {
+            kind: {whole(note.get("w:id")): note for note in root.children if note.name in ("w:footnote", "w:endnote")}
+            for kind, root in roots.items()
+        }
+        self._settings = {kind: settings.child(f"w:{kind[:-1]}Pr") if settings else None for kind in _NOTE_FORMS}
+        self._counts: Counter[str] = Counter()
+        self._given: set[tuple[str, int]] = set()
+
+    def label(self, kind: str, reference: Node) -> str:
+        """Return the printed number of a reference, and count it; empty if there is no such note."""
+        if whole(reference.get("w:id")) not in self._notes.get(kind, {}):
+            return ""
+        settings = self._settings[kind]
+        start = settings.number("w:numStart") if settings else None
+        form = settings.value("w:numFmt") if settings else None
+        self._counts[kind] += 1
+        return printed((1 if start is None else start) + self._counts[kind] - 1, form or _NOTE_FORMS[kind])
+
+    def text(self, note: Note) -> Node | None:
+        """Return the content of a note, the first time that it is asked for."""
+        if (note.kind, note.id) in self._given:
+            return None
+        self._given.add((note.kind, note.id))
+        return self._notes[note.kind].get(note.id)

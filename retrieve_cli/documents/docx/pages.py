@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
 from retrieve_cli.documents.docx.markup import Node
-from retrieve_cli.documents.docx.number_formats import LARGEST, printed
+from retrieve_cli.documents.docx.numbering import LARGEST, printed
 from retrieve_cli.layout.layout import Page
 
 Break = Literal["rendered", "explicit", "before", "section"]

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from retrieve_cli.documents.html.elements import BLOCKS, FORMATTING, RAW_TEXT, VOID
+from retrieve_cli.documents.html.tree import BLOCKS, FORMATTING, RAW_TEXT, VOID
 from retrieve_cli.errors import BadDocument
 
 MOST_LEVELS = 256

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Set as AbstractSet
 from typing import NamedTuple
 
-from retrieve_cli.documents.html.elements import CODE, HEADINGS, TABLE_PARTS
-from retrieve_cli.documents.html.tree import TEXT, Tree, flat
+from retrieve_cli.documents.html.tree import CODE, HEADINGS, TABLE_PARTS, TEXT, Tree, flat
 
 _CELLS = frozenset(("td", "th"))
 _ROWS = frozenset(("tr",))

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from itertools import pairwise
 from typing import Any, NamedTuple
 
-from retrieve_cli.documents.pdf import raw, raw_paths
+from retrieve_cli.documents.pdf import raw
 from retrieve_cli.documents.pdf.page_words import frame_of
 
 Matrix = tuple[float, float, float, float, float, float]
@@ -96,24 +96,24 @@ class _Reader:
         for index in range(count):
             item = object_at(index)
             kind = raw.object_kind(item)
-            if kind == raw_paths.PATH:
+            if kind == raw.PATH:
                 self._read_path(item, matrix)
-            elif kind == raw_paths.FORM and depth < DEEPEST:
+            elif kind == raw.FORM and depth < DEEPEST:
                 self._read_form(item, matrix, depth + 1)
 
     def _read_form(self, form: int, matrix: Matrix, depth: int) -> None:
         inner = self._matrix(form, matrix)
-        self.read(raw_paths.count_form_objects(form), lambda index: raw_paths.form_object(form, index), inner, depth)
+        self.read(raw.count_form_objects(form), lambda index: raw.form_object(form, index), inner, depth)
 
     def _read_path(self, path: int, matrix: Matrix) -> None:
-        if not raw_paths.object_box(path, *self.float_places):
+        if not raw.object_box(path, *self.float_places):
             return
         left, bottom, right, top = self.floats[:4]
         scale = max(abs(matrix[0]) + abs(matrix[2]), abs(matrix[1]) + abs(matrix[3]))
         if max(right - left, top - bottom) * scale < TINIEST:
             return
-        count = raw_paths.count_segments(path)
-        if not 2 <= count <= MOST_SEGMENTS_OF_A_PATH or not raw_paths.draw_mode(path, *self.integer_places[:2]):
+        count = raw.count_segments(path)
+        if not 2 <= count <= MOST_SEGMENTS_OF_A_PATH or not raw.draw_mode(path, *self.integer_places[:2]):
             return
         self.segments -= count
         if self.segments < 0:
@@ -121,7 +121,7 @@ class _Reader:
         is_filled, is_stroked = self.integers[:2]
         matrix = self._matrix(path, matrix)
         if is_stroked:
-            raw_paths.line_width(path, self.float_places[0])
+            raw.line_width(path, self.float_places[0])
             if self.floats[0] * scale <= 2 * THIN:
                 for points in self._lines(path, count, matrix):
                     self._add_lines(points, drawn=True)
@@ -150,19 +150,19 @@ class _Reader:
         corners: list[Point] = []
         first: Point = (0.0, 0.0)
         for index in range(count):
-            segment = raw_paths.path_segment(path, index)
-            raw_paths.segment_point(segment, x, y)
+            segment = raw.path_segment(path, index)
+            raw.segment_point(segment, x, y)
             px, py = self.floats[:2]
             point = (a * px + c * py + e, b * px + d * py + f)
-            kind = raw_paths.segment_kind(segment)
-            if kind == raw_paths.LINE_TO:
+            kind = raw.segment_kind(segment)
+            if kind == raw.LINE_TO:
                 corners.append(point)
             else:
                 if len(corners) > 1:
                     yield corners
                 corners = [point]
-                first = point if kind == raw_paths.MOVE_TO else first
-            if raw_paths.segment_closes(segment) and corners[-1] != first:
+                first = point if kind == raw.MOVE_TO else first
+            if raw.segment_closes(segment) and corners[-1] != first:
                 corners.append(first)
         if len(corners) > 1:
             yield corners
@@ -179,7 +179,7 @@ class _Reader:
             self.edges.vertical.append(Edge((x0 + x1) / 2, min(y0, y1), max(y0, y1), drawn))
 
     def _matrix(self, item: int, outer: Matrix) -> Matrix:
-        if not raw_paths.object_matrix(item, self.float_places[0]):
+        if not raw.object_matrix(item, self.float_places[0]):
             return outer
         (a, b, c, d, e, f), own = outer, self.floats
         return (
@@ -193,7 +193,7 @@ class _Reader:
 
     def _is_seen(self, path: int) -> bool:
         """Return False for a box filled with white, or with nothing: paper shows neither."""
-        if not raw_paths.fill_color(path, *self.integer_places):
+        if not raw.fill_color(path, *self.integer_places):
             return True
         red, green, blue, alpha = self.integers
         return alpha > 0 and min(red, green, blue) < WHITE

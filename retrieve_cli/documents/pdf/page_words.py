@@ -1,7 +1,13 @@
-"""Words of a PDF page with their places, as pdfium reads them."""
+"""Words of a PDF page with their places and fonts, as pdfium reads them.
+
+pdfium reports the hard hyphen (U+002D) and the soft one (U+00AD) at the end of a line alike, as U+0002, but only if
+text follows on another line. So the object that ends with the hyphen is read once more, alone on the page, and then
+says which it is.
+"""
 
 from __future__ import annotations
 
+import ctypes
 import re
 from array import array
 from collections import deque
@@ -16,12 +22,77 @@ import numpy as np
 
 from retrieve_cli.documents.pdf import raw
 from retrieve_cli.documents.pdf.directions import SKEWED
-from retrieve_cli.documents.pdf.fonts import Font, font
-from retrieve_cli.documents.pdf.hyphens import soft_hyphens
 from retrieve_cli.documents.pdf.tearing import tear
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+_TEXT = 1
+"""Type of a text object."""
+_MOST_OBJECTS, _MOST_HYPHENS = 3000, 50
+"""Bounds of a page on which hyphens are told apart; beyond them they count as hard."""
+_SOFT = 0xAD
+
+
+def soft_hyphens(page: int, handle: int, places: Sequence[int]) -> set[int]:
+    """Return those of the hyphens, given by their indices of characters, that are soft."""
+    count = raw.count_objects(page)
+    if count > _MOST_OBJECTS or len(places) > _MOST_HYPHENS:
+        return set()
+    objects = [raw.page_object(page, number) for number in range(count)]
+    texts = [drawn for drawn in objects if drawn and raw.object_kind(drawn) == _TEXT]
+    own = {place: raw.char_object(handle, place) for place in places}
+    if not own or not set(own.values()) & set(texts):
+        return set()  # the text is in forms
+    for drawn in texts:
+        raw.show_object(drawn, 0)
+    try:
+        return {place for place, drawn in own.items() if drawn in texts and _ends_soft(page, drawn)}
+    finally:
+        for drawn in texts:
+            raw.show_object(drawn, 1)
+
+
+def _ends_soft(page: int, drawn: int) -> bool:
+    """Return True if a text object, the only visible one, ends with a soft hyphen."""
+    raw.show_object(drawn, 1)
+    handle = raw.open_text(page)
+    try:
+        count = raw.count_chars(handle) if handle else 0
+        while count and raw.char_code(handle, count - 1) in {0x20, 0x0D, 0x0A}:
+            count -= 1
+        return count > 0 and raw.char_code(handle, count - 1) == _SOFT
+    finally:
+        if handle:
+            raw.close_text(handle)
+        raw.show_object(drawn, 0)
+
+
+_FIXED, _FORCED_BOLD = 1, 1 << 18
+"""Flags of a font descriptor (ISO 32000-1, table 123)."""
+_HEAVY = 550
+"""Weight from which a font is bold; pdfium derives it from the width of the stems if the file has no weight."""
+_BOLD = re.compile(r"bold|black|heavy|demi|cmb|medi$", re.IGNORECASE)
+_MONO = re.compile(r"mono|courier|consol|typewriter|cmtt|menlo|lettergothic", re.IGNORECASE)
+_LONGEST = 128
+
+
+class Font(NamedTuple):
+    bold: bool
+    fixed: bool
+
+
+def font(handle: int) -> Font:
+    """Return the style of a font; of no font, the plain one."""
+    if not handle:
+        return Font(bold=False, fixed=False)
+    name = ctypes.create_string_buffer(_LONGEST)
+    raw.font_name(handle, ctypes.addressof(name), _LONGEST)
+    called = name.value.decode("latin-1").rpartition("+")[2]
+    flags = max(0, raw.font_flags(handle))
+    bold = raw.font_weight(handle) >= _HEAVY or bool(flags & _FORCED_BOLD) or bool(_BOLD.search(called))
+    return Font(bold=bold, fixed=bool(flags & _FIXED) or bool(_MONO.search(called)))
+
 
 _WORD = re.compile(r"[^\s\x00-\x1f\x7f\xad\ufffe\uffff]+[\x02\xad]?")
 """A word; pdfium writes U+0002 for a hyphen at the end of a line and no line break behind it. A soft hyphen within a

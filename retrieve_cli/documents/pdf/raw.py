@@ -1,4 +1,4 @@
-"""Functions of pdfium for the text of a page, with plain integers as arguments: a call takes half a microsecond.
+"""Functions of pdfium for a page's text and paths, with plain integers as arguments: a call takes half a microsecond.
 
 A page has thousands of characters, so everything that is asked per word is asked by `map` over such a function, and
 the answers are written side by side into one array.
@@ -12,6 +12,8 @@ from typing import Any
 import pypdfium2.raw as pdfium
 
 _INT, _POINTER, _FLOAT, _DOUBLE = ctypes.c_int, ctypes.c_void_p, ctypes.c_float, ctypes.c_double
+PATH, FORM = pdfium.FPDF_PAGEOBJ_PATH, pdfium.FPDF_PAGEOBJ_FORM
+LINE_TO, MOVE_TO = pdfium.FPDF_SEGMENT_LINETO, pdfium.FPDF_SEGMENT_MOVETO
 
 
 def _function(name: str, result: Any, *arguments: Any) -> Any:
@@ -47,3 +49,21 @@ def address(handle: Any) -> int:
     """Return the address that a handle of pypdfium2 holds."""
     value = ctypes.cast(handle, _POINTER).value
     return value or 0
+
+
+count_form_objects = _function("FPDFFormObj_CountObjects", _INT, _POINTER)
+form_object = _function("FPDFFormObj_GetObject", _POINTER, _POINTER, ctypes.c_ulong)
+object_box = _function("FPDFPageObj_GetBounds", _INT, *[_POINTER] * 5)
+"""Writes left, bottom, right and top as 4 float32 to 4 addresses."""
+object_matrix = _function("FPDFPageObj_GetMatrix", _INT, _POINTER, _POINTER)
+"""Writes a, b, c, d, e and f as 6 float32."""
+fill_color = _function("FPDFPageObj_GetFillColor", _INT, *[_POINTER] * 5)
+"""Writes red, green, blue and alpha as 4 unsigned int to 4 addresses."""
+line_width = _function("FPDFPageObj_GetStrokeWidth", _INT, _POINTER, _POINTER)
+count_segments = _function("FPDFPath_CountSegments", _INT, _POINTER)
+draw_mode = _function("FPDFPath_GetDrawMode", _INT, _POINTER, _POINTER, _POINTER)
+"""Writes how the path is filled (0: not) and if it is stroked as 2 int to 2 addresses."""
+path_segment = _function("FPDFPath_GetPathSegment", _POINTER, _POINTER, _INT)
+segment_kind = _function("FPDFPathSegment_GetType", _INT, _POINTER)
+segment_point = _function("FPDFPathSegment_GetPoint", _INT, _POINTER, _POINTER, _POINTER)
+segment_closes = _function("FPDFPathSegment_GetClose", _INT, _POINTER)

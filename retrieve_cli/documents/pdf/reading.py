@@ -1,11 +1,27 @@
-"""PDF: bytes -> text in reading order with blocks, pages and the place of every word."""
+"""PDF: bytes -> text in reading order with blocks, pages, their printed labels, and the place of every word."""
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from retrieve_cli.contracts import Parsed
+from retrieve_cli.documents.pdf import raw
+from retrieve_cli.documents.pdf.directions import reading_boxes
+from retrieve_cli.documents.pdf.drafts import drafts_of
+from retrieve_cli.documents.pdf.headings import headings_of, outline_of
+from retrieve_cli.documents.pdf.metadata import metadata_of, printed_title
+from retrieve_cli.documents.pdf.page_text import PageText
+from retrieve_cli.documents.pdf.page_words import Frame, PageWords, empty_words, read_words
+from retrieve_cli.documents.pdf.running import remove_running
+from retrieve_cli.documents.pdf.segments import Segment, segments_of
+from retrieve_cli.documents.pdf.styles import PageLines, body_style
+from retrieve_cli.documents.pdf.tables import Table, find_tables
+from retrieve_cli.documents.pdf.writing import Joiner, Writer
 from retrieve_cli.errors import BadDocument
 from retrieve_cli.layout.layout import Layout, Page
 
@@ -13,8 +29,6 @@ if TYPE_CHECKING:
     from pypdfium2 import PdfDocument
 
     from retrieve_cli.documents.limits import Limits
-    from retrieve_cli.documents.pdf.page_text import PageText
-    from retrieve_cli.documents.pdf.writing import Writer
 
 _OCR = "run `ocrmypdf IN.pdf OUT.pdf`, which adds a text layer"
 _MOST_NAMED = 20
@@ -54,15 +68,6 @@ def _open(content: bytes) -> PdfDocument:
 
 
 def _parsed(document: PdfDocument, name: str, on_page: Callable[[int], None], sidecar: Mapping[int, str]) -> Parsed:
-    from retrieve_cli.documents.pdf.drafts import drafts_of
-    from retrieve_cli.documents.pdf.headings import headings_of
-    from retrieve_cli.documents.pdf.joining import Joiner
-    from retrieve_cli.documents.pdf.labels import labels_of
-    from retrieve_cli.documents.pdf.metadata import metadata_of, printed_title
-    from retrieve_cli.documents.pdf.outline import outline_of
-    from retrieve_cli.documents.pdf.running import remove_running
-    from retrieve_cli.documents.pdf.styles import PageLines, body_style
-    from retrieve_cli.documents.pdf.writing import Writer
 
     pages, pictures, broken = _read_pages(document, on_page)
     missing = [index for index in sorted(pictures) if index not in sidecar]
@@ -97,8 +102,6 @@ def _read_pages(
 ) -> tuple[list[PageText], set[int], dict[int, str]]:
     """Return the pages, the numbers of those with content but no text, and the reasons of those that cannot be read."""
     from pypdfium2 import PdfiumError
-
-    from retrieve_cli.documents.pdf.pages import empty_page, read_page
 
     pages: list[PageText] = []
     pictures: set[int] = set()
@@ -170,3 +173,125 @@ def _ranges(numbers: Sequence[int]) -> str:
             ranges.append([number, number])
     named = ", ".join(str(first) if first == last else f"{first}-{last}" for first, last in ranges[:_MOST_NAMED])
     return named + (f" and {len(ranges) - _MOST_NAMED} more" if len(ranges) > _MOST_NAMED else "")
+
+
+_LONGEST = 40
+_NUMBER = re.compile(r"(?<![\w.])\d{1,5}(?![\w.])")
+_ROMAN = re.compile(r"(?=.)(?:c{0,3})(?:xc|xl|l?x{0,3})(?:ix|iv|v?i{0,3})")
+_DIGITS = {"i": 1, "v": 5, "x": 10, "l": 50, "c": 100}
+_FEWEST = 2
+"""Pages whose numbers agree, at least."""
+
+Numeral = tuple[str, int]
+"""Kind (`1`, `i` or `I`) and value of a number."""
+
+
+def labels_of(pages: Sequence[PageText], own: Sequence[str]) -> list[str]:
+    """Return the label of each page; empty strings if there are none. `own` are the labels of the file."""
+    if any(own):
+        return [label[:_LONGEST] for label in own]
+    numerals = {page.index: _numerals(page.numbers) for page in pages}
+    offsets: Counter[tuple[str, int]] = Counter()
+    for index, known in numerals.items():
+        offsets.update({(kind, value - index) for kind, value in known})
+    labels = [""] * len(pages)
+    for (kind, offset), count in sorted(offsets.items(), key=lambda item: (-item[1], item[0])):
+        if count < _FEWEST:
+            break
+        having = {index for index, known in numerals.items() if (kind, index + offset) in known}
+        first, last = min(having), max(having)
+        if 2 * count <= last - first:
+            continue  # by chance: a sequence has a number on at least every second page
+        for index in range(first, last + 1):
+            # A page without a number between two with numbers counts; one with another number does not.
+            if not labels[index - 1] and (index in having or not numerals[index]):
+                labels[index - 1] = _written(kind, index + offset)
+    return labels
+
+
+def _numerals(texts: Sequence[str]) -> set[Numeral]:
+    numerals: set[Numeral] = set()
+    for text in texts:
+        if _ROMAN.fullmatch(text.lower()):
+            numerals.add(("i" if text.islower() else "I", _value(text.lower())))
+        numerals |= {("1", int(number)) for number in _NUMBER.findall(text)}
+    return numerals
+
+
+def _value(roman: str) -> int:
+    digits = [_DIGITS[char] for char in roman]
+    return sum(-digit if digit < max(digits[place:]) else digit for place, digit in enumerate(digits))
+
+
+def _written(kind: str, value: int) -> str:
+    if kind == "1":
+        return str(value)
+    roman = ""
+    for size, mark in (
+        (100, "c"),
+        (90, "xc"),
+        (50, "l"),
+        (40, "xl"),
+        (10, "x"),
+        (9, "ix"),
+        (5, "v"),
+        (4, "iv"),
+        (1, "i"),
+    ):
+        roman += mark * (value // size)
+        value %= size
+    return roman if kind == "i" else roman.upper()
+
+
+_PATH, _FORM = 2, 5
+"""Types of objects that can rule a table: a path, a form with objects of its own."""
+_TABLE_CHARS = 40
+"""Characters with which a table counts where columns are told from cells: those of a line."""
+
+
+def read_page(document: PdfDocument, index: int) -> tuple[PageText, bool]:
+    """Return the text of a page, by its number from 1, and True if anything is drawn on it.
+
+    Raises:
+        pypdfium2.PdfiumError: it cannot be read.
+    """
+    page = document[index - 1]
+    try:
+        handle = raw.address(page.raw)
+        words = read_words(handle)
+        tables: Sequence[Table] = ()
+        if words.texts and _has_rules(handle):
+            tables = find_tables(handle, list(words), (words.width, words.height))
+        return _page_text(index, words, tables), raw.count_objects(handle) > 0
+    finally:
+        page.close()
+
+
+def empty_page(index: int) -> PageText:
+    """Return a page without text."""
+    return PageText(index, empty_words(Frame(0.0, 0.0, 0.0, 0.0, 0)), {})
+
+
+def _has_rules(page: int) -> bool:
+    count = raw.count_objects(page)
+    return any(raw.object_kind(raw.page_object(page, number)) in {_PATH, _FORM} for number in range(count))
+
+
+def _page_text(index: int, words: PageWords, tables: Sequence[Table]) -> PageText:
+    if not tables:
+        return PageText(index, words, segments_of(words))
+    taken = np.zeros(len(words.texts), dtype=bool)
+    segments: dict[int, list[Segment]] = {}
+    for number, table in enumerate(tables):
+        members = [word for row in table.rows for cell in row for word in cell]
+        taken[members] = True
+        turns, counts = np.unique(words.turns[members], return_counts=True)
+        turn = turns[np.argmax(counts)] if members else np.int16(0)
+        box = reading_boxes(np.array([table.box], dtype=np.float32), np.array([turn]))[0].tolist()
+        # A table stands in the flow like a line of its own, as high as its box.
+        x0, y0, x1, y1 = box
+        stand_in = Segment(x0, y0, x1, y1, 0, 0, size=10.0, bold=False, fixed=False, chars=_TABLE_CHARS, table=number)
+        segments.setdefault(int(turn), []).append(stand_in)
+    for turn, of_turn in segments_of(words, taken).items():
+        segments.setdefault(turn, []).extend(of_turn)
+    return PageText(index, words, segments, tables)

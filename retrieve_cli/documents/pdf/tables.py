@@ -7,11 +7,19 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from retrieve_cli.documents.pdf.cell_lines import in_reading_order
-from retrieve_cli.documents.pdf.cells import Cells, fill_grid, grid_of
+from retrieve_cli.documents.pdf.cells import (
+    MOST_RULES,
+    SNAP,
+    Cells,
+    Rules,
+    fill_grid,
+    grid_of,
+    join_edges,
+    touching_groups,
+)
 from retrieve_cli.documents.pdf.drawn_edges import Edge, Edges, TooManyPaths, read_edges
 from retrieve_cli.documents.pdf.open_tables import find_open_tables
 from retrieve_cli.documents.pdf.page_words import Word
-from retrieve_cli.documents.pdf.ruled_lines import MOST_RULES, SNAP, Rules, join_edges, touching_groups
 
 Box = tuple[float, float, float, float]
 
@@ -149,14 +157,12 @@ def _turn_edges(edges: Edges, turn: int, size: tuple[float, float]) -> Edges:
     if not turn:
         return edges
     turned = Edges([], [])
-    for at, start, end, drawn in edges.horizontal:
-        x0, y0, x1, y1 = _turn_box((start, at, end, at), turn, size)
-        (turned.horizontal if turn == 180 else turned.vertical).append(
-            Edge(y0, x0, x1, drawn) if turn == 180 else Edge(x0, y0, y1, drawn)
-        )
-    for at, start, end, drawn in edges.vertical:
-        x0, y0, x1, y1 = _turn_box((at, start, at, end), turn, size)
-        (turned.vertical if turn == 180 else turned.horizontal).append(
-            Edge(x0, y0, y1, drawn) if turn == 180 else Edge(y0, x0, x1, drawn)
-        )
+    ends = [((start, at, end, at), drawn) for at, start, end, drawn in edges.horizontal]
+    ends += [((at, start, at, end), drawn) for at, start, end, drawn in edges.vertical]
+    for box, drawn in ends:
+        x0, y0, x1, y1 = _turn_box(box, turn, size)
+        if y0 == y1:
+            turned.horizontal.append(Edge(y0, x0, x1, drawn))
+        else:
+            turned.vertical.append(Edge(x0, y0, y1, drawn))
     return turned

@@ -7,8 +7,7 @@ import zipfile
 import pytest
 from documents.docx.word_files import archive, cell, members_of, p, r, read, t, table, text_of, word_file
 
-from retrieve_cli.documents.docx.recognize import looks_like_docx
-from retrieve_cli.documents.formats import format_of
+from retrieve_cli.documents.formats import format_of, looks_like_docx
 from retrieve_cli.errors import BadDocument
 
 OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(504)

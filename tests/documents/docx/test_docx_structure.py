@@ -4,7 +4,7 @@ import pytest
 from documents.docx.word_files import cell, item, level, p, r, read, t, table, text_of, word_file
 from documents.layouts import layout_of, levelled
 
-from retrieve_cli.documents.docx.number_formats import printed
+from retrieve_cli.documents.docx.numbering import printed
 
 
 def style(identifier: str, name: str = "", properties: str = "", *, based: str = "", kind: str = "paragraph") -> str:

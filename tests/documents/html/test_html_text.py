@@ -8,9 +8,8 @@ from documents.layouts import layout_of
 from hypothesis import given, settings, strategies as st
 
 from retrieve_cli.contracts import Parsed
-from retrieve_cli.documents.formats import format_of
+from retrieve_cli.documents.formats import format_of, looks_like_html
 from retrieve_cli.documents.html.reading import parse as parse_html
-from retrieve_cli.documents.html.sniffing import looks_like_html
 from retrieve_cli.documents.limits import Limits
 from retrieve_cli.errors import BadDocument
 

@@ -14,7 +14,7 @@ from reportlab.lib.styles import getSampleStyleSheet
 from reportlab.pdfgen.canvas import Canvas
 from reportlab.platypus import Paragraph, SimpleDocTemplate, Table, TableStyle
 
-from retrieve_cli.documents.pdf import drawn_edges, raw_paths
+from retrieve_cli.documents.pdf import drawn_edges, raw
 from tests.documents.tables.conftest import tables_of
 
 BLACK = (0, 0, 0)
@@ -137,15 +137,15 @@ def test_a_page_of_prose_reads_no_path(monkeypatch: pytest.MonkeyPatch) -> None:
     content = io.BytesIO()
     SimpleDocTemplate(content).build([Paragraph(PROSE * 10, style)])
     calls: list[object] = []
-    monkeypatch.setattr(raw_paths, "count_segments", calls.append)
+    monkeypatch.setattr(raw, "count_segments", calls.append)
     assert tables_of(content.getvalue()) == []
     assert calls == []
 
 
 def test_a_page_with_more_paths_than_are_read_has_no_tables(monkeypatch: pytest.MonkeyPatch) -> None:
     lines = b"".join(b"%d %d m %d %d l S\n" % (x % 500, x % 700, x % 500 + 50, x % 700) for x in range(70_000))
-    count = Mock(wraps=raw_paths.count_segments)
-    monkeypatch.setattr(raw_paths, "count_segments", count)
+    count = Mock(wraps=raw.count_segments)
+    monkeypatch.setattr(raw, "count_segments", count)
     assert tables_of(letters_with(lines)) == []
     assert count.call_count <= drawn_edges.MOST_OBJECTS
 
