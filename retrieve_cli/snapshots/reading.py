@@ -27,7 +27,6 @@ from retrieve_cli.snapshots.form import (
     read_tar_header,
     zstd,
 )
-from retrieve_cli.snapshots.frame import Frame
 from retrieve_cli.storage import durable, sums
 from retrieve_cli.storage.generation import CHUNKS, RECORDS
 from retrieve_cli.storage.manifest import LISTING, FileEntry, Manifest
@@ -39,6 +38,8 @@ if TYPE_CHECKING:
 
 _PIECE = 8 * SUMMED
 """Bytes in memory at a time: whole blocks of those whose checksums are kept."""
+_PACKED = 1024
+"""Bytes that are unpacked at a time: at most 32 MiB, as four bytes may stand for a block of 128 KiB."""
 _RESERVED = ("manifest.json", sums.FILE, LISTING)
 """Names that no file of a generation may have."""
 T = TypeVar("T")
@@ -100,13 +101,40 @@ def _read(path: Path, read: Callable[[_Members], T]) -> T:
             raise damaged(path, f"it cannot be unpacked ({error})") from error
 
 
+class _Unpacked:
+    """Contents of a file that is one zstd frame."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        self._unpacker = zstd().ZstdDecompressor(max_window_size=WINDOW).decompressobj()
+        self._piece = memoryview(b"")
+
+    def read(self, size: int) -> memoryview:
+        """Return some of the bytes, at most `size`; none at the end. Raises: BadSnapshot: the file ends before."""
+        while not self._piece and not self._unpacker.eof:
+            if not (packed := self._packed()):
+                raise BadSnapshot("it is cut short")
+            self._piece = memoryview(self._unpacker.decompress(packed))
+        found, self._piece = self._piece[:size], self._piece[size:]
+        return found
+
+    def check_end(self) -> None:
+        """Raises: BadSnapshot: the file continues after the frame."""
+        if self._unpacker.unused_data or self._packed():
+            raise BadSnapshot("there is data after its end")
+
+    def _packed(self) -> bytes:
+        try:
+            return self._file.read(_PACKED)
+        except OSError as error:
+            raise BadSnapshot(f"it cannot be read ({error.strerror})") from error
+
+
 class _Members:
     """The members of an archive, one after the other."""
 
     def __init__(self, file: BinaryIO) -> None:
-        self._frame = Frame(file)
-        unpacker = zstd().ZstdDecompressor(max_window_size=WINDOW)
-        self._stream = unpacker.stream_reader(self._frame, closefd=False)
+        self._stream = _Unpacked(file)
         self._seen: list[str] = []
         self._sums: list[str] = []
 
@@ -218,7 +246,7 @@ class _Members:
     def _end(self) -> None:
         if any(self._bytes(2 * BLOCK)) or self._stream.read(1):
             raise BadSnapshot("there is data after its last member")
-        self._frame.check_end()
+        self._stream.check_end()
 
 
 def _check_room(folder: Path, manifest: Manifest) -> None:

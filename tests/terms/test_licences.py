@@ -54,10 +54,10 @@ def test_what_may_mean_several_licences_or_none_is_not_guessed(text: str) -> Non
     assert spdx_of(text) is None
 
 
-@pytest.mark.parametrize("entry", LICENSES.values(), ids=lambda entry: entry["id"])
-def test_every_id_of_the_list_is_known_and_is_its_own(entry: dict[str, str]) -> None:
-    name = entry["id"]
-    assert spdx_of(name.lower()) == spdx_of(f"https://spdx.org/licenses/{name}.html") == name
+def test_every_id_of_the_list_is_known_and_is_its_own() -> None:
+    names = [entry["id"] for entry in LICENSES.values()]
+    assert [spdx_of(name.lower()) for name in names] == names
+    assert [spdx_of(f"https://spdx.org/licenses/{name}.html") for name in names] == names
 
 
 ids = st.sampled_from(sorted(each["id"] for each in LICENSES.values() if not each["deprecated"]))
