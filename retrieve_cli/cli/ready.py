@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 
 _COMMAND = "answering batches failures logs notes printing query requests saving unindexed"
 _OUTPUT = (
-    "answer_table block cells cuts explanation formats heads journal markdown numbers page pieces plain_table prompt "
-    "prose query_summary reasons run_account significant snippet terminal text"
+    "answer_table block cells cuts explanation formats journal markdown numbers page pieces plain_table prompt prose "
+    "query_summary reasons run_account snippet terminal text"
 )
 _OTHERS = ("yaml", "numpy.linalg", "retrieve_cli.untrusted.nearest", "retrieve_cli.assemble.unapplied")
 _THREADED = ("faiss", "onnxruntime", "openvino", "tokenizers", "torch", "transformers")

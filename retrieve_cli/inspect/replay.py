@@ -170,26 +170,33 @@ def cannot_run(stage: str, why: str) -> Unavailable:
     return Unavailable(message, hint="check the models: retrieve models list")
 
 
-def program_notes(version: Json, configuration: Mapping[str, Json], under: Settings) -> Iterator[str]:
-    """Yield changes of the program and its plug-ins since a run."""
+def program_notes(
+    version: Json, configuration: Mapping[str, Json], under: Settings, between: Iterable[str] = ()
+) -> Iterator[str]:
+    """Yield changes of the program and its plug-ins since a run; between the two, other notes."""
     if version != __version__:
         yield f"the run was saved by version {quoted(version)}; this is {__version__}"
+    yield from between
     if (configuration.get("plugins") or {}) != run_account.configuration(under)["plugins"]:
         yield "the configuration of plug-ins has changed"
 
 
 def _notes(store: Store, under: Settings, run: SavedRun) -> Iterator[str]:
     """Yield changes since the run that may explain differences."""
-    yield from program_notes(run.version, run.configuration, under)
-    if run.calibration != calibration_digest(store):
-        yield "the calibration has changed: confidence and relevance may differ"
-    if run.options.get("deadline_ms") is not None:
-        yield "the run had a deadline, and a replay has none: stages that were skipped then are not skipped now"
+    yield from program_notes(run.version, run.configuration, under, _changes(store, run))
     kept = [each.get("files", []) for each in run.requests]
     for entry in (entry for entries in kept for entry in entries):
         now = run_account.digest(entry["path"]).get("sha1")
         if now != entry.get("sha1"):
             yield f"{entry['path']} is missing or has changed: its saved properties are used"
+
+
+def _changes(store: Store, run: SavedRun) -> Iterator[str]:
+    """Yield what makes scores or stages differ."""
+    if run.calibration != calibration_digest(store):
+        yield "the calibration has changed: confidence and relevance may differ"
+    if run.options.get("deadline_ms") is not None:
+        yield "the run had a deadline, and a replay has none: stages that were skipped then are not skipped now"
 
 
 def _compared(entry: Mapping[str, Json]) -> dict[str, Json]:
