@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import os
-import signal
 import sys
 from collections.abc import Callable
 from contextlib import suppress
 from importlib import import_module
 from queue import SimpleQueue
 from threading import Lock, Thread
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from retrieve_cli.errors import RetrieveError, shortened
 from retrieve_cli.executors import messages
+from retrieve_cli.processes.frames import Requests, ignore_terminal
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,29 +28,26 @@ _REASON = 300
 
 def main() -> None:
     """Answer requests until there are none."""
-    requests, answers = os.dup(0), os.dup(1)
-    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
-    os.dup2(2, 1)  # what a library prints is no answer
-    for name in ("SIGINT", "SIGHUP", "SIGQUIT"):  # those of a terminal go to its whole group; the coordinator decides
-        signal.signal(getattr(signal, name), signal.SIG_IGN)
+    requests = Requests()
+    ignore_terminal()
     units: SimpleQueue[Json] = SimpleQueue()
     Thread(target=_receive, args=(requests, units), daemon=True).start()
     lock = Lock()
 
     def send(head: Json, arrays: messages.Arrays | None = None) -> None:
         with lock:
-            _write(answers, messages.pack(head, arrays))
+            requests.answer(*messages.packed(head, arrays))
 
     encoders = _begin(units.get()["hello"], send)
     while True:
         _encode(encoders, messages.work_of(units.get()), send)
 
 
-def _receive(pipe: int, units: SimpleQueue[Json]) -> None:
-    """Pass requests on. The end of the pipe is that of the coordinator, and of this process, whatever it is at."""
+def _receive(requests: Requests, units: SimpleQueue[Json]) -> None:
+    """Pass requests on. Their end is that of this process, whatever it is at."""
     try:
         while True:
-            units.put(messages.unpack(lambda size: read_exactly(pipe, size))[0])
+            units.put(requests.head(messages.MOST_HEAD)[0])
     finally:
         os._exit(0)
 
@@ -62,10 +59,7 @@ def _begin(hello: Json, send: Callable[..., None]) -> Encoders:
     try:
         with _cores(hello["threads"]):
             encoders: Encoders = getattr(import_module(module), name)(hello["settings"])
-        probes = hello["probes"]
-        head, arrays = messages.results_frame(encoders.encode_all(probes, [encoders.everything] * len(probes)))
-        about = "" if encoders.encoder is None else encoders.encoder.device
-        send({"ready": dict(encoders.cards), "about": about, **head}, arrays)
+        send(*encoders.ready(hello["probes"]))
     except RetrieveError as error:
         send({"failed": error.message, "hint": error.hint})
         os._exit(1)
@@ -109,26 +103,6 @@ def _encode(encoders: Encoders, work: messages.Work, send: Callable[..., None]) 
     except Exception as error:  # noqa: BLE001  a model may fail on any text from outside
         reason = f"{type(error).__name__}: {shortened(str(error), _REASON)}"
     send({"unit": work.unit, "end": reason, "truncated": encoders.truncated - before})
-
-
-def read_exactly(pipe: int, size: int) -> bytes:
-    """Return that many bytes. Raises: Cut at the end of the pipe."""
-    content = bytearray()
-    while len(content) < size:
-        some = os.read(pipe, min(size - len(content), 1 << 20))
-        if not some:
-            raise messages.Cut
-        content += some
-    return bytes(content)
-
-
-def _write(pipe: int, content: Any) -> None:
-    view = memoryview(content)
-    try:
-        while view:
-            view = view[os.write(pipe, view) :]
-    except BrokenPipeError:
-        os._exit(0)
 
 
 if __name__ == "__main__":

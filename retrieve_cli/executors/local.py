@@ -2,30 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import os
-import signal
-import subprocess
-import sys
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from retrieve_cli.contracts import Json
-from retrieve_cli.errors import printable, shortened
+from retrieve_cli.errors import shortened
 from retrieve_cli.executors import messages
-from retrieve_cli.executors.child import read_exactly
 from retrieve_cli.executors.messages import Answer, Results, Work
 from retrieve_cli.executors.workers import NotEncoded, Unfit, WorkerEnded
+from retrieve_cli.processes.frames import framed
+from retrieve_cli.processes.worker import Gone, Worker, search_path
 
-_SAID = 4096
-"""Last bytes of its standard error that are looked at."""
-_LINE = 200
-"""Characters of the last line on it that are quoted."""
 _GPUS = Path("/proc/driver/nvidia/gpus")
-_END_S = 5.0
-"""Seconds in which a killed process is gone."""
 
 
 class Share(NamedTuple):
@@ -67,18 +58,8 @@ class LocalWorker:
 
     def __init__(self, factory: str, settings: Json, share: Share) -> None:
         """`factory` is "module:function"; it returns `encoding.Encoders` for `settings`, which are sent as JSON."""
-        self._hello = {"factory": factory, "settings": settings, "threads": share.threads, "paths": _paths()}
-        self._said = tempfile.TemporaryFile()  # noqa: SIM115  closed by `kill`'s thread, with the process
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "retrieve_cli.executors.child"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=self._said,
-            bufsize=0,
-            env={**os.environ, **share.environment, "PYTHONPATH": os.pathsep.join(_paths()), "PYTHONSAFEPATH": "1"},
-        )
-        streams: tuple[Any, Any] = (self._process.stdin, self._process.stdout)
-        self._input, self._output = streams
+        self._hello = {"factory": factory, "settings": settings, "threads": share.threads, "paths": search_path()}
+        self._process = Worker("retrieve_cli.executors.child", environment={**os.environ, **share.environment})
 
     @property
     def pid(self) -> int:
@@ -107,50 +88,21 @@ class LocalWorker:
             return
 
     def kill(self) -> None:
-        with suppress(OSError):
-            self._process.kill()
+        self._process.kill()
 
     def close(self) -> None:
         """End it and free what belongs to it."""
-        self.kill()
-        with suppress(subprocess.TimeoutExpired):
-            self._process.wait(_END_S)
-        for stream in (self._input, self._output, self._said):
-            stream.close()
+        self._process.close()
 
     def _send(self, head: Json) -> None:
-        view = memoryview(messages.pack(head))
-        try:
-            while view:
-                view = view[os.write(self._input.fileno(), view) :]
-        except (BrokenPipeError, ValueError):
-            raise WorkerEnded(self._reason()) from None
+        self._process.send(framed(json.dumps(head).encode()))
 
     def _receive(self) -> tuple[Json, messages.Arrays]:
         try:
-            return messages.unpack(lambda size: read_exactly(self._output.fileno(), size))
-        except messages.Cut:
-            raise WorkerEnded(self._reason()) from None
+            head, body = self._process.receive(head=messages.MOST_HEAD, body=messages.MOST_BODY)
+            return messages.unpacked(json.loads(head), body)
+        except Gone:
+            raise WorkerEnded(self._process.ending()) from None
         except (ValueError, KeyError, TypeError) as error:
             self.kill()
             raise WorkerEnded(f"it sent something that makes no sense ({shortened(str(error))})") from error
-
-    def _reason(self) -> str:
-        """Return how the process ended, in words."""
-        try:
-            code = self._process.wait(_END_S)
-        except subprocess.TimeoutExpired:
-            return "it closed its pipe"
-        with suppress(OSError, ValueError):
-            size = self._said.seek(0, os.SEEK_END)
-            self._said.seek(max(0, size - _SAID))
-        last = self._said.read().decode("utf-8", "replace").strip().rpartition("\n")[2]
-        name = signal.Signals(-code).name if code < 0 and -code in set(signal.Signals) else ""
-        end = f"signal {name}" if name else f"exit code {code}"
-        return f"{end}: {shortened(printable(last), _LINE)}" if last and not name else end
-
-
-def _paths() -> list[str]:
-    """Return the search path for modules of this process, without the folder that is current at the time."""
-    package = str(Path(__file__).parents[2])
-    return [package, *(path for path in sys.path if Path(path).is_absolute() and path != package)]

@@ -1,6 +1,5 @@
-"""Messages between a coordinator and a worker: a JSON object and arrays, no pickles.
+"""Messages between a coordinator and a worker: a head, which is a JSON object, and arrays; no pickles.
 
-frame    size of the head and of the body (4 and 8 bytes), the head as JSON, the bytes of its arrays
 request  {"hello": …} once, then units: {"unit": 7, "texts": […], "wanted": […]}
 answer   {"ready": …} with the results of the probes, then results {"unit": 7, "places": […], …} as they come, and for
          each unit an end {"unit": 7, "end": ""}, with a reason if some texts have no result
@@ -8,10 +7,8 @@ answer   {"ready": …} with the results of the probes, then results {"unit": 7,
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
-from struct import Struct
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -24,8 +21,7 @@ if TYPE_CHECKING:
 
     Arrays = Mapping[str, NDArray[Any]]
 
-SIZES = Struct("<IQ")
-_MOST_HEAD, _MOST_BODY = 1 << 30, 1 << 34
+MOST_HEAD, MOST_BODY = 1 << 30, 1 << 34
 
 
 class Work(NamedTuple):
@@ -55,31 +51,16 @@ class Answer(NamedTuple):
     """Device or address, in words."""
 
 
-class Cut(Exception):
-    """The other side is gone: the stream ended before a frame did."""
-
-
-def pack(head: Json, arrays: Arrays | None = None) -> bytes:
-    """Return a frame."""
+def packed(head: Json, arrays: Arrays | None = None) -> tuple[Json, bytes]:
+    """Return a head that says which arrays come with it, and their bytes."""
     parts = {name: np.ascontiguousarray(array) for name, array in (arrays or {}).items()}
     shapes = {name: [array.dtype.str, array.shape] for name, array in parts.items()}
-    body = b"".join(array.tobytes() for array in parts.values())
-    text = json.dumps({**head, "arrays": shapes}).encode()
-    return SIZES.pack(len(text), len(body)) + text + body
+    return {**head, "arrays": shapes}, b"".join(array.tobytes() for array in parts.values())
 
 
-def unpack(read: Callable[[int], bytes]) -> tuple[Json, Arrays]:
-    """Read a frame with a function that returns a number of bytes.
-
-    Raises:
-        Cut: the stream has ended.
-        ValueError: it is not a frame.
-    """
-    head_size, body_size = SIZES.unpack(read(SIZES.size))
-    if head_size > _MOST_HEAD or body_size > _MOST_BODY:
-        raise ValueError("a frame that is too large")
-    head = json.loads(read(head_size))
-    body, arrays, start = read(body_size), {}, 0
+def unpacked(head: Json, body: bytes) -> tuple[Json, Arrays]:
+    """Return the head and the arrays of a message. Raises: ValueError if it is none."""
+    arrays, start = {}, 0
     for name, (kind, shape) in head.pop("arrays").items():
         count = int(np.prod(shape, dtype=np.int64))
         arrays[name] = np.frombuffer(body, np.dtype(kind), count, start).reshape(shape)

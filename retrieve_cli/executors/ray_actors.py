@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -28,18 +28,15 @@ class Actor:
         module, _, name = factory.partition(":")
         self._encoders: Encoders = getattr(import_module(module), name)(settings)
 
-    def start(self, probes: Sequence[str]) -> bytes:
-        """Return the cards of the encoders, and what they make of the probes, as a frame."""
-        encoders = self._encoders
-        head, arrays = messages.results_frame(encoders.encode_all(probes, [encoders.everything] * len(probes)))
-        about = "" if encoders.encoder is None else encoders.encoder.device
-        return messages.pack({"ready": dict(encoders.cards), "about": about, **head}, arrays)
+    def start(self, probes: Sequence[str]) -> tuple[Json, bytes]:
+        """Return the cards of the encoders, and what they make of the probes, as a message."""
+        return messages.packed(*self._encoders.ready(probes))
 
-    def encode(self, head: Json) -> bytes:
-        """Return the encodings of a unit as a frame."""
+    def encode(self, head: Json) -> tuple[Json, bytes]:
+        """Return the encodings of a unit as a message."""
         before, work = self._encoders.truncated, messages.work_of(head)
         answer, arrays = messages.results_frame(self._encoders.encode_all(work.texts, work.wanted))
-        return messages.pack({"truncated": self._encoders.truncated - before, **answer}, arrays)
+        return messages.packed({"truncated": self._encoders.truncated - before, **answer}, arrays)
 
 
 class RayWorker:
@@ -74,14 +71,14 @@ class RayWorker:
         """Return an answer of the actor. Raises: WorkerEnded, NotEncoded."""
         failures = self._ray.exceptions
         try:
-            frame = self._ray.get(pending, timeout=seconds)
+            message = self._ray.get(pending, timeout=seconds)
         except failures.RayTaskError as error:
             cause = error.cause
             said = cause.message if isinstance(cause, RetrieveError) else f"{type(cause).__name__}: {cause}"
             raise NotEncoded(shortened(said, _REASON)) from None
         except failures.RayError as error:
             raise WorkerEnded(f"{type(error).__name__}: {shortened(str(error), _REASON)}") from None
-        return messages.unpack(_reader(frame))
+        return messages.unpacked(*message)
 
 
 def connect(address: str) -> int:
@@ -109,14 +106,3 @@ def _package() -> Any:
         return import_module("ray")
     except ImportError as error:
         raise Unavailable("the package ray is not installed", hint="pip install 'retrieve-cli[ray]'") from error
-
-
-def _reader(frame: bytes) -> Callable[[int], bytes]:
-    at = 0
-
-    def read(size: int) -> bytes:
-        nonlocal at
-        at += size
-        return frame[at - size : at]
-
-    return read

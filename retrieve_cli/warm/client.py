@@ -92,7 +92,7 @@ def _accepted(connection: socket) -> bool:
     standard = (sys.stdin, sys.stdout, sys.stderr)  # None if it was closed; its number may be another file's now
     streams = [number for number, stream in enumerate(standard) if stream is not None]
     own = messages.identity(os.environb)
-    call = messages.Call(sys.argv, os.environb, streams, _ignored(), umask, sys.path[0])
+    call = (sys.argv, dict(os.environb), streams, _ignored(), umask, sys.path[0])
     here = os.open(".", os.O_RDONLY | os.O_DIRECTORY)
     try:
         request = messages.packed(own, call)

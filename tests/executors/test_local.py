@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import signal
 import threading
@@ -141,7 +142,7 @@ def test_a_worker_that_hangs_is_replaced_after_its_lease(crew: Crews) -> None:
 
     def stop() -> None:
         until(lambda: hired._units, "texts that are being encoded")
-        hired.processes[0][1]._process.send_signal(signal.SIGSTOP)
+        os.kill(hired.processes[0][1].pid, signal.SIGSTOP)
 
     watcher = threading.Thread(target=stop)
     watcher.start()
