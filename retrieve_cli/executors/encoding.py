@@ -20,13 +20,12 @@ from retrieve_cli.contracts import (
     TokenVectors,
 )
 from retrieve_cli.contracts.executors import Encoded, Wanted
-from retrieve_cli.executors.messages import results_frame
+from retrieve_cli.executors.workers import Answer
 from retrieve_cli.storage.recipe import encoder_json
 from retrieve_cli.storage.token_table import PackedTokens, pack, width_of
 
 if TYPE_CHECKING:
     from retrieve_cli.contracts import Vectors
-    from retrieve_cli.executors.messages import Arrays
 
 PASS_ON_S = 0.2
 """Seconds after which results are passed on while others of their unit are being made: what is lost with a worker."""
@@ -57,11 +56,10 @@ class Encoders(NamedTuple):
         """Forms that the encoders can make."""
         return Wanted(self.encoder is not None, self.sparse is not None)
 
-    def ready(self, probes: Sequence[str]) -> tuple[Json, Arrays]:
-        """Return cards, device and the encodings of the probes as head and arrays of a message."""
-        head, arrays = results_frame(self.encode_all(probes, [self.everything] * len(probes)))
-        about = "" if self.encoder is None else self.encoder.device
-        return {"ready": dict(self.cards), "about": about, **head}, arrays
+    def answer(self, probes: Sequence[str]) -> Answer:
+        """Return cards, device and the encodings of the probes."""
+        encoded = self.encode_all(probes, [self.everything] * len(probes))
+        return Answer(dict(self.cards), encoded, "" if self.encoder is None else self.encoder.device)
 
     def encode(self, texts: Sequence[str], wanted: Sequence[Wanted], done: Done) -> None:
         """Encode texts; `done` gets the results as they come. Those of a text are passed on together."""

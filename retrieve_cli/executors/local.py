@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import json
 import os
+import pickle
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from retrieve_cli.contracts import Json
 from retrieve_cli.errors import shortened
-from retrieve_cli.executors import messages
-from retrieve_cli.executors.messages import Answer, Results, Work
-from retrieve_cli.executors.workers import NotEncoded, Unfit, WorkerEnded
+from retrieve_cli.executors.workers import Answer, Hello, NotEncoded, Results, Unfit, Work, WorkerEnded
 from retrieve_cli.processes.frames import framed
-from retrieve_cli.processes.worker import Gone, Worker, search_path
+from retrieve_cli.processes.worker import Gone, Worker as Process, search_path
 
+_MOST = 1 << 34
+"""Most bytes of an answer."""
 _GPUS = Path("/proc/driver/nvidia/gpus")
 
 
@@ -54,12 +54,15 @@ def gpus() -> list[str]:
 
 
 class LocalWorker:
-    """`workers.Worker` in a process of its own, which ends with this one, however this one ends."""
+    """`workers.Worker` in a process of its own, which ends with this one, however this one ends.
+
+    Requests and answers are pickles: both are of this program, and the process may do what this one may.
+    """
 
     def __init__(self, factory: str, settings: Json, share: Share) -> None:
-        """`factory` is "module:function"; it returns `encoding.Encoders` for `settings`, which are sent as JSON."""
-        self._hello = {"factory": factory, "settings": settings, "threads": share.threads, "paths": search_path()}
-        self._process = Worker("retrieve_cli.executors.child", environment={**os.environ, **share.environment})
+        """`factory` is "module:function"; it returns `encoding.Encoders` for `settings`."""
+        self._hello = Hello(factory, settings, share.threads, search_path(), ())
+        self._process = Process("retrieve_cli.executors.child", environment={**os.environ, **share.environment})
 
     @property
     def pid(self) -> int:
@@ -67,25 +70,23 @@ class LocalWorker:
         return self._process.pid
 
     def start(self, probes: Sequence[str]) -> Answer:
-        self._send({"hello": {**self._hello, "probes": list(probes)}})
-        head, arrays = self._receive()
-        if "failed" in head:
-            raise Unfit(f"{head['failed']} ({head['hint']})" if head["hint"] else head["failed"])
-        return Answer(head["ready"], messages.results_of(head, arrays), head["about"])
+        self._send(self._hello._replace(probes=list(probes)))
+        answer: Answer | Unfit = self._receive()
+        if isinstance(answer, Unfit):
+            raise answer
+        return answer
 
     def encode(self, work: Work) -> Iterator[Results]:
-        self._send(messages.work_head(work))
+        self._send(work)
         while True:
-            head, arrays = self._receive()
-            if head["unit"] != work.unit:
+            unit, what = self._receive()
+            if unit != work.unit:
                 raise WorkerEnded("it answered another request")
-            if "end" not in head:
-                yield Results(head["places"], messages.results_of(head, arrays))
-                continue
-            yield Results((), (), head["truncated"])
-            if head["end"]:
-                raise NotEncoded(head["end"])
-            return
+            if what is None:
+                return
+            if isinstance(what, NotEncoded):
+                raise what
+            yield what
 
     def kill(self) -> None:
         self._process.kill()
@@ -94,15 +95,14 @@ class LocalWorker:
         """End it and free what belongs to it."""
         self._process.close()
 
-    def _send(self, head: Json) -> None:
-        self._process.send(framed(json.dumps(head).encode()))
+    def _send(self, request: Hello | Work) -> None:
+        self._process.send(framed(b"", pickle.dumps(request)))
 
-    def _receive(self) -> tuple[Json, messages.Arrays]:
+    def _receive(self) -> Any:
         try:
-            head, body = self._process.receive(head=messages.MOST_HEAD, body=messages.MOST_BODY)
-            return messages.unpacked(json.loads(head), body)
+            return pickle.loads(self._process.receive(head=0, body=_MOST)[1])  # noqa: S301  see above
         except Gone:
             raise WorkerEnded(self._process.ending()) from None
-        except (ValueError, KeyError, TypeError) as error:
+        except Exception as error:
             self.kill()
             raise WorkerEnded(f"it sent something that makes no sense ({shortened(str(error))})") from error

@@ -9,9 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from retrieve_cli.contracts import Json
 from retrieve_cli.errors import RetrieveError, Unavailable, shortened
-from retrieve_cli.executors import messages
-from retrieve_cli.executors.messages import Answer, Results, Work
-from retrieve_cli.executors.workers import NotEncoded, Unfit, WorkerEnded
+from retrieve_cli.executors.workers import Answer, NotEncoded, Results, Unfit, Work, WorkerEnded
 
 if TYPE_CHECKING:
     from retrieve_cli.executors.encoding import Encoders
@@ -28,15 +26,15 @@ class Actor:
         module, _, name = factory.partition(":")
         self._encoders: Encoders = getattr(import_module(module), name)(settings)
 
-    def start(self, probes: Sequence[str]) -> tuple[Json, bytes]:
-        """Return the cards of the encoders, and what they make of the probes, as a message."""
-        return messages.packed(*self._encoders.ready(probes))
+    def start(self, probes: Sequence[str]) -> Answer:
+        """Return the cards of the encoders, and what they make of the probes."""
+        return self._encoders.answer(probes)
 
-    def encode(self, head: Json) -> tuple[Json, bytes]:
-        """Return the encodings of a unit as a message."""
-        before, work = self._encoders.truncated, messages.work_of(head)
-        answer, arrays = messages.results_frame(self._encoders.encode_all(work.texts, work.wanted))
-        return messages.packed({"truncated": self._encoders.truncated - before, **answer}, arrays)
+    def encode(self, work: Work) -> Results:
+        """Return the encodings of a unit."""
+        before = self._encoders.truncated
+        encoded = self._encoders.encode_all(work.texts, work.wanted)
+        return Results(range(len(work.texts)), encoded, self._encoders.truncated - before)
 
 
 class RayWorker:
@@ -50,14 +48,13 @@ class RayWorker:
 
     def start(self, probes: Sequence[str]) -> Answer:
         try:
-            head, arrays = self._get(self._actor.start.remote(list(probes)), _STARTS_S)
+            answer: Answer = self._get(self._actor.start.remote(list(probes)), _STARTS_S)
         except NotEncoded as error:
             raise Unfit(str(error)) from error
-        return Answer(head["ready"], messages.results_of(head, arrays), head["about"])
+        return answer
 
     def encode(self, work: Work) -> Iterator[Results]:
-        head, arrays = self._get(self._actor.encode.remote(messages.work_head(work)), None)
-        yield Results(range(len(work.texts)), messages.results_of(head, arrays), head["truncated"])
+        yield self._get(self._actor.encode.remote(work), None)
 
     def kill(self) -> None:
         with suppress(Exception):  # the cluster may be gone
@@ -67,18 +64,17 @@ class RayWorker:
         """End the actor."""
         self.kill()
 
-    def _get(self, pending: Any, seconds: float | None) -> tuple[Json, messages.Arrays]:
+    def _get(self, pending: Any, seconds: float | None) -> Any:
         """Return an answer of the actor. Raises: WorkerEnded, NotEncoded."""
         failures = self._ray.exceptions
         try:
-            message = self._ray.get(pending, timeout=seconds)
+            return self._ray.get(pending, timeout=seconds)
         except failures.RayTaskError as error:
             cause = error.cause
             said = cause.message if isinstance(cause, RetrieveError) else f"{type(cause).__name__}: {cause}"
             raise NotEncoded(shortened(said, _REASON)) from None
         except failures.RayError as error:
             raise WorkerEnded(f"{type(error).__name__}: {shortened(str(error), _REASON)}") from None
-        return messages.unpacked(*message)
 
 
 def connect(address: str) -> int:

@@ -10,10 +10,6 @@ from __future__ import annotations
 import os
 import signal
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
-
 SIZES = 12
 """Bytes before a head."""
 _HEAD, _BODY = 4, 8
@@ -71,12 +67,10 @@ class Requests:
         if not poll.poll(seconds * 1000):
             os._exit(0)
 
-    def head(self, most: int) -> tuple[Any, int]:
-        """Return the head of the next request, which is JSON, and the size of its body."""
-        import json
-
+    def head(self, most: int) -> tuple[bytes, int]:
+        """Return the head of the next request and the size of its body."""
         head, body = sizes_of(self.read(SIZES), head=most, body=1 << 62)
-        return json.loads(self.read(head)), body
+        return self.read(head), body
 
     def read(self, size: int) -> bytes:
         """Return the next bytes of a body."""
@@ -85,11 +79,9 @@ class Requests:
             os._exit(0)
         return content
 
-    def answer(self, head: dict[str, Any], body: bytes = b"") -> None:
+    def answer(self, head: bytes, body: bytes) -> None:
         """Write an answer."""
-        import json
-
-        for part in (_opening(json.dumps(head).encode(), len(body)), body):  # a copy of the body may be too much
+        for part in (_opening(head, len(body)), body):  # a copy of the body may be too much
             view = memoryview(part)
             try:
                 while view:

@@ -18,7 +18,7 @@ from retrieve_cli.executors.admission import PROBES
 from retrieve_cli.executors.crew import Admission
 from retrieve_cli.executors.leases import Policy
 from retrieve_cli.executors.local import Share, gpus, shares
-from retrieve_cli.executors.messages import Answer
+from retrieve_cli.executors.workers import Answer
 from tests.executors.conftest import Collected, Crews, Hired, each_killed_three_times
 from tests.executors.worker_encoders import POISON, slow
 

@@ -46,7 +46,8 @@ def main() -> None:
             gc.freeze()  # a module stays: the next search for cycles is in what the next document leaves
         last = form == messages.OUT_OF_MEMORY or count == _MOST_FILES
         last = last or confinement.data_bytes() > _WORN * memory_bytes
-        requests.answer({"form": form, "number": asked.number, "last": last}, content)
+        head = {"form": form, "number": asked.number, "last": last}
+        requests.answer(json.dumps(head).encode(), content)
         if last:
             break
     os._exit(0)
@@ -55,7 +56,7 @@ def main() -> None:
 def _request(requests: Requests) -> messages.Asked:
     """Return the next request; end the process if there is none."""
     requests.wait(messages.IDLE_S)
-    return messages.asked_of(requests.head(messages.LONGEST_REQUEST)[0])
+    return messages.asked_of(json.loads(requests.head(messages.LONGEST_REQUEST)[0]))
 
 
 def _answer(request: messages.Asked, requests: Requests, on_page: Callable[[int], None]) -> tuple[str, bytes]:
