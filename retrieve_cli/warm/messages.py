@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 ACCEPTED, DECLINED, GO, BEGUN, ENDED, KILLED, READY = (b"Y", b"N", b"G", b"o", b"s", b"k", b"r")
 LONGEST = 16_000_000
 """Most bytes of a request."""
-LONGEST_PATH = 100
-"""Most bytes of the path of a socket, with some to spare."""
 _VERSION = b"retrieve 1"
 _STARTUP = (
     b"PYTHON", b"LD_", b"LC_", b"LANG", b"TZ", b"OPENBLAS_", b"GOTO_", b"OMP_", b"MKL_", b"KMP_", b"BLIS_", b"NPY_",

@@ -21,7 +21,7 @@ _PATIENCE_S = 5.0
 
 
 @contextmanager
-def listening(path: Path, *, longest: int) -> Iterator[Listener]:
+def listening(path: Path) -> Iterator[Listener]:
     """Yield a socket at a path, of mode 0600; it is removed at the end. One that nobody listens to is replaced.
 
     Raises:
@@ -32,7 +32,7 @@ def listening(path: Path, *, longest: int) -> Iterator[Listener]:
         path.unlink(missing_ok=True)
         umask = os.umask(0o177)
         try:
-            with _short(path, longest) as name:
+            with _short(path) as name:
                 listener.bind(name)
         finally:
             os.umask(umask)
@@ -48,18 +48,13 @@ def listening(path: Path, *, longest: int) -> Iterator[Listener]:
 
 
 @contextmanager
-def _short(path: Path, longest: int) -> Iterator[str]:
-    """Yield a name of a path that the system takes as the address of a socket: relative to its folder if it is long."""
-    if len(os.fsencode(path)) <= longest:
-        yield str(path)
-        return
-    here = os.open(".", os.O_RDONLY | os.O_DIRECTORY)
+def _short(path: Path) -> Iterator[str]:
+    """Yield a name of a path that the system takes as the address of a socket, however long the path is."""
+    folder = os.open(path.parent, os.O_PATH | os.O_DIRECTORY)
     try:
-        os.chdir(path.parent)
-        yield path.name
+        yield f"/proc/self/fd/{folder}/{path.name}"
     finally:
-        os.fchdir(here)
-        os.close(here)
+        os.close(folder)
 
 
 def accept(listener: Listener) -> Connection | None:
@@ -79,12 +74,12 @@ def owner(connection: Connection) -> tuple[int, int]:
     return process, user
 
 
-def connect(path: Path, *, longest: int) -> Connection:
+def connect(path: Path) -> Connection:
     """Return a connection to the server at a path. Raises: OSError."""
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     connection.settimeout(_PATIENCE_S)
     try:
-        with _short(path, longest) as name:
+        with _short(path) as name:
             connection.connect(name)
     except OSError:
         connection.close()
