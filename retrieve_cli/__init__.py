@@ -27,6 +27,7 @@ reads this list and checks every import against it.
     contracts       data types and interfaces of the parts
     layout          structure of a document's text, and its places on pages
     numerics        arithmetic with the same bits in any batch
+    processes       worker processes: start, frames, time limits, end
     progress        long work as named tasks: how much is done, of how much, how fast
     frozen          fast definition of frozen dataclasses
     errors          failures that a user can act on

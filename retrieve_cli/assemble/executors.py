@@ -17,8 +17,7 @@ if TYPE_CHECKING:
     from retrieve_cli.encoders.remote.client import Client
     from retrieve_cli.executors.encoding import Encoders
     from retrieve_cli.executors.http import Model
-    from retrieve_cli.executors.messages import Answer
-    from retrieve_cli.executors.workers import Seat, Worker
+    from retrieve_cli.executors.workers import Answer, Seat, Worker
 
 FACTORY = f"{__name__}:encoders_of"
 """Function by which a worker makes its encoders."""
@@ -123,7 +122,7 @@ def _plain(value: Json) -> Json:
 def _reference(building: _Building) -> Answer:
     """Return what this process makes of the probes."""
     from retrieve_cli.executors.admission import PROBES
-    from retrieve_cli.executors.messages import Answer
+    from retrieve_cli.executors.workers import Answer
 
     encoders = encoders_of(_payload(building))  # others than those of the build, which count what they truncate
     return Answer(encoders.cards, encoders.encode_all(PROBES, [encoders.everything] * len(PROBES)))

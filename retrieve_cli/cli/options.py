@@ -180,12 +180,6 @@ class Shared:
         return settings
 
     @property
-    def plain_width(self) -> int | None:
-        """Columns of a table on stdout if that is not a terminal; None if rich finds the width out."""
-        forced = self.color is Color.always or not {"FORCE_COLOR", "TTY_COMPATIBLE"}.isdisjoint(os.environ)
-        return None if forced or sys.stdout.isatty() else _WIDTH
-
-    @property
     def page(self) -> Page:
         """Surface of lines on stdout: as wide as the terminal, styled unless that is unwanted, linked on a terminal."""
         from retrieve_cli.output.page import Page

@@ -50,7 +50,7 @@ def _text(answers: Sequence[Answer], shared: Shared, shape: Shape) -> None:
     if shared.format == "table":
         from retrieve_cli.output.answer_table import print_table
 
-        table = partial(print_table, console=shared.console, plain=shared.plain_width)
+        table = partial(print_table, console=shared.console())
     shown = {"explain": shape.explain, "timing": bool(shape.timing), "batch": shape.batch}
     text.print_answers(answers, shared.page, table=table, **shown)
 

@@ -33,10 +33,13 @@ if TYPE_CHECKING:
 
 _COMMAND = "answering batches failures logs notes printing query requests saving unindexed"
 _OUTPUT = (
-    "answer_table block cells cuts explanation formats journal markdown numbers page pieces plain_table prompt prose "
+    "answer_table block cells cuts explanation formats journal markdown numbers page pieces prompt prose "
     "query_summary reasons run_account snippet terminal text"
 )
-_OTHERS = ("yaml", "numpy.linalg", "retrieve_cli.untrusted.nearest", "retrieve_cli.assemble.unapplied")
+_OTHERS = (
+    "yaml", "numpy.linalg", "rich.console", "rich.table", "retrieve_cli.untrusted.nearest",
+    "retrieve_cli.assemble.unapplied",
+)  # fmt: skip
 _THREADED = ("faiss", "onnxruntime", "openvino", "tokenizers", "torch", "transformers")
 """Packages with threads of their own, which a copy of a process does not have: each copy loads them by itself."""
 _LIBRARY = ".so"

@@ -101,7 +101,7 @@ def _owner(shared: Shared) -> tuple[int, int] | None:
     """Return process and user of the warm process of the artifacts folder; None if there is none."""
     path = Path(messages.place_of(str(shared.artifacts)))
     try:
-        with local.connect(path, longest=messages.LONGEST_PATH) as connection:
+        with local.connect(path) as connection:
             return local.owner(connection)
     except OSError:
         return None
@@ -176,7 +176,7 @@ def _run(
         lock.sign(descriptor)
         path = Path(messages.place_of(str(shared.artifacts.resolve())))
         state = Ready(shared)
-        with local.listening(path, longest=messages.LONGEST_PATH) as listener:
+        with local.listening(path) as listener:
             mine = path.stat().st_ino
             wanted = partial(_is, path, mine)
             door = Door(

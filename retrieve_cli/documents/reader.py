@@ -81,7 +81,8 @@ class Reader:
         limits = self._limits._replace(cpu_s=min(whole, max(_LEAST_CPU_S, _OF_CPU * whole)))
         drawing = Drawing(tuple(pages), shown)
         request = Request(module, file.path, file.sha1, file.path.name, limits, limit, drawing=drawing)
-        return self._pool.begin(request).picture()
+        picture: bytes = self._pool.begin(request).result()
+        return picture
 
     def close(self) -> None:
         """End the processes at once; without it, they end when they have been idle, or with this process."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from retrieve_cli.contracts import Json
-from retrieve_cli.executors.messages import Answer
+from retrieve_cli.executors.workers import Answer
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

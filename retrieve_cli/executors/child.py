@@ -3,71 +3,63 @@
 from __future__ import annotations
 
 import os
-import signal
+import pickle
 import sys
 from collections.abc import Callable
 from contextlib import suppress
 from importlib import import_module
 from queue import SimpleQueue
 from threading import Lock, Thread
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from retrieve_cli.errors import RetrieveError, shortened
-from retrieve_cli.executors import messages
+from retrieve_cli.executors.workers import Hello, NotEncoded, Results, Unfit, Work
+from retrieve_cli.processes.frames import Requests, ignore_terminal
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from retrieve_cli.contracts import Json
-    from retrieve_cli.contracts.executors import Encoded
     from retrieve_cli.executors.encoding import Encoders
 
+Send: TypeAlias = Callable[[object], None]
 _REASON = 300
 """Characters of an unexpected error that are reported."""
 
 
 def main() -> None:
     """Answer requests until there are none."""
-    requests, answers = os.dup(0), os.dup(1)
-    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
-    os.dup2(2, 1)  # what a library prints is no answer
-    for name in ("SIGINT", "SIGHUP", "SIGQUIT"):  # those of a terminal go to its whole group; the coordinator decides
-        signal.signal(getattr(signal, name), signal.SIG_IGN)
-    units: SimpleQueue[Json] = SimpleQueue()
+    requests = Requests()
+    ignore_terminal()
+    units: SimpleQueue[Any] = SimpleQueue()
     Thread(target=_receive, args=(requests, units), daemon=True).start()
     lock = Lock()
 
-    def send(head: Json, arrays: messages.Arrays | None = None) -> None:
+    def send(answer: object) -> None:
         with lock:
-            _write(answers, messages.pack(head, arrays))
+            requests.answer(b"", pickle.dumps(answer))
 
-    encoders = _begin(units.get()["hello"], send)
+    encoders = _begin(units.get(), send)
     while True:
-        _encode(encoders, messages.work_of(units.get()), send)
+        _encode(encoders, units.get(), send)
 
 
-def _receive(pipe: int, units: SimpleQueue[Json]) -> None:
-    """Pass requests on. The end of the pipe is that of the coordinator, and of this process, whatever it is at."""
+def _receive(requests: Requests, units: SimpleQueue[Any]) -> None:
+    """Pass requests on. Their end is that of this process, whatever it is at."""
     try:
         while True:
-            units.put(messages.unpack(lambda size: read_exactly(pipe, size))[0])
+            units.put(pickle.loads(requests.read(requests.head(0)[1])))  # noqa: S301  from the coordinator
     finally:
         os._exit(0)
 
 
-def _begin(hello: Json, send: Callable[..., None]) -> Encoders:
+def _begin(hello: Hello, send: Send) -> Encoders:
     """Make the encoders and answer with what they make of the probes; end the process if they cannot be made."""
-    sys.path[:0] = [folder for folder in hello["paths"] if folder not in sys.path]
-    module, _, name = hello["factory"].partition(":")
+    sys.path[:0] = [folder for folder in hello.paths if folder not in sys.path]
+    module, _, name = hello.factory.partition(":")
     try:
-        with _cores(hello["threads"]):
-            encoders: Encoders = getattr(import_module(module), name)(hello["settings"])
-        probes = hello["probes"]
-        head, arrays = messages.results_frame(encoders.encode_all(probes, [encoders.everything] * len(probes)))
-        about = "" if encoders.encoder is None else encoders.encoder.device
-        send({"ready": dict(encoders.cards), "about": about, **head}, arrays)
+        with _cores(hello.threads):
+            encoders: Encoders = getattr(import_module(module), name)(hello.settings)
+        send(encoders.answer(hello.probes))
     except RetrieveError as error:
-        send({"failed": error.message, "hint": error.hint})
+        send(Unfit(f"{error.message} ({error.hint})" if error.hint else error.message))
         os._exit(1)
     return encoders
 
@@ -91,44 +83,20 @@ class _cores:  # noqa: N801  a context
                 os.sched_setaffinity(0, self._all)
 
 
-def _encode(encoders: Encoders, work: messages.Work, send: Callable[..., None]) -> None:
-    """Encode a unit, and send results as they come."""
+def _encode(encoders: Encoders, work: Work, send: Send) -> None:
+    """Encode a unit, and send results as they come, and None or the reason at its end."""
     before = encoders.truncated
-
-    def done(places: Sequence[int], results: Sequence[Encoded]) -> None:
-        head, arrays = messages.results_frame(results)
-        send({"unit": work.unit, "places": list(places), **head}, arrays)
-
-    reason = ""
+    end: NotEncoded | None = None
     try:
-        encoders.encode(work.texts, work.wanted, done)
+        encoders.encode(work.texts, work.wanted, lambda *results: send((work.unit, Results(*results))))
     except RetrieveError as error:
-        reason = error.message
+        end = NotEncoded(error.message)
     except MemoryError:
         os._exit(1)  # a fresh process has more
     except Exception as error:  # noqa: BLE001  a model may fail on any text from outside
-        reason = f"{type(error).__name__}: {shortened(str(error), _REASON)}"
-    send({"unit": work.unit, "end": reason, "truncated": encoders.truncated - before})
-
-
-def read_exactly(pipe: int, size: int) -> bytes:
-    """Return that many bytes. Raises: Cut at the end of the pipe."""
-    content = bytearray()
-    while len(content) < size:
-        some = os.read(pipe, min(size - len(content), 1 << 20))
-        if not some:
-            raise messages.Cut
-        content += some
-    return bytes(content)
-
-
-def _write(pipe: int, content: Any) -> None:
-    view = memoryview(content)
-    try:
-        while view:
-            view = view[os.write(pipe, view) :]
-    except BrokenPipeError:
-        os._exit(0)
+        end = NotEncoded(f"{type(error).__name__}: {shortened(str(error), _REASON)}")
+    send((work.unit, Results((), (), encoders.truncated - before)))
+    send((work.unit, end))
 
 
 if __name__ == "__main__":

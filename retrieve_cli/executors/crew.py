@@ -14,10 +14,9 @@ from retrieve_cli.contracts.executors import Receiver, Wanted
 from retrieve_cli.errors import ModelFailed, Unavailable
 from retrieve_cli.executors.admission import PROBES, difference, same_bits
 from retrieve_cli.executors.leases import Policy
-from retrieve_cli.executors.messages import Answer, Results, Work
 from retrieve_cli.executors.scheduler import Scheduler
 from retrieve_cli.executors.seats import Ended, Ready, Report, Reports, Taken, UnitDone
-from retrieve_cli.executors.workers import Seat
+from retrieve_cli.executors.workers import Answer, Results, Seat, Work
 
 _TICK_S = 0.25
 _STARTS = 3

@@ -17,8 +17,7 @@ import numpy as np
 from retrieve_cli.contracts import Json, TermWeights, TokenVectors
 from retrieve_cli.contracts.executors import Encoded, Wanted
 from retrieve_cli.errors import ModelFailed, RetrieveError, Unavailable
-from retrieve_cli.executors.messages import Answer, Results, Work
-from retrieve_cli.executors.workers import NotEncoded, Unfit, WorkerEnded
+from retrieve_cli.executors.workers import Answer, NotEncoded, Results, Unfit, Work, WorkerEnded
 from retrieve_cli.storage.token_table import pack
 
 if TYPE_CHECKING:

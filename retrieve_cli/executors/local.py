@@ -3,29 +3,20 @@
 from __future__ import annotations
 
 import os
-import signal
-import subprocess
-import sys
-import tempfile
+import pickle
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from retrieve_cli.contracts import Json
-from retrieve_cli.errors import printable, shortened
-from retrieve_cli.executors import messages
-from retrieve_cli.executors.child import read_exactly
-from retrieve_cli.executors.messages import Answer, Results, Work
-from retrieve_cli.executors.workers import NotEncoded, Unfit, WorkerEnded
+from retrieve_cli.errors import shortened
+from retrieve_cli.executors.workers import Answer, Hello, NotEncoded, Results, Unfit, Work, WorkerEnded
+from retrieve_cli.processes.frames import framed
+from retrieve_cli.processes.worker import Gone, Worker as Process, search_path
 
-_SAID = 4096
-"""Last bytes of its standard error that are looked at."""
-_LINE = 200
-"""Characters of the last line on it that are quoted."""
+_MOST = 1 << 34
+"""Most bytes of an answer."""
 _GPUS = Path("/proc/driver/nvidia/gpus")
-_END_S = 5.0
-"""Seconds in which a killed process is gone."""
 
 
 class Share(NamedTuple):
@@ -63,22 +54,15 @@ def gpus() -> list[str]:
 
 
 class LocalWorker:
-    """`workers.Worker` in a process of its own, which ends with this one, however this one ends."""
+    """`workers.Worker` in a process of its own, which ends with this one, however this one ends.
+
+    Requests and answers are pickles: both are of this program, and the process may do what this one may.
+    """
 
     def __init__(self, factory: str, settings: Json, share: Share) -> None:
-        """`factory` is "module:function"; it returns `encoding.Encoders` for `settings`, which are sent as JSON."""
-        self._hello = {"factory": factory, "settings": settings, "threads": share.threads, "paths": _paths()}
-        self._said = tempfile.TemporaryFile()  # noqa: SIM115  closed by `kill`'s thread, with the process
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "retrieve_cli.executors.child"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=self._said,
-            bufsize=0,
-            env={**os.environ, **share.environment, "PYTHONPATH": os.pathsep.join(_paths()), "PYTHONSAFEPATH": "1"},
-        )
-        streams: tuple[Any, Any] = (self._process.stdin, self._process.stdout)
-        self._input, self._output = streams
+        """`factory` is "module:function"; it returns `encoding.Encoders` for `settings`."""
+        self._hello = Hello(factory, settings, share.threads, search_path(), ())
+        self._process = Process("retrieve_cli.executors.child", environment={**os.environ, **share.environment})
 
     @property
     def pid(self) -> int:
@@ -86,71 +70,39 @@ class LocalWorker:
         return self._process.pid
 
     def start(self, probes: Sequence[str]) -> Answer:
-        self._send({"hello": {**self._hello, "probes": list(probes)}})
-        head, arrays = self._receive()
-        if "failed" in head:
-            raise Unfit(f"{head['failed']} ({head['hint']})" if head["hint"] else head["failed"])
-        return Answer(head["ready"], messages.results_of(head, arrays), head["about"])
+        self._send(self._hello._replace(probes=list(probes)))
+        answer: Answer | Unfit = self._receive()
+        if isinstance(answer, Unfit):
+            raise answer
+        return answer
 
     def encode(self, work: Work) -> Iterator[Results]:
-        self._send(messages.work_head(work))
+        self._send(work)
         while True:
-            head, arrays = self._receive()
-            if head["unit"] != work.unit:
+            unit, what = self._receive()
+            if unit != work.unit:
                 raise WorkerEnded("it answered another request")
-            if "end" not in head:
-                yield Results(head["places"], messages.results_of(head, arrays))
-                continue
-            yield Results((), (), head["truncated"])
-            if head["end"]:
-                raise NotEncoded(head["end"])
-            return
+            if what is None:
+                return
+            if isinstance(what, NotEncoded):
+                raise what
+            yield what
 
     def kill(self) -> None:
-        with suppress(OSError):
-            self._process.kill()
+        self._process.kill()
 
     def close(self) -> None:
         """End it and free what belongs to it."""
-        self.kill()
-        with suppress(subprocess.TimeoutExpired):
-            self._process.wait(_END_S)
-        for stream in (self._input, self._output, self._said):
-            stream.close()
+        self._process.close()
 
-    def _send(self, head: Json) -> None:
-        view = memoryview(messages.pack(head))
-        try:
-            while view:
-                view = view[os.write(self._input.fileno(), view) :]
-        except (BrokenPipeError, ValueError):
-            raise WorkerEnded(self._reason()) from None
+    def _send(self, request: Hello | Work) -> None:
+        self._process.send(framed(b"", pickle.dumps(request)))
 
-    def _receive(self) -> tuple[Json, messages.Arrays]:
+    def _receive(self) -> Any:
         try:
-            return messages.unpack(lambda size: read_exactly(self._output.fileno(), size))
-        except messages.Cut:
-            raise WorkerEnded(self._reason()) from None
-        except (ValueError, KeyError, TypeError) as error:
+            return pickle.loads(self._process.receive(head=0, body=_MOST)[1])  # noqa: S301  see above
+        except Gone:
+            raise WorkerEnded(self._process.ending()) from None
+        except Exception as error:
             self.kill()
             raise WorkerEnded(f"it sent something that makes no sense ({shortened(str(error))})") from error
-
-    def _reason(self) -> str:
-        """Return how the process ended, in words."""
-        try:
-            code = self._process.wait(_END_S)
-        except subprocess.TimeoutExpired:
-            return "it closed its pipe"
-        with suppress(OSError, ValueError):
-            size = self._said.seek(0, os.SEEK_END)
-            self._said.seek(max(0, size - _SAID))
-        last = self._said.read().decode("utf-8", "replace").strip().rpartition("\n")[2]
-        name = signal.Signals(-code).name if code < 0 and -code in set(signal.Signals) else ""
-        end = f"signal {name}" if name else f"exit code {code}"
-        return f"{end}: {shortened(printable(last), _LINE)}" if last and not name else end
-
-
-def _paths() -> list[str]:
-    """Return the search path for modules of this process, without the folder that is current at the time."""
-    package = str(Path(__file__).parents[2])
-    return [package, *(path for path in sys.path if Path(path).is_absolute() and path != package)]

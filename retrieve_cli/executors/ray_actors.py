@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from retrieve_cli.contracts import Json
 from retrieve_cli.errors import RetrieveError, Unavailable, shortened
-from retrieve_cli.executors import messages
-from retrieve_cli.executors.messages import Answer, Results, Work
-from retrieve_cli.executors.workers import NotEncoded, Unfit, WorkerEnded
+from retrieve_cli.executors.workers import Answer, NotEncoded, Results, Unfit, Work, WorkerEnded
 
 if TYPE_CHECKING:
     from retrieve_cli.executors.encoding import Encoders
@@ -28,18 +26,15 @@ class Actor:
         module, _, name = factory.partition(":")
         self._encoders: Encoders = getattr(import_module(module), name)(settings)
 
-    def start(self, probes: Sequence[str]) -> bytes:
-        """Return the cards of the encoders, and what they make of the probes, as a frame."""
-        encoders = self._encoders
-        head, arrays = messages.results_frame(encoders.encode_all(probes, [encoders.everything] * len(probes)))
-        about = "" if encoders.encoder is None else encoders.encoder.device
-        return messages.pack({"ready": dict(encoders.cards), "about": about, **head}, arrays)
+    def start(self, probes: Sequence[str]) -> Answer:
+        """Return the cards of the encoders, and what they make of the probes."""
+        return self._encoders.answer(probes)
 
-    def encode(self, head: Json) -> bytes:
-        """Return the encodings of a unit as a frame."""
-        before, work = self._encoders.truncated, messages.work_of(head)
-        answer, arrays = messages.results_frame(self._encoders.encode_all(work.texts, work.wanted))
-        return messages.pack({"truncated": self._encoders.truncated - before, **answer}, arrays)
+    def encode(self, work: Work) -> Results:
+        """Return the encodings of a unit."""
+        before = self._encoders.truncated
+        encoded = self._encoders.encode_all(work.texts, work.wanted)
+        return Results(range(len(work.texts)), encoded, self._encoders.truncated - before)
 
 
 class RayWorker:
@@ -53,14 +48,13 @@ class RayWorker:
 
     def start(self, probes: Sequence[str]) -> Answer:
         try:
-            head, arrays = self._get(self._actor.start.remote(list(probes)), _STARTS_S)
+            answer: Answer = self._get(self._actor.start.remote(list(probes)), _STARTS_S)
         except NotEncoded as error:
             raise Unfit(str(error)) from error
-        return Answer(head["ready"], messages.results_of(head, arrays), head["about"])
+        return answer
 
     def encode(self, work: Work) -> Iterator[Results]:
-        head, arrays = self._get(self._actor.encode.remote(messages.work_head(work)), None)
-        yield Results(range(len(work.texts)), messages.results_of(head, arrays), head["truncated"])
+        yield self._get(self._actor.encode.remote(work), None)
 
     def kill(self) -> None:
         with suppress(Exception):  # the cluster may be gone
@@ -70,18 +64,17 @@ class RayWorker:
         """End the actor."""
         self.kill()
 
-    def _get(self, pending: Any, seconds: float | None) -> tuple[Json, messages.Arrays]:
+    def _get(self, pending: Any, seconds: float | None) -> Any:
         """Return an answer of the actor. Raises: WorkerEnded, NotEncoded."""
         failures = self._ray.exceptions
         try:
-            frame = self._ray.get(pending, timeout=seconds)
+            return self._ray.get(pending, timeout=seconds)
         except failures.RayTaskError as error:
             cause = error.cause
             said = cause.message if isinstance(cause, RetrieveError) else f"{type(cause).__name__}: {cause}"
             raise NotEncoded(shortened(said, _REASON)) from None
         except failures.RayError as error:
             raise WorkerEnded(f"{type(error).__name__}: {shortened(str(error), _REASON)}") from None
-        return messages.unpack(_reader(frame))
 
 
 def connect(address: str) -> int:
@@ -109,14 +102,3 @@ def _package() -> Any:
         return import_module("ray")
     except ImportError as error:
         raise Unavailable("the package ray is not installed", hint="pip install 'retrieve-cli[ray]'") from error
-
-
-def _reader(frame: bytes) -> Callable[[int], bytes]:
-    at = 0
-
-    def read(size: int) -> bytes:
-        nonlocal at
-        at += size
-        return frame[at - size : at]
-
-    return read

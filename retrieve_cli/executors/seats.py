@@ -10,8 +10,7 @@ from threading import Event, Thread
 from typing import NamedTuple, TypeAlias
 
 from retrieve_cli.errors import RetrieveError, shortened
-from retrieve_cli.executors.messages import Answer, Results, Work
-from retrieve_cli.executors.workers import NotEncoded, Seat, Unfit, Worker, WorkerEnded
+from retrieve_cli.executors.workers import Answer, NotEncoded, Results, Seat, Unfit, Work, Worker, WorkerEnded
 
 _REASON = 300
 _TICK_S = 0.1

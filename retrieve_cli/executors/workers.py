@@ -5,7 +5,47 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple, Protocol
 
-from retrieve_cli.executors.messages import Answer, Results, Work
+from retrieve_cli.contracts import Json
+from retrieve_cli.contracts.executors import Encoded, Wanted
+
+
+class Hello(NamedTuple):
+    """The first request to a process."""
+
+    factory: str
+    """"module:function", which returns `encoding.Encoders` for the settings."""
+    settings: Json
+    threads: int
+    paths: Sequence[str]
+    """Search path for modules."""
+    probes: Sequence[str]
+
+
+class Work(NamedTuple):
+    """Texts of a unit."""
+
+    unit: int
+    texts: Sequence[str]
+    wanted: Sequence[Wanted]
+
+
+class Results(NamedTuple):
+    """Encodings of some texts of a unit."""
+
+    places: Sequence[int]
+    encoded: Sequence[Encoded]
+    truncated: int = 0
+    """Number of these texts that were truncated."""
+
+
+class Answer(NamedTuple):
+    """Cards and device of a worker, and its encodings of the probes."""
+
+    cards: Json
+    """Cards of its encoders; None if it cannot tell them."""
+    probes: Sequence[Encoded]
+    about: str = ""
+    """Device or address, in words."""
 
 
 class WorkerEnded(Exception):

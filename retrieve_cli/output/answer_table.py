@@ -1,26 +1,21 @@
-"""Results as a table: name, score, reasons, snippet. For a file or a pipe it is laid out without rich."""
+"""Results as a table of rich: name, score, reasons, snippet."""
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from retrieve_cli.errors import printable
-from retrieve_cli.output import plain_table
 from retrieve_cli.output.cells import cut
 from retrieve_cli.output.formats import result_id
 from retrieve_cli.output.pieces import title
 from retrieve_cli.output.places import pages, span_of
-from retrieve_cli.output.plain_table import Column
 from retrieve_cli.output.prose import percent
 from retrieve_cli.output.reasons import reasons
 from retrieve_cli.output.snippet import ROOM, snippet
 from retrieve_cli.search.answer import Answer, Result
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
@@ -29,22 +24,9 @@ _REASON = 32
 """Cells of a reason."""
 
 
-def print_table(answer: Answer, console: Callable[[], Console], *, plain: int | None) -> None:
-    """Print the results of an answer; `plain` is the width of a table that goes into a file or a pipe, None for one on
-    a `console`."""
-    text = None if plain is None else _plain(answer, plain)
-    if text is None:
-        console().print(_table(answer))
-    else:
-        sys.stdout.write(text)
-
-
-_RANK, _SCORE, _CONFIDENCE = (Column(header, right=True) for header in ("#", "score", "confidence"))
-_NAME, _WHY, _SNIPPET = Column("name", ratio=3, fold=True), Column("why"), Column("snippet", ratio=7)
-
-
-def _columns(answer: Answer) -> list[Column]:
-    return [_RANK, _NAME, _SCORE, *([_CONFIDENCE] if answer.confidence else []), _WHY, _SNIPPET]
+def print_table(answer: Answer, console: Console) -> None:
+    """Print the results of an answer."""
+    console.print(_table(answer))
 
 
 def _names(answer: Answer, result: Result) -> Iterator[tuple[str, str]]:
@@ -63,24 +45,18 @@ def _cells(answer: Answer, result: Result, rank: int) -> list[str]:
     return [f"{result.hit.score:.3f}", *([confidence] if answer.confidence else []), lines]
 
 
-def _plain(answer: Answer, width: int) -> str | None:
-    """The table of an answer without styles; None if its characters are not all of one width."""
-    rows = [
-        (
-            str(rank),
-            "\n".join(line for line, _ in _names(answer, result)),
-            *_cells(answer, result, rank),
-            snippet(answer, result).cut(ROOM).text,
-        )
-        for rank, result in answer.ranked
-    ]
-    return plain_table.table(_columns(answer), rows, width=width)
-
-
 def _table(answer: Answer) -> Table:
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
     from rich.text import Text
 
-    table = grid(_columns(answer))
+    table = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False, expand=True)
+    table.add_column("#", justify="right", no_wrap=True)
+    table.add_column("name", ratio=3, overflow="fold")
+    for header in ("score", *(["confidence"] if answer.confidence else [])):
+        table.add_column(header, justify="right", no_wrap=True)
+    table.add_column("why", no_wrap=True)
+    table.add_column("snippet", ratio=7)
     for rank, result in answer.ranked:
         name = Text()
         for place, (line, style) in enumerate(_names(answer, result)):
@@ -98,20 +74,3 @@ def _marked(answer: Answer, result: Result) -> Text:
     for start, end in found.marks:
         text.stylize("bold yellow", start, end)
     return text
-
-
-def grid(columns: Sequence[Column]) -> Table:
-    """Return a table of rich with these columns and no rows."""
-    from rich.box import SIMPLE_HEAD
-    from rich.table import Table
-
-    table = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False, expand=True)
-    for column in columns:
-        table.add_column(
-            column.header,
-            justify="right" if column.right else "left",
-            no_wrap=not column.ratio,
-            ratio=column.ratio or None,
-            overflow="fold" if column.fold else "ellipsis",
-        )
-    return table

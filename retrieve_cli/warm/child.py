@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import marshal
 import os
 import resource
 import select
@@ -11,20 +12,33 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, NoReturn, TextIO
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TextIO
 
 from retrieve_cli.warm import messages
 from retrieve_cli.web import local
 
 if TYPE_CHECKING:
-    from retrieve_cli.warm.messages import Call
     from retrieve_cli.web.local import Connection
 
 _NAMES = ("<stdin>", "<stdout>", "<stderr>")
 _UNWRITTEN = 120
 """Exit code of Python if its output cannot be written at the end."""
+
+
+class Call(NamedTuple):
+    """A call of the program: all that decides what it does."""
+
+    words: Sequence[str]
+    environment: Mapping[bytes, bytes]
+    streams: Sequence[int]
+    """Those of 0, 1 and 2 that are open."""
+    ignored: Sequence[int]
+    """Signals that the caller ignores."""
+    umask: int
+    path: str
+    """The first entry of `sys.path`: the folder of the script, or of the call."""
 
 
 class Declined(BaseException):
@@ -94,8 +108,8 @@ def wait(channel: Connection, run: Callable[[], int], rehearse: Callable[[], Non
         if rehearse is not None:
             rehearse()
             channel.sendall(messages.READY)
-        body, (number, *descriptors) = local.receive(channel, messages.HEAD, messages.size_of, files=streams + 1)
-        call = messages.unpacked(body)
+        _, body, (number, *descriptors) = local.receive(channel, longest=messages.LONGEST, files=streams + 1)
+        call = Call(*marshal.loads(body))  # noqa: S302  from this user and this interpreter, as both sides have checked
         connection = local.opened(number)
         connection.settimeout(None)
     except BaseException:  # noqa: BLE001  the process makes another one

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 _PATIENCE_S = 5.0
 """Seconds until a process that says nothing is given up; it may be opening a new generation."""
+_LONGEST_PATH = 100
+"""Most bytes of the path of a socket, with some to spare."""
 _LOST = ("the process that was answering has ended", "run it again; with --server never, the command answers itself")
 state = ""
 """`declined` or `absent`: why the command answers by itself, although it may be answered for."""
@@ -65,21 +67,15 @@ def _artifacts(words: Sequence[str]) -> str | None:
 
 
 def _connected(path: str) -> socket:
-    """Return a connection to the socket at a path, which may be longer than an address: then from its own folder."""
+    """Return a connection to the socket at a path, which may be longer than an address: then by its own folder."""
     import _socket
 
     connection = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
     connection.settimeout(_PATIENCE_S)
-    if len(os.fsencode(path)) <= messages.LONGEST_PATH:
-        connection.connect(path)
-        return connection
-    here = os.open(".", os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.chdir(os.path.dirname(path))  # noqa: PTH120
-        connection.connect(os.path.basename(path))  # noqa: PTH119
-    finally:
-        os.fchdir(here)
-        os.close(here)
+    if len(os.fsencode(path)) > _LONGEST_PATH:
+        folder, name = os.path.split(path)
+        path = f"/proc/self/fd/{os.open(folder, os.O_PATH)}/{name}"  # open to the end of this process
+    connection.connect(path)
     return connection
 
 
@@ -92,7 +88,7 @@ def _accepted(connection: socket) -> bool:
     standard = (sys.stdin, sys.stdout, sys.stderr)  # None if it was closed; its number may be another file's now
     streams = [number for number, stream in enumerate(standard) if stream is not None]
     own = messages.identity(os.environb)
-    call = messages.Call(sys.argv, os.environb, streams, _ignored(), umask, sys.path[0])
+    call = (sys.argv, dict(os.environb), streams, _ignored(), umask, sys.path[0])
     here = os.open(".", os.O_RDONLY | os.O_DIRECTORY)
     try:
         request = messages.packed(own, call)

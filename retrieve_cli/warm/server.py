@@ -19,6 +19,7 @@ from contextlib import contextmanager, suppress
 from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple
 
+from retrieve_cli.processes.frames import framed
 from retrieve_cli.warm import child, messages
 from retrieve_cli.web import local
 
@@ -166,9 +167,9 @@ class Server:
         copy = None
         with suppress(OSError, ValueError):
             if local.owner(connection)[1] == os.geteuid():
-                body, descriptors = local.receive(connection, messages.HEAD, messages.size_of, files=_STREAMS)
-                if messages.is_from(self._own, body):
-                    copy = self._begun(messages.framed(body), [connection.fileno(), *descriptors])
+                own, call, descriptors = local.receive(connection, longest=messages.LONGEST, files=_STREAMS)
+                if own == self._own:
+                    copy = self._begun(framed(b"", call), [connection.fileno(), *descriptors])
                 connection.sendall(messages.DECLINED if copy is None else messages.ACCEPTED)
                 if copy is not None and connection.recv(1) == messages.GO:
                     copy.channel.sendall(messages.GO)

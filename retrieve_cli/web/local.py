@@ -6,10 +6,12 @@ import os
 import socket
 import struct
 from array import array
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TypeAlias
+
+from retrieve_cli.processes.frames import SIZES, sizes_of
 
 Listener: TypeAlias = socket.socket
 Connection: TypeAlias = socket.socket
@@ -19,7 +21,7 @@ _PATIENCE_S = 5.0
 
 
 @contextmanager
-def listening(path: Path, *, longest: int) -> Iterator[Listener]:
+def listening(path: Path) -> Iterator[Listener]:
     """Yield a socket at a path, of mode 0600; it is removed at the end. One that nobody listens to is replaced.
 
     Raises:
@@ -30,7 +32,7 @@ def listening(path: Path, *, longest: int) -> Iterator[Listener]:
         path.unlink(missing_ok=True)
         umask = os.umask(0o177)
         try:
-            with _short(path, longest) as name:
+            with _short(path) as name:
                 listener.bind(name)
         finally:
             os.umask(umask)
@@ -46,18 +48,13 @@ def listening(path: Path, *, longest: int) -> Iterator[Listener]:
 
 
 @contextmanager
-def _short(path: Path, longest: int) -> Iterator[str]:
-    """Yield a name of a path that the system takes as the address of a socket: relative to its folder if it is long."""
-    if len(os.fsencode(path)) <= longest:
-        yield str(path)
-        return
-    here = os.open(".", os.O_RDONLY | os.O_DIRECTORY)
+def _short(path: Path) -> Iterator[str]:
+    """Yield a name of a path that the system takes as the address of a socket, however long the path is."""
+    folder = os.open(path.parent, os.O_PATH | os.O_DIRECTORY)
     try:
-        os.chdir(path.parent)
-        yield path.name
+        yield f"/proc/self/fd/{folder}/{path.name}"
     finally:
-        os.fchdir(here)
-        os.close(here)
+        os.close(folder)
 
 
 def accept(listener: Listener) -> Connection | None:
@@ -77,12 +74,12 @@ def owner(connection: Connection) -> tuple[int, int]:
     return process, user
 
 
-def connect(path: Path, *, longest: int) -> Connection:
+def connect(path: Path) -> Connection:
     """Return a connection to the server at a path. Raises: OSError."""
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     connection.settimeout(_PATIENCE_S)
     try:
-        with _short(path, longest) as name:
+        with _short(path) as name:
             connection.connect(name)
     except OSError:
         connection.close()
@@ -106,30 +103,35 @@ def opened(descriptor: int) -> Connection:
     return socket.socket(fileno=descriptor)
 
 
-def receive(
-    connection: Connection, head: int, size_of: Callable[[bytes], int], *, files: int
-) -> tuple[bytes, list[int]]:
-    """Return a request and the descriptors that came with it, at most `files`; its first `head` bytes say its size.
+def receive(connection: Connection, *, longest: int, files: int) -> tuple[bytes, bytes, list[int]]:
+    """Return head and body of a frame, each of at most `longest` bytes, and the descriptors that came with it, at most
+    `files`.
 
     Raises:
         OSError, ValueError: it is not complete in time, or is not a request.
     """
     opened = array("i")
-    data, extra, flags, _ = connection.recvmsg(head, socket.CMSG_LEN(files * opened.itemsize))
+    data, extra, flags, _ = connection.recvmsg(SIZES, socket.CMSG_LEN(files * opened.itemsize))
     for level, kind, content in extra:
         if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS):
             opened.frombytes(content[: len(content) - len(content) % opened.itemsize])
     try:
         if flags & socket.MSG_CTRUNC:
             raise ValueError("too many descriptors")
-        missing, parts = size_of(data), [b""]  # not a byte more: another message may follow
-        while missing > 0:
-            parts.append(connection.recv(min(missing, 1 << 20)))
-            missing -= len(parts[-1])
-            if not parts[-1]:
-                raise ValueError("half a request")
-        return b"".join(parts), list(opened)
+        head, body = (_received(connection, size) for size in sizes_of(data, head=longest, body=longest))
+        return head, body, list(opened)
     except BaseException:
         for descriptor in opened:
             os.close(descriptor)
         raise
+
+
+def _received(connection: Connection, size: int) -> bytes:
+    """Return so many bytes, and not one more: another message may follow. Raises: OSError, ValueError."""
+    parts = list[bytes]()
+    while size > 0:
+        parts.append(connection.recv(min(size, 1 << 20)))
+        size -= len(parts[-1])
+        if not parts[-1]:
+            raise ValueError("half a request")
+    return b"".join(parts)

@@ -108,4 +108,4 @@ def crew() -> Iterator[Crews]:
     yield hire
     for each in made:
         each.close()
-        assert all(worker._process.poll() is not None for _, worker in each.processes)
+        assert all(worker._process.wait(0) is not None for _, worker in each.processes)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import signal
 import threading
@@ -17,7 +18,7 @@ from retrieve_cli.executors.admission import PROBES
 from retrieve_cli.executors.crew import Admission
 from retrieve_cli.executors.leases import Policy
 from retrieve_cli.executors.local import Share, gpus, shares
-from retrieve_cli.executors.messages import Answer
+from retrieve_cli.executors.workers import Answer
 from tests.executors.conftest import Collected, Crews, Hired, each_killed_three_times
 from tests.executors.worker_encoders import POISON, slow
 
@@ -141,7 +142,7 @@ def test_a_worker_that_hangs_is_replaced_after_its_lease(crew: Crews) -> None:
 
     def stop() -> None:
         until(lambda: hired._units, "texts that are being encoded")
-        hired.processes[0][1]._process.send_signal(signal.SIGSTOP)
+        os.kill(hired.processes[0][1].pid, signal.SIGSTOP)
 
     watcher = threading.Thread(target=stop)
     watcher.start()

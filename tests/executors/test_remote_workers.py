@@ -22,7 +22,7 @@ from retrieve_cli.config.loading import load
 from retrieve_cli.contracts.executors import Wanted
 from retrieve_cli.executors.admission import PROBES, difference, same_bits
 from retrieve_cli.executors.encoding import Encoders
-from retrieve_cli.executors.messages import Answer, Work
+from retrieve_cli.executors.workers import Answer, Work
 from tests.executors.test_worker_builds import records
 
 

@@ -235,4 +235,4 @@ def test_a_full_disk_ends_the_build_and_its_workers(
 
     with pytest.raises(RetrieveError, match="No space left"):
         built(catalog, tmp_path / "many", hire)
-    assert all(worker._process.poll() is not None for _, worker in hired[0].processes)
+    assert all(worker._process.wait(0) is not None for _, worker in hired[0].processes)

@@ -62,11 +62,11 @@ def test_help_loads_the_command_line_alone() -> None:
 
 
 def test_json_loads_nothing_that_lays_out_text(index: Path) -> None:
-    names = "block cells cuts explanation page prose reasons snippet text plain_table"
+    names = "block cells cuts explanation page prose reasons snippet text answer_table"
     modules = " ".join(f"retrieve_cli.output.{name}" for name in names.split())
     as_json, as_text = loaded(modules, "query lungs --json", "query lungs")
     assert as_json == []
-    assert not {"retrieve_cli.output.plain_table", "retrieve_cli.output.explanation"} & set(as_text)
+    assert not {"retrieve_cli.output.answer_table", "retrieve_cli.output.explanation"} & set(as_text)
 
 
 @pytest.mark.parametrize("form", ["json", "text", "trec"])

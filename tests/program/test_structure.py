@@ -124,7 +124,6 @@ OWN_WORDS = {
     "cli/main.py": "its version and help",
     "cli/serve.py": "its own address, as JSON",
     "cli/warm.py": "its own state, as JSON",
-    "documents/processes/starting.py": "what the kernel lacks",
     "warm/child.py": "a failure of its own output",
 }
 """Files that print and need no door, and why."""

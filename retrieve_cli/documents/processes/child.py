@@ -7,15 +7,14 @@ import hashlib
 import json
 import mmap
 import os
-import select
 import sys
 from collections.abc import Callable
 from functools import partial
 from importlib import import_module
-from io import BufferedReader
 
 from retrieve_cli.documents.processes import confinement, messages, transfer
 from retrieve_cli.errors import BadDocument, NotADocument, shortened
+from retrieve_cli.processes.frames import Requests
 from retrieve_cli.untrusted import files
 
 _MOST_FILES = 1000
@@ -32,15 +31,12 @@ def main() -> None:
     """Answer requests until there are none."""
     parent, state, memory_bytes = map(int, sys.argv[1:4])
     confinement.confine(parent, memory_bytes)
-    requests, answers = open(os.dup(0), "rb"), os.dup(1)  # noqa: PTH123, SIM115  a pipe
-    null = os.open(os.devnull, os.O_RDONLY)
-    os.dup2(null, 0)
-    os.dup2(2, 1)  # what a library prints is no answer
+    requests = Requests()
     gc.set_threshold(_YOUNG)
     modules: set[str] = set()
     marks = mmap.mmap(state, messages.STATE_SIZE)
     for count in range(1, _MOST_FILES + 1):
-        asked = messages.unpacked(_request(requests))
+        asked = _request(requests)
         messages.MEMORY.pack_into(marks, messages.STATE.size, *confinement.memory_used())
         messages.STATE.pack_into(marks, 0, asked.number, 0)
         form, content = _answer(asked, requests, partial(messages.STATE.pack_into, marks, 0, asked.number))
@@ -50,42 +46,24 @@ def main() -> None:
             gc.freeze()  # a module stays: the next search for cycles is in what the next document leaves
         last = form == messages.OUT_OF_MEMORY or count == _MOST_FILES
         last = last or confinement.data_bytes() > _WORN * memory_bytes
-        _write(answers, messages.ANSWER.pack(form, last, asked.number, len(content)))
-        _write(answers, content)
+        head = {"form": form, "number": asked.number, "last": last}
+        requests.answer(json.dumps(head).encode(), content)
         if last:
             break
     os._exit(0)
 
 
-def _request(pipe: BufferedReader) -> bytes:
+def _request(requests: Requests) -> messages.Asked:
     """Return the next request; end the process if there is none."""
-    poll = select.poll()
-    poll.register(pipe, select.POLLIN)
-    if not poll.poll(messages.IDLE_S * 1000):
-        os._exit(0)
-    (size,) = messages.SIZE.unpack(_read(pipe, messages.SIZE.size))
-    return _read(pipe, min(size, messages.LONGEST_REQUEST))
+    requests.wait(messages.IDLE_S)
+    return messages.asked_of(json.loads(requests.head(messages.LONGEST_REQUEST)[0]))
 
 
-def _read(pipe: BufferedReader, size: int) -> bytes:
-    """Return that many bytes; end the process at the end of the pipe: nobody asks any more."""
-    content = pipe.read(size)
-    if len(content) < size:
-        os._exit(0)
-    return content
-
-
-def _write(pipe: int, content: bytes) -> None:
-    view = memoryview(content)
-    while view:
-        view = view[os.write(pipe, view) :]
-
-
-def _answer(request: messages.Asked, pipe: BufferedReader, on_page: Callable[[int], None]) -> tuple[bytes, bytes]:
+def _answer(request: messages.Asked, requests: Requests, on_page: Callable[[int], None]) -> tuple[str, bytes]:
     """Parse or draw a document; return the form of the answer and its content."""
     try:
         confinement.limit_cpu(request.limits.cpu_s)
-        content = _content(request, pipe, on_page)
+        content = _content(request, requests, on_page)
     except BadDocument as error:
         return _rejected(error.message, error.hint, foreign=isinstance(error, NotADocument))
     except OSError as error:
@@ -104,19 +82,19 @@ def _answer(request: messages.Asked, pipe: BufferedReader, on_page: Callable[[in
     return (messages.DOCUMENT if request.drawing is None else messages.PICTURE), content
 
 
-def _rejected(message: str, hint: str = "", *, foreign: bool = False) -> tuple[bytes, bytes]:
+def _rejected(message: str, hint: str = "", *, foreign: bool = False) -> tuple[str, bytes]:
     return messages.REJECTED, json.dumps([message, hint, foreign]).encode()
 
 
-def _content(request: messages.Asked, pipe: BufferedReader, on_page: Callable[[int], None]) -> bytes:
+def _content(request: messages.Asked, requests: Requests, on_page: Callable[[int], None]) -> bytes:
     """Return the document, packed, or its picture.
 
     Raises:
         BadDocument: it cannot be read, or is not the file that was asked for.
     """
-    content = _read(pipe, request.size)
-    extra = {} if request.sidecar is None else {"sidecar": _read(pipe, request.sidecar)}
-    if hashlib.sha1(content, usedforsecurity=False).digest() != request.sha1:
+    content = requests.read(request.size)
+    extra = {} if request.sidecar is None else {"sidecar": requests.read(request.sidecar)}
+    if hashlib.sha1(content, usedforsecurity=False).hexdigest() != request.sha1:
         raise BadDocument("it changed while it was read", hint="sync again")
     module = import_module(request.module)
     if request.drawing is not None:

@@ -14,6 +14,7 @@ from math import ceil
 from typing import Any
 
 from retrieve_cli.documents.processes import kernel_rules
+from retrieve_cli.processes.frames import ignore_terminal
 
 _OWN_FILES = 4096
 """Most bytes of a file that the process writes: it writes none but its state, which is a few bytes."""
@@ -23,8 +24,6 @@ _LIBRARIES = 2 << 30
 """Address space for the code of libraries and for what they reserve without using it, beside the memory."""
 _OTHER_THREADS_S = 1
 """CPU seconds by which the kernel ends the process later than the process that watches it would."""
-_FROM_TERMINAL = ("SIGINT", "SIGHUP", "SIGQUIT")
-"""Signals of a terminal go to all processes of a command; the one that the user started decides."""
 _counts: list[int] = []
 """Descriptor of the kernel's counts of the memory of this process, where it has them."""
 _WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
@@ -101,7 +100,8 @@ def _reset_signals() -> None:
         with suppress(OSError, ValueError, TypeError):
             if signal.getsignal(number) is signal.SIG_IGN:
                 signal.signal(number, signal.SIG_DFL)
-    for name in (*_FROM_TERMINAL, "SIGPIPE", "SIGXFSZ"):
+    ignore_terminal()
+    for name in ("SIGPIPE", "SIGXFSZ"):
         signal.signal(getattr(signal, name), signal.SIG_IGN)
 
 

@@ -1,10 +1,10 @@
 """Messages between the process that asks for documents and pictures and one that parses and draws them.
 
-parent -> child   size (4 bytes), a request as JSON, the file and its sidecar, which the child cannot open; the end of
-                  the pipe: the child ends
-child  -> parent  one answer for each request: its form, 1 if the child ends after it, number and size; its content
-state             a file of 32 bytes that both have mapped: number of the request that was begun, page it is on;
-                  peak memory and page faults before the request, as the kernel counts them
+request  a head as in `Asked`; the file and its sidecar, which the child cannot open
+answer   one for each request: a head with its form, its number and whether the child ends after it; a packed document,
+         a PNG, message, hint and whether it is no document as JSON, or nothing
+state    a file of 32 bytes that both have mapped: number of the request that was begun, page it is on; peak memory and
+         page faults before the request, as the kernel counts them
 """
 
 from __future__ import annotations
@@ -18,16 +18,18 @@ from retrieve_cli.contracts import Json
 from retrieve_cli.documents.limits import Limits
 from retrieve_cli.layout.marks import Mark
 from retrieve_cli.layout.words import Box
+from retrieve_cli.processes.frames import framed
 from retrieve_cli.untrusted import files
 
-SIZE = Struct("<I")
-ANSWER = Struct("<c?QQ")
 STATE = Struct("<QQ")
 MEMORY = Struct("<QQ")
 STATE_SIZE = STATE.size + MEMORY.size
-DOCUMENT, PICTURE, REJECTED, OUT_OF_MEMORY = b"D", b"P", b"R", b"M"
-"""Forms of an answer: a packed document; a PNG; message, hint, and whether it is no document as JSON; nothing."""
+DOCUMENT, PICTURE, REJECTED, OUT_OF_MEMORY = "document", "picture", "rejected", "memory"
+"""Forms of an answer."""
 LONGEST_REQUEST = 16 << 20
+"""Most bytes of the head of a request."""
+LONGEST_HEAD = 200
+"""Most bytes of the head of an answer."""
 LONGEST_ANSWER = 256 << 20
 """Most bytes of an answer, which the parent holds until the document is asked for."""
 LONGEST_PICTURE = 64 << 20
@@ -60,7 +62,7 @@ class Request(NamedTuple):
     """Draws these pages instead of parsing the file."""
 
     @property
-    def form(self) -> bytes:
+    def form(self) -> str:
         """Form of the answer if all goes well."""
         return DOCUMENT if self.drawing is None else PICTURE
 
@@ -77,19 +79,11 @@ class Request(NamedTuple):
         """
         content = files.read_bytes(self.path, limit=self.max_bytes)
         sidecar = None if self.sidecar is None else files.read_bytes(self.sidecar, limit=self.sidecar_bytes)
-        value = {
-            "number": number,
-            "module": self.module,
-            "size": len(content),
-            "sha1": self.sha1.hex(),
-            "name": self.name,
-            "limits": self.limits._asdict(),
-            "sidecar": None if sidecar is None else len(sidecar),
-            "drawing": self.drawing,
-            "longest": self.longest,
-        }
-        body = json.dumps(value).encode()
-        return b"".join((SIZE.pack(len(body)), body, content, sidecar or b""))
+        size, rest = len(content), None if sidecar is None else len(sidecar)
+        asked = Asked(
+            number, self.module, size, self.sha1.hex(), self.name, self.limits, rest, self.drawing, self.longest
+        )
+        return framed(json.dumps(asked).encode(), content + sidecar if sidecar else content)
 
 
 class Asked(NamedTuple):
@@ -98,7 +92,7 @@ class Asked(NamedTuple):
     number: int
     module: str
     size: int
-    sha1: bytes
+    sha1: str
     name: str
     limits: Limits
     sidecar: int | None
@@ -108,21 +102,12 @@ class Asked(NamedTuple):
     """Most bytes of the answer."""
 
 
-def unpacked(body: bytes) -> Asked:
-    """Return a request."""
-    value: dict[str, Json] = json.loads(body)
-    return Asked(
-        value["number"],
-        value["module"],
-        value["size"],
-        bytes.fromhex(value["sha1"]),
-        value["name"],
-        Limits(**value["limits"]),
-        value["sidecar"],
-        None if value["drawing"] is None else _drawing(*value["drawing"]),
-        value["longest"],
-    )
+def asked_of(head: list[Json]) -> Asked:
+    """Return the head of a request."""
+    asked = Asked(*head)
+    drawing = None if asked.drawing is None else _drawing(*asked.drawing)
+    return asked._replace(limits=Limits(*asked.limits), drawing=drawing)
 
 
-def _drawing(pages: list[int], marks: list[Json]) -> Drawing:
+def _drawing(pages: tuple[int, ...], marks: tuple[Json, ...]) -> Drawing:
     return Drawing(tuple(pages), tuple(Mark(Box(*box), *others) for box, *others in marks))

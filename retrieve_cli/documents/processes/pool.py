@@ -5,13 +5,15 @@ from __future__ import annotations
 import os
 import weakref
 from collections import deque
+from concurrent.futures import Future
 from threading import Condition, Thread
-from typing import TypeVar
+from typing import Any
 
 from retrieve_cli.contracts import Parsed
 from retrieve_cli.documents.processes.messages import Request
 from retrieve_cli.documents.processes.process import NotBegun, Process
 from retrieve_cli.errors import BadDocument, RetrieveError
+from retrieve_cli.numerics import available_cores
 
 _IDLE_S = 5.0
 """Seconds after which a process without work ends."""
@@ -20,7 +22,6 @@ _AHEAD = 2
 _STOPPED = "reading was stopped"
 _STARTS = 2
 """Times that a process is started for one file; a file that was begun is not tried again."""
-_Outcome = TypeVar("_Outcome", Parsed, bytes)
 
 
 class Pool:
@@ -29,7 +30,7 @@ class Pool:
     def __init__(self, memory_bytes: int, *, workers: int | None = None) -> None:
         """`workers` is the number of processes, by default that of the cores of which this process may use."""
         self._memory_bytes = memory_bytes
-        self._workers = workers or _cores()
+        self._workers = workers or available_cores()
         self._reset()
 
     def _reset(self) -> None:
@@ -60,7 +61,7 @@ class Pool:
         with self._changed:
             reading.awaited = True
             self._work_on()
-            self._changed.wait_for(lambda: reading.is_done)
+            self._changed.wait_for(reading.done)
             self._done.discard(reading)
             self._work_on()
 
@@ -167,56 +168,34 @@ class Pool:
             process.close()
 
 
-class Reading:
+class Reading(Future[Parsed | bytes]):
     """A document that is being parsed or drawn."""
 
     def __init__(self, pool: Pool, request: Request) -> None:
+        super().__init__()
         self._pool = pool
         self.request = request
         self.awaited = False
         """True if somebody waits for it."""
         self.stopped = False
-        """True if the pool was closed before it was parsed."""
-        self._outcome: Parsed | bytes | BaseException | None = None
-
-    @property
-    def is_done(self) -> bool:
-        """True if it is parsed, or cannot be."""
-        return self._outcome is not None
+        """True if the pool was closed before it was done."""
 
     def settle(self, outcome: Parsed | bytes | BaseException) -> None:
         """Set the document, its picture, or the error."""
-        self._outcome = outcome
+        if isinstance(outcome, BaseException):
+            self.set_exception(outcome)
+        else:
+            self.set_result(outcome)
 
-    def result(self) -> Parsed:
-        """Wait for the document, and return it.
-
-        Raises:
-            BadDocument: it cannot be read.
-            RetrieveError: no process can be started.
-        """
-        return self._outcome_of(Parsed)
-
-    def picture(self) -> bytes:
-        """Wait for the picture that was asked for, and return it.
+    def result(self, timeout: float | None = None) -> Any:
+        """Wait for the document, or for the picture that was asked for, and return it.
 
         Raises:
-            BadDocument: it cannot be drawn.
+            BadDocument: it cannot be read or drawn.
             RetrieveError: no process can be started.
         """
-        return self._outcome_of(bytes)
-
-    def _outcome_of(self, kind: type[_Outcome]) -> _Outcome:
         self._pool.wait(self)
-        if isinstance(self._outcome, kind):
-            return self._outcome
-        raise self._outcome if isinstance(self._outcome, BaseException) else BadDocument("reading was stopped")
-
-
-def _cores() -> int:
-    """Return the number of cores that this process may use."""
-    affinity = getattr(os, "sched_getaffinity", None)
-    return len(affinity(0)) if affinity else os.cpu_count() or 1
+        return super().result(timeout)
 
 
 def _kill(owner: int, processes: set[Process]) -> None:

@@ -5,33 +5,33 @@ from __future__ import annotations
 import json
 import mmap
 import os
-import selectors
-import signal
 import sys
+import tempfile
 import time
-from contextlib import suppress
-from math import inf
-from typing import TYPE_CHECKING, Any
+from functools import cache
+from typing import Any, NamedTuple
 
 from retrieve_cli.contracts import Parsed
 from retrieve_cli.documents.processes import messages, transfer
+from retrieve_cli.documents.processes.kernel_rules import missing
 from retrieve_cli.documents.processes.messages import Request
 from retrieve_cli.documents.processes.pictures import checked
-from retrieve_cli.documents.processes.starting import start, state_file
 from retrieve_cli.errors import BadDocument, NotADocument, printable, shortened
+from retrieve_cli.processes.worker import TICK_S, Gone, Worker, signal_name
 
-if TYPE_CHECKING:
-    import resource
-
-_TICK_S = 0.25
-"""Seconds between two looks at the clocks of a process."""
-_READ = 1 << 20
-_SAID = 4096
-"""Last bytes of its standard error that are kept."""
+_KEPT = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "PYTHONHOME", "SYSTEMROOT", "PATH")
+"""Variables of the environment that may be needed to start Python. No other one is passed on: they hold secrets."""
+_ENVIRONMENT = {
+    "LC_ALL": "C.UTF-8",
+    "PYTHONDONTWRITEBYTECODE": "1",
+    "PYTHONNOUSERSITE": "1",
+    "PYTHONUTF8": "1",
+    "OPENBLAS_NUM_THREADS": "1",
+    "OMP_NUM_THREADS": "1",
+    "MALLOC_ARENA_MAX": "2",
+}
 _REASON = 500
 """Characters of a reason from the process, which is not trusted."""
-_QUOTED = 120
-"""Characters of the last line on its standard error that are quoted."""
 _LAST_PAGE = 10_000_000
 """Largest number of a page that is believed."""
 _NEARLY = 0.75
@@ -46,27 +46,46 @@ class NotBegun(Exception):
     """The process ended before it began with the file; the text is the last line that it wrote."""
 
 
+class _Answer(NamedTuple):
+    """The head of an answer."""
+
+    form: str
+    number: int
+    last: bool
+
+    @classmethod
+    def of(cls, head: bytes) -> _Answer:
+        """Raises: ValueError if it is none."""
+        try:
+            answer = cls(**json.loads(head))
+        except (TypeError, RecursionError) as error:
+            raise ValueError("no answer") from error
+        if [type(part) for part in answer] != [str, int, bool]:
+            raise ValueError("no answer")
+        return answer
+
+
 class Process:
     """Parses and draws files, one at a time, within limits of memory and time."""
 
     def __init__(self, memory_bytes: int) -> None:
         """Raises: OSError if no process can be started."""
+        say_what_is_missing()
         self._memory_bytes = memory_bytes
         self._begun = 0
-        self._said = b""
-        self._peak = 0
         self.last = False
         """True if it takes no other file."""
-        with state_file() as file:
+        kept = {name: os.environ[name] for name in _KEPT if name in os.environ}
+        with _state_file() as file:
             os.ftruncate(file.fileno(), messages.STATE_SIZE)
             self._marks = mmap.mmap(file.fileno(), messages.STATE_SIZE)
-            self._process = start(file.fileno(), memory_bytes)
-        streams: tuple[Any, ...] = (self._process.stdin, self._process.stdout, self._process.stderr)
-        self._input, self._output, self._error = streams
-        os.set_blocking(self._input.fileno(), False)  # one that does not read must not stop its watch
-        self._streams = selectors.DefaultSelector()
-        self._streams.register(self._output, selectors.EVENT_READ)
-        self._streams.register(self._error, selectors.EVENT_READ)
+            self._worker = Worker(
+                "retrieve_cli.documents.processes.child",
+                *(os.getpid(), file.fileno(), memory_bytes),
+                environment={**kept, **_ENVIRONMENT},
+                descriptors=(file.fileno(),),
+                apart=True,
+            )
 
     def ask(self, request: Request) -> Parsed | bytes:
         """Return the document, or its picture.
@@ -75,13 +94,11 @@ class Process:
             BadDocument: it cannot be read, or the process ended with it.
             NotBegun: the process ended before.
         """
-        self._begun += 1
-        self._said = b""
         try:
-            packed = request.packed(self._begun)
+            packed = request.packed(self._begun + 1)
         except OSError as error:
-            self._begun -= 1
             raise BadDocument(f"it cannot be read: {error.strerror or error}") from error
+        self._begun += 1
         form, content = self._answer(request, packed)
         if form == messages.OUT_OF_MEMORY:
             raise self._ended(self._memory_reason, "parsing.memory_mb")
@@ -98,85 +115,41 @@ class Process:
             raise self._ended(f"{_SENSELESS}{what}") from error
         raise (NotADocument if foreign is True else BadDocument)(message, hint=hint)
 
-    def _answer(self, request: Request, packed: bytes) -> tuple[bytes, bytes]:
+    def _answer(self, request: Request, packed: bytes) -> tuple[str, bytes]:
         """Send a request and return the form and the content of the answer."""
-        if self._has_spoken():
+        if self._worker.has_spoken:
             raise NotBegun("it spoke without being asked")
-        watch = _Watch(self._process.pid, request.limits.cpu_s)
-        rest, body = memoryview(packed), bytearray()
-        self._streams.register(self._input, selectors.EVENT_WRITE)
-        while (answer := self._whole(body, request.longest)) is None or rest:
-            for key, _ in self._streams.select(_TICK_S):
-                if key.fileobj is self._input:
-                    rest = self._send(rest)
-                    continue
-                some = os.read(key.fd, _READ)
-                if key.fileobj is self._error:
-                    self._said = (self._said + some)[-_SAID:]
-                    if not some:
-                        self._streams.unregister(key.fileobj)
-                elif some:
-                    body += some
-                else:
-                    raise self._gone(request.limits.cpu_s)
+        watch = _Watch(self._worker.pid, request.limits.cpu_s)
+
+        def look() -> None:
             if exceeded := watch.exceeded():
                 self.close()
                 raise self._ended(*exceeded)
-        return answer
 
-    def _send(self, rest: memoryview) -> memoryview:
-        """Write as much of a request as the pipe takes; return the rest."""
+        self._worker.send(packed)
         try:
-            rest = rest[os.write(self._input.fileno(), rest) :]
-        except BlockingIOError:
-            return rest
-        except BrokenPipeError:  # it has ended: so does its answer
-            rest = rest[:0]
-        if not rest:
-            self._streams.unregister(self._input)
-        return rest
-
-    def _has_spoken(self) -> bool:
-        """Return True if there is an answer to no request: the process is not what it was any more."""
-        return any(key.fileobj is self._output for key, _ in self._streams.select(0))
-
-    def _whole(self, body: bytearray, longest: int) -> tuple[bytes, bytes] | None:
-        """Return form and content of an answer, None while it is incomplete. Raises: BadDocument if it is not one."""
-        if len(body) < messages.ANSWER.size:
-            return None
-        form, self.last, number, size = messages.ANSWER.unpack_from(body)
-        sensible = number == self._begun and size <= longest
-        if not sensible or len(body) > messages.ANSWER.size + size:
+            head, content = self._worker.receive(head=messages.LONGEST_HEAD, body=request.longest, look=look)
+            form, number, self.last = _Answer.of(head)
+            if number != self._begun or self._worker.has_more:
+                raise ValueError("an answer to no request")
+        except Gone:
+            raise self._gone(request.limits.cpu_s) from None
+        except ValueError as error:
             self.close()
-            raise self._ended(_SENSELESS)
-        return (
-            (form, bytes(memoryview(body)[messages.ANSWER.size :]))
-            if len(body) - messages.ANSWER.size == size
-            else None
-        )
+            raise self._ended(_SENSELESS) from error
+        return form, content
 
     def _gone(self, cpu_s: float) -> BadDocument | NotBegun:
         """Return the error for a process that ended by itself."""
-        self._last_words()
-        code = self._wait(1.0)
+        end, name, line = self._worker.ending(), signal_name(self._worker.wait(0)), self._worker.last_line()
         self.close()
-        line = shortened(printable(self._said.decode("utf-8", "replace").strip().rpartition("\n")[2]), _QUOTED)
         if messages.STATE.unpack_from(self._marks)[0] != self._begun:
             return NotBegun(line)
-        name = _signal_name(code)
         if name == "SIGXCPU":
             return self._ended(*_cpu_reason(cpu_s))
         if name in _CRASHES and self._peak > _NEARLY * self._memory_bytes:
             return self._ended(self._memory_reason, "parsing.memory_mb")
-        end = f"signal {name}" if name else f"exit code {code}"
-        return self._ended(f"{end}: {line}" if line else end)
-
-    def _last_words(self) -> None:
-        """Read what it has written to its standard error, without waiting for more."""
-        os.set_blocking(self._error.fileno(), False)
-        with suppress(OSError):
-            while some := os.read(self._error.fileno(), _READ):
-                self._said = (self._said + some)[-_SAID:]
+        return self._ended(end)
 
     def _ended(self, reason: str, key: str = "") -> BadDocument:
         """Return the reason to reject the file that it was parsing; `key` sets the limit."""
@@ -189,29 +162,16 @@ class Process:
     def _memory_reason(self) -> str:
         return f"out of memory: limit {self._memory_bytes / 2**20:,.0f} MB"
 
-    def _wait(self, seconds: float) -> int | None:
-        """Return its exit code once it has ended, None if it does not within some seconds."""
-        until = time.monotonic() + seconds
-        while self._process.returncode is None:
-            try:
-                pid, status, used = os.wait4(self._process.pid, os.WNOHANG)
-            except ChildProcessError:  # another thread, which kills it, has just seen its end
-                return self._process.wait()
-            if pid:
-                self._process.returncode = os.waitstatus_to_exitcode(status)
-                self._peak = self._peak_of(used)
-            elif time.monotonic() > until:
-                return None
-            else:
-                time.sleep(0.002)
-        return self._process.returncode
-
-    def _peak_of(self, used: resource.struct_rusage) -> int:
-        """Return the bytes that it has used for this file, as far as the kernel says.
+    @property
+    def _peak(self) -> int:
+        """Bytes that it has used for its last file, as far as the kernel says.
 
         The kernel counts the peak of a process from that of the process that started it. A peak that has not grown is
         therefore not one of this file, and the pages are counted that were given to it meanwhile.
         """
+        used = self._worker.used
+        if used is None:
+            return 0
         peak, faults = messages.MEMORY.unpack_from(self._marks, messages.STATE.size)
         if used.ru_maxrss > peak:
             return int(used.ru_maxrss * (1 if sys.platform == "darwin" else 1024))
@@ -219,17 +179,26 @@ class Process:
 
     def kill(self) -> None:
         """End it at once; `close` has still to be called by the thread that uses it."""
-        with suppress(OSError):
-            self._process.kill()
+        self._worker.kill()
 
     def close(self) -> None:
         """End it at once and free what belongs to it."""
         self.last = True
-        self.kill()
-        self._wait(inf)
-        self._streams.close()
-        for stream in (self._input, self._output, self._error):
-            stream.close()
+        self._worker.close()
+
+
+def _state_file() -> Any:
+    """Return a file without a name."""
+    if hasattr(os, "memfd_create"):
+        return os.fdopen(os.memfd_create("documents"), "w+b")
+    return tempfile.TemporaryFile()
+
+
+@cache
+def say_what_is_missing() -> None:
+    """Say on standard error, once in a run, what this kernel lacks for a complete sandbox."""
+    if lacks := missing():
+        print(f"Documents are parsed with less protection here: {'; '.join(lacks)}.", file=sys.stderr)
 
 
 class _Watch:
@@ -246,7 +215,7 @@ class _Watch:
     def exceeded(self) -> tuple[str, str] | None:
         """Return the reason to end the process, and the key of the limit; None if it is within the limits."""
         now = time.monotonic()
-        self._wall += min(now - self._looked, 4 * _TICK_S)  # if this process was stopped, so was the other one
+        self._wall += min(now - self._looked, 4 * TICK_S)  # if this process was stopped, so was the other one
         self._looked = now
         if self._cpu() - self._cpu_before > self._cpu_s:
             return _cpu_reason(self._cpu_s)
@@ -263,11 +232,3 @@ class _Watch:
 
 def _cpu_reason(cpu_s: float) -> tuple[str, str]:
     return f"more than {cpu_s:g} s of CPU time", "parsing.cpu_s"
-
-
-def _signal_name(code: int | None) -> str:
-    if code is None or code >= 0:
-        return ""
-    with suppress(ValueError):
-        return signal.Signals(-code).name
-    return str(-code)

@@ -11,7 +11,7 @@ from array import array
 from collections.abc import Iterable, Mapping
 from math import isfinite
 from struct import Struct
-from typing import Any, NamedTuple, NoReturn, get_args
+from typing import Any, NoReturn, get_args
 
 from retrieve_cli.contracts import Json, Parsed
 from retrieve_cli.layout.layout import Block, Kind, Layout, Page
@@ -73,55 +73,37 @@ def unpacked(content: bytes) -> Parsed:
     except RecursionError as error:
         raise ValueError("nested too deeply") from error
     text = str(rest[:text_size], "utf-8")
-    return _document(_Fields(structure), text, rest[text_size:])
+    return _document(structure if isinstance(structure, dict) else {}, text, rest[text_size:])
 
 
-def _document(fields: _Fields, text: str, words: memoryview) -> Parsed:
-    metadata = fields.of("metadata", dict)
+def _document(fields: Mapping[str, Json], text: str, words: memoryview) -> Parsed:
+    metadata = _of(fields, "metadata", dict)
     _check(metadata)
-    body_start = fields.of("body_start", int)
+    body_start = _of(fields, "body_start", int)
     if not 0 <= body_start <= len(text):
         raise ValueError("a body outside the text")
     layout = None
-    if fields.value("blocks") is not None:
-        pages = tuple(_pages(fields.of("pages", list), len(text)))
+    if fields.get("blocks") is not None:
+        pages = tuple(_pages(_of(fields, "pages", list), len(text)))
         last = pages[-1].index if pages else _LARGEST
-        placed = _words(words, len(text), last) if fields.of("words", bool) else None
-        layout = Layout(tuple(_blocks(fields.of("blocks", list), len(text))), pages, placed)
+        placed = _words(words, len(text), last) if _of(fields, "words", bool) else None
+        layout = Layout(tuple(_blocks(_of(fields, "blocks", list), len(text))), pages, placed)
     if layout is None or layout.words is None:
         _require(not words, "words without a layout")
-    notices = tuple(_string(notice) for notice in fields.of("notices", list))
-    return Parsed(text, layout, metadata, _string(fields.of("title", str)), body_start, notices)
+    notices = tuple(_string(notice) for notice in _of(fields, "notices", list))
+    return Parsed(text, layout, metadata, _string(_of(fields, "title", str)), body_start, notices)
 
 
-class _Fields:
-    """The structure of a document as it arrived."""
-
-    def __init__(self, value: Json) -> None:
-        self._values: Mapping[str, Json] = value if isinstance(value, dict) else {}
-
-    def value(self, name: str) -> Json:
-        """Return a value, None if it is missing."""
-        return self._values.get(name)
-
-    def of(self, name: str, kind: type) -> Any:
-        """Return a value of exactly this type. Raises: ValueError."""
-        value = self._values.get(name)
-        _require(type(value) is kind, f"`{name}` of another type")
-        return value
+def _of(fields: Mapping[str, Json], name: str, kind: type) -> Any:
+    """Return a value of exactly this type. Raises: ValueError."""
+    value = fields.get(name)
+    _require(type(value) is kind, f"`{name}` of another type")
+    return value
 
 
-class _Span(NamedTuple):
-    """Characters of a text of a size."""
-
-    start: Json
-    end: Json
-    size: int
-
-    @property
-    def valid(self) -> bool:
-        """True for whole numbers in order within the text."""
-        return type(self.start) is int and type(self.end) is int and 0 <= self.start <= self.end <= self.size
+def _inside(start: Json, end: Json, size: int) -> bool:
+    """Return True for whole numbers in order within a text of a size."""
+    return type(start) is int and type(end) is int and 0 <= start <= end <= size
 
 
 def _blocks(rows: list[Json], size: int) -> Iterable[Block]:
@@ -130,7 +112,7 @@ def _blocks(rows: list[Json], size: int) -> Iterable[Block]:
     for row in rows:
         _require(type(row) is list and len(row) == len(Block._fields), "a block of another form")
         start, end, kind, level, anchor = row
-        _require(_Span(start, end, size).valid and start >= before, "a block in the wrong place")
+        _require(_inside(start, end, size) and start >= before, "a block in the wrong place")
         _require(type(kind) is str and kind in _KINDS, "a block of an unknown kind")
         _require(type(level) is int and 0 <= level <= 6, "a heading of an unknown level")
         before = end
@@ -144,7 +126,7 @@ def _pages(rows: list[Json], size: int) -> Iterable[Page]:
         _require(type(row) is list and len(row) == len(Page._fields), "a page of another form")
         index, label, width, height, start, end, image_only = row
         _require(type(index) is int and last < index < _LARGEST, "pages out of order")
-        _require(_Span(start, end, size).valid and start >= before, "a page in the wrong place")
+        _require(_inside(start, end, size) and start >= before, "a page in the wrong place")
         _require(all(_is_length(side) for side in (width, height)), "a page of an impossible size")
         _require(type(image_only) is bool, "a page of another form")
         last, before = index, start

@@ -13,6 +13,13 @@ from retrieve_cli.errors import BadDocument
 MB = 1 << 20
 
 
+def answer(form: str, number: int, content: bytes = b"", *, size: int | None = None) -> str:
+    """Return an answer of a process, which may lie about the size of its content."""
+    head = json.dumps({"form": form, "number": number, "last": False}).encode()
+    sizes = len(head).to_bytes(4, "little") + (len(content) if size is None else size).to_bytes(8, "little")
+    return (sizes + head + content).decode("latin-1")
+
+
 def request(
     folder: Path, do: str, argument: Any = None, *, page: int = 0, name: str = "a.odd", **limits: Any
 ) -> Request:

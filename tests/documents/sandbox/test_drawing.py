@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from documents.indexed import indexed
-from documents.sandbox.asking import request, text_of
+from documents.sandbox.asking import answer, request, text_of
 from documents.sandbox.builds import children
 from documents.sandbox.odd_parsers import END, HEADER, PIXELS, POINT, SIGNATURE, chunk
 from reportlab.pdfgen.canvas import Canvas
@@ -69,7 +69,7 @@ def drawing(folder: Path, do: str, argument: Any = None, *, pages: tuple[int, ..
 def reason_of(pool: Pool, asked: Request) -> str:
     """Return the reason why there is no picture."""
     with pytest.raises(BadDocument) as raised:
-        pool.begin(asked).picture()
+        pool.begin(asked).result()
     return f"{raised.value.message}; {raised.value.hint}" if raised.value.hint else raised.value.message
 
 
@@ -99,7 +99,7 @@ def test_a_file_that_ends_its_drawer_has_no_picture_and_the_next_one_has(
 ) -> None:
     text_of(pool, request(tmp_path, "say"))
     assert reason_of(pool, drawing(tmp_path, do, argument, pages=(3, 12), cpu_s=0.3 if do == "spin" else 10)) == reason
-    assert pool.begin(drawing(tmp_path, "say")).picture() == POINT
+    assert pool.begin(drawing(tmp_path, "say")).result() == POINT
 
 
 FORGED = {
@@ -144,13 +144,13 @@ def test_other_parts_of_a_png_are_rejected(content: bytes) -> None:
 @pytest.mark.parametrize(
     "forged",
     [
-        messages.ANSWER.pack(messages.DOCUMENT, 0, 1, 7) + b'["a",1]',
-        messages.ANSWER.pack(messages.PICTURE, 0, 1, messages.LONGEST_PICTURE + 1),
+        answer(messages.DOCUMENT, 1, b'["a",1]'),
+        answer(messages.PICTURE, 1, size=messages.LONGEST_PICTURE + 1),
     ],
     ids=["a document", "too large"],
 )
-def test_an_answer_that_is_no_picture_of_a_bounded_size_is_rejected(alone: Pool, tmp_path: Path, forged: bytes) -> None:
-    asked = drawing(tmp_path, "answer", [forged.decode("latin-1"), 30])
+def test_an_answer_that_is_no_picture_of_a_bounded_size_is_rejected(alone: Pool, tmp_path: Path, forged: str) -> None:
+    asked = drawing(tmp_path, "answer", [forged, 30])
     assert reason_of(alone, asked) == "the reader ended on page 1 (an answer that makes no sense)"
 
 
@@ -158,7 +158,7 @@ def test_a_process_that_does_not_read_its_request_is_ended_in_time(
     alone: Pool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     body = json.dumps(["bad", "", False]).encode()
-    forged = (messages.ANSWER.pack(messages.REJECTED, 0, 1, len(body)) + body).decode("latin-1")
+    forged = answer(messages.REJECTED, 1, body)
     assert reason_of(alone, drawing(tmp_path, "answer", [forged, 100])) == "bad"
     monkeypatch.setattr("retrieve_cli.documents.processes.process._WALL_S", 0.1)
     many = Drawing((1,), (Mark(Box(1, 0.5, 0.5, 1, 1), "cell"),) * 5000)

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from documents.sandbox.asking import MB, reason_of, request, text_of
+from documents.sandbox.asking import MB, answer, reason_of, request, text_of
 from documents.sandbox.builds import ended, heeding_interrupts
 from documents.sandbox.odd_parsers import RICH
 from waiting import PATIENCE_S, until
@@ -48,24 +48,25 @@ def test_a_document_that_ends_its_reader_is_rejected_with_reason_and_page_and_th
 @pytest.mark.parametrize(
     ("form", "size", "content", "reason"),
     [
-        ("D", 1, "too long", ""),
-        ("D", 2**63, "", ""),
-        ("D", 2, "{}", ": too short"),
-        ("R", 4, "null", ""),
+        (messages.DOCUMENT, 1, "too long", ""),
+        (messages.DOCUMENT, 2**63, "", ""),
+        (messages.DOCUMENT, 2, "{}", ": too short"),
+        (messages.REJECTED, 4, "null", ""),
         ("?", 0, "", ""),
+        ("?" * messages.LONGEST_HEAD, 0, "", ""),
     ],
 )
 def test_an_answer_that_a_document_forged_rejects_it_and_its_process_answers_no_more(
     alone: Pool, tmp_path: Path, form: str, size: int, content: str, reason: str
 ) -> None:
-    forged = (messages.ANSWER.pack(form.encode(), 0, 1, size) + content.encode()).decode("latin-1")
+    forged = answer(form, 1, content.encode(), size=size)
     said = reason_of(alone, request(tmp_path, "answer", [forged, 30]))
     assert said == f"the reader ended (an answer that makes no sense{reason})"
     assert text_of(alone, request(tmp_path, "say", "well")) == "well"
 
 
 def test_an_answer_to_no_request_is_not_taken_for_one_to_the_next(alone: Pool, tmp_path: Path, readable: Path) -> None:
-    forged = messages.ANSWER.pack(b"R", 0, 2, 0).decode("latin-1")
+    forged = answer(messages.REJECTED, 2)
     pipes = [readable / "answered", readable / "forged"]
     for pipe in pipes:
         os.mkfifo(pipe)
@@ -120,7 +121,7 @@ def test_few_documents_are_parsed_before_anybody_asks_for_them(fresh: Pool, tmp_
     readings = [fresh.begin(request(tmp_path, "say", number, name=f"{number}.odd")) for number in range(40)]
     last = readings[-1].result()  # out of turn: it must not wait for those that nobody asks for
     assert last.text == "say of 39.odd: 39"
-    assert sum(reading.is_done for reading in readings) <= 2 * 2 + 2
+    assert sum(reading.done() for reading in readings) <= 2 * 2 + 2
     assert readings[20].result().text == "say of 20.odd: 20"
 
 
