@@ -31,7 +31,9 @@ def record(
     from retrieve_cli.output.formats import dump
     from retrieve_cli.search.web_record import record_exchanges
 
-    options = web_answering.options_of(text, providers=provider, categories=category, max_age="off", k=k, since=since)
+    options = web_answering.options_of(
+        text, providers=provider, categories=category or (), max_age="off", k=k, since=since
+    )
     written = record_exchanges(shared.settings(), shared.artifacts, options, to)
     if shared.format == "json":
         print(dump({"schema_version": 1, "files": [str(path) for path in written]}))

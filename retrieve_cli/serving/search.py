@@ -12,8 +12,9 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
-from retrieve_cli.api.asked import ALIASES, FIELDS, Asked, read_asked, schema
+from retrieve_cli.api.asked import Asked, read_asked
 from retrieve_cli.api.batches import Outcome
+from retrieve_cli.api.choices import SEARCH
 from retrieve_cli.api.schemas import kinds_of
 from retrieve_cli.api.sequences import arrival
 from retrieve_cli.contracts import Json
@@ -64,7 +65,7 @@ def router(state: State) -> APIRouter:
 
     routes = APIRouter(tags=["search"])
     body = {
-        "requestBody": {"required": True, "content": {JSON: {"schema": schema()}}},
+        "requestBody": {"required": True, "content": {JSON: {"schema": SEARCH.schema()}}},
         "parameters": [PARAMETER, *PARAMETERS],
     }
     batch = {"requestBody": {"required": True, "content": {JSON: {"schema": _batch_schema()}}}}
@@ -118,8 +119,8 @@ def from_parameters(request: Request) -> dict[str, Json]:
     for key, text in request.query_params.multi_items():
         if key in FORM:
             continue
-        field = FIELDS.get(ALIASES.get(key, key))
-        kinds = ["string"] if field is None else kinds_of(field.schema)
+        row = SEARCH.of_json.get(SEARCH.aliases.get(key, key))
+        kinds = ["string"] if row is None else kinds_of(row.schema)
         if "array" in kinds:
             item.setdefault(key, []).append(text)
         elif key in item:
@@ -145,15 +146,15 @@ def _parameters() -> list[dict[str, Json]]:
             "name": "q" if key == "query" else key,
             "in": "query",
             "required": key == "query",
-            "schema": dict(field.schema),
-            "description": field.description,
+            "schema": dict(row.schema),
+            "description": row.description,
         }
-        for key, field in FIELDS.items()
+        for key, row in SEARCH.of_json.items()
     ] + [PARAMETER, *PARAMETERS]
 
 
 def _batch_schema() -> dict[str, Json]:
-    requests = {"type": "array", "items": schema(), "minItems": 1, "maxItems": _MOST}
+    requests = {"type": "array", "items": SEARCH.schema(), "minItems": 1, "maxItems": _MOST}
     return {"type": "object", "properties": {"requests": requests}, "required": ["requests"]}
 
 

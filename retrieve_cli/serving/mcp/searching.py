@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple
 
-from retrieve_cli.api.asked import ALIASES, Asked, Local, read_asked
+from retrieve_cli.api.asked import Asked, Local, read_asked
+from retrieve_cli.api.choices import MOST_OFFSET, SEARCH
 from retrieve_cli.api.live import LiveIndex
-from retrieve_cli.api.requests import MOST_OFFSET
 from retrieve_cli.contracts import Json
 from retrieve_cli.errors import RetrieveError, UsageError, printable, shortened
 from retrieve_cli.output.compact import Count, Entry, as_compact, fitted, title_of
@@ -52,7 +52,7 @@ def search(
     values = dict(given)
     cursor, most = values.pop("cursor", None), read_budget(values.pop("max_tokens", None))
     asked = read_asked(values, where="search", tenant=tenant, local=local)
-    values = {ALIASES.get(key, key): value for key, value in values.items() if value is not None}
+    values = {SEARCH.aliases.get(key, key): value for key, value in values.items() if value is not None}
     place = read_cursor(cursor, values)
     if place.generation is None:
         place = place._replace(offset=int(asked.choices.get("offset") or 0))

@@ -7,17 +7,14 @@ from typing import NamedTuple
 
 import mcp_types as types
 
-from retrieve_cli.api.asked import schema
+from retrieve_cli.api.choices import SEARCH
+from retrieve_cli.api.table import LISTED, Choice
 from retrieve_cli.contracts import Json
 
 MOST_TOKENS = 2000
 """Tokens of an answer, if the caller does not say."""
 _TEXT: Mapping[str, Json] = {"type": "string"}
 _PAGED: Mapping[str, Json] = {"max_tokens": {"type": "integer", "default": MOST_TOKENS}, "cursor": _TEXT}
-_FILTERS: Mapping[str, Json] = {
-    "filters": {"type": "array", "items": _TEXT, "description": 'All must hold: ["license=MIT", "dims>=3"].'}
-}
-"""One of the spellings that a request has for them."""
 _SHAPE = ("id", "title", "url", "text")
 """Keys of a document as connectors of ChatGPT read it."""
 WEB_SCOPE = "web"
@@ -37,11 +34,15 @@ def _object(properties: Mapping[str, Json], required: Sequence[str] = ()) -> dic
 
 
 def _search_schema(**more: Json) -> dict[str, Json]:
-    """The schema of a search: keys of a request, the page, and some more."""
-    properties = schema(["query", "limit"])["properties"]
-    return _object(
-        {**{name: {"type": each["type"]} for name, each in properties.items()}, **_FILTERS, **_PAGED, **more}, ["query"]
-    )
+    """The schema of a search: those keys of a request that models see, the page, and some more."""
+    shown = {name: _shown(row) for name, row in SEARCH.in_door(LISTED).items()}
+    return _object({**shown, **_PAGED, **more}, ["query"])
+
+
+def _shown(row: Choice) -> dict[str, Json]:
+    """A choice in few tokens: without its bounds, and without what an object has where a text will do."""
+    kinds = {"type": row.schema["type"]}
+    return {**kinds, "items": _TEXT, "description": row.about} if row.several else kinds
 
 
 _FILES: Json = {"type": "array", "items": {"properties": {"path": _TEXT}}}
@@ -92,7 +93,7 @@ KINDS: Sequence[Kind] = (
     Kind(
         _tool(
             "list_fields",
-            "List the fields for `filters`, with frequent values; with `field`, more values of that one.",
+            "List the fields for `filters`, with values; `field`: more of one.",
             _object({"field": _TEXT, **_PAGED}),
             _object({}, ["fields"]),
         ),

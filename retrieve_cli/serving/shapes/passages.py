@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from retrieve_cli.api.asked import ALIASES, FIELDS, schema
+from retrieve_cli.api.choices import SEARCH
 from retrieve_cli.config.settings import Settings
 from retrieve_cli.contracts import Json
 from retrieve_cli.output.passages import passages_json
@@ -11,10 +11,10 @@ from retrieve_cli.serving.shapes.shape import Read, asked_of
 
 _OMITTED = ("chunks", "dependencies", "expand", "explain", "facets", "id", "offset")
 """Keys of a search that have no meaning here: passages are chunks, and nothing else is returned."""
-_FIELDS = [key for key in FIELDS if key not in _OMITTED]
-_KEYS = [*_FIELDS, *(alias for alias, key in ALIASES.items() if key in _FIELDS)]
-_TOP_K = {"top_k": {**FIELDS["limit"].schema, "description": "Number of passages."}}
-_REQUEST = schema(_FIELDS)
+_NAMES = [name for name in SEARCH.of_json if name not in _OMITTED]
+_KEYS = [*_NAMES, *(alias for alias, name in SEARCH.aliases.items() if name in _NAMES)]
+_TOP_K = {"top_k": {**SEARCH.rows["limit"].schema, "description": "Number of passages."}}
+_REQUEST = SEARCH.schema(_NAMES)
 SCHEMA: dict[str, Json] = {**_REQUEST, "properties": {**_REQUEST["properties"], **_TOP_K}}
 
 
