@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from retrieve_cli.api.choices import HEAD_BYTES, SEARCH
 from retrieve_cli.api.requests import IN_REQUEST, request_of, sound
-from retrieve_cli.api.schemas import checked
+from retrieve_cli.api.schemas import checked, kinds_of
 from retrieve_cli.api.table import Choice, Schema
 from retrieve_cli.contracts import FileHead, Json, Request
 from retrieve_cli.errors import Forbidden, UsageError, quoted
@@ -91,6 +91,25 @@ def _read(
             values[row.name] = _checked(row, value, f"`{spelling}` of {where}")
     asked = _asked({"id": id_, **values}, where, tenant)
     return asked._replace(request=_with_paths(asked.request, paths, where))
+
+
+SWITCHES: Mapping[str, bool] = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
+"""Words for true and false in a link."""
+
+
+def of_text(row: Choice, key: str, text: str) -> Json:
+    """Return the value that a text is in a link; of a list, one entry.
+
+    Raises:
+        UsageError: the value is not of its kind; names the parameter.
+    """
+    kind = "string" if row.several else kinds_of(row.schema)[0]
+    try:
+        if kind == "boolean":
+            return SWITCHES[text.casefold()]
+        return {"integer": int, "number": float}.get(kind, str)(text)
+    except (KeyError, ValueError):
+        raise UsageError(f"the parameter {quoted(key)} is not a {kind}: {quoted(text)}", hint=row.about) from None
 
 
 def _checked(row: Choice, value: Json, place: str) -> Json:

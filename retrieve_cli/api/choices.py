@@ -13,6 +13,7 @@ from retrieve_cli.api.table import (
     LISTED,
     LOCAL,
     OUTPUT,
+    PAGE,
     PASSAGES,
     QUERY,
     RANKING,
@@ -208,7 +209,7 @@ SEARCH = Table(
            "query.server", default="a process that is ready"),
     Choice("docs_dir", _PATH, "Search this folder without an index.", SCRIPTS, "--docs-dir DIR", _HERE),
     # In JSON alone
-    Choice("generation", _text(100), "Generation that answers, while it is kept.", doors=_IN_JSON),
+    Choice("generation", _text(100), "Generation that answers, while it is kept.", doors=_IN_JSON | {PAGE}),
     Choice("at_least", _whole(0, 2**53), "Sequence of a document that the answer must include.", doors=_IN_JSON),
 )  # fmt: skip
 """The choices of a search of the index."""

@@ -61,6 +61,11 @@ class Choice(NamedTuple):
         return self.schema.get("type") == "array" or "items" in self.schema
 
     @property
+    def is_switch(self) -> bool:
+        """True if it is on or off."""
+        return self.schema.get("type") == "boolean"
+
+    @property
     def is_names(self) -> bool:
         """True if a flag may have several of its values, with commas between them: `A,B`."""
         return "," in self.flags

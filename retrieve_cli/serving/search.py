@@ -12,10 +12,9 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
-from retrieve_cli.api.asked import Asked, read_asked
+from retrieve_cli.api.asked import Asked, of_text, read_asked
 from retrieve_cli.api.batches import Outcome
 from retrieve_cli.api.choices import SEARCH
-from retrieve_cli.api.schemas import kinds_of
 from retrieve_cli.api.sequences import arrival
 from retrieve_cli.contracts import Json
 from retrieve_cli.errors import RetrieveError, UsageError, quoted
@@ -120,23 +119,14 @@ def from_parameters(request: Request) -> dict[str, Json]:
         if key in FORM:
             continue
         row = SEARCH.of_json.get(SEARCH.aliases.get(key, key))
-        kinds = ["string"] if row is None else kinds_of(row.schema)
-        if "array" in kinds:
-            item.setdefault(key, []).append(text)
+        value = text if row is None else of_text(row, key, text)
+        if row is not None and row.several:
+            item.setdefault(key, []).append(value)
         elif key in item:
             raise UsageError(f"the parameter {quoted(key)} is given twice", hint="give it once")
         else:
-            item[key] = _value(key, text, kinds[0])
+            item[key] = value
     return item
-
-
-def _value(key: str, text: str, kind: str) -> Json:
-    try:
-        if kind == "boolean":
-            return {"true": True, "1": True, "false": False, "0": False}[text.casefold()]
-        return {"integer": int, "number": float}.get(kind, str)(text)
-    except (KeyError, ValueError):
-        raise UsageError(f"the parameter {quoted(key)} is not a {kind}: {quoted(text)}", hint="") from None
 
 
 def _parameters() -> list[dict[str, Json]]:

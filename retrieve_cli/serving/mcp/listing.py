@@ -11,11 +11,11 @@ from retrieve_cli.contracts import Json
 from retrieve_cli.errors import printable, shortened
 from retrieve_cli.inspect.why import why
 from retrieve_cli.output.significant import significant
-from retrieve_cli.serving.mcp.arguments import read_arguments, read_budget
 from retrieve_cli.serving.mcp.channels import Channels
 from retrieve_cli.serving.mcp.counting import counter_of
 from retrieve_cli.serving.mcp.cursors import Place, cursor_of, read_cursor
 from retrieve_cli.serving.mcp.outcomes import Outcome, compact_json
+from retrieve_cli.serving.mcp.tools import read_arguments, read_budget
 
 _FEW, _MANY = 5, 100
 """Values of each field, and of the one that is asked for."""
@@ -30,7 +30,7 @@ def list_fields(live: LiveIndex, given: Mapping[str, Json], *, tenant: str | Non
     Raises:
         RetrieveError: an argument cannot be understood, or no record of the caller has the field.
     """
-    values = read_arguments(given, "list_fields", "field", "max_tokens", "cursor")
+    values = read_arguments(given, "list_fields")
     cursor, most = values.pop("cursor", None), read_budget(values.pop("max_tokens", None))
     place, field = read_cursor(cursor, values), values.get("field")
     index = live.at(place.generation)
@@ -82,7 +82,7 @@ def explain(live: LiveIndex, given: Mapping[str, Json], *, tenant: str | None, c
         RetrieveError: an argument cannot be understood, or the search fails.
     """
     del channels
-    values = read_arguments(given, "explain", "query", "id", required=("query", "id"))
+    values = read_arguments(given, "explain")
     asked = read_asked({"query": values["query"]}, where="explain", tenant=tenant)
     view, notices = why(live.index.searcher, asked.request, values["id"])
     structured = {

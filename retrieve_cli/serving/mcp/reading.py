@@ -13,11 +13,11 @@ from retrieve_cli.errors import NotFound, UsageError, printable, shortened
 from retrieve_cli.output.citations import fence_of
 from retrieve_cli.output.compact import Count, clean
 from retrieve_cli.output.places import known_keys, pages
-from retrieve_cli.serving.mcp.arguments import read_arguments, read_budget
 from retrieve_cli.serving.mcp.channels import Channels
 from retrieve_cli.serving.mcp.counting import counter_of
 from retrieve_cli.serving.mcp.cursors import Place, cursor_of, read_cursor
 from retrieve_cli.serving.mcp.outcomes import Outcome, compact_json
+from retrieve_cli.serving.mcp.tools import read_arguments, read_budget
 from retrieve_cli.serving.mcp.uris import SCHEME, read_uri
 
 _MOST_LETTERS = 16
@@ -56,7 +56,7 @@ def fetch(live: LiveIndex, given: Mapping[str, Json], *, tenant: str | None, cha
     Raises:
         RetrieveError: an argument cannot be understood, or there is no such record or chunk.
     """
-    values = read_arguments(given, "fetch", "id", "max_tokens", "cursor", required=("id",))
+    values = read_arguments(given, "fetch")
     cursor, most = values.pop("cursor", None), read_budget(values.pop("max_tokens", None))
     place = read_cursor(cursor, values)
     address = read_uri(values["id"]) if values["id"].startswith(SCHEME) else None

@@ -15,11 +15,11 @@ from retrieve_cli.output.compact import Count, Entry, as_compact, fitted, title_
 from retrieve_cli.output.formats import answer_json
 from retrieve_cli.output.reasons import path_in_words
 from retrieve_cli.search.answer import Answer, Result
-from retrieve_cli.serving.mcp.arguments import read_budget
 from retrieve_cli.serving.mcp.channels import Channels
 from retrieve_cli.serving.mcp.counting import counter_of
 from retrieve_cli.serving.mcp.cursors import Place, cursor_of, read_cursor
 from retrieve_cli.serving.mcp.outcomes import Link, Outcome, compact_json
+from retrieve_cli.serving.mcp.tools import read_budget
 from retrieve_cli.serving.mcp.uris import chunk_uri
 
 _NOTICES, _NOTICE = 3, 200

@@ -1,18 +1,42 @@
-"""The tools as a client lists them: names, schemas and hints. Every token of these is in every conversation."""
+"""The tools as a client lists them: names, schemas and hints, and their arguments, read by the same schemas.
+
+Every token of these is in every conversation.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import mcp_types as types
 
 from retrieve_cli.api.choices import SEARCH
 from retrieve_cli.api.table import LISTED, Choice
 from retrieve_cli.contracts import Json
+from retrieve_cli.errors import UsageError, quoted
+from retrieve_cli.untrusted.nearest import nearest
 
 MOST_TOKENS = 2000
 """Tokens of an answer, if the caller does not say."""
+_LEAST_TOKENS, _GREATEST_TOKENS = 50, 50_000
+_ALIASES: Mapping[str, str] = {
+    "doc_id": "id",
+    "document_id": "id",
+    "record_id": "id",
+    "chunk_id": "id",
+    "record": "id",
+    "uri": "id",
+    "q": "query",
+    "question": "query",
+    "text": "query",
+    "name": "field",
+    "token_budget": "max_tokens",
+    "maxTokens": "max_tokens",
+    "next_cursor": "cursor",
+    "items": "documents",
+    "records": "documents",
+}
+"""Names that models invent for arguments."""
 _TEXT: Mapping[str, Json] = {"type": "string"}
 _PAGED: Mapping[str, Json] = {"max_tokens": {"type": "integer", "default": MOST_TOKENS}, "cursor": _TEXT}
 _SHAPE = ("id", "title", "url", "text")
@@ -174,3 +198,44 @@ def listed(scopes: frozenset[str], *, writes: bool, web: bool = False, local: bo
         search = search._replace(tool=search.tool.model_copy(update={"input_schema": _search_schema(files=_FILES)}))
     kinds = [search, *others, *(WEB_KINDS if web else ())]
     return [kind for kind in kinds if kind.scope in scopes and (writes or not kind.writes)]
+
+
+_TYPES: Mapping[str, type] = {"string": str, "array": list}
+
+
+def read_arguments(given: Mapping[str, Json], name: str) -> dict[str, Any]:
+    """Return the arguments of a tool by the names in its schema: those that models invent are understood, others are
+    answered by the nearest known one.
+
+    Raises:
+        UsageError: an argument is unknown or missing, or of another type.
+    """
+    schema = next(kind.tool.input_schema for kind in KINDS if kind.tool.name == name)
+    known: Mapping[str, Json] = schema.get("properties", {})
+    values: dict[str, Any] = {}
+    for key, value in given.items():
+        argument = key if key in known else _ALIASES.get(key, key)
+        if argument not in known:
+            near = nearest(key.casefold(), [*known, *(alias for alias, meant in _ALIASES.items() if meant in known)])
+            hint = f"did you mean {_ALIASES.get(near, near)}?" if near else f"arguments: {', '.join(known) or 'none'}"
+            raise UsageError(f"{name} has no argument {quoted(key)}", hint=hint)
+        wanted = _TYPES.get(known[argument]["type"], object)
+        if argument != "cursor" and value is not None and not isinstance(value, wanted):
+            what = "list" if wanted is list else "text"
+            raise UsageError(f"{argument} is not a {what}: {quoted(value)}", hint="")
+        if value is not None:
+            values[argument] = value
+    for argument in schema.get("required", ()):
+        if not values.get(argument):
+            raise UsageError(f"{name} needs {argument}", hint=f'for example: {{"{argument}": "…"}}')
+    return values
+
+
+def read_budget(given: Json, *, default: int = MOST_TOKENS) -> int:
+    """Return the most tokens of an answer. Raises: UsageError."""
+    if given is None:
+        return default
+    if type(given) is not int or not _LEAST_TOKENS <= given <= _GREATEST_TOKENS:
+        said = f"max_tokens is a whole number from {_LEAST_TOKENS} to {_GREATEST_TOKENS}, not {quoted(given)}"
+        raise UsageError(said, hint=f"omit it for {default:,}")
+    return given

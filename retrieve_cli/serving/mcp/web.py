@@ -29,10 +29,10 @@ from retrieve_cli.output.citations import one_line
 from retrieve_cli.output.compact import Count, clean
 from retrieve_cli.output.web_prompt import DATA, result_block
 from retrieve_cli.search.web_answer import ProviderStatus, WebAnswer, WebHit, WebOptions
-from retrieve_cli.serving.mcp.arguments import read_budget
 from retrieve_cli.serving.mcp.channels import Channels
 from retrieve_cli.serving.mcp.counting import counter_of
 from retrieve_cli.serving.mcp.outcomes import Outcome, compact_json
+from retrieve_cli.serving.mcp.tools import read_budget
 
 _RESULTS, _MOST = 10, 4000
 """Results, and tokens of an answer, if the caller does not say: abstracts are longer than passages."""
