@@ -3,28 +3,27 @@
 from __future__ import annotations
 
 import binascii
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from retrieve_cli.api.fields import ALIASES, FIELDS, HEAD_BYTES, Field, schema
-from retrieve_cli.api.requests import request_of, sound
-from retrieve_cli.api.schemas import Schema, checked
+from retrieve_cli.api.choices import HEAD_BYTES, SEARCH
+from retrieve_cli.api.requests import IN_REQUEST, request_of, sound
+from retrieve_cli.api.schemas import checked, kinds_of
+from retrieve_cli.api.table import Choice, Schema
 from retrieve_cli.contracts import FileHead, Json, Request
 from retrieve_cli.errors import Forbidden, UsageError, quoted
 from retrieve_cli.untrusted.nearest import nearest
 
-__all__ = ["ALIASES", "FIELDS", "Asked", "Field", "read_asked", "read_line", "schema"]
-
 _EXAMPLE = 'for example: {"query": "segment lungs in CT"}'
-_IN_REQUEST = ("query", "id", "also", "files", "filters", "doc_ids", "tenant", "retrievers", "generation", "at_least")
-"""Keys that are no choices of the search."""
 _ALIKE = 0.8
 """Similarity from which on a key of a line counts as misspelt: that of filter and tenantid, not of fields and title."""
 _SHORTEST = 5
 """Characters from which on it may: `model` is not `mode`."""
 Local = Callable[[str], str]
+_OWN_KEYS = ("query", "id", "files", "generation", "at_least")
+"""Keys of a request that are no arguments in Python, or others."""
 _PREFERRED = ("query", "id")
 """Keys of which a line may have several spellings: the first one counts, as files of queries have further texts."""
 
@@ -52,20 +51,7 @@ def read_asked(
         UsageError: a key is unknown, or its value is not one that it takes.
         Forbidden: it names another tenant.
     """
-    for key in item:
-        if ALIASES.get(key, key) not in FIELDS:
-            near = nearest(key.casefold(), [*FIELDS, *ALIASES])
-            hint = f"did you mean `{near}`?" if near else f"keys: {', '.join(FIELDS)}"
-            raise UsageError(f"{where} has an unknown key {quoted(key)}", hint=hint)
-    values: dict[str, Json] = {}
-    paths: tuple[str, ...] = ()
-    for name, spelling, value in _spelt(item, where):
-        if name == "files":
-            paths, values[name] = _files(value, where, local) if local else ((), _heads(value, where))
-        else:
-            values[name] = _checked(name, value, f"`{spelling}` of {where}")
-    asked = _asked(values, where, tenant)
-    return asked._replace(request=_with_paths(asked.request, paths, where))
+    return _read(SEARCH.spelt(item, where), where, tenant=tenant, local=local)
 
 
 def read_line(item: Mapping[str, Json], *, where: str, id_: str, folder: Path = Path()) -> Asked:
@@ -77,68 +63,79 @@ def read_line(item: Mapping[str, Json], *, where: str, id_: str, folder: Path = 
     Raises:
         UsageError: a key is nearly one of a request, or its value is not one that it takes.
     """
+    known = SEARCH.of_json
     for key in item:
-        near = nearest(key.casefold(), [name for name in FIELDS if len(name) >= _SHORTEST], cutoff=_ALIKE)
-        if near and ALIASES.get(key, key) not in FIELDS:
+        near = nearest(key.casefold(), [name for name in known if len(name) >= _SHORTEST], cutoff=_ALIKE)
+        if near and SEARCH.aliases.get(key, key) not in known:
             raise UsageError(f"{where} has an unknown key {quoted(key)}", hint=f"did you mean `{near}`?")
+    given = SEARCH.spelt(item, where, preferred=_PREFERRED, what="")
+    named = [(row, spelling, str(value) or id_ if row.name == "id" else value) for row, spelling, value in given]
+    return _read(named, where, id_=id_, local=lambda path: str(folder / path) if path else "")
+
+
+def _read(
+    given: Sequence[tuple[Choice, str, Json]],
+    where: str,
+    *,
+    tenant: str | None = None,
+    local: Local | None = None,
+    id_: str = "1",
+) -> Asked:
+    """The request that keys with values are."""
     values: dict[str, Json] = {}
     paths: tuple[str, ...] = ()
-    for name, spelling, value in _spelt(item, where, preferred=_PREFERRED):
-        if name == "files":
-            paths, values[name] = _files(value, where, lambda path: str(folder / path) if path else "")
-        elif name == "id":
-            values[name] = str(value)
+    for row, spelling, value in given:
+        if row.name == "files":
+            paths, values[row.name] = _files(value, where, local) if local else ((), _heads(value, where))
         else:
-            values[name] = _checked(name, value, f"`{spelling}` of {where}")
-    asked = _asked({**values, "id": values.get("id") or id_}, where, None)
+            values[row.name] = _checked(row, value, f"`{spelling}` of {where}")
+    asked = _asked({"id": id_, **values}, where, tenant)
     return asked._replace(request=_with_paths(asked.request, paths, where))
 
 
-def _spelt(item: Mapping[str, Json], where: str, *, preferred: tuple[str, ...] = ()) -> list[tuple[str, str, Json]]:
-    """The known keys that have a value, in the order of `FIELDS`: name, spelling, value.
+SWITCHES: Mapping[str, bool] = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
+"""Words for true and false in a link."""
+
+
+def of_text(row: Choice, key: str, text: str) -> Json:
+    """Return the value that a text is in a link; of a list, one entry.
 
     Raises:
-        UsageError: two spellings of one key have different values; of the `preferred` ones, the first counts.
+        UsageError: the value is not of its kind; names the parameter.
     """
-    chosen: dict[str, tuple[str, Json]] = {}
-    for spelling in (*FIELDS, *ALIASES):
-        if (value := item.get(spelling)) is None:
-            continue
-        name = ALIASES.get(spelling, spelling)
-        first, known = chosen.setdefault(name, (spelling, value))
-        if first != spelling and not _same(known, value) and name not in preferred:
-            message = f"{where} has `{first}` and `{spelling}`, which mean the same, with different values"
-            raise UsageError(message, hint="remove one of them")
-    return [(name, *chosen[name]) for name in FIELDS if name in chosen]
+    kind = "string" if row.several else kinds_of(row.schema)[0]
+    try:
+        if kind == "boolean":
+            return SWITCHES[text.casefold()]
+        return {"integer": int, "number": float}.get(kind, str)(text)
+    except (KeyError, ValueError):
+        raise UsageError(f"the parameter {quoted(key)} is not a {kind}: {quoted(text)}", hint=row.about) from None
 
 
-def _same(one: Json, other: Json) -> bool:
-    return one == other and isinstance(one, bool) == isinstance(other, bool)
+def _checked(row: Choice, value: Json, place: str) -> Json:
+    return checked(value, _schema_of(row, value), place, hint=_hint(row))
 
 
-def _checked(name: str, value: Json, place: str) -> Json:
-    return checked(value, _schema_of(name, value), place, hint=_hint(name))
-
-
-def _schema_of(name: str, value: Json) -> Schema:
+def _schema_of(row: Choice, value: Json) -> Schema:
     """The schema of a key; where it names retrievers, with those of plug-ins, if any other one is named."""
-    schema = FIELDS[name].schema
-    if name not in ("mode", "retrievers"):
+    schema = row.schema
+    if row.name not in ("mode", "retrievers"):
         return schema
-    known = schema["enum"] if name == "mode" else schema["items"]["enum"]
+    known = schema["items"]["enum"] if row.several else schema["enum"]
     if all(each in known for each in (value if isinstance(value, list) else [value])):
         return schema
     from retrieve_cli.config.plugins import installed
 
     names = [*known, *installed()]
-    return {**schema, "enum": names} if name == "mode" else {**schema, "items": {**schema["items"], "enum": names}}
+    return {**schema, "items": {**schema["items"], "enum": names}} if row.several else {**schema, "enum": names}
 
 
-def _hint(name: str) -> str:
+def _hint(row: Choice) -> str:
     """A hint on the value of a key."""
-    example = {"retrievers": '["bm25"]', "files": '[{"name": "scan.nii.gz", "head_base64": "…"}]'}.get(name, '["…"]')
-    is_list = FIELDS[name].schema.get("type") == "array"
-    return f'for example: "{name}": {example}' if is_list else FIELDS[name].description
+    example = {"retrievers": '["bm25"]', "files": '[{"name": "scan.nii.gz", "head_base64": "…"}]'}.get(
+        row.name, '["…"]'
+    )
+    return f'for example: "{row.name}": {example}' if row.schema.get("type") == "array" else row.description
 
 
 def _asked(values: Mapping[str, Json], where: str, tenant: str | None) -> Asked:
@@ -148,16 +145,16 @@ def _asked(values: Mapping[str, Json], where: str, tenant: str | None) -> Asked:
     if tenant is not None and values.get("tenant", tenant) != tenant:
         message = f"{where} asks for the tenant {quoted(values['tenant'])}, and its credential is for {quoted(tenant)}"
         raise Forbidden(message, hint="remove `tenant`")
-    filters = values.get("filters")
-    if isinstance(filters, dict):
-        from retrieve_cli.queries.filter_objects import filters_of
-
-        filters = filters_of(filters, f"`filters` of {where}")
-    narrowing = {name: values.get(name) for name in ("also", "doc_ids", "retrievers")}
-    named = {**narrowing, "filters": filters, "tenant": values.get("tenant", tenant)}
-    request = request_of(values["query"], named, id_=str(values.get("id", "1")), heads=values.get("files", ()))
+    named = {name: value for name, value in values.items() if name in IN_REQUEST and name not in _OWN_KEYS}
+    request = request_of(
+        values["query"],
+        {**named, "tenant": values.get("tenant", tenant)},
+        id_=str(values["id"]),
+        heads=values.get("files", ()),
+        named=lambda row: f"`{row.name}` of {where}",
+    )
     request = request if tenant is None else replace(request, confined=True)
-    choices = {("k" if key == "limit" else key): each for key, each in values.items() if key not in _IN_REQUEST}
+    choices = {SEARCH.rows[name].chosen: value for name, value in values.items() if name not in IN_REQUEST}
     return Asked(request, choices, values.get("generation"), values.get("at_least"))
 
 
@@ -173,7 +170,7 @@ def _heads(value: Json, where: str) -> tuple[FileHead, ...]:
     if isinstance(value, list) and any(_path_of(entry) is not None for entry in value):
         hint = 'its first bytes: "files": [{"name": "scan.nii.gz", "head_base64": "…"}]; or a path to `retrieve mcp`'
         raise UsageError(f"`files` of {where} names a file, and no file of this machine is opened", hint=hint)
-    entries = _checked("files", value, f"`files` of {where}")
+    entries = _checked(SEARCH.rows["files"], value, f"`files` of {where}")
     heads = tuple(FileHead(sound(entry["name"]), _decoded(entry, where)) for entry in entries)
     _expect_different([head.name for head in heads], where)
     return heads

@@ -12,7 +12,7 @@ from threading import Lock
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Unpack
 
-from retrieve_cli.api.requests import Choices, options_of, request_of, texts, under_choices
+from retrieve_cli.api.requests import Choices, Filters, conditions, options_of, request_of, under_choices
 from retrieve_cli.assemble.trusted import own_store
 from retrieve_cli.config.settings import Settings
 from retrieve_cli.contracts import Json, Request
@@ -128,7 +128,7 @@ class Index:
         with self.reading() as generation:
             return status(generation, self._store.path, self._settings)
 
-    def records(self, *, filters: str | Sequence[str] = (), limit: int | None = None) -> list[dict[str, Json]]:
+    def records(self, *, filters: Filters = (), limit: int | None = None) -> list[dict[str, Json]]:
         """Return the records that pass every filter, at most `limit`: those of all tenants.
 
         Raises:
@@ -139,7 +139,7 @@ class Index:
         if limit is not None and limit < 1:
             return []
         with self.reading() as generation:
-            found = views.records(generation, filters=texts(filters, "filters"), limit=limit or 0)
+            found = views.records(generation, filters=conditions(filters, "filters"), limit=limit or 0)
             return list(found["records"])
 
     def record(self, record_id: str) -> dict[str, Json]:

@@ -3,118 +3,77 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypedDict
 
+from retrieve_cli.api.choices import SEARCH
+from retrieve_cli.api.schemas import checked
+from retrieve_cli.api.table import PYTHON, Choice
 from retrieve_cli.config.settings import Settings
-from retrieve_cli.contracts import FileHead, Request
+from retrieve_cli.contracts import FileHead, Json, Request
 from retrieve_cli.errors import UsageError, quoted
+from retrieve_cli.search.options import SearchOptions
 
 Texts = str | Sequence[str]
 Paths = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
+Filters = Texts | Mapping[str, Json]
+Named = Callable[[Choice], str]
+"""Name of a choice in an error: its flag, its key or its argument."""
 
 
 class Choices(TypedDict, total=False):
-    """Choices of one request, as the flags of `retrieve query` of the same name.
-
-    k                   number of results (the configuration's `search.k` by default, as for all keys below)
-    mode                `hybrid`, or the name of the only retriever that answers
-    retrievers          the only retrievers that answer: `["bm25", "dense"]`
-    engine              `advanced`, or `naive`: the dense retriever alone
-    filters             conditions on records, all of which must hold: `["license=MIT", "dims>=3"]`
-    boosts              factors for matching records: `["section=Results:1.2"]`
-    doc_ids             the only records that may be found; an empty list: none
-    tenant              the only tenant whose records take part
-    files               files whose format, modality and dimensions count
-    also                query variants, searched along with the text
-    rerank              rerank the top results (by default in hybrid mode)
-    expand              add records linked to the top results (by default in hybrid mode)
-    route               search only the groups that a first pass picks
-    dependencies        add the dependencies of each result
-    context             neighbouring chunks before and after each hit
-    max_chunks          most chunks of an answer
-    max_tokens          most tokens of an answer
-    min_score           drop results that score below this
-    min_confidence      drop results of less confidence; needs `retrieve eval --calibrate`
-    deadline_ms         skip optional steps that do not fit into this time
-    chunks              rank chunks instead of whole records
-    offset              results to pass over: those of earlier pages
-    facets              fields of which the values of matching records are counted: `["license", "modality"]`
-    explain             say of each result why it stands where it does: the key `why` of its JSON
-    grade               drop results less similar to the query (cosine), unless a reranker scored them
-    similarity_top_k    candidates of the dense retriever; of the engine `naive`, results
-    rerank_keep         results that the reranker passes on: nothing that it has not scored
-    rerank_min_score    drop results with a lower score of the reranker, on its own scale
-    rerank_depth        results that the reranker scores
-    rerank_interpolate  share of the reranker's score in the final one: 1 takes its order alone
-    """
+    """Choices of one request, as api/choices.py describes them: a test holds both to each other, for type checkers read
+    no table. One that is None is not made. `chunks` ranks chunks, `files` are paths."""
 
     k: int
-    mode: str
-    retrievers: Texts
-    engine: str
-    filters: Texts
-    boosts: Texts
+    limit: int
+    top_k: int
+    n: int
+    offset: int
+    min_score: float | None
+    min_confidence: float | None
+    dependencies: bool
+    facets: Texts
+    filters: Filters
     doc_ids: Texts
     tenant: str | None
+    tenant_id: str | None
     files: Paths
     also: Texts
+    mode: str
+    retrievers: Texts
+    strategies: Texts
+    engine: str
     rerank: bool | None
     expand: bool | None
     route: bool
-    dependencies: bool
-    context: int
-    max_chunks: int | None
-    max_tokens: int | None
-    min_score: float | None
-    min_confidence: float | None
+    boosts: Texts
     deadline_ms: float | None
-    chunks: bool
-    offset: int
-    facets: Texts
-    explain: bool
     grade: float | None
     similarity_top_k: int | None
     rerank_keep: int | None
     rerank_min_score: float | None
     rerank_depth: int | None
     rerank_interpolate: float | None
+    chunks: bool
+    context: int
+    max_chunks: int | None
+    max_tokens: int | None
+    explain: bool
 
 
-KEYS: Mapping[str, str] = {
-    "k": "search.k",
-    "mode": "search.mode",
-    "retrievers": "search.retrievers",
-    "engine": "search.engine",
-    "deadline_ms": "search.deadline_ms",
-    "min_score": "search.min_score",
-    "route": "gating.enabled",
-    "expand": "expansion.enabled",
-    "dependencies": "expansion.bundle",
-    "context": "context.window",
-    "max_chunks": "budget.max_chunks",
-    "max_tokens": "budget.max_tokens",
-    "grade": "search.grade",
-    "similarity_top_k": "search.similarity_top_k",
-    "rerank_keep": "rerank.keep",
-    "rerank_min_score": "rerank.min_score",
-    "rerank_depth": "rerank.depth",
-    "rerank_interpolate": "rerank.interpolate",
-}
-"""Choices that stand for a key of the configuration, which checks them."""
-MOST_OFFSET = 10_000
-"""Results before the last page that can be asked for."""
-_BY_STAGES = (
-    "grade",
-    "similarity_top_k",
-    "rerank_keep",
-    "rerank_min_score",
-    "rerank_depth",
-    "rerank_interpolate",
-)
-"""Choices for which a stage reads its key: the options of a search have them only if a request chooses them."""
-_NARROWING = ("filters", "boosts", "doc_ids", "also")
+IN_REQUEST = ("query", "id", "also", "files", "filters", "doc_ids", "tenant", "retrievers", "generation", "at_least")
+"""Choices that are part of the request; the others are options of its search."""
+
+
+def given_choices(choices: Mapping[str, Any]) -> list[tuple[Choice, str, Any]]:
+    """Return arguments of a search that have a value: row, spelling, value.
+
+    Raises:
+        UsageError: one is unknown, or two spellings of one have different values.
+    """
+    return SEARCH.spelt(choices, "a search", among=SEARCH.in_door(PYTHON), what="argument")
 
 
 def under_choices(settings: Settings, choices: Mapping[str, Any]) -> Settings:
@@ -125,19 +84,22 @@ def under_choices(settings: Settings, choices: Mapping[str, Any]) -> Settings:
     """
     from retrieve_cli.config.loading import override
 
-    for name, value in choices.items():
-        if name not in Choices.__annotations__:
-            from retrieve_cli.config.values import unknown
-
-            raise unknown(f"argument {quoted(name)} of a search", name, Choices.__annotations__)
-        if name in KEYS and value is not None:
-            section, _, key = KEYS[name].partition(".")
-            chosen = list(texts(value, name)) if name == "retrievers" else value
-            settings = override(settings, {section: {key: chosen}}, where=f"the argument {name}")
+    for row, spelling, value in given_choices(choices):
+        if row.key:
+            section, _, key = row.key.partition(".")
+            chosen = list(texts(value, spelling)) if row.several else value
+            settings = override(settings, {section: {key: chosen}}, where=f"the argument {spelling}")
     return settings
 
 
-def request_of(text: str, choices: Mapping[str, Any], *, id_: str = "1", heads: Sequence[FileHead] = ()) -> Request:
+def request_of(
+    text: str,
+    choices: Mapping[str, Any],
+    *,
+    id_: str = "1",
+    heads: Sequence[FileHead] = (),
+    named: Named = lambda row: row.name,
+) -> Request:
     """Return the request that a text and its choices are.
 
     Raises:
@@ -145,44 +107,71 @@ def request_of(text: str, choices: Mapping[str, Any], *, id_: str = "1", heads: 
     """
     if not isinstance(text, str):
         raise UsageError(f"a query is a text, not {quoted(text)}", hint='for example: index.search("segment lungs")')
-    narrowing = {name: texts(choices.get(name), name) for name in _NARROWING}
-    selected = choices.get("doc_ids") is not None
-    tenant = choices.get("tenant")
+    given = {row.name: value for row, _, value in given_choices(choices) if row.name in IN_REQUEST}
+    places = {name: named(SEARCH.rows[name]) for name in given}
+    several = {name: texts(given[name], places[name]) for name in ("also", "retrievers", "doc_ids") if name in given}
+    tenant = exact(texts(given["tenant"], places["tenant"])[:1], places["tenant"]) if "tenant" in given else (None,)
     return Request(
         text=sound(text),
         id=sound(id_),
-        also=tuple(map(sound, narrowing["also"])),
-        files=_paths(choices.get("files")),
+        also=tuple(map(sound, several.get("also", ()))),
+        files=_paths(given.get("files")),
         heads=tuple(heads),
-        filters=exact(narrowing["filters"], "filters"),
-        doc_ids=exact(narrowing["doc_ids"], "doc_ids") if selected else None,
-        tenant=None if tenant is None else exact(texts(tenant, "tenant")[:1], "tenant")[0],
-        retrievers=tuple(dict.fromkeys(texts(choices.get("retrievers"), "retrievers"))),
+        filters=conditions(given["filters"], places["filters"]) if "filters" in given else (),
+        doc_ids=exact(several["doc_ids"], places["doc_ids"]) if "doc_ids" in given else None,
+        tenant=tenant[0],
+        retrievers=tuple(dict.fromkeys(several.get("retrievers", ()))),
     )
 
 
 def options_of(choices: Mapping[str, Any]) -> dict[str, Any]:
-    """Return `k`, the choices of stages, and those that no key of the configuration stands for, by their names in
-    `SearchOptions`."""
-    chunks = choices.get("chunks")
-    return {
-        "k": choices.get("k"),  # one that is given also holds where `search.similarity_top_k` replaces the default
-        "unit": None if chunks is None else "chunk" if chunks else "record",
-        "rerank": choices.get("rerank"),
-        "min_confidence": choices.get("min_confidence"),
-        "boosts": exact(texts(choices.get("boosts"), "boosts"), "boosts") or None,
-        "offset": _offset(choices.get("offset")),
-        "facets": exact(texts(choices.get("facets"), "facets"), "facets") or None,
-        "explain": choices.get("explain"),
-        **{name: choices.get(name) for name in _BY_STAGES},
-    }
+    """Return the choices that are no part of the request by their names in `SearchOptions`.
+
+    Raises:
+        UsageError: a value is not one that its choice takes; those of keys are checked by the configuration.
+    """
+    options: dict[str, Any] = {}
+    for row, spelling, value in given_choices(choices):
+        if row.name in IN_REQUEST or (row.key and not row.option):
+            continue  # the options of settings have what stands for a key
+        if row.several:
+            options[row.chosen] = exact(texts(value, spelling), spelling) or None
+        elif row.key:
+            options[row.chosen] = value
+        else:
+            options[row.chosen] = checked(value, row.schema, f"the argument {spelling}", hint=row.about)
+    if "chunks" in options:
+        options["unit"] = "chunk" if options.pop("chunks") else "record"
+    return {name: value for name, value in options.items() if name in SearchOptions.__annotations__}
 
 
-def _offset(value: Any) -> int | None:
-    if value is None or (isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MOST_OFFSET):
-        return value
-    hint = "0 for the first page, then the offset of the page before plus its number of results"
-    raise UsageError(f"offset takes a whole number from 0 to {MOST_OFFSET:,}, not {quoted(value)}", hint=hint)
+def conditions(given: Filters | None, place: str) -> tuple[str, ...]:
+    """Return conditions on records that are given as a text, as several, or as an object; a text may be an object, too,
+    as JSON.
+
+    Raises:
+        UsageError: they are of another kind, not UTF-8, or an object that cannot be written as conditions.
+    """
+    if isinstance(given, Mapping):
+        from retrieve_cli.queries.filter_objects import filters_of
+
+        return exact(filters_of(given, place), place)
+    found: list[str] = []
+    for text in exact(texts(given, place), place):
+        written = _object_in(text) if text.startswith("{") else None
+        found += [text] if written is None else conditions(written, place)
+    return tuple(found)
+
+
+def _object_in(text: str) -> dict[str, Json] | None:
+    """The object of JSON that a text is; None if it is something else."""
+    from retrieve_cli.untrusted.foreign_json import foreign_json
+
+    try:
+        value = foreign_json(text)
+    except ValueError:
+        return None
+    return value if isinstance(value, dict) else None
 
 
 def texts(value: Any, name: str) -> tuple[str, ...]:
@@ -202,11 +191,6 @@ def texts(value: Any, name: str) -> tuple[str, ...]:
 def _paths(value: Any) -> tuple[str, ...]:
     several = (value,) if isinstance(value, str | Path) else () if value is None else value
     return tuple(os.fspath(path) for path in several)
-
-
-def names(text: str | None) -> list[str] | None:
-    """Return the names of a list with commas; None if there is none."""
-    return None if text is None else [name.strip() for name in text.split(",")]
 
 
 def sound(text: str) -> str:

@@ -48,7 +48,7 @@ def checked(value: Json, schema: Schema, place: str, *, hint: str = "") -> Json:
     elif kind == "array":
         _check_count(len(value), schema, "Items", place, hint)
         inner = schema.get("items", {})
-        if _are_plain_texts(value, inner):
+        if not inner or _are_plain_texts(value, inner):  # one that says nothing is not followed into the depth
             return value
         return [checked(each, inner, f"item {number} of {place}", hint=hint) for number, each in enumerate(value, 1)]
     elif kind == "object":
@@ -113,13 +113,17 @@ def _are_plain_texts(values: Sequence[Json], schema: Schema) -> bool:
 
 def _object(value: Mapping[str, Json], schema: Schema, place: str, hint: str) -> Json:
     _check_count(len(value), schema, "Properties", place, hint)
-    for key in schema.get("required", ()):
-        if key not in value:
-            raise UsageError(f"{place} has no `{key}`", hint=hint)
     known, others = schema.get("properties", {}), schema.get("additionalProperties", {})
     for key in value:
         if key not in known and others is False:
             from retrieve_cli.config.values import unknown
 
             raise unknown(f"key {quoted(key)} of {place}", key, known)
-    return {key: checked(each, known.get(key, others), f"`{key}` of {place}", hint=hint) for key, each in value.items()}
+    for key in schema.get("required", ()):
+        if key not in value:
+            raise UsageError(f"{place} has no `{key}`", hint=hint)
+    inner = {key: known.get(key, others) for key in value}
+    return {
+        key: checked(each, inner[key], f"`{key}` of {place}", hint=hint) if inner[key] else each
+        for key, each in value.items()
+    }

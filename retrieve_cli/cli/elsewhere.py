@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from retrieve_cli.api.choices import SEARCH
+from retrieve_cli.api.table import LOCAL
 from retrieve_cli.cli.options import Color
 from retrieve_cli.contracts import Json
 from retrieve_cli.errors import Exit, Unavailable, UsageError, escaped_json, printable, quoted
@@ -36,8 +38,8 @@ _CONTROLS = re.compile(rf"({_COLOURS.pattern})")
 _NUMBER = re.compile(r"-?[0-9]{1,20}(?:\.[0-9]{1,30})?(?:e-?[0-9]{1,3})?")
 
 
-def answer(run: Run, choices: Mapping[str, Any], text: str) -> bool:
-    """Have a query answered where the configuration says; return False if this process has to.
+def answer(run: Run, chosen: Mapping[str, Any], text: str) -> bool:
+    """Have a query answered where the configuration says; return False if this process has to. `chosen` are its flags.
 
     Raises:
         UsageError: the configuration names no server, or the call needs an index of this machine.
@@ -52,8 +54,8 @@ def answer(run: Run, choices: Mapping[str, Any], text: str) -> bool:
         return False
     if not server.startswith(("http://", "https://")):
         raise UsageError(f"query.server is {quoted(server)}", hint="auto, never, or http://HOST:PORT")
-    _expect_elsewhere(run)
-    status, body = _asked(run, server, request_of(run, choices, text))
+    _expect_elsewhere(run, chosen)
+    status, body = _asked(run, server, request_of(chosen, text))
     if status != 200:
         raise typer.Exit(_told(run, server, status, body))
     sys.stdout.write(_shown(run, server, body))
@@ -95,41 +97,22 @@ def _csv(text: str, server: str) -> str:
     return out.getvalue()
 
 
-def _expect_elsewhere(run: Run) -> None:
+def _expect_elsewhere(run: Run, chosen: Mapping[str, Any]) -> None:
     """Raises: UsageError: a flag is about this machine or this process, and not about the query."""
-    local = {
-        "--docs-dir": run.docs_dir,
-        "--save-run": run.save_run,
-        "--log-json": run.log_json,
-        "--explain-empty": run.explain_empty,
-        "--picture": run.picture,
-        "--web": run.web,
-        "--strict-fresh": run.strict_fresh,
-        "--trec-ids": run.shape.trec_ids,
-        "--file": run.asked.files,
+    local = [row.flag for row in SEARCH.flagged if LOCAL in row.doors and row.chosen in chosen]
+    others = {
         "- and --stream": run.shape.batch,
         "--exit-status without --json": run.exit_status and run.shared.format != "json",
-        "--list": run.shape.ids,
         f"--format {run.shared.format}": run.shared.format not in _FORMATS,
     }
-    for flag, value in local.items():
-        if value:
-            raise UsageError(f"{flag} does not go with --server URL", hint="remove it, or ask an index of this machine")
+    for flag in (*local, *(flag for flag, value in others.items() if value)):
+        raise UsageError(f"{flag} does not go with --server URL", hint="remove it, or ask an index of this machine")
 
 
-def request_of(run: Run, choices: Mapping[str, Any], text: str) -> dict[str, Json]:
+def request_of(chosen: Mapping[str, Any], text: str) -> dict[str, Json]:
     """Return the request that the flags of a call are: what they do not say is the server's choice."""
-    asked, own = run.asked, run.choices
-    given: dict[str, Json] = {
-        "query": text,
-        **{("limit" if name == "k" else name): value for name, value in choices.items()},
-        **{name: own[name] for name in ("rerank", "min_confidence", "offset")},
-        **{name: list(own[name] or ()) for name in ("boosts", "facets")},
-        **{name: list(getattr(asked, name) or ()) for name in ("also", "filters", "doc_ids")},
-        "tenant": asked.tenant,
-        "chunks": own["chunks"] or None,
-    }
-    return {name: value for name, value in given.items() if value not in (None, [], "")}
+    sent = SEARCH.of_json.values()
+    return {"query": text, **{row.name: chosen[row.chosen] for row in sent if row.flags and row.chosen in chosen}}
 
 
 def _asked(run: Run, server: str, request: Mapping[str, Json]) -> tuple[int, bytes]:

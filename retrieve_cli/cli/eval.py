@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from retrieve_cli.cli.options import MODES, Shared, shared
+from retrieve_cli.api.choices import SEARCH
+from retrieve_cli.cli.options import Shared, option_of, shared
 from retrieve_cli.cli.scaffold import scaffold
 from retrieve_cli.errors import Exit, RetrieveError, UsageError
 from retrieve_cli.untrusted import files
@@ -50,10 +51,7 @@ def evaluate(
             help="Names as in ir_measures, in any case; the first decides.  [default: nDCG@10 R@100 RR@10 AP@100]",
         ),
     ] = None,
-    mode: Annotated[
-        str | None,
-        typer.Option("--mode", metavar=MODES, help="Retrievers: all, or one.  [default: hybrid]"),
-    ] = None,
+    mode: Annotated[str | None, option_of(SEARCH.rows["mode"])] = None,
     run_out: Annotated[Path | None, _path("--run-out", "Write the run as a TREC run file.")] = None,
     trec_ids: Annotated[
         Path | None,

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from retrieve_cli.api.choices import SEARCH
 from retrieve_cli.cli.inspect_page import page
 from retrieve_cli.cli.inspect_queries import queries
-from retrieve_cli.cli.options import Shared, group, shared
+from retrieve_cli.cli.options import Shared, flag_of, group, keys_of, shared
 from retrieve_cli.errors import Exit, UsageError
 from retrieve_cli.untrusted import files
 
@@ -25,6 +27,8 @@ app = group(
 )
 
 
+_CHOICES = SEARCH.only("filters", "files", "also", "doc_ids", "tenant", "limit", "mode", "retrievers")
+"""Choices of a query that its explanation takes."""
 Id = Annotated[str, typer.Argument(metavar="ID")]
 
 
@@ -155,44 +159,24 @@ def graph(
 
 
 @app.command()
-@shared("text", "json")
+@shared("text", "json", table=_CHOICES)
 def why(
     query: Annotated[str, typer.Argument(metavar="QUERY", help="The query, with its tags.")],
     id_: Id,
-    filters: Annotated[
-        list[str] | None, typer.Option("--filter", metavar="FIELD=VALUE", help="As for query; repeatable.")
-    ] = None,
-    files: Annotated[list[str] | None, typer.Option("--file", metavar="PATH", help="As for query; repeatable.")] = None,
-    also: Annotated[list[str] | None, typer.Option("--also", metavar="TEXT", help="As for query; repeatable.")] = None,
-    doc_ids: Annotated[
-        list[str] | None, typer.Option("--doc-id", metavar="ID", help="As for query; repeatable.")
-    ] = None,
-    tenant: Annotated[str | None, typer.Option("--tenant", metavar="X", help="As for query.")] = None,
-    k: Annotated[int | None, typer.Option("-k", "-n", "--top-k", "--limit", metavar="N", help="As for query.")] = None,
-    mode: Annotated[str | None, typer.Option("--mode", metavar="MODE", help="As for query.")] = None,
-    retrievers: Annotated[str | None, typer.Option("--retrievers", metavar="A,B", help="As for query.")] = None,
     *,
+    chosen: dict[str, Any],
     shared: Shared,
 ) -> None:
     """Explain the rank of one record (or chunk) for QUERY, or why it is missing, stage by stage; -v shows more."""
-    from retrieve_cli.cli import requests
-    from retrieve_cli.contracts import Request
+    from retrieve_cli.api.requests import request_of, sound
     from retrieve_cli.inspect.text import why_lines
     from retrieve_cli.inspect.why import why as trace
     from retrieve_cli.search.searcher import Searcher
 
-    settings = shared.settings("search", k=k, mode=mode, retrievers=requests.names(retrievers))
+    settings = shared.with_keys(keys_of(_CHOICES, chosen))
     searcher = Searcher(shared.store, settings)
-    request = Request(
-        requests.sound(query),
-        also=tuple(map(requests.sound, also or ())),
-        files=tuple(files or ()),
-        filters=requests.exact(filters, "--filter"),
-        doc_ids=requests.exact(doc_ids, "--doc-id") or None,
-        typed_ids=bool(doc_ids),
-        tenant=None if tenant is None else requests.exact([tenant], "--tenant")[0],
-    )
-    view, notices = trace(searcher, request, requests.sound(id_))
+    request = replace(request_of(query, chosen, named=flag_of), id="0", typed_ids="doc_ids" in chosen, retrievers=())
+    view, notices = trace(searcher, request, sound(id_))
     for notice in notices:
         shared.talk.say(f"note: {notice}")
     _show(view, shared, None if shared.talk.verbose else why_lines(view))

@@ -91,7 +91,7 @@ def command_of(name: str) -> Command:
     if hasattr(module, "app"):
         holder.add_typer(module.app, name=name)
     else:
-        holder.command()(getattr(module, name))
+        holder.command(cls=getattr(module, "CLASS", None))(getattr(module, name))
     return get_group(holder).commands[name]
 
 

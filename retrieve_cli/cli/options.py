@@ -14,14 +14,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, get_type_hints
 
 import typer
+from typer.core import TyperCommand
 
-from retrieve_cli.config.plugins import modes
 from retrieve_cli.errors import UsageError, printable, quoted
 from retrieve_cli.frozen import dataclass
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from typer._click import Context, HelpFormatter
 
+    from retrieve_cli.api.table import Choice, Table
     from retrieve_cli.config.settings import Settings
     from retrieve_cli.config.trust import Trust
     from retrieve_cli.output.page import Page
@@ -34,8 +36,6 @@ _PAGE, _NARROWEST, _WIDEST = 100, 40, 120
 """Columns of text that goes into a file or a pipe, and the fewest and the most that text is laid out for."""
 _WIDTH = 120
 """Columns of a table that goes into a file or a pipe."""
-MODES = "|".join(modes())
-"""The values of --mode."""
 
 
 class Color(StrEnum):
@@ -46,13 +46,6 @@ class Color(StrEnum):
     never = "never"
 
 
-class GroupBy(StrEnum):
-    """Headings over the passages of a prompt."""
-
-    document = "document"
-    group = "group"
-
-
 class Shape(NamedTuple):
     """Flags on how answers are printed, besides their format."""
 
@@ -61,7 +54,7 @@ class Shape(NamedTuple):
     timing: bool | None
     """None: times are in JSON alone."""
     batch: bool
-    group_by: GroupBy | None
+    group_by: str | None
     trec_ids: Path | None
     facets: bool = False
 
@@ -231,24 +224,31 @@ def group(help_: str) -> typer.Typer:
     return made
 
 
-def shared(*formats: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Add the shared options to a command that takes them as `shared`; `formats` lists its formats, default first."""
+def shared(*formats: str, table: Table | None = None) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Add the shared options to a command that takes them as `shared`; `formats` lists its formats, default first.
+
+    With a table, add its flags as well; the command takes as `chosen` what was given, by the names of the choices.
+    """
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        added = ("shared", "chosen") if table else ("shared",)
         hints = get_type_hints(command, include_extras=True)
         own = [
             parameter.replace(annotation=hints[name], kind=Parameter.KEYWORD_ONLY)
             for name, parameter in signature(command).parameters.items()
-            if name != "shared"
+            if name not in added
         ]
+        rows = table.flagged if table else []
         options = _options(formats)
 
         @wraps(command)
         def run(**given: Any) -> None:
             picked = {option.name: given.pop(option.name) for option in options}
+            if rows:
+                given["chosen"] = _chosen(rows, {row.name: given.pop(row.name) for row in rows})
             command(**given, shared=_shared(formats, **picked))
 
-        parameters = [*own, *options]
+        parameters = [*own, *map(_flag, rows), *options]
         run.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
         run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
         return run
@@ -256,6 +256,72 @@ def shared(*formats: str) -> Callable[[Callable[..., None]], Callable[..., None]
     return decorate
 
 
+def option_of(row: Choice) -> Any:
+    """Return the flag of a row of a table of choices."""
+    words = row.flags.split()
+    flags = [word for word in words if word.startswith("-")]
+    metavar = " ".join(words[len(flags) :]) or None
+    return typer.Option(*flags, metavar=metavar, help=row.help, rich_help_panel=row.panel or None)
+
+
+def flag_of(row: Choice) -> str:
+    """Return the name of a choice in an error."""
+    return row.flag
+
+
+def keys_of(table: Table, chosen: Mapping[str, Any]) -> dict[str, tuple[str, Any]]:
+    """Return the keys of the configuration that flags stand for, each with its flag and value."""
+    rows = [row for row in table.flagged if row.key and row.chosen in chosen]
+    return {row.key: (row.flag, chosen[row.chosen]) for row in rows}
+
+
+_TYPES: Mapping[str, Any] = {"boolean": bool, "integer": int, "number": float}
+
+
+def _flag(row: Choice) -> Parameter:
+    single: Any = Path if "format" in row.schema else _TYPES.get(str(row.schema["type"]), str)
+    kind = list[str] if row.several else single
+    return Parameter(row.name, Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[kind, option_of(row)])
+
+
+def _chosen(rows: Sequence[Choice], given: Mapping[str, Any]) -> dict[str, Any]:
+    """The values that were given, by the names under which they reach the stages; the configuration checks keys.
+
+    Raises:
+        UsageError: a value is not one that its choice takes.
+    """
+    chosen: dict[str, Any] = {}
+    for row in rows:
+        if (value := given[row.name]) is None or value == []:
+            continue
+        if row.several:
+            value = [name.strip() for text in value for name in text.split(",")] if row.is_names else value
+        elif not row.key and type(value) is not bool:
+            from retrieve_cli.api.schemas import checked
+
+            value = value if isinstance(value, Path) else checked(value, row.schema, row.flag, hint=row.about)
+        chosen[row.chosen] = value
+    return chosen
+
+
+class Panels(TyperCommand):
+    """A command whose options have headings in its help, those of its table of choices."""
+
+    def format_options(self, ctx: Context, formatter: HelpFormatter) -> None:
+        """Write the options below their headings, in the order in which these come first."""
+        panels: dict[str, list[tuple[str, str]]] = {}
+        for parameter in self.get_params(ctx):
+            if (line := parameter.get_help_record(ctx)) is not None:
+                otherwise = _OF_SHARED.get(str(parameter.name), "Output")
+                panel = getattr(parameter, "rich_help_panel", None) or otherwise
+                panels.setdefault("Arguments" if parameter.param_type_name == "argument" else panel, []).append(line)
+        for heading, lines in panels.items():
+            with formatter.section(heading):
+                formatter.write_dl(lines)
+
+
+_OF_SHARED = dict.fromkeys(("artifacts", "config", "help"), "Scripts and index")
+"""Headings of options that every command takes, if they are not about output."""
 _ARTIFACTS = typer.Option("--artifacts", metavar="DIR", readable=False, help="Folder of the index.")
 """The store reports a folder that cannot be read, not the parser."""
 _CONFIG = typer.Option("--config", metavar="FILE", help="Configuration.  [default: ./config.yaml]")

@@ -58,7 +58,7 @@ def _text(answers: Sequence[Answer], shared: Shared, shape: Shape) -> None:
 def _prompt(answers: Sequence[Answer], shared: Shared, shape: Shape) -> None:
     from retrieve_cli.output import prompt
 
-    group_by: prompt.GroupBy = "document" if shape.group_by is None else shape.group_by.value
+    group_by: prompt.GroupBy = "group" if shape.group_by == "group" else "document"
     written = prompt.as_prompt(answers, group_by=group_by, batch=shape.batch)
     _write(written.text, written.notes, shared)
 

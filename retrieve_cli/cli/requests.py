@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from retrieve_cli.api.asked import Asked, read_line
-from retrieve_cli.api.requests import exact, names, sound
+from retrieve_cli.api.requests import exact, sound
 from retrieve_cli.contracts import Json, KnownFile, Request
 from retrieve_cli.errors import RetrieveError, UsageError, quoted
 from retrieve_cli.terms.tenants import KEYS
@@ -21,7 +21,7 @@ _SAVED = ("id", "query", "also", "files", "filters", "doc_ids", *KEYS, "retrieve
 """Keys of the request of a saved run."""
 
 
-__all__ = ["BadLine", "exact", "from_run", "from_stdin", "names", "read_lines", "read_requests", "sound"]
+__all__ = ["BadLine", "exact", "from_run", "from_stdin", "read_lines", "read_requests", "sound"]
 
 
 class BadLine(NamedTuple):
@@ -58,8 +58,7 @@ def read_requests(lines: Iterable[bytes], where: str, asked: Request, *, folder:
 def read_lines(
     lines: Iterable[bytes], where: str, asked: Request, *, folder: Path = Path()
 ) -> Iterator[Asked | BadLine]:
-    """Yield one request per line: a JSON object with `query` and the other keys of `api.fields`, or text under its line
-    number.
+    """Yield one request per line: a JSON object with `query` and other keys, or text under its line number.
 
     Conditions of a line add to those of `asked`, and none of them widens what may be found; its other choices are its
     own. Keys that a request does not have are ignored, unless they have nearly the name of one. Paths are relative to

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import sys
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer.core import TyperGroup
 
+from retrieve_cli.api.web_choices import WEB
 from retrieve_cli.cli.options import Shared, shared
 from retrieve_cli.errors import Exit, printable
 
@@ -18,14 +18,6 @@ if TYPE_CHECKING:
 
 
 _SEARCH = "search"
-
-
-class Kind(StrEnum):
-    """Kind of a search."""
-
-    auto = "auto"
-    web = "web"
-    literature = "literature"
 
 
 class _Questions(TyperGroup):
@@ -67,7 +59,9 @@ def record(
     from retrieve_cli.output.formats import dump
     from retrieve_cli.search.web import record_exchanges
 
-    options = web_answering.options_of(text, providers=provider, categories=category, max_age="off", k=k, since=since)
+    options = web_answering.options_of(
+        text, providers=provider, categories=category or (), max_age="off", k=k, since=since
+    )
     written = record_exchanges(shared.settings(), shared.artifacts, options, to)
     if shared.format == "json":
         print(dump({"schema_version": 1, "files": [str(path) for path in written]}))
@@ -76,50 +70,11 @@ def record(
 
 
 @app.command()
-@shared("text", "json", "jsonl", "md", "prompt")
+@shared("text", "json", "jsonl", "md", "prompt", table=WEB)
 def search(
     text: Annotated[list[str], typer.Argument(metavar="TEXT...", help="The question.")],
-    provider: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--provider", metavar="A,B", help="Ask these providers only; repeatable.  [default: web.providers]"
-        ),
-    ] = None,
-    kind: Annotated[
-        Kind, typer.Option("--kind", metavar="auto|web|literature", help="What to search; auto: by the question.")
-    ] = Kind.auto,
-    since: Annotated[
-        str, typer.Option("--since", metavar="DATE", help="Drop results from before 2024, 2024-03 or 2024-03-05.")
-    ] = "",
-    category: Annotated[
-        list[str] | None,
-        typer.Option("--category", metavar="A,B", help="Search these categories of arXiv: q-bio, cs.AI; repeatable."),
-    ] = None,
-    k: Annotated[
-        int | None,
-        typer.Option("-k", "-n", "--top-k", "--limit", metavar="N", help="Number of results.  [default: 20]"),
-    ] = None,
-    first: Annotated[
-        bool, typer.Option("--first", help="Ask one provider after the other until one has results.")
-    ] = False,
-    deadline_ms: Annotated[
-        float | None, typer.Option("--deadline-ms", metavar="MS", help="Time for all providers together.")
-    ] = None,
-    max_age: Annotated[
-        str | None, typer.Option("--max-age", metavar="AGE", help="Use stored answers up to this age: 24h, 7d, off.")
-    ] = None,
-    offline: Annotated[
-        bool, typer.Option("--offline", help="Use stored answers only, of any age; send nothing.")
-    ] = False,
-    rerank: Annotated[bool, typer.Option("--rerank/--no-rerank", help="Rerank by title and abstract.")] = True,
-    add: Annotated[
-        bool, typer.Option("--add", help="Add the results to the documents of the index; sync makes them searchable.")
-    ] = False,
-    explain: Annotated[
-        bool, typer.Option("--explain", help="Explain each score, and say what every provider did.")
-    ] = False,
-    save_run: Annotated[bool, typer.Option("--save-run", help="Save the run for retrieve replay.")] = False,
     *,
+    chosen: dict[str, Any],
     shared: Shared,
 ) -> None:
     """Search the web and literature: retrieve web "crispr off-target". Exit with 8 if a provider failed.
@@ -130,20 +85,8 @@ def search(
     """
     from retrieve_cli.cli import web_answering
 
-    options = web_answering.options_of(
-        text,
-        providers=provider,
-        kind=kind.value,
-        since=since,
-        categories=category,
-        k=k,
-        first=first,
-        deadline_ms=deadline_ms,
-        max_age=max_age,
-        offline=offline,
-        rerank=rerank,
-    )
-    answer = web_answering.answer(shared, options, save_run=save_run)
+    add, explain, save_run = (chosen.pop(name, False) for name in ("add", "explain", "save_run"))
+    answer = web_answering.answer(shared, web_answering.options_of(text, **chosen), save_run=save_run)
     web_answering.show(shared, answer, explain=explain)
     if add:
         web_answering.add(shared, answer)

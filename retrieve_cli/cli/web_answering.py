@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 def options_of(
     text: Sequence[str],
     *,
-    providers: Sequence[str] | None,
-    categories: Sequence[str] | None,
-    max_age: str | None,
+    providers: Sequence[str] = (),
+    categories: Sequence[str] = (),
+    max_age: str | None = None,
     **choices: Any,
 ) -> WebOptions:
     """Return the options that flags say. Raises: UsageError: --max-age is not a span of time."""
@@ -41,9 +41,9 @@ def options_of(
     )
 
 
-def _listed(texts: Sequence[str] | None) -> tuple[str, ...]:
+def _listed(texts: Sequence[str]) -> tuple[str, ...]:
     """Return the names in repeated flags, each of which may list several with commas."""
-    return tuple(dict.fromkeys(name for text in texts or () for name in text.replace(",", " ").split()))
+    return tuple(dict.fromkeys(name for text in texts for name in text.replace(",", " ").split()))
 
 
 def answer(shared: Shared, options: WebOptions, *, save_run: bool) -> WebAnswer:

@@ -7,6 +7,10 @@ from typing import Any
 
 LARGEST = 1_000_000.0
 """The largest number that a key takes; anything larger is a typing error."""
+LONGEST_TEXT = 100_000
+"""Characters of a query, and of each of its variants."""
+LONGEST_TEXT = 100_000
+"""Characters of a query, and of each of its variants."""
 
 
 def bounded(default: float | None, low: float, high: float = LARGEST) -> Any:

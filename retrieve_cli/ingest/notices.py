@@ -1,4 +1,4 @@
-"""Notices on a source, and the progress of reading it: the first of each kind on files are shown, the others counted."""
+"""Notices on a source: the first of each kind on files are shown, the others counted; and the progress of reading it."""
 
 from __future__ import annotations
 

@@ -7,6 +7,7 @@ from dataclasses import fields, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
+from retrieve_cli.config.bounds import LONGEST_TEXT
 from retrieve_cli.contracts import KnownFile, Query, Question, Request
 from retrieve_cli.errors import UsageError, quoted
 from retrieve_cli.queries.tags import Tagged, read_tags
@@ -24,8 +25,6 @@ _NAMED = 3
 """Number of unknown names that a notice lists."""
 _ALIKE = 0.6
 """Similarity from which on the name of another record is suggested in a notice."""
-LONGEST_TEXT = 100_000
-"""Characters of a query."""
 
 
 def check_requests(requests: Sequence[Request], search: SearchSettings) -> None:

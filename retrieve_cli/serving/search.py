@@ -14,9 +14,9 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
-from retrieve_cli.api.asked import ALIASES, FIELDS, Asked, read_asked, schema
+from retrieve_cli.api.asked import Asked, of_text, read_asked
 from retrieve_cli.api.batches import Outcome
-from retrieve_cli.api.schemas import kinds_of
+from retrieve_cli.api.choices import SEARCH
 from retrieve_cli.api.sequences import arrival
 from retrieve_cli.contracts import Json
 from retrieve_cli.errors import RetrieveError, UsageError, quoted
@@ -66,7 +66,7 @@ def router(state: State) -> APIRouter:
 
     routes = APIRouter(tags=["search"])
     body = {
-        "requestBody": {"required": True, "content": {JSON: {"schema": schema()}}},
+        "requestBody": {"required": True, "content": {JSON: {"schema": SEARCH.schema()}}},
         "parameters": [PARAMETER, *PARAMETERS],
     }
     batch = {"requestBody": {"required": True, "content": {JSON: {"schema": _batch_schema()}}}}
@@ -120,24 +120,15 @@ def from_parameters(request: Request) -> dict[str, Json]:
     for key, text in request.query_params.multi_items():
         if key in FORM:
             continue
-        field = FIELDS.get(ALIASES.get(key, key))
-        kinds = ["string"] if field is None else kinds_of(field.schema)
-        if "array" in kinds:
-            item.setdefault(key, []).append(text)
+        row = SEARCH.of_json.get(SEARCH.aliases.get(key, key))
+        value = text if row is None else of_text(row, key, text)
+        if row is not None and row.several:
+            item.setdefault(key, []).append(value)
         elif key in item:
             raise UsageError(f"the parameter {quoted(key)} is given twice", hint="give it once")
         else:
-            item[key] = _value(key, text, kinds[0])
+            item[key] = value
     return item
-
-
-def _value(key: str, text: str, kind: str) -> Json:
-    try:
-        if kind == "boolean":
-            return {"true": True, "1": True, "false": False, "0": False}[text.casefold()]
-        return {"integer": int, "number": float}.get(kind, str)(text)
-    except (KeyError, ValueError):
-        raise UsageError(f"the parameter {quoted(key)} is not a {kind}: {quoted(text)}", hint="") from None
 
 
 def _parameters() -> list[dict[str, Json]]:
@@ -147,15 +138,15 @@ def _parameters() -> list[dict[str, Json]]:
             "name": "q" if key == "query" else key,
             "in": "query",
             "required": key == "query",
-            "schema": dict(field.schema),
-            "description": field.description,
+            "schema": dict(row.schema),
+            "description": row.description,
         }
-        for key, field in FIELDS.items()
+        for key, row in SEARCH.of_json.items()
     ] + [PARAMETER, *PARAMETERS]
 
 
 def _batch_schema() -> dict[str, Json]:
-    requests = {"type": "array", "items": schema(), "minItems": 1, "maxItems": _MOST}
+    requests = {"type": "array", "items": SEARCH.schema(), "minItems": 1, "maxItems": _MOST}
     return {"type": "object", "properties": {"requests": requests}, "required": ["requests"]}
 
 

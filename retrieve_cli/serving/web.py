@@ -9,7 +9,8 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
-from retrieve_cli.api.web import add_hits, read_web, schema
+from retrieve_cli.api.web import add_hits, read_web
+from retrieve_cli.api.web_choices import WEB
 from retrieve_cli.contracts import Json
 from retrieve_cli.output.web_works import web_json
 from retrieve_cli.search.web_answer import WebAnswer
@@ -35,7 +36,7 @@ def router(state: State) -> APIRouter:
         return response({**web_json(answer), **added})
 
     routes = APIRouter(tags=["web"])
-    body = {"requestBody": {"required": True, "content": {"application/json": {"schema": schema()}}}}
+    body = {"requestBody": {"required": True, "content": {"application/json": {"schema": WEB.schema()}}}}
     routes.add_api_route("/web", web, methods=["POST"], openapi_extra=body)
     return routes
 

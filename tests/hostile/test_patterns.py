@@ -17,7 +17,7 @@ from hostile.adversarial import attacks
 from hostile.growth import LARGE, SMALL
 from hostile.patterns import Unknown, Used, files, of_file
 
-from retrieve_cli.api.fields import FIELDS
+from retrieve_cli.api.choices import SEARCH
 from retrieve_cli.chunking.label_sets import LABELS
 from retrieve_cli.chunking.labels import Labels
 from retrieve_cli.records.globs import path_glob, text_glob
@@ -38,7 +38,7 @@ def labelled(labels: Labels) -> list[Used]:
 KEY = r"s3cr\.t|s3cr%2Et|\"s3cr\.t"
 WITHOUT_NAME = Used(r"(?<!\w)Lung[\W_]*Mapper[\W_]*2(?!\w)(?:['’]s\b)?", re.IGNORECASE, ("sub",), "")
 NOTED = [rf"\b{name}\s*=\s*[\"'](\d+)" for name in ("SizeZ", "SizeT")] + [r"^slices=(\d+)", r"^frames=(\d+)"]
-HEADS = FIELDS["files"].schema["items"]["properties"].values()
+HEADS = SEARCH.rows["files"].schema["items"]["properties"].values()
 PUT_TOGETHER: dict[str, list[Used]] = {
     "api/schemas.py": [Used(head["pattern"], 0, ("search",), "") for head in HEADS],
     "chunking/labels.py": [used for labels in LABELS.values() for used in labelled(labels)],

@@ -10,11 +10,14 @@ import pytest
 from hypothesis import given, strategies as st
 from jsonschema import Draft202012Validator
 
-from retrieve_cli.api.asked import ALIASES, FIELDS, read_asked, schema
+from retrieve_cli.api.asked import read_asked
+from retrieve_cli.api.choices import SEARCH
 from retrieve_cli.api.requests import Choices
+from retrieve_cli.api.table import PYTHON
 from retrieve_cli.contracts import FileHead
 from retrieve_cli.errors import UsageError
 
+FIELDS, ALIASES, schema = SEARCH.of_json, SEARCH.aliases, SEARCH.schema
 VALIDATOR = Draft202012Validator(schema())
 HEAD = base64.b64encode(b"\x89PNG\r\n\x1a\n").decode()
 
@@ -98,8 +101,10 @@ def test_the_schema_is_one() -> None:
     assert schema(["query", "limit"])["required"] == ["query"]
 
 
-def test_each_choice_of_the_python_api_is_a_key() -> None:
-    assert {"limit" if name == "k" else name for name in Choices.__annotations__} <= set(FIELDS)
+def test_the_arguments_of_python_are_those_of_the_table() -> None:
+    """Type checkers read the class, and the program reads the table."""
+    rows = SEARCH.in_door(PYTHON).values()
+    assert set(Choices.__annotations__) == {name for row in rows for name in (row.name, *row.aliases)}
 
 
 @pytest.mark.parametrize(("alias", "name"), ALIASES.items())

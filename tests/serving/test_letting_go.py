@@ -18,8 +18,9 @@ from waiting import until
 from warm_samples import copies
 
 import retrieve_cli
+from retrieve_cli.api.choices import SEARCH
 from retrieve_cli.api.index import Index
-from retrieve_cli.api.requests import Choices
+from retrieve_cli.api.table import PYTHON
 from retrieve_cli.errors import RetrieveError
 
 QUERY = "segment lungs and ribs in CT"
@@ -79,7 +80,7 @@ USES = {
 
 
 def test_every_choice_of_a_search_is_tried() -> None:
-    assert set(CHOICES) == set(Choices.__annotations__)
+    assert set(CHOICES) == {row.chosen for row in SEARCH.in_door(PYTHON).values()}
 
 
 @pytest.mark.parametrize("use", USES)

@@ -296,7 +296,8 @@ def test_marks_that_overlap_or_leave_the_text_are_parts_all_the_same() -> None:
 
 
 def test_the_address_is_the_state() -> None:
-    address = Address("größe & co", ("license=MIT", "dims>=3"), "bm25", "no", "3f2a", 3)
+    choices = (("min_score", "0.5"), ("mode", "bm25"), ("rerank", "no"), ("generation", "3f2a"))
+    address = Address("größe & co", ("license=MIT", "dims>=3"), choices, 3)
     assert Address.of(parse_qsl(address.url().partition("?")[2])) == address
     assert Address.of([("q", " x "), ("page", "-1"), ("rerank", "maybe"), ("z", "1")]) == Address("x")
 

@@ -15,7 +15,8 @@ from serving.doors import web_client
 from waiting import PATIENCE_S
 
 import retrieve_cli
-from retrieve_cli.api.web import ALIASES, FIELDS, add_hits, document_of, read_web, schema
+from retrieve_cli.api.web import add_hits, document_of, read_web
+from retrieve_cli.api.web_choices import WEB
 from retrieve_cli.errors import UsageError
 from retrieve_cli.search.web_answer import WebAnswer, WebOptions
 from retrieve_cli.serving import pool
@@ -30,8 +31,8 @@ def test_a_request_has_all_choices_in_all_spellings() -> None:
     assert asked.add
     several: Any = {"providers": ("pubmed", "arxiv"), "categories": ("q-bio", "cs.AI")}
     assert asked.options == WebOptions(text="off-target", k=5, since="2024", max_age_s=7200.0, **chosen, **several)
-    for spelling, name in ALIASES.items():
-        assert FIELDS[name]
+    for spelling, name in WEB.aliases.items():
+        assert WEB.of_json[name]
         values: dict[str, Any] = {"query": "x", "k": 3, "providers": "arxiv", "categories": "q-bio"}
         plain = {"query": "x", name: values[name]}
         aliased = {**{key: value for key, value in plain.items() if key != name}, spelling: values[name]}
@@ -65,8 +66,8 @@ def test_a_wrong_request_is_an_error_that_names_the_key(item: Any, message: str,
 
 
 def test_the_schema_accepts_what_is_read() -> None:
-    Draft202012Validator.check_schema(schema())
-    check = Draft202012Validator(schema())
+    Draft202012Validator.check_schema(WEB.schema())
+    check = Draft202012Validator(WEB.schema())
     assert check.is_valid({"q": "x", "since": "2024-03", "providers": ["s2"], "max_age": 60})
     assert not check.is_valid({"q": "x", "since": "March"})
     assert not check.is_valid({"k": 3})
@@ -157,7 +158,7 @@ async def test_the_route_is_described(artifacts: Path) -> None:
     operation = description["paths"]["/web"]["post"]
     assert operation["summary"]
     body = operation["requestBody"]["content"]["application/json"]["schema"]
-    assert set(body["properties"]) == {*FIELDS, *ALIASES}
+    assert set(body["properties"]) == {*WEB.of_json, *WEB.aliases}
 
 
 # --------------------------------------------------------------------------------------------- documents

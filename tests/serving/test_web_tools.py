@@ -22,9 +22,8 @@ from retrieve_cli.search.web_answer import WebAnswer, WebOptions
 from retrieve_cli.serving.app import server_app
 from retrieve_cli.serving.callers import Callers
 from retrieve_cli.serving.credentials.keys import KeyFile, KeyRing
-from retrieve_cli.serving.mcp.arguments import counter_of
 from retrieve_cli.serving.mcp.outcomes import compact_json
-from retrieve_cli.serving.mcp.tools import KINDS, WEB_KINDS, listed
+from retrieve_cli.serving.mcp.tools import KINDS, WEB_KINDS, counter_of, listed
 from retrieve_cli.serving.pool import WebSearching
 from retrieve_cli.storage.store import Store
 

@@ -21,8 +21,8 @@ from retrieve_cli.output.compact import Count, clean
 from retrieve_cli.output.places import known_keys, pages
 from retrieve_cli.output.prose import significant
 from retrieve_cli.serving.mcp.addresses import SCHEME, Place, cursor_of, read_cursor, read_uri
-from retrieve_cli.serving.mcp.arguments import counter_of, read_arguments, read_budget
 from retrieve_cli.serving.mcp.outcomes import Channels, Outcome, compact_json
+from retrieve_cli.serving.mcp.tools import counter_of, read_arguments, read_budget
 
 _MOST_LETTERS = 16
 """Characters that a token has at most, so that a long text is not counted whole."""
@@ -60,7 +60,7 @@ def fetch(live: LiveIndex, given: Mapping[str, Json], *, tenant: str | None, cha
     Raises:
         RetrieveError: an argument cannot be understood, or there is no such record or chunk.
     """
-    values = read_arguments(given, "fetch", "id", "max_tokens", "cursor", required=("id",))
+    values = read_arguments(given, "fetch")
     cursor, most = values.pop("cursor", None), read_budget(values.pop("max_tokens", None))
     place = read_cursor(cursor, values)
     address = read_uri(values["id"]) if values["id"].startswith(SCHEME) else None
@@ -167,7 +167,7 @@ def list_fields(live: LiveIndex, given: Mapping[str, Json], *, tenant: str | Non
     Raises:
         RetrieveError: an argument cannot be understood, or no record of the caller has the field.
     """
-    values = read_arguments(given, "list_fields", "field", "max_tokens", "cursor")
+    values = read_arguments(given, "list_fields")
     cursor, most = values.pop("cursor", None), read_budget(values.pop("max_tokens", None))
     place, field = read_cursor(cursor, values), values.get("field")
     index = live.at(place.generation)
@@ -219,7 +219,7 @@ def explain(live: LiveIndex, given: Mapping[str, Json], *, tenant: str | None, c
         RetrieveError: an argument cannot be understood, or the search fails.
     """
     del channels
-    values = read_arguments(given, "explain", "query", "id", required=("query", "id"))
+    values = read_arguments(given, "explain")
     asked = read_asked({"query": values["query"]}, where="explain", tenant=tenant)
     view, notices = why(live.index.searcher, asked.request, values["id"])
     structured = {

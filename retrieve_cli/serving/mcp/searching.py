@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple
 
-from retrieve_cli.api.asked import ALIASES, Asked, Local, read_asked
+from retrieve_cli.api.asked import Asked, Local, read_asked
+from retrieve_cli.api.choices import MOST_OFFSET, SEARCH
 from retrieve_cli.api.live import LiveIndex
-from retrieve_cli.api.requests import MOST_OFFSET
 from retrieve_cli.contracts import Json
 from retrieve_cli.errors import RetrieveError, UsageError, printable, shortened
 from retrieve_cli.output.compact import Count, Entry, as_compact, filled, fitted, title_of
@@ -16,8 +16,8 @@ from retrieve_cli.output.formats import answer_json
 from retrieve_cli.output.reasons import path_in_words
 from retrieve_cli.search.answer import Answer, Result
 from retrieve_cli.serving.mcp.addresses import Place, chunk_uri, cursor_of, read_cursor
-from retrieve_cli.serving.mcp.arguments import counter_of, read_budget
 from retrieve_cli.serving.mcp.outcomes import Channels, Link, Outcome, compact_json
+from retrieve_cli.serving.mcp.tools import counter_of, read_budget
 
 _NOTICES, _NOTICE = 3, 200
 """Most notices, and most characters of each, in the content; the structured content has all of them."""
@@ -49,7 +49,7 @@ def search(
     values = dict(given)
     cursor, most = values.pop("cursor", None), read_budget(values.pop("max_tokens", None))
     asked = read_asked(values, where="search", tenant=tenant, local=local)
-    values = {ALIASES.get(key, key): value for key, value in values.items() if value is not None}
+    values = {SEARCH.aliases.get(key, key): value for key, value in values.items() if value is not None}
     place = read_cursor(cursor, values)
     if place.generation is None:
         place = place._replace(offset=int(asked.choices.get("offset") or 0))

@@ -1,23 +1,47 @@
-"""The tools as a client lists them: names, schemas and hints. Every token of these is in every conversation."""
+"""The tools as a client lists them: names, schemas and hints, and their arguments, read by the same schemas.
+
+Every token of these is in every conversation.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import mcp_types as types
 
-from retrieve_cli.api.asked import schema
+from retrieve_cli.api.choices import SEARCH
+from retrieve_cli.api.index import Index
+from retrieve_cli.api.table import LISTED, Choice
+from retrieve_cli.assemble.tokenizers import counter
 from retrieve_cli.contracts import Json
+from retrieve_cli.errors import STEP_FAILURES, UsageError, quoted
+from retrieve_cli.output.compact import Count
+from retrieve_cli.untrusted.nearest import nearest
 
 MOST_TOKENS = 2000
 """Tokens of an answer, if the caller does not say."""
+_LEAST_TOKENS, _GREATEST_TOKENS = 50, 50_000
+_ALIASES: Mapping[str, str] = {
+    "doc_id": "id",
+    "document_id": "id",
+    "record_id": "id",
+    "chunk_id": "id",
+    "record": "id",
+    "uri": "id",
+    "q": "query",
+    "question": "query",
+    "text": "query",
+    "name": "field",
+    "token_budget": "max_tokens",
+    "maxTokens": "max_tokens",
+    "next_cursor": "cursor",
+    "items": "documents",
+    "records": "documents",
+}
+"""Names that models invent for arguments."""
 _TEXT: Mapping[str, Json] = {"type": "string"}
 _PAGED: Mapping[str, Json] = {"max_tokens": {"type": "integer", "default": MOST_TOKENS}, "cursor": _TEXT}
-_FILTERS: Mapping[str, Json] = {
-    "filters": {"type": "array", "items": _TEXT, "description": 'All must hold: ["license=MIT", "dims>=3"].'}
-}
-"""One of the spellings that a request has for them."""
 _SHAPE = ("id", "title", "url", "text")
 """Keys of a document as connectors of ChatGPT read it."""
 WEB_SCOPE = "web"
@@ -37,11 +61,15 @@ def _object(properties: Mapping[str, Json], required: Sequence[str] = ()) -> dic
 
 
 def _search_schema(**more: Json) -> dict[str, Json]:
-    """The schema of a search: keys of a request, the page, and some more."""
-    properties = schema(["query", "limit"])["properties"]
-    return _object(
-        {**{name: {"type": each["type"]} for name, each in properties.items()}, **_FILTERS, **_PAGED, **more}, ["query"]
-    )
+    """The schema of a search: those keys of a request that models see, the page, and some more."""
+    shown = {name: _shown(row) for name, row in SEARCH.in_door(LISTED).items()}
+    return _object({**shown, **_PAGED, **more}, ["query"])
+
+
+def _shown(row: Choice) -> dict[str, Json]:
+    """A choice in few tokens: without its bounds, and without what an object has where a text will do."""
+    kinds = {"type": row.schema["type"]}
+    return {**kinds, "items": _TEXT, "description": row.about} if row.several else kinds
 
 
 _FILES: Json = {"type": "array", "items": {"properties": {"path": _TEXT}}}
@@ -92,7 +120,7 @@ KINDS: Sequence[Kind] = (
     Kind(
         _tool(
             "list_fields",
-            "List the fields for `filters`, with frequent values; with `field`, more values of that one.",
+            "List the fields for `filters`, with values; `field`: more of one.",
             _object({"field": _TEXT, **_PAGED}),
             _object({}, ["fields"]),
         ),
@@ -173,3 +201,63 @@ def listed(scopes: frozenset[str], *, writes: bool, web: bool = False, local: bo
         search = search._replace(tool=search.tool.model_copy(update={"input_schema": _search_schema(files=_FILES)}))
     kinds = [search, *others, *(WEB_KINDS if web else ())]
     return [kind for kind in kinds if kind.scope in scopes and (writes or not kind.writes)]
+
+
+_TYPES: Mapping[str, type] = {"string": str, "array": list}
+
+
+def read_arguments(given: Mapping[str, Json], name: str) -> dict[str, Any]:
+    """Return the arguments of a tool by the names in its schema: those that models invent are understood, others are
+    answered by the nearest known one.
+
+    Raises:
+        UsageError: an argument is unknown or missing, or of another type.
+    """
+    schema = next(kind.tool.input_schema for kind in KINDS if kind.tool.name == name)
+    known: Mapping[str, Json] = schema.get("properties", {})
+    values: dict[str, Any] = {}
+    for key, value in given.items():
+        argument = key if key in known else _ALIASES.get(key, key)
+        if argument not in known:
+            near = nearest(key.casefold(), [*known, *(alias for alias, meant in _ALIASES.items() if meant in known)])
+            hint = f"did you mean {_ALIASES.get(near, near)}?" if near else f"arguments: {', '.join(known) or 'none'}"
+            raise UsageError(f"{name} has no argument {quoted(key)}", hint=hint)
+        wanted = _TYPES.get(known[argument]["type"], object)
+        if argument != "cursor" and value is not None and not isinstance(value, wanted):
+            what = "list" if wanted is list else "text"
+            raise UsageError(f"{argument} is not a {what}: {quoted(value)}", hint="")
+        if value is not None:
+            values[argument] = value
+    for argument in schema.get("required", ()):
+        if not values.get(argument):
+            raise UsageError(f"{name} needs {argument}", hint=f'for example: {{"{argument}": "…"}}')
+    return values
+
+
+def read_budget(given: Json, *, default: int = MOST_TOKENS) -> int:
+    """Return the most tokens of an answer. Raises: UsageError."""
+    if given is None:
+        return default
+    if type(given) is not int or not _LEAST_TOKENS <= given <= _GREATEST_TOKENS:
+        said = f"max_tokens is a whole number from {_LEAST_TOKENS} to {_GREATEST_TOKENS}, not {quoted(given)}"
+        raise UsageError(said, hint=f"omit it for {default:,}")
+    return given
+
+
+_ESTIMATE = "pieces"
+_WORDS = "words"
+
+
+def counter_of(index: Index) -> Count:
+    """Return the counter of an index: by `budget.tokenizer` if it is set, else by its encoder's tokenizer.
+
+    Words are no measure of what a model is sent: if nothing better is at hand, the pieces of words are estimated.
+    """
+    searcher = index.searcher
+    try:
+        found = searcher.counter()
+    except STEP_FAILURES:
+        found = None
+    if found is not None and (found.name != _WORDS or str(searcher.settings.budget.tokenizer) == _WORDS):
+        return found.tokenizer.count
+    return counter(_ESTIMATE, lambda: searcher.ranker.models.encoder).tokenizer.count

@@ -30,8 +30,8 @@ from retrieve_cli.output.citations import one_line
 from retrieve_cli.output.compact import Cost, Count, Entry, clean, fitted
 from retrieve_cli.output.web_works import DATA, result_block
 from retrieve_cli.search.web_answer import ProviderStatus, WebAnswer, WebHit, WebOptions
-from retrieve_cli.serving.mcp.arguments import counter_of, read_budget
 from retrieve_cli.serving.mcp.outcomes import Channels, Outcome, compact_json
+from retrieve_cli.serving.mcp.tools import counter_of, read_budget
 
 _RESULTS, _MOST = 10, 4000
 """Results, and tokens of an answer, if the caller does not say: abstracts are longer than passages."""

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from retrieve_cli.api.documents import Documents, Status
 from retrieve_cli.contracts import Json
 from retrieve_cli.errors import UsageError, printable, shortened
-from retrieve_cli.serving.mcp.arguments import read_arguments
 from retrieve_cli.serving.mcp.outcomes import Outcome
+from retrieve_cli.serving.mcp.tools import read_arguments
 from retrieve_cli.serving.syncing import Syncing
 
 
@@ -25,7 +25,7 @@ class Writer:
         Raises:
             RetrieveError: an argument cannot be understood, or nothing could be stored.
         """
-        values = read_arguments(given, "add_documents", "documents", required=("documents",))
+        values = read_arguments(given, "add_documents")
         receipt = self._documents.add(values["documents"], tenant=tenant)
         structured: dict[str, Json] = {"documents": [status.to_json() for status in receipt.documents]}
         lines = [_line(status) for status in receipt.documents]

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from typing import Any, NamedTuple
+from typing import NamedTuple
 from urllib.parse import quote, urlencode
 
-from retrieve_cli.api.asked import Asked, read_asked
+from retrieve_cli.api.asked import SWITCHES, Asked, of_text, read_asked
+from retrieve_cli.api.choices import SEARCH
+from retrieve_cli.api.table import PAGE
 from retrieve_cli.contracts import Json
 from retrieve_cli.errors import UsageError
 from retrieve_cli.queries.filters import Condition, parse
@@ -17,7 +19,6 @@ SIZE = 10
 """Results of a page."""
 _MOST_PAGES = 50
 _MOST_FILTERS = 100
-_CHOICES: Mapping[str, bool | None] = {"": None, "yes": True, "no": False}
 
 
 class Address(NamedTuple):
@@ -26,12 +27,8 @@ class Address(NamedTuple):
     query: str = ""
     filters: tuple[str, ...] = ()
     """Conditions as they were written or ticked, one by one."""
-    mode: str = ""
-    """Empty: as configured; `hybrid`, or the only retriever that answers."""
-    rerank: str = ""
-    """Empty: as configured; `yes` or `no`."""
-    generation: str = ""
-    """Empty: the current one."""
+    choices: tuple[tuple[str, str], ...] = ()
+    """Names and texts of what is not as configured: `mode`, `rerank`, `generation` and others of the table."""
     page: int = 1
 
     @classmethod
@@ -44,17 +41,23 @@ class Address(NamedTuple):
             if key == "f" and value.strip() and len(filters) < _MOST_FILTERS:
                 filters[value.strip()] = None
             last[key] = value
-        rerank = last.get(f"{prefix}rerank", "")
         digits = last.get("page", "1")
         page = int(digits) if digits.isascii() and digits.isdigit() and len(digits) < 6 else 1
-        return cls(
-            query=last.get("q", "").strip(),
-            filters=tuple(filters),
-            mode=last.get(f"{prefix}mode", "").strip(),
-            rerank=rerank if rerank in _CHOICES else "",
-            generation=last.get(f"{prefix}generation", "").strip(),
-            page=min(max(page, 1), _MOST_PAGES),
-        )
+        given = ((row, last.get(prefix + name, "").strip()) for name, row in SEARCH.in_door(PAGE).items())
+        choices = tuple((row.name, text) for row, text in given if text and (not row.is_switch or text in SWITCHES))
+        return cls(last.get("q", "").strip(), tuple(filters), choices, min(max(page, 1), _MOST_PAGES))
+
+    def value(self, name: str) -> str:
+        """Return the text of a choice; empty if it is as configured."""
+        return dict(self.choices).get(name, "")
+
+    def with_choice(self, name: str, text: str) -> Address:
+        """Return the address with another choice."""
+        return self._replace(choices=tuple({**dict(self.choices), name: text}.items()))
+
+    def others(self, *shown: str) -> list[tuple[str, str]]:
+        """Return the choices without those that a form shows."""
+        return [(name, text) for name, text in self.choices if name not in shown]
 
     def parameters(self, prefix: str = "") -> list[tuple[str, str]]:
         """Return the parameters of the address, those at default left out."""
@@ -64,8 +67,7 @@ class Address(NamedTuple):
 
     def configuration(self, prefix: str) -> list[tuple[str, str]]:
         """Return the parameters that say by which configuration is searched."""
-        keys = ("mode", "rerank", "generation")
-        return [(prefix + key, getattr(self, key)) for key in keys if getattr(self, key)]
+        return [(prefix + name, text) for name, text in self.choices]
 
     def url(self) -> str:
         """Return the address below the root of the server."""
@@ -89,14 +91,8 @@ class Address(NamedTuple):
             UsageError: the query is empty, or a filter or a choice cannot be read.
         """
         item: dict[str, Json] = {"query": self.query, "limit": limit, "filters": merged(self.filters)}
-        given: dict[str, Any] = {
-            "mode": self.mode or None,
-            "rerank": _CHOICES[self.rerank],
-            "generation": self.generation or None,
-            "offset": (self.page - 1) * limit or None,
-            "facets": list(facets) or None,
-        }
-        item |= {key: value for key, value in given.items() if value is not None}
+        item |= {"offset": (self.page - 1) * limit, "facets": list(facets)}
+        item |= {name: of_text(SEARCH.rows[name], name, text) for name, text in self.choices}
         return read_asked(item, where="the address", tenant=tenant)
 
 

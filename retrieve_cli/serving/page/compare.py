@@ -61,7 +61,7 @@ class Comparison(NamedTuple):
         a, b = (Address.of(parameters, prefix=f"{side}.")._replace(page=1) for side in "ab")
         plain = Address.of(parameters)
         if not any(a.configuration("") or b.configuration("")):
-            a = a._replace(mode=plain.mode, rerank=plain.rerank, generation=plain.generation)
+            a = a._replace(choices=plain.choices)
         return cls(a, b, blind=("view", "blind") in parameters)
 
     def url(self) -> str:
@@ -73,10 +73,10 @@ class Comparison(NamedTuple):
 
 def described(address: Address) -> str:
     """Return a configuration in words; equal ones have equal words."""
-    words = [f"retrievers {address.mode}"] if address.mode else []
-    words += [f"reranking {'on' if address.rerank == 'yes' else 'off'}"] if address.rerank else []
-    words += [f"generation {address.generation}"] if address.generation else []
-    return ", ".join(words) or "as configured"
+    return ", ".join(f"{_NAMES.get(name, name)} {_WORDS.get(text, text)}" for name, text in address.choices) or _PLAIN
+
+
+_NAMES, _WORDS, _PLAIN = {"mode": "retrievers", "rerank": "reranking"}, {"yes": "on", "no": "off"}, "as configured"
 
 
 def compare_page(live: LiveIndex, wanted: Comparison, caller: Caller) -> Page:

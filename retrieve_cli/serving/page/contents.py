@@ -50,7 +50,7 @@ def search_page(live: LiveIndex, address: Address, tenant: str | None) -> Page:
     """Return the search page."""
     values = _search_values(address)
     try:
-        index = live.at(address.generation or None)
+        index = live.at(address.value("generation") or None)
     except UsageError as error:
         return Page({**values, "error": Problem(error.message, error.hint)}, 404)
     with index.reading() as generation:
@@ -106,7 +106,7 @@ def _answered(index: Index, answer: Answer, address: Address) -> dict[str, Any]:
         "empty": lines,
         "lost": lost(answer, lines),
         "compared": "/compare?" + address._replace(page=1).url().partition("?")[2],
-        "pinned": address._replace(generation=answer.generation).url(),
+        "pinned": address.with_choice("generation", answer.generation).url(),
     }
 
 

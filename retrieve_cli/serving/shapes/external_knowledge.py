@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Literal
+
+from retrieve_cli.api.choices import MOST_RESULTS, SEARCH
 from retrieve_cli.api.comparisons import Comparison, Junction, Relation, filters_of
 from retrieve_cli.config.settings import Settings
 from retrieve_cli.contracts import Json
 from retrieve_cli.errors import UsageError
 from retrieve_cli.output.places import known_keys, span_of
 from retrieve_cli.search.answer import Answer, Result
-from retrieve_cli.serving.shapes.body import MOST_RESULTS, Body
-from retrieve_cli.serving.shapes.shape import Read, above, asked_of, body_schema, enough, text_schema, unit_scores
+from retrieve_cli.serving.shapes.shape import (
+    Read,
+    above,
+    asked_of,
+    body_of,
+    body_schema,
+    enough,
+    text_schema,
+    unit_scores,
+)
 
-_KEYS = ("knowledge_id", "query", "retrieval_setting", "metadata_condition")
-_SETTING_KEYS = ("top_k", "score_threshold")
-_FILTER_KEYS = ("logical_operator", "conditions")
-_CONDITION_KEYS = ("name", "comparison_operator", "value")
 _MOST_CONDITIONS = 64
 _RELATIONS: dict[str, Relation] = {
     "contains": "contains",
@@ -37,14 +45,14 @@ _RELATIONS: dict[str, Relation] = {
 _DATES = ("before", "after")
 _LISTS = ("in", "not in")
 
-_TOP_K: Json = {"type": "integer", "minimum": 1, "maximum": MOST_RESULTS}
 _THRESHOLD: Json = {"type": "number", "minimum": 0, "maximum": 1}
-_NAME: Json = {"oneOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}, "maxItems": 1}]}
+_NAME: Json = {"type": ["string", "array"], "items": {"type": "string"}, "minItems": 1, "maxItems": 1}
+"""The field of a condition: a text, or a list of one, as older versions of Dify send it."""
 SCHEMA = body_schema(
     {
         "knowledge_id": text_schema("Name of the index: that of its folder, or `default`."),
         "query": text_schema("The query."),
-        "retrieval_setting": body_schema({"top_k": _TOP_K, "score_threshold": _THRESHOLD}, _SETTING_KEYS),
+        "retrieval_setting": body_schema({"top_k": SEARCH.rows["limit"].schema, "score_threshold": _THRESHOLD}, ()),
         "metadata_condition": body_schema(
             {
                 "logical_operator": text_schema("How conditions are joined.", enum=["and", "or"]),
@@ -54,7 +62,7 @@ SCHEMA = body_schema(
                     "items": body_schema(
                         {
                             "name": _NAME,
-                            "comparison_operator": text_schema("The relation.", enum=list(_RELATIONS)),
+                            "comparison_operator": text_schema("The relation.", enum=[*_RELATIONS, *_DATES]),
                             "value": {},
                         },
                         ("name", "comparison_operator"),
@@ -70,12 +78,11 @@ SCHEMA = body_schema(
 
 def read(payload: Json, tenant: str | None, settings: Settings) -> Read:
     """Return a request. Raises: UsageError."""
-    body = Body(payload, _KEYS)
-    setting = body.inner("retrieval_setting", _SETTING_KEYS) or Body({}, _SETTING_KEYS)
-    k, threshold = setting.count("top_k") or settings.search.k, setting.number("score_threshold", 0, 1) or 0.0
-    condition = body.inner("metadata_condition", _FILTER_KEYS)
+    body = body_of(payload, SCHEMA)
+    setting, condition = body["retrieval_setting"], body.get("metadata_condition")
+    k, threshold = setting.get("top_k", settings.search.k), setting.get("score_threshold", 0.0)
     item = {
-        "query": body.required_text("query"),
+        "query": body["query"],
         "filters": None if condition is None else _filters(condition),
         "limit": enough(k, threshold, settings.search.depth),
         "chunks": True,
@@ -85,37 +92,25 @@ def read(payload: Json, tenant: str | None, settings: Settings) -> Read:
 
 def knowledge_of(payload: Json) -> str:
     """Return the name of the index that a request names. Raises: UsageError."""
-    return Body(payload, _KEYS).required_text("knowledge_id")
+    return str(body_of(payload, SCHEMA)["knowledge_id"])
 
 
-def _filters(condition: Body) -> list[str]:
-    parts = [_comparison(part) for part in condition.inners("conditions", _CONDITION_KEYS, _MOST_CONDITIONS)]
-    operator = condition.one_of("logical_operator", ("and", "or"))
-    return list(filters_of(Junction("or" if operator == "or" else "and", parts))) if parts else []
+def _filters(condition: Mapping[str, Json]) -> list[str]:
+    parts = [_comparison(part) for part in condition["conditions"]]
+    operator: Literal["and", "or"] = "or" if condition.get("logical_operator") == "or" else "and"
+    return list(filters_of(Junction(operator, parts))) if parts else []
 
 
-def _comparison(condition: Body) -> Comparison:
+def _comparison(condition: Mapping[str, Json]) -> Comparison:
     """A condition. Raises: UsageError if it cannot be expressed."""
-    written = condition.one_of("comparison_operator", (*_RELATIONS, *_DATES))
-    operator = written or condition.required_text("comparison_operator")
+    operator, value, name = condition["comparison_operator"], condition.get("value"), condition["name"]
     if operator in _DATES:
         message = f"`{operator}` compares dates, which are stored as text and have no order"
         raise UsageError(message, hint="compare a number: > and <")
-    value = condition.value("value")
     if isinstance(value, list) is not (operator in _LISTS) and value is not None:
         raise UsageError(f"the value of `{operator}` is of the wrong kind", hint="`in` and `not in` take a list")
     values = value if isinstance(value, list) else [] if value is None else [value]
-    return Comparison(_name(condition), _RELATIONS[operator], values)
-
-
-def _name(condition: Body) -> str:
-    """The field of a condition: a text, or a list of one, as older versions of Dify send it."""
-    value = condition.value("name")
-    if isinstance(value, list) and len(value) == 1 and isinstance(value[0], str):
-        return value[0]
-    if isinstance(value, list):
-        raise UsageError("a condition names several fields, or none", hint="send a condition for each field")
-    return condition.required_text("name")
+    return Comparison(name if isinstance(name, str) else name[0], _RELATIONS[operator], values)
 
 
 def render(answer: Answer, *, threshold: float = 0.0, k: int = MOST_RESULTS) -> dict[str, Json]:

@@ -4,29 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from retrieve_cli.api.asked import ALIASES, FIELDS, schema
+from retrieve_cli.api.choices import SEARCH
 from retrieve_cli.config.settings import Settings
 from retrieve_cli.contracts import Json
 from retrieve_cli.output.citations import citation, numbered
 from retrieve_cli.output.places import page_keys, span_of
 from retrieve_cli.output.prompt import fitting
 from retrieve_cli.search.answer import Answer, Result
-from retrieve_cli.serving.shapes.body import Body
 from retrieve_cli.serving.shapes.shape import Read, asked_of
 
 _OMITTED = ("chunks", "dependencies", "expand", "explain", "facets", "id", "offset")
 """Keys of a search that have no meaning here: passages are chunks, and nothing else is returned."""
-_FIELDS = [key for key in FIELDS if key not in _OMITTED]
-_KEYS = [*_FIELDS, *(alias for alias, key in ALIASES.items() if key in _FIELDS)]
-_TOP_K = {"top_k": {**FIELDS["limit"].schema, "description": "Number of passages."}}
-_REQUEST = schema(_FIELDS)
+_NAMES = [name for name in SEARCH.of_json if name not in _OMITTED]
+_TOP_K = {"top_k": {**SEARCH.rows["limit"].schema, "description": "Number of passages."}}
+_REQUEST = SEARCH.schema(_NAMES)
 SCHEMA: dict[str, Json] = {**_REQUEST, "properties": {**_REQUEST["properties"], **_TOP_K}}
 
 
 def read(payload: Json, tenant: str | None, settings: Settings) -> Read:
     """Return a request. Raises: UsageError."""
     del settings
-    Body(payload, _KEYS)
+    SEARCH.spelt(payload, "the body", among=_NAMES)
     return Read(asked_of({**payload, "chunks": True}, tenant), passages_json)
 
 

@@ -5,40 +5,43 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from retrieve_cli.api.choices import SEARCH
 from retrieve_cli.config.settings import Settings
 from retrieve_cli.contracts import Json
 from retrieve_cli.errors import UsageError, quoted
 from retrieve_cli.search.answer import Answer
 from retrieve_cli.search.content_type import content_type
-from retrieve_cli.serving.shapes.body import MOST_RESULTS, Body
-from retrieve_cli.serving.shapes.shape import Read, asked_of, body_schema, deciding_scores, file_name, text_schema
+from retrieve_cli.serving.shapes.shape import (
+    Read,
+    asked_of,
+    body_of,
+    body_schema,
+    deciding_scores,
+    file_name,
+    text_schema,
+)
 
-_KEYS = ("query", "grade", "similarityTopK", "docIds", "engineName", "rerank")
-_RERANK_KEYS = ("enabled", "strategy", "topK", "score")
-_ENGINES = ("advanced", "naive")
 _BGE = "bge"
 """The name of design C for a reranking model, in contrast to a chat model."""
 _MODELS = ("cross_encoder", "remote")
 
-_COUNT: Json = {"type": "integer", "minimum": 1, "maximum": MOST_RESULTS}
+_COUNT: Json = SEARCH.rows["limit"].schema
 SCHEMA = body_schema(
     {
         "query": text_schema("The query."),
-        "grade": {
-            "type": "number",
-            "minimum": -1,
-            "maximum": 1,
-            "description": "Least cosine similarity, if no reranker decides.",
-        },
+        "grade": {**SEARCH.rows["grade"].schema, "description": "Least cosine similarity, if no reranker decides."},
         "similarityTopK": {**_COUNT, "description": "Candidates of the dense retriever."},
         "docIds": {"type": "array", "items": {"type": "string"}, "description": "The only records; none if empty."},
-        "engineName": text_schema("`naive`: the dense retriever alone.", enum=list(_ENGINES)),
+        "engineName": {**SEARCH.rows["engine"].schema, "description": "`naive`: the dense retriever alone."},
         "rerank": body_schema(
             {
                 "enabled": {"type": "boolean"},
                 "strategy": text_schema("`bge`, `llm`, or the name of the configured backend."),
                 "topK": {**_COUNT, "description": "Results that the reranker passes on."},
-                "score": {"type": "number", "description": "Least score of the reranker, on its own scale."},
+                "score": {
+                    **SEARCH.rows["rerank_min_score"].schema,
+                    "description": "Least score of the reranker, on its own scale.",
+                },
             },
             (),
         ),
@@ -49,28 +52,29 @@ SCHEMA = body_schema(
 
 def read(payload: Json, tenant: str | None, settings: Settings) -> Read:
     """Return a request. Raises: UsageError."""
-    body = Body(payload, _KEYS)
-    rerank = body.inner("rerank", _RERANK_KEYS) or Body({}, _RERANK_KEYS)
-    enabled, strategy = rerank.flag("enabled"), rerank.text("strategy")
-    top, least = rerank.count("topK"), rerank.number("score", -1e9, 1e9)
-    engine, similar = body.one_of("engineName", _ENGINES), body.count("similarityTopK")
-    if enabled is False or engine == "naive":
-        strategy = top = least = None
+    body = body_of(payload, SCHEMA)
+    rerank, engine, similar = body.get("rerank", {}), body.get("engineName"), body.get("similarityTopK")
+    enabled = rerank.get("enabled")
+    used = {} if enabled is False or engine == "naive" else rerank
+    strategy, top = used.get("strategy"), used.get("topK")
     _check_strategy(strategy, settings)
     item = {
-        "query": body.required_text("query"),
-        "doc_ids": body.texts("docIds"),
+        "query": body["query"],
+        "doc_ids": body.get("docIds"),
         "engine": engine,
         "limit": top or similar,
         "rerank": None if engine == "naive" else enabled,
         "expand": None if engine == "naive" else False,
         "chunks": True,
+        "grade": body.get("grade"),
+        "similarity_top_k": similar,
+        # The design reranks all candidates and takes the order of the reranker alone.
+        "rerank_depth": None if similar is None else max(similar, settings.rerank.depth),
+        "rerank_interpolate": 1.0,
+        "rerank_keep": top,
+        "rerank_min_score": used.get("score"),
     }
-    # The design reranks all candidates and takes the order of the reranker alone.
-    depth = None if similar is None else max(similar, settings.rerank.depth)
-    stages = {"grade": body.number("grade", -1, 1), "similarity_top_k": similar, "rerank_depth": depth}
-    asked = asked_of(item, tenant, rerank_keep=top, rerank_min_score=least, rerank_interpolate=1.0, **stages)
-    return Read(asked, lambda answer: render(answer, strategy))
+    return Read(asked_of(item, tenant), lambda answer: render(answer, strategy))
 
 
 def _check_strategy(strategy: str | None, settings: Settings) -> None:

@@ -6,9 +6,10 @@ Programs that expect scores from 0 to 1 get those of a scale that is known, and 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 from retrieve_cli.api.asked import Asked, read_asked
+from retrieve_cli.api.schemas import checked
 from retrieve_cli.contracts import Json
 from retrieve_cli.errors import UsageError
 from retrieve_cli.search.answer import Answer, Result
@@ -22,16 +23,32 @@ class Read(NamedTuple):
     """Renders its answer."""
 
 
-def asked_of(item: Mapping[str, Json], tenant: str | None, **choices: Any) -> Asked:
-    """Return the request that an object is, with more choices by their names in the Python API; None chooses nothing.
+def body_of(payload: Json, schema: Mapping[str, Json], place: str = "the body") -> dict[str, Json]:
+    """Return a body that its schema allows; null is the same as an absent key, in inner objects as well.
+
+    Raises:
+        UsageError: a key is unknown, or its value is not one that it takes.
+    """
+    body: dict[str, Json] = checked(_present(payload), schema, place)
+    return body
+
+
+def _present(value: Json, levels: int = 4) -> Json:
+    """A value without keys that are null, on the levels that a body has; deeper ones belong to a value."""
+    if not levels:
+        return value
+    if isinstance(value, dict):
+        return {key: _present(each, levels - 1) for key, each in value.items() if each is not None}
+    return [_present(each, levels - 1) for each in value] if isinstance(value, list) else value
+
+
+def asked_of(item: Mapping[str, Json], tenant: str | None) -> Asked:
+    """Return the request that an object is; None chooses nothing.
 
     Raises:
         UsageError: as `read_asked` does.
     """
-    given = {key: value for key, value in item.items() if value is not None}
-    asked = read_asked(given, tenant=tenant)
-    more = {key: value for key, value in choices.items() if value is not None}
-    return asked._replace(choices={**asked.choices, **more})
+    return read_asked({key: value for key, value in item.items() if value is not None}, tenant=tenant)
 
 
 def enough(k: int, threshold: float, depth: int) -> int:

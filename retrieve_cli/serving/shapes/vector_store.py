@@ -14,11 +14,11 @@ from retrieve_cli.contracts import Json
 from retrieve_cli.errors import UsageError
 from retrieve_cli.output.places import known_keys, span_of
 from retrieve_cli.search.answer import Answer, Result
-from retrieve_cli.serving.shapes.body import Body
 from retrieve_cli.serving.shapes.shape import (
     Read,
     above,
     asked_of,
+    body_of,
     body_schema,
     enough,
     file_name,
@@ -26,8 +26,6 @@ from retrieve_cli.serving.shapes.shape import (
     unit_scores,
 )
 
-_KEYS = ("query", "filters", "max_num_results", "ranking_options", "rewrite_query")
-_RANKING_KEYS = ("ranker", "score_threshold")
 _RANKERS = ("none", "auto", "default-2024-11-15")
 _RELATIONS: dict[str, Relation] = {
     "eq": "=",
@@ -46,10 +44,26 @@ _MOST_PARTS, _DEEPEST = 64, 8
 _MOST_ATTRIBUTES, _LONGEST_KEY, _LONGEST_VALUE = 16, 64, 512
 """Attributes of a file, as OpenAI documents them."""
 
-_QUERIES: Json = {"type": "array", "items": {"type": "string"}, "minItems": 1}
+_QUERY: Json = {
+    "type": ["string", "array"],
+    "items": {"type": "string"},
+    "minItems": 1,
+    "description": "The query, or several variants of it.",
+}
+_COMPARISON = body_schema(
+    {"type": {"type": "string", "enum": list(_RELATIONS)}, "key": {"type": "string"}, "value": {}},
+    ("type", "key", "value"),
+)
+_JUNCTION = body_schema(
+    {
+        "type": {"type": "string", "enum": ["and", "or"]},
+        "filters": {"type": "array", "items": {}, "maxItems": _MOST_PARTS},
+    },
+    ("type", "filters"),
+)
 SCHEMA = body_schema(
     {
-        "query": {"oneOf": [{"type": "string"}, _QUERIES], "description": "The query, or several variants of it."},
+        "query": _QUERY,
         "filters": {"type": "object", "description": "A comparison {type, key, value}, or {type: and|or, filters}."},
         "max_num_results": {"type": "integer", "minimum": 1, "maximum": _MOST, "default": _DEFAULT},
         "ranking_options": body_schema(
@@ -67,48 +81,36 @@ SCHEMA = body_schema(
 
 def read(payload: Json, tenant: str | None, settings: Settings) -> Read:
     """Return a request. Raises: UsageError."""
-    body = Body(payload, _KEYS)
-    query, *also = _queries(body)
-    k = body.count("max_num_results", _MOST) or _DEFAULT
-    ranking = body.inner("ranking_options", _RANKING_KEYS) or Body({}, _RANKING_KEYS)
-    threshold = ranking.number("score_threshold", 0, 1) or 0.0
-    body.flag("rewrite_query")
+    body = body_of(payload, SCHEMA)
+    query, *also = dict.fromkeys([body["query"]] if isinstance(body["query"], str) else body["query"])
+    k, ranking = body.get("max_num_results", _DEFAULT), body.get("ranking_options", {})
+    threshold = ranking.get("score_threshold", 0.0)
     item = {
         "query": query,
         "also": also or None,
-        "filters": list(filters_of(_tree(body.value("filters"), "filters."))) if "filters" in body else None,
+        "filters": list(filters_of(_tree(body["filters"]))) if "filters" in body else None,
         "limit": enough(k, threshold, settings.search.depth),
-        "rerank": False if ranking.one_of("ranker", _RANKERS) == "none" else None,
+        "rerank": False if ranking.get("ranker") == "none" else None,
         "chunks": True,
     }
     return Read(asked_of(item, tenant), lambda answer: render(answer, threshold=threshold, k=k))
 
 
-def _queries(body: Body) -> list[str]:
-    value = body.value("query")
-    texts = [value] if isinstance(value, str) else value
-    if not isinstance(texts, list) or not texts or not all(isinstance(text, str) for text in texts):
-        raise UsageError("`query` is not a text or a list of texts", hint='for example: {"query": "segment lungs"}')
-    return list(dict.fromkeys(texts))
-
-
-def _tree(item: Json, path: str, levels: int = _DEEPEST) -> Comparison | Junction:
+def _tree(item: Json, levels: int = _DEEPEST) -> Comparison | Junction:
     """The comparisons of a filter. Raises: UsageError."""
-    compound = isinstance(item, dict) and item.get("type") in ("and", "or")
-    body = Body(item, ("type", "filters") if compound else ("type", "key", "value"), path)
-    kind = body.one_of("type", ("and", "or", *_RELATIONS)) or body.required_text("type")
-    if compound:
-        parts = body.value("filters")
-        if not isinstance(parts, list) or len(parts) > _MOST_PARTS or not levels:
-            hint = f"give at most {_MOST_PARTS} filters on at most {_DEEPEST} levels"
-            raise UsageError(f"`{path}filters` is not a list of filters, or too large", hint=hint)
-        inner = [_tree(part, f"{path}filters[{place}].", levels - 1) for place, part in enumerate(parts)]
-        return Junction("or" if kind == "or" else "and", inner)
-    value = body.value("value")
+    if isinstance(item, dict) and (joined := item.get("type")) in ("and", "or"):
+        parts = body_of(item, _JUNCTION, "a filter")["filters"]
+        if not levels:
+            raise UsageError(f"filters are on more than {_DEEPEST} levels", hint="join fewer of them")
+        return Junction("or" if joined == "or" else "and", [_tree(part, levels - 1) for part in parts])
+    body = body_of(item, _COMPARISON, "a filter")
+    kind, value = body["type"], body["value"]
     several = kind in ("in", "nin")
-    if value is None or isinstance(value, list) is not several:
-        raise UsageError(f"`{path}value` is not {'a list' if several else 'one value'}", hint=f"`{kind}` takes one")
-    return Comparison(body.required_text("key"), _RELATIONS[kind], value if several else [value])
+    if isinstance(value, list) is not several:
+        raise UsageError(
+            f"`value` of a filter is not {'a list' if several else 'one value'}", hint=f"`{kind}` takes one"
+        )
+    return Comparison(body["key"], _RELATIONS[kind], value if several else [value])
 
 
 def render(answer: Answer, *, threshold: float = 0.0, k: int = _MOST) -> dict[str, Json]:
