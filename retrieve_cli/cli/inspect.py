@@ -179,10 +179,10 @@ def why(
     from retrieve_cli.contracts import Request
     from retrieve_cli.inspect.text import why_lines
     from retrieve_cli.inspect.why import why as trace
-    from retrieve_cli.search.searcher import Searcher
+    from retrieve_cli.search.opened import Opened
 
     settings = shared.settings("search", k=k, mode=mode, retrievers=requests.names(retrievers))
-    searcher = Searcher(shared.store, settings)
+    opened = Opened.of(shared.store, settings)
     request = Request(
         requests.sound(query),
         also=tuple(map(requests.sound, also or ())),
@@ -192,7 +192,7 @@ def why(
         typed_ids=bool(doc_ids),
         tenant=None if tenant is None else requests.exact([tenant], "--tenant")[0],
     )
-    view, notices = trace(searcher, request, requests.sound(id_))
+    view, notices = trace(opened, request, requests.sound(id_))
     for notice in notices:
         shared.talk.say(f"note: {notice}")
     _show(view, shared, None if shared.talk.verbose else why_lines(view))

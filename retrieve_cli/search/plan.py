@@ -5,29 +5,31 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from retrieve_cli.assemble import pipelines, registry
+from retrieve_cli.assemble import registry
+from retrieve_cli.assemble.indexes import similar_names
 from retrieve_cli.config.plugins import LLM
 from retrieve_cli.config.settings import Settings
 from retrieve_cli.contracts import Query
 from retrieve_cli.errors import NotConfigured, UsageError, quoted
 from retrieve_cli.search.access import columns_seen, seen_by_any
-from retrieve_cli.search.boosting import boosted
 from retrieve_cli.search.deadline import Deadline
 from retrieve_cli.search.encoding import QueryForms
 from retrieve_cli.search.omissions import Omissions, needed, published, reranking, sacrifice
+from retrieve_cli.search.opened import Opened
 from retrieve_cli.search.options import SearchOptions
 from retrieve_cli.stages.retrieve import NotAsked
 from retrieve_cli.storage.generation import TOKENS, Generation
 
 if TYPE_CHECKING:
     from retrieve_cli.contracts import Mask
-    from retrieve_cli.stages.boost import Boosted
 
 
 class RankPlan(NamedTuple):
-    """The parts that rank a batch."""
+    """The plan of a batch as a value: stages are made of it, and of nothing else."""
 
+    opened: Opened
     options: SearchOptions
+    """Without a gap: what is not chosen is as configured."""
     retrievers: tuple[str, ...]
     reranker: str | None
     omitted: Omissions
@@ -48,7 +50,6 @@ class RankPlan(NamedTuple):
     """Hits that the reranker passes on, if it is to pass on nothing that it has not judged."""
     expands: bool = False
     """True if records linked to the first hits are added."""
-    boosts: Sequence[Boosted] = ()
     idle: frozenset[str] = frozenset()
     """Retrievers of weight 0. Beside one that compares vectors, which ranks every record, they add no candidate."""
 
@@ -107,21 +108,15 @@ class RankPlan(NamedTuple):
         return min(self.options.k, self.keep)
 
 
-def plan(
-    generation: Generation,
-    settings: Settings,
-    options: SearchOptions,
-    *,
-    texts: int,
-    queries: Sequence[Query],
-    forms: QueryForms,
-    say: Callable[[str], None],
-) -> RankPlan:
-    """Return what is to run for some queries with so many texts.
+def plan(opened: Opened, options: SearchOptions, *, queries: Sequence[Query], say: Callable[[str], None]) -> RankPlan:
+    """Return what is to run for some queries.
 
     Raises:
         Unavailable: the index has none of the retrievers that are asked for, or no reranker is configured.
     """
+    generation, settings = opened.generation, opened.settings
+    texts = sum(1 + len(query.also) for query in queries)
+    deadline = Deadline(options.deadline_ms, queries=texts, spent=opened.seconds, costs=opened.costs)
     settings.expect_trusted("search", "plugins")
     chosen = _retrievers(generation, settings, options)
     substitute = _substitute(settings, options, chosen)
@@ -136,7 +131,6 @@ def plan(
     free = {name for name in chosen if registry.retriever(name).cost[0] == 0}
     steps = (*chosen, *([reranker] if reranker else ()))
     stays = [step for step in steps if step not in {*may_go, *free}]
-    deadline = forms.deadline
     for step, why in deadline.skipped(may_go, needed=stays).items():
         omitted.give_up(step, why)
     visible = seen_by_any(queries)
@@ -144,19 +138,20 @@ def plan(
         field = settings.gating.field
         if columns_seen(generation, visible).column(field) is None:
             say(f"no record has a field {quoted(field)}: gating.field groups nothing")
-    keep = settings.rerank.keep if reranker is not None else None
+    keep = options.rerank_keep if reranker is not None else None
     expands = not options.dense_only and (options.hybrid if options.expand is None else options.expand)
     if keep is not None and not settings.expansion.before_rerank:
         if options.expand:
             say("no linked records: rerank.keep passes on only what the reranker judged (expansion.before_rerank)")
         expands = False
     return RankPlan(
+        opened,
         options,
         chosen,
         reranker,
         omitted,
         deadline,
-        forms,
+        QueryForms(opened.models, deadline, say),
         texts,
         len(queries),
         say,
@@ -164,7 +159,6 @@ def plan(
         substitute=substitute,
         keep=keep,
         expands=expands,
-        boosts=boosted(generation, settings, options, visible=visible, say=say),
         idle=_idle(settings, options, chosen),
     )
 
@@ -173,7 +167,7 @@ def _idle(settings: Settings, options: SearchOptions, chosen: Sequence[str]) -> 
     """Return the retrievers that add nothing to a fused score, and that the request does not name."""
     if len(chosen) == 1 or options.retrievers:
         return frozenset()
-    fusion = pipelines.fusion_of(settings, chosen)
+    fusion = registry.fusion_of(settings, chosen)
     return frozenset(name for name in chosen if fusion.weight(name) == 0)
 
 
@@ -188,7 +182,7 @@ def _retrievers(generation: Generation, settings: Settings, options: SearchOptio
         registry.check_required(present, settings)
     if not options.dense_only:
         return registry.chosen(options.mode, options.retrievers, present)
-    if not (found := pipelines.similar_names(generation)):
+    if not (found := similar_names(generation)):
         hint = "set dense.enabled: true and build again: retrieve build; or omit --engine"
         raise NotConfigured("the naive engine needs vectors, and the index has none", hint=hint)
     return found[:1]
