@@ -12,11 +12,10 @@ from retrieve_cli.contracts import Hit, Query, Ranking, Stage, Unit
 from retrieve_cli.errors import STEP_FAILURES
 from retrieve_cli.frozen import dataclass
 from retrieve_cli.search.deadline import Deadline
-from retrieve_cli.search.omissions import sacrifice
 from retrieve_cli.search.opened import Opened
 from retrieve_cli.search.options import SearchOptions
 from retrieve_cli.search.pipelines import pipeline_of, reader_of, with_reranker
-from retrieve_cli.search.plan import RankPlan, check, plan, steps_of
+from retrieve_cli.search.plan import RankPlan, check, plan, sacrifice, steps_of
 from retrieve_cli.stages.pipeline import Edit, Pipeline, Step
 from retrieve_cli.stages.retrieve import NotAsked
 

@@ -12,14 +12,16 @@ from retrieve_cli.assemble.graph import graph_of
 from retrieve_cli.assemble.registry import retriever
 from retrieve_cli.contracts import Analyzer, Filed, Hit, Json, Query, Ranking
 from retrieve_cli.frozen import dataclass
-from retrieve_cli.search.answer import Result, Spent
+from retrieve_cli.search.answer import Bundle, Need, Result, Spent
 from retrieve_cli.search.confidence import Confidence
 from retrieve_cli.search.opened import Opened
 from retrieve_cli.search.options import SearchOptions
 from retrieve_cli.search.ranking import Ranked
+from retrieve_cli.storage.generation import Generation
 
 if TYPE_CHECKING:
     from retrieve_cli.assemble.tokenizers import Counter
+    from retrieve_cli.graph.graph import Graph
     from retrieve_cli.search.context import Narrower
 
 
@@ -95,7 +97,6 @@ class ResultReader:
         """The results with their dependencies, if these are requested and there are edges."""
         if not self._options.dependencies or (graph := graph_of(self._generation)) is None:
             return results
-        from retrieve_cli.search.bundles import bundle
 
         return tuple(replace(each, bundle=bundle(graph, self._generation, each.hit.record, query)) for each in results)
 
@@ -184,3 +185,24 @@ def counter_of(opened: Opened) -> Counter:
     if named == "encoder" and opened.generation.manifest.recipe.encoder is None:
         named = "words"
     return counter(named, lambda: opened.models.encoder)
+
+
+def bundle(graph: Graph, generation: Generation, record: int, query: Query) -> Bundle:
+    """Return the dependencies of a record that was found for a query, in an order that can be run.
+
+    What is not visible to the query is not among them. What its filters leave out is, and is marked.
+    """
+    from retrieve_cli.graph.prerequisites import prerequisites
+
+    found = prerequisites(graph, [record], visible=query.visible)
+    firsts = generation.starts[list(found.order)].tolist()
+    needs = (
+        Need(
+            id=generation.record_id(row),
+            name=str(generation.records[row]["name"]),
+            text=str(generation.chunks[first]["text"]),
+            outside_filter=query.records is not None and not query.records[row],
+        )
+        for row, first in zip(found.order, firsts, strict=True)
+    )
+    return Bundle(tuple(needs), tuple(tuple(map(generation.record_id, circle)) for circle in found.cycles))
