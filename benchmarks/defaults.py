@@ -58,12 +58,12 @@ ENCODE = """
 import json, sys, time
 from pathlib import Path
 from retrieve_cli.config.settings import Settings
-from retrieve_cli.search.searcher import Searcher
+from retrieve_cli.search.opened import Opened
 from retrieve_cli.storage.store import Store
-searcher = Searcher(Store(Path(sys.argv[1])), Settings())
+opened = Opened.of(Store(Path(sys.argv[1])), Settings())
 texts = json.load(sys.stdin)
 begun = time.perf_counter()
-searcher.ranker.models.encoder.encode_queries(texts)
+opened.models.encoder.encode_queries(texts)
 print(time.perf_counter() - begun)
 """
 

@@ -22,6 +22,7 @@ import numpy as np
 
 from retrieve_cli.config.settings import Settings
 from retrieve_cli.contracts import Request
+from retrieve_cli.search.opened import Opened
 from retrieve_cli.search.searcher import Searcher
 from retrieve_cli.storage.store import Store
 
@@ -48,9 +49,9 @@ def read(folder: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in (folder / "asked.jsonl").open(encoding="utf-8")]
 
 
-def export(searcher: Searcher, folder: Path) -> None:
+def export(opened: Opened, folder: Path) -> None:
     """Write texts, vectors and queries for the peers, in a stream."""
-    dense, generation, analyzer = searcher.indexes["dense"], searcher.generation, searcher.indexes.analyzer
+    dense, generation, analyzer = opened.indexes["dense"], opened.generation, opened.indexes.analyzer
     rows = len(generation.chunks)
     dim: int = dense.dim  # type: ignore[attr-defined]
     with (folder / "vectors.npy").open("wb") as file:
@@ -75,14 +76,14 @@ def export(searcher: Searcher, folder: Path) -> None:
             lines.write(json.dumps({**query, "terms": terms or query["text"], "vector": vector.tolist()}) + "\n")
 
 
-def search(searcher: Searcher, folder: Path) -> dict[str, Any]:
+def search(opened: Opened, folder: Path) -> dict[str, Any]:
     """One retriever at a time, on one core."""
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, [min(os.sched_getaffinity(0))])
-    queries, starts = read(folder), searcher.generation.starts
+    queries, starts = read(folder), opened.generation.starts
     texts, vectors = [q["text"] for q in queries], [np.array(q["vector"], np.float32) for q in queries[:60]]
     frequent = [q["text"] for q in queries if q["kind"] == "common"]
-    dense, lexical = searcher.indexes["dense"], searcher.indexes["bm25"]
+    dense, lexical = opened.indexes["dense"], opened.indexes["bm25"]
     first = np.zeros(1, np.int64)
     return {
         "dense search, warm, one core": medians(lambda v: dense.search([v], depth=DEPTH, starts=starts), vectors),
@@ -93,46 +94,46 @@ def search(searcher: Searcher, folder: Path) -> dict[str, Any]:
     }
 
 
-def answers(searcher: Searcher, folder: Path) -> dict[str, Any]:
+def answers(opened: Opened, folder: Path) -> dict[str, Any]:
     """Whole answers, the query's encoding included, on all cores."""
     texts = [query["text"] for query in read(folder)[:100]]
     reranked, plain, lexical = (
-        searcher.options(mode="hybrid", rerank=True),
-        searcher.options(mode="hybrid", rerank=False),
-        searcher.options(mode="bm25"),
+        opened.options(mode="hybrid", rerank=True),
+        opened.options(mode="hybrid", rerank=False),
+        opened.options(mode="bm25"),
     )
     works = {"answer, hybrid without reranking, warm": plain, "answer, BM25, warm": lexical}
-    if "tokens.pkl" in searcher.generation.manifest.files:
+    if "tokens.pkl" in opened.generation.manifest.files:
         works = {"answer with late interaction, warm": reranked, **works}
     return {
-        work: medians(lambda text, options=options: searcher.answer([Request(text)], options), texts)
+        work: medians(lambda text, options=options: Searcher(opened, options).answer([Request(text)]), texts)
         for work, options in works.items()
     }
 
 
-def touched(searcher: Searcher, folder: Path, catalog: Path) -> dict[str, Any]:
+def touched(opened: Opened, folder: Path, catalog: Path) -> dict[str, Any]:
     """Answers after the catalog got another time and kept its bytes."""
-    options = searcher.options(mode="bm25")
+    options = opened.options(mode="bm25")
     texts = [query["text"] for query in read(folder)[:10]]
-    searcher.answer([Request(texts[0])], options)
+    Searcher(opened, options).answer([Request(texts[0])])
     catalog.touch()
     return {
         "answer, BM25, warm, catalog touched": medians(
-            lambda text: searcher.answer([Request(text)], options), texts
+            lambda text: Searcher(opened, options).answer([Request(text)]), texts
         )
     }  # fmt: skip
 
 
 def main(what: str, artifacts: str, folder: str, *rest: str) -> None:
     """Measure, and print the figures."""
-    searcher = Searcher(Store(Path(artifacts)), Settings())
+    opened = Opened.of(Store(Path(artifacts)), Settings())
     place = Path(folder)
     if what == "export":
-        export(searcher, place)
+        export(opened, place)
     elif what == "touched":
-        print(json.dumps(touched(searcher, place, Path(rest[0]))))
+        print(json.dumps(touched(opened, place, Path(rest[0]))))
     else:
-        print(json.dumps({"search": search, "answers": answers}[what](searcher, place)))
+        print(json.dumps({"search": search, "answers": answers}[what](opened, place)))
 
 
 if __name__ == "__main__":

@@ -90,15 +90,16 @@ def warm_query() -> bool:
     """Queries in one process, encode included, by stage."""
     from retrieve_cli.config.settings import Settings
     from retrieve_cli.contracts import Request
+    from retrieve_cli.search.opened import Opened
     from retrieve_cli.search.searcher import Searcher
     from retrieve_cli.storage.store import Store
 
-    searcher = Searcher(Store(ARTIFACTS), Settings())
+    opened = Opened.of(Store(ARTIFACTS), Settings())
     texts = [json.loads(each)["text"] for each in (DATA / "biotools" / "queries.jsonl").open(encoding="utf-8")]
     seconds, encode, search = [], [], []
     for text in [*texts[:20], *texts]:
         begun = time.perf_counter()
-        [answer] = searcher.answer([Request(text)], searcher.options(k=10, mode="hybrid"))
+        [answer] = Searcher(opened, opened.options(k=10, mode="hybrid")).answer([Request(text)])
         seconds.append(time.perf_counter() - begun)
         encode.append(answer.timings_ms["encode"])
         search.append(answer.timings_ms["search"])

@@ -14,7 +14,6 @@ from retrieve_cli.search.searcher import Searcher
 
 if TYPE_CHECKING:
     from retrieve_cli.api.asked import Asked
-    from retrieve_cli.search.options import SearchOptions
 
 Outcome = Answer | RetrieveError
 _SOME_TEXT = "text"
@@ -41,12 +40,11 @@ def answer_each(
     *,
     common: Request,
     answer: Answering,
-    options: SearchOptions,
 ) -> list[Outcome]:
     """Return the answer to each request, or the error of the request itself, in order.
 
     `common` is what all requests have in common: an error of that is the caller's and is raised. `answer` answers
-    several requests as one batch, by `searcher`, with these `options`.
+    several requests as one batch, as `searcher` does.
 
     Raises:
         RetrieveError: no request can be answered, whatever it says: the index is damaged or stale, a model is missing.
@@ -56,9 +54,7 @@ def answer_each(
     try:
         return list(answer(requests))
     except (UsageError, *STEP_FAILURES):
-        outcomes = {
-            place: error for place, request in enumerate(requests) if (error := _fault(searcher, request, options))
-        }
+        outcomes = {place: error for place, request in enumerate(requests) if (error := _fault(searcher, request))}
     if outcomes:
         expect_sound(searcher, common)
     for retrievers in dict.fromkeys(request.retrievers for request in requests):
@@ -86,13 +82,13 @@ def expect_sound(searcher: Searcher, common: Request, *, facets: Sequence[str] =
     _expect_facets(searcher, searcher.read([replace(common, text=_SOME_TEXT)]), facets)
 
 
-def _fault(searcher: Searcher, request: Request, options: SearchOptions) -> Outcome | None:
+def _fault(searcher: Searcher, request: Request) -> Outcome | None:
     """The error of a request by itself, before anything is searched."""
     try:
         searcher.check([request])
         questions = searcher.read([request])
-        check([question.query for question in questions], replace(options, k=1))
-        _expect_facets(searcher, questions, options.facets)
+        check([question.query for question in questions], replace(searcher.options, k=1))
+        _expect_facets(searcher, questions, searcher.options.facets)
     except UsageError as error:
         return error
     return None
@@ -103,4 +99,4 @@ def _expect_facets(searcher: Searcher, questions: Sequence[Question], facets: Se
     if facets:
         from retrieve_cli.search.facets import expect_fields
 
-        expect_fields(searcher.generation, [question.query for question in questions], facets)
+        expect_fields(searcher.opened.generation, [question.query for question in questions], facets)

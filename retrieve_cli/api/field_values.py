@@ -79,5 +79,5 @@ def _field(column: Column, examples: int) -> FieldValues:
 
 def records_of(index: Index, tenant: str | None) -> int:
     """Return the number of records that a caller has."""
-    visible = visible_to(index.searcher.generation, tenant)
+    visible = visible_to(index.opened.generation, tenant)
     return len(index) if visible is None else int(visible.sum())

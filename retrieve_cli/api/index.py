@@ -17,8 +17,9 @@ from retrieve_cli.assemble.trusted import own_store
 from retrieve_cli.config.settings import Settings
 from retrieve_cli.contracts import Json, Request
 from retrieve_cli.errors import IndexCorrupt, UsageError
-from retrieve_cli.search import kept
+from retrieve_cli.search import opened as opened_before
 from retrieve_cli.search.answer import Answer as SearchAnswer
+from retrieve_cli.search.opened import Opened
 from retrieve_cli.search.options import SearchOptions
 from retrieve_cli.search.searcher import Searcher
 from retrieve_cli.storage.store import Store
@@ -47,8 +48,11 @@ class Index:
     `with retrieve_cli.open("artifacts") as index:` closes it at the end; it also closes when it is forgotten.
     """
 
-    def __init__(self, store: Store, settings: Settings, generation: str | None = None) -> None:
-        """Open the current generation of a store, or the one named.
+    def __init__(
+        self, store: Store, settings: Settings, generation: str | None = None, *, before: Index | None = None
+    ) -> None:
+        """Open the current generation of a store, or the one named; the models of `before` serve again if they are its
+        own.
 
         Raises:
             IndexMissing: nothing was built there yet.
@@ -59,7 +63,9 @@ class Index:
         self._pinned = generation
         self._settings = settings
         self._opening = Lock()
-        self._open: Searcher | None = kept.open_searcher(store, settings, generation)
+        self._open: Opened | None = opened_before.open_kept(
+            store, settings, generation, before=None if before is None else before.opened
+        )
 
     # ------------------------------------------------------------------------------------------ searching
 
@@ -90,13 +96,13 @@ class Index:
     def answer(self, requests: Sequence[Request], options: SearchOptions) -> list[SearchAnswer]:
         """Return the answers to requests under options that `options()` made."""
         try:
-            return self.searcher.answer(requests, options)
+            return Searcher(self.opened, options).answer(requests)
         except IndexCorrupt:
-            if kept.kept() is None:
+            if opened_before.kept() is None:
                 raise
-            kept.forget()  # opened again, the error names the files as this caller does
-            self._open = Searcher(self._store, self._settings, self._pinned)
-            return self.searcher.answer(requests, options)
+            opened_before.forget()  # opened again, the error names the files as this caller does
+            self._open = Opened.of(self._store, self._settings, self._pinned)
+            return Searcher(self.opened, options).answer(requests)
 
     def options(self, **choices: Unpack[Choices]) -> SearchOptions:
         """Return the options of a search: the configuration's, with the choices in their place.
@@ -106,19 +112,28 @@ class Index:
         """
         return SearchOptions.of(under_choices(self._settings, choices), **options_of(choices))
 
+    def at(self, generation: str | None) -> Index:
+        """Return the index of a generation, by its id or the start of it; None: this one.
+
+        Raises:
+            UsageError: there is no generation of that name.
+            IndexCorrupt: it is damaged.
+        """
+        return self if generation is None else Index(self._store, self._settings, generation)
+
     @property
-    def searcher(self) -> Searcher:
+    def opened(self) -> Opened:
         """The open generation. Raises: UsageError if the index is closed."""
-        if (searcher := self._open) is None:
+        if (opened := self._open) is None:
             raise UsageError("the index is closed", hint='open it again: retrieve_cli.open("artifacts")')
-        return searcher
+        return opened
 
     # ------------------------------------------------------------------------------------------- contents
 
     @property
     def generation(self) -> str:
         """The id of the generation that answers: an immutable version of the index."""
-        return self.searcher.generation.id
+        return self.opened.generation.id
 
     @property
     def status(self) -> dict[str, Json]:
@@ -155,7 +170,7 @@ class Index:
 
     def __len__(self) -> int:
         """Number of records."""
-        return len(self.searcher.generation.records)
+        return len(self.opened.generation.records)
 
     # ------------------------------------------------------------------------------------------- lifetime
 
@@ -169,12 +184,10 @@ class Index:
             IndexCorrupt: the current generation is damaged; the one before stays open.
         """
         with self._opening:
-            before = self.searcher
+            before = self.opened
             if self._pinned is not None or self._store.live() in (None, before.generation.id):
                 return False
-            after = Searcher(self._store, self._settings)
-            after.adopt_models(before)
-            self._open = after
+            self._open = Opened.of(self._store, self._settings, before=before)
             return True
 
     def close(self) -> None:
@@ -192,7 +205,7 @@ class Index:
     @contextmanager
     def reading(self) -> Iterator[Generation]:
         """Yield the open generation; an error while it is read is the index's fault if one of its files is damaged."""
-        generation = self.searcher.generation
+        generation = self.opened.generation
         with self._store.reading(generation.id):
             yield generation
 

@@ -16,6 +16,7 @@ from retrieve_cli.api.sequences import wait_until
 from retrieve_cli.config.settings import Settings
 from retrieve_cli.contracts import Request
 from retrieve_cli.errors import RetrieveError
+from retrieve_cli.search.searcher import Searcher
 from retrieve_cli.storage.store import Store
 
 _PINNED = 4
@@ -121,11 +122,10 @@ class LiveIndex:
             index = current if first.generation is None else self.at(first.generation)
             options = index.options(**first.choices)
             return answer_each(
-                index.searcher,
+                Searcher(index.opened, options),
                 [one.request for one in batch],
                 common=Request(""),
                 answer=lambda requests: index.answer(requests, options),
-                options=options,
             )
         except RetrieveError as error:
             return [error] * len(batch)
@@ -143,9 +143,7 @@ class LiveIndex:
                 self.fault = None
                 return False
             try:
-                index = Index(self.store, self.settings)
-                if self._index is not None:
-                    index.searcher.adopt_models(self._index.searcher)
+                index = Index(self.store, self.settings, before=self._index)
                 self._warm(index)
             except RetrieveError as error:
                 self.fault = error

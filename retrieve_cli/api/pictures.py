@@ -62,6 +62,6 @@ def picture(index: Index, wanted: Wanted, *, tenant: str | None) -> bytes:
             raise UsageError("neither a page nor a chunk is given", hint="?page=12, or ?chunk=3")
         pages = [wanted.page] if wanted.page is not None else pictures.pages_of(chunk or {})[:1]
         try:
-            return pictures.passage(index.searcher, row, chunk, pages=pages)
+            return pictures.passage(index.opened, row, chunk, pages=pages)
         except BadDocument as error:
             raise NotFound(f"{quoted(wanted.record_id)}: {error.message}", hint=error.hint) from error

@@ -164,7 +164,8 @@ def walk(
         from retrieve_cli.graph.pagerank import PageRank
 
         return _ranked(graph, PageRank(graph, walks, visible=visible), seeds, chosen, label)
-    return [Found(path.node, path.score, path.rendered(label)) for path in expand(graph, seeds, reach, visible)]
+    found = expand(graph, seeds, reach, visible)
+    return [Found(path.steps[-1].node, path.score, partial(path.rendered, label)) for path in found]
 
 
 def labels(graph: Graph, generation: Generation, visible: Mask | None) -> Callable[[int], str]:
@@ -202,5 +203,9 @@ def _ranked(
     shares[[row for row, _ in seeds]] = 0.0
     order = sorted(shares.nonzero()[0].tolist(), key=lambda row: (-shares[row], row))[: chosen.max_nodes]
     scores = {row: chosen.decay * float(shares[row] / shares[order[0]]) for row in order}
-    start = label(max(seeds, key=lambda seed: seed[1])[0])
-    return [Found(row, score, f"{start} —pagerank→ {label(row)} ({score:.2f})") for row, score in scores.items()]
+    start = max(seeds, key=lambda seed: seed[1])[0]
+
+    def path(row: int, score: float) -> str:
+        return f"{label(start)} —pagerank→ {label(row)} ({score:.2f})"
+
+    return [Found(row, score, partial(path, row, score)) for row, score in scores.items()]

@@ -106,3 +106,37 @@ def local_indexes(generation: Generation, settings: Settings) -> Indexes:
     for file in generation.manifest.files:
         generation.map_early(file)
     return Indexes({name: partial(opened, name) for name in names})
+
+
+def similar_names(generation: Generation) -> tuple[str, ...]:
+    """Return the retrievers of a generation whose score is a similarity."""
+    retrievers = registry.loadable(generation.manifest.recipe.retrievers)
+    return tuple(retriever.name for retriever in retrievers if retriever.similarity)
+
+
+def vectors_file(generation: Generation) -> str | None:
+    """Return the artifact with the vectors of chunks; None if there is none."""
+    names = similar_names(generation)
+    return registry.retriever(names[0]).file if names else None
+
+
+def vectors_of(generation: Generation, indexes: Indexes) -> Callable[[Any], Any]:
+    """Return a function that returns the vectors of chunk rows, (n, dim) float32, wherever their index lives."""
+
+    def vectors(rows: Any) -> Any:
+        names = similar_names(generation)
+        index: Any = indexes[names[0]] if names else None
+        return index.vectors(rows) if hasattr(index, "vectors") else stored_vectors(generation, rows)
+
+    return vectors
+
+
+def stored_vectors(generation: Generation, rows: Any) -> Any:
+    """Return the vectors of chunk rows, (n, dim) float32.
+
+    Raises:
+        IndexCorrupt: the file is damaged, or missing.
+    """
+    from retrieve_cli.retrievers import dense
+
+    return dense.stored_vectors(generation, rows)

@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import cache, partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from retrieve_cli.assemble import registry
-from retrieve_cli.assemble.pipelines import layout_of
 from retrieve_cli.assemble.servers import client
 from retrieve_cli.config.plugins import LLM
 from retrieve_cli.config.settings import LlmSettings, Settings
-from retrieve_cli.contracts import Unit
+from retrieve_cli.contracts import Json, Unit
 from retrieve_cli.errors import UsageError
 from retrieve_cli.retrievers.retriever import TEXT
 from retrieve_cli.stages.choosing import ChoosingRetrieval
-from retrieve_cli.stages.retrieve import IndexRetrieval
+from retrieve_cli.stages.retrieve import IndexRetrieval, Layout
 from retrieve_cli.storage.generation import Generation
 
 if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
     from retrieve_cli.assemble.indexes import Indexes
     from retrieve_cli.encoders.remote.reading import CatalogReader
     from retrieve_cli.stages.retrieve import Retrieval
@@ -63,6 +63,27 @@ def require_endpoint(settings: Settings) -> Endpoint:
     raise UsageError(f"--mode {LLM} needs a server, but none is configured", hint="set llm.base_url and llm.model")
 
 
+class Call(Protocol):
+    """The call that a model is asked for."""
+
+    @property
+    def say(self) -> Callable[[str], None]:
+        """Receives what the user should know."""
+
+    def left(self) -> float | None:
+        """Return the remaining seconds of a deadline, None without a deadline."""
+
+    def timed(self, name: str) -> AbstractContextManager[None]:
+        """Measure the time that choosing takes."""
+
+
+def card(settings: Settings) -> list[Json]:
+    """Return the settings that decide which language model reads records, and what it reads of them."""
+    chosen = settings.llm
+    model = chosen.model or settings.rerank.model
+    return [model, chosen.context_tokens, chosen.max_records, chosen.description_chars, chosen.depth]
+
+
 def retrieval(
     generation: Generation,
     indexes: Indexes,
@@ -70,11 +91,9 @@ def retrieval(
     *,
     unit: Unit,
     depth: int,
-    left: Callable[[], float | None],
-    say: Callable[[str], None],
-    timed: Callable[[], AbstractContextManager[None]],
+    call: Call,
 ) -> ChoosingRetrieval:
-    """Return the retriever; `left` returns the remaining seconds of a deadline, None without a deadline.
+    """Return the retriever for one call.
 
     Raises:
         UsageError: no server is configured.
@@ -82,14 +101,14 @@ def retrieval(
     server = require_endpoint(settings)
     return ChoosingRetrieval(
         LLM,
-        cache(partial(_reader, generation, server, left)),
-        layout_of(generation),
+        cache(partial(_reader, generation, server, call.left)),
+        Layout(generation.starts, generation.chunk_id),
         unit=unit,
         depth=min(depth, server.settings.depth),
         most_read=server.settings.max_records,
         shortlist=_by_words(generation, indexes, server.settings.max_records),
-        say=say,
-        timed=timed,
+        say=call.say,
+        timed=partial(call.timed, LLM),
     )
 
 
@@ -132,7 +151,8 @@ def _line(generation: Generation, most: int, row: int) -> str:
 
 def _by_words(generation: Generation, indexes: Indexes, depth: int) -> Retrieval | None:
     """Return the retriever that ranks records by their words, if the index has one."""
+    layout = Layout(generation.starts, generation.chunk_id)
     for name in indexes:
         if registry.retriever(name).form is TEXT:
-            return IndexRetrieval(name, indexes[name], list, layout_of(generation), unit="record", depth=depth)
+            return IndexRetrieval(name, indexes[name], list, layout, unit="record", depth=depth)
     return None

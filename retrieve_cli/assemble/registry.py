@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from functools import cache
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from retrieve_cli.config import plugins
 from retrieve_cli.config.settings import Settings, sections
 from retrieve_cli.errors import IndexCorrupt, NotConfigured, Unavailable, quoted
 from retrieve_cli.retrievers.retriever import TERMS, VECTOR, Form, Retriever
 from retrieve_cli.storage.recipe import NAMED
+
+if TYPE_CHECKING:
+    from retrieve_cli.stages.fusion import Fusion
 
 _MODULES = dict(zip(plugins.retriever_names(), plugins.RETRIEVERS, strict=True))
 _WITHOUT_INDEX = {plugins.LLM: "retrieve_cli.retrievers.llm"}
@@ -126,6 +129,10 @@ def check_required(present: Sequence[str], settings: Settings) -> None:
             raise Unavailable(message, hint=f"build again: retrieve build; or use the others: --mode {present[0]}")
 
 
-def weights(names: Sequence[str], configured: Mapping[str, float]) -> dict[str, float]:
-    """Return the fusion weight of each retriever."""
-    return {name: configured.get(name, retriever(name).weight) for name in names}
+def fusion_of(settings: Settings, names: Sequence[str]) -> Fusion:
+    """Return the configured fusion of some retrievers."""
+    from retrieve_cli.stages.fusion import Fusion
+
+    chosen = settings.fusion
+    weights = {name: chosen.weights.get(name, retriever(name).weight) for name in names}
+    return Fusion(method=chosen.method, normalization=chosen.normalization, rrf_k=chosen.rrf_k, weights=weights)

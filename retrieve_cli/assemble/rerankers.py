@@ -32,8 +32,11 @@ def reader(
     unit: Unit,
     encoder: Callable[[], Encoder],
     vectors: Callable[[Rows], Vectors],
+    most: int | None = None,
+    within: float | None = None,
 ) -> Reader | None:
-    """Return the reranker; None if there is none. `vectors` returns those of chunk rows.
+    """Return the reranker; None if there is none. `vectors` returns those of chunk rows; a chat model picks `most`
+    passages; a server has so many seconds (`within`) and one try.
 
     Raises:
         Unavailable: its model, package or key is not on this machine, or the index lacks token vectors.
@@ -46,10 +49,10 @@ def reader(
         return None
     if backend in ("auto", "maxsim"):
         return _late_interaction(generation, unit, encoder, vectors)
-    return PairReader(configured_scorer(settings), partial(_chunk_text, generation))
+    return PairReader(configured_scorer(settings, most=most, within=within), partial(_chunk_text, generation))
 
 
-def configured_scorer(settings: Settings) -> PairScorer:
+def configured_scorer(settings: Settings, *, most: int | None = None, within: float | None = None) -> PairScorer:
     """Return the scorer of pairs that the configuration names, a plug-in's too.
 
     Raises:
@@ -58,22 +61,35 @@ def configured_scorer(settings: Settings) -> PairScorer:
     backend = settings.rerank.backend
     if backend not in ("cross_encoder", "remote", "llm"):
         return _PluggedIn(extensions.make("reranker", backend, settings), backend)
-    return pair_scorer(settings)
+    return pair_scorer(settings, most=most, within=within)
 
 
-def card(settings: Settings) -> object:
+def card(settings: Settings, most: int | None) -> object:
     """Return the part of the configuration that makes the reranker: one serves every request that has the same.
 
     The stage around it decides how many results to pass on, and above which score; a chat model picks as many.
     """
-    chosen = settings.rerank
-    picks = chosen.backend == "llm" and chosen.prompt == "pick"
-    return replace(chosen, keep=chosen.keep if picks else None, min_score=None, depth=1, interpolate=0)
+    return replace(settings.rerank, keep=most, min_score=None, depth=1, interpolate=0)
 
 
-def pair_scorer(settings: Settings) -> PairScorer:
-    """Return the configured scorer of pairs."""
+def most_picked(settings: Settings, *, keep: int | None, k: int) -> int | None:
+    """Return the number of passages that a chat model picks for `k` results, of which `keep` are passed on; None if
+    the reranker does not pick."""
+    picks = settings.rerank.backend == "llm" and settings.rerank.prompt == "pick"
+    return (k if keep is None else keep) if picks else None
+
+
+def hurries(settings: Settings, left: float | None) -> bool:
+    """Return True if the reranker is a server that has to answer in the time that is left, which is too short."""
     chosen = settings.rerank
+    return left is not None and chosen.backend in ("remote", "llm") and left < chosen.timeout_s
+
+
+def pair_scorer(settings: Settings, *, most: int | None = None, within: float | None = None) -> PairScorer:
+    """Return the configured scorer of pairs; `most` and `within` as `reader` takes them."""
+    chosen = settings.rerank
+    if within is not None:
+        chosen = replace(chosen, timeout_s=max(within, 0.001), retries=0)
     if chosen.model is None:
         hint = "set rerank.model"
         raise UsageError(f"rerank.backend {chosen.backend} needs a model, but none is configured", hint=hint)
@@ -87,7 +103,7 @@ def pair_scorer(settings: Settings) -> PairScorer:
     from retrieve_cli.encoders.remote.chat import ListwiseSelector
 
     selector = ListwiseSelector(server, model=chosen.model)
-    return _Listwise(selector, chosen.model, chosen.prompt, most=chosen.keep)
+    return _Listwise(selector, chosen.model, chosen.prompt, most=most)
 
 
 def _cross_encoder(settings: Settings, model: str) -> PairScorer:
@@ -225,14 +241,3 @@ def _late_interaction(
         starts=generation.starts,
         unit=unit,
     )
-
-
-def for_request(settings: Settings, *, k: int, left: float | None) -> Settings:
-    """Return the settings of one request for `k` results: a chat model picks `k`, unless another number is configured,
-    and a server gets the remaining seconds and a single try."""
-    chosen = settings.rerank
-    if chosen.backend == "llm" and chosen.prompt == "pick" and chosen.keep is None:
-        chosen = replace(chosen, keep=k)
-    if left is not None and chosen.backend in ("remote", "llm") and left < chosen.timeout_s:
-        chosen = replace(chosen, timeout_s=max(left, 0.001), retries=0)
-    return settings if chosen is settings.rerank else replace(settings, rerank=chosen)

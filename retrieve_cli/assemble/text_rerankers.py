@@ -42,7 +42,8 @@ def reader(settings: Settings, encoder: Encoder | None, texts: Sequence[str]) ->
         from retrieve_cli.encoders.text_reader import TextReader
 
         return TextReader(encoder, encoder, texts)
-    return PairReader(configured_scorer(settings), lambda hit: texts[hit.row])
+    scorer = configured_scorer(settings, most=settings.rerank.keep)
+    return PairReader(scorer, lambda hit: texts[hit.row])
 
 
 def needs_encoder(settings: Settings) -> bool:

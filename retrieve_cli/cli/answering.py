@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import typer
 
 from retrieve_cli.api.index import Index
-from retrieve_cli.api.requests import options_of, under_choices
 from retrieve_cli.cli import notes, printing
 from retrieve_cli.cli.options import Shape, Shared
 from retrieve_cli.config.plugins import LLM
@@ -24,9 +23,9 @@ from retrieve_cli.search.options import SearchOptions
 if TYPE_CHECKING:
     from retrieve_cli.cli.picturing import Picturing
     from retrieve_cli.cli.web_answering import WebSection
-    from retrieve_cli.search.searcher import Searcher
 
 
+NOTHING: Mapping[str, Any] = {}
 Writing = Callable[[Sequence[Answer], Shared, Shape], None]
 """Writes answers to stdout."""
 
@@ -59,6 +58,15 @@ class Run(NamedTuple):
             return True
         reads_records = self.settings.search.mode == LLM and bool(self.settings.sources.list)
         return reads_records and self.shared.store.current() is None
+
+    def options(self, index: Index, choices: Mapping[str, Any] = NOTHING) -> SearchOptions:
+        """Return the options of the flags, with the choices of a line in their place.
+
+        Raises:
+            UsageError: a choice is unknown or takes another value.
+            Unavailable: a folder is read as an index, and a retriever is named or required that it cannot have.
+        """
+        return index.options(**{**self.choices, **choices})
 
     def check(self) -> None:
         """Raises: UsageError if flags contradict each other."""
@@ -97,41 +105,8 @@ def web_section(shared: Shared, settings: Settings, *, batch: bool) -> WebSectio
     return WebSection(shared, settings, batch=batch)
 
 
-class Opened(NamedTuple):
-    """An index, or a folder read as one, that answers under the options of a run."""
-
-    find: Callable[[], Searcher]
-    """Returns the open generation."""
-    answer: Callable[[Sequence[Request], SearchOptions], list[Answer]]
-    options_for: Callable[[Mapping[str, Any]], SearchOptions]
-    """Returns the options of the flags, with the choices of a line in their place."""
-    opened: Index | None = None
-    """None: a folder was read for this command."""
-
-    @property
-    def searcher(self) -> Searcher:
-        return self.find()
-
-    @property
-    def options(self) -> SearchOptions:
-        """The options of the flags."""
-        return self.options_for({})
-
-    def at(self, generation: str | None, run: Run) -> Opened:
-        """Return what a generation answers, by its id; None: the current one.
-
-        Raises:
-            UsageError: there is no such generation.
-        """
-        if generation is None:
-            return self
-        if self.opened is None:
-            raise UsageError("a folder without an index has no generations", hint="remove `generation`")
-        return _of_index(Index(run.shared.store, run.settings, generation), run)
-
-
 @contextmanager
-def opened(run: Run, *, show_reason: bool) -> Iterator[Opened]:
+def opened(run: Run, *, show_reason: bool) -> Iterator[Index]:
     """Open the index, after a sync if the configuration wants one, or read the folder.
 
     `show_reason`: every query may see all records, so that a sync that failed may say why.
@@ -140,47 +115,30 @@ def opened(run: Run, *, show_reason: bool) -> Iterator[Opened]:
     if run.unindexed:
         from retrieve_cli.cli.unindexed import unindexed
 
-        with unindexed(shared, settings, run.docs_dir) as aside:
-
-            def options_for(choices: Mapping[str, Any]) -> SearchOptions:
-                merged = {**run.choices, **choices}
-                options = SearchOptions.of(under_choices(settings, choices), **options_of(merged))
-                aside.check(options)
-                return options
-
-            options_for({})
-            yield Opened(
-                lambda: aside.searcher,
-                lambda requests, options: aside.with_notes(aside.searcher.answer(requests, options), options),
-                options_for,
-            )
+        with unindexed(shared, settings, run.docs_dir) as folder:
+            run.options(folder)
+            yield folder
         return
     if settings.syncs_each_time or settings.sync.every_hours:
         from retrieve_cli.cli.sync import sync_first
 
         sync_first(shared, settings, show_reason=show_reason)
     index = Index(shared.store, settings)
-    notes.note_unapplied(shared, settings, index.searcher.generation, given=run.given)
-    index.options(**run.choices)
-    yield _of_index(index, run)
+    notes.note_unapplied(shared, settings, index.opened.generation, given=run.given)
+    run.options(index)
+    yield index
     if settings.query.keep_warm and settings.query.server == "auto":
         from retrieve_cli.cli.keep_warm import keep_warm
 
         keep_warm(shared, settings.query.keep_warm)
 
 
-def _of_index(index: Index, run: Run) -> Opened:
-    return Opened(
-        lambda: index.searcher, index.answer, lambda choices: index.options(**{**run.choices, **choices}), index
-    )
-
-
 def answer_one(run: Run, request: Request) -> None:
     """Answer the query of a command line."""
-    with opened(run, show_reason=request.tenant is None) as place:
-        answers = place.answer([request], place.options)
-        tell_generation(run, place, all_records=request.tenant is None)
-        show(run, place, answers)
+    with opened(run, show_reason=request.tenant is None) as index:
+        answers = index.answer([request], run.options(index))
+        tell_generation(run, index, all_records=request.tenant is None)
+        show(run, index, answers)
     run.end(stale=is_stale(answers[0]), found=bool(answers[0].results))
 
 
@@ -189,30 +147,30 @@ def is_stale(answer: Answer) -> bool:
     return any(result.freshness != "fresh" for result in (*answer.results, *answer.related))
 
 
-def tell_generation(run: Run, place: Opened, *, all_records: bool) -> None:
+def tell_generation(run: Run, index: Index, *, all_records: bool) -> None:
     """With -v, name the generation; its size to those who may see all records."""
-    generation = place.searcher.generation
+    generation = index.opened.generation
     size = f", {len(generation.chunks)} chunks" if all_records else ""
     run.shared.talk.detail(f"generation {generation.manifest.id}{size}")
 
 
-def show(run: Run, place: Opened, answers: Sequence[Answer], *, write: Writing | None = None) -> None:
+def show(run: Run, index: Index, answers: Sequence[Answer], *, write: Writing | None = None) -> None:
     """Print answers, by default in the format of the command, with all that its flags ask for besides."""
     if run.save_run is not None:
         from retrieve_cli.cli import saving
 
         texts = saving.texts_of(run.save_run)
-        answers = saving.saved(answers, run.shared, searcher=place.searcher, options=place.options, texts=texts)
+        answers = saving.saved(answers, run.shared, opened=index.opened, options=run.options(index), texts=texts)
     notes.say_notes(answers, run.shared, files=() if run.shape.batch else run.asked.files)
     written = [answer.without_times() for answer in answers] if run.shape.timing is False else answers
     write = run.web.write if run.web is not None else write
     (write or printing.print_answers)(written, run.shared, run.shape)
     if run.picture is not None:
-        run.picture.draw(answers[0], place.searcher, run.shared)
+        run.picture.draw(answers[0], index.opened, run.shared)
     if run.explain_empty:
         from retrieve_cli.cli import saving
 
-        saving.explain_empty(place.searcher, answers, run.shared, ids=run.shape.ids)
+        saving.explain_empty(index.opened, answers, run.shared, ids=run.shape.ids)
     if (run.shared.talk.verbose or run.log_json) and not run.shared.talk.quiet:
         from retrieve_cli.cli import logs
 

@@ -14,12 +14,14 @@ import typer
 
 from retrieve_cli.api.asked import Asked
 from retrieve_cli.api.batches import answer_each, answer_groups, expect_sound
+from retrieve_cli.api.index import Index
 from retrieve_cli.cli import answering, requests
-from retrieve_cli.cli.answering import Opened, Run
+from retrieve_cli.cli.answering import Run
 from retrieve_cli.cli.failures import failure_of
 from retrieve_cli.cli.requests import BadLine
 from retrieve_cli.errors import STEP_FAILURES, Exit, RetrieveError, UsageError, quoted
 from retrieve_cli.search.answer import Answer
+from retrieve_cli.search.searcher import Searcher
 
 Outcome = Answer | BadLine
 _STREAMED = ("text", "table", "json", "jsonl", "md")
@@ -32,13 +34,13 @@ def answer_batch(run: Run) -> None:
     sound = [line for line in lines if isinstance(line, Asked)]
     _expect_one_run(sound, run)
     all_records = all(line.request.tenant is None for line in sound)
-    with answering.opened(run, show_reason=all_records) as place:
+    with answering.opened(run, show_reason=all_records) as index:
         if run.choices["facets"] or any(_own(line) for line in sound):
-            expect_sound(place.searcher, run.asked, facets=run.choices["facets"])
-        answers = iter(answer_groups(sound, partial(_answer_group, place=place, run=run)))
-        answering.tell_generation(run, place, all_records=all_records)
+            expect_sound(Searcher(index.opened), run.asked, facets=run.choices["facets"])
+        answers = iter(answer_groups(sound, partial(_answer_group, index=index, run=run)))
+        answering.tell_generation(run, index, all_records=all_records)
         outcomes = [line if isinstance(line, BadLine) else _outcome(line, next(answers)) for line in lines]
-        _show(outcomes, run, place)
+        _show(outcomes, run, index)
     tally = Tally()
     tally.add(outcomes)
     tally.end(run)
@@ -52,11 +54,11 @@ def answer_stream(run: Run) -> None:
         raise UsageError(f"{what} does not go with --stream", hint=f"formats of a stream: {', '.join(_STREAMED)}")
     lines, tally = requests.from_stdin(run.asked), Tally()
     try:
-        with answering.opened(run, show_reason=False) as place:
-            expect_sound(place.searcher, run.asked, facets=run.choices["facets"])
+        with answering.opened(run, show_reason=False) as index:
+            expect_sound(Searcher(index.opened), run.asked, facets=run.choices["facets"])
             for line in lines:
-                outcome = line if isinstance(line, BadLine) else _answered(line, place, run)
-                _show([outcome], run, place)
+                outcome = line if isinstance(line, BadLine) else _answered(line, index, run)
+                _show([outcome], run, index)
                 sys.stdout.flush()
                 tally.add([outcome])
     except KeyboardInterrupt:  # the usual end of a stream that a person types
@@ -98,32 +100,27 @@ def _expect_one_run(lines: Sequence[Asked], run: Run) -> None:
         raise UsageError(message, hint="give them as flags, or query without --save-run")
 
 
-def _answer_group(lines: Sequence[Asked], *, place: Opened, run: Run) -> list[Answer | RetrieveError]:
+def _answer_group(lines: Sequence[Asked], *, index: Index, run: Run) -> list[Answer | RetrieveError]:
     """The answers to lines of equal choices. Raises: RetrieveError: no line can be answered, whatever it says."""
     first, requests = lines[0], [line.request for line in lines]
     try:
-        place = place.at(first.generation, run)
-        options = place.options_for(first.choices)
-        return answer_each(
-            place.searcher,
-            requests,
-            common=run.asked,
-            answer=lambda batch: place.answer(batch, options),
-            options=options,
-        )
+        index = index.at(first.generation)
+        options = run.options(index, first.choices)
+        searcher = Searcher(index.opened, options)
+        answering = partial(index.answer, options=options)
+        return answer_each(searcher, requests, common=run.asked, answer=answering)
     except (UsageError, *STEP_FAILURES) as error:
         if not _own(first):
             raise
         return [error] * len(lines)
 
 
-def _answered(line: Asked, place: Opened, run: Run) -> Outcome:
+def _answered(line: Asked, index: Index, run: Run) -> Outcome:
     """The answer by the current generation, or why there is none."""
     try:
-        if place.opened is not None:
-            place.opened.refresh()
-        chosen = place.at(line.generation, run)
-        return chosen.answer([line.request], chosen.options_for(line.choices))[0]
+        index.refresh()
+        index = index.at(line.generation)
+        return index.answer([line.request], run.options(index, line.choices))[0]
     except RetrieveError as error:
         return BadLine(line.request.id, error)
 
@@ -132,7 +129,7 @@ def _outcome(line: Asked, outcome: Answer | RetrieveError) -> Outcome:
     return BadLine(line.request.id, outcome) if isinstance(outcome, RetrieveError) else outcome
 
 
-def _show(outcomes: Sequence[Outcome], run: Run, place: Opened) -> None:
+def _show(outcomes: Sequence[Outcome], run: Run, index: Index) -> None:
     """Print what came of queries, in order.
 
     In JSON an error stands in the place of its answer; other formats have no place for it, and it goes to stderr.
@@ -141,13 +138,13 @@ def _show(outcomes: Sequence[Outcome], run: Run, place: Opened) -> None:
     bad = [outcome for outcome in outcomes if isinstance(outcome, BadLine)]
     if run.shared.talk.json and not run.shape.ids:
         written = partial(_print_lines, outcomes) if bad else None
-        answering.show(run, place, answers, write=written)
+        answering.show(run, index, answers, write=written)
         return
     for line in bad:
         error = line.error
         run.shared.talk.error(error.code, error.kind, f"query {quoted(line.id)}: {error.message}", error.hint)
     if answers or not bad:
-        answering.show(run, place, answers)
+        answering.show(run, index, answers)
 
 
 def _print_lines(outcomes: Sequence[Outcome], answers: Sequence[Answer], *_: object) -> None:

@@ -60,7 +60,7 @@ def verify(
     topics, notes = judged.Input(gold, beir, split, queries, qrels).topics()
     with judged.corpus_hint(beir, shared):
         index, topics = judged.opened(shared, settings, topics[:queries_limit])
-        found = certify(index.searcher, topics, limits)
+        found = certify(index.opened, topics, limits)
     if shared.format == "json":
         print(dump(found.to_json()))
     else:

@@ -217,7 +217,7 @@ def _tune(index: Answers, topics: list[Topic], measures: list[Any]) -> Tuned:
     from retrieve_cli.experiments.evaluate import looked_at
     from retrieve_cli.experiments.tuning import tune
 
-    return tune(index.searcher, index.settings, topics, measures[0], k=looked_at(topics, measures))
+    return tune(index.opened, index.settings, topics, measures[0], k=looked_at(topics, measures))
 
 
 def _write(tuned: Tuned, shared: Shared) -> None:
@@ -239,7 +239,7 @@ def _write(tuned: Tuned, shared: Shared) -> None:
 def _calibrate(index: Answers, topics: list[Topic]) -> Calibration:
     from retrieve_cli.experiments.calibrate import calibrate
 
-    return calibrate(index.searcher, index.settings, topics)
+    return calibrate(index.opened, index.settings, topics)
 
 
 def _keep(found: Calibration, index: Answers, shared: Shared) -> None:

@@ -171,12 +171,12 @@ def why(
     from retrieve_cli.api.requests import request_of, sound
     from retrieve_cli.inspect.text import why_lines
     from retrieve_cli.inspect.why import why as trace
-    from retrieve_cli.search.searcher import Searcher
+    from retrieve_cli.search.opened import Opened
 
     settings = shared.with_keys(keys_of(_CHOICES, chosen))
-    searcher = Searcher(shared.store, settings)
+    opened = Opened.of(shared.store, settings)
     request = replace(request_of(query, chosen, named=flag_of), id="0", typed_ids="doc_ids" in chosen, retrievers=())
-    view, notices = trace(searcher, request, sound(id_))
+    view, notices = trace(opened, request, sound(id_))
     for notice in notices:
         shared.talk.say(f"note: {notice}")
     _show(view, shared, None if shared.talk.verbose else why_lines(view))

@@ -111,7 +111,7 @@ def opened(shared: Shared, settings: Settings, topics: list[Topic]) -> tuple[Ans
 
     index = Answers.of("as configured", shared.store, settings)
     placed = [topic for topic in topics if topic.names_place and not topic.grades]
-    return index, Passages.of(index.searcher.generation, placed).judged(topics) if placed else topics
+    return index, Passages.of(index.opened.generation, placed).judged(topics) if placed else topics
 
 
 def baseline(path: Path | None, tolerance: float) -> dict[str, float]:

@@ -14,7 +14,7 @@ from retrieve_cli.errors import RetrieveError, UsageError, printable, unwritable
 if TYPE_CHECKING:
     from retrieve_cli.cli.options import Shared
     from retrieve_cli.search.answer import Answer
-    from retrieve_cli.search.searcher import Searcher
+    from retrieve_cli.search.opened import Opened
 
 
 class Picturing(NamedTuple):
@@ -30,7 +30,7 @@ class Picturing(NamedTuple):
             raise UsageError(f"--picture-of is {self.rank}; it takes a whole number from 1", hint="--picture-of 1")
         expect_png(self.path)
 
-    def draw(self, answer: Answer, searcher: Searcher, shared: Shared) -> None:
+    def draw(self, answer: Answer, opened: Opened, shared: Shared) -> None:
         """Write the picture; if there is none to draw, say why."""
         from retrieve_cli.search import pictures
 
@@ -39,7 +39,7 @@ class Picturing(NamedTuple):
             return
         result = answer.results[self.rank - 1]
         try:
-            drawn = pictures.passage(searcher, result.hit.record, result.chunk)
+            drawn = pictures.passage(opened, result.hit.record, result.chunk)
         except RetrieveError as error:
             self._tell(shared, reason=error.message, hint=error.hint)
             return

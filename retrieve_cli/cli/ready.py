@@ -22,7 +22,7 @@ from retrieve_cli.errors import RetrieveError
 from retrieve_cli.output import text
 from retrieve_cli.output.formats import as_json
 from retrieve_cli.output.page import Page
-from retrieve_cli.search import kept
+from retrieve_cli.search.opened import Opened, forget, keep, kept
 from retrieve_cli.search.searcher import Searcher
 from retrieve_cli.warm import signs
 from retrieve_cli.warm.server import State
@@ -80,10 +80,10 @@ class Ready:
 
     def let_go(self) -> bool:
         """Close an index that is not current any more: its files can be removed then. Return True if one was closed."""
-        searcher = kept.kept()
-        if searcher is None or searcher.store.live() == searcher.generation.id:
+        opened = kept()
+        if opened is None or opened.store.live() == opened.generation.id:
             return False
-        kept.forget()
+        forget()
         self._rehearsal = None
         return True
 
@@ -94,10 +94,10 @@ class Ready:
             self._rehearsal()
 
     def _is_outdated(self) -> bool:
-        searcher = kept.kept()
+        opened = kept()
         return (
-            searcher is None
-            or searcher.store.live() != searcher.generation.id
+            opened is None
+            or opened.store.live() != opened.generation.id
             or self._configuration != file_of(self._shared.config)
             or signs.changed(self._index) is not None
         )
@@ -108,19 +108,19 @@ class Ready:
         Raises:
             RetrieveError: it cannot be opened.
         """
-        kept.forget()
+        forget()
         gc.unfreeze()
         gc.collect()
         store = self._shared.store
         store = type(store)(store.path.resolve())
-        searcher = Searcher(store, self._settings)
-        self._rehearsal = warm(searcher)
+        opened = Opened.of(store, self._settings)
+        self._rehearsal = warm(opened)
         self._configuration = file_of(self._shared.config)
-        folder = searcher.generation.folder
+        folder = opened.generation.folder
         models = [path for path in signs.mapped() if _LIBRARY not in path]
         self._index = signs.marks([*map(str, (*folder.iterdir(), *filter(None, [self._configuration]))), *models])
         self._libraries = signs.marks(path for path in signs.mapped() if _LIBRARY in path)
-        kept.keep(searcher)
+        keep(opened)
         gc.collect()
         gc.freeze()
 
@@ -130,27 +130,27 @@ def _modules() -> Iterator[str]:
     yield from (f"retrieve_cli.output.{name}" for name in _OUTPUT.split())
 
 
-def warm(searcher: Searcher) -> Callable[[], None] | None:
+def warm(opened: Opened) -> Callable[[], None] | None:
     """Answer a query as far as that starts no thread, asks no server and runs no plug-in: first in a copy, to see.
     Return what answers it again; None if no query is like that."""
-    for answer in _queries(searcher):
+    for answer in _queries(opened):
         if _is_safe(answer):
             answer()
             return answer
     return None
 
 
-def _queries(searcher: Searcher) -> Iterator[Callable[[], None]]:
+def _queries(opened: Opened) -> Iterator[Callable[[], None]]:
     """Yield queries by all stages, without reranking, and by words only."""
-    settings = searcher.settings
-    local = searcher.under(replace(settings, search=replace(settings.search, require_tenant=False)))
-    records = searcher.generation.records
+    settings = opened.settings
+    local = opened.under(replace(settings, search=replace(settings.search, require_tenant=False)))
+    records = opened.generation.records
     words = str(records[0].get("name") or _ANYTHING) if len(records) else _ANYTHING
 
     def query(options: SearchOptions) -> Callable[[], None]:
         def answer() -> None:
             with suppress(RetrieveError):
-                answers = local.answer([Request(words)], options)
+                answers = Searcher(local, options).answer([Request(words)])
                 as_json(answers)
                 with redirect_stdout(StringIO()):
                     text.print_answers(answers, Page(_COLUMNS), explain=False, timing=False, batch=False)
@@ -158,12 +158,12 @@ def _queries(searcher: Searcher) -> Iterator[Callable[[], None]]:
         return answer
 
     options = local.options()
-    asks_server = searcher.ranker.models.waits or LLM in (options.mode, *options.retrievers)
+    asks_server = opened.models.waits or LLM in (options.mode, *options.retrievers)
     if not asks_server:
         if settings.rerank.backend not in ("remote", "llm"):
             yield query(options)
         yield query(local.options(rerank=False))
-    for name in searcher.indexes:
+    for name in opened.indexes:
         if retriever(name).form.name == "text":
             yield query(local.options(mode=name, rerank=False, expand=False))
 

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from retrieve_cli.cli.options import Shared
     from retrieve_cli.config.settings import Settings
     from retrieve_cli.output.run_account import Texts
+    from retrieve_cli.search.opened import Opened
     from retrieve_cli.search.options import SearchOptions
-    from retrieve_cli.search.searcher import Searcher
 
 
 def texts_of(given: str) -> Texts:
@@ -30,11 +30,11 @@ def texts_of(given: str) -> Texts:
 
 
 def saved(
-    answers: Sequence[Answer], shared: Shared, *, searcher: Searcher, options: SearchOptions, texts: Texts
+    answers: Sequence[Answer], shared: Shared, *, opened: Opened, options: SearchOptions, texts: Texts
 ) -> list[Answer]:
     """Save a run; return its answers with its id."""
-    recipe = searcher.generation.manifest.recipe.to_json()
-    run_id = journal.save(shared.store, answers, searcher.settings, options, recipe=recipe, texts=texts)
+    recipe = opened.generation.manifest.recipe.to_json()
+    run_id = journal.save(shared.store, answers, opened.settings, options, recipe=recipe, texts=texts)
     shared.talk.say(f"note: saved as run {run_id}: retrieve inspect run {run_id}")
     return [replace(answer, run_id=run_id) for answer in answers]
 
@@ -47,12 +47,12 @@ def log_queries(answers: Sequence[Answer], shared: Shared, settings: Settings) -
         shared.talk.say(f"note: the query was not logged: {error.message} ({error.hint})")
 
 
-def explain_empty(searcher: Searcher, answers: Sequence[Answer], shared: Shared, *, ids: bool) -> None:
+def explain_empty(opened: Opened, answers: Sequence[Answer], shared: Shared, *, ids: bool) -> None:
     """Name the stage that dropped the last hit of each empty answer: on stderr if stdout is for a program."""
     from retrieve_cli.inspect.why import why_empty
 
     file = sys.stdout if shared.format in ("text", "table") and not ids else sys.stderr
     for answer in answers:
         if not answer.results:
-            lines = [f"query {answer.query.id} has no results:", *(f"  {line}" for line in why_empty(searcher, answer))]
+            lines = [f"query {answer.query.id} has no results:", *(f"  {line}" for line in why_empty(opened, answer))]
             print(*map(printable, lines), sep="\n", file=file)

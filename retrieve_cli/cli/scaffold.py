@@ -110,15 +110,16 @@ def _session(shared: Shared, settings: Settings, out: Path, *, most: int | None)
     """Answer and judge queries until an empty one; each judged query is saved before the next."""
     from retrieve_cli.contracts import Request
     from retrieve_cli.experiments.session import FORM, Judged
+    from retrieve_cli.search.opened import Opened
     from retrieve_cli.search.searcher import Searcher
 
-    searcher = Searcher(shared.store, settings)
+    opened = Opened.of(shared.store, settings)
     dialogue = _Dialogue(shared)
-    judged = Judged(searcher.generation, out)
+    judged = Judged(opened.generation, out)
     skipped: Counter[str] = Counter()
     try:
         while (most is None or len(judged) < most) and (text := dialogue.hear("query")):
-            answer = searcher.answer([Request(text)])[0]
+            answer = Searcher(opened).answer([Request(text)])[0]
             _say_notices([*answer.notices, *filter(None, [answer.stale])], dialogue)
             dialogue.show(answer)
             grades = dialogue.judgment(judged, [str(result.record["id"]) for result in answer.results])

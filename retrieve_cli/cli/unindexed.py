@@ -3,65 +3,73 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import NamedTuple
+from typing import Unpack
 
+from retrieve_cli.api.index import Index
+from retrieve_cli.api.requests import Choices
 from retrieve_cli.assemble.registry import asked_with_vectors, retriever
 from retrieve_cli.assemble.sources import sources_of
 from retrieve_cli.cli.options import Shared
 from retrieve_cli.cli.progress import progress_for
 from retrieve_cli.config.plugins import LLM
 from retrieve_cli.config.settings import Settings, SourceSetting
-from retrieve_cli.contracts import Source
+from retrieve_cli.contracts import Request, Source
 from retrieve_cli.errors import Unavailable, UsageError
 from retrieve_cli.ingest.aside import Aside, build_aside
 from retrieve_cli.search.answer import Answer
 from retrieve_cli.search.options import SearchOptions
-from retrieve_cli.search.searcher import Searcher
 from retrieve_cli.storage.store import Store
 from retrieve_cli.untrusted.files import MB
 
 
-class Unindexed(NamedTuple):
-    """A searcher over documents that were read for it, and notices about them."""
+class Unindexed(Index):
+    """Documents that were read for one command, as an index without a past."""
 
-    searcher: Searcher
-    skipped: Mapping[str, str]
-    """By retriever that an index would have, why it is missing."""
-    notices: Sequence[str]
+    def __init__(self, store: Store, settings: Settings, built: Aside) -> None:
+        super().__init__(store, settings)
+        self._skipped = built.skipped
+        self._notices = _notices(built)
 
-    def check(self, options: SearchOptions) -> None:
-        """Raises: Unavailable: a retriever is missing that is named, or required."""
-        settings = self.searcher.settings
+    def options(self, **choices: Unpack[Choices]) -> SearchOptions:
+        """Raises: Unavailable: a retriever that is named, or required, cannot answer without an index."""
+        options, settings = super().options(**choices), self.opened.settings
         on_gpu = asked_with_vectors() if settings.encoder.device == "cuda" else []
         required = [
-            name for name in self.skipped if options.hybrid and (name in on_gpu or retriever(name).required(settings))
+            name for name in self._skipped if options.hybrid and (name in on_gpu or retriever(name).required(settings))
         ]
         for name in options.retrievers or (*required, options.mode):
-            if (why := self.skipped.get(name)) is not None:
+            if (why := self._skipped.get(name)) is not None:
                 hint = "ask without it, or build an index: retrieve build --docs-dir DIR"
                 raise Unavailable(f"{name} cannot answer without an index: {why}", hint=hint)
+        return options
 
-    def with_notes(self, answers: Sequence[Answer], options: SearchOptions) -> list[Answer]:
-        """Return the answers with notices on what an index would add."""
-        skipped = self.skipped if options.hybrid and not options.retrievers else {}
+    def answer(self, requests: Sequence[Request], options: SearchOptions) -> list[Answer]:
+        """Return the answers, with notices on what an index would add."""
+        skipped = self._skipped if options.hybrid and not options.retrievers else {}
         return [
             replace(
                 answer,
-                question=replace(answer.question, notices=(*answer.question.notices, *self.notices)),
+                question=replace(answer.question, notices=(*answer.question.notices, *self._notices)),
                 strategies_skipped={**skipped, **answer.strategies_skipped},
                 notices=(
                     *answer.notices,
-                    *self.notices,
+                    *self._notices,
                     *(f"{name} is skipped: {why}" for name, why in skipped.items()),
                 ),
             )
-            for answer in answers
+            for answer in super().answer(requests, options)
         ]
+
+    def at(self, generation: str | None) -> Index:
+        """Raises: UsageError: a generation is named."""
+        if generation is not None:
+            raise UsageError("a folder without an index has no generations", hint="remove `generation`")
+        return self
 
 
 @contextmanager
@@ -79,7 +87,7 @@ def unindexed(shared: Shared, settings: Settings, folder: Path | None) -> Iterat
         store = Store(Path(aside))
         with progress_for(quiet, sys.stderr) as progress:
             built = build_aside(sources, settings, store, cache=shared.store.cache, progress=progress)
-        yield Unindexed(Searcher(store, settings), built.skipped, _notices(built))
+        yield Unindexed(store, settings, built)
 
 
 def _sources(settings: Settings, folder: Path | None) -> list[Source]:

@@ -34,7 +34,7 @@ class Analyzer(Protocol):
         """Return the terms of a text in order, repeats included."""
 
     def spans(self, text: str) -> Iterable[tuple[int, int, Sequence[str]]]:
-        """Yield start, end and terms of each word of a text."""
+        """Return start, end and terms of each word of a text."""
 
 
 class FacetAnswer(NamedTuple):

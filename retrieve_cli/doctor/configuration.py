@@ -10,6 +10,7 @@ from retrieve_cli.config.loading import override
 from retrieve_cli.contracts import Request
 from retrieve_cli.doctor.subject import Check, Subject
 from retrieve_cli.records.columns import Columns, columns_of
+from retrieve_cli.search.opened import Opened
 from retrieve_cli.search.searcher import Searcher
 from retrieve_cli.storage.generation import open_generation
 
@@ -51,14 +52,14 @@ def thresholds(subject: Subject) -> Check | None:
     if subject.manifest is None or not chosen:
         return None
     free = {"search": {"require_tenant": False, "deadline_ms": None}, "gating": {"enabled": False}}
-    searcher = Searcher(subject.store, override(subject.settings, free, where="doctor"))
-    records = searcher.generation.records
+    opened = Opened.of(subject.store, override(subject.settings, free, where="doctor"))
+    records = opened.generation.records
     rows = sorted({row * len(records) // _QUERIES for row in range(_QUERIES)}) if len(records) else []
     names = dict.fromkeys(str(records[row]["name"]).translate(_NO_TAGS).strip() for row in rows)
     rerank = None if subject.settings.rerank.backend in _LOCAL else False
-    options = searcher.options(rerank=rerank, expand=False, k=1)
+    options = opened.options(rerank=rerank, expand=False, k=1)
     requests = [Request(name) for name in names if name]
-    answers = searcher.answer(requests, options)
+    answers = Searcher(opened, options).answer(requests)
     counts = sum((Counter(answer.removed) for answer in answers), Counter[str]())
     removed = max(counts, key=counts.__getitem__, default=None)
     if removed is None or any(answer.results for answer in answers):

@@ -14,6 +14,7 @@ from retrieve_cli.errors import UsageError
 from retrieve_cli.evaluation.differences import Difference
 from retrieve_cli.experiments.evaluate import Evaluation
 from retrieve_cli.experiments.runs import Answers
+from retrieve_cli.search.searcher import Searcher
 from retrieve_cli.stages.fuse import Fuse
 from retrieve_cli.stages.fusion import Normalization
 from retrieve_cli.stages.pipeline import Edit, Pipeline, Wrapping
@@ -29,7 +30,7 @@ def ablations(base: Answers) -> list[Answers]:
     Raises:
         UsageError: there is none.
     """
-    pipeline = base.searcher.pipeline(base.searcher.options())
+    pipeline = Searcher(base.opened).pipeline()
     found = [base.edited(name, edit) for name, edit in edits(pipeline)]
     depth = base.settings.search.depth
     if isinstance(pipeline.retrieves, Fuse) and depth > 1:
@@ -37,7 +38,7 @@ def ablations(base: Answers) -> list[Answers]:
         half = override(base.settings, {"search": {"depth": depth // 2}}, where="--ablate")
         found.append(base.under("half the depth", half))
     for each in pipeline.retrieves.retrievals:
-        index = registry.retriever(each.name).plain(base.searcher.generation)
+        index = registry.retriever(each.name).plain(base.opened.generation)
         if index is not None:
             found.append(base.under("without field weights", base.settings, {each.name: index}))
     if not found:

@@ -53,7 +53,7 @@ class Choice:
         return cls(
             method=fusion.method,
             normalization=fusion.normalization,
-            weights=tuple(registry.weights(list(cards), fusion.weights).items()),
+            weights=tuple(registry.fusion_of(settings, list(cards)).weights.items()),
             rrf_k=fusion.rrf_k,
             depth=settings.search.depth,
             formulas=tuple((name, formula) for name, card in cards.items() if (formula := formula_of(name, card))),

@@ -23,7 +23,9 @@ from retrieve_cli.experiments.groups import chosen_groups, group_measures, relat
 from retrieve_cli.experiments.passages import Passages
 from retrieve_cli.experiments.ranking import rank_all
 from retrieve_cli.progress.tasks import task
-from retrieve_cli.search.searcher import Ranked, Searcher
+from retrieve_cli.search.opened import Opened
+from retrieve_cli.search.ranking import Ranked
+from retrieve_cli.search.searcher import Searcher
 from retrieve_cli.stages.pipeline import Edit
 from retrieve_cli.terms import figures
 
@@ -111,36 +113,36 @@ def judge(
 
 
 def evaluate(
-    searcher: Searcher, topics: Sequence[Topic], measures: Sequence[Measure], *, edit: Edit | None = None
+    opened: Opened, topics: Sequence[Topic], measures: Sequence[Measure], *, edit: Edit | None = None
 ) -> Evaluation:
-    """Evaluate the searcher's answers to all topics; `edit` changes the pipeline that answers.
+    """Evaluate the answers of an index to all topics; `edit` changes the pipeline that answers.
 
     Raises:
         UsageError: no judged id is in the index, or no file or heading that a query names.
         Unavailable: a configured retriever or reranker cannot run.
     """
-    passages = Passages.of(searcher.generation, topics)
+    passages = Passages.of(opened.generation, topics)
     topics = passages.judged(topics)
-    notes = [*check_ids(searcher, topics), *passages.check(topics, searcher.generation)]
-    queries = queries_of(searcher, topics, notes)
+    notes = [*check_ids(opened, topics), *passages.check(topics, opened.generation)]
+    queries = queries_of(opened, topics, notes)
     k = looked_at(topics, measures)
-    if k > searcher.settings.search.depth:
-        notes.append(f"retrieval depth is {k}, not {searcher.settings.search.depth}: the measures need it")
-    answered = _rank(searcher, queries, edit, k=k)
+    if k > opened.settings.search.depth:
+        notes.append(f"retrieval depth is {k}, not {opened.settings.search.depth}: the measures need it")
+    answered = _rank(opened, queries, edit, k=k)
     if answered.skipped:
         step, reason = next(iter(answered.skipped.items()))
         hint = "fix that, or evaluate without it (--mode, or rerank.backend: none)"
         raise Unavailable(f"{step} did not run ({reason}), and an evaluation needs all stages", hint=hint)
-    run = {ranking.query.id: _scores(searcher, ranking) for ranking in answered.rankings}
-    groups = group_measures(searcher.generation, answered.rankings, topics)
+    run = {ranking.query.id: _scores(opened, ranking) for ranking in answered.rankings}
+    groups = group_measures(opened.generation, answered.rankings, topics)
     if groups is None:
         notes.append("no result has a group: group measures are skipped")
     further: dict[str, Mapping[str, float]] = {**(groups or {})}
-    further |= related_measures(searcher.generation, answered, topics, measures)
+    further |= related_measures(opened.generation, answered, topics, measures)
     if picking := [topic for topic in topics if topic.names_chunks]:
-        further |= _of_chunks(searcher, picking, passages, measures, edit)
+        further |= _of_chunks(opened, picking, passages, measures, edit)
     found = _evaluation(run, topics, measures, pipeline=str(answered.pipeline), notes=notes, further=further)
-    samples = samples_ms(searcher, queries[:_TIMED], edit, k=min(k, 10))
+    samples = samples_ms(opened, queries[:_TIMED], edit, k=min(k, 10))
     return Evaluation(
         per_query=found.per_query,
         intervals=found.intervals,
@@ -148,7 +150,7 @@ def evaluate(
         unanswered=found.unanswered,
         run=run,
         pipeline=str(answered.pipeline),
-        generation=searcher.generation.manifest.id,
+        generation=opened.generation.manifest.id,
         latency_ms=latency(samples),
         samples_ms=samples,
         notes=found.notes,
@@ -156,9 +158,9 @@ def evaluate(
     )
 
 
-def _rank(searcher: Searcher, queries: Sequence[Query], edit: Edit | None, *, k: int, unit: Unit = "record") -> Ranked:
+def _rank(opened: Opened, queries: Sequence[Query], edit: Edit | None, *, k: int, unit: Unit = "record") -> Ranked:
     """Return the rankings of queries, without a deadline."""
-    return rank_all(searcher, queries, replace(searcher.options(k=k, unit=unit), deadline_ms=None), edit)
+    return rank_all(opened, queries, replace(opened.options(k=k, unit=unit), deadline_ms=None), edit)
 
 
 def looked_at(topics: Sequence[Topic], measures: Sequence[Measure]) -> int:
@@ -167,14 +169,14 @@ def looked_at(topics: Sequence[Topic], measures: Sequence[Measure]) -> int:
     return max(k, _GROUPED) if any(topic.group is not None for topic in topics) else k
 
 
-def check_ids(searcher: Searcher, topics: Sequence[Topic]) -> list[str]:
+def check_ids(opened: Opened, topics: Sequence[Topic]) -> list[str]:
     """Return notes on judged ids that are not in the index.
 
     Raises:
         OtherCollection: it has none of them.
     """
     relevant = {name for topic in topics for name, grade in topic.grades.items() if grade > 0}
-    known = searcher.generation.contents_by_id()
+    known = opened.generation.contents_by_id()
     absent = sorted(relevant - known.keys())
     if relevant and len(absent) == len(relevant):
         hint = f"ids of the index look like {quoted(next(iter(known), ''))}: name the judgments of this collection"
@@ -190,15 +192,13 @@ def check_ids(searcher: Searcher, topics: Sequence[Topic]) -> list[str]:
     ]
 
 
-def samples_ms(
-    searcher: Searcher, queries: Sequence[Query], edit: Edit | None = None, *, k: int
-) -> dict[str, list[float]]:
+def samples_ms(opened: Opened, queries: Sequence[Query], edit: Edit | None = None, *, k: int) -> dict[str, list[float]]:
     """Return the latencies of single queries in a warm process, in milliseconds, by stage."""
     found: dict[str, list[float]] = {"encode": [], "search": [], "rerank": [], "total": []}
     with task("timing", "queries", len(queries)) as timing:
         for query in queries:
             begun = time.perf_counter()
-            answered = _rank(searcher, [query], edit, k=k)
+            answered = _rank(opened, [query], edit, k=k)
             seconds = {
                 "encode": answered.encode,
                 "search": answered.search,
@@ -258,20 +258,20 @@ def _evaluation(
 
 
 def _of_chunks(
-    searcher: Searcher, topics: Sequence[Topic], passages: Passages, measures: Sequence[Measure], edit: Edit | None
+    opened: Opened, topics: Sequence[Topic], passages: Passages, measures: Sequence[Measure], edit: Edit | None
 ) -> Values:
     """Return the measures over chunks; those are relevant that a file, a heading or a quote selects."""
-    answered = _rank(searcher, queries_of(searcher, topics, []), edit, k=depth(measures), unit="chunk")
+    answered = _rank(opened, queries_of(opened, topics, []), edit, k=depth(measures), unit="chunk")
     run = {ranking.query.id: {hit.id: hit.score for hit in ranking.hits} for ranking in answered.rankings}
     return {f"chunk {name}": each for name, each in per_query(measures, passages.chunks, run).items()}
 
 
-def queries_of(searcher: Searcher, topics: Iterable[Topic], notes: list[str]) -> list[Query]:
+def queries_of(opened: Opened, topics: Iterable[Topic], notes: list[str]) -> list[Query]:
     """Return the query of each topic with its tags and files read; problems are added to `notes`."""
-    questions = searcher.read([Request(topic.text, topic.id, files=topic.files) for topic in topics])
+    questions = Searcher(opened).read([Request(topic.text, topic.id, files=topic.files) for topic in topics])
     notes += dict.fromkeys(notice for question in questions for notice in question.notices)
     return [question.query for question in questions]
 
 
-def _scores(searcher: Searcher, ranking: Ranking) -> dict[str, float]:
-    return {searcher.generation.record_id(hit.record): hit.score for hit in ranking.hits}
+def _scores(opened: Opened, ranking: Ranking) -> dict[str, float]:
+    return {opened.generation.record_id(hit.record): hit.score for hit in ranking.hits}

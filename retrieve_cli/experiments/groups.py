@@ -12,7 +12,7 @@ from retrieve_cli.evaluation.measures import per_query
 if TYPE_CHECKING:
     from ir_measures import Measure
 
-    from retrieve_cli.search.ranked import Ranked
+    from retrieve_cli.search.ranking import Ranked
     from retrieve_cli.storage.generation import Generation
 
 GROUPS = {"group@1": 1, "group@3": 3}

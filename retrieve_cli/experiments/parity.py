@@ -26,13 +26,14 @@ from retrieve_cli.experiments.parity_lists import CUTOFF, Compared, Pair, Select
 from retrieve_cli.experiments.ranking import rank_all
 from retrieve_cli.experiments.watched_engines import ExactIndex, WatchedIndexes, with_same_spread
 from retrieve_cli.progress.tasks import Task, task
+from retrieve_cli.search.searcher import Searcher
 from retrieve_cli.storage import engine_record
 
 if TYPE_CHECKING:
     from retrieve_cli.contracts import Index, Json, Query
     from retrieve_cli.evaluation.judgments import Topic
+    from retrieve_cli.search.opened import Opened
     from retrieve_cli.search.options import SearchOptions
-    from retrieve_cli.search.searcher import Searcher
 
 MEASURE = f"nDCG@{CUTOFF}"
 _REFERENCE, _ENGINE = "local", "engine"
@@ -149,7 +150,7 @@ class Certificate:
         }
 
 
-def certify(searcher: Searcher, topics: Sequence[Topic], limits: Limits) -> Certificate:
+def certify(opened: Opened, topics: Sequence[Topic], limits: Limits) -> Certificate:
     """Measure every retriever whose index lives in an engine, and the whole pipeline.
 
     Raises:
@@ -157,21 +158,21 @@ def certify(searcher: Searcher, topics: Sequence[Topic], limits: Limits) -> Cert
         Unavailable: an engine cannot be reached, or a step of the pipeline cannot run.
         UsageError: no judged id is in the index, or no index of it lives in an engine.
     """
-    notes = check_ids(searcher, topics)
-    queries = queries_of(searcher, topics, notes)
-    comparison = _Comparison(searcher, topics, queries)
+    notes = check_ids(opened, topics)
+    queries = queries_of(opened, topics, notes)
+    comparison = _Comparison(opened, topics, queries)
     if not comparison.remote.places:
         raise UsageError("no index of this generation lives in an engine", hint="send it: retrieve engines push")
-    filters = selections(searcher.generation)
+    filters = selections(opened.generation)
     total = len(comparison.remote.places) * len(queries) * (1 + len(filters))
     with task("comparing", "searches", total) as progress:
         compared = {name: comparison.lists(name, filters, progress) for name in comparison.remote.places}
     measured = [comparison.measured(name, *found) for name, found in compared.items()]
-    entries = engine_record.read(searcher.generation.folder)
+    entries = engine_record.read(opened.generation.folder)
     engines = dict.fromkeys(comparison.remote.places.values())
     pipeline, ndcg, difference, full_pass = comparison.pipelines()
     return Certificate(
-        generation=searcher.generation.id,
+        generation=opened.generation.id,
         queries=len(queries),
         retrievers=measured,
         pipeline=pipeline,
@@ -188,26 +189,26 @@ def certify(searcher: Searcher, topics: Sequence[Topic], limits: Limits) -> Cert
 class _Comparison:
     """Both indexes of every retriever, and the queries."""
 
-    def __init__(self, searcher: Searcher, topics: Sequence[Topic], queries: Sequence[Query]) -> None:
-        self._searcher = searcher
+    def __init__(self, opened: Opened, topics: Sequence[Topic], queries: Sequence[Query]) -> None:
+        self._opened = opened
         self._queries = queries
-        self._options = replace(searcher.options(k=CUTOFF), deadline_ms=None)
+        self._options = replace(opened.options(k=CUTOFF), deadline_ms=None)
         self._scorer = Scorer(parse([MEASURE]), {topic.id: topic.grades for topic in topics})
-        generation, settings = searcher.generation, searcher.settings
+        generation, settings = opened.generation, opened.settings
         self.remote = WatchedIndexes(generation, settings)
         self._by_conditions = WatchedIndexes(generation, settings, by_conditions=True)
         self._local = {name: self._exact(name, index) for name, index in local_indexes(generation, settings).items()}
 
     def _exact(self, name: str, index: Index[Any]) -> Index[Any]:
         """Return an index whose answers are exact, over one that may have a graph."""
-        card = self._searcher.generation.manifest.recipe.retrievers[name]
+        card = self._opened.generation.manifest.recipe.retrievers[name]
         return ExactIndex(index) if card.get("kind") == _GRAPH else index
 
     def lists(
         self, name: str, filters: Sequence[Selection], progress: Task
     ) -> tuple[Compared, list[tuple[Selection, Compared]], Timed, int]:
         """Return the comparison of lists without a filter and with each, the times, and the retrieval depth."""
-        pipeline = self._searcher.pipeline(self._alone(name))
+        pipeline = Searcher(self._opened, self._alone(name)).pipeline()
         retrieval: Any = next(each for each in pipeline.retrieves.retrievals if each.name == name)
         forms = retrieval.prepare([query.text for query in self._queries])
         pairs = [
@@ -223,11 +224,11 @@ class _Comparison:
         self, name: str, plain: Compared, filtered: list[tuple[Selection, Compared]], timed: Timed, depth: int
     ) -> Measured:
         """Return all about one retriever, with the difference of its rankings."""
-        files = self._searcher.generation.manifest.files
+        files = self._opened.generation.manifest.files
         retriever = registry.retriever(name)
         own = {retriever.file, *retriever.replaced} & files.keys()
         local = self._values(self._over({name: self._local[name]}), self._alone(name))
-        remote = self._values(self._searcher, self._alone(name))
+        remote = self._values(self._opened, self._alone(name))
         return Measured(
             name=name,
             engine=self.remote.places[name],
@@ -244,28 +245,28 @@ class _Comparison:
     def pipelines(self) -> tuple[str, float, Difference, Difference]:
         """Return the whole pipeline, nDCG@10 of the reference, and the differences of engines and of a full pass."""
         names = self.remote.places
-        same = {name: with_same_spread(self._local[name], self._searcher.indexes[name]) for name in names}
+        same = {name: with_same_spread(self._local[name], self._opened.indexes[name]) for name in names}
         reference = self._values(self._over(same), self._options)
-        remote = self._values(self._searcher, self._options)
+        remote = self._values(self._opened, self._options)
         local = self._values(self._over({name: self._local[name] for name in names}), self._options)
-        shown = str(self._searcher.pipeline(self._options))
+        shown = str(Searcher(self._opened, self._options).pipeline())
         return shown, _mean(list(reference.values())), _difference(reference, remote), _difference(reference, local)
 
     def _alone(self, name: str) -> SearchOptions:
         """Return the options under which one retriever answers alone."""
         return replace(self._options, retrievers=(name,), rerank=False, expand=False)
 
-    def _over(self, indexes: Mapping[str, Index[Any]]) -> Searcher:
-        return self._searcher.under(self._searcher.settings, indexes)
+    def _over(self, indexes: Mapping[str, Index[Any]]) -> Opened:
+        return self._opened.under(self._opened.settings, indexes)
 
-    def _values(self, searcher: Searcher, options: SearchOptions) -> dict[str, float]:
+    def _values(self, opened: Opened, options: SearchOptions) -> dict[str, float]:
         """Return the measure by query id. Raises: Unavailable: a step of the pipeline did not run."""
-        ranked = rank_all(searcher, self._queries, options)
+        ranked = rank_all(opened, self._queries, options)
         if ranked.skipped:
             step, reason = next(iter(ranked.skipped.items()))
             hint = "fix that, or switch it off (rerank.backend: none)"
             raise Unavailable(f"{step} did not run ({reason}), and a certificate needs all stages", hint=hint)
-        name = searcher.generation.record_id
+        name = opened.generation.record_id
         run = {each.query.id: {name(hit.record): hit.score for hit in each.hits} for each in ranked.rankings}
         return self._scorer(run)[MEASURE]
 

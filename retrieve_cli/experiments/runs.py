@@ -18,7 +18,7 @@ from retrieve_cli.evaluation.judgments import Run, Topic, read_run
 from retrieve_cli.evaluation.measures import ranked
 from retrieve_cli.evaluation.trec import TrecIds, matched
 from retrieve_cli.experiments.evaluate import Evaluation, evaluate, judge
-from retrieve_cli.search.searcher import Searcher
+from retrieve_cli.search.opened import Opened
 from retrieve_cli.stages.fusion import reciprocal_rank
 from retrieve_cli.stages.pipeline import Edit
 from retrieve_cli.storage.store import Store
@@ -48,7 +48,7 @@ class Answers:
     """Run of an index under its settings."""
 
     name: str
-    searcher: Searcher
+    opened: Opened
     edit: Edit | None = None
     """Change of the pipeline, if there is one."""
 
@@ -56,22 +56,22 @@ class Answers:
     def of(cls, name: str, store: Store, settings: Settings) -> Answers:
         """Open the index. Raises: IndexMissing, IndexCorrupt."""
         # An evaluation has no deadline, even if single answers have one.
-        return cls(name, Searcher(store, override(settings, {"search": {"deadline_ms": None}}, where="eval")))
+        return cls(name, Opened.of(store, override(settings, {"search": {"deadline_ms": None}}, where="eval")))
 
     @property
     def settings(self) -> Settings:
-        return self.searcher.settings
+        return self.opened.settings
 
     def evaluate(self, topics: Sequence[Topic], measures: Sequence[Measure]) -> Evaluation:
-        return evaluate(self.searcher, topics, measures, edit=self.edit)
+        return evaluate(self.opened, topics, measures, edit=self.edit)
 
     def under(self, name: str, settings: Settings, indexes: Mapping[str, Index[Any]] | None = None) -> Answers:
         """Return the run under other settings, or with some of its indexes replaced."""
-        return Answers(name, self.searcher.under(settings, indexes))
+        return Answers(name, self.opened.under(settings, indexes))
 
     def edited(self, name: str, edit: Edit) -> Answers:
         """Return the run with a changed pipeline."""
-        return Answers(name, self.searcher, edit)
+        return Answers(name, self.opened, edit)
 
     def with_changes(self, name: str, changes: Mapping[str, Json], settings: Settings) -> Answers:
         """Return the run under `settings`; `changes` are the keys that differ, none of which may change the index.
@@ -81,17 +81,17 @@ class Answers:
         """
         for key in changes:
             section = key.partition(".")[0]
-            varies = section in self.searcher.indexes and registry.retriever(section).varies(key.partition(".")[2])
+            varies = section in self.opened.indexes and registry.retriever(section).varies(key.partition(".")[2])
             if section in sections("index") and key not in _KEYS_OF_ANSWERS and not varies:
                 hint = f"build another index with it and compare that one: --with ARTIFACTS ({key} differs)"
                 raise UsageError(f"`{key}` of {name} changes the index, and eval does not rebuild it", hint=hint)
-        recipe, indexes = self.searcher.generation.manifest.recipe, {}
-        for retriever in self.searcher.indexes:
+        recipe, indexes = self.opened.generation.manifest.recipe, {}
+        for retriever in self.opened.indexes:
             prefix = f"{retriever}."
             varied = {key.removeprefix(prefix): value for key, value in changes.items() if key.startswith(prefix)}
             varied = {key: value for key, value in varied.items() if registry.retriever(retriever).varies(key)}
             if varied:
-                index, card = self.searcher.indexes[retriever], recipe.retrievers[retriever]
+                index, card = self.opened.indexes[retriever], recipe.retrievers[retriever]
                 indexes[retriever] = registry.retriever(retriever).varied(index, card, varied)
         return self.under(name, settings, indexes)
 

@@ -20,6 +20,7 @@ from retrieve_cli.experiments.choices import DEPTHS, READ, Choice, Formula
 from retrieve_cli.experiments.evaluate import queries_of
 from retrieve_cli.experiments.memory import PoolMemory, RememberedRetrieval, RetrievalMemory, remembering
 from retrieve_cli.progress.tasks import Task, task
+from retrieve_cli.search.opened import Opened
 from retrieve_cli.search.searcher import Searcher
 from retrieve_cli.stages.fuse import Fuse
 from retrieve_cli.stages.pipeline import Pipeline
@@ -43,7 +44,7 @@ class Table:
 
     def __init__(
         self,
-        searcher: Searcher,
+        opened: Opened,
         settings: Settings,
         topics: Sequence[Topic],
         measure: Measure,
@@ -57,23 +58,23 @@ class Table:
             UsageError: fewer than two retrievers answer, so there is nothing to fuse.
             Unavailable: a step of the pipeline cannot run.
         """
-        self._searcher = searcher
+        self._opened = opened
         self._trying = trying
         self._settings = settings
         self._topics = topics
-        self._queries = queries_of(searcher, topics, [])
-        self._options = replace(searcher.options(k=k), deadline_ms=None)
+        self._queries = queries_of(opened, topics, [])
+        self._options = replace(opened.options(k=k), deadline_ms=None)
         if self._options.hybrid and not self._options.retrievers:  # one of weight 0 may be worth more
-            every = tuple(registry.ordered(searcher.generation.manifest.recipe.retrievers))
+            every = tuple(registry.ordered(opened.generation.manifest.recipe.retrievers))
             self._options = replace(self._options, retrievers=every)
         self._looked_at = depth([measure])
         self._scorer = Scorer([measure], {topic.id: topic.grades for topic in topics})
         self._known: dict[str, Floats] = {}
-        configured = searcher.pipeline(self._options)
+        configured = Searcher(opened, self._options).pipeline()
         names = [each.name for each in configured.retrieves.retrievals]
         if len(names) < 2:
             raise UsageError(f"--tune needs at least two retrievers, and only {names[0]} answers", hint="omit --mode")
-        cards = {name: searcher.generation.manifest.recipe.retrievers[name] for name in names}
+        cards = {name: opened.generation.manifest.recipe.retrievers[name] for name in names}
         self._rerank = next((stage for stage in configured.stages if isinstance(stage, Rerank)), None)
         together = settings.rerank.backend == "llm"
         self._reader: Reader | None = (
@@ -86,7 +87,7 @@ class Table:
         self._memory = lru_cache(maxsize=_FORMULAS_KEPT * len(names))(self._fresh_memory)
         self._pools = PoolMemory()
         self._varied = lru_cache(maxsize=_FORMULAS_KEPT)(self._vary)
-        self._record_id = lru_cache(maxsize=None)(searcher.generation.record_id)
+        self._record_id = lru_cache(maxsize=None)(opened.generation.record_id)
 
     @property
     def reranker(self) -> str | None:
@@ -112,16 +113,16 @@ class Table:
         options = replace(self._options, retrievers=(name,), rerank=False, expand=False)
 
         def pipeline() -> Pipeline:
-            return self._remembering(self._varied(((name, formula),)).pipeline(options), ((name, formula),))
+            return self._remembering(Searcher(self._varied(((name, formula),)), options).pipeline(), ((name, formula),))
 
         return self._value(repr((name, formula)), pipeline)
 
     def pipeline(self, choice: Choice) -> Pipeline:
         """Return the pipeline that answers under a choice, over remembered candidates."""
         settings = override(self._settings, choice.of_answers, where="--tune")
-        searcher = self._varied(choice.formulas).under(settings)
+        opened = self._varied(choice.formulas).under(settings)
         options = self._options if choice.rerank is not None else replace(self._options, rerank=False)
-        return self._remembering(searcher.pipeline(options), choice.formulas)
+        return self._remembering(Searcher(opened, options).pipeline(), choice.formulas)
 
     def run(self, choice: Choice) -> Run:
         """Return the run under a choice."""
@@ -191,17 +192,17 @@ class Table:
     def _fresh_memory(self, name: str, formula: Formula) -> RetrievalMemory:  # noqa: ARG002  they are its key
         return RetrievalMemory(self._deepest)
 
-    def _vary(self, formulas: tuple[tuple[str, Formula], ...]) -> Searcher:
-        """Return the searcher with these formulas of its retrievers."""
+    def _vary(self, formulas: tuple[tuple[str, Formula], ...]) -> Opened:
+        """Return the index with these formulas of its retrievers."""
         built = dict(self.now.formulas)
-        searcher = self._searcher
-        recipe = searcher.generation.manifest.recipe
+        opened = self._opened
+        recipe = opened.generation.manifest.recipe
         varied = {
-            name: registry.retriever(name).varied(searcher.indexes[name], recipe.retrievers[name], dict(formula))
+            name: registry.retriever(name).varied(opened.indexes[name], recipe.retrievers[name], dict(formula))
             for name, formula in formulas
             if formula != built.get(name)
         }
-        return searcher.under(self._settings, varied)
+        return opened.under(self._settings, varied)
 
 
 def _passing_on(pipeline: Pipeline, count: int) -> Pipeline:

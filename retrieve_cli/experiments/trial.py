@@ -116,7 +116,7 @@ class Trial:
         from retrieve_cli.experiments.report.page import Column, write
 
         columns = [Column(self.base, self.found), *(Column(name, run) for name, run in self.runs.items())]
-        generation = None if index is None else index.searcher.generation
+        generation = None if index is None else index.opened.generation
         about = About.of(generation, settings, runs=[self.base], command=command, judgments=judgments)
         return write(
             folder,
@@ -167,7 +167,7 @@ def _names(index: Answers | None) -> Callable[[str], str | None]:
     """Return a function from a record's id to its name; it gives None without an index."""
     if index is None:
         return lambda _: None
-    generation = index.searcher.generation
+    generation = index.opened.generation
 
     def name(record_id: str) -> str | None:
         try:

@@ -25,7 +25,7 @@ from retrieve_cli.evaluation.statistics import Interval, interval, randomisation
 from retrieve_cli.experiments.choices import Choice, Formula, formulas
 from retrieve_cli.experiments.table import Table
 from retrieve_cli.progress.tasks import Task, noting_interruption, task
-from retrieve_cli.search.searcher import Searcher
+from retrieve_cli.search.opened import Opened
 
 if TYPE_CHECKING:
     from ir_measures import Measure
@@ -102,7 +102,7 @@ class Tuned:
 
 
 def tune(
-    searcher: Searcher, settings: Settings, topics: Sequence[Topic], measure: Measure, *, k: int | None = None
+    opened: Opened, settings: Settings, topics: Sequence[Topic], measure: Measure, *, k: int | None = None
 ) -> Tuned:
     """Search the space on all queries, and again on all but one fold for each fold.
 
@@ -116,10 +116,10 @@ def tune(
     if len(judged) < _LEAST:
         hint = "judge more queries: settings chosen on so few do not generalise"
         raise UsageError(f"--tune needs {_LEAST} queries with judged records; there are {len(judged)}", hint=hint)
-    if not searcher.options().hybrid:
+    if not opened.options().hybrid:
         raise UsageError("--tune needs a hybrid search, whose retrievers it weights", hint="omit --mode")
     with task("tuning", "settings") as trying, noting_interruption(lambda: "during tuning; nothing is kept"):
-        table = Table(searcher, settings, judged, measure, k=k or depth([measure]), trying=trying)
+        table = Table(opened, settings, judged, measure, k=k or depth([measure]), trying=trying)
         return _tuned(table, judged, measure, trying)
 
 

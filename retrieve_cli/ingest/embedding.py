@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from retrieve_cli.assemble import pipelines
+from retrieve_cli.assemble import indexes
 from retrieve_cli.contracts import (
     Card,
     Encoder,
@@ -131,7 +131,7 @@ class VectorEncoding:
         return self.encoder.encode_passages_into(texts, take)
 
     def lend(self, older: Generation, texts: KeyRows) -> Rows:
-        file = pipelines.vectors_file(older)
+        file = indexes.vectors_file(older)
         unknown: Rows = np.empty(0, np.int64)
         if file and len(texts):
             self._copy_missing(older, texts, file)
@@ -154,7 +154,7 @@ class VectorEncoding:
         missing = lacking[np.unique(texts.keys[lacking], return_index=True)[1]]
         for start in range(0, len(missing), _BLOCK):
             rows = missing[start : start + _BLOCK]
-            self.cache.append(as_digests(texts.keys[rows]), pipelines.stored_vectors(older, rows))
+            self.cache.append(as_digests(texts.keys[rows]), indexes.stored_vectors(older, rows))
             older.file(file).release()
 
     def lacks(self, keys: Keys) -> Rows:
@@ -167,10 +167,10 @@ class VectorEncoding:
         if self._older is None:
             yield from self.cache.gather(texts.keys)
             return
-        file = self._older.file(str(pipelines.vectors_file(self._older)))
+        file = self._older.file(str(indexes.vectors_file(self._older)))
         for start in range(0, len(texts.keys), _FEW):
             rows, keys = texts.older[start : start + _FEW], texts.keys[start : start + _FEW]
-            vectors = pipelines.stored_vectors(self._older, np.maximum(rows, 0))
+            vectors = indexes.stored_vectors(self._older, np.maximum(rows, 0))
             for block in self.cache.gather(keys[rows < 0]):  # no more than one block
                 vectors[rows < 0] = block
             file.release()

@@ -1,4 +1,4 @@
-"""Notices on a source: the first of each kind on files are shown, the others counted; and the progress of reading it."""
+"""Notices on a source: the first of each kind on files are shown, the others counted. And the progress of reading."""
 
 from __future__ import annotations
 

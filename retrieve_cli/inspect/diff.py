@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from retrieve_cli.config.settings import Settings
 from retrieve_cli.contracts import Json, Request
 from retrieve_cli.ingest.changes import Changes, recipe_changes
+from retrieve_cli.search.opened import Opened
 from retrieve_cli.search.searcher import Searcher
 from retrieve_cli.storage.generation import Generation, open_generation
 from retrieve_cli.storage.store import Store
@@ -49,7 +50,7 @@ def _opened(store: Store, name: str | None) -> tuple[Generation, dict[str, bytes
 
 def _answers(store: Store, settings: Settings, before: str, after: str, queries: Sequence[Request]) -> dict[str, Json]:
     """Return the changes in the top 10 of each query; queries without a change are only counted."""
-    old, new = (_ranked(Searcher(store, settings, name), queries) for name in (before, after))
+    old, new = (_ranked(Opened.of(store, settings, name), queries) for name in (before, after))
     moves = [_moved(query, *lists) for query, *lists in zip(queries, old, new, strict=True)]
     shared = [len(set(a) & set(b)) / max(len(a), len(b), 1) for a, b in zip(old, new, strict=True)]
     return {
@@ -60,9 +61,9 @@ def _answers(store: Store, settings: Settings, before: str, after: str, queries:
     }
 
 
-def _ranked(searcher: Searcher, queries: Sequence[Request]) -> list[list[str]]:
+def _ranked(opened: Opened, queries: Sequence[Request]) -> list[list[str]]:
     """Return the ids of the top records for each query."""
-    answers = searcher.answer(queries, searcher.options(k=DEPTH))
+    answers = Searcher(opened, opened.options(k=DEPTH)).answer(queries)
     return [[str(result.record["id"]) for result in answer.results] for answer in answers]
 
 

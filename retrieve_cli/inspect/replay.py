@@ -20,6 +20,7 @@ from retrieve_cli.output import run_account
 from retrieve_cli.output.journal import calibration_digest
 from retrieve_cli.output.run_account import Texts
 from retrieve_cli.search.answer import Answer
+from retrieve_cli.search.opened import Opened
 from retrieve_cli.search.options import SearchOptions
 from retrieve_cli.search.searcher import Searcher
 from retrieve_cli.storage.store import Store
@@ -145,7 +146,7 @@ def replay(store: Store, settings: Settings, run: SavedRun, requests: Sequence[R
         raise IndexMissing(f"generation {quoted(run.generation)} of {run.name} no longer exists", hint=hint)
     under = restored(run.configuration, settings, where=run.name)
     options = replace(_options(run.options, run.name), deadline_ms=None)
-    answers = Searcher(store, under, run.generation).answer(requests, options)
+    answers = Searcher(Opened.of(store, under, run.generation), options).answer(requests)
     again = [json.loads(json.dumps(run_account.entry(answer, run.texts))) for answer in answers]
     for was, answer in zip(run.answers, answers, strict=True):
         _check_models(was, answer)

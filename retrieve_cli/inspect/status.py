@@ -49,11 +49,11 @@ def status(generation: Generation, artifacts: Path, settings: Settings) -> dict[
 
 def _pipeline(artifacts: Path, settings: Settings) -> dict[str, Json]:
     """Return the stages that answer a query; the reason instead if one of them cannot run here."""
+    from retrieve_cli.search.opened import Opened
     from retrieve_cli.search.searcher import Searcher
 
     try:
-        searcher = Searcher(Store(artifacts), settings)
-        return {"pipeline": str(searcher.pipeline(searcher.options()))}
+        return {"pipeline": str(Searcher(Opened.of(Store(artifacts), settings)).pipeline())}
     except RetrieveError as error:
         return {"pipeline": None, "pipeline_error": error.message}
 

@@ -11,16 +11,17 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from retrieve_cli.assemble.pipelines import groups_of
 from retrieve_cli.config.loading import override
 from retrieve_cli.config.settings import BoostSettings, Settings
 from retrieve_cli.contracts import Hit, Json, Query, Request, Unit
 from retrieve_cli.errors import UsageError
 from retrieve_cli.records.lookup import find_chunk, find_record
+from retrieve_cli.search.access import groups_of
 from retrieve_cli.search.answer import Answer, Result
+from retrieve_cli.search.opened import Opened
 from retrieve_cli.search.options import SearchOptions
 from retrieve_cli.search.questions import RequestReader
-from retrieve_cli.search.ranked import Ranked
+from retrieve_cli.search.ranking import Ranked
 from retrieve_cli.search.relaxation import answered
 from retrieve_cli.search.searcher import Searcher
 from retrieve_cli.terms import figures
@@ -31,23 +32,23 @@ if TYPE_CHECKING:
     from retrieve_cli.storage.generation import Generation
 
 
-def why(searcher: Searcher, request: Request, name: str) -> tuple[dict[str, Json], Sequence[str]]:
+def why(opened: Opened, request: Request, name: str) -> tuple[dict[str, Json], Sequence[str]]:
     """Return the ranks of a record (or chunk) in the stages that answer a request, however long they take, and notices.
 
     Raises:
         UsageError: there is no such record or chunk, or the request cannot be answered.
         Unavailable: the request cannot be answered.
     """
-    searcher.check([request])
-    reader = RequestReader(searcher.generation)
+    Searcher(opened).check([request])
+    reader = RequestReader(opened.generation)
     own = reader.own(request)
-    place = _find(searcher.generation, name, own)
-    searcher = searcher.under(override(searcher.settings, {"search": {"deadline_ms": None}}, where="why"))
-    options = searcher.options(unit=place.unit).by(request.retrievers)
-    (answer,) = searcher.answer([request], options)
+    place = _find(opened.generation, name, own)
+    opened = opened.under(override(opened.settings, {"search": {"deadline_ms": None}}, where="why"))
+    options = opened.options(unit=place.unit).by(request.retrievers)
+    (answer,) = Searcher(opened, options).answer([request])
     question = answer.question
     query = answered(question, answer.attempts)
-    ranked = searcher.rank([query], options)
+    ranked = Searcher(opened, options).rank([query])
     free = replace(query, records=own, chunks=None, visible=own)
     may_be_found = place.passes(query.records, query.chunks)
     conditions = reader.conditions(request)
@@ -58,15 +59,15 @@ def why(searcher: Searcher, request: Request, name: str) -> tuple[dict[str, Json
         "enhanced_query": question.enhanced,
         **({"answered_as": query.text} if query.text != question.query.text else {}),
         "filters": {condition.written: place.passes(condition.records, condition.chunks) for condition in conditions},
-        "excluded": searcher.generation.record_id(place.record) in question.excluded,
+        "excluded": opened.generation.record_id(place.record) in question.excluded,
         "may_be_found": may_be_found,
-        **_unhindered(searcher, query if may_be_found else free, place, options, ranked),
+        **_unhindered(opened, query if may_be_found else free, place, options, ranked),
         "stages": [_stage(step, place) for step in ranked.steps],
         "trace": dict(ranked.rankings[0].trace),
         "rank": _rank(answer.results, place),
         **({} if (related := _rank(answer.related, place)) is None else {"related_rank": related}),
     }
-    return {**view, "verdict": "; ".join(_verdict(view, ranked, answer, place, searcher))}, _notices(answer)
+    return {**view, "verdict": "; ".join(_verdict(view, ranked, answer, place, opened))}, _notices(answer)
 
 
 def _notices(answer: Answer) -> Sequence[str]:
@@ -129,14 +130,12 @@ def _depths(ranked: Ranked) -> dict[str, int]:
     return {each.name: each.depth for each in ranked.pipeline.retrieves.retrievals}
 
 
-def _unhindered(
-    searcher: Searcher, query: Query, place: _Place, options: SearchOptions, ranked: Ranked
-) -> dict[str, Json]:
+def _unhindered(opened: Opened, query: Query, place: _Place, options: SearchOptions, ranked: Ranked) -> dict[str, Json]:
     """Return the rank of the record in each retriever and in their fusion, as if nothing were cut."""
-    rows = len(searcher.generation.records if place.unit == "record" else searcher.generation.chunks)
-    free = searcher.under(_without_cuts(searcher.settings, rows))
+    rows = len(opened.generation.records if place.unit == "record" else opened.generation.chunks)
+    free = opened.under(_without_cuts(opened.settings, rows))
     every = replace(options, k=rows, rerank=False, expand=False, route=False, min_score=None)
-    ranking = free.rank([replace(query, also=())], every)
+    ranking = Searcher(free, every).rank([replace(query, also=())])
     hits = ranking.rankings[0].hits
     rank = next((rank for rank, hit in enumerate(hits, 1) if place.is_at(hit)), None)
     if rank is None:
@@ -165,12 +164,12 @@ def _without_cuts(settings: Settings, rows: int) -> Settings:
     return replace(override(settings, free, where="why"), boost=BoostSettings())
 
 
-def _verdict(view: dict[str, Json], ranked: Ranked, answer: Answer, place: _Place, searcher: Searcher) -> Iterator[str]:
+def _verdict(view: dict[str, Json], ranked: Ranked, answer: Answer, place: _Place, opened: Opened) -> Iterator[str]:
     """Yield the place in the answer, or the first stage without the record."""
     if view["rank"] is not None:
         yield f"it is result {view['rank']}"
     elif "related_rank" in view:
-        yield from _related(view, ranked, answer, place, searcher.generation)
+        yield from _related(view, ranked, answer, place, opened.generation)
     elif view["excluded"]:
         yield "the query excludes it"
     elif failed := [written for written, passes in view["filters"].items() if not passes]:
@@ -178,13 +177,13 @@ def _verdict(view: dict[str, Json], ranked: Ranked, answer: Answer, place: _Plac
     elif not view["may_be_found"]:
         yield "it is not one of the records that the query searches"
     elif (lost := _lost(view["stages"])) is None:
-        yield _unshown(view["stages"][-1], ranked, answer, place, searcher.generation)
+        yield _unshown(view["stages"][-1], ranked, answer, place, opened.generation)
     elif lost == 0:
-        yield _not_found(view, ranked, answer, place, searcher)
+        yield _not_found(view, ranked, answer, place, opened)
     else:
-        yield _cut(view["stages"][lost - 1], view["stages"][lost], ranked, searcher.settings)
+        yield _cut(view["stages"][lost - 1], view["stages"][lost], ranked, opened.settings)
     for rank, result in answer.ranked:
-        name = searcher.generation.chunk_id(place.row)
+        name = opened.generation.chunk_id(place.row)
         if place.unit == "chunk" and result.context and result.hit.id != name and name in result.context.chunk_ids:
             yield f"its text is shown in the context of result {rank}, {result.hit.id}"
 
@@ -209,13 +208,13 @@ def _lost(stages: Sequence[dict[str, Json]]) -> int | None:
     return after if after < len(stages) else None
 
 
-def _not_found(view: dict[str, Json], ranked: Ranked, answer: Answer, place: _Place, searcher: Searcher) -> str:
+def _not_found(view: dict[str, Json], ranked: Ranked, answer: Answer, place: _Place, opened: Opened) -> str:
     """Return the reason why the first stage does not have the record."""
-    settings = searcher.settings
+    settings = opened.settings
     gate = view["trace"].get("gate")
     if gate is not None and gate["passes"] == 2:
         visible = answer.question.query.visible
-        places, names = groups_of(searcher.generation, settings.gating.field, visible)
+        places, names = groups_of(opened.generation, settings.gating.field, visible)
         group = None if places[place.record] < 0 else names[places[place.record]]
         if group not in [chosen["group"] for chosen in gate["chosen"]]:
             own = "records without a group" if group is None else f"its group, {group!r}"
@@ -256,12 +255,12 @@ def _unshown(last: dict[str, Json], ranked: Ranked, answer: Answer, place: _Plac
     return f"it does not fit into the budget: {about[0]}" if about else "it is shown with another hit of its record"
 
 
-def why_empty(searcher: Searcher, answer: Answer) -> list[str]:
+def why_empty(opened: Opened, answer: Answer) -> list[str]:
     """Return sentences on the stage that dropped the last hit of an answer without results.
 
     Only visible records are counted.
     """
-    generation, query = searcher.generation, answer.question.query
+    generation, query = opened.generation, answer.question.query
     allowed, visible = query.records, query.visible
     conditions = RequestReader(generation).conditions(answer.query)
     total = len(generation.records)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import cached_property
 from typing import Literal
 
@@ -59,12 +59,10 @@ class Analyzer:
             terms.extend(self.terms_of_word(word))
         return terms
 
-    def spans(self, text: str) -> Iterator[tuple[int, int, tuple[str, ...]]]:
-        """Yield start, end and terms of each word of the text that has terms; for marking matches."""
-        for match in _WORD.finditer(text):
-            terms = self.terms_of_word(match.group())
-            if terms:
-                yield match.start(), match.end(), terms
+    def spans(self, text: str) -> list[tuple[int, int, tuple[str, ...]]]:
+        """Return start, end and terms of each word of the text that has terms; for marking matches."""
+        found = ((*match.span(), self.terms_of_word(match.group())) for match in _WORD.finditer(text))
+        return [each for each in found if each[2]]
 
     def terms_of_word(self, word: str) -> tuple[str, ...]:
         """Return the terms of one word: itself, and its parts if it is a compound; empty for a stop word."""

@@ -106,9 +106,6 @@ class Dense(Retriever["Vectors"]):
     def configured(self, settings: Settings) -> bool:
         return settings.dense.enabled
 
-    def depth(self, settings: Settings) -> int | None:
-        return settings.search.similarity_top_k
-
     @staticmethod
     def _parameters(building: Building) -> Parameters:
         chosen = building.settings.dense

@@ -172,10 +172,6 @@ class Retriever(ABC, Generic[Q]):
         """Return True if a build with these settings includes it."""
         return True
 
-    def depth(self, settings: Settings) -> int | None:
-        """Return its retrieval depth; None: the same as for all others."""
-        return None
-
     def analyzer(self, index: Index[Q]) -> Analyzer | None:
         """Return the analyzer of its terms, if it compares terms."""
         return None

@@ -7,7 +7,7 @@ format. docs/access.md has the rule.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from retrieve_cli.errors import UsageError
 from retrieve_cli.storage.generation import Generation
@@ -81,3 +81,19 @@ def seen_by_any(queries: Iterable[Query]) -> Mask | None:
             return None
         found = mask if found is None else found | mask
     return found
+
+
+def groups_of(generation: Generation, field: str, visible: Mask | None) -> tuple[Any, list[str]]:
+    """Return the groups of records by a field: (records,) int32 places among the names, -1 for none; and the names.
+
+    With `visible`, (records,) bool, other records have no group; a field that no visible record has gives no groups.
+
+    Raises:
+        UsageError: no record has the field, and all records are visible.
+    """
+    columns = columns_seen(generation, visible)
+    if visible is not None and columns.column(field) is None:
+        import numpy as np
+
+        return np.full(len(generation.records), -1, np.int32), []
+    return columns.groups(field)

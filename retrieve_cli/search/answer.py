@@ -7,7 +7,7 @@ from dataclasses import field, replace
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from retrieve_cli.config.plugins import LLM
-from retrieve_cli.contracts import NOT_PICKED, Freshness, Hit, Json, Matches, Question, Ranking, Request, Unit
+from retrieve_cli.contracts import NOT_PICKED, Freshness, Hit, Json, Matches, Question, Request, Unit
 from retrieve_cli.frozen import dataclass
 from retrieve_cli.search.places import place_of
 
@@ -222,11 +222,6 @@ class Course(NamedTuple):
     """Number of hits that the reranker scored."""
     top_score_change: float | None = None
     """The best score after reranking less the best one before it; None without a reranker."""
-
-    @classmethod
-    def by_ranking(cls, steps: Sequence[Step], rankings: Sequence[Ranking]) -> dict[int, Course]:
-        """Return those of the last rankings of the steps, by the identity of the ranking."""
-        return {id(ranking): cls.of(steps, at) for at, ranking in enumerate(rankings)}
 
     @classmethod
     def of(cls, steps: Sequence[Step], at: int) -> Course:

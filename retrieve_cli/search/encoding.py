@@ -26,18 +26,12 @@ _TOKEN = re.compile(r"(?<!\S)(?:format|anatomy):\S+")
 class QueryModels:
     """The models that an index was built with; each is loaded once, whichever thread asks first."""
 
-    def __init__(self, settings: Settings, recipe: Recipe, made: dict[str, Any] | None = None) -> None:
-        """`made` are models that were loaded under the same settings."""
+    def __init__(self, settings: Settings, recipe: Recipe, loaded: dict[str, Any] | None = None) -> None:
+        """`loaded` are the models of other settings that say the same about them."""
         self._settings = settings
         self._recipe = recipe
-        self._made = {} if made is None else made
+        self.loaded = {} if loaded is None else loaded
         self._lock = RLock()
-
-    def under(self, settings: Settings) -> QueryModels:
-        """Return the same under other settings; models are shared if those say nothing new about them."""
-        now = self._settings
-        same = (settings.encoder, settings.splade, settings.models) == (now.encoder, now.splade, now.models)
-        return QueryModels(settings, self._recipe, self._made if same else None)
 
     @property
     def encoder(self) -> Encoder:
@@ -68,9 +62,9 @@ class QueryModels:
 
     def _once(self, name: str, make: Callable[[], Q]) -> Q:
         with self._lock:
-            if name not in self._made:
-                self._made[name] = make()
-            made: Q = self._made[name]
+            if name not in self.loaded:
+                self.loaded[name] = make()
+            made: Q = self.loaded[name]
             return made
 
 
@@ -81,7 +75,7 @@ class QueryForms:
         """`say` receives what the user should know."""
         self._models = models
         self.deadline = deadline
-        self._say = say
+        self.say = say
         self._known: dict[str, dict[str, Any]] = {}
         self.seconds = 0.0
         """Seconds that encoding took."""
@@ -103,6 +97,10 @@ class QueryForms:
                 known.update(zip(new, made, strict=True))
         return [known[text] for text in texts]
 
+    def left(self) -> float | None:
+        """Return the seconds that the deadline leaves; None without one."""
+        return self.deadline.left
+
     @contextmanager
     def timed(self, name: str) -> Iterator[None]:
         """Runs what a model does for the retriever of a name, and learns what it cost."""
@@ -120,7 +118,7 @@ class QueryForms:
         # Others may encode meanwhile: that the encoder cut something says nothing yet of these texts.
         if encoder.truncated > before and any(_too_long(text, encoder) for text in texts):
             limit = encoder.card.max_tokens
-            self._say(f"the dense retriever reads only the first {limit} tokens of a query; this one is longer")
+            self.say(f"the dense retriever reads only the first {limit} tokens of a query; this one is longer")
         return vectors
 
     def _terms(self, texts: Sequence[str]) -> list[TermWeights]:

@@ -6,7 +6,7 @@ the other values of the field can be chosen; the tenant, exclusions, ids and all
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
@@ -14,13 +14,14 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from retrieve_cli.search.access import columns_seen
+from retrieve_cli.search.ranking import rank
 
 if TYPE_CHECKING:
     from retrieve_cli.contracts import Mask, Query, Question, Ranking
+    from retrieve_cli.search.opened import Opened
     from retrieve_cli.search.options import SearchOptions
     from retrieve_cli.search.questions import RequestReader
-    from retrieve_cli.search.ranked import Ranked
-    from retrieve_cli.stages.pipeline import Edit, Pipeline
+    from retrieve_cli.stages.pipeline import Pipeline
     from retrieve_cli.storage.generation import Generation
 
 MOST_VALUES = 50
@@ -50,9 +51,8 @@ def expect_fields(generation: Generation, queries: Iterable[Query], fields: Sequ
 class FacetCounter(NamedTuple):
     """Counts the values of fields for the questions of a batch."""
 
-    generation: Generation
+    opened: Opened
     reader: RequestReader
-    rank: Callable[[Sequence[Query], SearchOptions, Edit], Ranked]
     retrievers: tuple[str, ...]
     """Those that answered the batch."""
     options: SearchOptions
@@ -83,15 +83,16 @@ class FacetCounter(NamedTuple):
             return {}
         names = () if self.options.dense_only else self.retrievers
         options = replace(self.options.whole, retrievers=names, deadline_ms=None)
-        ranked = self.rank(list(queries.values()), options, _retrieving)
+        ranked = rank(self.opened, list(queries.values()), options, _retrieving)
         return dict(zip(queries, ranked.rankings, strict=True))
 
     def _facet(self, field: str, ranking: Ranking) -> Facet:
         """The values of a field among the records that a ranking matched."""
-        column = columns_seen(self.generation, ranking.query.visible).find(field)
-        matched = np.zeros(len(self.generation.records), np.bool_)
+        generation = self.opened.generation
+        column = columns_seen(generation, ranking.query.visible).find(field)
+        matched = np.zeros(len(generation.records), np.bool_)
         if ranking.matches is not None:
-            rows, starts = ranking.matches.rows(), self.generation.starts
+            rows, starts = ranking.matches.rows(), generation.starts
             matched[rows if self.options.unit == "record" else np.searchsorted(starts, rows, side="right") - 1] = True
         counts = {} if column is None else column.within(matched).counts()
         return Facet(tuple(islice(counts.items(), MOST_VALUES)), max(len(counts) - MOST_VALUES, 0))

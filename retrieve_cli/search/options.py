@@ -99,18 +99,19 @@ class SearchOptions:
         """True if several retrievers are asked for: reranking and expansion are on by default then."""
         return not self.dense_only and (len(self.retrievers) > 1 or (not self.retrievers and self.mode == HYBRID))
 
-    def settings(self, configured: Settings) -> Settings:
-        """Return the configuration with the choices that stages read from it; the same object if none differs."""
-        search, rerank = configured.search, configured.rerank
-        chosen_search = _changed(search, grade=self.grade, similarity_top_k=self.similarity_top_k)
-        names = ("keep", "min_score", "depth", "interpolate")
-        chosen_rerank = _changed(rerank, **{name: getattr(self, f"rerank_{name}") for name in names})
-        if chosen_search is search and chosen_rerank is rerank:
-            return configured
-        return replace(configured, search=chosen_search, rerank=chosen_rerank)
+    def filled(self, configured: Settings) -> SearchOptions:
+        """Return the options with what is configured in the place of each choice of a stage that is not made."""
+        sections = {"search": configured.search, "rerank": configured.rerank}
+        missing = {name: key for name, key in _OF_STAGES.items() if getattr(self, name) is None}
+        return replace(self, **{name: getattr(sections[section], key) for name, (section, key) in missing.items()})
 
 
-def _changed(section: Any, **given: Any) -> Any:
-    """A section with the values that are given and are not None; the same object if none differs."""
-    values = {key: value for key, value in given.items() if value is not None and value != getattr(section, key)}
-    return replace(section, **values) if values else section
+_OF_STAGES = {
+    "grade": ("search", "grade"),
+    "similarity_top_k": ("search", "similarity_top_k"),
+    "rerank_keep": ("rerank", "keep"),
+    "rerank_min_score": ("rerank", "min_score"),
+    "rerank_depth": ("rerank", "depth"),
+    "rerank_interpolate": ("rerank", "interpolate"),
+}
+"""Choices that stay None until a stage asks for them, with their section and key."""

@@ -12,7 +12,7 @@ from retrieve_cli.layout.marks import Mark
 from retrieve_cli.layout.words import Box
 
 if TYPE_CHECKING:
-    from retrieve_cli.search.searcher import Searcher
+    from retrieve_cli.search.opened import Opened
 
 MOST = 4
 """Pages of one picture."""
@@ -29,7 +29,7 @@ def drawable(record: Mapping[str, Json], chunk: Mapping[str, Json] | None) -> Se
     return () if chunk is None or record["kind"] != documents.DRAWN else pages_of(chunk)[:MOST]
 
 
-def passage(searcher: Searcher, row: int, chunk: Mapping[str, Json] | None, *, pages: Sequence[int] = ()) -> bytes:
+def passage(opened: Opened, row: int, chunk: Mapping[str, Json] | None, *, pages: Sequence[int] = ()) -> bytes:
     """Return a PNG of the pages of a chunk, side by side, in which its words are marked; of `pages` instead, if there
     are any. At most four are drawn. `row` is that of the record.
 
@@ -39,7 +39,7 @@ def passage(searcher: Searcher, row: int, chunk: Mapping[str, Json] | None, *, p
         BadDocument: it cannot be drawn.
         Unavailable: a package is missing.
     """
-    record = searcher.generation.records[row]
+    record = opened.generation.records[row]
     wanted = pages or (pages_of(chunk) if chunk is not None else ())
     if record["kind"] != documents.DRAWN or not wanted:
         raise NotFound(
@@ -47,19 +47,19 @@ def passage(searcher: Searcher, row: int, chunk: Mapping[str, Json] | None, *, p
         )
     boxes = [Box(*values) for values in (chunk or {}).get("boxes", ())]
     marks = [Mark(box, "passage") for box in boxes if box.page in wanted]
-    file = _original(searcher, row, record)
+    file = _original(opened, row, record)
     try:
-        return documents.draw(file, wanted[:MOST], settings=searcher.settings, marks=marks)
+        return documents.draw(file, wanted[:MOST], settings=opened.settings, marks=marks)
     except BadDocument:
-        _original(searcher, row, record)  # raises Conflict if it has changed or gone since
+        _original(opened, row, record)  # raises Conflict if it has changed or gone since
         raise
 
 
-def _original(searcher: Searcher, row: int, record: Mapping[str, Json]) -> DocumentFile:
+def _original(opened: Opened, row: int, record: Mapping[str, Json]) -> DocumentFile:
     """Return a record's file as it was indexed. Raises: Conflict."""
-    source, hint = searcher.source_of(row), "bring the index up to date: retrieve sync"
+    source, hint = opened.source_of(row), "bring the index up to date: retrieve sync"
     try:
-        file = source.original(record, searcher.generation.origin(row)) if isinstance(source, Holding) else None
+        file = source.original(record, opened.generation.origin(row)) if isinstance(source, Holding) else None
     except FileNotFoundError as error:
         raise Conflict(f"the file of {quoted(record['id'])} is gone", hint=hint) from error
     except OSError as error:

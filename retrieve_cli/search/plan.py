@@ -1,33 +1,40 @@
-"""The plan of a batch: the retrievers and the reranker that run, less those there is no time for."""
+"""The plan of a batch: the retrievers and the reranker that run, less those that cannot or for which there is no time.
+
+A step that was asked for and cannot run is an error if it is needed; otherwise it is skipped with a notice. A retriever
+that is the only one is needed, and so is a reranker that the command asks for by name; the configuration says of some
+whether they are `required` or `optional`. A deadline drops what is optional, in the order of `sacrifice`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from retrieve_cli.assemble import pipelines, registry
+from retrieve_cli.assemble import registry
+from retrieve_cli.assemble.indexes import similar_names
+from retrieve_cli.assemble.registry import retriever
 from retrieve_cli.config.plugins import LLM
 from retrieve_cli.config.settings import Settings
 from retrieve_cli.contracts import Query
-from retrieve_cli.errors import NotConfigured, UsageError, quoted
+from retrieve_cli.errors import NotConfigured, RetrieveError, UsageError, quoted
 from retrieve_cli.search.access import columns_seen, seen_by_any
-from retrieve_cli.search.boosting import boosted
 from retrieve_cli.search.deadline import Deadline
 from retrieve_cli.search.encoding import QueryForms
-from retrieve_cli.search.omissions import Omissions, needed, published, reranking, sacrifice
+from retrieve_cli.search.opened import Opened
 from retrieve_cli.search.options import SearchOptions
 from retrieve_cli.stages.retrieve import NotAsked
 from retrieve_cli.storage.generation import TOKENS, Generation
 
 if TYPE_CHECKING:
     from retrieve_cli.contracts import Mask
-    from retrieve_cli.stages.boost import Boosted
 
 
 class RankPlan(NamedTuple):
-    """The parts that rank a batch."""
+    """The plan of a batch as a value: stages are made of it, and of nothing else."""
 
+    opened: Opened
     options: SearchOptions
+    """Without a gap: what is not chosen is as configured."""
     retrievers: tuple[str, ...]
     reranker: str | None
     omitted: Omissions
@@ -48,7 +55,6 @@ class RankPlan(NamedTuple):
     """Hits that the reranker passes on, if it is to pass on nothing that it has not judged."""
     expands: bool = False
     """True if records linked to the first hits are added."""
-    boosts: Sequence[Boosted] = ()
     idle: frozenset[str] = frozenset()
     """Retrievers of weight 0. Beside one that compares vectors, which ranks every record, they add no candidate."""
 
@@ -107,21 +113,15 @@ class RankPlan(NamedTuple):
         return min(self.options.k, self.keep)
 
 
-def plan(
-    generation: Generation,
-    settings: Settings,
-    options: SearchOptions,
-    *,
-    texts: int,
-    queries: Sequence[Query],
-    forms: QueryForms,
-    say: Callable[[str], None],
-) -> RankPlan:
-    """Return what is to run for some queries with so many texts.
+def plan(opened: Opened, options: SearchOptions, *, queries: Sequence[Query], say: Callable[[str], None]) -> RankPlan:
+    """Return what is to run for some queries.
 
     Raises:
         Unavailable: the index has none of the retrievers that are asked for, or no reranker is configured.
     """
+    generation, settings = opened.generation, opened.settings
+    texts = sum(1 + len(query.also) for query in queries)
+    deadline = Deadline(options.deadline_ms, queries=texts, spent=opened.seconds, costs=opened.costs)
     settings.expect_trusted("search", "plugins")
     chosen = _retrievers(generation, settings, options)
     substitute = _substitute(settings, options, chosen)
@@ -136,7 +136,6 @@ def plan(
     free = {name for name in chosen if registry.retriever(name).cost[0] == 0}
     steps = (*chosen, *([reranker] if reranker else ()))
     stays = [step for step in steps if step not in {*may_go, *free}]
-    deadline = forms.deadline
     for step, why in deadline.skipped(may_go, needed=stays).items():
         omitted.give_up(step, why)
     visible = seen_by_any(queries)
@@ -144,19 +143,20 @@ def plan(
         field = settings.gating.field
         if columns_seen(generation, visible).column(field) is None:
             say(f"no record has a field {quoted(field)}: gating.field groups nothing")
-    keep = settings.rerank.keep if reranker is not None else None
+    keep = options.rerank_keep if reranker is not None else None
     expands = not options.dense_only and (options.hybrid if options.expand is None else options.expand)
     if keep is not None and not settings.expansion.before_rerank:
         if options.expand:
             say("no linked records: rerank.keep passes on only what the reranker judged (expansion.before_rerank)")
         expands = False
     return RankPlan(
+        opened,
         options,
         chosen,
         reranker,
         omitted,
         deadline,
-        forms,
+        QueryForms(opened.models, deadline, say),
         texts,
         len(queries),
         say,
@@ -164,7 +164,6 @@ def plan(
         substitute=substitute,
         keep=keep,
         expands=expands,
-        boosts=boosted(generation, settings, options, visible=visible, say=say),
         idle=_idle(settings, options, chosen),
     )
 
@@ -173,7 +172,7 @@ def _idle(settings: Settings, options: SearchOptions, chosen: Sequence[str]) -> 
     """Return the retrievers that add nothing to a fused score, and that the request does not name."""
     if len(chosen) == 1 or options.retrievers:
         return frozenset()
-    fusion = pipelines.fusion_of(settings, chosen)
+    fusion = registry.fusion_of(settings, chosen)
     return frozenset(name for name in chosen if fusion.weight(name) == 0)
 
 
@@ -188,7 +187,7 @@ def _retrievers(generation: Generation, settings: Settings, options: SearchOptio
         registry.check_required(present, settings)
     if not options.dense_only:
         return registry.chosen(options.mode, options.retrievers, present)
-    if not (found := pipelines.similar_names(generation)):
+    if not (found := similar_names(generation)):
         hint = "set dense.enabled: true and build again: retrieve build; or omit --engine"
         raise NotConfigured("the naive engine needs vectors, and the index has none", hint=hint)
     return found[:1]
@@ -236,3 +235,83 @@ def check(queries: Sequence[Query], options: SearchOptions) -> None:
     if options.min_score is not None and any(query.also for query in queries):
         message = f"min_score {options.min_score:g} does not apply to query variants: their scores are reciprocal ranks"
         raise UsageError(message, hint="remove min_score, or the variants (--also)")
+
+
+_RERANKS = " reranker"
+
+
+def reranking(reranker: str, retrievers: Collection[str]) -> str:
+    """Return the name of a reranker as a step, which is not that of a retriever."""
+    return reranker + _RERANKS if reranker in retrievers else reranker
+
+
+def published(steps: Iterable[str]) -> dict[str, str]:
+    """Return the name of each step in an answer: a reranker's own, unless a retriever is called so, too."""
+    found: dict[str, str] = {}
+    for step in steps:
+        short = step.removesuffix(_RERANKS)
+        found[step] = step if short in found else short
+    return found
+
+
+class Omissions:
+    """Steps of one batch that are skipped, and why."""
+
+    def __init__(self, retrievers: Sequence[str], needed: set[str], say: Callable[[str], None]) -> None:
+        self._retrievers = retrievers
+        self._needed = needed
+        self._say = say
+        self._errors: dict[str, RetrieveError] = {}
+
+    def add(self, step: str, error: RetrieveError) -> None:
+        """Skip a step.
+
+        Raises:
+            RetrieveError: the error itself; the step is needed, or the last retriever.
+        """
+        if step in self._needed or set(self._retrievers) <= {*self._errors, step}:
+            raise error
+        self.give_up(step, error)
+
+    def give_up(self, step: str, error: RetrieveError) -> None:
+        """Skip a step, as a deadline does, needed or not."""
+        self._errors[step] = error
+        what = f"the {step} retriever" if step in self._retrievers else step
+        self._say(f"{what} is skipped: {error.message}" + (f" ({error.hint})" if error.hint else ""))
+
+    def __contains__(self, step: str) -> bool:
+        return step in self._errors
+
+    @property
+    def reasons(self) -> Mapping[str, str]:
+        """By step, why it is skipped and what fixes it; retrievers first, in their order."""
+        ordered = dict.fromkeys([*(name for name in self._retrievers if name in self), *self._errors])
+        return {name: _reason(self._errors[step]) for step, name in published(ordered).items()}
+
+    @property
+    def kinds(self) -> Mapping[str, str]:
+        """By step, the kind of the failure for which it is skipped."""
+        return {name: self._errors[step].kind for step, name in published(self._errors).items()}
+
+
+def _reason(error: RetrieveError) -> str:
+    return f"{error.message}: {error.hint}" if error.hint else error.message
+
+
+def needed(settings: Settings, retrievers: Sequence[str], reranker: str | None, *, asked: bool) -> set[str]:
+    """Return the steps without which there is no answer; `asked` says that the command names reranking."""
+    steps = set(retrievers) if len(retrievers) == 1 else set()
+    steps |= {name for name in retrievers if retriever(name).required(settings)}
+    if reranker is not None and (asked or settings.rerank.policy == "required"):
+        steps.add(reranker)
+    return steps
+
+
+def sacrifice(settings: Settings, retrievers: Sequence[str], reranker: str | None) -> list[str]:
+    """Return the steps that a deadline may drop, in the order in which they go; what is `required` stays."""
+    order = [reranker] if reranker is not None and settings.rerank.policy == "optional" else []
+    costs = {name: retriever(name).cost[0] for name in retrievers if retriever(name).cost[0] > 0}
+    costly = sorted(costs, key=lambda name: -costs[name])
+    if len(costly) == len(retrievers):
+        costly = costly[:-1]  # somebody has to answer
+    return order + [name for name in costly if not retriever(name).required(settings)]

@@ -3,26 +3,25 @@ related records, and how much of all that a budget has room for."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
-from itertools import accumulate
 from typing import TYPE_CHECKING
 
 from retrieve_cli.assemble.graph import graph_of
 from retrieve_cli.assemble.registry import retriever
-from retrieve_cli.config.settings import Settings
-from retrieve_cli.contracts import Analyzer, Encoder, Filed, Hit, Json, Query, Ranking
+from retrieve_cli.contracts import Analyzer, Filed, Hit, Json, Query, Ranking
 from retrieve_cli.frozen import dataclass
-from retrieve_cli.search.answer import Result, Spent
+from retrieve_cli.search.answer import Bundle, Need, Result, Spent
 from retrieve_cli.search.confidence import Confidence
+from retrieve_cli.search.opened import Opened
 from retrieve_cli.search.options import SearchOptions
+from retrieve_cli.search.ranking import Ranked
 from retrieve_cli.storage.generation import Generation
 
 if TYPE_CHECKING:
-    from retrieve_cli.assemble.indexes import Indexes
     from retrieve_cli.assemble.tokenizers import Counter
-    from retrieve_cli.contracts import Watched
+    from retrieve_cli.graph.graph import Graph
     from retrieve_cli.search.context import Narrower
 
 
@@ -45,56 +44,27 @@ class Shown:
 class ResultReader:
     """Reads hits out of a generation."""
 
-    def __init__(
-        self,
-        generation: Generation,
-        indexes: Indexes,
-        settings: Settings,
-        options: SearchOptions,
-        *,
-        watched: Sequence[tuple[int, Watched]],
-        encoder: Callable[[], Encoder],
-    ) -> None:
-        """`watched` are the sources, each behind the number of its records; `encoder`, that of the index, counts
-        tokens."""
-        self._generation = generation
-        self._indexes = indexes
-        self._settings = settings
+    def __init__(self, opened: Opened, options: SearchOptions) -> None:
+        self._opened = opened
+        self._generation = opened.generation
+        self._indexes = opened.indexes
         self._options = options
-        ends = accumulate(records for records, _ in watched)
-        self._watched = [(end, source) for end, (_, source) in zip(ends, watched, strict=True)]
-        self._encoder = encoder
 
-    def read(
-        self,
-        rankings: Sequence[Ranking],
-        *,
-        retrievers: Sequence[str],
-        related: Callable[[Ranking], Sequence[Hit]],
-        confidence: Confidence | None,
-    ) -> list[Shown]:
+    def read(self, ranked: Ranked, confidence: Confidence | None) -> list[Shown]:
         """Return what is shown of each ranking; if the scores are calibrated, only results of enough confidence.
-
-        `related` gives the records that are listed beside the hits of a ranking.
 
         Raises:
             IndexCorrupt: a row that was found cannot be read.
             Unavailable: the tokenizer of the budget is not on this machine.
         """
-        return [self._shown(ranking, retrievers, related, confidence) for ranking in rankings]
+        return [self._shown(ranking, ranked, confidence) for ranking in ranked.rankings]
 
-    def _shown(
-        self,
-        ranking: Ranking,
-        retrievers: Sequence[str],
-        related: Callable[[Ranking], Sequence[Hit]],
-        confidence: Confidence | None,
-    ) -> Shown:
+    def _shown(self, ranking: Ranking, ranked: Ranked, confidence: Confidence | None) -> Shown:
         passed, confidences = confidence.filter(ranking) if confidence else (ranking, [None] * len(ranking.hits))
         page, before = replace(passed, hits=passed.hits[self._options.offset :]), self._options.offset
-        found = self._bundled(self._results(page, retrievers, confidences[before:]), ranking.query)
+        found = self._bundled(self._results(page, ranked.retrievers, confidences[before:]), ranking.query)
         results, spent = self._within_budget(self._in_context(found), found)
-        beside, spent = self._beside(related(passed) if results else (), results, spent)
+        beside, spent = self._beside(ranked.related(passed) if results else (), results, spent)
         left_out = len(ranking.hits) - len(passed.hits)
         return Shown(found, results, spent, beside, confidence.source(left_out) if confidence else None)
 
@@ -127,7 +97,6 @@ class ResultReader:
         """The results with their dependencies, if these are requested and there are edges."""
         if not self._options.dependencies or (graph := graph_of(self._generation)) is None:
             return results
-        from retrieve_cli.search.bundles import bundle
 
         return tuple(replace(each, bundle=bundle(graph, self._generation, each.hit.record, query)) for each in results)
 
@@ -190,30 +159,50 @@ class ResultReader:
     @cached_property
     def _counter(self) -> Counter:
         """Counter of the tokens of a budget."""
-        return counter_of(self._generation, self._settings, self._encoder)
+        return counter_of(self._opened)
 
     def _dated(self, result: Result) -> Result:
         """The result with the freshness of its source."""
         row = result.hit.record
-        for end, source in self._watched:
-            if row < end:
-                origin = self._generation.origin(row)
-                freshness = source.freshness(result.record, origin)
-                file = source.file_of(result.record) if isinstance(source, Filed) else ""
-                return replace(result, freshness=freshness, file=file)
-        return result
+        if (source := self._opened.source_of(row)) is None:
+            return result
+        origin = self._generation.origin(row)
+        freshness = source.freshness(result.record, origin)
+        file = source.file_of(result.record) if isinstance(source, Filed) else ""
+        return replace(result, freshness=freshness, file=file)
 
 
-def counter_of(generation: Generation, settings: Settings, encoder: Callable[[], Encoder]) -> Counter:
-    """Return the counter of the tokens of a budget; `encoder`, that of the index, is asked for if it counts.
+def counter_of(opened: Opened) -> Counter:
+    """Return the counter of the tokens of a budget.
 
     Raises:
         Unavailable: the tokenizer is not on this machine.
     """
     from retrieve_cli.assemble.tokenizers import counter
 
-    settings.expect_trusted("budget")
-    named = str(settings.budget.tokenizer or "encoder")
-    if named == "encoder" and generation.manifest.recipe.encoder is None:
+    opened.settings.expect_trusted("budget")
+    named = str(opened.settings.budget.tokenizer or "encoder")
+    if named == "encoder" and opened.generation.manifest.recipe.encoder is None:
         named = "words"
-    return counter(named, encoder)
+    return counter(named, lambda: opened.models.encoder)
+
+
+def bundle(graph: Graph, generation: Generation, record: int, query: Query) -> Bundle:
+    """Return the dependencies of a record that was found for a query, in an order that can be run.
+
+    What is not visible to the query is not among them. What its filters leave out is, and is marked.
+    """
+    from retrieve_cli.graph.prerequisites import prerequisites
+
+    found = prerequisites(graph, [record], visible=query.visible)
+    firsts = generation.starts[list(found.order)].tolist()
+    needs = (
+        Need(
+            id=generation.record_id(row),
+            name=str(generation.records[row]["name"]),
+            text=str(generation.chunks[first]["text"]),
+            outside_filter=query.records is not None and not query.records[row],
+        )
+        for row, first in zip(found.order, firsts, strict=True)
+    )
+    return Bundle(tuple(needs), tuple(tuple(map(generation.record_id, circle)) for circle in found.cycles))

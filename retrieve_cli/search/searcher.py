@@ -4,132 +4,41 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from copy import copy
 from functools import partial
-from itertools import accumulate
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING
 
-from retrieve_cli.assemble.registry import retriever
-from retrieve_cli.assemble.sources import watched_of
-from retrieve_cli.assemble.trusted import strange_sources
-from retrieve_cli.config.settings import Settings, sections
-from retrieve_cli.config.trust import COMMAND
-from retrieve_cli.contracts import Index, Json, Query, Question, Ranking, Request, Watched
-from retrieve_cli.search.answer import Answer, Attempt, Course, Engine
+from retrieve_cli.assemble.registry import fusion_of, retriever
+from retrieve_cli.config.plugins import LLM
+from retrieve_cli.contracts import Json, Query, Question, Request
+from retrieve_cli.errors import Unavailable
+from retrieve_cli.search.answer import Answer, Attempt, Course
 from retrieve_cli.search.confidence import Confidence
-from retrieve_cli.search.deadline import Costs
 from retrieve_cli.search.freshness import Freshness
+from retrieve_cli.search.opened import Opened
 from retrieve_cli.search.options import SearchOptions
+from retrieve_cli.search.pipelines import pipeline_of
+from retrieve_cli.search.plan import plan
 from retrieve_cli.search.questions import RequestReader, check_requests
-from retrieve_cli.search.ranked import Ranked
-from retrieve_cli.search.ranker import Ranker
+from retrieve_cli.search.ranking import Ranked, rank
 from retrieve_cli.search.relaxation import Relaxation
-from retrieve_cli.search.results import ResultReader, Shown, counter_of
+from retrieve_cli.search.results import ResultReader, Shown
 from retrieve_cli.search.term_matches import matching_words, silent, weak_matches
 from retrieve_cli.stages.pipeline import Edit, Pipeline
-from retrieve_cli.storage.generation import open_generation
-from retrieve_cli.storage.store import Store
+from retrieve_cli.storage.manifest import sha1
 
 if TYPE_CHECKING:
-    from retrieve_cli.assemble.indexes import Indexes
-    from retrieve_cli.assemble.tokenizers import Counter
     from retrieve_cli.search.facets import Facet
-
-__all__ = ["Ranked", "SearchOptions", "Searcher"]
-_OPENED_UNDER = sorted({*sections("index"), "models", "engines", "pgvector", "qdrant", "milvus", "opensearch"})
-"""Sections of the settings on which open files and loaded models depend."""
-
-
-class _Batch(NamedTuple):
-    """The values that all answers of one batch share."""
-
-    ranked: Ranked
-    timings: Mapping[str, float]
-    deadline: Mapping[str, Json] | None
-    notices: tuple[str, ...]
-    stale: str
-    engine: Engine
-    courses: Mapping[int, Course]
-    """By the identity of a ranking."""
-    options: SearchOptions
 
 
 class Searcher:
-    """An open generation for any number of queries. Threads may share one: the notices and timings of a call are on its
-    answers."""
+    """The way of requests through an open generation, as options choose it: made for a call, and never changed."""
 
-    def __init__(self, store: Store, settings: Settings, generation: str | None = None) -> None:
-        """Open the current generation, or the one named.
+    def __init__(self, opened: Opened, options: SearchOptions | None = None) -> None:
+        """Without options, those of the configuration; what they do not choose is as configured."""
+        self.opened = opened
+        self.options = (options or opened.options()).filled(opened.settings)
 
-        Raises:
-            IndexMissing, IndexCorrupt: there is no index, or it is damaged.
-        """
-        begun = time.perf_counter()
-        self.store = store
-        with open_generation(store, generation) as self.generation:
-            self.generation.advise_random_reads()
-            costs = partial(Costs, store.cache / "costs.json")
-            opened = time.perf_counter() - begun
-            self.ranker = Ranker(self.generation, settings, costs=costs, opened=opened)
-        self._watch()
-
-    def _watch(self) -> None:
-        """Find the sources of the generation, whose changes its answers tell of."""
-        strange = strange_sources(self.store.path, self.generation.manifest)
-        said = f"not compared with {', '.join(strange)}, which you did not agree to read: {COMMAND}"
-        self._unread = said if strange else ""
-        places = {"fetched": self.store.fetched, "cache": self.store.cache, "inbox": self.store.inbox}
-        self._watched = watched_of(
-            self.generation.manifest,
-            **places,
-            docs_max_mb=self.settings.docs.max_mb,
-            parsing_max_mb=self.settings.parsing.max_mb,
-        )
-
-    def source_of(self, row: int) -> Watched | None:
-        """Return the source of a record; None if the generation does not say where its sources are."""
-        ends = accumulate(count for count, _ in self._watched)
-        return next((source for end, (_, source) in zip(ends, self._watched, strict=True) if row < end), None)
-
-    @property
-    def settings(self) -> Settings:
-        return self.ranker.settings
-
-    @property
-    def _freshness(self) -> Freshness:
-        return Freshness.of(self.generation.manifest, self._watched, self.settings.freshness.policy)
-
-    @property
-    def indexes(self) -> Indexes:
-        return self.ranker.indexes
-
-    def under(self, settings: Settings, indexes: Mapping[str, Index[Any]] | None = None) -> Searcher:
-        """Return the same generation answering under other settings, with other indexes in the place of some."""
-        sibling = copy(self)
-        sibling.ranker = self.ranker.under(settings, indexes)
-        return sibling
-
-    def adopt_models(self, before: Searcher) -> None:
-        """Use the query models of another generation, and the queries that they keep, if they are the same ones. To be
-        called before the first query."""
-        self.ranker.adopt_models(before.ranker)
-
-    def again(self, store: Store, settings: Settings) -> Searcher | None:
-        """Return the same generation as if it had been opened now, for a store that is the same folder; None if it has
-        to be opened, because the settings say something else about its files and models."""
-        if any(getattr(settings, name) != getattr(self.settings, name) for name in _OPENED_UNDER):
-            return None
-        sibling = copy(self)
-        sibling.store = store
-        sibling.ranker = self.ranker.again(settings)
-        sibling._watch()  # noqa: SLF001  a copy of this very object
-        return sibling
-
-    def options(self, **given: Any) -> SearchOptions:
-        """Return what the configuration says, with what is given and is not None in its place."""
-        return SearchOptions.of(self.settings, **given)
-
-    def answer(self, requests: Sequence[Request], options: SearchOptions | None = None) -> list[Answer]:
+    def answer(self, requests: Sequence[Request]) -> list[Answer]:
         """Return an answer to each request, in order: what it was read as, its ranking, and what the store has of each
         hit. Where the scores are calibrated, each hit has its confidence, and those below `min_confidence` are dropped.
 
@@ -140,9 +49,6 @@ class Searcher:
                 and as `rank` does.
             Unavailable: as `rank` does.
         """
-        options = options or self.options()
-        if (chosen := options.settings(self.settings)) is not self.settings:
-            return self.under(chosen).answer(requests, options)
         self.check(requests)
         self._freshness.expect(requests)
         kinds: dict[tuple[tuple[str, ...], bool], list[int]] = {}
@@ -150,109 +56,95 @@ class Searcher:
             kinds.setdefault((request.retrievers, bool(request.also)), []).append(place)
         found: dict[int, Answer] = {}
         for (subset, _), places in kinds.items():
-            answers = self._answered([requests[place] for place in places], options.by(subset))
+            searcher = Searcher(self.opened, self.options.by(subset)) if subset else self
+            answers = searcher._answered([requests[place] for place in places])  # noqa: SLF001  of this class
             found.update(zip(places, answers, strict=True))
         return [found[place] for place in range(len(requests))]
 
-    def _answered(self, requests: Sequence[Request], options: SearchOptions) -> list[Answer]:
+    def _answered(self, requests: Sequence[Request]) -> list[Answer]:
         """The answers to requests that ask for the same retrievers, all with variants or all without: the pipeline of
         an answer does not name a merging that only others need."""
+        opened, options = self.opened, self.options
+        generation = opened.generation
         questions = self.read(requests)
         queries = [question.query for question in questions]
         if options.facets:
             from retrieve_cli.search.facets import expect_fields
 
-            expect_fields(self.generation, queries, options.facets)
-        rows = self.generation.records if options.unit == "record" else self.generation.chunks
-        most = min(options.k, len(rows))
-        relaxation = Relaxation(questions, self.settings.broadening, lambda: self.indexes.analyzer, most=most)
-        with self.store.reading(self.generation.id):
-            ranked = self.ranker.rank(queries, options.whole, relax=relaxation)
-        rankings = ranked.rankings
-        notices = [*ranked.notices, *self._beyond_depth(options)]
+            expect_fields(generation, queries, options.facets)
+        most = min(options.k, len(generation.records if options.unit == "record" else generation.chunks))
+        relaxation = Relaxation(questions, opened.settings.broadening, lambda: opened.indexes.analyzer, most=most)
+        with opened.store.reading(generation.id):
+            ranked = rank(opened, queries, options.whole, relax=relaxation)
+        notices = [*ranked.notices, *self._beyond_depth()]
         begun = time.perf_counter()
-        courses = Course.by_ranking(ranked.steps, rankings)
-        shown = self._shown(rankings, ranked, options, notices.append)
-        facets = self._facets(questions, rankings, ranked, options)
-        if self._unread and all(request.tenant is None for request in requests):
-            notices.append(self._unread)
+        shown = self._shown(ranked, notices.append)
+        facets = self._facets(questions, ranked)
+        if opened.unread and all(request.tenant is None for request in requests):
+            notices.append(opened.unread)
         changed = self._freshness.notice([(*each.found, *each.related) for each in shown], requests) or ""
         read = time.perf_counter() - begun
         timings = self._timings(len(questions), encode=ranked.encode, search=ranked.search + read, rerank=ranked.rerank)
         deadline = ranked.deadline.report(ranked.asked, ranked.done, took_ms=timings["total"])
-        engine: Engine = "naive" if options.dense_only else "advanced"
-        batch = _Batch(ranked, timings, deadline, tuple(dict.fromkeys(notices)), changed, engine, courses, options)
-        each = zip(questions, rankings, shown, relaxation.attempts, facets, strict=True)
-        return [self._answer(*parts, batch=batch) for parts in each]
+        answer = partial(self._answer, ranked, timings, deadline, changed, tuple(dict.fromkeys(notices)))
+        each = zip(questions, shown, relaxation.attempts, facets, strict=True)
+        return [answer(place, *parts) for place, parts in enumerate(each)]
 
-    def _beyond_depth(self, options: SearchOptions) -> Iterator[str]:
+    def _beyond_depth(self) -> Iterator[str]:
         """A notice on a page for which the retrievers are asked for more candidates than for the pages before."""
-        depth, last = self.settings.search.depth, options.whole.k
-        if options.offset and depth < min(last, len(self.generation.records)):
+        depth, last = self.opened.settings.search.depth, self.options.whole.k
+        if self.options.offset and depth < min(last, len(self.opened.generation.records)):
             yield f"results {depth + 1} to {last} are of a deeper search: a result of an earlier page may come again"
 
-    def _shown(
-        self, rankings: Sequence[Ranking], ranked: Ranked, options: SearchOptions, say: Callable[[str], None]
-    ) -> list[Shown]:
+    def _shown(self, ranked: Ranked, say: Callable[[str], None]) -> list[Shown]:
         """The results that are shown of each ranking."""
-        search, rerank = self.settings.search, self.settings.rerank
-        grade = search.grade if ranked.reranker is None else None
-        if grade is None and search.grade is not None and rerank.min_score is None:
-            say(f"search.grade {search.grade:g} is not applied: the reranker decides (rerank.min_score)")
-        if (grade, search.max_distance) != (None, None) and not any(
+        opened, options = self.opened, self.options
+        grade = options.grade if ranked.reranker is None else None
+        if grade is None and options.grade is not None and options.rerank_min_score is None:
+            say(f"search.grade {options.grade:g} is not applied: the reranker decides (rerank.min_score)")
+        if (grade, opened.settings.search.max_distance) != (None, None) and not any(
             retriever(name).similarity for name in ranked.retrievers
         ):
             say("without the dense retriever no result passes search.grade and search.max_distance")
-        confidence = self._confidence(ranked, options, say)
-        with self.store.reading(self.generation.id), ranked.deadline.timed("results"):
-            return self._results(options).read(
-                rankings, retrievers=ranked.retrievers, related=ranked.related, confidence=confidence
-            )
+        confidence = self._confidence(ranked, say)
+        with opened.store.reading(opened.generation.id), ranked.deadline.timed("results"):
+            return ResultReader(opened, options).read(ranked, confidence)
 
-    def _facets(
-        self, questions: Sequence[Question], rankings: Sequence[Ranking], ranked: Ranked, options: SearchOptions
-    ) -> list[dict[str, Facet]]:
+    def _facets(self, questions: Sequence[Question], ranked: Ranked) -> list[dict[str, Facet]]:
         """The facets of each question, by field."""
-        if not options.facets:
+        if not self.options.facets:
             return [{} for _ in questions]
         from retrieve_cli.search.facets import FacetCounter
 
-        with self.store.reading(self.generation.id):
-            counter = FacetCounter(self.generation, self._reader(), self.rank, ranked.retrievers, options)
-            return counter.facets_of(questions, rankings)
-
-    def _results(self, options: SearchOptions) -> ResultReader:
-        return ResultReader(
-            self.generation,
-            self.indexes,
-            self.settings,
-            options,
-            watched=self._watched,
-            encoder=lambda: self.ranker.models.encoder,
-        )
+        with self.opened.store.reading(self.opened.generation.id):
+            counter = FacetCounter(self.opened, self._reader(), ranked.retrievers, self.options)
+            return counter.facets_of(questions, ranked.rankings)
 
     def _answer(
         self,
+        ranked: Ranked,
+        timings: Mapping[str, float],
+        deadline: Mapping[str, Json] | None,
+        changed: str,
+        notices: Sequence[str],
+        place: int,
         question: Question,
-        ranking: Ranking,
         shown: Shown,
         attempts: tuple[Attempt, ...],
         facets: Mapping[str, Facet],
-        *,
-        batch: _Batch,
     ) -> Answer:
-        """The answer to a question of a batch."""
-        ranked = batch.ranked
-        mute = silent(self.indexes, question.query, ranked.retrievers)
+        """The answer to the question at a place of a batch."""
+        opened, options, ranking = self.opened, self.options, ranked.rankings[place]
+        mute = silent(opened.indexes, question.query, ranked.retrievers)
         doubts = weak_matches(
-            self.generation,
-            self.indexes,
+            opened.generation,
+            opened.indexes,
             question.query,
             retrievers=ranked.retrievers,
             mute=mute,
             ranking=ranking,
             shown=shown,
-            calibration=self.store.calibration,
+            calibration=opened.store.calibration,
         )
         return Answer(
             question=question,
@@ -262,34 +154,30 @@ class Searcher:
             strategies_skipped={**ranked.skipped, **mute},
             fusion_method=ranked.fusion_method,
             pipeline=str(ranked.pipeline),
-            generation=self.generation.id,
-            timings_ms=batch.timings,
-            matches=partial(matching_words, self.indexes, ranking.query.text),
+            generation=opened.generation.id,
+            timings_ms=timings,
+            matches=partial(matching_words, opened.indexes, ranking.query.text),
             reranked=ranked.reranker is not None,
             rerank_strategy=ranked.rerank_strategy,
-            engine=batch.engine,
+            engine="naive" if options.dense_only else "advanced",
             found=ranking.matches,
             confidence=shown.confidence,
-            deadline=batch.deadline,
+            deadline=deadline,
             attempts=attempts,
             trace=ranking.trace,
             spent=shown.spent,
             related=shown.related,
-            course=batch.courses[id(ranking)],
-            k=batch.options.k,
-            offset=batch.options.offset,
+            course=Course.of(ranked.steps, place),
+            k=options.k,
+            offset=options.offset,
             facets=facets,
-            explain=batch.options.explain,
+            explain=options.explain,
             before_budget=len(shown.found),
             similar=tuple(name for name in ranked.retrievers if retriever(name).similarity),
-            notices=tuple(dict.fromkeys((*question.notices, *batch.notices, *doubts))),
-            stale=batch.stale,
+            notices=tuple(dict.fromkeys((*question.notices, *notices, *doubts))),
+            stale=changed,
             skip_kinds={**ranked.skip_kinds, **dict.fromkeys(mute, "no_words")},
         )
-
-    def counter(self) -> Counter:
-        """Return the counter of the tokens of a budget. Raises: Unavailable: its tokenizer is not on this machine."""
-        return counter_of(self.generation, self.settings, lambda: self.ranker.models.encoder)
 
     def read(self, requests: Sequence[Request]) -> list[Question]:
         """Return what the requests come to: their control tags, files and filters read.
@@ -298,11 +186,12 @@ class Searcher:
             UsageError: one of them cannot be understood.
         """
         reader = self._reader()
-        with self.store.reading(self.generation.id):
+        with self.opened.store.reading(self.opened.generation.id):
             return [reader.read(request) for request in requests]
 
     def _reader(self) -> RequestReader:
-        return RequestReader(self.generation, file_tokens=self.settings.search.file_tokens, settings=self.settings)
+        settings = self.opened.settings
+        return RequestReader(self.opened.generation, file_tokens=settings.search.file_tokens, settings=settings)
 
     def check(self, requests: Sequence[Request]) -> None:
         """Hold requests to what the configuration demands of them.
@@ -310,9 +199,9 @@ class Searcher:
         Raises:
             UsageError: a tenant is required and none is named, or a request has too many variants.
         """
-        check_requests(requests, self.settings.search)
+        check_requests(requests, self.opened.settings.search)
 
-    def rank(self, queries: Sequence[Query], options: SearchOptions, edit: Edit | None = None) -> Ranked:
+    def rank(self, queries: Sequence[Query], edit: Edit | None = None) -> Ranked:
         """Return a ranking of each query, in order, all retrievers run over the whole batch.
 
         Steps for which the deadline leaves no time are skipped. `edit` changes the pipeline before it runs.
@@ -321,26 +210,60 @@ class Searcher:
             UsageError: a query is empty, or `k` is below 1.
             Unavailable: a step that is needed cannot run: the only retriever, or a reranker that was asked for.
         """
-        with self.store.reading(self.generation.id):
-            return self.ranker.rank(queries, options, edit)
+        with self.opened.store.reading(self.opened.generation.id):
+            return rank(self.opened, queries, self.options, edit)
 
-    def pipeline(self, options: SearchOptions) -> Pipeline:
-        """Return the pipeline that answers under these options, as if every step could run."""
-        return self.ranker.pipeline(options)
+    def pipeline(self) -> Pipeline:
+        """Return the pipeline that answers, as if every step could run.
+
+        Raises:
+            Unavailable: a step of it cannot run.
+        """
+        planned = plan(self.opened, self.options, queries=[Query("")], say=lambda _: None)
+        pipeline = pipeline_of(planned)
+        for step, why in planned.omitted.reasons.items():
+            raise Unavailable(f"{step} cannot run: {why}", hint="fix that, or switch it off")
+        return pipeline
 
     def score_card(self, ranked: Ranked) -> dict[str, Json]:
         """Return all that decides what a score of this ranking means: two of the same card are worth the same."""
-        return self.ranker.score_card(ranked)
+        settings = self.opened.settings
+        first = ranked.pipeline.retrieves
+        fusion = fusion_of(settings, ranked.retrievers)
+        moved = [step.name for step in ranked.steps if step.stage.rescores]
+        alone = len(ranked.retrievers) == 1
+        card = {
+            "recipe": sha1(self.opened.generation.manifest.recipe.to_json()),
+            "unit": ranked.unit,
+            "legs": list(ranked.retrievers),
+            "fusion": ranked.fusion_method,
+            "weights": [fusion.weight(name) for name in ranked.retrievers],
+            # Over all rows, a score does not depend on how many candidates there are.
+            "depth": None if alone or fusion.over_all_rows else max(settings.search.depth, first.keep),
+            "rerank": [ranked.reranker, self.options.rerank_interpolate] if ranked.reranker else None,
+            **({"rescored": moved} if moved else {}),
+        }
+        if LLM in ranked.retrievers:
+            from retrieve_cli.assemble.llm import card as card_of_model
 
-    def _confidence(self, ranked: Ranked, options: SearchOptions, say: Callable[[str], None]) -> Confidence | None:
+            card["llm"] = card_of_model(settings)
+        return card
+
+    def _confidence(self, ranked: Ranked, say: Callable[[str], None]) -> Confidence | None:
         """The calibration that these scores have; a notice if it was measured on another generation."""
-        found = Confidence.of(self.store.calibration, self.score_card(ranked), options.min_confidence, say)
-        if found and found.calibration.generation != self.generation.id:
+        path = self.opened.store.calibration
+        found = Confidence.of(path, self.score_card(ranked), self.options.min_confidence, say)
+        if found and found.calibration.generation != self.opened.generation.id:
             known = found.calibration.generation
             say(f"confidence was measured on generation {known}: retrieve eval --gold FILE --calibrate")
         return found
 
+    @property
+    def _freshness(self) -> Freshness:
+        opened = self.opened
+        return Freshness.of(opened.generation.manifest, opened.watched, opened.settings.freshness.policy)
+
     def _timings(self, queries: int, **seconds: float) -> dict[str, float]:
         each = 1000.0 / max(queries, 1)
-        timings = {"open": self.ranker.opened * 1000.0, **{name: spent * each for name, spent in seconds.items()}}
+        timings = {"open": self.opened.seconds * 1000.0, **{name: spent * each for name, spent in seconds.items()}}
         return {name: round(value, 3) for name, value in {**timings, "total": sum(timings.values())}.items()}

@@ -56,7 +56,7 @@ class Readiness:
         """Return the generation that answers, and the checks; `ready` is false if searches cannot be answered."""
         live = self._state.live
         try:
-            manifest = live.index.searcher.generation.manifest
+            manifest = live.index.opened.generation.manifest
         except RetrieveError as error:
             return {"ready": False, "generation": None, "checks": {"index": _fault(error)}}
         index = {"status": "ok"} if live.fault is None else {**_fault(live.fault), "answering": manifest.id}

@@ -97,7 +97,7 @@ def _view(state: State, tenant: str | None) -> Json:
     documents, store = state.documents, state.store
     view: dict[str, Json] = {"generation": None, "sequence": documents.sequences.included()}
     if (index := index_of(state.live)) is not None:
-        manifest = index.searcher.generation.manifest
+        manifest = index.opened.generation.manifest
         at = manifest.built.get("at")
         view |= {"generation": index.generation, "sequence": documents.sequences.included(index.generation)}
         view |= {"published": at, "age_s": age_s(at)}

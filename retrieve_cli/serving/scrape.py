@@ -30,7 +30,7 @@ def router(state: State) -> APIRouter:
 
 def _text(state: State) -> str:
     with suppress(RetrieveError):  # without an index there is none to describe
-        manifest = state.live.index.searcher.generation.manifest
+        manifest = state.live.index.opened.generation.manifest
         built = None
         with suppress(ValueError):
             built = datetime.fromisoformat(str(manifest.built.get("at"))).timestamp()

@@ -31,8 +31,8 @@ class Found:
     record: int
     score: float
     """From 0 to 1, that of the best hit."""
-    path: str
-    """Steps that lead to it, for people."""
+    path: Callable[[], str] = field(compare=False, repr=False)
+    """Returns the steps that lead to it, for people: few of the records that a walk finds are shown."""
 
 
 class Support(NamedTuple):
@@ -148,13 +148,13 @@ class Expand:
         if found is None or (score := floor + span * found.score) <= hit.score:
             return hit
         why = Evidence("graph", None, found.score, score - hit.score, 1.0)
-        return replace(hit, score=score, evidence=(*hit.evidence, why), path=found.path)
+        return replace(hit, score=score, evidence=(*hit.evidence, why), path=found.path())
 
     def _new(self, found: Found, floor: float, span: float, chunks: Mask | None) -> Hit:
         (row,) = first_chunks(self.layout.starts, np.array([found.record]), chunks).tolist()
         score = floor + span * found.score
         why = Evidence("graph", None, found.score, score, 1.0)
-        return Hit(self.layout.chunk_id(row), row, found.record, score, (why,), path=found.path)
+        return Hit(self.layout.chunk_id(row), row, found.record, score, (why,), path=found.path())
 
     def __str__(self) -> str:
         return f"expand({self.seeds} seeds, {self.depth} steps{', append' if self.support else ''})"

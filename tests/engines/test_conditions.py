@@ -25,6 +25,7 @@ from retrieve_cli.contracts.engines import Capabilities, Label, Within
 from retrieve_cli.errors import UsageError
 from retrieve_cli.ingest.sending import Labels
 from retrieve_cli.search.questions import RequestReader
+from retrieve_cli.search.searcher import Searcher
 from retrieve_cli.storage.generation import Generation, open_generation
 from retrieve_cli.storage.store import Store
 
@@ -204,8 +205,8 @@ def test_a_tenant_gets_the_scores_that_local_files_give_it(world: World, text: s
     requests = [Request(text, tenant=tenant) for tenant in ("acme", "beta", "nobody")]
     weighted: list[list[Any]] = []
     for index in (world.remote, world.local):
-        settings = loading.override(index.searcher.settings, {"fusion": {"method": "weighted"}}, where="the test")
-        answers = index.searcher.under(settings).answer(requests)
+        settings = loading.override(index.opened.settings, {"fusion": {"method": "weighted"}}, where="the test")
+        answers = Searcher(index.opened.under(settings)).answer(requests)
         weighted.append(
             [[(hit.id, pytest.approx(hit.hit.score, rel=1e-6)) for hit in each.results] for each in answers]
         )

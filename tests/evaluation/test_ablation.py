@@ -18,6 +18,7 @@ from retrieve_cli.evaluation.statistics import interval
 from retrieve_cli.experiments.ablation import ablations, edits, recommendation
 from retrieve_cli.experiments.evaluate import Evaluation
 from retrieve_cli.experiments.runs import Answers
+from retrieve_cli.search.opened import Opened
 from retrieve_cli.search.searcher import Searcher
 from retrieve_cli.stages.pipeline import Pipeline
 from retrieve_cli.stages.rerank import Rerank
@@ -70,14 +71,14 @@ def test_without_field_weights_is_what_a_build_with_equal_weights_finds(
     config.write_text("catalog: {fields: {name: 1}}")
     assert retrieve("build", "--catalog", catalog).code == 0
     assert retrieve("build", "--catalog", catalog, "--artifacts", "equal", "--config", config).code == 0
-    weighted, equal = (Searcher(Store(Path(name)), Settings()) for name in ("artifacts", "equal"))
+    weighted, equal = (Opened.of(Store(Path(name)), Settings()) for name in ("artifacts", "equal"))
     plain_index = registry.retriever("bm25").plain(weighted.generation)
     assert plain_index is not None
     assert registry.retriever("bm25").plain(equal.generation) is None
     ours = weighted.under(Settings(), {"bm25": plain_index})
     for text in ("lungs", "counts cells", "brain MRI", "align"):
         mine, theirs, plain = (
-            each.rank([Query(text)], each.options(k=5, mode="bm25")).rankings[0].hits
+            Searcher(each, each.options(k=5, mode="bm25")).rank([Query(text)]).rankings[0].hits
             for each in (ours, equal, weighted)
         )
         assert [hit.id for hit in mine] == [hit.id for hit in theirs]
@@ -97,7 +98,7 @@ def pipelines(artifacts: Path, **settings: dict[str, object]) -> dict[str, str]:
     base = Answers.of("", Store(artifacts), override(Settings(), settings, where=""))
     asked = [Query("lungs in CT")]
     return {
-        each.name: str(each.searcher.rank(asked, each.searcher.options(k=3), each.edit).pipeline)
+        each.name: str(Searcher(each.opened, each.opened.options(k=3)).rank(asked, each.edit).pipeline)
         for each in (base, *ablations(base))
     }
 
@@ -138,8 +139,8 @@ def test_an_ablation_of_the_fusion_keeps_the_reranker(index: Path) -> None:
         def read(self, query: Query, hits: Any) -> Any:
             return np.zeros(len(hits))
 
-    searcher = Searcher(Store(index), Settings())
-    fused = searcher.pipeline(searcher.options(k=3))
+    opened = Opened.of(Store(index), Settings())
+    fused = Searcher(opened, opened.options(k=3)).pipeline()
     reranked = Pipeline((*fused.stages, Rerank(Constant(), "constant", depth=3, keep=3, interpolate=0.5)))
     found = {name: str(edit(reranked)) for name, edit in edits(reranked)}
     assert found["without the reranker"] == str(fused)

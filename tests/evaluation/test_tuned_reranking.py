@@ -24,6 +24,7 @@ from retrieve_cli.experiments.evaluate import evaluate
 from retrieve_cli.experiments.memory import remembering
 from retrieve_cli.experiments.table import Table
 from retrieve_cli.experiments.tuning import _Search, tune
+from retrieve_cli.search.opened import Opened
 from retrieve_cli.search.searcher import Searcher
 from retrieve_cli.storage.store import Store
 
@@ -50,16 +51,16 @@ def _onnx(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def searcher(world: World) -> Searcher:
-    return Searcher(Store(world[0]), Settings())
+def opened(world: World) -> Opened:
+    return Opened.of(Store(world[0]), Settings())
 
 
-def measured(searcher: Searcher, settings: Settings, choice: Choice, topics: list[Topic], *, k: int) -> Any:
+def measured(opened: Opened, settings: Settings, choice: Choice, topics: list[Topic], *, k: int) -> Any:
     """The measure by query of what the pipeline answers under these settings."""
-    under = answering(searcher, settings, choice)
-    ranked = under.rank([Query(topic.text, topic.id) for topic in topics], under.options(k=k))
+    under = answering(opened, settings, choice)
+    ranked = Searcher(under, under.options(k=k)).rank([Query(topic.text, topic.id) for topic in topics])
     assert (ranked.reranker is None) == (choice.rerank is None)
-    return values_of(run_of(searcher, ranked.rankings), topics)
+    return values_of(run_of(opened, ranked.rankings), topics)
 
 
 def chosen(method: Any, normalization: Any, bm25: float, rrf_k: float, depth: int, k1: float, b: float) -> Choice:
@@ -85,46 +86,44 @@ TAILS: list[dict[str, Any]] = [
 
 @pytest.mark.parametrize(("k", "keys"), [(10, {}), (30, {}), (10, {"keep": 7}), (30, {"min_score": 0.55})])
 def test_what_is_remembered_is_worth_what_the_pipeline_answers(
-    world: World, searcher: Searcher, k: int, keys: dict[str, float]
+    world: World, opened: Opened, k: int, keys: dict[str, float]
 ) -> None:
     settings = override(Settings(), {"rerank": keys}, where="test")
-    table = Table(searcher.under(settings), settings, world[1], MEASURE, k=k)
+    table = Table(opened.under(settings), settings, world[1], MEASURE, k=k)
     seen = set()
     for choice in CHOICES:
         ours = table.values(choice)
-        assert ours == pytest.approx(measured(searcher, settings, choice, world[1], k=k), abs=1e-9)
+        assert ours == pytest.approx(measured(opened, settings, choice, world[1], k=k), abs=1e-9)
         seen.add(float(ours.mean()))
     assert len(seen) > 3
 
 
 @pytest.mark.parametrize("tail", TAILS, ids=["diversity", "gate", "expansion"])
-def test_stages_besides_the_reranker_are_measured_with_it(
-    world: World, searcher: Searcher, tail: dict[str, Any]
-) -> None:
+def test_stages_besides_the_reranker_are_measured_with_it(world: World, opened: Opened, tail: dict[str, Any]) -> None:
     settings = override(Settings(), tail, where="test")
-    under = searcher.under(settings)
+    under = opened.under(settings)
     table = Table(under, settings, world[1], MEASURE, k=10)
-    plain = Table(searcher, Settings(), world[1], MEASURE, k=10)
+    plain = Table(opened, Settings(), world[1], MEASURE, k=10)
     for choice in CHOICES:
         assert table.values(choice) == pytest.approx(measured(under, settings, choice, world[1], k=10), abs=1e-9)
     pipelines = {str(each.pipeline(CHOICES[0])) for each in (table, plain)}
     assert len(pipelines) == 2
 
 
-def test_a_fusion_without_reranking_is_worth_what_it_is_where_none_runs(world: World, searcher: Searcher) -> None:
-    table = Table(searcher, Settings(), world[1], MEASURE, k=10)
+def test_a_fusion_without_reranking_is_worth_what_it_is_where_none_runs(world: World, opened: Opened) -> None:
+    table = Table(opened, Settings(), world[1], MEASURE, k=10)
     assert table.now.rerank is not None
     alone = override(Settings(), {"rerank": {"backend": "none"}}, where="test")
     for choice in CHOICES:
         assert str(table.pipeline(choice.fused)).endswith(")")
         ours = table.values(choice.fused)
-        assert ours == pytest.approx(measured(searcher, alone, choice.fused, world[1], k=10), abs=1e-9)
+        assert ours == pytest.approx(measured(opened, alone, choice.fused, world[1], k=10), abs=1e-9)
 
 
-def test_a_reranked_choice_is_worth_what_an_evaluation_says(world: World, searcher: Searcher) -> None:
-    table = Table(searcher, Settings(), world[1], MEASURE, k=10)
+def test_a_reranked_choice_is_worth_what_an_evaluation_says(world: World, opened: Opened) -> None:
+    table = Table(opened, Settings(), world[1], MEASURE, k=10)
     for choice in (table.now, CHOICES[2]):
-        found = evaluate(answering(searcher, Settings(), choice), world[1], [MEASURE])
+        found = evaluate(answering(opened, Settings(), choice), world[1], [MEASURE])
         assert found.pipeline.endswith(f"maxsim@{choice.settings['rerank']['depth']}")
         assert table.values(choice).tolist() == pytest.approx(list(found.per_query["nDCG@10"].values()), abs=1e-9)
 
@@ -192,8 +191,8 @@ def remote() -> Iterator[Settings]:
     running.server_close()
 
 
-def test_a_server_is_shown_each_hit_once_whatever_is_tried(world: World, searcher: Searcher, remote: Settings) -> None:
-    table = Table(searcher.under(remote), remote, world[1], MEASURE, k=10)
+def test_a_server_is_shown_each_hit_once_whatever_is_tried(world: World, opened: Opened, remote: Settings) -> None:
+    table = Table(opened.under(remote), remote, world[1], MEASURE, k=10)
     ours = [table.values(choice) for choice in CHOICES]
     assert set(_Server.asked.values()) == {1}
     asked = len(_Server.asked)
@@ -201,9 +200,9 @@ def test_a_server_is_shown_each_hit_once_whatever_is_tried(world: World, searche
         table.values(replace(choice, rerank=Reranking(10, 0.35)))
     assert len(_Server.asked) == asked
     for choice, values in zip(CHOICES, ours, strict=True):
-        assert values == pytest.approx(measured(searcher, remote, choice, world[1], k=10), abs=1e-9)
+        assert values == pytest.approx(measured(opened, remote, choice, world[1], k=10), abs=1e-9)
     _Server.asked.clear()
-    tuned = tune(searcher.under(remote), remote, world[1], MEASURE)
+    tuned = tune(opened.under(remote), remote, world[1], MEASURE)
     assert tuned.reranker == "odd"
     assert set(_Server.asked.values()) == {1}
 
@@ -222,11 +221,11 @@ class Listwise:
 
 
 def test_what_reads_a_list_as_a_whole_is_shown_each_list_once_and_no_other_depth_is_tried(
-    world: World, searcher: Searcher
+    world: World, opened: Opened
 ) -> None:
     chat = {"backend": "llm", "model": "m", "base_url": "http://127.0.0.1:9/v1"}
     listwise = override(Settings(), {"rerank": chat}, where="test")
-    table = Table(searcher.under(listwise), listwise, world[1], MEASURE, k=10)
+    table = Table(opened.under(listwise), listwise, world[1], MEASURE, k=10)
     reader = Listwise()
     table._reader = remembering(reader, together=True)
     assert table.read_depths == (50,)
@@ -287,8 +286,8 @@ def test_a_fusion_that_gains_nothing_once_hits_are_read_again_is_not_taken(gain:
     assert dict(search.best(now).weights)["dense"] == weight
 
 
-def test_no_reranker_is_tuned_where_none_runs(world: World, searcher: Searcher) -> None:
+def test_no_reranker_is_tuned_where_none_runs(world: World, opened: Opened) -> None:
     alone = override(Settings(), {"rerank": {"backend": "none"}}, where="test")
-    tuned = tune(searcher.under(alone), alone, world[1], MEASURE)
+    tuned = tune(opened.under(alone), alone, world[1], MEASURE)
     assert "rerank" not in tuned.best.settings
     assert tuned.what == "the whole pipeline, without reranking"

@@ -22,6 +22,7 @@ from retrieve_cli.experiments.choices import Choice, Formula
 from retrieve_cli.experiments.evaluate import evaluate, queries_of
 from retrieve_cli.experiments.table import Table
 from retrieve_cli.experiments.tuning import Tuned, _folds, tune
+from retrieve_cli.search.opened import Opened
 from retrieve_cli.search.searcher import Searcher
 from retrieve_cli.stages.retrieve import IndexRetrieval
 from retrieve_cli.storage.store import Store
@@ -65,23 +66,23 @@ def topics_of(texts: list[list[str]], asked: list[list[str]], *, best: int) -> l
 
 
 @pytest.fixture
-def searcher(world: World) -> Searcher:
-    return Searcher(Store(world[0]), Settings())
+def opened(world: World) -> Opened:
+    return Opened.of(Store(world[0]), Settings())
 
 
-def answering(searcher: Searcher, settings: Settings, choice: Choice) -> Searcher:
-    """The searcher under a choice: its settings as a user would write them, and its formula of BM25."""
+def answering(opened: Opened, settings: Settings, choice: Choice) -> Opened:
+    """The index under a choice: its settings as a user would write them, and its formula of BM25."""
     sections = {name: keys for name, keys in choice.settings.items() if name != "bm25"}
     off: dict[str, Any] = {} if choice.rerank else {"rerank": {"backend": "none"}}
-    card = searcher.generation.manifest.recipe.retrievers["bm25"]
-    bm25 = registry.retriever("bm25").varied(searcher.indexes["bm25"], card, dict(dict(choice.formulas)["bm25"]))
-    return searcher.under(override(settings, {**sections, **off}, where="test"), {"bm25": bm25})
+    card = opened.generation.manifest.recipe.retrievers["bm25"]
+    bm25 = registry.retriever("bm25").varied(opened.indexes["bm25"], card, dict(dict(choice.formulas)["bm25"]))
+    return opened.under(override(settings, {**sections, **off}, where="test"), {"bm25": bm25})
 
 
-def run_of(searcher: Searcher, rankings: Iterable[Any]) -> Run:
+def run_of(opened: Opened, rankings: Iterable[Any]) -> Run:
     """The records of each ranking, with their scores."""
     return {
-        ranking.query.id: {searcher.generation.record_id(hit.record): hit.score for hit in ranking.hits}
+        ranking.query.id: {opened.generation.record_id(hit.record): hit.score for hit in ranking.hits}
         for ranking in rankings
     }
 
@@ -124,51 +125,51 @@ CONFIGURED: list[dict[str, Any]] = [
 @hypothesis_settings(max_examples=12, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(tried=st.lists(choices, min_size=1, max_size=3), k=st.sampled_from([10, 12, 40]))
 def test_each_query_is_worth_under_a_choice_what_an_evaluation_under_these_settings_says(
-    world: World, searcher: Searcher, configured: dict[str, Any], tried: list[Choice], k: int
+    world: World, opened: Opened, configured: dict[str, Any], tried: list[Choice], k: int
 ) -> None:
     topics = world[1][:12]
     settings = override(Settings(), configured, where="test")
-    table = Table(searcher.under(settings), settings, topics, MEASURE, k=k)
+    table = Table(opened.under(settings), settings, topics, MEASURE, k=k)
     for choice in [*tried, table.now]:
-        under = answering(searcher, settings, choice)
-        ranked = under.rank(queries_of(under, topics, []), under.options(k=k))
-        run = run_of(searcher, ranked.rankings)
+        under = answering(opened, settings, choice)
+        ranked = Searcher(under, under.options(k=k)).rank(queries_of(under, topics, []))
+        run = run_of(opened, ranked.rankings)
         assert str(table.pipeline(choice)) == str(ranked.pipeline)
         assert table.run(choice) == {name: pytest.approx(scores, rel=1e-5, abs=1e-6) for name, scores in run.items()}
         assert table.values(choice).tolist() == pytest.approx(values_of(run, topics), abs=1e-9)
 
 
-def test_what_a_table_says_is_what_evaluate_measures(world: World, searcher: Searcher) -> None:
-    table = Table(searcher, Settings(), world[1], MEASURE, k=10)
+def test_what_a_table_says_is_what_evaluate_measures(world: World, opened: Opened) -> None:
+    table = Table(opened, Settings(), world[1], MEASURE, k=10)
     ranks = replace(table.now, method="rrf", rrf_k=10.0, depth=50)
     for choice in (table.now, ranks, replace(table.now, weights=weights_of(0.9, 0.1))):
-        found = evaluate(answering(searcher, Settings(), choice), world[1], [MEASURE])
+        found = evaluate(answering(opened, Settings(), choice), world[1], [MEASURE])
         assert table.values(choice).tolist() == pytest.approx(list(found.per_query["nDCG@10"].values()))
 
 
-def test_a_retriever_alone_is_worth_what_it_is_as_a_mode(world: World, searcher: Searcher) -> None:
-    table = Table(searcher, Settings(), world[1], MEASURE, k=10)
+def test_a_retriever_alone_is_worth_what_it_is_as_a_mode(world: World, opened: Opened) -> None:
+    table = Table(opened, Settings(), world[1], MEASURE, k=10)
     for k1, b in ((1.2, 0.75), (0.6, 0.2)):
         ((name, formula),) = formula_of(k1, b)
         choice = replace(table.now, formulas=formula_of(k1, b))
         settings = override(Settings(), {"search": {"mode": "bm25"}}, where="test")
-        found = evaluate(answering(searcher, settings, choice), world[1], [MEASURE])
+        found = evaluate(answering(opened, settings, choice), world[1], [MEASURE])
         assert found.pipeline == "bm25@200"
         assert table.alone(name, formula).tolist() == pytest.approx(list(found.per_query["nDCG@10"].values()))
 
 
-def test_equal_scores_on_both_sides_of_the_cut_off_are_ordered_as_the_measure_does(searcher: Searcher) -> None:
+def test_equal_scores_on_both_sides_of_the_cut_off_are_ordered_as_the_measure_does(opened: Opened) -> None:
     """Under the first five of 120 equal hits, all of them count: the measure puts the last id first."""
     topics = [Topic("q", "katu", {"r119": 1})]
     flat = override(Settings(), {"fusion": {"weights": {"bm25": 0.0, "dense": 0.0}}}, where="test")
-    table = Table(searcher.under(flat), flat, topics, parse(["nDCG@5"])[0], k=100)
-    found = evaluate(searcher.under(flat), topics, [*parse(["nDCG@5"]), *parse(["R@100"])])
+    table = Table(opened.under(flat), flat, topics, parse(["nDCG@5"])[0], k=100)
+    found = evaluate(opened.under(flat), topics, [*parse(["nDCG@5"]), *parse(["R@100"])])
     assert table.values(table.now).tolist() == list(found.per_query["nDCG@5"].values())
     assert len(next(iter(table.run(table.now).values()))) == 100
 
 
 def test_each_text_is_searched_once_for_each_formula_whatever_else_is_tried(
-    world: World, searcher: Searcher, monkeypatch: pytest.MonkeyPatch
+    world: World, opened: Opened, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[tuple[str, str]] = []
     ask = IndexRetrieval.ask
@@ -178,7 +179,7 @@ def test_each_text_is_searched_once_for_each_formula_whatever_else_is_tried(
         return ask(self, queries)
 
     monkeypatch.setattr(IndexRetrieval, "ask", counted)
-    table = Table(searcher, Settings(), world[1], MEASURE, k=10)
+    table = Table(opened, Settings(), world[1], MEASURE, k=10)
     for choice in [*table.now.fusions(), *table.now.depths(10)]:
         table.values(choice)
     assert table.tried > 50
@@ -194,21 +195,21 @@ def test_folds_part_the_queries_whatever_their_order() -> None:
     assert backward == [{names[at] for at in fold} for fold in folds]
 
 
-def test_a_weight_that_helps_everywhere_is_found_and_recommended(world: World, searcher: Searcher) -> None:
+def test_a_weight_that_helps_everywhere_is_found_and_recommended(world: World, opened: Opened) -> None:
     bad = override(Settings(), {"fusion": {"weights": {"dense": 0.0, "bm25": 1.0}}}, where="test")
-    tuned = tune(searcher.under(bad), bad, world[1], MEASURE)
+    tuned = tune(opened.under(bad), bad, world[1], MEASURE)
     assert tuned.recommended
     assert tuned.held_out.mean > 0.02
     assert dict(tuned.best.weights)["dense"] > 0
     assert tuned.mean_best > tuned.mean + 0.02
-    assert tuned.mean == pytest.approx(_value(searcher.under(bad), world[1]))
+    assert tuned.mean == pytest.approx(_value(opened.under(bad), world[1]))
 
 
-def _value(searcher: Searcher, topics: list[Topic]) -> float:
-    return evaluate(searcher, topics, [MEASURE]).metrics["nDCG@10"]
+def _value(opened: Opened, topics: list[Topic]) -> float:
+    return evaluate(opened, topics, [MEASURE]).metrics["nDCG@10"]
 
 
-def test_judgments_by_lot_give_nothing_to_recommend(world: World, searcher: Searcher) -> None:
+def test_judgments_by_lot_give_nothing_to_recommend(world: World, opened: Opened) -> None:
     """Of eight sets of random judgments, on which any setting is as good as another, hardly one may be taken up."""
     taken = 0
     for seed in range(8):
@@ -217,25 +218,25 @@ def test_judgments_by_lot_give_nothing_to_recommend(world: World, searcher: Sear
             Topic(topic.id, topic.text, {f"r{at:03}": 1 for at in generator.choice(120, 12, replace=False).tolist()})
             for topic in world[1]
         ]
-        tuned = tune(searcher, Settings(), topics, MEASURE)
+        tuned = tune(opened, Settings(), topics, MEASURE)
         taken += tuned.recommended
         assert tuned.mean_best >= tuned.mean
     assert taken <= 1
 
 
-def test_too_few_queries_or_one_leg_alone_are_refused(world: World, searcher: Searcher) -> None:
+def test_too_few_queries_or_one_leg_alone_are_refused(world: World, opened: Opened) -> None:
     with pytest.raises(UsageError, match="10 queries"):
-        tune(searcher, Settings(), world[1][:9], MEASURE)
+        tune(opened, Settings(), world[1][:9], MEASURE)
     alone = override(Settings(), {"search": {"mode": "bm25"}}, where="test")
     with pytest.raises(UsageError, match="hybrid"):
-        tune(searcher.under(alone), alone, world[1], MEASURE)
+        tune(opened.under(alone), alone, world[1], MEASURE)
 
 
-def test_no_depth_is_tried_that_is_less_than_what_is_asked_for_anyway(world: World, searcher: Searcher) -> None:
-    now = Table(searcher, Settings(), world[1], MEASURE, k=100).now
+def test_no_depth_is_tried_that_is_less_than_what_is_asked_for_anyway(world: World, opened: Opened) -> None:
+    now = Table(opened, Settings(), world[1], MEASURE, k=100).now
     assert [choice.depth for choice in now.depths(100)] == [100, 200, 500]
-    shallow = tune(searcher, Settings(), world[1], MEASURE, k=10)
-    assert tune(searcher, Settings(), world[1], MEASURE, k=100).tried < shallow.tried
+    shallow = tune(opened, Settings(), world[1], MEASURE, k=10)
+    assert tune(opened, Settings(), world[1], MEASURE, k=100).tried < shallow.tried
 
 
 def test_a_retriever_that_weighs_nothing_gets_the_weight_that_another_loses() -> None:

@@ -16,6 +16,7 @@ from retrieve_cli.output.cuts import _last_shown, cut_notes
 from retrieve_cli.output.page import Page
 from retrieve_cli.output.reasons import rank_before_budget
 from retrieve_cli.search.answer import Answer, Skipped, Spent
+from retrieve_cli.search.opened import Opened
 from retrieve_cli.search.searcher import Searcher
 from retrieve_cli.storage.store import Store
 
@@ -26,9 +27,9 @@ BY_WORDS = ("--mode", "bm25")
 @pytest.fixture
 def answer(index: Path) -> Answer:
     """An answer that leads to one more record."""
-    searcher = Searcher(Store(index), load(None))
-    (found,) = searcher.answer([Request("microscope")], searcher.options(k=2, mode="bm25"))
-    (other,) = searcher.answer([Request("lobes")], searcher.options(k=1, mode="bm25"))
+    opened = Opened.of(Store(index), load(None))
+    (found,) = Searcher(opened, opened.options(k=2, mode="bm25")).answer([Request("microscope")])
+    (other,) = Searcher(opened, opened.options(k=1, mode="bm25")).answer([Request("lobes")])
     (linked,) = other.results
     hit = replace(linked.hit, path="stitch —requires→ lungs (0.70)", evidence=())
     return replace(found, related=(replace(linked, hit=hit),))
@@ -58,9 +59,10 @@ def test_lines_of_results_are_those_of_results_alone(answer: Answer, write: Call
 
 
 def test_a_prompt_has_room_for_related_records_only_behind_its_passages(index: Path, answer: Answer) -> None:
-    searcher = Searcher(Store(index), load(None))
+    opened = Opened.of(Store(index), load(None))
     for limit in range(1, 60):
-        (limited,) = searcher.answer([Request("microscope")], searcher.options(k=2, mode="bm25", max_tokens=limit))
+        options = opened.options(k=2, mode="bm25", max_tokens=limit)
+        (limited,) = Searcher(opened, options).answer([Request("microscope")])
         alone = prompt.as_prompt([limited]).text
         both = prompt.as_prompt([replace(limited, related=answer.related)]).text
         assert both.startswith(alone)

@@ -28,6 +28,7 @@ import retrieve_cli.cli.main  # says in the environment that one thread is enoug
 from retrieve_cli.config.loading import load
 from retrieve_cli.contracts import Request
 from retrieve_cli.numerics import openblas
+from retrieve_cli.search.opened import Opened
 from retrieve_cli.search.searcher import Searcher
 from retrieve_cli.storage.store import Store
 
@@ -36,16 +37,16 @@ def asleep():
         os.sched_yield()
     return switches(blas)
 
-searcher = Searcher(Store(Path(sys.argv[1])), load(None))
+opened = Opened.of(Store(Path(sys.argv[1])), load(None))
 texts = ["segment lungs in chest CT", "register two brain scans", "count cells in microscopy images", "read DICOM"]
 count = openblas()[0]() if openblas() else 0
 idle = asleep()
 for given in ({}, {"unit": "chunk"}, {"mode": "dense"}, {"route": True}, {"expand": True, "dependencies": True}):
     for text in (*texts, "how to " + "segment the lungs and the liver in a scan of the chest " * 9):
-        searcher.answer([Request(text)], searcher.options(**given))
-searcher.answer([Request(text, id=f"{text}{at}") for at, text in enumerate(texts * 5)])
+        Searcher(opened, opened.options(**given)).answer([Request(text)])
+Searcher(opened).answer([Request(text, id=f"{text}{at}") for at, text in enumerate(texts * 5)])
 with ThreadPoolExecutor(2) as threads:
-    list(threads.map(lambda text: searcher.answer([Request(text)]), texts * 5))
+    list(threads.map(lambda text: Searcher(opened).answer([Request(text)]), texts * 5))
 answered = asleep()
 after = openblas()[0]() if openblas() else 0
 np.ones((600, 600)) @ np.ones((600, 600))

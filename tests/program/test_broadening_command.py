@@ -12,7 +12,7 @@ from samples import Program
 from retrieve_cli.config.settings import RelaxationSettings
 from retrieve_cli.contracts import Hit, Query, Question, Ranking, Request
 from retrieve_cli.retrievers.analyzer import Analyzer
-from retrieve_cli.search.ranker import Ranker
+from retrieve_cli.search import ranking
 from retrieve_cli.search.relaxation import Relaxation, answered
 
 LONG = "brain volumes zebra quokka lynx badger"
@@ -34,16 +34,16 @@ def strict(index: Path, configure: Configure) -> Path:
 def texts_asked(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
     """The texts of every batch that a retriever is asked for, in order."""
     asked: list[list[str]] = []
-    retrieve = Ranker._retrieve
+    retrieve = ranking._retrieve
 
-    def listening(self: Ranker, stage: Any, rankings: Any, *how: Any) -> Any:
+    def listening(stage: Any, rankings: Any, *how: Any) -> Any:
         def heard(rankings: Any) -> Any:
             asked.append([ranking.query.text for ranking in rankings])
             return stage(rankings)
 
-        return retrieve(self, heard, rankings, *how)
+        return retrieve(heard, rankings, *how)
 
-    monkeypatch.setattr(Ranker, "_retrieve", listening)
+    monkeypatch.setattr(ranking, "_retrieve", listening)
     return asked
 
 

@@ -15,6 +15,7 @@ from retrieve_cli.config.loading import load
 from retrieve_cli.contracts import Request
 from retrieve_cli.output.formats import answer_json
 from retrieve_cli.retrievers.bm25 import Bm25Index
+from retrieve_cli.search.opened import Opened
 from retrieve_cli.search.searcher import Searcher
 from retrieve_cli.storage.store import Store
 
@@ -33,11 +34,13 @@ def server(configure: Configure) -> Iterator[Api]:
 
 @pytest.fixture
 def ask(server: Api, catalog: Path, retrieve: Program) -> Ask:
-    """Asks an index by a searcher of its own."""
+    """Asks an index by an opening of its own."""
     assert retrieve("build", "--catalog", catalog).code == 0
 
     def run(*names: str) -> dict[str, Any]:
-        (answer,) = Searcher(Store(Path("artifacts")), load(None)).answer([Request(QUESTION, retrievers=names)])
+        (answer,) = Searcher(Opened.of(Store(Path("artifacts")), load(None))).answer(
+            [Request(QUESTION, retrievers=names)]
+        )
         return {**answer_json(answer), "timings_ms": None}
 
     return run

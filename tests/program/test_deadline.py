@@ -18,7 +18,7 @@ from retrieve_cli.config.loading import override
 from retrieve_cli.config.settings import Settings
 from retrieve_cli.encoders.hashed import HashedEncoder
 from retrieve_cli.search.deadline import Costs, Deadline
-from retrieve_cli.search.omissions import needed, sacrifice
+from retrieve_cli.search.plan import needed, sacrifice
 
 ORDER = ["maxsim", "splade", "dense"]
 

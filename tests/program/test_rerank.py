@@ -14,6 +14,7 @@ from samples import TOOLS, Program, write_catalog
 from retrieve_cli.config.settings import Settings
 from retrieve_cli.contracts import Query, TokenVectors
 from retrieve_cli.encoders.maxsim import STRIDE, WINDOW, Words, maxsim, windows
+from retrieve_cli.search.opened import Opened
 from retrieve_cli.search.searcher import Searcher
 from retrieve_cli.storage import pickles
 from retrieve_cli.storage.store import Store
@@ -235,8 +236,8 @@ def test_a_damaged_table_is_named(real: Path, retrieve: Program) -> None:
 
 
 def test_the_score_of_a_record_is_that_of_its_best_window(real: Path) -> None:
-    searcher = Searcher(Store(real), Settings())
-    found = searcher.rank([Query("segment lungs in CT")], searcher.options(k=5)).rankings[0].hits
+    opened = Opened.of(Store(real), Settings())
+    found = Searcher(opened, opened.options(k=5)).rank([Query("segment lungs in CT")]).rankings[0].hits
     assert all(hit.reranked is not None and -1 <= hit.reranked.score <= 1 for hit in found)
     assert found[0].id.startswith("lungs")
 

@@ -259,13 +259,16 @@ def test_a_boost_of_the_configuration_on_a_field_that_no_record_has_is_said_and_
 def test_scores_of_a_boosted_answer_have_another_calibration(index: Path, retrieve: Program) -> None:
     from retrieve_cli.config.settings import Settings
     from retrieve_cli.contracts import Request
+    from retrieve_cli.search.opened import Opened
     from retrieve_cli.search.searcher import Searcher
     from retrieve_cli.storage.store import Store
 
-    searcher = Searcher(Store(index), Settings())
-    (question,) = searcher.read([Request("brain")])
-    options = [searcher.options(boosts=boosts) for boosts in ((), ("license=MIT:1.5",), ("license=MIT:1.6",))]
-    cards = [json.dumps(searcher.score_card(searcher.rank([question.query], each))) for each in options]
+    opened = Opened.of(Store(index), Settings())
+    (question,) = Searcher(opened).read([Request("brain")])
+    options = [opened.options(boosts=boosts) for boosts in ((), ("license=MIT:1.5",), ("license=MIT:1.6",))]
+    cards = [
+        json.dumps(Searcher(opened, each).score_card(Searcher(opened, each).rank([question.query]))) for each in options
+    ]
     assert len(set(cards)) == 3
 
 

@@ -55,4 +55,4 @@ def test_requests_with_other_thresholds_share_one_reranker(sample_index: Path) -
     with retrieve_cli.open(sample_index) as index:
         for least in (0.1, 0.2, 0.3):
             index.search(QUERY, rerank_min_score=least, rerank_keep=int(least * 10) + 1)
-        assert len(index.searcher.ranker._readers) == 1
+        assert len(index.opened.readers) == 1

@@ -40,12 +40,13 @@ def test_a_reader_keeps_its_generation_while_another_is_published(
 ) -> None:
     from retrieve_cli.config.settings import Settings
     from retrieve_cli.contracts import Request
+    from retrieve_cli.search.opened import Opened
     from retrieve_cli.search.searcher import Searcher
 
-    searcher = Searcher(Store(index), Settings())
+    opened = Opened.of(Store(index), Settings())
     write_catalog(catalog, TOOLS[:2])
     assert retrieve("build", "--catalog", catalog).code == 0
-    [answer] = searcher.answer([Request("brain")], searcher.options(k=5, mode="bm25"))
+    [answer] = Searcher(opened, opened.options(k=5, mode="bm25")).answer([Request("brain")])
     assert {result.record["id"] for result in answer.results} == {"brain", "align"}
 
 

@@ -1,4 +1,4 @@
-"""One searcher for many threads: every answer is the one that its request gets alone, notices included."""
+"""One open index for many threads: every answer is the one that its request gets alone, notices included."""
 
 import random
 from collections.abc import Callable, Mapping, Sequence
@@ -17,6 +17,7 @@ from samples import Program, write_catalog
 from retrieve_cli.config.loading import load
 from retrieve_cli.contracts import Request
 from retrieve_cli.output.formats import answer_json
+from retrieve_cli.search.opened import Opened
 from retrieve_cli.search.searcher import Searcher
 from retrieve_cli.storage.store import Store
 
@@ -39,9 +40,9 @@ class Asked:
     requests: tuple[Request, ...]
     options: Mapping[str, Any] = field(default_factory=dict)
 
-    def of(self, searcher: Searcher) -> Told:
+    def of(self, opened: Opened) -> Told:
         """The answers without what depends on the clock, each with its notices."""
-        answers = searcher.answer(self.requests, searcher.options(**self.options))
+        answers = Searcher(opened, opened.options(**self.options)).answer(self.requests)
         return [({**answer_json(each), "timings_ms": None}, each.notices) for each in answers]
 
 
@@ -81,7 +82,7 @@ def mixed(texts: Sequence[str]) -> list[Asked]:
     return [*single, *batches, Asked(lines)]
 
 
-def together(searcher: Searcher, asked: Sequence[Asked], alone: Sequence[Told], *, each: int) -> list[str]:
+def together(opened: Opened, asked: Sequence[Asked], alone: Sequence[Told], *, each: int) -> list[str]:
     """What differs from the answers given alone, after every thread has asked `each` times in an order of its own."""
     start = Barrier(THREADS)
 
@@ -89,7 +90,7 @@ def together(searcher: Searcher, asked: Sequence[Asked], alone: Sequence[Told], 
         places = [at for at in range(len(asked)) for _ in range(1 + each // len(asked))]
         random.Random(seed).shuffle(places)
         start.wait()
-        return [f"{asked[at]}" for at in places[:each] if asked[at].of(searcher) != alone[at]]
+        return [f"{asked[at]}" for at in places[:each] if asked[at].of(opened) != alone[at]]
 
     with ThreadPoolExecutor(THREADS) as threads:
         return [wrong for found in threads.map(work, range(THREADS)) for wrong in found]
@@ -122,23 +123,23 @@ def settings_of(tmp_path: Path, retrieve: Program, monkeypatch: pytest.MonkeyPat
 def test_answers_of_many_threads_are_those_given_alone(
     settings_of: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("retrieve_cli.assemble.rerankers.pair_scorer", lambda _: _Vowels())
+    monkeypatch.setattr("retrieve_cli.assemble.rerankers.pair_scorer", lambda *_, **__: _Vowels())
     settings = settings_of(RERANK__BACKEND="remote", RERANK__MODEL="vowels")
     asked = mixed(TEXTS)
-    one_by_one = Searcher(Store(Path("artifacts")), settings)
+    one_by_one = Opened.of(Store(Path("artifacts")), settings)
     alone = [each.of(one_by_one) for each in asked]
     assert any(notices for told in alone for _, notices in told)
     assert not all(notices for told in alone for _, notices in told)
     assert any(answer["reranked"] for told in alone for answer, _ in told)
     assert any("path" in hit for told in alone for answer, _ in told for hit in answer["results"])
-    assert together(Searcher(Store(Path("artifacts")), settings), asked, alone, each=200) == []
+    assert together(Opened.of(Store(Path("artifacts")), settings), asked, alone, each=200) == []
 
 
 def test_notices_of_a_request_are_on_its_own_answer_and_on_no_other(settings_of: Callable[..., Any]) -> None:
-    searcher = Searcher(Store(Path("artifacts")), settings_of())
+    opened = Opened.of(Store(Path("artifacts")), settings_of())
     asked = [Asked((Request(f"brain [INCLUDE:nobody{at}]" if at % 2 else "brain", id=str(at)),)) for at in range(40)]
     with ThreadPoolExecutor(THREADS) as threads:
-        found = list(threads.map(lambda each: each.of(searcher), asked * 5))
+        found = list(threads.map(lambda each: each.of(opened), asked * 5))
     for at, ((answer, notices),) in enumerate(found):
         number = at % 40
         own = (f"no record has the id or name 'nobody{number}' of [INCLUDE:…]",) if number % 2 else ()
@@ -158,10 +159,10 @@ def test_answers_of_many_threads_by_the_real_model_and_late_interaction_are_thos
         Asked((Request(long),)),
         Asked((Request(TEXTS[1]), Request(TEXTS[2]))),
     ]
-    one_by_one = Searcher(Store(Path("artifacts")), settings)
+    one_by_one = Opened.of(Store(Path("artifacts")), settings)
     alone = [each.of(one_by_one) for each in asked]
     assert [notices for told in alone for _, notices in told if notices] == [
         ("the dense retriever reads only the first 256 tokens of a query; this one is longer",)
     ]
     assert {"maxsim"} == {hit["rerank"]["scorer"] for answer, _ in alone[0] for hit in answer["results"]}
-    assert together(Searcher(Store(Path("artifacts")), settings), asked, alone, each=40) == []
+    assert together(Opened.of(Store(Path("artifacts")), settings), asked, alone, each=40) == []

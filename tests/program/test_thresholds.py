@@ -17,6 +17,7 @@ from servers import sent, state_of
 from retrieve_cli.config.loading import load, override
 from retrieve_cli.config.starters import presets, starter
 from retrieve_cli.contracts import Request
+from retrieve_cli.search.opened import Opened
 from retrieve_cli.search.searcher import Searcher
 from retrieve_cli.serving.app import server_app
 from retrieve_cli.storage.store import Store
@@ -67,26 +68,26 @@ def keys_of(reranker: str, url: str) -> dict[str, Any]:
 
 
 @pytest.fixture(scope="module")
-def searcher(sample_index: Path) -> Searcher:
-    return Searcher(Store(sample_index), load(None, {"RETRIEVE_ENCODER__KIND": "auto"}))
+def opened(sample_index: Path) -> Opened:
+    return Opened.of(Store(sample_index), load(None, {"RETRIEVE_ENCODER__KIND": "auto"}))
 
 
 @pytest.mark.parametrize("reranker", RERANKERS)
 @pytest.mark.parametrize("preset", presets())
 def test_no_result_is_below_a_threshold_that_applies_to_it_and_results_are_in_the_order_of_their_scores(
-    preset: str, reranker: str, searcher: Searcher, judge: Api
+    preset: str, reranker: str, opened: Opened, judge: Api
 ) -> None:
     written = yaml.safe_load(starter(preset))
     for section in ("encoder", "models", "splade", "graph"):
         written.pop(section, None)
-    base = override(searcher.settings, written, where="preset")
+    base = override(opened.settings, written, where="preset")
     here = {"gating": {"enabled": False}, "freshness": {"policy": "warn"}, "rerank": keys_of(reranker, judge.url)}
     base = override(base, here, where="test")
     for name, thresholds in THRESHOLDS.items():
         settings = override(base, thresholds, where="test")
-        under = searcher.under(settings)
+        under = opened.under(settings)
         requests = [Request(text, id=text) for text in QUERIES]
-        for answer in under.answer(requests, under.options(unit="chunk")):
+        for answer in Searcher(under, under.options(unit="chunk")).answer(requests):
             hold(answer, settings, (preset, reranker, name, answer.query.text))
 
 

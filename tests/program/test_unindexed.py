@@ -12,6 +12,7 @@ import pytest
 from program.asking import Batch, Configure, answered, refused
 from samples import Program
 
+from retrieve_cli.cli import unindexed
 from retrieve_cli.search.searcher import Searcher
 
 
@@ -109,13 +110,13 @@ def test_a_folder_that_is_too_large_names_the_key_and_the_command(
 
 def test_a_batch_is_answered_from_one_reading(guides: Path, batch: Batch, monkeypatch: pytest.MonkeyPatch) -> None:
     opened = []
-    make = Searcher.__init__
+    make = unindexed.build_aside
 
-    def counting(self: Searcher, *given: Any) -> None:
+    def counting(*given: Any, **named: Any) -> Any:
         opened.append(given)
-        make(self, *given)
+        return make(*given, **named)
 
-    monkeypatch.setattr(Searcher, "__init__", counting)
+    monkeypatch.setattr(unindexed, "build_aside", counting)
     answers = batch(["claims", {"query": "gateways", "filters": ["group=network"]}], "--docs-dir", guides)
     assert [answer["results"][0]["doc_id"] for answer in answers] == ["storage/claims.md", "network/gateways.md"]
     assert len(opened) == 1

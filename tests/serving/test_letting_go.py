@@ -92,7 +92,7 @@ def test_an_index_that_has_answered_is_freed_with_its_last_reference(
     with suppress(RetrieveError):
         USES[use](index)
     assert generations(reranked) == {index.generation}
-    alive = [weakref.ref(each) for each in (index, index.searcher, index.searcher.ranker, index.searcher.generation)]
+    alive = [weakref.ref(each) for each in (index, index.opened, index.opened.models, index.opened.generation)]
     del index
     assert [each() for each in alive] == [None] * len(alive)
     assert generations(reranked) == set()

@@ -103,17 +103,17 @@ def test_a_new_generation_is_asked_with_the_models_that_are_loaded_if_they_are_i
     catalog: Path, index: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def encoder() -> Any:
-        return live.index.searcher.ranker.models.encoder
+        return live.index.opened.models.encoder
 
     live = LiveIndex(Store(index), load(None))
     opened = retrieve_cli.open(index)
-    loaded, own = encoder(), opened.searcher.ranker.models.encoder
+    loaded, own = encoder(), opened.opened.models.encoder
     write_catalog(catalog, records(1))
     assert retrieve("sync", "--max-shrink", "1").code == 0
     assert live.refresh()
     assert opened.refresh()
     assert encoder() is loaded
-    assert opened.searcher.ranker.models.encoder is own
+    assert opened.opened.models.encoder is own
     monkeypatch.setenv("RETRIEVE_ENCODER__DIM", "64")
     assert retrieve("build", "--catalog", catalog).code == 0
     assert live.refresh()

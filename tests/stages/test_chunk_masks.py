@@ -104,7 +104,7 @@ def test_records_are_counted_by_the_words_of_their_allowed_chunks(depth: int) ->
 
 
 def test_what_hits_lead_to_is_shown_by_an_allowed_chunk() -> None:
-    stage = Expand(lambda *_: [Found(1, 0.5, "path")], make_layout([2, 3]), seeds=1, floor=1, depth=1)
+    stage = Expand(lambda *_: [Found(1, 0.5, lambda: "path")], make_layout([2, 3]), seeds=1, floor=1, depth=1)
     records, chunks = np.ones(2, np.bool_), np.array([True, False, False, False, True])
     for mask, shown in ((None, "01#0"), (chunks, "01#2")):
         ranking = Ranking.of(Query("0", records=records, chunks=mask), [Hit("00#0", 0, 0, 1.0)])

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -27,7 +28,7 @@ def expanded(before: Ranking, found: Sequence[Found], seeds: int = 3) -> Ranking
 
 scores = st.dictionaries(st.integers(0, RECORDS - 1), st.floats(-3, 3), min_size=1, max_size=8)
 paths = st.lists(
-    st.builds(Found, st.integers(0, RECORDS - 1), st.floats(0, 0.9), st.just("a —requires→ b (0.42)")),
+    st.builds(Found, st.integers(0, RECORDS - 1), st.floats(0, 0.9), st.just(lambda: "a —requires→ b (0.42)")),
     max_size=6,
     unique_by=lambda found: found.record,
 )
@@ -54,7 +55,9 @@ def test_nothing_comes_in_that_the_filter_does_not_let_through(
 
 def test_a_score_of_a_path_lies_between_the_floor_and_the_top_and_its_hit_says_why() -> None:
     before = ranking({0: 3.0, 1: 2.0, 2: 1.0})
-    after = expanded(before, [Found(5, 0.7, "r0 —requires→ r5 (0.70)"), Found(2, 0.9, "r0 —requires→ r2 (0.90)")])
+    after = expanded(
+        before, [Found(5, 0.7, lambda: "r0 —requires→ r5 (0.70)"), Found(2, 0.9, lambda: "r0 —requires→ r2 (0.90)")]
+    )
     assert [(hit.record, round(hit.score, 6)) for hit in after.hits] == [(0, 3.0), (2, 2.8), (5, 2.4), (1, 2.0)]
     new = after.hits[2]
     assert (new.path, new.evidence[-1].source, new.evidence[-1].score) == ("r0 —requires→ r5 (0.70)", "graph", 0.7)
@@ -75,11 +78,11 @@ def test_a_walk_starts_from_the_first_hits_with_their_share_of_the_range() -> No
 
 
 def test_where_all_hits_are_worth_the_same_what_they_are_worth_is_the_range() -> None:
-    after = expanded(ranking({0: 2.0, 1: 2.0}), [Found(5, 0.5, "")])
+    after = expanded(ranking({0: 2.0, 1: 2.0}), [Found(5, 0.5, str)])
     assert [(hit.record, hit.score) for hit in after.hits] == [(0, 2.0), (1, 2.0), (5, 1.0)]
-    after = expanded(ranking({0: 0.0}), [Found(5, 0.5, "")])
+    after = expanded(ranking({0: 0.0}), [Found(5, 0.5, str)])
     assert [(hit.record, hit.score) for hit in after.hits] == [(0, 0.0), (5, -0.5)]
-    assert expanded(ranking({}), [Found(5, 0.5, "")]).hits == ()
+    assert expanded(ranking({}), [Found(5, 0.5, str)]).hits == ()
 
 
 # ---------------------------------------------------------------------------------------- placed by their support
@@ -108,7 +111,7 @@ def test_an_edge_raises_only_a_hit_that_a_retriever_has_among_its_first_ones() -
         supported(3, 0.9, bm25=6, dense=None),
         supported(4, 0.8, boost=1, graph=1),
     ]
-    paths = [Found(record, 0.9, f"r0 —requires→ r{record}") for record in (2, 3, 4, 5)]
+    paths = [Found(record, 0.9, partial("r0 —requires→ r{}".format, record)) for record in (2, 3, 4, 5)]
     (after,) = apart(paths)([Ranking.of(Query("q"), hits)])
     assert [hit.record for hit in after.hits] == [0, 2, 1, 3, 4]
     assert [hit.record for hit in after.hits if hit.path] == [2]
@@ -133,7 +136,7 @@ def test_without_support_the_order_of_hits_is_that_without_edges(
 
 def test_in_a_small_catalog_only_the_first_eighth_of_a_list_supports_a_hit() -> None:
     hits = [supported(0, 3.0, dense=1), supported(1, 2.0, dense=2), supported(2, 1.0, dense=3)]
-    stage = apart([Found(2, 0.9, "r0 —requires→ r2")], rank=20)
+    stage = apart([Found(2, 0.9, lambda: "r0 —requires→ r2")], rank=20)
 
     def order(records: int) -> list[int]:
         allowed = np.arange(MANY) < records
@@ -149,7 +152,7 @@ def test_linked_records_are_those_of_the_results_that_are_left_and_pass_the_filt
 
     def walk(seeds: Sequence[tuple[int, float]], visible: Any) -> list[Found]:
         asked.append(seeds)
-        return [Found(record, 0.5, "") for record in (1, 7, 8, 9)]
+        return [Found(record, 0.5, str) for record in (1, 7, 8, 9)]
 
     support = Support(("bm25",), 5)
     stage = Expand(walk, WIDE, seeds=2, floor=50, depth=2, support=support, related=5)

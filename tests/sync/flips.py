@@ -21,6 +21,7 @@ from retrieve_cli.contracts import Request
 from retrieve_cli.errors import IndexCorrupt
 from retrieve_cli.output import formats
 from retrieve_cli.output.reasons import reasons
+from retrieve_cli.search.opened import Opened
 from retrieve_cli.search.searcher import Searcher
 from retrieve_cli.storage.store import Store
 
@@ -44,11 +45,11 @@ class Flip:
 
 
 def answers(artifacts: Path, asked: Sequence[tuple[Request, dict[str, Any]]] = ASKED) -> str:
-    """What a searcher that is opened anew says, but for the times. Raises: IndexCorrupt."""
+    """What an index that is opened anew says, but for the times. Raises: IndexCorrupt."""
     said = []
-    searcher = Searcher(Store(artifacts), Settings())
+    opened = Opened.of(Store(artifacts), Settings())
     for request, options in asked:
-        [answer] = searcher.answer([request], searcher.options(**options))
+        [answer] = Searcher(opened, opened.options(**options)).answer([request])
         said.append(formats.dump({**formats.answer_json(answer), "timings_ms": {}, "notices": list(answer.notices)}))
         said += ["\n".join(reason.text for reason in reasons(result, rank=1)) for result in answer.results]
     return "\n".join(said)

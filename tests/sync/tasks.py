@@ -19,26 +19,27 @@ from retrieve_cli.encoders import onnx_runner
 from retrieve_cli.encoders.onnx_encoder import OnnxEncoder
 from retrieve_cli.encoders.splade.encoder import SpladeEncoder
 from retrieve_cli.ingest import embedding, under_way, waiting
+from retrieve_cli.search.opened import Opened
 from retrieve_cli.search.searcher import Searcher
 from retrieve_cli.storage.manifest import text_key
 from retrieve_cli.storage.store import Store
 
 
 def read(arguments: Sequence[str]) -> None:
-    """Ask an index until a file appears, by a searcher that is new each time and by one that stays open."""
+    """Ask an index until a file appears, by an opening that is new each time and by one that stays."""
     artifacts, stop = Path(arguments[0]), Path(arguments[1])
     reads, seen, kept = 0, set(), None
     while not stop.exists() or reads < 3:
-        searcher = Searcher(Store(artifacts), Settings())
-        kept = kept or searcher
-        for each in (searcher, kept):
-            [answer] = each.answer([Request("segment lungs word3")])
+        opened = Opened.of(Store(artifacts), Settings())
+        kept = kept or opened
+        for each in (opened, kept):
+            [answer] = Searcher(each).answer([Request("segment lungs word3")])
             found = {w for r in answer.results for w in r.chunk["text"].split() if w.startswith("version")}
             assert len(found) == 1, (answer.generation, found)
             assert len(answer.results) == 10, answer.generation
             assert answer.generation == each.generation.manifest.id
         assert kept.generation.folder.is_dir(), "a generation in use was removed"
-        seen.add(searcher.generation.manifest.id)
+        seen.add(opened.generation.manifest.id)
         reads += 1
         if reads == 1:
             print("ready", flush=True)

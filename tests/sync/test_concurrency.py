@@ -14,6 +14,7 @@ from waiting import PATIENCE_S, until
 
 from retrieve_cli.config.settings import Settings
 from retrieve_cli.contracts import Request
+from retrieve_cli.search.opened import Opened
 from retrieve_cli.search.searcher import Searcher
 from retrieve_cli.storage.store import Store
 
@@ -94,7 +95,7 @@ def test_a_generation_that_somebody_reads_is_not_removed(
     artifacts: Path, source: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("RETRIEVE_STORE__KEEP", "1")
-    searcher = Searcher(Store(artifacts), Settings())
+    opened = Opened.of(Store(artifacts), Settings())
     first = live(artifacts)
     for version in (1, 2):
         write_catalog(source, records(version))
@@ -103,18 +104,18 @@ def test_a_generation_that_somebody_reads_is_not_removed(
     history = {each["generation"]: each for each in retrieve("inspect", "history", "--json").json}
     assert set(history) == {first, live(artifacts)}
     assert (history[first]["in_use"], history[first]["live"]) == (True, False)
-    [answer] = searcher.answer([Request("segment lungs")])
+    [answer] = Searcher(opened).answer([Request("segment lungs")])
     assert answer.generation == first
-    del searcher, answer
+    del opened, answer
     gc.collect()
     assert retrieve("sync").code == 0
     assert [each["generation"] for each in retrieve("inspect", "history", "--json").json] == [live(artifacts)]
 
 
 def test_a_generation_removed_under_its_reader(artifacts: Path, retrieve: Program) -> None:
-    searcher = Searcher(Store(artifacts), Settings())
+    opened = Opened.of(Store(artifacts), Settings())
     shutil.rmtree(artifacts / "generations" / live(artifacts))
-    [answer] = searcher.answer([Request("segment lungs")])
+    [answer] = Searcher(opened).answer([Request("segment lungs")])
     assert len(answer.results) == 10
     gone = retrieve("query", "lungs")
     assert gone.code == 5

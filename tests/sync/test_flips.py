@@ -115,13 +115,14 @@ def test_a_searcher_that_stays_open_checks_what_it_reads_later(artifacts: Path) 
     from retrieve_cli.config.settings import Settings
     from retrieve_cli.contracts import Request
     from retrieve_cli.errors import IndexCorrupt
+    from retrieve_cli.search.opened import Opened
     from retrieve_cli.search.searcher import Searcher
 
-    searcher = Searcher(Store(artifacts), Settings())
+    opened = Opened.of(Store(artifacts), Settings())
     path = folder_of(artifacts) / "dense.faiss"
-    searcher.answer([Request("lungs")], searcher.options(mode="bm25"))
+    Searcher(opened, opened.options(mode="bm25")).answer([Request("lungs")])
     flip(path, 8 * (path.stat().st_size - 1))
 
-    searcher.answer([Request("lungs")], searcher.options(mode="bm25"))
+    Searcher(opened, opened.options(mode="bm25")).answer([Request("lungs")])
     with pytest.raises(IndexCorrupt, match=r"dense\.faiss has SHA-1"):
-        searcher.answer([Request("lungs")], searcher.options(mode="dense"))
+        Searcher(opened, opened.options(mode="dense")).answer([Request("lungs")])

@@ -12,6 +12,7 @@ from sync.state import live
 
 from retrieve_cli.config.loading import load
 from retrieve_cli.contracts import Request
+from retrieve_cli.search.opened import Opened
 from retrieve_cli.search.searcher import Searcher
 from retrieve_cli.sources import folder_marks, line_starts
 from retrieve_cli.storage import marks
@@ -176,10 +177,10 @@ def test_notes_on_the_lines_of_generations_that_are_gone_go_with_them(large_inde
 
 
 def test_an_open_searcher_sees_each_change_of_a_catalog(large_index: Path) -> None:
-    searcher = Searcher(Store(Path("artifacts")), load(Path("config.yaml")))
+    opened = Opened.of(Store(Path("artifacts")), load(Path("config.yaml")))
 
     def states() -> set[str]:
-        (answer,) = searcher.answer([Request("zebras")])
+        (answer,) = Searcher(opened).answer([Request("zebras")])
         return {result.freshness for result in answer.results}
 
     assert states() == {"fresh"}

@@ -221,7 +221,7 @@ def explain(live: LiveIndex, given: Mapping[str, Json], *, tenant: str | None, c
     del channels
     values = read_arguments(given, "explain")
     asked = read_asked({"query": values["query"]}, where="explain", tenant=tenant)
-    view, notices = why(live.index.searcher, asked.request, values["id"])
+    view, notices = why(live.index.opened, asked.request, values["id"])
     structured = {
         **{key: view[key] for key in _EXPLAINED if key in view},
         "retrievers": view.get("retrievers", {}),

@@ -17,6 +17,7 @@ from retrieve_cli.assemble.tokenizers import counter
 from retrieve_cli.contracts import Json
 from retrieve_cli.errors import STEP_FAILURES, UsageError, quoted
 from retrieve_cli.output.compact import Count
+from retrieve_cli.search import results
 from retrieve_cli.untrusted.nearest import nearest
 
 MOST_TOKENS = 2000
@@ -253,11 +254,11 @@ def counter_of(index: Index) -> Count:
 
     Words are no measure of what a model is sent: if nothing better is at hand, the pieces of words are estimated.
     """
-    searcher = index.searcher
+    opened = index.opened
     try:
-        found = searcher.counter()
+        found = results.counter_of(opened)
     except STEP_FAILURES:
         found = None
-    if found is not None and (found.name != _WORDS or str(searcher.settings.budget.tokenizer) == _WORDS):
+    if found is not None and (found.name != _WORDS or str(opened.settings.budget.tokenizer) == _WORDS):
         return found.tokenizer.count
-    return counter(_ESTIMATE, lambda: searcher.ranker.models.encoder).tokenizer.count
+    return counter(_ESTIMATE, lambda: opened.models.encoder).tokenizer.count

@@ -90,7 +90,7 @@ def _counter(live: LiveIndex) -> Count:
     try:
         return counter_of(live.index)
     except RetrieveError:
-        return counter("pieces", lambda: live.index.searcher.ranker.models.encoder).tokenizer.count
+        return counter("pieces", lambda: live.index.opened.models.encoder).tokenizer.count
 
 
 # ----------------------------------------------------------------------------------------------- the layout

@@ -93,7 +93,7 @@ def _answered(index: Index, answer: Answer, address: Address) -> dict[str, Any]:
     boxes = facets(answer_json(answer).get("facets") or {}, address)
     ticked = {box.filter for facet in boxes for box in (*facet.boxes, *facet.more)}
     more = SIZE == len(found.hits) < found.total - offset
-    lines = why_empty(index.searcher, answer) if not found.hits and address.page == 1 else []
+    lines = why_empty(index.opened, answer) if not found.hits and address.page == 1 else []
     return {
         "answer": found,
         "count": _count(found, offset),
@@ -132,7 +132,7 @@ def _count(found: Shown, offset: int) -> str:
 
 def modes(index: Index) -> list[tuple[str, str]]:
     """Return the choices of retrievers."""
-    names = index.searcher.generation.manifest.recipe.retrievers
+    names = index.opened.generation.manifest.recipe.retrievers
     return [("", "As configured"), ("hybrid", "All (hybrid)"), *((name, f"{name} only") for name in names)]
 
 

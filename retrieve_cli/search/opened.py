@@ -1,0 +1,207 @@
+"""An open generation with its indexes and models: opened once, asked by any number of calls, in any thread."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from itertools import accumulate
+from threading import RLock
+from typing import TYPE_CHECKING, Any
+
+from retrieve_cli.assemble.indexes import open_indexes
+from retrieve_cli.assemble.registry import retriever
+from retrieve_cli.assemble.sources import watched_of
+from retrieve_cli.assemble.trusted import strange_sources
+from retrieve_cli.config.settings import Settings, sections
+from retrieve_cli.config.trust import COMMAND
+from retrieve_cli.contracts import Index, Watched
+from retrieve_cli.frozen import dataclass
+from retrieve_cli.search.deadline import Costs
+from retrieve_cli.search.encoding import QueryModels
+from retrieve_cli.search.options import SearchOptions
+from retrieve_cli.storage.generation import Generation, open_generation
+from retrieve_cli.storage.store import Store
+
+if TYPE_CHECKING:
+    from retrieve_cli.assemble.indexes import Indexes
+    from retrieve_cli.stages.rerank import Reader
+
+_READERS = 16
+"""Rerankers that are kept: requests may choose how many results a chat model picks, each number another reranker."""
+
+
+class Readers:
+    """The rerankers that were made for a generation, whose weights are loaded once. Threads may share them."""
+
+    def __init__(self) -> None:
+        self._made: dict[object, Reader | None] = {}
+        self._lock = RLock()
+
+    def __len__(self) -> int:
+        return len(self._made)
+
+    def get(self, key: object, make: Callable[[], Reader | None]) -> Reader | None:
+        """Return the reranker of a key, which is made at the first call."""
+        with self._lock:
+            found = self._made.get(key) or make()
+            if len(self._made) < _READERS:
+                self._made[key] = found
+            return found
+
+
+@dataclass(frozen=True, eq=False)
+class Opened:
+    """An open generation. It does not change: what a request chooses, and what it costs, belongs to a `Searcher`.
+
+    Threads may share one; an index and a model are loaded at their first use.
+    """
+
+    store: Store
+    settings: Settings
+    """The configuration: the defaults of what a request may choose, and everything that none may."""
+    generation: Generation
+    indexes: Indexes
+    models: QueryModels
+    readers: Readers
+    costs: Costs
+    watched: Sequence[tuple[int, Watched]]
+    """Its sources, each behind the number of its records; none if the generation does not say where they are."""
+    unread: str
+    """A notice on sources that are not compared, because the user did not agree to read them."""
+    seconds: float
+    """Time that opening took, which a deadline counts."""
+
+    @classmethod
+    def of(
+        cls, store: Store, settings: Settings, generation: str | None = None, *, before: Opened | None = None
+    ) -> Opened:
+        """Open the current generation, or the one named. The query models of `before`, and the queries that they keep,
+        serve again if that was built and is asked in the same way.
+
+        Raises:
+            IndexMissing, IndexCorrupt: there is no index, or it is damaged.
+        """
+        begun = time.perf_counter()
+        with open_generation(store, generation) as found:
+            found.advise_random_reads()
+            indexes = open_indexes(found, settings)
+        seconds, recipe = time.perf_counter() - begun, found.manifest.recipe
+        same = before is not None and (before.generation.manifest.recipe, before.settings) == (recipe, settings)
+        return cls(
+            store,
+            settings,
+            found,
+            indexes,
+            before.models if before is not None and same else QueryModels(settings, recipe),
+            Readers(),
+            Costs(store.cache / "costs.json", {name: retriever(name).cost for name in indexes}),
+            *_sources(store, found, settings),
+            seconds,
+        )
+
+    def under(self, settings: Settings, indexes: Mapping[str, Index[Any]] | None = None) -> Opened:
+        """Return the same generation under another configuration, with other indexes in the place of some."""
+        same = _of_indexes(settings) == _of_indexes(self.settings)
+        opened = self.indexes if same else open_indexes(self.generation, settings)
+        loaded = self.models.loaded if _of_models(settings) == _of_models(self.settings) else None
+        models = QueryModels(settings, self.generation.manifest.recipe, loaded)
+        opened = opened.replaced(indexes) if indexes else opened
+        return replace(self, settings=settings, indexes=opened, models=models)
+
+    def again(self, store: Store, settings: Settings) -> Opened | None:
+        """Return the same generation as if it had been opened now, for a store that is the same folder; None if it has
+        to be opened, because the settings say something else about its files and models."""
+        if _of_files(settings) != _of_files(self.settings):
+            return None
+        watched, unread = _sources(store, self.generation, settings)
+        costs = self.costs.again()
+        now = self.under(settings)
+        return replace(now, store=store, costs=costs, watched=watched, unread=unread, seconds=0.0)
+
+    def options(self, **given: Any) -> SearchOptions:
+        """Return what the configuration says, with what is given and is not None in its place."""
+        return SearchOptions.of(self.settings, **given)
+
+    def source_of(self, row: int) -> Watched | None:
+        """Return the source of a record; None if the generation does not say where its sources are."""
+        ends = accumulate(count for count, _ in self.watched)
+        return next((source for end, (_, source) in zip(ends, self.watched, strict=True) if row < end), None)
+
+
+def _of_indexes(settings: Settings) -> tuple[object, ...]:
+    """Return the sections of the settings on which open indexes depend."""
+    servers = (settings.pgvector, settings.qdrant, settings.milvus, settings.opensearch)
+    return (settings.dense, settings.engines, *servers)
+
+
+def _of_models(settings: Settings) -> tuple[object, ...]:
+    """Return those on which loaded models of queries depend."""
+    return (settings.encoder, settings.splade, settings.models)
+
+
+def _of_files(settings: Settings) -> tuple[object, ...]:
+    """Return those that say something about the files and models of an open generation."""
+    built = (getattr(settings, name) for name in sorted(sections("index")))
+    return (*built, *_of_models(settings), *_of_indexes(settings))
+
+
+def _sources(store: Store, generation: Generation, settings: Settings) -> tuple[Sequence[tuple[int, Watched]], str]:
+    """The sources of a generation, whose changes its answers tell of, and a notice on those that are not read."""
+    strange = strange_sources(store.path, generation.manifest)
+    watched = watched_of(
+        generation.manifest,
+        fetched=store.fetched,
+        cache=store.cache,
+        inbox=store.inbox,
+        docs_max_mb=settings.docs.max_mb,
+        parsing_max_mb=settings.parsing.max_mb,
+    )
+    said = f"not compared with {', '.join(strange)}, which you did not agree to read: {COMMAND}"
+    return watched, said if strange else ""
+
+
+# ------------------------------------------------------------------------------------- opened before
+
+_kept: list[tuple[Opened, os.stat_result]] = []
+"""A generation that was opened before the command began, see `warm/`, and its folder: the same one under whichever
+name. There is none in any other process."""
+
+
+def keep(opened: Opened) -> None:
+    """Keep a generation for the commands that this process does. Raises: OSError if its folder is gone."""
+    _kept[:] = [(opened, opened.store.path.stat())]
+
+
+def kept() -> Opened | None:
+    """Return the generation that is kept."""
+    return _kept[0][0] if _kept else None
+
+
+def forget() -> None:
+    """Keep none."""
+    _kept.clear()
+
+
+def open_kept(
+    store: Store, settings: Settings, generation: str | None = None, *, before: Opened | None = None
+) -> Opened:
+    """Return the current generation of a store, or the one named: the one that is kept, if it is the same. `before` is
+    what `Opened.of` takes.
+
+    Raises:
+        RetrieveError: as `Opened.of` does.
+    """
+    if _kept and generation is None:
+        ready, folder = _kept[0]
+        if _is_same(store, folder) and store.live() == ready.generation.id:
+            return ready.again(store, settings) or Opened.of(store, settings)
+    return Opened.of(store, settings, generation, before=before)
+
+
+def _is_same(store: Store, folder: os.stat_result) -> bool:
+    try:
+        return os.path.samestat(store.path.stat(), folder)
+    except OSError:
+        return False

@@ -1,0 +1,295 @@
+"""A plan to the stages that answer it, over an open generation.
+
+The recipe says how an index was built, not the current configuration: an index answers as it was made. The
+configuration controls only what the recipe does not fix: retrieval depth and fusion.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+from retrieve_cli.assemble import registry, rerankers
+from retrieve_cli.assemble.graph import graph_of
+from retrieve_cli.assemble.indexes import similar_names, vectors_of
+from retrieve_cli.contracts import Stage
+from retrieve_cli.errors import STEP_FAILURES, UsageError
+from retrieve_cli.search.access import groups_of
+from retrieve_cli.search.plan import RankPlan
+from retrieve_cli.stages.pipeline import Pipeline
+from retrieve_cli.stages.retrieve import IndexRetrieval, Layout, Retrieve
+
+if TYPE_CHECKING:
+    from retrieve_cli.stages.boost import Boosted
+    from retrieve_cli.stages.diversity import Cap
+    from retrieve_cli.stages.rerank import Reader
+    from retrieve_cli.stages.retrieve import Retrieval
+
+SEEN_BY_EXPANSION = 50
+"""Minimum number of hits before expansion: the score of the last one is where scores of paths begin."""
+
+
+def pipeline_of(plan: RankPlan) -> Pipeline:
+    """Return the stages of a plan, less what is skipped.
+
+    Raises:
+        UsageError: a boost or a kind of edges is not one, or no record has the grouping field.
+    """
+    options, settings = plan.options, plan.opened.settings
+    boosting, reader = _boosting(plan), reader_of(plan)
+    tail = [*boosting, *_cuts(plan)]
+    expansion = _expansion(plan)
+    variants = plan.texts > plan.queries
+    reach = max(options.k, settings.search.depth if tail or variants else 1)
+    reach = max(reach, options.rerank_depth or 1) if reader else reach
+    reach = max(reach, SEEN_BY_EXPANSION) if expansion else reach
+    # What is linked to the candidates is reranked with them: they are no more than the retrieval depth.
+    linked_first = plan.expands and settings.expansion.before_rerank
+    stages = [_first(plan, max(options.k, min(reach, settings.search.depth)) if linked_first else reach)]
+    if variants:
+        stages = [_merge(plan, stages[0], keep=reach)]
+    before, after = (expansion, []) if settings.expansion.before_rerank else ([], expansion)
+    stages, tail = [*stages, *before], [*after, *tail]
+    if reader is not None:
+        stages.append(_rerank(plan, reader, keep=reach if tail else options.k))
+    return Pipeline((*stages, *tail))
+
+
+# --------------------------------------------------------------------------------------------- candidates
+
+
+def _first(plan: RankPlan, keep: int) -> Stage:
+    """The stage that asks the retrievers, once or through a gate."""
+    gating = plan.opened.settings.gating
+    stage = _retrieving(plan, keep)
+    if not plan.options.route:
+        return stage
+    from retrieve_cli.stages.gate import Gate
+
+    wide = _retrieving(plan, max(keep, gating.global_candidates))
+    groups, names = groups_of(plan.opened.generation, gating.field, plan.visible)
+    return Gate(
+        wide,
+        # Quotas pass over hits, so that a second search has to bring as many as the first.
+        stage if gating.per_group is None else wide,
+        groups=groups,
+        names=names,
+        candidates=gating.global_candidates,
+        top_groups=gating.top_groups,
+        keep=keep,
+        per_group=gating.per_group,
+        min_results=gating.min_results,
+    )
+
+
+def _retrieving(plan: RankPlan, keep: int) -> Stage:
+    """The stage that ranks by the retrievers that run."""
+    settings, names = plan.opened.settings, plan.running
+    layout = Layout(plan.opened.generation.starts, plan.opened.generation.chunk_id)
+    remote: Collection[str] = ()
+    if settings.engines.in_use:
+        from retrieve_cli.assemble.engines import places
+
+        remote = places(settings, names)
+    found = tuple(_retrieval(plan, name, layout, keep, waits=name in remote) for name in names)
+    if len(found) == 1:
+        return Retrieve(found[0], keep=keep)
+    from retrieve_cli.stages.fuse import Fuse
+
+    return Fuse(found, registry.fusion_of(settings, names), keep=keep)
+
+
+def _retrieval(plan: RankPlan, name: str, layout: Layout, keep: int, *, waits: bool) -> Retrieval:
+    """A retriever over its index, or the one that has none; `waits` is True if its index is on a server."""
+    opened, options = plan.opened, plan.options
+    if name not in opened.indexes:
+        from retrieve_cli.assemble.llm import retrieval
+
+        return retrieval(
+            opened.generation, opened.indexes, opened.settings, unit=options.unit, depth=keep, call=plan.forms
+        )
+    retriever = registry.retriever(name)
+    return IndexRetrieval(
+        name=name,
+        index=opened.indexes[name],
+        prepare=partial(plan.forms.known, retriever.form.name, name),
+        layout=layout,
+        unit=options.unit,
+        depth=(options.similarity_top_k if retriever.similarity else None) or max(opened.settings.search.depth, keep),
+        waits=waits or (registry.compares_vectors(name) and opened.models.waits),
+    )
+
+
+def _merge(plan: RankPlan, first: Stage, *, keep: int) -> Stage:
+    """The stage that ranks each of a query's texts by `first` and merges the rankings; the cap on hits per group
+    applies to all of them together."""
+    from retrieve_cli.stages.merge import Merge
+
+    settings, unit = plan.opened.settings, plan.options.unit
+    caps = [_per_group(plan, settings.gating.per_group)] if plan.options.route and settings.gating.per_group else []
+    return Merge(
+        first, unit=unit, rrf_k=settings.fusion.rrf_k, keep=keep, per_text=settings.search.per_text, caps=tuple(caps)
+    )
+
+
+def _expansion(plan: RankPlan) -> list[Stage]:
+    """The stage that follows edges from the first hits; none if there are no edges.
+
+    Raises:
+        UsageError: a configured kind of edges is not in the graph.
+    """
+    generation, chosen = plan.opened.generation, plan.opened.settings.expansion
+    if not plan.expands or (graph := graph_of(generation)) is None:
+        return []
+    from retrieve_cli.assemble.graph import walk, walks_of
+    from retrieve_cli.stages.expand import Expand, Support
+
+    appends = chosen.placement == "append"
+    stage = Expand(
+        partial(walk, graph, generation, chosen, walks_of(graph, chosen)),
+        Layout(generation.starts, generation.chunk_id),
+        seeds=chosen.seeds,
+        floor=SEEN_BY_EXPANSION,
+        depth=chosen.depth,
+        how=chosen,
+        support=Support(plan.running, chosen.support_rank) if appends and not chosen.before_rerank else None,
+        related=chosen.max_related if appends and plan.keep is None else 0,
+    )
+    return [stage]
+
+
+# ---------------------------------------------------------------------------------------------- reranking
+
+
+def reader_of(plan: RankPlan) -> Reader | None:
+    """Return the reranker; None if there is none, or if it cannot run. A server is given the time that is left now."""
+    if plan.reranker is None or plan.reranker in plan.omitted:
+        return None
+    opened, options, left = plan.opened, plan.options, plan.deadline.left
+    models = opened.models  # a kept reranker that held the open generation would keep it open
+    hurries = rerankers.hurries(opened.settings, left)
+    most = rerankers.most_picked(opened.settings, keep=options.rerank_keep, k=options.k)
+    make = partial(
+        rerankers.reader,
+        opened.generation,
+        opened.settings,
+        unit=options.unit,
+        encoder=lambda: models.encoder,
+        vectors=vectors_of(opened.generation, opened.indexes),
+        most=most,
+        within=left if hurries else None,
+    )
+    try:
+        if hurries:
+            return make()
+        return opened.readers.get((rerankers.card(opened.settings, most), options.unit), make)
+    except STEP_FAILURES as error:
+        plan.omitted.add(plan.reranker, error)
+        return None
+
+
+def with_reranker(stage: Stage, reader: Reader) -> Stage:
+    """Return a reranking stage with another reranker."""
+    from retrieve_cli.stages.rerank import Rerank
+
+    return replace(stage, reader=reader) if isinstance(stage, Rerank) else stage
+
+
+def _rerank(plan: RankPlan, reader: Reader, *, keep: int) -> Stage:
+    """The stage that reranks the top hits and passes on some of them."""
+    from retrieve_cli.stages.rerank import Rerank
+
+    options = plan.options
+    return Rerank(
+        reader,
+        reader.name,
+        depth=options.rerank_depth or 1,
+        keep=keep if options.rerank_keep is None else min(keep, options.rerank_keep),
+        interpolate=options.rerank_interpolate or 0.0,
+        min_score=options.rerank_min_score,
+        judged_only=options.rerank_keep is not None,
+    )
+
+
+# --------------------------------------------------------------------------------------------------- cuts
+
+
+def _boosting(plan: RankPlan) -> list[Stage]:
+    """The stage that multiplies scores of hits with given properties; none without boosts."""
+    if not plan.options.boosts and not plan.opened.settings.boost.factors:
+        return []
+    from retrieve_cli.stages.boost import Boost
+
+    boosts = _boosted(plan)
+    return [Boost(boosts)] if boosts else []
+
+
+def _boosted(plan: RankPlan) -> tuple[Boosted, ...]:
+    """The boosts with what they hold for: those of the request, and those of the configuration on something else.
+
+    Raises:
+        UsageError: one of the request is not a boost, or names a field that no visible record has.
+    """
+    from retrieve_cli.queries.boosts import configured, parse_boost
+    from retrieve_cli.search.conditions import satisfying
+    from retrieve_cli.stages.boost import Boosted
+
+    given = {str(boost.condition): boost for boost in map(parse_boost, plan.options.boosts)}
+    known = {str(boost.condition): boost for boost in configured(plan.opened.settings.boost.factors)}
+    found = []
+    for written, boost in {**known, **given}.items():
+        try:
+            passing = satisfying(plan.opened.generation, boost.condition, plan.visible)
+        except UsageError as error:
+            if written in given:
+                raise
+            plan.say(f"{error.message}: boost.{boost.condition.field} raises nothing")
+            continue
+        found.append(Boosted(str(boost), boost.factor, passing.records, passing.chunks))
+    return tuple(found)
+
+
+def _cuts(plan: RankPlan) -> list[Stage]:
+    """The stages that drop weak or redundant hits; none by default.
+
+    Raises:
+        UsageError: no record has the grouping field.
+    """
+    opened, options = plan.opened, plan.options
+    search, diversity = opened.settings.search, opened.settings.diversity
+    stages: list[Stage] = []
+    if (options.min_score, options.grade, search.max_distance) != (None, None, None):
+        from retrieve_cli.stages.threshold import Threshold
+
+        stages.append(
+            Threshold(
+                options.min_score,
+                grade=options.grade,
+                max_distance=search.max_distance,
+                similar=similar_names(opened.generation),
+                min_results=min(search.min_results, options.k),
+                k=options.k,
+            )
+        )
+    if (diversity.per_source, diversity.per_group) != (None, None):
+        from retrieve_cli.stages.diversity import Limit, per_source
+
+        caps = [] if diversity.per_source is None else [per_source(diversity.per_source)]
+        caps += [] if diversity.per_group is None else [_per_group(plan, diversity.per_group)]
+        stages.append(Limit(tuple(caps), keep=options.k if diversity.mmr is None else search.depth))
+    if diversity.mmr is not None:
+        from retrieve_cli.stages.diversity import Mmr
+
+        vectors = vectors_of(opened.generation, opened.indexes)
+        stages.append(Mmr(vectors, trade_off=diversity.mmr, keep=options.k))
+    return stages
+
+
+def _per_group(plan: RankPlan, most: int) -> Cap:
+    """The cap on hits per group of records."""
+    from retrieve_cli.stages.diversity import per_group
+
+    groups, _ = groups_of(plan.opened.generation, plan.opened.settings.gating.field, plan.visible)
+    return per_group(most, groups)
