@@ -1,8 +1,9 @@
 """Life cycle of a generation in an engine, over the primitives of a driver.
 
-A driver keeps a generation in collections: a home with the record of the generation and the blocks of its files, and
-one for each part. Everything about their order is here. The home is created first and dropped first: what an
-interruption leaves has no record, or one without a census, and is never taken for a complete generation.
+A generation has a record, rows of its parts, and blocks of its files. Without transactions they are in collections: a
+home with the record and the blocks, and one for each part. Everything about their order is here. The home is created
+first and dropped first: what an interruption leaves has no record, or one without a census, and is never taken for a
+complete generation.
 """
 
 from __future__ import annotations
@@ -112,15 +113,9 @@ class LifeCycle(ABC):
         self.begin(wanted)
         return LifeStaging(self, wanted)
 
+    @abstractmethod
     def begin(self, wanted: Record) -> None:
         """Create what is missing of a generation, after dropping one that was made in another way."""
-        before = self.record(wanted.generation)
-        if before is None or not self.alike(before, wanted):
-            # Parts without a record are what a crash left, of any shape.
-            self.drop(wanted.generation)
-            self.create_home(wanted.generation)
-            self.put_record(wanted)
-        self.create_parts(wanted)
 
     def publish(self, generation: str) -> None:
         """Let the alias name this generation, in one step. Raises: IndexCorrupt: there is no complete one."""
@@ -130,25 +125,13 @@ class LifeCycle(ABC):
     def live(self) -> str | None:
         """Return the generation that the alias names; None if there is none."""
 
+    @abstractmethod
     def generations(self) -> Sequence[Staged]:
         """Return all generations, complete or not, in order of id."""
-        live, staged = self.live(), []
-        for generation in self.collections():
-            try:
-                record = self.record(generation)
-            except IndexCorrupt:
-                record = None
-            complete = record is not None and record.census is not None
-            staged.append(Staged(generation, complete=complete, live=generation == live))
-        return staged
 
+    @abstractmethod
     def drop(self, generation: str) -> None:
-        """Remove a generation, the alias first if it names it; nothing happens if there is none."""
-        collections = self.collections().get(generation, ())
-        if collections and self.live() == generation:
-            self.drop_alias()
-        for collection in collections:
-            self.drop_collection(collection)
+        """Remove a generation and all that belongs to it; nothing happens if there is none."""
 
     def open(self, generation: str) -> OpenGeneration:
         """Open a generation for queries. Raises: IndexCorrupt: there is no complete one."""
@@ -180,31 +163,7 @@ class LifeCycle(ABC):
             raise IndexCorrupt(f"{self.product} has no complete generation {generation}", hint=PUSH)
         return record
 
-    def alike(self, stored: Record, wanted: Record) -> bool:
-        """Return True if rows stored with one record can be kept under the other."""
-
-        def kept(card: Card) -> dict[str, Any]:
-            return {key: value for key, value in card.items() if key not in self.per_query}
-
-        return kept(stored.card) == kept(wanted.card) and list(stored.parts) == list(wanted.parts)
-
-    # Primitives of the life cycle.
-
-    @abstractmethod
-    def collections(self) -> Mapping[str, Sequence[str]]:
-        """Return collections by generation, ascending, the home of each first."""
-
-    @abstractmethod
-    def create_home(self, generation: str) -> None:
-        """Create the home of a generation."""
-
-    @abstractmethod
-    def create_parts(self, record: Record) -> None:
-        """Create the collections of parts that are missing."""
-
-    @abstractmethod
-    def drop_collection(self, collection: str) -> None:
-        """Remove a collection."""
+    # Primitives of records and of the alias.
 
     @abstractmethod
     def record(self, generation: str) -> Record | None:
@@ -217,10 +176,6 @@ class LifeCycle(ABC):
     @abstractmethod
     def set_alias(self, record: Record) -> None:
         """Let the alias name a generation, in one step."""
-
-    @abstractmethod
-    def drop_alias(self) -> None:
-        """Remove the alias."""
 
     @abstractmethod
     def faults(self) -> Sequence[tuple[str, str]]:
@@ -249,7 +204,7 @@ class LifeCycle(ABC):
         """Wait until all that was stored is durable, visible to queries, and indexed."""
 
     @abstractmethod
-    def count(self, generation: str, part: str) -> int:
+    def count(self, record: Record, part: Part) -> int:
         """Return the number of rows of a part. Raises: IndexCorrupt: its collection is gone."""
 
     @abstractmethod
@@ -271,6 +226,68 @@ class LifeCycle(ABC):
     @abstractmethod
     def terms(self, record: Record, part: Part) -> TermCollection:
         """Return the nearest rows and stored numbers of a part with term weights."""
+
+
+class CollectionLifeCycle(LifeCycle):
+    """Life cycle in a server without transactions over several collections."""
+
+    def begin(self, wanted: Record) -> None:
+        """Create what is missing of a generation, after dropping one that was made in another way."""
+        before = self.record(wanted.generation)
+        if before is None or not self.alike(before, wanted):
+            # Parts without a record are what a crash left, of any shape.
+            self.drop(wanted.generation)
+            self.create_home(wanted.generation)
+            self.put_record(wanted)
+        self.create_parts(wanted)
+
+    def generations(self) -> Sequence[Staged]:
+        """Return all generations, complete or not, in order of id."""
+        live, staged = self.live(), []
+        for generation in self.collections():
+            try:
+                record = self.record(generation)
+            except IndexCorrupt:
+                record = None
+            complete = record is not None and record.census is not None
+            staged.append(Staged(generation, complete=complete, live=generation == live))
+        return staged
+
+    def drop(self, generation: str) -> None:
+        """Remove a generation, the alias first if it names it; nothing happens if there is none."""
+        collections = self.collections().get(generation, ())
+        if collections and self.live() == generation:
+            self.drop_alias()
+        for collection in collections:
+            self.drop_collection(collection)
+
+    def alike(self, stored: Record, wanted: Record) -> bool:
+        """Return True if rows stored with one record can be kept under the other."""
+
+        def kept(card: Card) -> dict[str, Any]:
+            return {key: value for key, value in card.items() if key not in self.per_query}
+
+        return kept(stored.card) == kept(wanted.card) and list(stored.parts) == list(wanted.parts)
+
+    @abstractmethod
+    def collections(self) -> Mapping[str, Sequence[str]]:
+        """Return collections by generation, ascending, the home of each first."""
+
+    @abstractmethod
+    def create_home(self, generation: str) -> None:
+        """Create the home of a generation."""
+
+    @abstractmethod
+    def create_parts(self, record: Record) -> None:
+        """Create the collections of parts that are missing."""
+
+    @abstractmethod
+    def drop_collection(self, collection: str) -> None:
+        """Remove a collection."""
+
+    @abstractmethod
+    def drop_alias(self) -> None:
+        """Remove the alias."""
 
 
 class LifeStaging:
@@ -312,7 +329,7 @@ class LifeStaging:
         engine.settle(record)
         sample, counts = Sample(), {}
         for part in record.parts:
-            counts[part.name] = engine.count(self._generation, part.name)
+            counts[part.name] = engine.count(record, part)
             if counts[part.name] != part.rows:
                 message = f"{engine.product} has {counts[part.name]:,} rows of {part.name}, not {part.rows:,}"
                 raise IndexCorrupt(message, hint="run `retrieve engines push`, which sends what is missing")
@@ -357,7 +374,7 @@ class OpenGeneration:
 
     def count(self, part: str) -> int:
         """Return the number of rows of a part, counted now."""
-        return self._engine.count(self._generation, part)
+        return self._engine.count(self._record, self._part(part))
 
     def vectors(self, part: str) -> VectorCollection:
         """Return a part with vectors. Raises: IndexCorrupt: there is none of that name."""
@@ -378,9 +395,9 @@ class OpenGeneration:
     def close(self) -> None:
         """Do nothing: the connections belong to the engine."""
 
-    def _part(self, name: str, *, with_vectors: bool) -> Part:
+    def _part(self, name: str, *, with_vectors: bool | None = None) -> Part:
         part = self._parts.get(name)
-        if part is None or (part.dim is not None) != with_vectors:
+        if part is None or with_vectors not in (None, part.dim is not None):
             kind = "rows" if part is None else "vectors" if with_vectors else "term weights"
             message = f"generation {self._generation} in {self._engine.product} has no {kind} of {name}"
             raise IndexCorrupt(message, hint=PUSH)

@@ -15,7 +15,7 @@ from retrieve_cli.config.engine_settings import QdrantSettings
 from retrieve_cli.contracts.engines import Batch, Capabilities, Census, Part
 from retrieve_cli.contracts.values import Card, Json
 from retrieve_cli.engines.answers import reading
-from retrieve_cli.engines.lifecycle import PUSH, LifeCycle, Names, Record
+from retrieve_cli.engines.lifecycle import PUSH, CollectionLifeCycle, Names, Record
 from retrieve_cli.engines.qdrant.parts import OVERSAMPLING, TermPart, VectorPart
 from retrieve_cli.engines.qdrant.points import KEYWORDS, TERMS, VECTOR, WEIGHTS, requests
 from retrieve_cli.engines.qdrant.server import Missing, Server
@@ -46,7 +46,7 @@ _BLOCKS = uuid.UUID("6f1d1e5c-6a2c-5f0e-9d7e-2f4c1b7a9e10")
 
 
 @reading("Qdrant")
-class QdrantEngine(LifeCycle):
+class QdrantEngine(CollectionLifeCycle):
     """Qdrant 1.10 or later, by its REST interface.
 
     A part has a collection of its own, because a row is a record in one part and a chunk in another: points are
@@ -190,9 +190,9 @@ class QdrantEngine(LifeCycle):
         for part in record.parts:
             self._wait_for_index(record.generation, part)
 
-    def count(self, generation: str, part: str) -> int:
+    def count(self, record: Record, part: Part) -> int:
         """Return the number of rows of a part."""
-        path = f"/collections/{self._names.part(generation, part)}/points/count"
+        path = f"/collections/{self._names.part(record.generation, part.name)}/points/count"
         return int(self._server.call("POST", path, body={"exact": True})["count"])
 
     def stored(self, record: Record, part: Part, rows: Rows) -> Vectors | Sequence[TermWeights]:
