@@ -84,7 +84,7 @@ class Record(NamedTuple):
     census: Census | None = None
     """None if the generation is not complete."""
     notes: Mapping[str, Any] = {}
-    """What the driver counted of the rows, by which it searches them."""
+    """Counts of rows that the driver needs for its searches."""
 
 
 class LifeCycle(ABC):

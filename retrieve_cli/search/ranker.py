@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from retrieve_cli.assemble import pipelines, registry, rerankers
 from retrieve_cli.assemble.graph import graph_of
 from retrieve_cli.assemble.indexes import open_indexes
+from retrieve_cli.config.engine_settings import SERVERS
 from retrieve_cli.config.plugins import LLM
 from retrieve_cli.config.settings import Settings
 from retrieve_cli.contracts import Index, Json, Query, Ranking, Stage
@@ -314,5 +315,4 @@ class Ranker:
 
 def _of_indexes(settings: Settings) -> tuple[object, ...]:
     """Return the sections of the settings on which open indexes depend."""
-    servers = (settings.pgvector, settings.qdrant, settings.milvus, settings.opensearch)
-    return (settings.dense, settings.engines, *servers)
+    return (settings.dense, settings.engines, *(getattr(settings, name) for name in SERVERS))

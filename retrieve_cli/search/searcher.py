@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from retrieve_cli.assemble.registry import retriever
 from retrieve_cli.assemble.sources import watched_of
 from retrieve_cli.assemble.trusted import strange_sources
+from retrieve_cli.config.engine_settings import SERVERS
 from retrieve_cli.config.settings import Settings, sections
 from retrieve_cli.config.trust import COMMAND
 from retrieve_cli.contracts import Index, Json, Query, Question, Ranking, Request, Watched
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
     from retrieve_cli.search.facets import Facet
 
 __all__ = ["Ranked", "SearchOptions", "Searcher"]
-_OPENED_UNDER = sorted({*sections("index"), "models", "engines", "pgvector", "qdrant", "milvus", "opensearch"})
+_OPENED_UNDER = sorted({*sections("index"), "models", "engines", *SERVERS})
 """Sections of the settings on which open files and loaded models depend."""
 
 
