@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from retrieve_cli.contracts.engines import Capabilities, Census, Part
-from retrieve_cli.engines.lifecycle import PUSH, CollectionLifeCycle, Names, OpenGeneration, Record
+from retrieve_cli.engines.collections import CollectionLifeCycle, Names
+from retrieve_cli.engines.lifecycle import PUSH, OpenGeneration, Record
 from retrieve_cli.engines.milvus.blocks import Blocks
 from retrieve_cli.engines.milvus.entities import SMALL, entities_of, field_of, index_of, schema_of
 from retrieve_cli.engines.milvus.parts import WEIGHTS, MilvusTerms, MilvusVectors

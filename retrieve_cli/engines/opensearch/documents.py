@@ -14,7 +14,7 @@ import orjson
 from retrieve_cli.contracts.engines import AnyOf, Batch, Label, Part, Within
 from retrieve_cli.contracts.models import TermWeights
 from retrieve_cli.contracts.values import Json
-from retrieve_cli.engines import lifecycle
+from retrieve_cli.engines import collections
 from retrieve_cli.errors import UsageError, quoted
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ _PREFIX = re.compile(r"[a-z0-9][a-z0-9_.-]{0,99}")
 _PART = re.compile(r"[a-z0-9_]{1,80}")
 
 
-class Names(lifecycle.Names):
+class Names(collections.Names):
     """Names of the indexes and aliases of an engine."""
 
     def __init__(self, prefix: str) -> None:

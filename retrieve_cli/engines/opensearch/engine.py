@@ -11,7 +11,8 @@ import orjson
 from retrieve_cli.contracts.engines import Batch, Capabilities, Census, Part
 from retrieve_cli.contracts.values import Card, Json
 from retrieve_cli.engines.answers import reading
-from retrieve_cli.engines.lifecycle import CollectionLifeCycle, Record
+from retrieve_cli.engines.collections import CollectionLifeCycle
+from retrieve_cli.engines.lifecycle import Record
 from retrieve_cli.engines.opensearch import documents
 from retrieve_cli.engines.opensearch.checks import require_vectors, server_problems
 from retrieve_cli.engines.opensearch.collections import IndexReader, OpensearchTerms, OpensearchVectors

@@ -15,7 +15,8 @@ from retrieve_cli.config.engine_settings import QdrantSettings
 from retrieve_cli.contracts.engines import Batch, Capabilities, Census, Part
 from retrieve_cli.contracts.values import Card, Json
 from retrieve_cli.engines.answers import reading
-from retrieve_cli.engines.lifecycle import PUSH, CollectionLifeCycle, Names, Record
+from retrieve_cli.engines.collections import CollectionLifeCycle, Names
+from retrieve_cli.engines.lifecycle import PUSH, Record
 from retrieve_cli.engines.qdrant.parts import OVERSAMPLING, TermPart, VectorPart
 from retrieve_cli.engines.qdrant.points import KEYWORDS, TERMS, VECTOR, WEIGHTS, requests
 from retrieve_cli.engines.qdrant.server import Missing, Server
