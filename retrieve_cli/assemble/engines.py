@@ -11,7 +11,8 @@ from pathlib import Path
 from threading import RLock
 from typing import TYPE_CHECKING, Any
 
-from retrieve_cli.assemble import registry
+from retrieve_cli.assemble import extensions, registry
+from retrieve_cli.config.engine_settings import LOCAL, SERVERS
 from retrieve_cli.contracts.engines import Capabilities
 from retrieve_cli.errors import IndexCorrupt, Unavailable, UsageError, quoted
 from retrieve_cli.storage import engine_record, pickles
@@ -29,13 +30,8 @@ if TYPE_CHECKING:
     from retrieve_cli.storage.manifest import Manifest
     from retrieve_cli.storage.remote_file import Blocks
 
-LOCAL = "local"
-_ENGINES = {
-    "pgvector": ("retrieve_cli.engines.pgvector.engine", "PgvectorEngine"),
-    "qdrant": ("retrieve_cli.engines.qdrant.engine", "QdrantEngine"),
-    "milvus": ("retrieve_cli.engines.milvus.engine", "MilvusEngine"),
-    "opensearch": ("retrieve_cli.engines.opensearch.engine", "OpensearchEngine"),
-}
+_ENGINES = {name: (f"retrieve_cli.engines.{name}.engine", f"{name.capitalize()}Engine") for name in SERVERS}
+"""Modules and classes of the built-in engines."""
 _SECRETS = {"password_env": "password", "api_key_env": "api_key", "token_env": "token", "user_env": "user"}
 _PUSH = "send the index: retrieve engines push"
 
@@ -51,6 +47,20 @@ def _made(name: str, section: Any, secrets: tuple[tuple[str, str], ...]) -> Engi
             module, kind = _ENGINES[name]
             _kept[name, section, secrets] = getattr(import_module(module), kind)(section, **dict(secrets))
         return _kept[name, section, secrets]
+
+
+def _added(name: str, settings: Settings) -> Engine:
+    """Return the engine of a plug-in, made once for each configuration of it."""
+    settings.expect_trusted("plugins")
+    configured = json.dumps(dict(settings.plugins.get(name, {})), sort_keys=True, default=str)
+    with _making:
+        if (name, configured) not in _kept:
+            made: Engine = extensions.make("engine", name, settings)
+            if made.name != name:
+                message = f"the plug-in {quoted(name)} adds an engine with another name, {quoted(made.name)}"
+                raise Unavailable(message, hint="give its entry point the name of the engine")
+            _kept[name, configured] = made
+        return _kept[name, configured]
 
 
 def lost(chosen: Engine, entry: Entry, generation: str) -> str:
@@ -90,11 +100,11 @@ def engine(name: str, settings: Settings) -> Engine:
 
     Raises:
         Unavailable: a variable that holds one of its secrets is not set.
-        UsageError: there is no engine of that name.
+        UsageError: there is no engine of that name, and no plug-in adds it.
     """
-    if name not in _ENGINES:
-        raise UsageError(f"there is no engine {quoted(name)}", hint=f"engines: {', '.join(_ENGINES)}")
     settings.expect_trusted("engines", name)
+    if name not in _ENGINES:
+        return _added(name, settings)
     section = getattr(settings, name)
     secrets = []
     for key, parameter in _SECRETS.items():

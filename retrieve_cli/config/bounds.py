@@ -23,6 +23,7 @@ def reaching(way: str, *, default: Any) -> Any:
     return field(default=default, metadata={"reaches": way})
 
 
-def named(default: str, *choices: str) -> Any:
-    """A key that takes one of these, or the name of a plug-in."""
-    return field(default=default, metadata={"choices": lambda: choices})
+def named(default: str, *choices: str, reaches: str | None = None) -> Any:
+    """A key that takes one of these, or the name of a plug-in; `reaches` as in `reaching`."""
+    way = {} if reaches is None else {"reaches": reaches}
+    return field(default=default, metadata={"choices": lambda: choices, **way})

@@ -6,10 +6,13 @@ from collections.abc import Sequence
 from dataclasses import field, fields
 from typing import Literal
 
-from retrieve_cli.config.bounds import bounded, reaching
+from retrieve_cli.config.bounds import bounded, named, reaching
 from retrieve_cli.frozen import dataclass
 
-EngineName = Literal["local", "pgvector", "qdrant", "milvus", "opensearch"]
+LOCAL = "local"
+"""Place of an index that lives in files."""
+SERVERS = ("pgvector", "qdrant", "milvus", "opensearch")
+"""Built-in engines: each has a section of the settings and a package in `engines/` of its name."""
 
 
 @dataclass(frozen=True)
@@ -76,9 +79,9 @@ class OpensearchSettings:
 class EnginesSettings:
     """Place of each retriever's index: local files, or an engine."""
 
-    dense: EngineName = reaching("address", default="local")
-    lexical: EngineName = reaching("address", default="local")
-    sparse: EngineName = reaching("address", default="local")
+    dense: str = named(LOCAL, LOCAL, *SERVERS, reaches="address")
+    lexical: str = named(LOCAL, LOCAL, *SERVERS, reaches="address")
+    sparse: str = named(LOCAL, LOCAL, *SERVERS, reaches="address")
     store: Literal["local", "engine"] = "local"
     tokens: Literal["local", "payload"] = "local"
     keep: int = bounded(2, 1, 100)
@@ -86,7 +89,7 @@ class EnginesSettings:
     @property
     def in_use(self) -> tuple[str, ...]:
         """Names of the engines that hold an index, in the order of the keys above."""
-        return tuple(dict.fromkeys(place for place in (self.dense, self.lexical, self.sparse) if place != "local"))
+        return tuple(dict.fromkeys(place for place in (self.dense, self.lexical, self.sparse) if place != LOCAL))
 
 
 ROLES = tuple(key.name for key in fields(EnginesSettings))[:3]

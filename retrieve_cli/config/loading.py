@@ -12,7 +12,7 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from retrieve_cli.config.engine_settings import ROLES
+from retrieve_cli.config.engine_settings import ROLES, SERVERS
 from retrieve_cli.config.environment import variables
 from retrieve_cli.config.plugins import installed, retriever_names
 from retrieve_cli.config.settings import NOT_AGREED, TRUST_HINT, Settings, section_names
@@ -25,7 +25,6 @@ from retrieve_cli.untrusted import files
 DEFAULT_FILE = Path("config.yaml")
 _WEIGHT = "_weight"
 _ENGINE_KEYS = dict(zip(("vector_index", "lexical_index"), ROLES, strict=False))
-_ENGINE_SECTIONS = ("pgvector", "qdrant", "milvus", "opensearch")
 _MOST_VALUES = 10_000
 """Values that a configuration may have, its aliases unfolded."""
 
@@ -228,7 +227,7 @@ def _current_sections(value: Mapping[str, Json]) -> Mapping[str, Json]:
     engines = {key: value[name] for name, key in _ENGINE_KEYS.items() if name in value}
     if isinstance(own := value.get("engines", {}), dict):
         for name, keys in own.items():
-            if name in _ENGINE_SECTIONS and isinstance(keys, dict):
+            if name in SERVERS and isinstance(keys, dict):
                 sections[name] = {**keys, **(sections.get(name) or {})}
             else:
                 engines[_ENGINE_KEYS.get(name) or name] = keys

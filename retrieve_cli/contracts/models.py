@@ -222,15 +222,15 @@ class Package(NamedTuple):
 class Plugin:
     """A part that a package adds through an entry point of the group `retrieve.plugins`, under the entry's name.
 
-    The configuration names it in `encoder.kind`, `chunking.strategy`, `kind` of a source, `rerank.backend` or
-    `web.providers`.
+    The configuration names it in `encoder.kind`, `chunking.strategy`, `kind` of a source, `rerank.backend`,
+    `web.providers` or `engines.dense`, `lexical` and `sparse`.
     """
 
-    kind: Literal["encoder", "chunker", "source", "reranker", "provider"]
+    kind: Literal["encoder", "chunker", "source", "reranker", "provider", "engine"]
     make: Callable[..., Any]
     """encoder: (settings) -> Encoder; chunker: (tokenizer, settings) -> Chunker; source: (entry, settings) -> Source;
-    reranker: (settings) -> PairScorer; provider: (settings) -> websearch.Provider. `settings` are all settings; their
-    `plugins` hold the configuration of plug-ins."""
+    reranker: (settings) -> PairScorer; provider: (settings) -> websearch.Provider; engine: (settings) -> Engine.
+    `settings` are all settings; their `plugins` hold the configuration of plug-ins."""
 
 
 class PairScorer(Protocol):

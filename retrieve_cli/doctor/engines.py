@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, get_args
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from retrieve_cli.config.engine_settings import EngineName
 from retrieve_cli.doctor.subject import Check, Status, Subject, some
 from retrieve_cli.errors import RetrieveError
 
@@ -14,7 +13,6 @@ if TYPE_CHECKING:
     from retrieve_cli.storage.engine_record import Entry
     from retrieve_cli.storage.manifest import Manifest
 
-NAMES = tuple(name for name in get_args(EngineName) if name != "local")
 _LOCAL = ("localhost", "127.0.0.1", "::1")
 _SECRETS = ("password_env", "api_key_env", "token_env")
 _NAMESPACES = ("schema", "collection", "index")
@@ -43,7 +41,7 @@ def engine(name: str, subject: Subject) -> Check | None:
     # A server that answers for the current generation can be used, if not well.
     broken = any(fault.status == "fail" for fault in contents)
     faults = [_Fault("fail" if broken else "warn", *problem) for problem in problems]
-    faults += _exposed(name, getattr(subject.settings, name), problems)
+    faults += _exposed(name, getattr(subject.settings, name, None), problems)
     faults += contents
     if not faults:
         facts = ", ".join(f"{key} {value}" for key, value in chosen.describe().items())
@@ -59,7 +57,7 @@ def _held(subject: Subject) -> str:
 
 def _exposed(name: str, section: Any, problems: Sequence[tuple[str, str]]) -> Iterator[_Fault]:
     """Yield a fault if a secret is sent unencrypted to another host; unless the engine says so itself."""
-    scheme, _, rest = str(section.url).partition("://")
+    scheme, _, rest = str(getattr(section, "url", "")).partition("://")
     host = rest.partition("/")[0].rpartition("@")[2]
     host = host[1:].partition("]")[0] if host.startswith("[") else host.partition(":")[0]
     secret = any(getattr(section, key, None) for key in _SECRETS)
@@ -132,10 +130,10 @@ def _leftovers(name: str, subject: Subject, manifest: Manifest, staged: Mapping[
         yield _Fault("warn", f"{count} ({', '.join(unfinished)}), unless a build is sending it now", fix)
     if strangers:
         count = some(len(strangers), "generation")
-        section = getattr(subject.settings, name)
-        key = next(key for key in _NAMESPACES if hasattr(section, key))
+        section = getattr(subject.settings, name, None)
+        key = next((f"engines.{name}.{key}" for key in _NAMESPACES if hasattr(section, key)), f"plugins.{name}")
         drop = subject.command("engines", "drop", strangers[0])
-        fix = f"give each index its own `engines.{name}.{key}`, or remove it: {drop}"
+        fix = f"give each index its own `{key}`, or remove it: {drop}"
         message = f"{count} that this index does not know ({', '.join(strangers)})"
         yield _Fault("warn", f"{message}: leftovers, or those of another index under the same name", fix)
 

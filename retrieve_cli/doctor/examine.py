@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 
 from retrieve_cli.config import loading
+from retrieve_cli.config.engine_settings import SERVERS
 from retrieve_cli.config.settings import NOT_AGREED, Settings
 from retrieve_cli.doctor import configuration, engines, index_folder, machine, origins
 from retrieve_cli.doctor.documents import documents, sandbox
@@ -28,7 +29,7 @@ _CHECKS: Mapping[str, Callable[[Subject], Check | None]] = {
     "disk": index_folder.disk,
     "model": machine.model,
     "servers": machine.model_servers,
-    **{name: partial(engines.engine, name) for name in engines.NAMES},
+    **{name: partial(engines.engine, name) for name in SERVERS},
     "gpu": machine.gpu,
     "packages": machine.packages,
     "sources": origins.sources,
@@ -44,7 +45,8 @@ _IN_THE_FOLDER = {"index", "settings", "generations", "lock", "disk", "cache"}
 def examine(artifacts: Path, file: Path | None) -> list[Check]:
     """Return every finding. An invalid configuration is one of them; the other checks then use the defaults."""
     subject, first = configured(artifacts, file)
-    checks = (_look(subject, name) for name in _CHECKS)
+    added = (name for name in subject.settings.engines.in_use if name not in _CHECKS)
+    checks = (_look(subject, name) for name in (*_CHECKS, *added))
     return [first, *(check for check in checks if check is not None)]
 
 
@@ -82,7 +84,7 @@ def _look(subject: Subject, name: str) -> Check | None:
     try:
         if name in _IN_THE_FOLDER and (why := _no_folder(subject)):
             return Check(name, "warn", f"skipped: {why.message}", why.hint)
-        return _CHECKS[name](subject)
+        return (_CHECKS.get(name) or partial(engines.engine, name))(subject)
     except RetrieveError as error:
         return Check(name, "fail", error.message, error.hint)
     except OSError as error:

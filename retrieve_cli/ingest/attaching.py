@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from retrieve_cli import __version__
 from retrieve_cli.assemble import engines
+from retrieve_cli.config.engine_settings import LOCAL
 from retrieve_cli.contracts.engines import Part
 from retrieve_cli.errors import IndexCorrupt, UsageError, quoted
 from retrieve_cli.storage import durable, engine_record, sums
@@ -64,7 +65,7 @@ def attach(store: Store, settings: Settings, *, generation: str | None = None) -
         IndexCorrupt: an engine does not have the generation, or its blocks are not those that were sent.
         Unavailable: an engine cannot be reached.
     """
-    if (keeper := engines.keeper(settings)) is None or settings.engines.store == engines.LOCAL:
+    if (keeper := engines.keeper(settings)) is None or settings.engines.store == LOCAL:
         hint = "set engines.store: engine, here and where the index is built"
         raise UsageError("no engine keeps texts and columns", hint=hint)
     chosen = engines.engine(keeper, settings)

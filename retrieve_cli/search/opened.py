@@ -14,6 +14,7 @@ from retrieve_cli.assemble.indexes import open_indexes
 from retrieve_cli.assemble.registry import retriever
 from retrieve_cli.assemble.sources import watched_of
 from retrieve_cli.assemble.trusted import strange_sources
+from retrieve_cli.config.engine_settings import SERVERS
 from retrieve_cli.config.settings import Settings, sections
 from retrieve_cli.config.trust import COMMAND
 from retrieve_cli.contracts import Index, Watched
@@ -132,7 +133,7 @@ class Opened:
 
 def _of_indexes(settings: Settings) -> tuple[object, ...]:
     """Return the sections of the settings on which open indexes depend."""
-    servers = (settings.pgvector, settings.qdrant, settings.milvus, settings.opensearch)
+    servers = (getattr(settings, name) for name in SERVERS)
     return (settings.dense, settings.engines, *servers)
 
 

@@ -22,9 +22,7 @@ from told_servers import Answer, Asked, free_port, serving
 from retrieve_cli.config.engine_settings import QdrantSettings
 from retrieve_cli.contracts import TermWeights
 from retrieve_cli.contracts.engines import AnyOf, Batch, Label, Part, Staged, Within
-from retrieve_cli.engines.qdrant.engine import QdrantEngine
-from retrieve_cli.engines.qdrant.limits import excess
-from retrieve_cli.engines.qdrant.staging import INDEXED_FROM
+from retrieve_cli.engines.qdrant.engine import INDEXED_FROM, QdrantEngine, excess
 from retrieve_cli.errors import IndexCorrupt, Unavailable, UsageError
 
 qdrant = qdrant_server.qdrant

@@ -1,48 +1,63 @@
-"""Milvus as an engine."""
+"""Milvus as an engine: one collection per part of a generation, and an alias for the current generation."""
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
-from retrieve_cli.contracts.engines import Capabilities, Census, Part, Staged
+import numpy as np
+
+from retrieve_cli.contracts.engines import Capabilities, Census, Part
+from retrieve_cli.engines.collections import CollectionLifeCycle, Names
+from retrieve_cli.engines.lifecycle import PUSH, OpenGeneration, Record
 from retrieve_cli.engines.milvus.blocks import Blocks
-from retrieve_cli.engines.milvus.names import Names
-from retrieve_cli.engines.milvus.parts import MilvusTerms, MilvusVectors
+from retrieve_cli.engines.milvus.entities import SMALL, entities_of, field_of, index_of, schema_of
+from retrieve_cli.engines.milvus.parts import WEIGHTS, MilvusTerms, MilvusVectors
 from retrieve_cli.engines.milvus.server import Server
-from retrieve_cli.engines.milvus.staging import MilvusStaging
 from retrieve_cli.errors import IndexCorrupt, Unavailable, UsageError, quoted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from retrieve_cli.config.engine_settings import MilvusSettings
-    from retrieve_cli.contracts.values import Card
+    from retrieve_cli.contracts.engines import Batch
+    from retrieve_cli.contracts.models import TermWeights
+    from retrieve_cli.contracts.values import Card, Rows, Vectors
 
 _FORMAT = 1
 """Version of the layout of collections."""
 _MOST_ROWS = 4000
 """Rows to which a search can be restricted: 0.05 s for 4,000 numbers, 0.2 s for 10,000, 0.01 s for a condition."""
-_AT_QUERY = ("ef_search",)
-"""Keys of the card that do not change what is stored."""
 _OLDEST = (2, 3)
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,149}")
+"""Milvus allows 255 characters; the rest is for the generation and the part."""
+_BYTES = 8 * 2**20
+"""About the size of one call; a server accepts 64 MiB."""
+_MOST_ENTITIES = 1000
 
 
-class MilvusEngine:
+class MilvusEngine(CollectionLifeCycle):
     """Milvus as an engine: dense vectors with HNSW or exhaustive search, and term weights as sparse vectors.
+
+    Rows are sent with `upsert`, so that a call that the client repeats, or a batch that is sent again, cannot store a
+    row twice: Milvus accepts two rows with one primary key.
 
     Its tests run against a real server 2.3.5 (vectors, filters, aliases; it has no sparse vectors) and against Milvus
     Lite 3.2.2 in this process (vectors and sparse vectors). No server of 2.4 or later, and no cluster, was tried.
     """
 
+    name = "milvus"
+    product = "Milvus"
+    per_query = ("ef_search",)
+
     def __init__(self, settings: MilvusSettings, *, token: str | None = None) -> None:
+        if not _NAME.fullmatch(settings.collection):
+            hint = "set milvus.collection to letters, digits and `_`, for example: chunks"
+            raise UsageError(f"{quoted(settings.collection)} cannot be the name of a Milvus collection", hint=hint)
         self._settings = settings
         self._names = Names(settings.collection)
         self._server = Server(settings, token)
-
-    @property
-    def name(self) -> str:
-        """Name in the configuration."""
-        return "milvus"
+        self._homes: dict[str, Blocks] = {}
 
     @property
     def card(self) -> Card:
@@ -59,44 +74,78 @@ class MilvusEngine:
         """Abilities of the server's version. Raises: Unavailable: it cannot be reached."""
         return Capabilities(most_rows=_MOST_ROWS, terms=self._server.version.has_sparse)
 
-    def stage(self, generation: str, parts: Sequence[Part]) -> MilvusStaging:
-        """Begin to store a generation, or go on with one that is not complete."""
-        if any(part.dim is None for part in parts) and not self._server.version.has_sparse:
+    def begin(self, wanted: Record) -> None:
+        """Create what is missing of a generation. Raises: Unavailable: the server is too old for one of its parts."""
+        if any(part.dim is None for part in wanted.parts) and not self._server.version.has_sparse:
             message = f"{self._server.version.name} has no sparse vectors, which term weights need: it needs Milvus 2.4"
             fix = "upgrade the server, or set engines.lexical and engines.sparse to local"
             raise Unavailable(message, hint=fix)
-        blocks = Blocks(self._server, self._names.files(generation))
-        meta = {"format": _FORMAT, "card": self._stored_card(), "parts": [list(part) for part in parts]}
-        before = blocks.meta()
-        if before is not None and {key: before.get(key) for key in meta} != meta:
-            self.drop(generation)
-            before = None
-        staging = MilvusStaging(
-            self._server,
-            self._settings,
-            generation,
-            parts=parts,
-            names=self._names,
-            blocks=blocks,
-            meta=meta,
-        )
-        if before is None:
-            # Parts without metadata are what a crash left, of any shape.
-            self.drop(generation)
-            blocks.create()
-            blocks.put_meta({**meta, "complete": False})
-        staging.begin()
-        return staging
+        super().begin(wanted)
 
-    def publish(self, generation: str) -> None:
-        """Let the alias name this generation, in one step.
+    def open(self, generation: str) -> OpenGeneration:
+        """Open a generation for queries.
 
         Raises:
-            IndexCorrupt: there is no complete generation of that id.
+            IndexCorrupt: there is no complete generation of that id, or rows are missing.
+        """
+        record = self.complete(generation)
+        for part in record.parts:
+            self._server.load(self._part(record, part.name))
+            # Counted with the consistency level Strong: afterwards the server has all writes of this generation.
+            if (rows := self.count(record, part)) != part.rows:
+                message = f"Milvus has {rows} of {part.rows} rows of {self._part(record, part.name)}"
+                raise IndexCorrupt(message, hint=PUSH)
+        return OpenGeneration(self, record)
+
+    def collections(self) -> Mapping[str, Sequence[str]]:
+        """Return collections by generation."""
+        return self._names.grouped(self._server.collections())
+
+    def create_home(self, generation: str) -> None:
+        """Create the collection with the record and the blocks of files."""
+        self._home(generation, anew=True).create()
+
+    def create_parts(self, record: Record) -> None:
+        """Create the collections that are missing, with their indexes."""
+        for part in record.parts:
+            name = self._names.part(record.generation, part.name)
+            if not self._server.has(name):
+                self._server.ask("create_collection", name, schema=schema_of(part), consistency_level="Strong")
+            if not self._server.ask("list_indexes", name):
+                self._server.ask("create_index", name, index_of(part, self._settings))
+
+    def drop_collection(self, collection: str) -> None:
+        """Remove a collection."""
+        self._server.ask("drop_collection", collection)
+
+    def record(self, generation: str) -> Record | None:
+        """Return the record of a generation; None if there is none."""
+        meta = self._home(generation, anew=True).meta()
+        if meta is None or meta["format"] != _FORMAT:
+            return None
+        census = Census(**meta["census"]) if meta["complete"] else None
+        notes = {"signed": meta.get("signed", [])}
+        return Record(generation, meta["card"], [Part(*part) for part in meta["parts"]], census, notes)
+
+    def put_record(self, record: Record) -> None:
+        """Store the record; that of a complete generation is on the server's disk afterwards."""
+        card = {key: value for key, value in record.card.items() if key not in self.per_query}
+        meta: dict[str, Any] = {"format": _FORMAT, "card": card, "parts": [list(part) for part in record.parts]}
+        home = self._home(record.generation)
+        if record.census is None:
+            home.put_meta({**meta, "complete": False})
+            return
+        # Milvus acknowledges a row when it is in its log, in order: blocks are there before the mark.
+        home.put_meta({**meta, **record.notes, "complete": True, "census": record.census._asdict()})
+        home.flush()
+
+    def set_alias(self, record: Record) -> None:
+        """Let the alias name the first part with vectors, in one step.
+
+        Raises:
             UsageError: there is a collection, not an alias, of the configured name.
         """
-        _, parts, _ = self._complete(generation)
-        alias, target = self._names.alias, self._names.published(generation, parts)
+        alias, target = self._names.prefix, self._names.published(record)
         current = self._server.target(alias)
         if current == alias:
             hint = "set milvus.collection to another name"
@@ -104,48 +153,71 @@ class MilvusEngine:
         if current != target:
             self._server.ask("create_alias" if current is None else "alter_alias", target, alias)
 
+    def drop_alias(self) -> None:
+        """Remove the alias."""
+        self._server.ask("drop_alias", self._names.prefix)
+
     def live(self) -> str | None:
         """Return the generation that the alias names; None if there is none."""
-        target = self._server.target(self._names.alias)
-        return None if target is None else self._names.generation(target)
+        target = self._server.target(self._names.prefix)
+        return None if target is None else self._names.owner(target)
 
-    def generations(self) -> Sequence[Staged]:
-        """Return all generations, complete or not, in order of id."""
-        live = self.live()
-        staged = []
-        for generation, collections in self._names.grouped(self._server.collections()).items():
-            files = self._names.files(generation)
-            meta = Blocks(self._server, files).meta() if files in collections else None
-            staged.append(Staged(generation, bool(meta and meta["complete"]), generation == live))
-        return staged
+    def put_rows(self, record: Record, part: Part, batch: Batch) -> None:
+        """Store rows, in calls of some MiB."""
+        collection = self._names.part(record.generation, part.name)
+        entities: list[dict[str, Any]] = []
+        size = 0
+        for entity, weight, long in entities_of(part, batch):
+            if long:
+                self._home(record.generation).put(WEIGHTS, part.name, entity["row"], long)
+            entities.append(entity)
+            size += weight
+            if size >= _BYTES or len(entities) >= _MOST_ENTITIES:
+                self._server.ask("upsert", collection, entities)
+                entities, size = [], 0
+        if entities:
+            self._server.ask("upsert", collection, entities)
 
-    def drop(self, generation: str) -> None:
-        """Remove a generation: the alias if it names it, the metadata, the parts. One whose removal was interrupted is
-        not complete."""
-        files = self._names.files(generation)
-        collections = self._names.grouped(self._server.collections()).get(generation, [])
-        if collections and self.live() == generation:
-            self._server.ask("drop_alias", self._names.alias)
-        for collection in sorted(collections, key=lambda name: name != files):
-            self._server.ask("drop_collection", collection)
+    def put_block(self, generation: str, file: str, number: int, data: bytes) -> None:
+        """Store a block of a file."""
+        self._home(generation).put("file", file, number, data)
 
-    def open(self, generation: str) -> MilvusGeneration:
-        """Open a generation for queries.
+    def block(self, generation: str, file: str, number: int) -> bytes | None:
+        """Return a block of a file; None if it is missing."""
+        return self._home(generation).get("file", file, number)
 
-        Raises:
-            IndexCorrupt: there is no complete generation of that id, or rows are missing.
-        """
-        blocks, parts, meta = self._complete(generation)
-        for part in parts:
-            collection = self._names.part(generation, part.name)
-            self._server.load(collection)
-            # Counted with the consistency level Strong: afterwards the server has all writes of this generation.
-            if (rows := self._server.count(collection)) != part.rows:
-                message = f"Milvus holds {rows} of {part.rows} rows of {collection}"
-                raise IndexCorrupt(message, hint="run: retrieve engines push")
-        return MilvusGeneration(
-            self._server, self._settings, generation, names=self._names, blocks=blocks, parts=parts, meta=meta
-        )
+    def settle(self, record: Record) -> None:
+        """Flush, wait for the indexes, and load them."""
+        for part in record.parts:
+            name = self._names.part(record.generation, part.name)
+            self._server.flush(name)
+            self._server.wait_for_index(name, field_of(part))
+            self._server.load(name)
+
+    def count(self, record: Record, part: Part) -> int:
+        """Return the number of rows of a part."""
+        return self._server.count(self._part(record, part.name))
+
+    def stored(self, record: Record, part: Part, rows: Rows) -> Vectors | Sequence[TermWeights]:
+        """Return stored vectors or term weights of some rows."""
+        if part.dim is None:
+            return self.terms(record, part).weights(rows, np.empty(0, np.int32))
+        return self.vectors(record, part).vectors(rows)
+
+    def notes(self, record: Record) -> Mapping[str, Any]:
+        """Return the parts that have weights which sparse vectors cannot hold."""
+        parts = [part.name for part in record.parts if part.dim is None]
+        below = f"least < {SMALL}"
+        return {"signed": [name for name in parts if self._server.count(self._part(record, name), below)]}
+
+    def vectors(self, record: Record, part: Part) -> MilvusVectors:
+        """Return a part with vectors."""
+        return MilvusVectors(self._server, self._part(record, part.name), part, settings=self._settings)
+
+    def terms(self, record: Record, part: Part) -> MilvusTerms:
+        """Return a part with term weights."""
+        blocks, signed = self._home(record.generation), part.name in record.notes.get("signed", ())
+        return MilvusTerms(self._server, self._part(record, part.name), part, blocks=blocks, signed=signed)
 
     def snapshot(self, generation: str, place: str) -> str:  # noqa: ARG002
         """Raise UsageError: Milvus has a tool of its own for this."""
@@ -155,7 +227,7 @@ class MilvusEngine:
 
     def describe(self) -> Mapping[str, str]:
         """Return facts for people."""
-        alias = self._names.alias
+        alias = self._names.prefix
         return {
             "server": self._server.version.name,
             "address": self._server.address,
@@ -163,100 +235,29 @@ class MilvusEngine:
             "alias": f"{alias} -> {self._server.target(alias) or 'nothing'}",
         }
 
-    def problems(self) -> Sequence[tuple[str, str]]:
+    def faults(self) -> Sequence[tuple[str, str]]:
         """Return what keeps the server from being used, or used well, each with its fix."""
-        try:
-            version, target = self._server.version, self._server.target(self._names.alias)
-        except Unavailable as error:
-            return [(error.message, error.hint)]
+        version, target = self._server.version, self._server.target(self._names.prefix)
         problems = []
         if not version.lite and version.number < _OLDEST:
             problems.append((f"{version.name} is too old: upserts and counts need 2.3", "upgrade the server"))
         elif not version.has_sparse:
             fix = "upgrade to Milvus 2.4 or later, or set engines.lexical and engines.sparse to local"
             problems.append((f"{version.name} has no sparse vectors: it can hold embeddings only", fix))
-        if target == self._names.alias:
+        if target == self._names.prefix:
             fix = "set milvus.collection to another name"
-            problems.append((f"{self._names.alias} is a collection there, and must become an alias", fix))
+            problems.append((f"{self._names.prefix} is a collection there, and must become an alias", fix))
         return problems
 
     def close(self) -> None:
         """Close connections."""
         self._server.close()
 
-    def _stored_card(self) -> dict[str, Any]:
-        return {key: value for key, value in self.card.items() if key not in _AT_QUERY}
+    def _part(self, record: Record, part: str) -> str:
+        return self._names.part(record.generation, part)
 
-    def _complete(self, generation: str) -> tuple[Blocks, list[Part], dict[str, Any]]:
-        """Return the blocks, parts and metadata of a complete generation."""
-        blocks = Blocks(self._server, self._names.files(generation))
-        meta = blocks.meta()
-        if meta is None or not meta["complete"] or meta["format"] != _FORMAT:
-            message = f"Milvus at {self._server.address} has no complete generation {generation}"
-            raise IndexCorrupt(message, hint="run: retrieve engines push")
-        return blocks, [Part(*part) for part in meta["parts"]], meta
-
-
-class MilvusGeneration:
-    """A complete generation in Milvus, open for queries from any thread."""
-
-    def __init__(
-        self,
-        server: Server,
-        settings: MilvusSettings,
-        generation: str,
-        *,
-        names: Names,
-        blocks: Blocks,
-        parts: Sequence[Part],
-        meta: Mapping[str, Any],
-    ) -> None:
-        self._server = server
-        self._settings = settings
-        self._generation = generation
-        self._names = names
-        self._blocks = blocks
-        self._parts = {part.name: part for part in parts}
-        self._meta = meta
-
-    @property
-    def census(self) -> Census:
-        """Census of its staging."""
-        return Census(**self._meta["census"])
-
-    def count(self, part: str) -> int:
-        """Return the number of rows of a part."""
-        return self._server.count(self._collection(part))
-
-    def vectors(self, part: str) -> MilvusVectors:
-        """Return a part with vectors. Raises: IndexCorrupt: it has no such part."""
-        chosen = self._part(part, with_vectors=True)
-        return MilvusVectors(self._server, self._collection(part), chosen, settings=self._settings)
-
-    def terms(self, part: str) -> MilvusTerms:
-        """Return a part with term weights. Raises: IndexCorrupt: it has no such part."""
-        chosen = self._part(part, with_vectors=False)
-        signed = part in self._meta["signed"]
-        return MilvusTerms(self._server, self._collection(part), chosen, blocks=self._blocks, signed=signed)
-
-    def block(self, file: str, number: int) -> bytes:
-        """Return a block of a file. Raises: IndexCorrupt: Milvus does not have it."""
-        data = self._blocks.get("file", file, number)
-        if data is None:
-            message = f"generation {self._generation} in Milvus lacks block {number} of {quoted(file)}"
-            raise IndexCorrupt(message, hint="run: retrieve engines push")
-        return data
-
-    def close(self) -> None:
-        """Do nothing: the connection belongs to the engine."""
-
-    def _collection(self, part: str) -> str:
-        return self._names.part(self._generation, part)
-
-    def _part(self, name: str, *, with_vectors: bool) -> Part:
-        part = self._parts.get(name)
-        if part is None or (part.dim is not None) != with_vectors:
-            kind = "vectors" if with_vectors else "term weights"
-            message = f"generation {self._generation} in Milvus has no part {quoted(name)} with {kind}"
-            raise IndexCorrupt(message, hint="run: retrieve engines push")
-        return part
+    def _home(self, generation: str, *, anew: bool = False) -> Blocks:
+        """Return the home of a generation; `anew` if it may have been created since it was loaded."""
+        if anew or generation not in self._homes:
+            self._homes[generation] = Blocks(self._server, self._names.home(generation))
+        return self._homes[generation]

@@ -12,8 +12,10 @@ from retrieve_cli.engines.milvus.conditions import MOST_TAGS, TAG, tags
 from retrieve_cli.engines.milvus.server import client_package
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from retrieve_cli.config.engine_settings import MilvusSettings
-    from retrieve_cli.contracts.engines import Label, Part
+    from retrieve_cli.contracts.engines import Batch, Label, Part
     from retrieve_cli.contracts.values import Vectors
 
 VECTOR, SPARSE = "vector", "sparse"
@@ -70,6 +72,28 @@ def index_of(part: Part, settings: MilvusSettings) -> Any:
         params = {"M": settings.hnsw_m, "efConstruction": settings.hnsw_ef_construction}
         parameters.add_index(VECTOR, index_type="HNSW", metric_type="IP", params=params)
     return parameters
+
+
+def entities_of(part: Part, batch: Batch) -> Iterator[tuple[dict[str, Any], int, bytes]]:
+    """Yield the rows of a batch as entities, with their approximate sizes in bytes, and weights that are elsewhere."""
+    vectors = None if batch.vectors is None else padded(np.asarray(batch.vectors, np.float32))
+    for place, (row, label) in enumerate(zip(batch.rows.tolist(), batch.labels, strict=True)):
+        entity = labelled(row, label)
+        size = len(entity["text"]) + len(entity["title"]) + 40 * len(entity["tags"]) + 200
+        long = b""
+        if part.dim is not None and vectors is not None:
+            entity[VECTOR] = vectors[place]
+            size += 4 * vectors.shape[1]
+        else:
+            weights = batch.weights[place]
+            data = packed(weights)
+            entity["weights"] = written(data)
+            if entity["weights"] == ELSEWHERE:
+                long = data
+            entity["least"] = float(weights.weights.min()) if len(weights.weights) else 1.0
+            entity[SPARSE] = sparse_of(weights)
+            size += 20 * len(weights.terms)
+        yield entity, size, long
 
 
 def labelled(row: int, label: Label) -> dict[str, Any]:

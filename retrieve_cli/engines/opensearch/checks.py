@@ -50,7 +50,7 @@ def server_problems(server: Server, names: Names) -> Sequence[tuple[str, str]]:
     except (Absent, Rejected):
         settings = {}
     for index, facts in settings.items():
-        if names.generation(index) in (None, index.removeprefix(f"{names.prefix}-")):
+        if names.owner(index) in (None, index.removeprefix(f"{names.prefix}-")):
             continue  # not one of ours, or a home index, which is not searched
         window = int(facts["settings"]["index"].get("max_result_window", 10_000))
         if window < WINDOW:

@@ -14,6 +14,7 @@ import orjson
 from retrieve_cli.contracts.engines import AnyOf, Batch, Label, Part, Within
 from retrieve_cli.contracts.models import TermWeights
 from retrieve_cli.contracts.values import Json
+from retrieve_cli.engines import collections
 from retrieve_cli.errors import UsageError, quoted
 
 if TYPE_CHECKING:
@@ -32,42 +33,21 @@ _SMALLEST = float(np.finfo(np.float32).tiny)
 """The smallest rank feature that OpenSearch accepts."""
 
 _PREFIX = re.compile(r"[a-z0-9][a-z0-9_.-]{0,99}")
-_GENERATION = re.compile(r"[0-9a-f]{12}")
-_OURS = re.compile(r"-([0-9a-f]{12})(?:-[a-z0-9_]{1,64})?")
-_PART = re.compile(r"[a-z0-9_]{1,64}")
+_PART = re.compile(r"[a-z0-9_]{1,80}")
 
 
-class Names:
+class Names(collections.Names):
     """Names of the indexes and aliases of an engine."""
 
     def __init__(self, prefix: str) -> None:
         if not _PREFIX.fullmatch(prefix):
             hint = "use lower-case letters, digits, `_`, `-` and `.`, 100 at most"
             raise UsageError(f"opensearch.index is {quoted(prefix)}, which cannot name an index", hint=hint)
-        self.prefix = prefix
-
-    def home(self, generation: str) -> str:
-        """Return the index with the metadata of a generation and the blocks of its files."""
-        if not _GENERATION.fullmatch(generation):
-            raise UsageError(
-                f"{quoted(generation)} is not the id of a generation", hint="run: retrieve inspect history"
-            )
-        return f"{self.prefix}-{generation}"
-
-    def part(self, generation: str, part: str) -> str:
-        """Return the index of a part."""
-        if not _PART.fullmatch(part):
-            raise UsageError(f"{quoted(part)} cannot name a part", hint="use lower-case letters, digits and `_`")
-        return f"{self.home(generation)}-{part}"
+        super().__init__(prefix, "-")
 
     def alias(self, part: str) -> str:
         """Return the alias of a part of the published generation."""
         return f"{self.prefix}-{part}"
-
-    def generation(self, index: str) -> str | None:
-        """Return the generation of an index; None if the index is not one of ours."""
-        match = _OURS.fullmatch(index.removeprefix(self.prefix)) if index.startswith(self.prefix) else None
-        return match[1] if match else None
 
     def owns(self, alias: str) -> bool:
         """Return True if an alias is one that publishing sets."""

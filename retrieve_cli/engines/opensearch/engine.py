@@ -1,43 +1,43 @@
-"""OpenSearch as an engine."""
+"""OpenSearch as an engine: one index per part of a generation, and aliases for the current generation."""
 
 from __future__ import annotations
 
 import base64
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from retrieve_cli.contracts.engines import (
-    Capabilities,
-    Census,
-    EngineGeneration,
-    Part,
-    Staged,
-    Staging,
-    TermCollection,
-    VectorCollection,
-)
+import orjson
+
+from retrieve_cli.contracts.engines import Batch, Capabilities, Census, Part
 from retrieve_cli.contracts.values import Card, Json
 from retrieve_cli.engines.answers import reading
+from retrieve_cli.engines.collections import CollectionLifeCycle
+from retrieve_cli.engines.lifecycle import Record
 from retrieve_cli.engines.opensearch import documents
 from retrieve_cli.engines.opensearch.checks import require_vectors, server_problems
 from retrieve_cli.engines.opensearch.collections import IndexReader, OpensearchTerms, OpensearchVectors
-from retrieve_cli.engines.opensearch.metadata import Metadata, read_metadata, write_metadata
 from retrieve_cli.engines.opensearch.server import Absent, Rejected, Server, corrupt
 from retrieve_cli.engines.opensearch.snapshots import take_snapshot
-from retrieve_cli.engines.opensearch.staging import OpensearchStaging
 from retrieve_cli.errors import IndexCorrupt, Unavailable
 
 if TYPE_CHECKING:
     from retrieve_cli.config.engine_settings import OpensearchSettings
+    from retrieve_cli.contracts.models import TermWeights
+    from retrieve_cli.contracts.values import Rows, Vectors
+
+_ROWS_AT_ONCE = 500
+"""Rows that are in memory as JSON at a time."""
+_REFRESHED_WITHIN = 600.0
+"""Seconds for making all rows visible, which builds graphs of vectors."""
 
 
 @reading("OpenSearch")
-class OpensearchEngine:
+class OpensearchEngine(CollectionLifeCycle):
     """OpenSearch 2.16 or later.
 
-    A generation is one index per part, and a home index with its metadata and the blocks of files. The alias
-    `chunks` names the first part whose rows are chunks, which has titles and texts that can be searched as
-    `title^2 content^1`; each part has an alias of its own, such as `chunks-lexical`. All aliases move with one request.
+    A generation is one index per part, and a home index with its record and the blocks of files. The alias `chunks`
+    names the first part whose rows are chunks, which has titles and texts that can be searched as `title^2 content^1`;
+    each part has an alias of its own, such as `chunks-lexical`. All aliases move with one request.
 
     Tested against osmem-server 0.1.6, an independent implementation of the API of OpenSearch 3.8 (everything but
     vectors and snapshots), and against noida-db 0.2.3, one of the API of Elasticsearch 8.15, through a translation of
@@ -45,17 +45,17 @@ class OpensearchEngine:
     and were not run against the plugin itself. Scores and rounding of rank features are compared with Lucene's.
     """
 
+    name = "opensearch"
+    product = "OpenSearch"
+
     def __init__(self, settings: OpensearchSettings, *, user: str | None = None, password: str | None = None) -> None:
         self._settings = settings
         self._names = documents.Names(settings.index)
         self._server = Server(settings, user=user, password=password)
 
     @property
-    def name(self) -> str:
-        return "opensearch"
-
-    @property
     def card(self) -> Card:
+        """Parameters that decide which candidates it finds."""
         settings = self._settings
         return {
             "engine": self.name,
@@ -69,86 +69,176 @@ class OpensearchEngine:
 
     @property
     def capabilities(self) -> Capabilities:
+        """Abilities of OpenSearch."""
         return Capabilities(most_rows=documents.MOST_TERMS, snapshots=True)
 
-    def stage(self, generation: str, parts: Sequence[Part]) -> Staging:
-        home = self._names.home(generation)
-        if any(part.dim is not None for part in parts):
+    def begin(self, wanted: Record) -> None:
+        """Create what is missing of a generation. Raises: Unavailable: the server cannot hold vectors."""
+        if any(part.dim is not None for part in wanted.parts):
             require_vectors(self._server)
-        wanted = Metadata(self.card, list(parts))
-        stored = read_metadata(self._server, home)
-        if stored is None or not stored.made_like(wanted):
-            self.drop(generation)
-            self._create(home, documents.HOME)
-            write_metadata(self._server, home, wanted)
-            stored = wanted
-        main = documents.principal(parts)
-        for part in parts:
+        super().begin(wanted)
+
+    def collections(self) -> Mapping[str, Sequence[str]]:
+        """Return indexes by generation."""
+        return self._names.grouped(list(self._indexes()))
+
+    def create_home(self, generation: str) -> None:
+        """Create the index with the record and the blocks of files."""
+        self._create(self._names.home(generation), documents.HOME)
+
+    def create_parts(self, record: Record) -> None:
+        """Create the indexes of parts that are missing."""
+        main = documents.principal(record.parts)
+        for part in record.parts:
             mapping = documents.mapping(self._settings, part, with_text=part == main)
             settings = {"index": documents.index_settings(self._settings, part)}
-            self._create(self._names.part(generation, part.name), {"settings": settings, "mappings": mapping})
-        return OpensearchStaging(self._server, self._names, generation, stored._replace(census=None))
+            name = self._names.part(record.generation, part.name)
+            self._create(name, {"settings": settings, "mappings": mapping})
 
-    def publish(self, generation: str) -> None:
-        metadata = self._complete(generation)
-        main = documents.principal(metadata.parts)
-        targets = {self._names.alias(part.name): self._names.part(generation, part.name) for part in metadata.parts}
-        targets[self._names.prefix] = targets[self._names.alias(main.name)] if main else self._names.home(generation)
+    def drop_collection(self, collection: str) -> None:
+        """Remove an index."""
+        try:
+            self._server.ask("DELETE", f"/{collection}")
+        except Absent:
+            return
+        except Rejected as error:
+            hint = "give the user the right to delete its indexes"
+            raise Unavailable(f"OpenSearch does not drop {collection}: {error}", hint=hint) from error
+
+    def record(self, generation: str) -> Record | None:
+        """Return the record of a generation; None if there is none. Raises: IndexCorrupt: it cannot be read."""
+        home = self._names.home(generation)
+        try:
+            stored = self._server.ask("GET", f"/{home}/_doc/{documents.METADATA}")["_source"]
+            census = stored["census"]
+            return Record(
+                generation,
+                orjson.loads(stored["card"]),
+                [Part(**part) for part in orjson.loads(stored["parts"])],
+                Census(**orjson.loads(census)) if census else None,
+                orjson.loads(stored["lowered"]),
+            )
+        except Absent:
+            return None
+        except Rejected as error:
+            raise Unavailable(f"OpenSearch does not allow reading {home}: {error}", hint=_ACCESS) from error
+        except (KeyError, TypeError, ValueError) as error:
+            raise corrupt(home, "its metadata cannot be read") from error
+
+    def put_record(self, record: Record) -> None:
+        """Store the record of a generation. Texts of JSON keep keys and numbers as they are."""
+        document: Json = {
+            "card": _json(dict(record.card)),
+            "parts": _json([part._asdict() for part in record.parts]),
+            "lowered": _json(dict(record.notes)),
+            "census": _json(record.census._asdict()) if record.census else "",
+        }
+        self._server.store(self._names.home(record.generation), [(documents.METADATA, orjson.dumps(document))])
+
+    def set_alias(self, record: Record) -> None:
+        """Let the aliases name the indexes of this generation, in one request."""
+        names, generation = self._names, record.generation
+        main = documents.principal(record.parts)
+        targets = {names.alias(part.name): names.part(generation, part.name) for part in record.parts}
+        targets[names.prefix] = targets[names.alias(main.name)] if main else names.home(generation)
         actions: list[Json] = [
             {"remove": {"index": index, "alias": alias}}
             for index, aliases in self._indexes().items()
             for alias in aliases
-            if targets.get(alias) != index and self._names.owns(alias)
+            if targets.get(alias) != index and names.owns(alias)
         ]
         actions += [{"add": {"index": index, "alias": alias}} for alias, index in targets.items()]
         try:
             self._server.ask("POST", "/_aliases", {"actions": actions})
         except Absent as error:
-            raise corrupt(self._names.home(generation), error) from error
+            raise corrupt(names.home(generation), error) from error
         except Rejected as error:
-            message = f"OpenSearch does not set the alias {self._names.prefix}: {error}"
+            message = f"OpenSearch does not set the alias {names.prefix}: {error}"
             raise Unavailable(message, hint="remove the index of that name, or edit opensearch.index") from error
 
+    def drop_alias(self) -> None:
+        """Do nothing: aliases of an index end with it."""
+
     def live(self) -> str | None:
+        """Return the generation that the alias names; None if there is none."""
         live = [index for index, aliases in self._indexes().items() if self._names.prefix in aliases]
-        return self._names.generation(live[0]) if live else None
+        return self._names.owner(live[0]) if live else None
 
-    def generations(self) -> Sequence[Staged]:
-        indexes = self._indexes()
-        live = {self._names.generation(index) for index, aliases in indexes.items() if self._names.prefix in aliases}
-        staged = []
-        for generation in sorted({self._names.generation(index) or "" for index in indexes}):
+    def put_rows(self, record: Record, part: Part, batch: Batch) -> None:
+        """Store rows as documents, some hundred at a time."""
+        with_text = part == documents.principal(record.parts)
+        for start in range(0, len(batch.rows), _ROWS_AT_ONCE):
+            some = slice(start, start + _ROWS_AT_ONCE)
+            vectors = None if batch.vectors is None else batch.vectors[some]
+            piece = Batch(batch.rows[some], batch.labels[some], vectors, batch.weights[some])
+            lines = documents.documents(part, piece, with_text=with_text)
+            self._server.store(self._names.part(record.generation, part.name), lines)
+
+    def put_block(self, generation: str, file: str, number: int, data: bytes) -> None:
+        """Store a block of a file."""
+        document = {"file": file, "number": number, "data": base64.b64encode(data).decode()}
+        line = (documents.block_id(file, number), orjson.dumps(document))
+        self._server.store(self._names.home(generation), [line])
+
+    def block(self, generation: str, file: str, number: int) -> bytes | None:
+        """Return a block of a file; None if it is missing."""
+        path = f"/{self._names.home(generation)}/_doc/{documents.block_id(file, number)}"
+        try:
+            return base64.b64decode(self._server.ask("GET", path)["_source"]["data"])
+        except (Absent, Rejected):
+            return None
+
+    def settle(self, record: Record) -> None:
+        """Make everything that was stored visible to searches."""
+        for index in self._all(record):
             try:
-                metadata = read_metadata(self._server, self._names.home(generation))
-            except IndexCorrupt:
-                metadata = None
-            complete = metadata is not None and metadata.census is not None
-            staged.append(Staged(generation, complete, generation in live))
-        return staged
+                answer = self._server.ask("POST", f"/{index}/_refresh", timeout=_REFRESHED_WITHIN)
+            except (Absent, Rejected) as error:
+                raise corrupt(index, error) from error
+            if answer["_shards"]["failed"]:
+                raise IndexCorrupt(f"a shard of {index} failed", hint="check the log of the server, and push again")
 
-    def drop(self, generation: str) -> None:
-        home = self._names.home(generation)
-        indexes = [index for index in self._indexes() if self._names.generation(index) == generation]
-        # The home index goes first: without metadata the rest is a leftover that the next run drops.
-        for index in sorted(indexes, key=lambda index: index != home):
-            try:
-                self._server.ask("DELETE", f"/{index}")
-            except Absent:
-                continue
-            except Rejected as error:
-                hint = "give the user the right to delete its indexes"
-                raise Unavailable(f"OpenSearch does not drop {index}: {error}", hint=hint) from error
+    def count(self, record: Record, part: Part) -> int:
+        """Return the number of rows of a part."""
+        return self._reader(record.generation, part.name).count({"match_all": {}})
 
-    def open(self, generation: str) -> EngineGeneration:
-        return OpensearchGeneration(self._server, self._names, generation, self._complete(generation), self._settings)
+    def stored(self, record: Record, part: Part, rows: Rows) -> Vectors | Sequence[TermWeights]:
+        """Return stored vectors or term weights of some rows."""
+        exact = self._reader(record.generation, part.name).exact(rows)
+        if part.dim is None:
+            return [documents.read_weights(text) for text in exact]
+        return documents.read_vectors(exact, part.dim)
+
+    def notes(self, record: Record) -> Mapping[str, Any]:
+        """Return the number of rows with a weight of 0 or below, by part with term weights."""
+        query = {"exists": {"field": "lowered"}}
+        parts = [part.name for part in record.parts if part.dim is None]
+        return {name: self._reader(record.generation, name).count(query) for name in parts}
+
+    def size(self, record: Record) -> int | None:
+        """Return the size of all indexes; None if the credential does not allow asking."""
+        try:
+            statistics = self._server.ask("GET", f"/{','.join(self._all(record))}/_stats/store")
+            return int(statistics["_all"]["total"]["store"]["size_in_bytes"])
+        except (Absent, Rejected, KeyError):
+            return None
+
+    def vectors(self, record: Record, part: Part) -> OpensearchVectors:
+        """Return a part with vectors."""
+        reader = self._reader(record.generation, part.name)
+        return OpensearchVectors(reader, part, ef_search=self._settings.hnsw_ef_search)
+
+    def terms(self, record: Record, part: Part) -> OpensearchTerms:
+        """Return a part with term weights."""
+        lowered = record.notes.get(part.name, 0) > 0
+        return OpensearchTerms(self._reader(record.generation, part.name), part, lowered=lowered)
 
     def snapshot(self, generation: str, place: str) -> str:
-        metadata = self._complete(generation)
-        indexes = [self._names.home(generation)]
-        indexes += [self._names.part(generation, part.name) for part in metadata.parts]
-        return take_snapshot(self._server, indexes, place=place)
+        """Let the server write a snapshot to a repository that it knows."""
+        return take_snapshot(self._server, self._all(self.complete(generation)), place=place)
 
     def describe(self) -> Mapping[str, str]:
+        """Return version, plugins and address of the server."""
         plugins = self._server.plugins()
         return {
             "address": self._server.address,
@@ -157,11 +247,21 @@ class OpensearchEngine:
             "alias": self._names.prefix,
         }
 
-    def problems(self) -> Sequence[tuple[str, str]]:
+    def faults(self) -> Sequence[tuple[str, str]]:
+        """Return what keeps the server from being used, or used well, each with its fix."""
         return server_problems(self._server, self._names)
 
     def close(self) -> None:
+        """Close the connections."""
         self._server.close()
+
+    def _all(self, record: Record) -> list[str]:
+        """Return all indexes of a generation, its home first."""
+        parts = [self._names.part(record.generation, part.name) for part in record.parts]
+        return [self._names.home(record.generation), *parts]
+
+    def _reader(self, generation: str, part: str) -> IndexReader:
+        return IndexReader(self._server, self._names.part(generation, part))
 
     def _create(self, index: str, body: Json) -> None:
         """Create an index, unless it is there."""
@@ -180,14 +280,6 @@ class OpensearchEngine:
             return False
         return True
 
-    def _complete(self, generation: str) -> Metadata:
-        """Return the metadata of a complete generation. Raises: IndexCorrupt: there is none."""
-        metadata = read_metadata(self._server, self._names.home(generation))
-        if metadata is None or metadata.census is None:
-            state = "not in OpenSearch" if metadata is None else "not complete in OpenSearch"
-            raise IndexCorrupt(f"generation {generation} is {state}", hint="run: retrieve engines push")
-        return metadata
-
     def _indexes(self) -> Mapping[str, Sequence[str]]:
         """Return our indexes with their aliases."""
         try:
@@ -197,58 +289,11 @@ class OpensearchEngine:
         except Rejected as error:
             hint = "give the user the right to list the indexes of opensearch.index"
             raise Unavailable(f"OpenSearch does not list indexes: {error}", hint=hint) from error
-        return {index: list(facts["aliases"]) for index, facts in answer.items() if self._names.generation(index)}
+        return {index: list(facts["aliases"]) for index, facts in answer.items() if self._names.owner(index)}
 
 
-@reading("OpenSearch")
-class OpensearchGeneration:
-    """A complete generation, open for queries."""
+_ACCESS = "give the user read and write access to the indexes of opensearch.index"
 
-    def __init__(
-        self,
-        server: Server,
-        names: documents.Names,
-        generation: str,
-        metadata: Metadata,
-        settings: OpensearchSettings,
-    ) -> None:
-        self._server = server
-        self._names = names
-        self._generation = generation
-        self._metadata = metadata
-        self._ef_search = settings.hnsw_ef_search
 
-    @property
-    def census(self) -> Census:
-        census = self._metadata.census
-        if census is None:
-            raise corrupt(self._names.home(self._generation), "it has no census")
-        return census
-
-    def count(self, part: str) -> int:
-        return self._opened(part)[0].count({"match_all": {}})
-
-    def vectors(self, part: str) -> VectorCollection:
-        return OpensearchVectors(*self._opened(part), ef_search=self._ef_search)
-
-    def terms(self, part: str) -> TermCollection:
-        return OpensearchTerms(*self._opened(part), lowered=self._metadata.lowered.get(part, 0) > 0)
-
-    def block(self, file: str, number: int) -> bytes:
-        home = self._names.home(self._generation)
-        try:
-            stored = self._server.ask("GET", f"/{home}/_doc/{documents.block_id(file, number)}")
-        except (Absent, Rejected) as error:
-            raise corrupt(home, f"block {number} of {file} is missing") from error
-        return base64.b64decode(stored["_source"]["data"])
-
-    def close(self) -> None:
-        """The connections belong to the engine."""
-
-    def _opened(self, part: str) -> tuple[IndexReader, Part]:
-        """Return a reader of a part. Raises: IndexCorrupt: the generation does not have that part."""
-        index = self._names.part(self._generation, part)
-        description = next((known for known in self._metadata.parts if known.name == part), None)
-        if description is None:
-            raise corrupt(index)
-        return IndexReader(self._server, index), description
+def _json(value: Json) -> str:
+    return orjson.dumps(value, option=orjson.OPT_SORT_KEYS).decode()

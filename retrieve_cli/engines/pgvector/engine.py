@@ -7,24 +7,29 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NoReturn
 
 from retrieve_cli.config.engine_settings import PgvectorSettings
-from retrieve_cli.contracts.engines import Capabilities, Census, Part, Staged
+from retrieve_cli.contracts.engines import Batch, Capabilities, Census, Label, Part, Staged
 from retrieve_cli.contracts.values import Card
-from retrieve_cli.engines.pgvector import diagnosis, publishing, tables
+from retrieve_cli.engines.lifecycle import LifeCycle, Record
+from retrieve_cli.engines.pgvector import building, diagnosis, publishing, tables
 from retrieve_cli.engines.pgvector.building import IndexParameters
 from retrieve_cli.engines.pgvector.connections import Connections, statement
-from retrieve_cli.engines.pgvector.searching import PgvectorGeneration
-from retrieve_cli.engines.pgvector.staging import PgvectorStaging
+from retrieve_cli.engines.pgvector.searching import TermTable, VectorTable, read_vectors, read_weights
+from retrieve_cli.engines.pgvector.sending import RowTable
 from retrieve_cli.engines.pgvector.tables import Tables, identifier
-from retrieve_cli.errors import IndexCorrupt, Unavailable, UsageError
+from retrieve_cli.errors import IndexCorrupt, UsageError
 
 if TYPE_CHECKING:
-    from retrieve_cli.engines.pgvector.connections import Connection, Rows
+    from retrieve_cli.contracts.models import TermWeights
+    from retrieve_cli.contracts.values import Rows, Vectors
+    from retrieve_cli.engines.pgvector.connections import Connection, Rows as Found
 
 _MOST_ROWS = 50_000
 
 
-class PgvectorEngine:
-    """PostgreSQL with the extension pgvector; keeps the promise `Engine`.
+class PgvectorEngine(LifeCycle):
+    """PostgreSQL with the extension pgvector; a generation is a schema, with a row in the list of generations.
+
+    What the life cycle does in steps is one transaction here.
 
     Tenants: every table and view has a column `tenant_id`, and the program's own searches are restricted to a tenant by
     conditions that are part of each query, as with local files. They are not restricted by row-level security: the
@@ -34,6 +39,8 @@ class PgvectorEngine:
     """
 
     name = "pgvector"
+    product = "PostgreSQL"
+    per_query = ("ef_search",)
 
     def __init__(self, settings: PgvectorSettings, *, password: str | None = None) -> None:
         self._settings = settings
@@ -51,16 +58,16 @@ class PgvectorEngine:
     def capabilities(self) -> Capabilities:
         return Capabilities(most_rows=_MOST_ROWS, copies=True)
 
-    def stage(self, generation: str, parts: Sequence[Part]) -> PgvectorStaging:
-        """Begin to store a generation, or go on with one, in one transaction.
+    def begin(self, wanted: Record) -> None:
+        """Create what is missing of a generation, in one transaction.
 
         Raises:
             UsageError: a name cannot be one of a table.
             Unavailable: the server is not there, or denies a right, or lacks the extension.
         """
-        chosen = self._tables(generation)
-        wanted = tuple(tables.checked_part(part) for part in parts)
-        card, listed = _canonical(self._built_with), _canonical(wanted)
+        generation, chosen = wanted.generation, self._tables(wanted.generation)
+        parts = tuple(tables.checked_part(part) for part in wanted.parts)
+        card, listed = _canonical(self._built_with), _canonical(parts)
         self._create_extension()
         index = self._index()
 
@@ -76,20 +83,18 @@ class PgvectorEngine:
             if known is not None:
                 # A schema of that name that is not in the list is someone else's, and is not touched.
                 self._drop(connection, chosen)
-            tables.create_generation(connection, chosen, wanted, extension=index.extension)
+            tables.create_generation(connection, chosen, parts, extension=index.extension)
             connection.execute(
                 statement("INSERT INTO {table} (id, card, parts) VALUES (%s, %s, %s)", table=registry),
                 [generation, card, listed],
             )
 
         self._connections.write(work)
-        return PgvectorStaging(self._connections, chosen, wanted, index=index)
 
-    def publish(self, generation: str) -> None:
+    def set_alias(self, record: Record) -> None:
         """Let the views show a generation, in one transaction. Raises: IndexCorrupt: there is no complete one."""
-        chosen = self._tables(generation)
-        parts, _ = self._complete(generation)
-        views = publishing.views(self._connections, chosen, parts, extension=self._index().extension)
+        generation, chosen = record.generation, self._tables(record.generation)
+        views = publishing.views(self._connections, chosen, record.parts, extension=self._index().extension)
 
         def work(connection: Connection) -> None:
             tables.lock(connection, self._prefix)
@@ -132,17 +137,96 @@ class PgvectorEngine:
 
         self._connections.write(work)
 
-    def open(self, generation: str) -> PgvectorGeneration:
-        """Open a generation for queries. Raises: IndexCorrupt: there is no complete one of that id."""
-        parts, census = self._complete(generation)
-        return PgvectorGeneration(
-            self._connections,
-            self._tables(generation),
-            parts,
-            census=census,
-            index=self._index(),
-            ef_search=self._settings.hnsw_ef_search,
+    def record(self, generation: str) -> Record | None:
+        """Return the record of a generation; None if there is none."""
+        tables.checked_generation(generation)
+        for known, card, parts, census in self._registered("SELECT id, card, parts, census FROM {generations}"):
+            if known == generation:
+                listed = [Part(*part) for part in json.loads(parts)]
+                return Record(generation, json.loads(card), listed, _census(census) if census else None)
+        return None
+
+    def put_record(self, record: Record) -> None:
+        """Mark a generation as complete. Raises: IndexCorrupt: it was dropped meanwhile."""
+        table = identifier(self._prefix, "generations")
+        done = {"id": record.generation, "census": record.census and json.dumps(record.census._asdict())}
+
+        def work(connection: Connection) -> int:
+            text = "UPDATE {table} SET census = %(census)s, indexed = true WHERE id = %(id)s"
+            return connection.execute(statement(text, table=table), done).rowcount
+
+        if not self._connections.write(work):
+            hint = "run `retrieve engines push` again"
+            raise IndexCorrupt(f"generation {record.generation} was dropped while it was stored", hint=hint)
+
+    def put_rows(self, record: Record, part: Part, batch: Batch) -> None:
+        """Store rows in one transaction."""
+        self._rows(record, part).put(batch)
+
+    def copy_rows(self, record: Record, part: Part, older: str, rows: tuple[Rows, Rows, Sequence[Label]]) -> None:
+        """Store rows with the contents of an older generation's rows, which do not leave the server."""
+        self._rows(record, part).copy(older, *rows)
+
+    def put_block(self, generation: str, file: str, number: int, data: bytes) -> None:
+        """Store a block of a file."""
+        text = statement(
+            "INSERT INTO {table} VALUES (%s, %s, %b) ON CONFLICT (file, number) DO UPDATE SET data = excluded.data",
+            table=self._tables(generation).table("files"),
         )
+        self._connections.write(lambda connection: connection.execute(text, [file, number, data]))
+
+    def block(self, generation: str, file: str, number: int) -> bytes | None:
+        """Return a block of a file; None if it is missing."""
+        text = "SELECT data FROM {table} WHERE file = %(file)s AND number = %(number)s"
+        asked = statement(text, table=self._tables(generation).table("files"))
+        found = self._connections.query(asked, {"file": file, "number": number})
+        return bytes(found[0][0]) if found else None
+
+    def settle(self, record: Record) -> None:
+        """Build indexes and postings, unless nothing changed since. Raises: IndexCorrupt: rows are missing."""
+        for part in record.parts:
+            self._rows(record, part).expect_all()
+        registry = identifier(self._prefix, "generations")
+        text = statement("SELECT indexed FROM {table} WHERE id = %(id)s", table=registry)
+        found = self._connections.query(text, {"id": record.generation})
+        if not found or not found[0][0]:
+            building.build(self._connections, self._tables(record.generation), record.parts, self._index())
+
+    def count(self, record: Record, part: Part) -> int:
+        """Return the number of rows of a part that have labels; 0 if postings are lost. Raises: IndexCorrupt."""
+        chosen = self._tables(record.generation)
+        names = {"table": chosen.rows(part), "labels": chosen.labels(part), "posted": chosen.postings(part)}
+        text = "SELECT count(*) FROM {table} JOIN {labels} USING (key)"
+        if part.dim is None:
+            text += (
+                " WHERE (SELECT coalesce(sum(cardinality(terms)), 0) FROM {table})"
+                " = (SELECT coalesce(sum(cardinality(rows)), 0) FROM {posted})"
+            )
+        return int(self._connections.query(statement(text, **names), {})[0][0])
+
+    def stored(self, record: Record, part: Part, rows: Rows) -> Vectors | Sequence[TermWeights]:
+        """Return stored vectors or term weights of some rows."""
+        table = self._tables(record.generation).rows(part)
+        if part.dim is None:
+            return read_weights(self._connections, table, rows)
+        return read_vectors(self._connections, table, rows, dim=part.dim)
+
+    def size(self, record: Record) -> int:
+        """Return the size of the tables of a generation."""
+        text = statement(
+            "SELECT coalesce(sum(pg_total_relation_size(c.oid)), 0)::bigint FROM pg_class AS c"
+            " JOIN pg_namespace AS n ON n.oid = c.relnamespace WHERE n.nspname = %(schema)s AND c.relkind = 'r'"
+        )
+        return int(self._connections.query(text, {"schema": f"{self._prefix}_{record.generation}"})[0][0])
+
+    def vectors(self, record: Record, part: Part) -> VectorTable:
+        """Return a part with vectors."""
+        chosen, ef = self._tables(record.generation), self._settings.hnsw_ef_search
+        return VectorTable(self._connections, chosen, part, index=self._index(), ef_search=ef)
+
+    def terms(self, record: Record, part: Part) -> TermTable:
+        """Return a part with term weights."""
+        return TermTable(self._connections, self._tables(record.generation), part)
 
     def snapshot(self, generation: str, place: str) -> NoReturn:  # noqa: ARG002  the server writes no dump
         """Raise UsageError: PostgreSQL is dumped by a program that runs beside it."""
@@ -155,12 +239,9 @@ class PgvectorEngine:
         known = diagnosis.facts(self._connections)
         return {**diagnosis.description(self._connections, known), "schema": self._prefix}
 
-    def problems(self) -> Sequence[tuple[str, str]]:
+    def faults(self) -> Sequence[tuple[str, str]]:
         """Return what keeps the server from being used, or used well, each with the SQL that fixes it."""
-        try:
-            known = diagnosis.facts(self._connections)
-        except Unavailable as error:
-            return [(error.message, error.hint)]
+        known = diagnosis.facts(self._connections)
         censuses = self._registered("SELECT g.census FROM {generations} AS g JOIN {current} AS c ON c.id = g.id")
         size = sum(_census(text).bytes or 0 for (text,) in censuses)
         return list(diagnosis.problems(known, bytes_live=size))
@@ -201,7 +282,7 @@ class PgvectorEngine:
         if known["installed"] is None and known["available"] is not None:
             self._connections.write(lambda connection: connection.execute("CREATE EXTENSION IF NOT EXISTS vector"))
 
-    def _registered(self, text: str) -> Rows:
+    def _registered(self, text: str) -> Found:
         """Return the answer to a query of the list of generations; nothing if there is no such list yet."""
         both = statement("SELECT to_regclass(%(current)s) IS NOT NULL AND to_regclass(%(generations)s) IS NOT NULL")
         there = self._connections.query(both, {name: f"{self._prefix}.{name}" for name in ("current", "generations")})
@@ -210,13 +291,8 @@ class PgvectorEngine:
         names = {name: identifier(self._prefix, name) for name in ("generations", "current")}
         return self._connections.query(statement(text, **names), {})
 
-    def _complete(self, generation: str) -> tuple[tuple[Part, ...], Census]:
-        """Return the parts and the census of a complete generation. Raises: IndexCorrupt: there is none."""
-        tables.checked_generation(generation)
-        for known, parts, census in self._registered("SELECT id, parts, census FROM {generations}"):
-            if known == generation and census is not None:
-                return tuple(Part(*part) for part in json.loads(parts)), _census(census)
-        raise _missing(generation)
+    def _rows(self, record: Record, part: Part) -> RowTable:
+        return RowTable(self._connections, self._tables(record.generation), part)
 
     def _drop(self, connection: Connection, chosen: Tables) -> None:
         connection.execute(statement("DROP SCHEMA IF EXISTS {schema} CASCADE", schema=chosen.schema))

@@ -1,4 +1,4 @@
-"""A complete generation in PostgreSQL, open for queries."""
+"""Parts of a generation in PostgreSQL: searches, scores, and stored vectors and weights."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from retrieve_cli.contracts.engines import AnyOf, Census, Part, Within
+from retrieve_cli.contracts.engines import AnyOf, Part, Within
 from retrieve_cli.contracts.models import TermWeights
 from retrieve_cli.engines.pgvector import wire
 from retrieve_cli.engines.pgvector.building import IndexParameters, VectorIndex, indexed, vector_index
 from retrieve_cli.engines.pgvector.connections import Connections, statement
-from retrieve_cli.engines.pgvector.reading import located, read_vectors, read_weights
 from retrieve_cli.engines.pgvector.tables import Tables, identifier
 from retrieve_cli.errors import IndexCorrupt
 
 if TYPE_CHECKING:
-    from psycopg.sql import Composed
+    from numpy.typing import NDArray
+    from psycopg.sql import Composed, Identifier
 
     from retrieve_cli.contracts.values import Rows, Terms, Vectors
 
@@ -29,77 +29,6 @@ _FEW_ROWS = 500
 _SORTING = {"work_mem": "64MB"}
 _COLLECTING = {**_SORTING, "hash_mem_multiplier": "8"}
 """Enough for a hash table of 16 million rows; only what is needed of it is taken."""
-
-
-class PgvectorGeneration:
-    """A complete generation; keeps the promise `EngineGeneration`."""
-
-    def __init__(
-        self,
-        connections: Connections,
-        tables: Tables,
-        parts: Sequence[Part],
-        *,
-        census: Census,
-        index: IndexParameters,
-        ef_search: int,
-    ) -> None:
-        self._connections = connections
-        self._tables = tables
-        self._parts = {part.name: part for part in parts}
-        self._census = census
-        self._index = index
-        self._ef_search = ef_search
-
-    @property
-    def census(self) -> Census:
-        """Census of its staging."""
-        return self._census
-
-    def count(self, part: str) -> int:
-        """Return the number of rows of a part that have labels; 0 if postings are lost. Raises: IndexCorrupt."""
-        known, tables = self._part(part), self._tables
-        names = {"table": tables.rows(known), "labels": tables.labels(known), "posted": tables.postings(known)}
-        text = "SELECT count(*) FROM {table} JOIN {labels} USING (key)"
-        if known.dim is None:
-            text += (
-                " WHERE (SELECT sum(cardinality(terms)) FROM {table}) = (SELECT sum(cardinality(rows)) FROM {posted})"
-            )
-        return int(self._connections.query(statement(text, **names), {})[0][0])
-
-    def vectors(self, part: str) -> VectorTable:
-        """Return a part with vectors. Raises: IndexCorrupt: the generation has no such part."""
-        known = self._part(part, vectors=True)
-        return VectorTable(self._connections, self._tables, known, index=self._index, ef_search=self._ef_search)
-
-    def terms(self, part: str) -> TermTable:
-        """Return a part with term weights. Raises: IndexCorrupt: the generation has no such part."""
-        return TermTable(self._connections, self._tables, self._part(part, vectors=False))
-
-    def block(self, file: str, number: int) -> bytes:
-        """Return a block of a file. Raises: IndexCorrupt: the engine does not have it."""
-        found = self._connections.query(
-            statement(
-                "SELECT data FROM {table} WHERE file = %(file)s AND number = %(number)s",
-                table=self._tables.table("files"),
-            ),
-            {"file": file, "number": number},
-        )
-        if not found:
-            hint = "run `retrieve engines push`, which stores the generation again"
-            raise IndexCorrupt(f"PostgreSQL lacks block {number} of {file}", hint=hint)
-        return bytes(found[0][0])
-
-    def close(self) -> None:
-        """Do nothing: connections belong to the engine."""
-
-    def _part(self, name: str, *, vectors: bool | None = None) -> Part:
-        part = self._parts.get(name)
-        if part is None or vectors not in (None, part.dim is not None):
-            rows = "vectors" if vectors else "term weights"
-            hint = "run `retrieve engines push`, which stores the generation again"
-            raise IndexCorrupt(f"generation {self._tables.generation} in PostgreSQL has no {rows} of {name}", hint=hint)
-        return part
 
 
 class VectorTable:
@@ -309,3 +238,42 @@ def _scored(
     found, products = wire.to_integers(rows).astype(np.int64), wire.to_reals(scores)
     order = np.lexsort((found, -products))
     return found[order], products[order]
+
+
+def read_vectors(connections: Connections, table: Identifier, rows: Rows, *, dim: int) -> Vectors:
+    """Return the vectors of some rows, (m, dim) float32. Raises: IndexCorrupt: a row is missing."""
+    wanted, places = np.unique(rows, return_inverse=True)
+    found = connections.query(
+        statement('SELECT "row", embedding FROM {table} WHERE "row" = ANY(%(rows)b::integer[])', table=table),
+        {"rows": wire.integers(wanted)},
+    )
+    order = located(np.array([row for row, _ in found], dtype=np.int64), wanted)
+    return wire.to_vectors([found[place][1] for place in order.tolist()], dim)[places]
+
+
+def read_weights(connections: Connections, table: Identifier, rows: Rows) -> list[TermWeights]:
+    """Return the term weights of some rows, terms ascending. Raises: IndexCorrupt: a row is missing."""
+    wanted, places = np.unique(rows, return_inverse=True)
+    found = connections.query(
+        # As bytes, for the client makes a Python object of each number of an array.
+        statement(
+            'SELECT "row", array_send(terms), array_send(weights) FROM {table} WHERE "row" = ANY(%(rows)b::integer[])',
+            table=table,
+        ),
+        {"rows": wire.integers(wanted)},
+    )
+    order = located(np.array([row for row, _, _ in found], dtype=np.int64), wanted)
+    read = [TermWeights(wire.to_integers(terms), wire.to_reals(weights)) for _, terms, weights in found]
+    return [read[order[place]] for place in places.tolist()]
+
+
+def located(found: Rows, wanted: Rows) -> NDArray[np.intp]:
+    """Return the place in `found` of each of the wanted rows, which ascend. Raises: IndexCorrupt: one is missing."""
+    order = np.argsort(found, kind="stable")
+    if not np.array_equal(found[order], wanted):
+        missing = np.setdiff1d(wanted, found)
+        hint = "run `retrieve engines push`, which stores the generation again"
+        raise IndexCorrupt(
+            f"PostgreSQL lacks {len(missing)} rows of the index, such as {missing[:3].tolist()}", hint=hint
+        )
+    return order

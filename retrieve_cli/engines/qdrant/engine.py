@@ -2,45 +2,66 @@
 
 from __future__ import annotations
 
+import re
+import time
+import uuid
+from base64 import b64decode, b64encode
 from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from retrieve_cli.config.engine_settings import QdrantSettings
-from retrieve_cli.contracts.engines import Capabilities, Part, Staged
-from retrieve_cli.contracts.values import Card
+from retrieve_cli.contracts.engines import Batch, Capabilities, Census, Part
+from retrieve_cli.contracts.values import Card, Json
 from retrieve_cli.engines.answers import reading
-from retrieve_cli.engines.qdrant import about
-from retrieve_cli.engines.qdrant.generation import QdrantGeneration
-from retrieve_cli.engines.qdrant.limits import excess
-from retrieve_cli.engines.qdrant.names import Names
-from retrieve_cli.engines.qdrant.parts import OVERSAMPLING
-from retrieve_cli.engines.qdrant.server import Server
-from retrieve_cli.engines.qdrant.staging import QdrantStaging, create_part, create_record, index_payload
+from retrieve_cli.engines.collections import CollectionLifeCycle, Names
+from retrieve_cli.engines.lifecycle import PUSH, Record
+from retrieve_cli.engines.qdrant.parts import OVERSAMPLING, TermPart, VectorPart
+from retrieve_cli.engines.qdrant.points import KEYWORDS, TERMS, VECTOR, WEIGHTS, requests
+from retrieve_cli.engines.qdrant.server import Missing, Server
 from retrieve_cli.errors import IndexCorrupt, Unavailable, UsageError, quoted
 
+if TYPE_CHECKING:
+    from retrieve_cli.contracts.models import TermWeights
+    from retrieve_cli.contracts.values import Rows, Vectors
+
+INDEXED_FROM = 10_000
+"""Size of the vectors of a segment, in KiB, from which Qdrant builds an HNSW graph; smaller ones are scanned."""
+_SECONDS_PER_ROW = 0.01
+"""Time that building an index may take; on 2 cores it takes a tenth of it."""
 _QUANTILE = 0.8
 """Share of the numbers of vectors inside the range that is quantised; those outside are clipped to its ends. Candidates
 by such vectors are rescored with the vectors before quantisation."""
 _MOST_ROWS = 50_000
+_DEEPEST = 2000
+"""Candidates of a search, at most."""
 _OLDEST = (1, 10)
 """First version with the endpoint `points/query`."""
-_PER_QUERY = ("hnsw_ef_search", "oversampling")
-"""Parameters of the card that may change without sending the rows again."""
 _LOCAL = ("localhost", "127.0.0.1", "::1")
+_PREFIX = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,127}")
+_RECORD = 0
+"""Id of the point with the record; blocks have UUIDs."""
+_BLOCKS = uuid.UUID("6f1d1e5c-6a2c-5f0e-9d7e-2f4c1b7a9e10")
+"""Namespace of the ids of blocks."""
 
 
 @reading("Qdrant")
-class QdrantEngine:
+class QdrantEngine(CollectionLifeCycle):
     """Qdrant 1.10 or later, by its REST interface.
 
     A part has a collection of its own, because a row is a record in one part and a chunk in another: points are
-    numbered by row. The collection of the generation itself, without vectors, has its record and the blocks of its
-    files. The alias names the first part with vectors. Distances are inner products, since Qdrant normalises vectors
-    for cosine and would not return the same bits.
+    numbered by row. The home of a generation has no vectors. The alias names the first part with vectors. Distances are
+    inner products, since Qdrant normalises vectors for cosine and would not return the same bits.
 
     Tests run searches, filters, sparse and quantised vectors, and counts in Qdrant's own core (qdrant-edge-py). The
     REST interface itself, with aliases, the status of optimizers, credentials, strict mode and snapshots, was run
     against a substitute only, which checks requests by Qdrant's published OpenAPI file.
     """
+
+    name = "qdrant"
+    product = "Qdrant"
+    per_query = ("hnsw_ef_search", "oversampling")
 
     def __init__(self, settings: QdrantSettings, *, api_key: str | None = None) -> None:
         """Prepare a connection.
@@ -48,14 +69,12 @@ class QdrantEngine:
         Raises:
             UsageError: the URL or the name of the collection cannot be used.
         """
+        if not _PREFIX.fullmatch(settings.collection):
+            message = f"qdrant.collection is {quoted(settings.collection)}, which is not the name of a collection"
+            raise UsageError(message, hint="use up to 128 letters, digits, `_` and `-`")
         self._settings = settings
         self._names = Names(settings.collection)
         self._server = Server(settings.url, api_key=api_key, timeout_s=settings.timeout_s)
-
-    @property
-    def name(self) -> str:
-        """Name in the configuration."""
-        return "qdrant"
 
     @property
     def card(self) -> Card:
@@ -75,69 +94,123 @@ class QdrantEngine:
         """Abilities of Qdrant."""
         return Capabilities(most_rows=_MOST_ROWS, snapshots=True)
 
-    def stage(self, generation: str, parts: Sequence[Part]) -> QdrantStaging:
-        """Begin to store a generation, or go on with one that is there."""
-        names, server = self._names, self._server
-        collection = names.generation(generation)
-        record = about.About(dict(self.card), list(parts))
-        older = about.read(server, collection)
-        if older is None or _stored(older) != _stored(record):
-            self.drop(generation)
-            create_record(server, collection, record)
-        present = set(self._collections(generation))
-        for part in parts:
-            if (name := names.part(generation, part.name)) not in present:
-                create_part(server, name, part, card=record.card)
-            index_payload(server, name, part)
-        return QdrantStaging(server, names, generation, record, timeout_s=self._settings.timeout_s)
+    def collections(self) -> Mapping[str, Sequence[str]]:
+        """Return collections by generation."""
+        return self._names.grouped(self._listed())
 
-    def publish(self, generation: str) -> None:
-        """Let the alias name this generation, in one request.
+    def create_home(self, generation: str) -> None:
+        """Create the collection with the record and the blocks of files."""
+        path = f"/collections/{self._names.home(generation)}"
+        self._server.call("PUT", path, body={"vectors": {}}, repeatable=False)
 
-        Raises:
-            IndexCorrupt: there is no complete generation of that id.
-        """
-        parts = self._complete(generation).parts
-        first = sorted(parts, key=lambda part: part.dim is None)[:1]
-        collection = self._names.part(generation, first[0].name) if first else self._names.generation(generation)
-        alias = self._names.alias
-        actions = [{"delete_alias": {"alias_name": alias}}] if self._aliased() is not None else []
+    def create_parts(self, record: Record) -> None:
+        """Create collections that are missing, and the indexes of their payload."""
+        present = set(self._listed())
+        for part in record.parts:
+            name = self._names.part(record.generation, part.name)
+            if name not in present:
+                # No index is built before all rows are there: it would be built several times.
+                body: dict[str, Json] = {"optimizers_config": _threshold(0)}
+                body |= {"vectors": {}, "sparse_vectors": _SPARSE} if part.dim is None else self._dense(part.dim)
+                self._server.call("PUT", f"/collections/{name}", body=body, repeatable=False)
+            schemas = dict.fromkeys(KEYWORDS, "keyword") | ({TERMS: "integer"} if part.dim is None else {})
+            for key, schema in schemas.items():
+                index = {"field_name": key, "field_schema": schema}
+                self._server.call("PUT", f"/collections/{name}/index", body=index, wait=True)
+
+    def drop_collection(self, collection: str) -> None:
+        """Remove a collection."""
+        self._server.call("DELETE", f"/collections/{collection}")
+
+    def record(self, generation: str) -> Record | None:
+        """Return the record of a generation; None if there is none. Raises: IndexCorrupt: it cannot be read."""
+        collection = self._names.home(generation)
+        payload = self._payload(collection, _RECORD, with_payload=True)
+        if payload is None:
+            return None
+        try:
+            census = payload["census"]
+            parts = [Part(*part) for part in payload["parts"]]
+            return Record(generation, payload["card"], parts, Census(*census) if census else None)
+        except (KeyError, TypeError) as error:
+            raise IndexCorrupt(f"the record of {collection} cannot be read", hint=PUSH) from error
+
+    def put_record(self, record: Record) -> None:
+        """Replace the record, and wait until it can be read."""
+        payload: dict[str, Json] = {
+            "card": record.card,
+            "parts": [list(part) for part in record.parts],
+            "census": list(record.census) if record.census else None,
+        }
+        self._put(record.generation, _RECORD, payload, wait=True)
+
+    def set_alias(self, record: Record) -> None:
+        """Let the alias name the first part with vectors, in one request."""
+        collection, alias = self._names.published(record), self._names.prefix
+        actions: list[Json] = [{"delete_alias": {"alias_name": alias}}] if self._aliased() is not None else []
         actions.append({"create_alias": {"collection_name": collection, "alias_name": alias}})
         self._server.call("POST", "/collections/aliases", body={"actions": actions})
+
+    def drop_alias(self) -> None:
+        """Remove the alias."""
+        action = {"delete_alias": {"alias_name": self._names.prefix}}
+        self._server.call("POST", "/collections/aliases", body={"actions": [action]})
 
     def live(self) -> str | None:
         """Return the generation that the alias names; None if there is none."""
         collection = self._aliased()
         return self._names.owner(collection) if collection is not None else None
 
-    def generations(self) -> Sequence[Staged]:
-        """Return all generations, complete or not, in order of id."""
-        live = self.live()
-        staged = []
-        for generation in sorted(set(map(self._names.owner, self._collections())) - {None}, key=str):
-            record = about.read(self._server, self._names.generation(str(generation)))
-            complete = record is not None and record.census is not None
-            staged.append(Staged(str(generation), complete=complete, live=generation == live))
-        return staged
+    def put_rows(self, record: Record, part: Part, batch: Batch) -> None:
+        """Store rows; a row that is there already is replaced."""
+        for body in requests(batch, part.unit):
+            self._change(record, part, "PUT", "points", body)
 
-    def drop(self, generation: str) -> None:
-        """Remove a generation; nothing happens if there is none."""
-        # The record is in the collection with the shortest name, which goes first: without it, what an interruption
-        # leaves is not taken for complete.
-        collections = sorted(self._collections(generation), key=len)
-        if collections and self.live() == generation:
-            action = {"delete_alias": {"alias_name": self._names.alias}}
-            self._server.call("POST", "/collections/aliases", body={"actions": [action]})
-        for collection in collections:
-            self._server.call("DELETE", f"/collections/{collection}")
+    def put_block(self, generation: str, file: str, number: int, data: bytes) -> None:
+        """Store a block of a file."""
+        payload = {"file": file, "number": number, "data": b64encode(data).decode()}
+        self._put(generation, _block(file, number), payload, wait=False)
 
-    def open(self, generation: str) -> QdrantGeneration:
-        """Open a generation for queries.
+    def block(self, generation: str, file: str, number: int) -> bytes | None:
+        """Return a block of a file; None if it is missing."""
+        payload = self._payload(self._names.home(generation), _block(file, number), with_payload=["data"])
+        return None if payload is None else b64decode(payload["data"])
+
+    def settle(self, record: Record) -> None:
+        """Wait until all rows are stored and indexed.
 
         Raises:
-            IndexCorrupt: there is no complete generation of that id.
+            Unavailable: the indexes were not ready in a time that grows with the number of rows.
         """
-        return QdrantGeneration(self._server, self._names, generation, ef=self._settings.hnsw_ef_search)
+        for part in record.parts:
+            # Changes of a collection are applied in order: once this one, which removes nothing, is visible, all are.
+            nothing = {"filter": {"must": [{"has_id": [part.rows]}]}}
+            self._change(record, part, "POST", "points/delete", nothing, wait=True)
+            path = f"/collections/{self._names.part(record.generation, part.name)}"
+            self._server.call("PATCH", path, body={"optimizers_config": _threshold(INDEXED_FROM)})
+        for part in record.parts:
+            self._wait_for_index(record.generation, part)
+
+    def count(self, record: Record, part: Part) -> int:
+        """Return the number of rows of a part."""
+        path = f"/collections/{self._names.part(record.generation, part.name)}/points/count"
+        return int(self._server.call("POST", path, body={"exact": True})["count"])
+
+    def stored(self, record: Record, part: Part, rows: Rows) -> Vectors | Sequence[TermWeights]:
+        """Return stored vectors or term weights of some rows."""
+        collection = self._names.part(record.generation, part.name)
+        if part.dim is None:
+            return TermPart(self._server, collection).weights(rows, np.empty(0, np.int32))
+        return VectorPart(self._server, collection, dim=part.dim, ef=1).vectors(rows)
+
+    def vectors(self, record: Record, part: Part) -> VectorPart:
+        """Return a part with vectors."""
+        ef = self._settings.hnsw_ef_search
+        return VectorPart(self._server, self._names.part(record.generation, part.name), dim=part.dim or 0, ef=ef)
+
+    def terms(self, record: Record, part: Part) -> TermPart:
+        """Return a part with term weights."""
+        return TermPart(self._server, self._names.part(record.generation, part.name))
 
     def snapshot(self, generation: str, place: str) -> str:
         """Let the server write a snapshot of each collection of a generation to its folder of snapshots.
@@ -153,9 +226,9 @@ class QdrantEngine:
                 f"Qdrant writes snapshots to the place that its own configuration names, not to {quoted(place)}",
                 hint="name no place, or `snapshots`",
             )
-        self._complete(generation)
+        self.complete(generation)
         made = []
-        for collection in sorted(self._collections(generation)):
+        for collection in self.collections()[generation]:
             path = f"/collections/{collection}/snapshots"
             answer = self._server.call("POST", path, wait=True, repeatable=False, timeout_s=3600.0)
             made.append(f"{collection}: {answer['name']} ({answer['size']} bytes)")
@@ -164,56 +237,120 @@ class QdrantEngine:
     def describe(self) -> Mapping[str, str]:
         """Return the version and the address of the server."""
         version = str(self._server.call("GET", "/").get("version", "unknown"))
-        return {"server": f"Qdrant {version}", "address": self._server.address, "collection": self._names.alias}
+        return {"server": f"Qdrant {version}", "address": self._server.address, "collection": self._names.prefix}
 
-    def problems(self) -> Sequence[tuple[str, str]]:
+    def faults(self) -> Sequence[tuple[str, str]]:
         """Return what keeps the server from being used, or used well, each with its fix."""
-        try:
-            return list(self._problems())
-        except Unavailable as error:
-            return [(error.message, error.hint)]
+        return list(self._faults())
 
     def close(self) -> None:
         """Close the connection."""
         self._server.close()
 
-    def _problems(self) -> Iterator[tuple[str, str]]:
+    def _faults(self) -> Iterator[tuple[str, str]]:
         version = str(self._server.call("GET", "/").get("version", ""))
         if _numbers(version) < _OLDEST:
             yield f"Qdrant {version} has no endpoint points/query", "install Qdrant 1.10 or later"
         server = self._server
         if server.has_key and not server.encrypted and server.host not in _LOCAL:
             yield f"the API key is sent to {server.host} without encryption", "use https:// in qdrant.url"
-        collections = self._collections()
-        if self._names.alias in collections:
+        collections = self._listed()
+        if self._names.prefix in collections:
             fix = "change qdrant.collection, or remove that collection"
-            yield f"there is a collection {self._names.alias}, so that no alias can have this name", fix
+            yield f"there is a collection {self._names.prefix}, so that no alias can have this name", fix
         ours = [collection for collection in collections if self._names.owner(collection)]
         for collection in ours[:1]:
             config = server.call("GET", f"/collections/{collection}")["config"]
             yield from excess(config.get("strict_mode_config") or {}, self._settings, most_rows=_MOST_ROWS)
 
-    def _complete(self, generation: str) -> about.About:
-        record = about.read(self._server, self._names.generation(generation))
-        if record is None or record.census is None:
-            message = f"Qdrant has no complete generation {generation} of {self._names.alias}"
-            raise IndexCorrupt(message, hint="run `retrieve engines push`")
-        return record
-
-    def _collections(self, generation: str | None = None) -> list[str]:
-        """Return the names of all collections on the server, or of those of a generation."""
-        names = [str(each["name"]) for each in self._server.call("GET", "/collections")["collections"]]
-        return [name for name in names if generation is None or self._names.owner(name) == generation]
+    def _listed(self) -> list[str]:
+        return [str(each["name"]) for each in self._server.call("GET", "/collections")["collections"]]
 
     def _aliased(self) -> str | None:
         aliases = self._server.call("GET", "/aliases")["aliases"]
-        named = [str(each["collection_name"]) for each in aliases if each["alias_name"] == self._names.alias]
+        named = [str(each["collection_name"]) for each in aliases if each["alias_name"] == self._names.prefix]
         return named[0] if named else None
 
+    def _dense(self, dim: int) -> dict[str, Json]:
+        settings = self._settings
+        body: dict[str, Json] = {"vectors": {VECTOR: {"size": dim, "distance": "Dot"}}}
+        body["hnsw_config"] = {"m": settings.hnsw_m, "ef_construct": settings.hnsw_ef_construction}
+        if settings.quantize == "int8":
+            scalar = {"type": "int8", "quantile": _QUANTILE, "always_ram": True}
+            body["quantization_config"] = {"scalar": scalar}
+        return body
 
-def _stored(record: about.About) -> tuple[Card, list[Part]]:
-    """Return what decides if stored rows can be kept."""
-    return {key: value for key, value in record.card.items() if key not in _PER_QUERY}, list(record.parts)
+    def _payload(self, collection: str, point: int | str, *, with_payload: Any) -> Json | None:
+        """Return the payload of a point; None if it, or the record's collection, is not there."""
+        body = {"ids": [point], "with_payload": with_payload, "with_vector": False}
+        try:
+            points = self._server.call("POST", f"/collections/{collection}/points", body=body)
+        except Missing:
+            return None
+        return points[0]["payload"] if points else None
+
+    def _put(self, generation: str, point: int | str, payload: Json, *, wait: bool) -> None:
+        body = {"points": [{"id": point, "vector": {}, "payload": payload}]}
+        self._server.call("PUT", f"/collections/{self._names.home(generation)}/points", body=body, wait=wait)
+
+    def _change(
+        self, record: Record, part: Part, method: str, what: str, body: Json | bytes, *, wait: bool = False
+    ) -> None:
+        # Waiting includes all changes before: it may take as long as building the index does.
+        longest = self._settings.timeout_s + part.rows * _SECONDS_PER_ROW if wait else None
+        path = f"/collections/{self._names.part(record.generation, part.name)}/{what}"
+        self._server.call(method, path, body=body, wait=wait, timeout_s=longest)
+
+    def _wait_for_index(self, generation: str, part: Part) -> None:
+        collection = self._names.part(generation, part.name)
+        end = time.monotonic() + self._settings.timeout_s + part.rows * _SECONDS_PER_ROW
+        # The optimizer starts some time after it was configured, so that one good answer is not enough if there is
+        # something to build.
+        needed = 1 if part.rows * (part.dim or 0) * 4 < INDEXED_FROM * 1024 else 3
+        pause, good = 0.02, 0
+        while True:
+            info = self._server.call("GET", f"/collections/{collection}")
+            error = info["optimizer_status"]
+            if error != "ok":
+                message = f"Qdrant cannot index {collection}: {error}"
+                raise Unavailable(message[:300], hint="see the log of the server")
+            good = good + 1 if info["status"] == "green" else 0
+            if good == needed:
+                return
+            if time.monotonic() > end:
+                message = f"Qdrant has not indexed {part.rows} rows of {part.name} in time: status {info['status']}"
+                raise Unavailable(message, hint="repeat the command later: rows that were sent stay there")
+            time.sleep(pause)
+            pause = min(pause * 2, 1.0) if not good else 0.2
+
+
+_SPARSE = {WEIGHTS: {"index": {"datatype": "float32"}}}
+
+
+def excess(strict: Mapping[str, Json], settings: QdrantSettings, *, most_rows: int) -> Iterator[tuple[str, str]]:
+    """Yield each limit of `strict_mode_config` that searches exceed, and how to raise it."""
+    if not strict.get("enabled"):
+        return
+    needed = {
+        "max_query_limit": most_rows,
+        "search_max_hnsw_ef": max(settings.hnsw_ef_search, _DEEPEST),
+        "search_max_oversampling": OVERSAMPLING,
+        "condition_max_size": most_rows,
+    }
+    for key, least in needed.items():
+        limit = strict.get(key)
+        if limit is not None and limit < least:
+            yield f"strict mode of Qdrant limits {key} to {limit}", f"raise it to {least} in the server"
+    if strict.get("search_allow_exact") is False:
+        yield "strict mode of Qdrant does not allow exact searches", "set search_allow_exact: true in the server"
+
+
+def _threshold(size: int) -> Json:
+    return {"indexing_threshold": size}
+
+
+def _block(file: str, number: int) -> str:
+    return str(uuid.uuid5(_BLOCKS, f"{number}:{file}"))
 
 
 def _numbers(version: str) -> tuple[int, ...]:

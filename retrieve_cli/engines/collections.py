@@ -1,0 +1,130 @@
+"""Life cycle of a generation in a server without transactions over several collections.
+
+A generation has a collection as its home, with its record and the blocks of its files, and one for each part. The home
+is created first and dropped first: what an interruption leaves has no record, or one without a census, and is never
+taken for a complete generation.
+"""
+
+from __future__ import annotations
+
+import re
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from retrieve_cli.contracts.engines import Staged
+from retrieve_cli.engines.lifecycle import LifeCycle, Record
+from retrieve_cli.errors import IndexCorrupt, UsageError, quoted
+
+if TYPE_CHECKING:
+    from retrieve_cli.contracts.values import Card
+
+_GENERATION = re.compile(r"[0-9a-f]{12}")
+_PART = re.compile(r"[a-z0-9_]{1,80}")
+
+
+class Names:
+    """Names of the collections of generations, made of the configured one."""
+
+    def __init__(self, prefix: str, separator: str = "_") -> None:
+        self.prefix = prefix
+        self._separator = separator
+        self._ours = re.compile(f"{re.escape(prefix + separator)}([0-9a-f]{{12}})(?:{separator}[a-z0-9_]+)?")
+
+    def home(self, generation: str) -> str:
+        """Return the collection with the record of a generation and the blocks of its files.
+
+        Raises:
+            UsageError: it is not the id of a generation.
+        """
+        if not _GENERATION.fullmatch(generation):
+            message = f"{quoted(generation)} is not the id of a generation: 12 hex digits"
+            raise UsageError(message, hint="list them: retrieve engines status")
+        return f"{self.prefix}{self._separator}{generation}"
+
+    def part(self, generation: str, part: str) -> str:
+        """Return the collection with the rows of a part. Raises: UsageError: it cannot be the name of one."""
+        if not _PART.fullmatch(part):
+            message = f"{quoted(part)} cannot name a part"
+            raise UsageError(message, hint="use lower-case letters, digits and `_`, 80 at most")
+        return f"{self.home(generation)}{self._separator}{part}"
+
+    def published(self, record: Record) -> str:
+        """Return the collection that the alias names: the first part with vectors, otherwise the first part."""
+        first = sorted(record.parts, key=lambda part: part.dim is None)[:1]
+        return self.part(record.generation, first[0].name) if first else self.home(record.generation)
+
+    def owner(self, collection: str) -> str | None:
+        """Return the generation to which a collection belongs; None if it is not one of ours."""
+        match = self._ours.fullmatch(collection)
+        return match[1] if match else None
+
+    def grouped(self, collections: Sequence[str]) -> dict[str, list[str]]:
+        """Return our collections by generation, ascending, the home of each first."""
+        groups: dict[str, list[str]] = {}
+        for name in sorted(collections):  # the home is the beginning of the others' names
+            if generation := self.owner(name):
+                groups.setdefault(generation, []).append(name)
+        return dict(sorted(groups.items()))
+
+
+class CollectionLifeCycle(LifeCycle):
+    """Life cycle in a server without transactions over several collections."""
+
+    def begin(self, wanted: Record) -> None:
+        """Create what is missing of a generation, after dropping one that was made in another way."""
+        before = self.record(wanted.generation)
+        if before is None or not self.alike(before, wanted):
+            # Parts without a record are what a crash left, of any shape.
+            self.drop(wanted.generation)
+            self.create_home(wanted.generation)
+            self.put_record(wanted)
+        self.create_parts(wanted)
+
+    def generations(self) -> Sequence[Staged]:
+        """Return all generations, complete or not, in order of id."""
+        live, staged = self.live(), []
+        for generation in self.collections():
+            try:
+                record = self.record(generation)
+            except IndexCorrupt:
+                record = None
+            complete = record is not None and record.census is not None
+            staged.append(Staged(generation, complete=complete, live=generation == live))
+        return staged
+
+    def drop(self, generation: str) -> None:
+        """Remove a generation, the alias first if it names it; nothing happens if there is none."""
+        collections = self.collections().get(generation, ())
+        if collections and self.live() == generation:
+            self.drop_alias()
+        for collection in collections:
+            self.drop_collection(collection)
+
+    def alike(self, stored: Record, wanted: Record) -> bool:
+        """Return True if rows stored with one record can be kept under the other."""
+
+        def kept(card: Card) -> dict[str, Any]:
+            return {key: value for key, value in card.items() if key not in self.per_query}
+
+        return kept(stored.card) == kept(wanted.card) and list(stored.parts) == list(wanted.parts)
+
+    @abstractmethod
+    def collections(self) -> Mapping[str, Sequence[str]]:
+        """Return collections by generation, ascending, the home of each first."""
+
+    @abstractmethod
+    def create_home(self, generation: str) -> None:
+        """Create the home of a generation."""
+
+    @abstractmethod
+    def create_parts(self, record: Record) -> None:
+        """Create the collections of parts that are missing."""
+
+    @abstractmethod
+    def drop_collection(self, collection: str) -> None:
+        """Remove a collection."""
+
+    @abstractmethod
+    def drop_alias(self) -> None:
+        """Remove the alias."""

@@ -1,0 +1,301 @@
+"""Life cycle of a generation in an engine, over the primitives of a driver.
+
+A generation has a record, rows of its parts, and blocks of its files. What every
+engine does with them is here, for a driver that stores and finds them; `collections.py` adds their order for servers
+without transactions.
+"""
+
+from __future__ import annotations
+
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from retrieve_cli.contracts.engines import Batch, Capabilities, Census, Label, Part, Staged
+from retrieve_cli.engines.census import Sample, sampled
+from retrieve_cli.errors import IndexCorrupt, Unavailable, UsageError, quoted
+
+if TYPE_CHECKING:
+    from retrieve_cli.contracts.engines import TermCollection, VectorCollection
+    from retrieve_cli.contracts.models import TermWeights
+    from retrieve_cli.contracts.values import Card, Rows, Vectors
+
+PUSH = "run: retrieve engines push"
+
+
+class Record(NamedTuple):
+    """Record of a generation, as the engine keeps it."""
+
+    generation: str
+    card: Card
+    parts: Sequence[Part]
+    census: Census | None = None
+    """None if the generation is not complete."""
+    notes: Mapping[str, Any] = {}
+    """Counts of rows that the driver needs for its searches."""
+
+
+class LifeCycle(ABC):
+    """An engine: its life cycle, and the primitives that a driver adds."""
+
+    name: ClassVar[str]
+    """Name in the configuration."""
+    product: ClassVar[str]
+    """Name of the server for people."""
+    per_query: ClassVar[Sequence[str]] = ()
+    """Keys of the card that may change without sending the rows again."""
+
+    @property
+    @abstractmethod
+    def card(self) -> Card:
+        """Parameters that decide which candidates it finds."""
+
+    @property
+    @abstractmethod
+    def capabilities(self) -> Capabilities:
+        """Abilities of the engine."""
+
+    def stage(self, generation: str, parts: Sequence[Part]) -> LifeStaging:
+        """Begin to store a generation, or go on with one that is there, unless it was made in another way."""
+        wanted = Record(generation, dict(self.card), list(parts))
+        self.begin(wanted)
+        return LifeStaging(self, wanted)
+
+    @abstractmethod
+    def begin(self, wanted: Record) -> None:
+        """Create what is missing of a generation, after dropping one that was made in another way."""
+
+    def publish(self, generation: str) -> None:
+        """Let the alias name this generation, in one step. Raises: IndexCorrupt: there is no complete one."""
+        self.set_alias(self.complete(generation))
+
+    @abstractmethod
+    def live(self) -> str | None:
+        """Return the generation that the alias names; None if there is none."""
+
+    @abstractmethod
+    def generations(self) -> Sequence[Staged]:
+        """Return all generations, complete or not, in order of id."""
+
+    @abstractmethod
+    def drop(self, generation: str) -> None:
+        """Remove a generation and all that belongs to it; nothing happens if there is none."""
+
+    def open(self, generation: str) -> OpenGeneration:
+        """Open a generation for queries. Raises: IndexCorrupt: there is no complete one."""
+        return OpenGeneration(self, self.complete(generation))
+
+    def snapshot(self, generation: str, place: str) -> str:
+        """Let the server write a snapshot. Raises: UsageError: it makes none, or not to such a place."""
+        raise UsageError(f"{self.product} makes no snapshots of {generation} to {quoted(place)}")
+
+    @abstractmethod
+    def describe(self) -> Mapping[str, str]:
+        """Return facts for people."""
+
+    def problems(self) -> Sequence[tuple[str, str]]:
+        """Return what keeps the server from being used, or used well, each with its fix."""
+        try:
+            return list(self.faults())
+        except Unavailable as error:
+            return [(error.message, error.hint)]
+
+    @abstractmethod
+    def close(self) -> None:
+        """Close connections."""
+
+    def complete(self, generation: str) -> Record:
+        """Return the record of a complete generation. Raises: IndexCorrupt: there is none."""
+        record = self.record(generation)
+        if record is None or record.census is None:
+            raise IndexCorrupt(f"{self.product} has no complete generation {generation}", hint=PUSH)
+        return record
+
+    # Primitives of records and of the alias.
+
+    @abstractmethod
+    def record(self, generation: str) -> Record | None:
+        """Return the record of a generation; None if there is none. Raises: IndexCorrupt: it cannot be read."""
+
+    @abstractmethod
+    def put_record(self, record: Record) -> None:
+        """Store the record of a generation durably; one that is there is replaced."""
+
+    @abstractmethod
+    def set_alias(self, record: Record) -> None:
+        """Let the alias name a generation, in one step."""
+
+    @abstractmethod
+    def faults(self) -> Sequence[tuple[str, str]]:
+        """Return problems of a server that can be reached."""
+
+    # Primitives of rows and blocks.
+
+    @abstractmethod
+    def put_rows(self, record: Record, part: Part, batch: Batch) -> None:
+        """Store rows of a part; those that are there are replaced."""
+
+    def copy_rows(self, record: Record, part: Part, older: str, rows: tuple[Rows, Rows, Sequence[Label]]) -> None:  # noqa: ARG002
+        """Store rows with the contents of another generation's rows. Raises: UsageError: the engine cannot."""
+        raise UsageError(f"{self.product} does not copy rows between generations", hint="send the rows")
+
+    @abstractmethod
+    def put_block(self, generation: str, file: str, number: int, data: bytes) -> None:
+        """Store a block of a file; one that is there is replaced."""
+
+    @abstractmethod
+    def block(self, generation: str, file: str, number: int) -> bytes | None:
+        """Return a block of a file; None if it is missing."""
+
+    @abstractmethod
+    def settle(self, record: Record) -> None:
+        """Wait until all that was stored is durable, visible to queries, and indexed."""
+
+    @abstractmethod
+    def count(self, record: Record, part: Part) -> int:
+        """Return the number of rows of a part. Raises: IndexCorrupt: its collection is gone."""
+
+    @abstractmethod
+    def stored(self, record: Record, part: Part, rows: Rows) -> Vectors | Sequence[TermWeights]:
+        """Return the vectors or all term weights of some rows. Raises: IndexCorrupt: a row is missing."""
+
+    def notes(self, record: Record) -> Mapping[str, Any]:  # noqa: ARG002
+        """Return what searches must know of the rows, counted when all are there."""
+        return {}
+
+    def size(self, record: Record) -> int | None:  # noqa: ARG002
+        """Return the bytes that a generation takes; None if the server does not say."""
+        return None
+
+    @abstractmethod
+    def vectors(self, record: Record, part: Part) -> VectorCollection:
+        """Return the nearest rows and stored numbers of a part with vectors."""
+
+    @abstractmethod
+    def terms(self, record: Record, part: Part) -> TermCollection:
+        """Return the nearest rows and stored numbers of a part with term weights."""
+
+
+class LifeStaging:
+    """A generation on its way into an engine; connections belong to the engine."""
+
+    def __init__(self, engine: LifeCycle, record: Record) -> None:
+        self._engine, self._record, self._generation = engine, record, record.generation
+        self._parts = {part.name: part for part in record.parts}
+        self._sampled = {part.name: frozenset(sampled(part.rows).tolist()) for part in record.parts}
+        self._sent: dict[tuple[str, int], bytes] = {}
+        """Contents of sampled rows that this process sent."""
+        self._begun = time.monotonic()
+
+    def put(self, part: str, batch: Batch) -> None:
+        """Store rows; a row that is there already is replaced."""
+        self._engine.put_rows(self._record, self._part(part), batch)
+        for place, row in enumerate(batch.rows.tolist()):
+            if row in self._sampled[part]:
+                numbers = batch.weights[place] if batch.vectors is None else batch.vectors[place]
+                self._sent[part, row] = _bytes(numbers)
+
+    def copy(self, part: str, older: str, rows: Rows, older_rows: Rows, labels: Sequence[Label]) -> None:
+        """Store rows with the contents of another generation's rows, if the engine copies."""
+        self._engine.copy_rows(self._record, self._part(part), older, (rows, older_rows, labels))
+        for row in rows.tolist():
+            self._sent.pop((part, row), None)
+
+    def put_block(self, file: str, number: int, data: bytes) -> None:
+        """Store a block of a file; one that is there already is replaced."""
+        self._engine.put_block(self._generation, file, number, data)
+
+    def finish(self) -> Census:
+        """Wait for indexes, count and read back, and mark the generation as complete.
+
+        Raises:
+            IndexCorrupt: rows are missing, or a row that was read back is not what was sent.
+        """
+        engine, record = self._engine, self._record
+        engine.settle(record)
+        sample, counts = Sample(), {}
+        for part in record.parts:
+            counts[part.name] = engine.count(record, part)
+            if counts[part.name] != part.rows:
+                message = f"{engine.product} has {counts[part.name]:,} rows of {part.name}, not {part.rows:,}"
+                raise IndexCorrupt(message, hint="run `retrieve engines push`, which sends what is missing")
+            self._read_back(part, sample)
+        seconds = round(time.monotonic() - self._begun, 3)
+        census = Census(counts, sample.digest(), seconds, engine.size(record))
+        engine.put_record(record._replace(census=census, notes=engine.notes(record)))
+        return census
+
+    def close(self) -> None:
+        """Forget what was sent."""
+        self._sent.clear()
+
+    def _part(self, name: str) -> Part:
+        if name not in self._parts:
+            raise UsageError(f"the generation was staged without a part {quoted(name)}", hint="stage it with all parts")
+        return self._parts[name]
+
+    def _read_back(self, part: Part, sample: Sample) -> None:
+        rows = sampled(part.rows)
+        stored: Any = self._engine.stored(self._record, part, rows)
+        (sample.add_weights if part.dim is None else sample.add_vectors)(part.name, stored)
+        for row, numbers in zip(rows.tolist(), stored, strict=True):
+            if self._sent.get((part.name, row), numbers := _bytes(numbers)) != numbers:
+                message = f"row {row} of {part.name} in {self._engine.product} is not what was sent"
+                raise IndexCorrupt(message, hint="check that no other program writes there, and run it again")
+
+
+class OpenGeneration:
+    """A complete generation, open for queries from any thread; connections belong to the engine."""
+
+    def __init__(self, engine: LifeCycle, record: Record) -> None:
+        self._engine, self._record, self._generation = engine, record, record.generation
+        self._parts = {part.name: part for part in record.parts}
+
+    @property
+    def census(self) -> Census:
+        """Census of its staging."""
+        if self._record.census is None:
+            raise IndexCorrupt(f"generation {self._generation} has no census", hint=PUSH)
+        return self._record.census
+
+    def count(self, part: str) -> int:
+        """Return the number of rows of a part, counted now."""
+        return self._engine.count(self._record, self._part(part))
+
+    def vectors(self, part: str) -> VectorCollection:
+        """Return a part with vectors. Raises: IndexCorrupt: there is none of that name."""
+        return self._engine.vectors(self._record, self._part(part, with_vectors=True))
+
+    def terms(self, part: str) -> TermCollection:
+        """Return a part with term weights. Raises: IndexCorrupt: there is none of that name."""
+        return self._engine.terms(self._record, self._part(part, with_vectors=False))
+
+    def block(self, file: str, number: int) -> bytes:
+        """Return a block of a file. Raises: IndexCorrupt: the engine does not have it."""
+        data = self._engine.block(self._generation, file, number)
+        if data is None:
+            where = f"generation {self._generation} in {self._engine.product}"
+            raise IndexCorrupt(f"block {number} of the file {file} is missing in {where}", hint=PUSH)
+        return data
+
+    def close(self) -> None:
+        """Do nothing: the connections belong to the engine."""
+
+    def _part(self, name: str, *, with_vectors: bool | None = None) -> Part:
+        part = self._parts.get(name)
+        if part is None or with_vectors not in (None, part.dim is not None):
+            kind = "rows" if part is None else "vectors" if with_vectors else "term weights"
+            message = f"generation {self._generation} in {self._engine.product} has no {kind} of {name}"
+            raise IndexCorrupt(message, hint=PUSH)
+        return part
+
+
+def _bytes(numbers: Any) -> bytes:
+    """Return a vector, or term weights in order of terms, as bytes."""
+    if isinstance(numbers, np.ndarray):
+        return np.ascontiguousarray(numbers, "<f4").tobytes()
+    order = np.argsort(numbers.terms, kind="stable")
+    return bytes(numbers.terms[order].astype("<i4").tobytes() + numbers.weights[order].astype("<f4").tobytes())
