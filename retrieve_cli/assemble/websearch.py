@@ -107,14 +107,15 @@ def rates_folder() -> Path:
 
 def _made(name: str) -> Any:
     module, _, part = name.partition(".")
-    return getattr(import_module(f"retrieve_cli.websearch.providers.{module}"), part)()
+    found = getattr(import_module(f"retrieve_cli.websearch.providers.{module}"), part)
+    return found() if isinstance(found, type) else found
 
 
 _BUILT_IN: Mapping[str, str] = {
-    "tavily": "tavily.Tavily",
-    "serper": "serper.Serper",
-    "serpapi": "serpapi.SerpApi",
-    "ddg": "duckduckgo.DuckDuckGo",
+    "tavily": "web_engines.TAVILY",
+    "serper": "web_engines.SERPER",
+    "serpapi": "web_engines.SERPAPI",
+    "ddg": "duckduckgo.DUCKDUCKGO",
     "pubmed": "pubmed.PubMed",
     "europepmc": "europepmc.EuropePmc",
     "biorxiv": "biorxiv.BioRxiv",
@@ -126,4 +127,4 @@ _ENRICHERS: Mapping[str, str] = {
     "s2": "semantic_scholar.Citations",
     "biorxiv": "biorxiv.Published",
 }
-"""File and class of each, imported when it is asked."""
+"""File, and class or value, of each, imported when it is asked."""

@@ -25,7 +25,7 @@ from retrieve_cli.contracts.websearch import Call, Response, WebQuery
 from retrieve_cli.serving.app import server_app
 from retrieve_cli.serving.callers import Callers
 from retrieve_cli.serving.credentials.keys import FILE, KeyFile, KeyRing
-from retrieve_cli.websearch.providers.serper import Serper
+from retrieve_cli.websearch.providers.web_engines import SERPER
 from retrieve_cli.websearch.stored import Stored, digest_of, request_key
 
 SCOPES = ("search", "documents:write", "judge", "web")
@@ -110,7 +110,7 @@ def sent_to_serper() -> dict[str, Any]:
         calls.append(call)
         return Response(200, "application/json", b'{"organic": []}', "2026-01-01T00:00:00Z", "0" * 64)
 
-    Serper().search(WebQuery(WEB_QUESTION["query"], WEB_QUESTION["k"]), fetch)
+    SERPER.search(WebQuery(WEB_QUESTION["query"], WEB_QUESTION["k"]), fetch)
     (call,) = calls
     headers = {name.lower(): value for name, value in call.headers.items()}
     return {

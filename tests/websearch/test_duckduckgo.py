@@ -10,7 +10,7 @@ from websearch.answering import Answering
 from websearch.taped import Taped
 
 from retrieve_cli.contracts.websearch import Page, ProviderFailed, WebQuery
-from retrieve_cli.websearch.providers.duckduckgo import DuckDuckGo
+from retrieve_cli.websearch.providers.duckduckgo import DUCKDUCKGO
 
 NOTICE = "DuckDuckGo: read from its page of results (scraping), which may change or ask for a captcha"
 
@@ -20,7 +20,7 @@ PROVIDER = "ddg"
 
 @pytest.fixture
 def page(taped: Taped) -> Page:
-    return DuckDuckGo().search(WebQuery(taped.query.text, 10), taped)
+    return DUCKDUCKGO.search(WebQuery(taped.query.text, 10), taped)
 
 
 @pytest.fixture(scope="module")
@@ -66,13 +66,13 @@ def test_addresses_that_count_clicks_are_replaced_by_their_targets(page: Page) -
 
 
 def test_results_with_an_earlier_date_are_skipped(taped: Taped) -> None:
-    page = DuckDuckGo().search(taped.query, taped)
+    page = DUCKDUCKGO.search(taped.query, taped)
     assert [item.date for item in page.items] == ["2024-03-12", "", ""]
     assert "DuckDuckGo dates few results: skipped 1 before 2024, kept undated ones" in page.notices
 
 
 def test_a_result_about_captchas_is_a_result(taped: Taped) -> None:
-    page = DuckDuckGo().search(WebQuery("anomaly-modal class", 1), taped)
+    page = DUCKDUCKGO.search(WebQuery("anomaly-modal class", 1), taped)
     assert [item.title for item in page.items] == ["The class anomaly-modal explained"]
 
 
@@ -81,12 +81,12 @@ def test_a_page_cut_anywhere_is_a_failure(taped: Taped) -> None:
     end = whole.rindex("</html>")
     for size in [*range(0, end, 211), end]:
         with pytest.raises(ProviderFailed):
-            DuckDuckGo().search(WebQuery("q", 5), Answering(whole[:size]))
+            DUCKDUCKGO.search(WebQuery("q", 5), Answering(whole[:size]))
 
 
 def test_a_page_beyond_the_bound_is_a_failure() -> None:
     with pytest.raises(ProviderFailed, match="1,000,000"):
-        DuckDuckGo().search(WebQuery("q", 5), Answering(page_of(card("https://a.example", "t", "x" * 1_000_000))))
+        DUCKDUCKGO.search(WebQuery("q", 5), Answering(page_of(card("https://a.example", "t", "x" * 1_000_000))))
 
 
 def test_the_request_is_the_one_that_ddgs_sends(engine: Any, taped: Taped, page: Page) -> None:
@@ -100,7 +100,7 @@ def test_the_request_is_the_one_that_ddgs_sends(engine: Any, taped: Taped, page:
 def test_the_results_are_those_that_ddgs_extracts(engine: Any, taped: Taped) -> None:
     whole = taped.file["exchanges"][0]["response"]["body"]
     expected = engine.post_extract_results(engine.extract_results(whole))
-    ours = DuckDuckGo().search(WebQuery("q", 10), Answering(whole)).items
+    ours = DUCKDUCKGO.search(WebQuery("q", 10), Answering(whole)).items
     assert [(item.title, item.snippet) for item in ours] == [(result.title, result.body) for result in expected]
 
 
@@ -111,21 +111,21 @@ WORDS = st.text(st.sampled_from("abc äß'\"&<>/=-;#x"), min_size=1).map(lambda 
 def test_any_text_comes_back_from_its_escaped_form(results: list[tuple[str, str, str]]) -> None:
     """As long as it does not look like markup itself, which is removed from every text."""
     cards = [card(f"https://a.example/{path}", title, snippet) for path, title, snippet in results]
-    page = DuckDuckGo().search(WebQuery("q", 10), Answering(page_of(*cards)))
+    page = DUCKDUCKGO.search(WebQuery("q", 10), Answering(page_of(*cards)))
     assert [item.url for item in page.items] == [f"https://a.example/{path}".strip() for path, _, _ in results]
     assert [item.snippet[:1] for item in page.items] == ["w"] * len(results)
 
 
 def test_an_address_that_is_none_is_skipped_and_counted() -> None:
     cards = [card("https://a.example/", "one", "x"), card("javascript:alert(1)", "two", "y")]
-    page = DuckDuckGo().search(WebQuery("q", 2), Answering(page_of(*cards)))
+    page = DUCKDUCKGO.search(WebQuery("q", 2), Answering(page_of(*cards)))
     assert [item.title for item in page.items] == ["one"]
     assert "DuckDuckGo: skipped 1 result without a title or an address" in page.notices
 
 
 def test_a_target_is_decoded_once() -> None:
     target = "https://a.example/x%20y?q=1&r=%26"
-    page = DuckDuckGo().search(
+    page = DUCKDUCKGO.search(
         WebQuery("q", 1), Answering(page_of(card(f"//duckduckgo.com/l/?uddg={quote(target, safe='')}", "t", "s")))
     )
     assert page.items[0].url == target

@@ -19,15 +19,13 @@ from websearch.taped import Taped
 from retrieve_cli.contracts.websearch import Call, KeyPlace, NotStored, Page, ProviderFailed, WebQuery
 from retrieve_cli.errors import UsageError
 from retrieve_cli.web.limits import Clock
-from retrieve_cli.websearch.providers.duckduckgo import DuckDuckGo
-from retrieve_cli.websearch.providers.serpapi import SerpApi
-from retrieve_cli.websearch.providers.serper import Serper
-from retrieve_cli.websearch.providers.tavily import Tavily
+from retrieve_cli.websearch.providers.duckduckgo import DUCKDUCKGO
+from retrieve_cli.websearch.providers.web_engines import SERPAPI, SERPER, TAVILY
 from retrieve_cli.websearch.rates import Rates
 from retrieve_cli.websearch.recording import record, write
 
 each_provider = pytest.mark.parametrize(
-    "provider", [Tavily(), Serper(), SerpApi(), DuckDuckGo()], ids=lambda provider: provider.name
+    "provider", [TAVILY, SERPER, SERPAPI, DUCKDUCKGO], ids=lambda provider: provider.name
 )
 SECRET = 's3cr3t/"+key äß'
 DAY = datetime(2026, 11, 23, 23, 59, tzinfo=UTC)
@@ -81,7 +79,7 @@ def _over_sockets(provider: Any, fakes: Fakes, folder: Path, use: Callable[[Any]
 
 def test_a_key_that_the_server_repeats_is_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TAVILY_API_KEY", SECRET)
-    recording = record(Tavily(), WebQuery("q", 5), Answering(tavily_with(f"your key is {SECRET}")))
+    recording = record(TAVILY, WebQuery("q", 5), Answering(tavily_with(f"your key is {SECRET}")))
     text = json.dumps(recording, ensure_ascii=False)
     assert "s3cr3t" not in text
     assert "your key is ***" in text
@@ -112,7 +110,7 @@ def test_contact_addresses_are_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_nothing_is_recorded_of_a_provider_that_fails() -> None:
     with pytest.raises(ProviderFailed) as failed:
-        record(Serper(), WebQuery("a question of no file", 5), Taped("serper"))
+        record(SERPER, WebQuery("a question of no file", 5), Taped("serper"))
     assert failed.value.failure == NotStored()
 
 

@@ -3,7 +3,7 @@
 from websearch.taped import Taped
 
 from retrieve_cli.contracts.websearch import Page, WebQuery
-from retrieve_cli.websearch.providers.serpapi import SerpApi
+from retrieve_cli.websearch.providers.web_engines import SERPAPI
 
 PROVIDER = "serpapi"
 
@@ -31,5 +31,5 @@ def test_the_key_is_a_parameter_without_a_value(taped: Taped, page: Page) -> Non
 
 
 def test_another_spelling_that_google_chose_is_mentioned(taped: Taped) -> None:
-    page = SerpApi().search(WebQuery("crispr of-targt", 20), taped)
+    page = SERPAPI.search(WebQuery("crispr of-targt", 20), taped)
     assert page.notices == ("Google searched for 'crispr off-target' instead",)

@@ -9,8 +9,7 @@ from websearch.taped import AT, Taped
 
 from retrieve_cli.contracts.websearch import Page, WebQuery
 from retrieve_cli.websearch import dates
-from retrieve_cli.websearch.providers.serper import Serper
-from retrieve_cli.websearch.providers.web_results import date_of, first_day, google_filter
+from retrieve_cli.websearch.providers.web_engines import SERPER, date_of, first_day, google_filter
 
 PROVIDER = "serper"
 
@@ -38,7 +37,7 @@ def test_the_request_has_the_filter_by_date_and_a_place_for_the_key(taped: Taped
 def test_as_many_results_as_are_shown_cost_one_credit_if_they_can(shown: int, num: int) -> None:
     """Design B: "search_arxiv(query, max_results=10)": a search for 10 is not charged as one for 20."""
     answering = Answering(b'{"organic": []}')
-    Serper().search(WebQuery("q", 20, shown=shown), answering)
+    SERPER.search(WebQuery("q", 20, shown=shown), answering)
     assert json.loads(answering.calls[0].body or b"")["num"] == num
 
 
@@ -84,5 +83,5 @@ def test_the_earliest_date_is_the_first_day(since: str, first: str, value: str) 
 
 def test_an_answer_with_too_many_results_is_read_as_far_as_they_are_wanted() -> None:
     result = {"title": "An invented page", "link": "https://www.example.org/a", "snippet": "x"}
-    page = Serper().search(WebQuery("q", 100), Answering({"organic": [result] * 10_000}))
+    page = SERPER.search(WebQuery("q", 100), Answering({"organic": [result] * 10_000}))
     assert len(page.items) == 100

@@ -8,7 +8,7 @@ from websearch.answering import Answering
 from websearch.taped import Taped
 
 from retrieve_cli.contracts.websearch import Page, ProviderFailed, WebQuery
-from retrieve_cli.websearch.providers.tavily import Tavily
+from retrieve_cli.websearch.providers.web_engines import TAVILY
 
 PROVIDER = "tavily"
 
@@ -41,7 +41,7 @@ def test_the_key_has_a_place_and_no_value(taped: Taped, page: Page) -> None:
     (key,) = call.keys
     assert (key.variable, key.where, key.name, key.form) == ("TAVILY_API_KEY", "header", "Authorization", "Bearer {}")
     assert "Authorization" not in call.headers
-    assert Tavily().needs[0].required
+    assert TAVILY.needs[0].required
 
 
 def test_the_request_names_the_first_day(taped: Taped, page: Page) -> None:
@@ -50,26 +50,26 @@ def test_the_request_names_the_first_day(taped: Taped, page: Page) -> None:
 
 
 def test_at_most_twenty_results_are_wanted_and_a_notice_says_so(taped: Taped) -> None:
-    page = Tavily().search(WebQuery("zzqx no such thing", 50), taped)
+    page = TAVILY.search(WebQuery("zzqx no such thing", 50), taped)
     assert page.notices == ("Tavily returns at most 20 results",)
 
 
 def test_no_more_results_than_wanted_are_returned(taped: Taped) -> None:
-    full = Tavily().search(taped.query, taped)
-    page = Tavily().search(replace(taped.query, k=2), Answering(full.response.body))
+    full = TAVILY.search(taped.query, taped)
+    page = TAVILY.search(replace(taped.query, k=2), Answering(full.response.body))
     assert page.items == full.items[:2]
 
 
 def test_categories_are_not_applied_and_a_notice_says_so(taped: Taped) -> None:
-    page = Tavily().search(WebQuery("zzqx no such thing", 20, categories=("q-bio", "cs.AI")), taped)
+    page = TAVILY.search(WebQuery("zzqx no such thing", 20, categories=("q-bio", "cs.AI")), taped)
     assert page.notices == ("Tavily has no categories of arXiv: 'q-bio, cs.AI' is not applied",)
 
 
 def test_a_long_question_is_cut_at_a_word_and_a_notice_says_so(taped: Taped) -> None:
     with pytest.raises(ProviderFailed):  # no file has an answer to it
-        Tavily().search(WebQuery("wörd " * 100, 5), taped)
+        TAVILY.search(WebQuery("wörd " * 100, 5), taped)
     sent = json.loads(taped.calls[0].body or b"")["query"]
     assert sent == ("wörd " * 80).rstrip()
     with pytest.raises(ProviderFailed):
-        Tavily().search(WebQuery("x" * 900, 5), taped)
+        TAVILY.search(WebQuery("x" * 900, 5), taped)
     assert json.loads(taped.calls[1].body or b"")["query"] == "x" * 400

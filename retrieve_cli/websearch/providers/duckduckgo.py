@@ -14,25 +14,11 @@ import html
 import re
 from collections.abc import Iterator
 from itertools import islice, pairwise
-from typing import ClassVar
 from urllib.parse import parse_qs, urlencode, urlsplit
 
-from retrieve_cli.contracts.websearch import (
-    Call,
-    Fetch,
-    Need,
-    Page,
-    ProviderFailed,
-    Rate,
-    Rejected,
-    Response,
-    WebKind,
-    WebQuery,
-)
-from retrieve_cli.frozen import dataclass
+from retrieve_cli.contracts.websearch import Call, ProviderFailed, Rate, Rejected, Response, WebQuery
 from retrieve_cli.websearch import dates, replies
-from retrieve_cli.websearch.providers import web_results
-from retrieve_cli.websearch.providers.web_results import Row
+from retrieve_cli.websearch.providers.web_engines import Results, Row, WebEngine
 
 _ORIGIN = "https://html.duckduckgo.com"
 _REGION = "us-en"
@@ -52,35 +38,36 @@ _ADVERTISED = "https://duckduckgo.com/y.js?"
 _NOTHING_FOUND = frozenset({"no-results", "result--no-result"})
 
 
-@dataclass(frozen=True, slots=True)
-class DuckDuckGo:
-    """Search of the web by DuckDuckGo, by scraping its page of results."""
+def _call(query: WebQuery) -> Call:
+    form = urlencode({"q": query.text, "b": "", "l": _REGION})
+    headers = {"Content-Type": "application/x-www-form-urlencoded"}
+    return Call(f"{_ORIGIN}/html/", headers=headers, body=form.encode())
 
-    name: ClassVar[str] = "ddg"
-    title: ClassVar[str] = "DuckDuckGo"
-    kind: ClassVar[WebKind] = "web"
-    needs: ClassVar[tuple[Need, ...]] = ()
-    rate: ClassVar[Rate] = Rate(1, 3.0)
-    """Its terms name none; programs that are faster are asked for a captcha."""
-    terms: ClassVar[str] = "https://duckduckgo.com/terms"
-    servers: ClassVar[tuple[str, ...]] = (_ORIGIN,)
 
-    def search(self, query: WebQuery, fetch: Fetch) -> Page:
-        """Return its results. Raises: ProviderFailed: there is no answer, it cannot be read, or is a captcha."""
-        form = urlencode({"q": query.text, "b": "", "l": _REGION})
-        headers = {"Content-Type": "application/x-www-form-urlencoded"}
-        # A captcha, and a page without results too, come with status 202.
-        response = fetch(Call(f"{_ORIGIN}/html/", headers=headers, body=form.encode()), accept=(200, 202))
-        rows = _rows(response)
-        notices = ["DuckDuckGo: read from its page of results (scraping), which may change or ask for a captcha"]
-        if query.since:
-            kept = [row for row in rows if dates.is_since(row.date, query.since)]
-            dropped = len(rows) - len(kept)
-            notices.append(f"DuckDuckGo dates few results: skipped {dropped} before {query.since}, kept undated ones")
-            rows = kept
-        if query.k > len(rows) and rows:
-            notices.append(f"DuckDuckGo: its first page has {len(rows)} results")
-        return web_results.page(rows, response, query=query, engine=self.title, notices=notices)
+def _results(response: Response, query: WebQuery) -> Results:
+    rows = _rows(response)
+    notices = ["DuckDuckGo: read from its page of results (scraping), which may change or ask for a captcha"]
+    if query.since:
+        kept = [row for row in rows if dates.is_since(row.date, query.since)]
+        dropped = len(rows) - len(kept)
+        notices.append(f"DuckDuckGo dates few results: skipped {dropped} before {query.since}, kept undated ones")
+        rows = kept
+    if query.k > len(rows) and rows:
+        notices.append(f"DuckDuckGo: its first page has {len(rows)} results")
+    return Results(rows, notices)
+
+
+DUCKDUCKGO = WebEngine(
+    "ddg",
+    "DuckDuckGo",
+    _ORIGIN,
+    "https://duckduckgo.com/terms",
+    Rate(1, 3.0),  # its terms name none; programs that are faster are asked for a captcha
+    _call,
+    _results,
+    accept=(200, 202),  # a captcha, and a page without results too, come with status 202
+)
+"""Search of the web by DuckDuckGo, by scraping its page of results."""
 
 
 def _rows(response: Response) -> list[Row]:

@@ -1,0 +1,304 @@
+"""Search engines of the web: one value each, which says what is asked and where the results are in the answer."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import NamedTuple
+from urllib.parse import urlsplit
+
+from retrieve_cli.contracts import Json
+from retrieve_cli.contracts.websearch import (
+    Call,
+    Fetch,
+    KeyPlace,
+    Need,
+    Page,
+    ProviderFailed,
+    Rate,
+    Rejected,
+    Response,
+    WebKind,
+    WebQuery,
+)
+from retrieve_cli.contracts.works import Item
+from retrieve_cli.errors import printable, quoted, shortened
+from retrieve_cli.frozen import dataclass
+from retrieve_cli.websearch import dates, items, replies
+
+_LONGEST_DATE = 60
+_MOST_ROWS = 1000
+"""Results of an answer that are looked at: more than any engine returns."""
+_DAY_FIRST = re.compile(r"\b([0-9]{1,2})\.? ([A-Za-z]{3,9})\.?,? ([0-9]{4})\b")
+_MONTH_FIRST = re.compile(r"\b([A-Za-z]{3,9})\.? (?:([0-9]{1,2}),? )?([0-9]{4})\b")
+_AGO = re.compile(r"\b([0-9]{1,3}) (minute|hour|day)s? ago\b")
+
+
+class Row(NamedTuple):
+    """A result as a search engine describes it."""
+
+    title: str
+    url: str
+    snippet: str = ""
+    date: str = ""
+    """Date as the engine writes it."""
+
+
+class Results(NamedTuple):
+    """Results in the answer of a search engine."""
+
+    rows: Sequence[Row]
+    notices: Sequence[str] = ()
+    total: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class WebEngine:
+    """A search engine of the web as a provider."""
+
+    name: str
+    title: str
+    origin: str
+    terms: str
+    rate: Rate
+    call: Callable[[WebQuery], Call]
+    """Request of a question."""
+    read: Callable[[Response, WebQuery], Results]
+    """Results in the answer. Raises: ProviderFailed."""
+    key: KeyPlace | None = None
+    longest: int = 0
+    """Characters of the longest question that it accepts; 0: it names none."""
+    accept: tuple[int, ...] = (200,)
+    """Status codes of an answer."""
+
+    @property
+    def kind(self) -> WebKind:
+        return "web"
+
+    @property
+    def needs(self) -> tuple[Need, ...]:
+        return (Need(self.key.variable, required=True, purpose="key"),) if self.key else ()
+
+    @property
+    def servers(self) -> tuple[str, ...]:
+        return (self.origin,)
+
+    def search(self, query: WebQuery, fetch: Fetch) -> Page:
+        """Return its results, at most as many as are wanted.
+
+        Raises:
+            ProviderFailed: there is no answer, or it cannot be read; `Malformed`: there are results, and none can be.
+        """
+        sent = _cut(query.text, self.longest) if self.longest else query.text
+        asked = self.call(WebQuery(sent, query.k, since=query.since, shown=query.shown))
+        keys = (self.key,) if self.key else ()
+        response = fetch(Call(asked.url, asked.parameters, asked.headers, asked.body, keys), accept=self.accept)
+        results = self.read(response, query)
+        rows = results.rows[:_MOST_ROWS]
+        readable = [item for row in rows if (item := _item(row, response.at))]
+        if rows and not readable:
+            replies.malformed("a list of results with a title and an address each", response)
+        said = []
+        if sent != query.text:
+            said.append(f"{self.title} accepts {self.longest} characters: only the beginning of the question was sent")
+        said += results.notices
+        if lost := len(rows) - len(readable):
+            what = "result" if lost == 1 else "results"
+            said.append(f"{self.title}: skipped {lost} {what} without a title or an address")
+        if query.categories:
+            names = quoted(", ".join(query.categories))
+            said.append(f"{self.title} has no categories of arXiv: {names} is not applied")
+        return Page(tuple(readable[: query.k]), sent, response, total=results.total, notices=tuple(said))
+
+
+def _cut(text: str, longest: int) -> str:
+    """Return the beginning of a question that is short enough, in whole words if they are not too long."""
+    if len(text) <= longest:
+        return text
+    beginning = text[: longest + 1].rpartition(" ")[0].rstrip()
+    return beginning or text[:longest]
+
+
+def _item(row: Row, at: str) -> Item | None:
+    is_pdf = _path(row.url).lower().endswith(".pdf")
+    return items.made(
+        type="web",
+        title=row.title,
+        ids_=(),
+        url=row.url,
+        pdf_url=row.url if is_pdf else "",
+        snippet=row.snippet,
+        date=date_of(row.date, at),
+    )
+
+
+def _path(url: str) -> str:
+    try:
+        return urlsplit(url).path
+    except ValueError:
+        return ""
+
+
+def date_of(text: str, at: str) -> str:
+    """Return the date that an engine writes as `2024-03-12`, `Mar 12, 2024`, `12 March 2024`, `March 2024`, as in mail
+    (RFC 5322), or as `3 days ago` before the time `at` of the response. Empty: none of these; weeks and months ago,
+    which do not tell a day."""
+    text = " ".join(text[:_LONGEST_DATE].split())
+    if iso := dates.of_text(text):
+        return iso
+    if found := _DAY_FIRST.search(text):
+        day, month, year = found.groups()
+        return dates.of_parts(year, month, day)
+    if found := _MONTH_FIRST.search(text):
+        return dates.of_parts(found[3], found[1], found[2] or "")
+    if found := _AGO.search(text):
+        ago = timedelta(**{f"{found[2]}s": int(found[1])})
+        return (datetime.fromisoformat(at) - ago).date().isoformat()
+    return ""
+
+
+def first_day(since: str) -> str:
+    """Return the first day of a year, a month or a day, as `2024-01-01`; empty for an empty text."""
+    return (since + "-01-01")[:10] if len(since) in (4, 10) else since + "-01" if since else ""
+
+
+def google_filter(since: str) -> str:
+    """Return the value of Google's parameter `tbs` for pages that are dated `since` or later.
+
+    It names no last day: a question is then the same request on every day.
+    """
+    year, month, day = first_day(since).split("-")
+    return f"cdr:1,cd_min:{int(month)}/{int(day)}/{year}"
+
+
+# ----------------------------------------------------------------------------------------------- engines with JSON
+
+
+def _posted(url: str, body: Mapping[str, Json]) -> Call:
+    return Call(url, headers={"Content-Type": "application/json"}, body=json.dumps(body).encode())
+
+
+def _rows(answer: Mapping[str, Json], response: Response, name: str, *keys: str) -> list[Row]:
+    """Return the results in a list of an answer, by the names of their keys."""
+    results: Iterable[Json] = replies.listed(answer.get(name), response, name)
+    return [Row(*(replies.text(result, key) for key in keys)) for result in results]
+
+
+def _rejected(complaint: str, response: Response) -> ProviderFailed:
+    """Return the failure of a search that an engine complains about."""
+    return ProviderFailed(Rejected(printable(shortened(complaint, 200)), response.status))
+
+
+_SERPER = "https://google.serper.dev"
+_OF_ONE_CREDIT = 10
+
+
+def _serper_call(query: WebQuery) -> Call:
+    cheap = 0 < query.shown <= _OF_ONE_CREDIT
+    body: dict[str, Json] = {"q": query.text, "num": min(query.k, _OF_ONE_CREDIT) if cheap else query.k}
+    if query.since:
+        body["tbs"] = google_filter(query.since)
+    return _posted(f"{_SERPER}/search", body)
+
+
+def _serper_results(response: Response, _: WebQuery) -> Results:
+    answer = replies.read_object(response)
+    if "organic" not in answer and (complaint := replies.text(answer, "message")):
+        raise _rejected(complaint, response)
+    return Results(_rows(answer, response, "organic", "title", "link", "snippet", "date"))
+
+
+SERPER = WebEngine(
+    "serper",
+    "Serper",
+    _SERPER,
+    "https://serper.dev/terms",
+    Rate(5, 1.0),  # of a key without a plan
+    _serper_call,
+    _serper_results,
+    KeyPlace("SERPER_API_KEY", "header", "X-API-KEY"),
+)
+"""Google's results as JSON (https://serper.dev). Up to ten results cost one credit, more cost two."""
+
+_TAVILY = "https://api.tavily.com"
+_MOST_OF_TAVILY = 20
+
+
+def _tavily_call(query: WebQuery) -> Call:
+    body: dict[str, Json] = {
+        "query": query.text,
+        "topic": "general",
+        "search_depth": "basic",
+        "max_results": min(query.k, _MOST_OF_TAVILY),
+    }
+    if query.since:
+        body["start_date"] = first_day(query.since)
+    return _posted(f"{_TAVILY}/search", body)
+
+
+def _tavily_results(response: Response, query: WebQuery) -> Results:
+    answer = replies.read_object(response)
+    if complaint := replies.text(answer, "detail", "error") or replies.text(answer, "error", "message"):
+        raise _rejected(complaint, response)
+    rows = _rows(answer, response, "results", "title", "url", "content", "published_date")
+    more = [f"Tavily returns at most {_MOST_OF_TAVILY} results"] if query.k > _MOST_OF_TAVILY else []
+    return Results(rows, more)
+
+
+TAVILY = WebEngine(
+    "tavily",
+    "Tavily",
+    _TAVILY,
+    "https://www.tavily.com/terms",
+    Rate(100, 60.0),  # of a key for development; keys for production have ten times as much
+    _tavily_call,
+    _tavily_results,
+    KeyPlace("TAVILY_API_KEY", "header", "Authorization", "Bearer {}"),
+    longest=400,
+)
+"""A search engine for programs: pages of the web with excerpts (https://docs.tavily.com). A search costs one credit."""
+
+_SERPAPI = "https://serpapi.com"
+_NOTHING_FOUND = "hasn't returned any results"
+"""Part of the error by which it says, with status 200, that nothing matches."""
+_EMPTY = "fully empty"
+
+
+def _serpapi_call(query: WebQuery) -> Call:
+    since = {"tbs": google_filter(query.since)} if query.since else {}
+    return Call(f"{_SERPAPI}/search.json", parameters={"engine": "google", "q": query.text, **since})
+
+
+def _serpapi_results(response: Response, query: WebQuery) -> Results:
+    answer = replies.read_object(response)
+    error = replies.text(answer, "error")
+    if error and _NOTHING_FOUND not in error:
+        raise _rejected(error, response)
+    if replies.text(answer, "search_metadata", "status") != "Success":
+        replies.malformed("a search with the status `Success`", response)
+    state = replies.text(answer, "search_information", "organic_results_state").lower()
+    rows: list[Row] = []
+    if "organic_results" in answer or not (error or state == _EMPTY):
+        rows = _rows(answer, response, "organic_results", "title", "link", "snippet", "date")
+    notices = []
+    if instead := replies.text(answer, "search_information", "showing_results_for"):
+        notices.append(f"Google searched for {quoted(instead)} instead")
+    if len(rows) < query.k and replies.text(answer, "serpapi_pagination", "next"):
+        notices.append(f"SerpAPI returns the first page of Google: {len(rows)} results")
+    return Results(rows, notices, replies.number(answer, "search_information", "total_results"))
+
+
+SERPAPI = WebEngine(
+    "serpapi",
+    "SerpAPI",
+    _SERPAPI,
+    "https://serpapi.com/legal",
+    Rate(1, 1.0),  # the plan of a key limits the searches of an hour; the server answers 429 beyond
+    _serpapi_call,
+    _serpapi_results,
+    KeyPlace("SERPAPI_API_KEY", "parameter", "api_key"),
+)
+"""Google's results as JSON (https://serpapi.com/search-api). Every search costs one of the key's plan and returns the
+first page of Google, about ten results."""
