@@ -20,6 +20,7 @@ from hostile.patterns import Unknown, Used, files, of_file
 from retrieve_cli.api.choices import SEARCH
 from retrieve_cli.chunking.label_sets import LABELS
 from retrieve_cli.chunking.labels import Labels
+from retrieve_cli.engines.collections import Names
 from retrieve_cli.records.globs import path_glob, text_glob
 
 TESTS = Path(__file__).resolve().parents[1]
@@ -43,6 +44,7 @@ PUT_TOGETHER: dict[str, list[Used]] = {
     "api/schemas.py": [Used(head["pattern"], 0, ("search",), "") for head in HEADS],
     "chunking/labels.py": [used for labels in LABELS.values() for used in labelled(labels)],
     "encoders/cross/cross_folder.py": [],  # kept in a list of the module, where they are found
+    "engines/collections.py": [Used(Names("tools", mark)._ours.pattern, 0, ("fullmatch",), "") for mark in "_-"],
     "experiments/scaffold.py": [WITHOUT_NAME],
     "queries/formats/tiff.py": [Used(pattern, re.MULTILINE, ("search",), "") for pattern in NOTED],
     "records/globs.py": [
