@@ -103,7 +103,7 @@ class MilvusEngine(CollectionLifeCycle):
 
     def create_home(self, generation: str) -> None:
         """Create the collection with the record and the blocks of files."""
-        self._home(generation, anew=True).create()
+        self._home(generation, reload=True).create()
 
     def create_parts(self, record: Record) -> None:
         """Create the collections that are missing, with their indexes."""
@@ -120,7 +120,7 @@ class MilvusEngine(CollectionLifeCycle):
 
     def record(self, generation: str) -> Record | None:
         """Return the record of a generation; None if there is none."""
-        meta = self._home(generation, anew=True).meta()
+        meta = self._home(generation, reload=True).meta()
         if meta is None or meta["format"] != _FORMAT:
             return None
         census = Census(**meta["census"]) if meta["complete"] else None
@@ -256,8 +256,8 @@ class MilvusEngine(CollectionLifeCycle):
     def _part(self, record: Record, part: str) -> str:
         return self._names.part(record.generation, part)
 
-    def _home(self, generation: str, *, anew: bool = False) -> Blocks:
-        """Return the home of a generation; `anew` if it may have been created since it was loaded."""
-        if anew or generation not in self._homes:
+    def _home(self, generation: str, *, reload: bool = False) -> Blocks:
+        """Return the home of a generation; `reload` if it may have been created since it was loaded."""
+        if reload or generation not in self._homes:
             self._homes[generation] = Blocks(self._server, self._names.home(generation))
         return self._homes[generation]
