@@ -16,7 +16,7 @@ from retrieve_cli.config.engine_settings import LOCAL, SERVERS
 from retrieve_cli.contracts.engines import Capabilities
 from retrieve_cli.errors import IndexCorrupt, Unavailable, UsageError, quoted
 from retrieve_cli.storage import engine_record, pickles
-from retrieve_cli.storage.engine_record import LONGEST, SIGNED, STATISTICS
+from retrieve_cli.storage.engine_record import SIGNED, STATISTICS
 from retrieve_cli.storage.generation import TOKENS
 from retrieve_cli.storage.remote_file import ATTACHED
 from retrieve_cli.untrusted.files import CONFIG, read_text
@@ -186,8 +186,7 @@ class RemoteIndexes:
             index: Any = TermEngineIndex(terms, part=part, capabilities=able, statistics=found, signed=signed)
         else:
             vectors: Any = _Collection(lambda: self._open(name, entry).vectors(part.name))
-            longest = float(stored.get(LONGEST, 1.0))
-            index = VectorEngineIndex(vectors, part=part, capabilities=able, statistics=found, longest=longest)
+            index = VectorEngineIndex(vectors, part=part, capabilities=able, statistics=found)
         return retriever.remote(index, self._generation, self._settings)
 
     def _capabilities(self, name: str) -> Capabilities:

@@ -1,8 +1,8 @@
 """Promises of engines: databases and search servers in which the indexes of a generation live instead of in files.
 
 An engine holds complete generations side by side. Rows of a retriever's index are called a part; a part has vectors or
-term weights. The program asks an engine for candidates, and scores these itself from what the engine stored, so that a
-score has the same bits as that of local files, whatever the engine computes with.
+term weights. The program asks an engine for the best rows of a part and for their scores, which are those of local
+files but for the last bits. What one question sends and returns is bounded: it does not grow with the number of rows.
 """
 
 from __future__ import annotations
@@ -113,19 +113,19 @@ class Staged(NamedTuple):
 
 
 class VectorCollection(Protocol):
-    """A part with vectors, in an engine."""
+    """A part with vectors, in an engine. Scores are inner products, with an error of at most 1e-6 of the product of
+    both norms."""
 
     def nearest(
         self, query: Vectors, limit: int, *, within: Within | None = None, exact: bool = False
     ) -> tuple[Rows, Vectors]:
-        """Return rows with the highest inner products and these products as the engine computes them, best first.
+        """Return rows with the highest scores, and these, best first.
 
         There may be fewer than `limit`, and unless `exact` some may not be the best.
         """
 
     def scores(self, query: Vectors, rows: Rows) -> Vectors:
-        """Return the inner product with each of some rows, (m,) float32, as the engine computes it from the vectors
-        that it stored: close to exact, also if its index is quantised."""
+        """Return the score of each of some rows, (m,) float32. Raises: IndexCorrupt: a row is missing."""
 
     def vectors(self, rows: Rows) -> Vectors:
         """Return stored vectors, (m, dim) float32. Raises: IndexCorrupt: a row is missing."""
@@ -133,10 +133,19 @@ class VectorCollection(Protocol):
 
 class TermCollection(Protocol):
     """A part with term weights, in an engine. The score of a row is the sum over shared terms of both weights'
-    product."""
+    product, with an error of at most 1e-6 of the sum of their sizes."""
 
     def nearest(self, query: TermWeights, limit: int, *, within: Within | None = None) -> tuple[Rows, Vectors]:
         """Return rows that share a term with the query, with the highest scores, and these, best first."""
+
+    def scores(self, query: TermWeights, rows: Rows) -> Vectors:
+        """Return the score of each of some rows, (m,) float32, 0 if it shares no term."""
+
+    def count(self, terms: Terms, limit: int, *, within: Within | None = None) -> int:
+        """Return the number of rows that have one of the terms; `limit` if there are as many or more."""
+
+    def matching(self, terms: Terms, limit: int, *, within: Within | None = None) -> Rows:
+        """Return rows that have one of the terms, ascending: all, or `limit` of them if there are more."""
 
     def weights(self, rows: Rows, terms: Terms) -> Sequence[TermWeights]:
         """Return the stored weights of at least these terms in each of some rows, to the bit, terms ascending.
@@ -144,9 +153,6 @@ class TermCollection(Protocol):
         Raises:
             IndexCorrupt: a row is missing.
         """
-
-    def matching(self, terms: Terms, *, within: Within | None = None) -> Rows:
-        """Return all rows that have one of the terms, ascending."""
 
 
 class EngineGeneration(Protocol):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field, replace
-from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 from retrieve_cli.contracts.values import Json, Kind, Q_contra, Unit
 from retrieve_cli.frozen import dataclass
@@ -80,6 +80,8 @@ class Query:
     conditions: Callable[[], Sequence[AnyOf] | None] | None = field(default=None, compare=False, repr=False)
     """Function that says `records` as conditions on stored values, for an engine; its result, or it, is None if that is
     not possible. To be dropped whenever `records` is replaced."""
+    seen: Callable[[], Sequence[AnyOf] | None] | None = field(default=None, compare=False, repr=False)
+    """Function that says `visible` in the same way."""
     visible: Mask | None = field(default=None, compare=False)
     """Records that the request may see, (records,) bool, `records` among them; None: all.
 
@@ -124,6 +126,10 @@ class Question:
         return " ".join([self.clean, *self.appended]).strip()
 
 
+Relation: TypeAlias = Literal["eq", "gte"]
+"""Relation of a true number to the one that is given: equal to it, or greater than or equal to it."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Candidates:
     """Hits of one retriever for one query: rows, best first, and mean and deviation of the scores of all rows."""
@@ -139,6 +145,8 @@ class Candidates:
     """Number of rows, or groups, visible to the query that could be listed without a filter."""
     after: int = 0
     """Number of them that pass the filter; the same number without a filter."""
+    relation: Relation | None = None
+    """Relation of the true numbers to these, if an engine counted them; None: they are exact."""
 
 
 class Index(Protocol[Q_contra]):
@@ -189,8 +197,10 @@ class RemoteIndex(Protocol[Q_contra]):
         allowed: Sequence[Mask | None] | None = None,
         visible: Sequence[Mask | None] | None = None,
         conditions: Sequence[Sequence[AnyOf] | None] | None = None,
+        seen: Sequence[Sequence[AnyOf] | None] | None = None,
     ) -> list[Candidates]:
-        """Return what `Index.search` does; `conditions` say the same as `allowed`, in words that an engine knows."""
+        """Return what `Index.search` does; `conditions` say the same as `allowed`, in words that an engine knows, and
+        `seen` the same as `visible`."""
 
 
 @runtime_checkable
@@ -207,7 +217,8 @@ class Matching(Protocol[Q_contra]):
     """An index whose rows either match a query, by a shared term, or do not. Vectors in contrast are always near."""
 
     def matching(self, query: Q_contra, *, starts: Rows | None = None, allowed: Mask | None = None) -> Rows:
-        """Return all rows (or groups) that match, in ascending order; with a mask, only allowed ones."""
+        """Return all rows (or groups) that match, in ascending order; with a mask, only allowed ones. Of an index in an
+        engine they are at most 10,000."""
 
 
 VARIANT = "text "
@@ -294,6 +305,10 @@ class Matches(Protocol):
 
     def matched(self) -> int:
         """Return the number of records (chunks, if these are ranked) that any retriever matched."""
+
+    @property
+    def relation(self) -> Relation | None:
+        """Relation of the true number to that one, if an engine counted; None: it is exact."""
 
     def rows(self) -> Rows:
         """Return the different rows of these, in order."""

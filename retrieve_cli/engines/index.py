@@ -1,21 +1,22 @@
 """Indexes over the parts of a generation in an engine, with the answers of local files.
 
-An engine only proposes candidates. They are scored here from the numbers that it stores, in the order of operations of
-the local indexes, so that a score has the same bits. A list that the engine leaves short is completed exactly: first by
-the engine without its approximate index, then from the stored numbers of all rows that may be listed.
+Lists, scores and numbers of matches are those of the engine, all of them bounded. A list that it leaves short is
+completed exactly: by a search without its approximate index, or from the scores of all rows that may be listed.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from functools import partial
 from hashlib import sha256
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from retrieve_cli.contracts import Candidates, TermWeights
-from retrieve_cli.contracts.engines import Capabilities, Part, TermCollection, VectorCollection
-from retrieve_cli.engines.listing import EngineIndex, Request, Statistics, Wanted
-from retrieve_cli.engines.units import Units, best, distinct, last_of
+from retrieve_cli.contracts import Candidates, Relation, TermWeights
+from retrieve_cli.contracts.engines import AnyOf, Capabilities, Part, TermCollection, VectorCollection, Within
+from retrieve_cli.engines.listing import Ask, EngineIndex, Scope, Statistics, Wanted, side_by_side
+from retrieve_cli.engines.units import Units, distinct
 from retrieve_cli.numerics import products
 
 if TYPE_CHECKING:
@@ -23,31 +24,14 @@ if TYPE_CHECKING:
 
 __all__ = ["Statistics", "TermEngineIndex", "VectorEngineIndex"]
 
-_FEW_VECTORS = 512
-"""Rows of which all vectors are read rather than a list or scores from the engine: 0.8 MB of 384 dimensions."""
-_FEW_WEIGHTS = 1024
-"""Matching rows of which all weights are read rather than a list from the engine."""
-_FETCHED = 4096
-"""Rows whose vectors or weights are read at a time; bounds the memory."""
-_TENANTS = 8
-"""Tenants of which a sample of vectors is kept, of 6 MB each at 384 dimensions."""
+COUNTED = 10_000
+"""Number up to which matches are counted; of more it is only said that there are more."""
+_GROUPED = 5_000
+"""Matching rows that are read, at most, to count the records that they are of."""
 _SCORED = 10_000
 """Rows that the engine scores at a time."""
-_ERROR = 1e-4
-"""Maximum error of an engine's inner product, as a share of the product of the norms. A distance of two errors decides
-which of two scores is higher; a third one covers the rounding of the limit itself."""
-_ROUNDING = 1e-6
-"""Minimum error of an engine's sum of weights, as a share of the highest one."""
-
-
-class _Matched(NamedTuple):
-    """Rows that share a term with a query."""
-
-    rows: Rows
-    units: Rows
-    """Units that match, ascending."""
-    worth: Vectors | None
-    """Their scores, if these decide whether they match."""
+_TENANTS = 8
+"""Tenants of which a sample of vectors is kept, of 6 MB each at 384 dimensions."""
 
 
 class VectorEngineIndex(EngineIndex["Vectors"]):
@@ -60,25 +44,31 @@ class VectorEngineIndex(EngineIndex["Vectors"]):
         part: Part,
         capabilities: Capabilities,
         statistics: Statistics[Vectors],
-        longest: float = 1.0,
     ) -> None:
-        """`longest` is the largest L2 norm of a row."""
         super().__init__(part=part, capabilities=capabilities, statistics=statistics)
         self._collection = collection
-        self._longest = longest
         self._samples: dict[bytes, Vectors] = {}
         """Vectors of the samples of the last tenants: they are fetched once for many queries."""
 
     def score(self, query: Vectors, rows: Rows, *, starts: Rows | None = None) -> Vectors:
         """Return the inner product with each of `rows`, or the best one in each group of rows."""
+        units = Units(len(self), starts)
         listed, places = distinct(rows)
-        return self._scored(query, Units(len(self), starts), listed, len(listed))[1][places]
+        members, _ = units.rows(listed)
+        return units.worth(members, self.scores(query, members))[1][places]
+
+    def scores(self, query: Vectors, rows: Rows) -> Vectors:
+        """Return the inner product with each of some rows, (m,) float32."""
+        ask = self._collection.scores
+        parts = [partial(ask, query, rows[start : start + _SCORED]) for start in range(0, len(rows), _SCORED)]
+        return np.concatenate([np.empty(0, np.float32), *side_by_side(parts)])
 
     def vectors(self, rows: Rows) -> Vectors:
         """Return stored vectors, (m, dim) float32. Raises: IndexCorrupt: a row is missing."""
         return self._collection.vectors(rows)
 
-    def _sampled(self, query: Vectors, rows: Rows) -> Vectors:
+    def sampled(self, query: Vectors, rows: Rows) -> Vectors:
+        """Return the scores of a sample of the population, (m,) float32."""
         key = sha256(rows.tobytes()).digest()
         if (vectors := self._samples.get(key)) is None:
             vectors = self._collection.vectors(rows)
@@ -89,65 +79,21 @@ class VectorEngineIndex(EngineIndex["Vectors"]):
         return products(np.asarray(vectors, np.float32), query)
 
     def _find(self, query: Vectors, wanted: Wanted) -> Candidates:
-        mean, deviation = self._spread(query, wanted.units)
-        after = wanted.units.total(wanted.allowed)
-        depth = min(wanted.depth, after)
-        near = self._near(query, wanted, depth)
-        rows, scores = best(*self._scored(query, wanted.units, near, depth), depth)
-        return Candidates(rows, scores, mean, deviation, wanted.units.total(wanted.visible), after)
-
-    def _near(self, query: Vectors, wanted: Wanted, depth: int) -> Rows:
-        """Return units that include the best `depth`, of which there are as many: a few more than these, or all."""
-        if not depth:
-            return np.empty(0, np.int64)
-        allowed, units = wanted.allowed, wanted.units
-        rows = None if allowed is None else np.flatnonzero(units.rows_in(allowed))
-        if (len(self) if rows is None else len(rows)) <= _FEW_VECTORS:
-            return units.those_in(allowed)
-        request = self.request(wanted, rows, len(self), depth)
-        if (listed := self._listed(query, units, request, exact=False)) is not None:
-            return listed
-        self.count()
-        if allowed is None or request.within is not None:
-            listed = self._listed(query, units, request, exact=True)
-        return units.those_in(allowed) if listed is None else listed
-
-    def _listed(self, query: Vectors, units: Units, request: Request, *, exact: bool) -> Rows | None:
-        """Return the units of a list of the engine that is long enough; None if none is."""
-        margin = 3 * self._error(query)
-        for length in request.lengths():
-            rows, scores = self._collection.nearest(query, length, within=request.within, exact=exact)
-            ended, last = len(rows) < length, scores[-1:].sum()
-            listed, worth = units.worth(*request.kept(rows, scores))
-            if len(listed) >= request.depth and (ended or last < last_of(worth, request.depth) - margin):
-                return listed
-            if ended:
-                return None
-        return None
-
-    def _scored(self, query: Vectors, units: Units, listed: Rows, depth: int) -> tuple[Rows, Vectors]:
-        """Return those of the listed units that may be among the best `depth` of these, with exact scores."""
-        rows, owners = units.rows(listed)
-        if len(rows) > _FEW_VECTORS:
-            # The engine's scores tell which row may be the best of its unit, and which unit may be among the best.
-            rough = [self._collection.scores(query, rows[start : start + _SCORED]) for start in _steps(rows, _SCORED)]
-            scores = np.concatenate(rough)
-            worth = np.maximum.reduceat(scores, np.searchsorted(owners, np.arange(len(listed))))
-            limits = np.maximum(worth, last_of(worth, depth)) - np.float32(3 * self._error(query))
-            rows = rows[~(scores < limits[owners])]  # not `>=`: keeps NaN
-        exact = [np.empty(0, np.float32)]
-        for start in _steps(rows, _FETCHED):
-            vectors = self._collection.vectors(rows[start : start + _FETCHED])
-            exact.append(products(np.asarray(vectors, np.float32), query))
-        return units.worth(rows, np.concatenate(exact))
-
-    def _error(self, query: Vectors) -> float:
-        return _ERROR * float(np.sqrt(np.einsum("i,i->", query, query))) * self._longest
+        mean, deviation = self.spread(query, wanted.units)
+        before, after = wanted.units.total(wanted.visible), wanted.units.total(wanted.allowed)
+        rows, scores = np.empty(0, np.int64), np.empty(0, np.float32)
+        if depth := min(wanted.depth, after):
+            ask = Ask(query, partial(self._collection.nearest, query), Units.worth)
+            scope = self.scope(wanted.units, wanted.allowed, wanted.conditions)
+            rows, scores = self.listed(wanted, scope, ask)
+            if len(rows) < depth:
+                rows, scores = self.filled(wanted, scope, ask)
+        return Candidates(rows, scores, mean, deviation, before, after)
 
 
 class TermEngineIndex(EngineIndex[TermWeights]):
-    """Index of term weights in an engine: a score is the sum over shared terms, in the order of the query, of both
-    weights' product. Rows that share no term are not listed, nor those whose sum is 0."""
+    """Index of term weights in an engine: a score is the sum over shared terms of both weights' product. Rows that
+    share no term are not listed, nor those whose sum is 0."""
 
     def __init__(
         self,
@@ -158,7 +104,7 @@ class TermEngineIndex(EngineIndex[TermWeights]):
         statistics: Statistics[TermWeights],
         signed: bool = False,
     ) -> None:
-        """`signed` is True if a stored weight may be 0 or below: then all rows that share a term are scored."""
+        """`signed` is True if a stored weight may be 0 or below."""
         super().__init__(part=part, capabilities=capabilities, statistics=statistics)
         self._collection = collection
         self._signed = signed
@@ -168,84 +114,84 @@ class TermEngineIndex(EngineIndex[TermWeights]):
         units = Units(len(self), starts)
         listed, places = distinct(rows)
         members, _ = units.rows(listed)
-        return units.worth(members, self._sums(query, members))[1][places]
+        return units.worth(members, self.scores(query, members))[1][places]
 
-    def matching(self, query: TermWeights, *, starts: Rows | None = None, allowed: Mask | None = None) -> Rows:
-        """Return the rows (or groups of rows) with a term of the query, in ascending order."""
-        matched = self._matched(query, Units(len(self), starts)).units
-        return matched if allowed is None else matched[allowed[matched]]
+    def scores(self, query: TermWeights, rows: Rows) -> Vectors:
+        """Return the score of each of some rows, (m,) float32."""
+        used, ask = _used(query), self._collection.scores
+        if not len(used.terms):
+            return np.zeros(len(rows), np.float32)
+        parts = [partial(ask, used, rows[start : start + _SCORED]) for start in range(0, len(rows), _SCORED)]
+        return np.concatenate([np.empty(0, np.float32), *side_by_side(parts)])
 
-    def _sampled(self, query: TermWeights, rows: Rows) -> Vectors:
-        return self._sums(query, rows)
+    def matching(
+        self,
+        query: TermWeights,
+        *,
+        starts: Rows | None = None,
+        allowed: Mask | None = None,
+        conditions: Sequence[AnyOf] | None = None,
+    ) -> Rows:
+        """Return rows (or groups of rows) with a term of the query, in ascending order: all, or those of the first
+        10,000 rows if there are more."""
+        used, units = _used(query), Units(len(self), starts)
+        if not len(used.terms):
+            return np.empty(0, np.int64)
+        scope = self.scope(units, allowed, conditions)
+        rows = self._collection.matching(used.terms, COUNTED, within=scope.within)
+        return distinct(units.of(rows if scope.mask is None else rows[scope.mask[rows]]))[0]
 
     def _find(self, query: TermWeights, wanted: Wanted) -> Candidates:
-        mean, deviation = self._spread(query, wanted.units)
-        matched = self._matched(query, wanted.units)
-        before = matched.units if wanted.visible is None else matched.units[wanted.visible[matched.units]]
-        kept = slice(None) if wanted.allowed is None else wanted.allowed[matched.units]
-        after = matched.units[kept]
-        depth = min(wanted.depth, len(after))
-        scored = (
-            (after, matched.worth[kept]) if matched.worth is not None else self._near(query, wanted, matched, depth)
-        )
-        return Candidates(*best(*scored, depth), mean, deviation, len(before), len(after))
-
-    def _matched(self, query: TermWeights, units: Units) -> _Matched:
-        """Return what matches a query."""
-        used = distinct(query.terms[query.weights != 0])[0]
-        rows = np.asarray(self._collection.matching(used) if len(used) else [], np.int64)
-        if not self._signed and not (query.weights < 0).any():
-            return _Matched(rows, distinct(units.of(rows))[0], None)
-        listed, worth = units.worth(rows, self._sums(query, rows))
-        counts = np.bincount(np.searchsorted(listed, units.of(rows)), minlength=len(listed))
-        worth = np.where(counts < units.sizes(listed), np.maximum(worth, 0), worth)  # other rows of a group score 0
-        return _Matched(rows, listed[worth != 0], worth[worth != 0])
-
-    def _near(self, query: TermWeights, wanted: Wanted, matched: _Matched, depth: int) -> tuple[Rows, Vectors]:
-        """Return units that include the best `depth`, of which there are as many, and their scores."""
-        units, rows = wanted.units, matched.rows
+        used, units = _used(query), wanted.units
+        mean, deviation = self.spread(query, units)
+        if not len(used.terms) or not wanted.depth:
+            return Candidates(np.empty(0, np.int64), np.empty(0, np.float32), mean, deviation, 0, 0, "eq")
+        scope = self.scope(units, wanted.allowed, wanted.conditions)
+        ask = Ask(used, partial(self._nearest, used), partial(self._worth, used))
+        counts = [partial(self._count, used, units, scope)]
         if wanted.allowed is not None:
-            rows = rows[units.rows_in(wanted.allowed)[rows]]
-        if len(rows) > _FEW_WEIGHTS and depth:
-            request = self.request(wanted, rows, len(matched.rows), depth)
-            if (listed := self._listed(query, units, request, len(rows))) is not None:
-                return listed
-            self.count()
-        return units.worth(rows, self._sums(query, rows))
+            counts.append(partial(self._count, used, units, self.scope(units, wanted.visible, wanted.seen)))
+        listing: Callable[[], Any] = partial(self.listed, wanted, scope, ask)
+        (rows, scores), *numbers = side_by_side([listing, *counts])
+        (after, relation), (before, more) = numbers[0], numbers[-1]
+        if len(rows) < min(wanted.depth, after) and not self._signed:
+            rows, scores = self.filled(wanted, scope, ask)
+        return Candidates(rows, scores, mean, deviation, before, after, more if relation == "eq" else relation)
 
-    def _listed(self, query: TermWeights, units: Units, request: Request, matching: int) -> tuple[Rows, Vectors] | None:
-        """Return the units of a list of the engine that is long enough, and their scores; None if none is."""
-        for length in request.lengths():
-            rows, rough = self._collection.nearest(query, length, within=request.within)
-            last = rough[-1:].sum()
-            kept, scores = request.kept(rows, rough)
-            exact = self._sums(query, kept)
-            listed, worth = units.worth(kept, exact)
-            error = float(np.abs(scores - exact).max(initial=0.0)) + _ROUNDING * float(exact.max(initial=0.0))
-            if len(listed) >= request.depth and (
-                len(kept) == matching or last < last_of(worth, request.depth) - 3 * error
-            ):
-                return listed, worth
-            if len(rows) < length:
-                return None
-        return None
+    def _nearest(
+        self,
+        query: TermWeights,
+        limit: int,
+        *,
+        within: Within | None,
+        exact: bool,  # noqa: ARG002  lists of terms are exact
+    ) -> tuple[Rows, Vectors]:
+        return self._collection.nearest(query, limit, within=within)
 
-    def _sums(self, query: TermWeights, rows: Rows) -> Vectors:
-        """Return the scores of different rows, (n,) float32, summed in the order of the query's terms."""
-        scores = np.zeros(len(rows), np.float32)
-        used = distinct(query.terms)[0]
-        for start in _steps(rows, _FETCHED) if len(used) else ():
-            stored = self._collection.weights(rows[start : start + _FETCHED], used)
-            terms = np.concatenate([row.terms for row in stored])
-            weights = np.concatenate([row.weights for row in stored])
-            owners = start + np.repeat(np.arange(len(stored)), [len(row.terms) for row in stored])
-            order = np.argsort(terms, kind="stable")
-            ends = np.searchsorted(terms[order], [query.terms, query.terms + 1])
-            for low, high, weight in zip(*ends.tolist(), query.weights.astype(np.float32), strict=True):
-                postings = order[low:high]
-                scores[owners[postings]] += weights[postings] * weight
-        return scores
+    def _worth(self, query: TermWeights, units: Units, rows: Rows, scores: Vectors) -> tuple[Rows, Vectors]:
+        """Return the units that some rows are of, and their scores, without those whose score is 0."""
+        listed, worth = units.worth(rows, scores)
+        if self._signed or (query.weights < 0).any():
+            counts = np.bincount(np.searchsorted(listed, units.of(rows)), minlength=len(listed))
+            worth = np.where(counts < units.sizes(listed), np.maximum(worth, 0), worth)  # its other rows score 0
+        return listed[worth != 0], worth[worth != 0]
+
+    def _count(self, query: TermWeights, units: Units, scope: Scope) -> tuple[int, Relation]:
+        """Return the number of units of a scope that share a term with a query, or one that it exceeds."""
+        if not scope.count:
+            return 0, "eq"
+        if scope.sent and not units.grouped:
+            found = self._collection.count(query.terms, COUNTED + 1, within=scope.within)
+            return min(found, COUNTED), "gte" if found > COUNTED else "eq"
+        rows = self._collection.matching(query.terms, _GROUPED + 1, within=scope.within)
+        kept = rows if scope.mask is None else rows[scope.mask[rows]]
+        return len(distinct(units.of(kept))[0]), "gte" if len(rows) > _GROUPED else "eq"
 
 
-def _steps(rows: Rows, size: int) -> range:
-    return range(0, len(rows), size)
+def _used(query: TermWeights) -> TermWeights:
+    """Return the terms of a query that have a weight, ascending, each once."""
+    terms, places = distinct(query.terms)
+    weights = np.zeros(len(terms), np.float32)
+    np.add.at(weights, places, query.weights.astype(np.float32))
+    kept = weights != 0
+    return TermWeights(terms[kept], weights[kept])

@@ -1,18 +1,24 @@
-"""Requests for candidates to an engine, and what indexes over all kinds of parts have in common."""
+"""Requests for candidates to an engine, and what indexes over all kinds of parts have in common.
+
+What a request sends and returns is bounded, however many rows there are: a list is as long as it is asked for, rows are
+named by number only if they are few, and numbers of rows are counted by the engine up to a limit.
+"""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 from copy import copy
 from functools import partial
 from threading import Lock
 from typing import TYPE_CHECKING, Generic, NamedTuple, Protocol, TypeVar
 
+import numpy as np
+
 from retrieve_cli.contracts import Candidates, Unit
 from retrieve_cli.contracts.engines import AnyOf, Capabilities, Part, Within
 from retrieve_cli.contracts.values import Q_contra
-from retrieve_cli.engines.units import Units
+from retrieve_cli.engines.units import Units, best
 from retrieve_cli.storage.sampled_groups import spread_within
 
 if TYPE_CHECKING:
@@ -21,9 +27,12 @@ if TYPE_CHECKING:
     from retrieve_cli.contracts.values import Mask, Rows, Vectors
 
 Q = TypeVar("Q")
+T = TypeVar("T")
 
-_AT_ONCE = 4
-"""Queries of a batch that wait for the engine at the same time."""
+_AT_ONCE = 16
+"""Requests of a batch that wait for the engine at the same time."""
+FEW = 512
+"""Rows up to which a search names the rows that it may find, and is exact."""
 _SLACK = 32
 """Minimum candidates beyond the depth."""
 _MOST = 8192
@@ -45,26 +54,23 @@ class Wanted(NamedTuple):
     allowed: Mask | None
     visible: Mask | None
     conditions: Sequence[AnyOf] | None
+    seen: Sequence[AnyOf] | None
 
 
-class Request(NamedTuple):
-    """Terms on which an engine is asked for a list."""
+class Scope(NamedTuple):
+    """Rows that may be listed."""
 
-    depth: int
-    """Units that are needed, of which there are as many."""
     mask: Mask | None
-    """Rows that may be listed; None: all."""
+    """(rows,) bool; None: all."""
+    count: int
+    """Number of them."""
     within: Within | None
-    """The same as the engine takes it; None if it cannot be sent."""
-    first: int
-    """Length of the first list."""
+    """The same as the engine takes it; None if it cannot be sent, or all rows may be listed."""
 
-    def lengths(self) -> Iterator[int]:
-        """Yield lengths of lists, each twice the one before."""
-        length = self.first
-        while length <= max(_MOST, 4 * self.depth):
-            yield length
-            length *= 2
+    @property
+    def sent(self) -> bool:
+        """True if the engine knows which rows may be listed."""
+        return self.mask is None or self.within is not None
 
     def kept(self, rows: Rows, scores: Vectors) -> tuple[Rows, Vectors]:
         """Return those rows of a list that may be listed, with their scores."""
@@ -72,6 +78,11 @@ class Request(NamedTuple):
             return rows, scores
         kept = self.mask[rows]
         return rows[kept], scores[kept]
+
+    @property
+    def few(self) -> bool:
+        """True if the engine knows them and they are so few that a list has all of them."""
+        return self.sent and self.count <= FEW
 
 
 class EngineIndex(ABC, Generic[Q]):
@@ -92,7 +103,7 @@ class EngineIndex(ABC, Generic[Q]):
 
     @property
     def completed(self) -> int:
-        """Number of lists that the engine left short or undecided, and that were completed exactly."""
+        """Number of lists that the engine left short, and that were completed exactly."""
         return self._completed
 
     def __len__(self) -> int:
@@ -104,15 +115,15 @@ class EngineIndex(ABC, Generic[Q]):
         view.population = rows
         return view
 
-    def _spread(self, query: Q, units: Units) -> tuple[float, float]:
+    def spread(self, query: Q, units: Units) -> tuple[float, float]:
         """Return mean and standard deviation of the scores of all rows, or of the best rows of all groups."""
         if self.population is None:
             return self._statistics.spread(query, grouped=units.grouped)
-        return spread_within(self.population, units.starts, partial(self._sampled, query))
+        return spread_within(self.population, units.starts, partial(self.sampled, query))
 
-    @abstractmethod
-    def _sampled(self, query: Q, rows: Rows) -> Vectors:
+    def sampled(self, query: Q, rows: Rows) -> Vectors:
         """Return the scores of a sample of the population, (m,) float32."""
+        return self.scores(query, rows)
 
     def search(
         self,
@@ -123,42 +134,84 @@ class EngineIndex(ABC, Generic[Q]):
         allowed: Sequence[Mask | None] | None = None,
         visible: Sequence[Mask | None] | None = None,
         conditions: Sequence[Sequence[AnyOf] | None] | None = None,
+        seen: Sequence[Sequence[AnyOf] | None] | None = None,
     ) -> list[Candidates]:
         """Return the best rows, or groups. Each query is sent on its own, so its answer ignores the batch.
 
-        `conditions` say the same as `allowed`, in words that an engine understands; None: only the mask says it.
+        `conditions` say the same as `allowed`, in words that an engine understands, and `seen` the same as `visible`;
+        None: only the mask says it.
         """
         units, none = Units(len(self), starts), [None] * len(queries)
-        limits = zip(allowed or none, visible or none, conditions or none, strict=True)
+        limits = zip(allowed or none, visible or none, conditions or none, seen or none, strict=True)
         wanted = [Wanted(depth, units, *each) for each in limits]
-        if len(queries) < 2:
-            return [self._find(query, each) for query, each in zip(queries, wanted, strict=True)]
-        from concurrent.futures import ThreadPoolExecutor  # not needed for a single query
-
-        with ThreadPoolExecutor(min(_AT_ONCE, len(queries))) as threads:
-            return list(threads.map(self._find, queries, wanted))
+        return side_by_side([partial(self._find, *each) for each in zip(queries, wanted, strict=True)])
 
     @abstractmethod
     def _find(self, query: Q, wanted: Wanted) -> Candidates:
         """Return the candidates for one query."""
 
-    def request(self, wanted: Wanted, rows: Rows | None, among: int, depth: int) -> Request:
-        """Return the request for the best `depth` units of those with some `rows`, of `among` that could be listed.
+    def scope(self, units: Units, mask: Mask | None, conditions: Sequence[AnyOf] | None) -> Scope:
+        """Return the rows of the units in a mask, None for all, and how they are named to the engine: by number if they
+        are few, else by conditions, else by number if it takes as many."""
+        if mask is None:
+            return Scope(None, len(self), None)
+        rows = units.rows_in(mask)
+        count = int(np.count_nonzero(rows))
+        if count > min(FEW, self._most_rows) and conditions is not None:
+            return Scope(rows, count, Within(conditions=conditions))
+        return Scope(rows, count, Within(rows=np.flatnonzero(rows)) if count <= self._most_rows else None)
 
-        `rows` is None if nothing restricts them.
-        """
-        mask, units = wanted.allowed, wanted.units
-        first = 2 * depth + _SLACK if units.grouped else depth + max(depth // 4, _SLACK)
-        if mask is None or rows is None:
-            return Request(depth, None, None, first)
-        in_rows = units.rows_in(mask)
-        if len(rows) <= self._most_rows:
-            return Request(depth, in_rows, Within(rows=rows), first)
-        if wanted.conditions is not None:
-            return Request(depth, in_rows, Within(conditions=wanted.conditions), first)
-        return Request(depth, in_rows, None, first * among // len(rows))
+    def listed(self, wanted: Wanted, scope: Scope, ask: Ask[Q]) -> tuple[Rows, Vectors]:
+        """Return the best units of a list of the engine that is long enough, if it gives one, and their scores."""
+        units, depth = wanted.units, wanted.depth
+        if not scope.count:
+            return np.empty(0, np.int64), np.empty(0, np.float32)
+        length = 2 * depth + _SLACK if units.grouped else depth + max(depth // 4, _SLACK)
+        if scope.few:
+            length = scope.count
+        elif not scope.sent:
+            length = length * len(self) // scope.count
+        while True:
+            rows, scores = ask.nearest(length, within=scope.within, exact=scope.few)
+            listed = ask.worth(units, *scope.kept(rows, scores))
+            if len(listed[0]) >= depth or len(rows) < length or 2 * length > max(_MOST, 4 * depth):
+                return best(*listed, depth)
+            length *= 2
 
-    def count(self) -> None:
-        """Count a list that the engine left short."""
+    def filled(self, wanted: Wanted, scope: Scope, ask: Ask[Q]) -> tuple[Rows, Vectors]:
+        """Return the best units after the engine left a list short: by an exact search, or else from the scores of all
+        rows that may be listed."""
         with self._lock:
             self._completed += 1
+        units = wanted.units
+        if scope.sent:
+            rows, scores = ask.nearest(2 * wanted.depth + _SLACK, within=scope.within, exact=True)
+            listed = ask.worth(units, *scope.kept(rows, scores))
+            if len(listed[0]) >= min(wanted.depth, units.total(wanted.allowed)):
+                return best(*listed, wanted.depth)
+        rows = np.arange(len(self)) if scope.mask is None else np.flatnonzero(scope.mask)
+        return best(*ask.worth(units, rows, self.scores(ask.query, rows)), wanted.depth)
+
+    @abstractmethod
+    def scores(self, query: Q, rows: Rows) -> Vectors:
+        """Return the scores of some rows, (m,) float32."""
+
+
+class Ask(NamedTuple, Generic[Q]):
+    """A question to a part."""
+
+    query: Q
+    nearest: Callable[..., tuple[Rows, Vectors]]
+    """Returns the best rows and their scores, best first: `nearest(limit, within=..., exact=...)`."""
+    worth: Callable[[Units, Rows, Vectors], tuple[Rows, Vectors]]
+    """Returns the units that some rows are of, and their scores."""
+
+
+def side_by_side(calls: Sequence[Callable[[], T]]) -> list[T]:
+    """Return the results of calls that wait for a server, in their order."""
+    if len(calls) < 2:
+        return [call() for call in calls]
+    from concurrent.futures import ThreadPoolExecutor  # not needed for a single call
+
+    with ThreadPoolExecutor(min(_AT_ONCE, len(calls))) as threads:
+        return [done.result() for done in [threads.submit(call) for call in calls]]

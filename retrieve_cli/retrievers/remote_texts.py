@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from retrieve_cli.contracts import Analyzer, Candidates, TermWeights, Unit
+from retrieve_cli.contracts import Analyzer, Candidates, Unit
 from retrieve_cli.retrievers.impacts import Bm25Index
 
 if TYPE_CHECKING:
@@ -45,12 +45,12 @@ class RemoteTexts:
         allowed: Sequence[Mask | None] | None = None,
         visible: Sequence[Mask | None] | None = None,
         conditions: Sequence[Sequence[AnyOf] | None] | None = None,
+        seen: Sequence[Sequence[AnyOf] | None] | None = None,
     ) -> list[Candidates]:
         """Return the best rows with a term of the query; rows without one are never listed."""
-        weights = self._weights(queries)
-        found: list[Candidates] = self._index.search(
-            weights, depth=depth, starts=starts, allowed=allowed, visible=visible, conditions=conditions
-        )
+        weights = [self._words.weights_of(query) for query in queries]
+        limits = {"allowed": allowed, "visible": visible, "conditions": conditions, "seen": seen}
+        found: list[Candidates] = self._index.search(weights, depth=depth, starts=starts, **limits)
         return found
 
     def score(self, query: str, rows: Rows, *, starts: Rows | None = None) -> Vectors:
@@ -58,10 +58,15 @@ class RemoteTexts:
         scores: Vectors = self._index.score(self._words.weights_of(query), rows, starts=starts)
         return scores
 
-    def matching(self, query: str, *, starts: Rows | None = None, allowed: Mask | None = None) -> Rows:
-        """Return the rows (or groups of rows) with a term of the query, in ascending order."""
-        rows: Rows = self._index.matching(self._words.weights_of(query), starts=starts, allowed=allowed)
+    def matching(
+        self,
+        query: str,
+        *,
+        starts: Rows | None = None,
+        allowed: Mask | None = None,
+        conditions: Sequence[AnyOf] | None = None,
+    ) -> Rows:
+        """Return rows (or groups of rows) with a term of the query, in ascending order, at most 10,000."""
+        weights = self._words.weights_of(query)
+        rows: Rows = self._index.matching(weights, starts=starts, allowed=allowed, conditions=conditions)
         return rows
-
-    def _weights(self, queries: Sequence[str]) -> list[TermWeights]:
-        return [self._words.weights_of(query) for query in queries]

@@ -86,8 +86,17 @@ class RequestReader:
                 also=tuple(asked[1:]),
                 records=records,
                 chunks=chunks,
-                conditions=self._conditions_said(request, tagged, access, included),
+                conditions=self._said(
+                    request,
+                    access,
+                    filters=(*request.filters, *tagged.filters),
+                    ids=[
+                        *([] if request.doc_ids is None else [request.doc_ids]),
+                        *([self._ids(included)] if tagged.included else []),
+                    ],
+                ),
                 visible=visible,
+                seen=self._said(request, access),
                 population=access.own,
             ),
             clean=tagged.text,
@@ -205,10 +214,11 @@ class RequestReader:
         masks += [] if included is None else [_only(included, len(self._generation.records))]
         return together(self._generation, masks, [each for each in conditions if each.records is not access.own])
 
-    def _conditions_said(
-        self, request: Request, tagged: Tagged, access: Access, included: Sequence[int]
+    def _said(
+        self, request: Request, access: Access, *, filters: Sequence[str] = (), ids: Sequence[Sequence[str]] = ()
     ) -> Callable[[], Sequence[AnyOf] | None] | None:
-        """Function that says what may be found as conditions on stored values; None without engines."""
+        """Function that says what exists for a request, or of that what passes filters and has one of each of the lists
+        of ids, as conditions on stored values; None without engines."""
         if self._settings is None or not self._settings.engines.in_use:
             return None
         from retrieve_cli.queries.filters import parse
@@ -217,12 +227,9 @@ class RequestReader:
         return partial(
             conditions_on,
             self._generation,
-            [parse(text) for text in (*request.filters, *tagged.filters)],
+            [parse(text) for text in filters],
             tenant=request.tenant,
-            ids=[
-                *([] if request.doc_ids is None else [request.doc_ids]),
-                *([self._ids(included)] if tagged.included else []),
-            ],
+            ids=ids,
             excluded=self._ids(access.excluded),
             visible=access.visible,
         )

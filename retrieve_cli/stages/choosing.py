@@ -87,7 +87,7 @@ class ChoosingRetrieval:
             return [int(row) for row in rows]
         near = np.empty(0, np.int64)
         if self.shortlist is not None:
-            narrowed = replace(query, records=allowed, visible=None, conditions=None)
+            narrowed = replace(query, records=allowed, visible=None, seen=None, conditions=None)
             near = self.shortlist.ask([narrowed])[0].candidates.rows
         first = "those that share its words first" if self.shortlist is not None else "the first ones"
         self.say(
@@ -105,6 +105,7 @@ class ChoiceAccount:
     """One query's choice of records."""
 
     __slots__ = ("_chunks", "_ranks", "_retrieval", "candidates")
+    waits = False  # what it chose is here
 
     def __init__(
         self,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import field, replace
+from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
@@ -12,11 +13,14 @@ from retrieve_cli.contracts import Evidence, Kind, Query, Ranking
 from retrieve_cli.frozen import dataclass
 from retrieve_cli.stages.fusion import Fusion, highest, weighted_sum
 from retrieve_cli.stages.matches import Found
-from retrieve_cli.stages.pool import Pool, gather
+from retrieve_cli.stages.pool import Pool, gather, side_by_side
 from retrieve_cli.stages.retrieve import Account, Retrieval, hits, traced
 
 if TYPE_CHECKING:
     from retrieve_cli.contracts import Rows
+
+_AT_ONCE = 16
+"""Queries of a batch that wait for a server at the same time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +40,8 @@ class Fuse:
 
     def __call__(self, rankings: Sequence[Ranking]) -> list[Ranking]:
         asked = self._ask([ranking.query for ranking in rankings])
-        return [self._fuse(*each) for each in zip(rankings, zip(*asked, strict=True), strict=True)]
+        each = [partial(self._fuse, *pair) for pair in zip(rankings, zip(*asked, strict=True), strict=True)]
+        return side_by_side(each, threads=_AT_ONCE if any(one.waits for one in self.retrievals) else 1)
 
     def _ask(self, queries: Sequence[Query]) -> list[Sequence[Account]]:
         """Return the accounts of each retriever. Those that wait for a server wait while the others compute."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 import numpy as np
 
@@ -11,6 +12,7 @@ from retrieve_cli.stages.masks import best_chunks, best_scores, first_chunks, me
 
 if TYPE_CHECKING:
     from retrieve_cli.contracts import Mask, Rows, Vectors
+    from retrieve_cli.contracts.engines import AnyOf
 
 Q = TypeVar("Q")
 
@@ -33,11 +35,15 @@ class Asked(Protocol[Q_contra]):
     def spreads(self) -> bool:
         """True if records are found and chunks are wanted."""
 
+    @property
+    def waits(self) -> bool:
+        """True if the index waits for a server most of the time."""
+
 
 class IndexAccount(Generic[Q]):
     """One index's account of one query."""
 
-    __slots__ = ("_allowed", "_chunks", "_query", "_retrieval", "candidates")
+    __slots__ = ("_allowed", "_chunks", "_conditions", "_query", "_retrieval", "candidates")
 
     def __init__(
         self,
@@ -45,16 +51,22 @@ class IndexAccount(Generic[Q]):
         query: Q,
         candidates: Candidates,
         allowed: Mask | None = None,
+        conditions: Sequence[AnyOf] | None = None,
         *,
         chunks: Mask | None = None,
     ) -> None:
-        """`allowed` says which of what the index finds, rows or groups, may be found; None: all. `chunks` are those by
-        which records may be found; None: all."""
+        """`allowed` says which of what the index finds, rows or groups, may be found, None: all; `conditions` say the
+        same to an engine. `chunks` are those by which records may be found; None: all."""
         self._retrieval = retrieval
         self._query = query
         self._allowed = allowed
         self._chunks = chunks
+        self._conditions = conditions
         self.candidates = candidates
+
+    @property
+    def waits(self) -> bool:
+        return self._retrieval.waits
 
     def matched(self) -> Rows:
         index, retrieval = self._retrieval.index, self._retrieval
@@ -62,7 +74,8 @@ class IndexAccount(Generic[Q]):
             return self.candidates.rows
         if self._chunks is not None and retrieval.groups is not None:
             return with_rows(retrieval.groups, index.matching(self._query, allowed=self._chunks))
-        rows = index.matching(self._query, starts=retrieval.groups, allowed=self._allowed)
+        said: dict[str, Any] = {} if self._conditions is None else {"conditions": self._conditions}
+        rows = index.matching(self._query, starts=retrieval.groups, allowed=self._allowed, **said)
         return members(retrieval.starts, rows, self._chunks)[0] if retrieval.spreads else rows
 
     def score(self, rows: Rows) -> Vectors:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from retrieve_cli.contracts import Candidates, Matches
+from retrieve_cli.contracts import Candidates, Matches, Relation
 from retrieve_cli.frozen import dataclass
 
 if TYPE_CHECKING:
@@ -38,7 +38,21 @@ class Found:
     """The number of matches, if it was seen on the way."""
 
     def matched(self) -> int:
-        return len(_union([each.matched() for each in self.accounts])) if self.known is None else self.known
+        counted = [each.candidates.after for each in self.accounts if each.candidates.relation]
+        if self.relation == "gte":
+            return max(counted)
+        if self.known is not None:
+            return self.known
+        return counted[0] if counted else len(_union([each.matched() for each in self.accounts]))
+
+    @property
+    def relation(self) -> Relation | None:
+        """Relation of the true number to that of matches: an engine counts up to a limit, and does not count together
+        what several retrievers match."""
+        relations = {each.candidates.relation for each in self.accounts}
+        if "gte" in relations or ("eq" in relations and self.known is None and len(self.accounts) > 1):
+            return "gte"
+        return "eq" if "eq" in relations else None
 
     def rows(self) -> Rows:
         return np.unique(np.concatenate([each.matched() for each in self.accounts]))

@@ -67,6 +67,7 @@ def texts_of(query: Query) -> list[Query]:
             conditions=query.conditions,
             chunks=query.chunks,
             visible=query.visible,
+            seen=query.seen,
             population=query.population,
         )
         for each in (query, *query.also)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
 
     from retrieve_cli.contracts import Rows
     from retrieve_cli.stages.fusion import Floats
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -41,15 +44,28 @@ class Pool:
 
 
 def gather(accounts: Sequence[Account]) -> Pool:
-    """Return the pool of one query from each retriever's account of it."""
+    """Return the pool of one query from each retriever's account of it; those that wait for a server do so at the same
+    time."""
     lists = [account.candidates for account in accounts]
     rows = _union([found.rows for found in lists])
+    asked = [partial(_scores, account, rows) for account in accounts]
+    scores = side_by_side(asked, threads=sum(account.waits for account in accounts))
     return Pool(
         rows=rows,
         ranks=np.array([_ranks(found, rows) for found in lists]),
-        scores=np.array([_scores(account, rows) for account in accounts], np.float64),
+        scores=np.array(scores, np.float64),
         lists=lists,
     )
+
+
+def side_by_side(calls: Sequence[Callable[[], T]], *, threads: int) -> list[T]:
+    """Return the results of calls in their order. On several threads they wait for servers at the same time."""
+    if min(threads, len(calls)) < 2:
+        return [call() for call in calls]
+    from concurrent.futures import ThreadPoolExecutor  # local files do without it
+
+    with ThreadPoolExecutor(min(threads, len(calls))) as workers:
+        return [begun.result() for begun in [workers.submit(call) for call in calls]]
 
 
 def _normalized(scores: Floats, found: Candidates, fusion: Fusion) -> Floats:

@@ -66,6 +66,10 @@ class Account(Protocol):
     def candidates(self) -> Candidates:
         """Its candidates: records or chunks, whichever are ranked."""
 
+    @property
+    def waits(self) -> bool:
+        """True if its retriever waits for a server most of the time."""
+
     def score(self, rows: Rows) -> Vectors:
         """Return its score for each of some records or chunks, listed or not."""
 
@@ -177,10 +181,13 @@ class IndexRetrieval(Generic[Q]):
                 options["conditions"] = [query.conditions and query.conditions() for query in queries]
         if any(query.visible is not None for query in queries):
             options["visible"] = self._allowed([query.visible for query in queries])
+            if isinstance(self.index, RemoteIndex):
+                options["seen"] = [query.seen and query.seen() for query in queries]
         found = self.index.search(forms, depth=self.depth, starts=self.groups, **options)
         listed = [self._as_chunks(candidates) for candidates in found] if self.spreads else found
-        masks = options.get("allowed", [None] * len(forms))
-        return [IndexAccount(self, *each) for each in zip(forms, listed, masks, strict=True)]
+        none = [None] * len(forms)
+        limits = options.get("allowed", none), options.get("conditions", none)
+        return [IndexAccount(self, *each) for each in zip(forms, listed, *limits, strict=True)]
 
     def _account(self, query: Q, records: Mask | None, visible: Mask | None, chunks: Mask) -> IndexAccount[Q]:
         """The account of a query that only some chunks may be found for."""

@@ -103,13 +103,21 @@ class SqliteTerms:
         with self._opened() as database:
             return read_weights(database, *self._key, rows, terms)
 
-    def matching(self, terms: Terms, *, within: Within | None = None) -> Rows:
+    def scores(self, query: TermWeights, rows: Rows) -> Vectors:
+        asked = dict(zip(query.terms.tolist(), query.weights.tolist(), strict=True))
+        stored = [zip(row.terms.tolist(), row.weights.tolist(), strict=True) for row in self.weights(rows, query.terms)]
+        return np.array([sum(asked.get(term, 0.0) * weight for term, weight in row) for row in stored], np.float32)
+
+    def count(self, terms: Terms, limit: int, *, within: Within | None = None) -> int:
+        return len(self.matching(terms, limit, within=within))
+
+    def matching(self, terms: Terms, limit: int, *, within: Within | None = None) -> Rows:
         condition, values = _restriction(within, *self._key)
         sql = f"""SELECT DISTINCT row FROM weights
                   WHERE generation = ? AND part = ? AND term IN (SELECT value FROM json_each(?)) AND {condition}
-                  ORDER BY row"""
+                  ORDER BY row LIMIT ?"""
         with self._opened() as database:
-            found = database.execute(sql, (*self._key, str(terms.tolist()), *values)).fetchall()
+            found = database.execute(sql, (*self._key, str(terms.tolist()), *values, limit)).fetchall()
         return np.array(found, np.int64).reshape(-1)
 
 

@@ -106,10 +106,18 @@ class ContentSuite(Base):
             assert set(few.tolist()) <= set(rows.tolist())
         if self.has_terms:
             matching = made.sparse.matching(words(2), allowed=mask)
-            assert opened.terms(TERMS).matching(np.sort(words(2).terms), within=within).tolist() == matching.tolist()
+            asked = np.sort(words(2).terms)
+            assert opened.terms(TERMS).matching(asked, len(made), within=within).tolist() == matching.tolist()
+            for limit in (1, 5, len(made)):
+                few = opened.terms(TERMS).matching(asked, limit, within=within)
+                assert len(few) == min(limit, len(matching)) == opened.terms(TERMS).count(asked, limit, within=within)
+                assert set(few.tolist()) <= set(matching.tolist())
+            every = np.arange(len(made))[::-1]
+            wanted = made.sparse.score(words(2), every)
+            assert np.allclose(opened.terms(TERMS).scores(words(2), every), wanted, rtol=1e-5, atol=1e-6)
             found, scores = opened.terms(TERMS).nearest(words(2), len(made), within=within)
             assert sorted(found.tolist()) == matching.tolist()
-            assert np.allclose(scores, made.sparse.score(words(2), found), rtol=1e-4 if self.terms_exact else 1e-2)
+            assert np.allclose(scores, made.sparse.score(words(2), found), rtol=1e-5, atol=1e-6)
             assert bool((np.diff(scores) <= 0).all())
 
     def test_exact_lists_of_vectors_are_the_best_rows(self, engine: Engine) -> None:

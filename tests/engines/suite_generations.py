@@ -58,7 +58,7 @@ class GenerationSuite(Base):
         opened = engine.open(GENERATION)
         if self.has_terms:
             every = made.sparse.matching(words(2))
-            assert opened.terms(TERMS).matching(np.sort(words(2).terms)).tolist() == every.tolist()
+            assert opened.terms(TERMS).matching(np.sort(words(2).terms), len(made)).tolist() == every.tolist()
 
     def test_a_staging_that_stopped_goes_on(self, new_engine: NewEngine, engine: Engine, made: Content) -> None:
         first = engine.stage(GENERATION, self.parts(made))
@@ -143,7 +143,7 @@ class GenerationSuite(Base):
                 found, _ = opened.vectors(VECTORS).nearest(vector(1), 100, exact=True)
                 assert sorted(found.tolist()) == rows.tolist()
             if self.has_terms:
-                stored = opened.terms(TERMS).matching(np.sort(words(2).terms))
+                stored = opened.terms(TERMS).matching(np.sort(words(2).terms), len(made))
                 assert stored.tolist() == made.sparse.matching(words(2)).tolist()
         engine.drop(OTHER)
         assert [each.generation for each in second.generations()] == [GENERATION]
@@ -182,8 +182,8 @@ class GenerationSuite(Base):
             assert copied.tobytes() == stored[moved].tobytes()
         if self.has_terms:
             used = np.sort(words(2).terms)
-            matching = np.sort(59 - old.terms(TERMS).matching(used))
-            assert new.terms(TERMS).matching(used).tolist() == matching.tolist()
+            matching = np.sort(59 - old.terms(TERMS).matching(used, 60))
+            assert new.terms(TERMS).matching(used, 60).tolist() == matching.tolist()
 
     def test_whatever_a_server_loses_is_counted_and_sent_again(self, new_engine: NewEngine, made: Content) -> None:
         def sent() -> Entry:

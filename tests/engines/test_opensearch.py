@@ -39,7 +39,6 @@ def emptied(url: str) -> Callable[[], OpensearchEngine]:
 
 
 class OpensearchSuite(EngineSuite):
-    terms_exact = False
     share = 0.1
     server: Osmem | Noida
 
@@ -133,7 +132,7 @@ class TestTermsBelowZero:
         collection, reference = opened
         for seed in range(10):
             rows, scores = collection.nearest(words(seed), limit)
-            every = collection.matching(np.sort(words(seed).terms))
+            every = collection.matching(np.sort(words(seed).terms), 200)
             wanted = np.sort(reference.score(words(seed), every))[::-1][:limit]
             assert np.allclose(scores, wanted, atol=1e-5)
             assert np.allclose(reference.score(words(seed), rows), scores, atol=1e-5)

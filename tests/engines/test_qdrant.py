@@ -113,7 +113,7 @@ def push(engine: QdrantEngine, generation: str = OLD) -> None:
 
 def test_a_row_is_found_by_terms_whose_weights_cancel_or_are_0(engine: QdrantEngine) -> None:
     push(engine)
-    assert engine.open(OLD).terms("words").matching(np.array([1, 5], np.int32)).tolist() == [0, 2]
+    assert engine.open(OLD).terms("words").matching(np.array([1, 5], np.int32), 9).tolist() == [0, 2]
 
 
 def test_weights_of_0_and_below_come_back(engine: QdrantEngine) -> None:
@@ -147,7 +147,7 @@ def test_no_row_is_found_among_none(engine: QdrantEngine) -> None:
     push(engine)
     nothing = Within(rows=np.empty(0, np.int64))
     assert not len(engine.open(OLD).vectors("meaning").nearest(VECTORS[0], 5, within=nothing)[0])
-    assert not len(engine.open(OLD).terms("words").matching(np.array([5], np.int32), within=nothing))
+    assert not len(engine.open(OLD).terms("words").matching(np.array([5], np.int32), 9, within=nothing))
 
 
 def test_scores_are_in_the_order_of_the_rows_repeats_included(engine: QdrantEngine) -> None:

@@ -98,7 +98,8 @@ def _outcome(page: Page, most: int, count: Count) -> Outcome:
 def _first(page: Page) -> str:
     """The first lines of the content: how many there are, and notices."""
     answer = page.answer
-    matches = f"{answer.total_matches} match{'' if answer.total_matches == 1 else 'es'}"
+    total, more = answer.total_matches, "more than " * (answer.total_relation == "gte")
+    matches = f"{more}{total} match{'' if total == 1 else 'es'}"
     notices = [f"note: {printable(shortened(notice, _NOTICE))}" for notice in answer.notices[:_NOTICES]]
     return "\n".join([matches if answer.results else f"no results ({matches})", *notices])
 
@@ -139,7 +140,7 @@ def _structured(
         "results": results,
         **({"related": [_document(result, "") for result in related]} if related else {}),
         **{key: whole[key] for key in _optional(whole)},
-        "total_matches": whole["total_matches"],
+        **{key: whole[key] for key in ("total_matches", "total_relation") if key in whole},
         "generation": whole["generation"],
         **({"next_cursor": following} if following else {}),
     }

@@ -126,7 +126,8 @@ def _count(found: Shown, offset: int) -> str:
     """Return how many results there are, and which of them are shown."""
     if not found.hits:
         return "No results"
-    total = figures.count(max(found.total, offset + len(found.hits)), "match", "matches")
+    shown = max(found.total, offset + len(found.hits))
+    total = figures.count(shown, "match", "matches", more=found.relation == "gte")
     return f"{offset + 1}–{offset + len(found.hits)} of {total}"
 
 
