@@ -15,23 +15,24 @@ from retrieve_cli.encoders.cross.onnx_pairs import why_not
 from retrieve_cli.encoders.digests import Digests
 from retrieve_cli.encoders.export_writer import ensure
 from retrieve_cli.encoders.exports import Export
-from retrieve_cli.encoders.model_folder import ModelFolder
+from retrieve_cli.encoders.model_folder import Folder, ModelFolder
 from retrieve_cli.encoders.onnx_encoder import dense_export
 from retrieve_cli.encoders.splade.onnx_queries import masked_export
 from retrieve_cli.encoders.splade.splade_folder import SpladeFolder, Static
 from retrieve_cli.errors import Unavailable
-from retrieve_cli.models.needs import Found, find, wanted
+from retrieve_cli.models.needs import find, wanted
 
 
-def export_of(model: Found, cache: Path, digests: Digests) -> Export | str:
+def export_of(model: Folder, cache: Path, digests: Digests) -> Export | str:
     """The export of a model of any kind, or why it has none."""
     try:
-        if isinstance(model.folder, CrossFolder):
-            reason = why_not(model.folder)
-            return f"{reason}: torch runs it" if reason else cross_export(model.folder, cache, digests)
-        if isinstance(model.folder, SpladeFolder):
-            return _splade(model.folder, cache, digests)
-        return _dense(model.folder, cache, digests)
+        if isinstance(model, CrossFolder):
+            reason = why_not(model)
+            return f"{reason}: torch runs it" if reason else cross_export(model, cache, digests)
+        if isinstance(model, SpladeFolder):
+            return _splade(model, cache, digests)
+        [folder] = model.transformers
+        return _dense(folder, cache, digests)
     except Unavailable as error:
         return f"{error.message} torch runs it"
 

@@ -9,9 +9,10 @@ from retrieve_cli.assemble.encoders import cache_dir
 from retrieve_cli.config.settings import Settings
 from retrieve_cli.contracts import Json
 from retrieve_cli.encoders.digests import Digests
+from retrieve_cli.encoders.model_folder import Folder
 from retrieve_cli.errors import Unavailable, UsageError
 from retrieve_cli.models.exports import export_of
-from retrieve_cli.models.needs import Found, Need, find, needs
+from retrieve_cli.models.needs import Need, find, needs
 from retrieve_cli.untrusted import files
 
 UNKNOWN = "unknown"
@@ -57,7 +58,7 @@ def _server(server: model_servers.Server) -> dict[str, Json]:
     }
 
 
-def described(model: Found, digests: Digests) -> dict[str, Json]:
+def described(model: Folder, digests: Digests) -> dict[str, Json]:
     """Return the place of a model, its size, licence and revision."""
     return {
         "path": str(model.path),
@@ -72,7 +73,7 @@ def pull_hint(need: Need) -> str:
     return f"retrieve models pull {need.stage or need.model}"
 
 
-def _export(model: Found, settings: Settings) -> dict[str, Json]:
+def _export(model: Folder, settings: Settings) -> dict[str, Json]:
     export = export_of(model, cache_dir(settings), Digests(cache_dir(settings)))
     if isinstance(export, str):
         return {"path": None, "why_not": export}

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from retrieve_cli.assemble.registry import asked_with
 from retrieve_cli.config.settings import Settings
-from retrieve_cli.encoders.cross.cross_folder import CrossFolder, read_cross_folder
-from retrieve_cli.encoders.digests import Digests
+from retrieve_cli.encoders.cross.cross_folder import read_cross_folder
 from retrieve_cli.encoders.locate import locate
-from retrieve_cli.encoders.model_folder import ModelFolder, read_folder
-from retrieve_cli.encoders.splade.splade_folder import Masked, SpladeFolder, Static, read_splade
+from retrieve_cli.encoders.model_folder import Folder, read_folder
+from retrieve_cli.encoders.splade.splade_folder import read_splade
 from retrieve_cli.errors import UsageError
 from retrieve_cli.retrievers.retriever import TERMS
-
-Folder = ModelFolder | CrossFolder | SpladeFolder
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,42 +22,6 @@ class Need:
 
     stage: str
     model: str
-
-
-@dataclass(frozen=True, slots=True)
-class Found:
-    """A model on this machine, read but not loaded."""
-
-    folder: Folder
-
-    @property
-    def path(self) -> Path:
-        return self.folder.path
-
-    @property
-    def name(self) -> str:
-        return self.folder.name
-
-    @property
-    def transformers(self) -> tuple[ModelFolder, ...]:
-        """Each transformer in it, with its weights and its tokenizer."""
-        if isinstance(self.folder, ModelFolder):
-            return (self.folder,)
-        if isinstance(self.folder, CrossFolder):
-            return (self.folder.model,)
-        document, query = self.folder.document, self.folder.query
-        ways = [document] if query is document else [document, query]
-        return tuple(way.folder for way in ways if isinstance(way, Masked))
-
-    @property
-    def static(self) -> Static | None:
-        """The weights of a query's own tokens, where they stand for a model."""
-        query = self.folder.query if isinstance(self.folder, SpladeFolder) else None
-        return query if isinstance(query, Static) else None
-
-    def revision(self, digests: Digests) -> str:
-        """SHA-1 over the weights and the settings that change what comes out, as the index's recipe has it."""
-        return self.folder.revision(digests)
 
 
 _FROM_FOLDERS = ("auto", "onnx", "openvino", "torch", "remote")
@@ -100,7 +62,7 @@ def wanted(settings: Settings, name: str | None) -> list[Need]:
     return chosen
 
 
-def find(need: Need, settings: Settings) -> Found:
+def find(need: Need, settings: Settings) -> Folder:
     """Return the model on this machine; the network is never used.
 
     Raises:
@@ -111,22 +73,20 @@ def find(need: Need, settings: Settings) -> Found:
     return read(need.stage, place.path, name=place.name)
 
 
-def read(stage: str, path: Path, *, name: str = "") -> Found:
+def read(stage: str, path: Path, *, name: str = "") -> Folder:
     """Read the folder of a model for a stage; of any kind if there is no stage.
 
     Raises:
         UsageError: it is no such folder.
     """
     if stage == "rerank":
-        return Found(read_cross_folder(path, name=name))
+        return read_cross_folder(path, name=name)
     if stage in asked_with(TERMS):
-        return Found(read_splade(path, name=name))
+        return read_splade(path, name=name)
     try:
-        return Found(read_folder(path, name=name))
-    except UsageError as error:
-        if stage:
-            raise
-        try:
-            return Found(read_splade(path, name=name))  # where queries and passages part, config.json lies below
-        except UsageError:
-            raise error from None
+        return read_folder(path, name=name)
+    except UsageError:
+        if not stage:
+            with suppress(UsageError):  # where queries and passages part, config.json lies below
+                return read_splade(path, name=name)
+        raise

@@ -21,9 +21,10 @@ from retrieve_cli.config.settings import Settings
 from retrieve_cli.contracts import Json
 from retrieve_cli.encoders.digests import Digests
 from retrieve_cli.encoders.locate import DEFAULT_MODEL, download, hub_cache, offline, size_on_hub
+from retrieve_cli.encoders.model_folder import Folder
 from retrieve_cli.errors import Unavailable, UsageError
 from retrieve_cli.models.listing import described
-from retrieve_cli.models.needs import Found, Need, find, needs, read, wanted
+from retrieve_cli.models.needs import Need, find, needs, read, wanted
 from retrieve_cli.models.verify import RECORD, damages
 from retrieve_cli.progress.tasks import BYTES, Task, shown, task
 from retrieve_cli.storage.manifest import sha1_file
@@ -120,7 +121,7 @@ def _copied(
     return _entry(need, "copied", find(need, settings), written, settings)
 
 
-def _entry(need: Need, action: str, model: Found, written: Path, settings: Settings) -> dict[str, Json]:
+def _entry(need: Need, action: str, model: Folder, written: Path, settings: Settings) -> dict[str, Json]:
     """`shadowed_by` is a place that is looked at before the one that was written, so that its model is used."""
     return {
         "stage": need.stage or None,
@@ -132,7 +133,7 @@ def _entry(need: Need, action: str, model: Found, written: Path, settings: Setti
     }
 
 
-def _sound(need: Need, settings: Settings) -> Found | None:
+def _sound(need: Need, settings: Settings) -> Folder | None:
     try:
         model = find(need, settings)
         return None if damages(model) else model

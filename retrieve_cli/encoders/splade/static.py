@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from retrieve_cli.contracts import TermWeights
+from retrieve_cli.encoders.model_folder import broken
 from retrieve_cli.encoders.splade.splade_folder import Static
 from retrieve_cli.encoders.splade.vocabulary import Pruning, SpladeTokenizer
 from retrieve_cli.encoders.tensors import read, to_float32
 from retrieve_cli.encoders.threads import Truncating, once
-from retrieve_cli.errors import UsageError
 from retrieve_cli.untrusted import files
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ class StaticQueries(Truncating):
         if path.suffix == ".safetensors":
             tensors = read([path])
             if "weight" not in tensors or tensors["weight"].ndim != 1:
-                raise UsageError(f"{path} does not hold weights of tokens.", hint="fetch the model's files again")
+                raise broken(path, "does not hold weights of tokens")
             return to_float32(tensors["weight"])
         entries = self.tokenizer.entries
         weights = np.zeros(max(entries.values(), default=-1) + 1, np.float32)
@@ -75,6 +75,4 @@ def _named(path: Path) -> Iterator[tuple[str, float]]:
             pairs = [line.rsplit(None, 1) for line in text.split("\n") if line.strip()]
         yield from ((token, float(weight)) for token, weight in pairs)
     except (OSError, ValueError, TypeError, AttributeError, RecursionError) as error:
-        raise UsageError(
-            f"{path} does not name tokens with their weights: {error}.", hint="fetch the model's files again"
-        ) from error
+        raise broken(path, f"does not name tokens with their weights: {error}") from error
