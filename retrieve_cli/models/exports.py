@@ -10,11 +10,9 @@ from retrieve_cli.assemble.encoders import cache_dir
 from retrieve_cli.config.settings import Settings
 from retrieve_cli.contracts import Json
 from retrieve_cli.encoders.cross.cross_folder import CrossFolder
-from retrieve_cli.encoders.cross.cross_graph import cross_export
-from retrieve_cli.encoders.cross.onnx_pairs import why_not
+from retrieve_cli.encoders.cross.onnx_pairs import cross_export, why_not
 from retrieve_cli.encoders.digests import Digests
-from retrieve_cli.encoders.export_writer import ensure
-from retrieve_cli.encoders.exports import Export
+from retrieve_cli.encoders.exports import Export, ensure
 from retrieve_cli.encoders.model_folder import Folder, ModelFolder
 from retrieve_cli.encoders.onnx_encoder import dense_export
 from retrieve_cli.encoders.splade.onnx_queries import masked_export

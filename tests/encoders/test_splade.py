@@ -18,9 +18,8 @@ from splade_models import LIMIT, PIECES, save_masked, tokenizer
 from retrieve_cli.contracts import TermWeights
 from retrieve_cli.encoders import onnx_runner
 from retrieve_cli.encoders.devices import why_no_gpu
-from retrieve_cli.encoders.splade.encoder import SpladeEncoder
+from retrieve_cli.encoders.splade.encoder import SpladeEncoder, _stretches
 from retrieve_cli.encoders.splade.splade_folder import read_splade
-from retrieve_cli.encoders.splade.torch_texts import _stretches
 from retrieve_cli.encoders.splade.vocabulary import Pruning, SpladeTokenizer
 from retrieve_cli.errors import Exit, Unavailable, UsageError
 from retrieve_cli.retrievers.splade import RETRIEVER

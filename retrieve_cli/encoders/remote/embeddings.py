@@ -5,10 +5,12 @@ https://platform.openai.com/docs/api-reference/embeddings
 
 from __future__ import annotations
 
+import binascii
+from base64 import b64decode
 from collections.abc import Callable, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -16,7 +18,6 @@ from retrieve_cli.contracts import Json, ModelCard, Tokenizer
 from retrieve_cli.encoders.remote.answers import OtherModel, ServerFailed
 from retrieve_cli.encoders.remote.client import Client
 from retrieve_cli.encoders.remote.pieces import PieceTokenizer
-from retrieve_cli.encoders.remote.vectors import Embedded, Unfit, read_vectors, to_unit
 from retrieve_cli.encoders.tokenizer import ModelTokenizer, readable
 from retrieve_cli.errors import Unavailable
 from retrieve_cli.storage.manifest import sha1
@@ -33,6 +34,19 @@ _TOO_MUCH = (
     "if a text is too long for the model, lower encoder.max_tokens or name the model's encoder.tokenizer; if the batch "
     "is too large, lower encoder.batch_size; if the server does not know encoder.dimensions, remove it"
 )
+
+
+class Fail(Protocol):
+    """Makes the error of an answer that is not what was asked for; `said` is the part of it that shows it."""
+
+    def __call__(self, what: str, *, said: Json = None) -> ServerFailed: ...
+
+
+class Embedded(NamedTuple):
+    """Vectors, and the model that the server says made them; the one that was asked for if it does not say."""
+
+    model: str
+    vectors: Vectors
 
 
 class RemoteEncoder:
@@ -197,13 +211,10 @@ class RemoteEncoder:
         return text
 
     def _read(self, answer: Json, count: int) -> Embedded:
-        try:
-            embedded = read_vectors(answer, count)
-        except Unfit as unfit:
-            failure = self._failure(str(unfit), said=unfit.said)
-        else:
-            return Embedded(self._client.plain(embedded.model) or self._model, embedded.vectors)
-        raise failure
+        vectors = _vectors(answer, count, self._failure)
+        model = answer.get("model")
+        name = self._client.plain(model.strip()) if isinstance(model, str) else ""
+        return Embedded(name or self._model, vectors)
 
     def _held(self, embedded: Embedded) -> Vectors:
         """The vectors, where they are of the card's model and length."""
@@ -227,3 +238,63 @@ def _wanted(*names: str) -> Prefixes:
     from retrieve_cli.encoders.prefixes import by_name  # an index has its own: no query asks for it
 
     return by_name(*names)
+
+
+def _vectors(answer: Json, count: int, fail: Fail) -> Vectors:
+    """The vectors of `count` texts in their order (https://platform.openai.com/docs/api-reference/embeddings/object).
+
+    They are (n, dim) float32, finite, none of them zero.
+
+    Raises:
+        ServerFailed: it has another number of vectors, vectors of several lengths, or what is no vector.
+    """
+    if not isinstance(answer, dict) or not isinstance(answer.get("data"), list):
+        raise fail("answers without a list of vectors (`data`)", said=answer)
+    rows: list[Json] = answer["data"]
+    if len(rows) != count:
+        raise fail(f"answers with {len(rows)} vectors for {count} texts")
+    by_place: list[Vectors | None] = [None] * count
+    for row in rows:
+        place = row.get("index") if isinstance(row, dict) else None
+        if type(place) is not int or not 0 <= place < count or by_place[place] is not None:
+            raise fail(f"does not number its vectors from 0 to {count - 1}, each once, by `index`", said=place)
+        by_place[place] = _vector(row.get("embedding"), place, fail)
+    vectors = [vector for vector in by_place if vector is not None]
+    lengths = sorted({len(vector) for vector in vectors})
+    if len(lengths) > 1:
+        raise fail(f"answers with vectors of different lengths: {lengths[0]} and {lengths[-1]} numbers")
+    return np.stack(vectors)
+
+
+def to_unit(vectors: Vectors) -> Vectors:
+    """The rows scaled to L2 norm 1, as far as float32 can say it."""
+    wide = vectors.astype(np.float64)
+    scaled: Vectors = (wide / np.linalg.norm(wide, axis=1, keepdims=True)).astype(np.float32)
+    return scaled
+
+
+def _vector(numbers: Json, place: int, fail: Fail) -> Vectors:
+    if isinstance(numbers, str):
+        vector = _from_base64(numbers, place, fail)
+    # By type: a list of strings or of booleans would turn to numbers without a word.
+    elif isinstance(numbers, list) and numbers and set(map(type, numbers)) <= {int, float}:
+        with np.errstate(over="ignore"):
+            vector = np.array(numbers, dtype=np.float64).astype(np.float32)
+    else:
+        raise fail(f"answers with a vector {place} that is not a list of numbers")
+    if not np.isfinite(vector).all():
+        raise fail(f"answers with a vector {place} that has NaN or infinite numbers")
+    if not vector.any():
+        raise fail(f"answers with a vector {place} of zeros")
+    return vector
+
+
+def _from_base64(text: str, place: int, fail: Fail) -> Vectors:
+    """Little-endian float32, as `encoding_format: base64` gives them."""
+    try:
+        raw = b64decode(text, validate=True)
+    except (binascii.Error, ValueError):
+        raw = b""
+    if not raw or len(raw) % 4:
+        raise fail(f"answers with a vector {place} that is not base64 of float32 numbers")
+    return np.frombuffer(raw, dtype="<f4").astype(np.float32)
