@@ -205,11 +205,11 @@ def dense_export(folder: ModelFolder, cache_dir: Path, digests: Digests | None =
 def _opener(runtime: Runtime, precision: Precision, architecture: Architecture) -> Callable[[Path, int], Graph]:
     """Return the function that opens the exported graph; a query with onnxruntime does not load the others' modules."""
     if runtime == "openvino":
-        from retrieve_cli.encoders.openvino_graph import in_openvino
+        from retrieve_cli.encoders.bfloat16 import in_openvino
 
         return partial(in_openvino, precision=precision)
     if runtime == "torch":
-        from retrieve_cli.encoders.torch_graph import in_torch
+        from retrieve_cli.encoders.bfloat16 import in_torch
 
         return partial(in_torch, architecture=architecture)
     return in_onnxruntime

@@ -1,6 +1,6 @@
 """Runs an exported model over token ids: onnxruntime over mapped weights, NumPy for a short query, and no torch.
 
-Another runtime can take the place of onnxruntime: see `openvino_graph.py`.
+Another runtime can take the place of onnxruntime: see `bfloat16.py`.
 
 Only texts of exactly the same number of tokens share a batch. So nothing is padded, nothing is masked, no work is
 spent on padding, and the arithmetic of a text does not depend on its neighbours: its result is the same to the bit.

@@ -28,24 +28,16 @@ def export_of(model: Folder, cache: Path, digests: Digests) -> Export | str:
             reason = why_not(model)
             return f"{reason}: torch runs it" if reason else cross_export(model, cache, digests)
         if isinstance(model, SpladeFolder):
-            return _splade(model, cache, digests)
+            route = model.query
+            if isinstance(route, Static):
+                return "its queries are looked up and do not need a model"
+            return _unfit(route.folder) or masked_export(route, cache, digests, name=model.name)
         [folder] = model.transformers
-        return _dense(folder, cache, digests)
+        if folder.extras:
+            return f"the model has modules of its own ({', '.join(folder.extras)}): torch runs it"
+        return _unfit(folder) or dense_export(folder, cache, digests)
     except Unavailable as error:
         return f"{error.message} torch runs it"
-
-
-def _dense(folder: ModelFolder, cache: Path, digests: Digests) -> Export | str:
-    if folder.extras:
-        return f"the model has modules of its own ({', '.join(folder.extras)}): torch runs it"
-    return _unfit(folder) or dense_export(folder, cache, digests)
-
-
-def _splade(folder: SpladeFolder, cache: Path, digests: Digests) -> Export | str:
-    route = folder.query
-    if isinstance(route, Static):
-        return "its queries are looked up and do not need a model"
-    return _unfit(route.folder) or masked_export(route, cache, digests, name=folder.name)
 
 
 def _unfit(folder: ModelFolder) -> str:
