@@ -12,7 +12,6 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
-import os
 import re
 import shutil
 from collections.abc import Callable, Mapping
@@ -23,6 +22,7 @@ from retrieve_cli.encoders.digests import Digests
 from retrieve_cli.encoders.tensors import extents, write
 from retrieve_cli.errors import Unavailable
 from retrieve_cli.frozen import dataclass
+from retrieve_cli.storage.durable import sync
 from retrieve_cli.untrusted import files
 
 if TYPE_CHECKING:
@@ -109,8 +109,7 @@ def _publish(export: Export, digests: Digests) -> None:
         (scratch / GRAPH).write_bytes(written)
         files[GRAPH] = hashlib.sha1(written, usedforsecurity=False).hexdigest()
         for path in scratch.iterdir():
-            with path.open("rb") as file:
-                os.fsync(file.fileno())
+            sync(path)
         card = {"format": FORMAT, "name": export.name, "revision": export.revision, "files": files}
         (scratch / CARD).write_text(json.dumps(card, indent=1), encoding="utf-8")
         scratch.chmod(0o755)

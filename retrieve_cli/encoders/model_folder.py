@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, Literal
 
 from retrieve_cli.contracts import Json, ModelCard
 from retrieve_cli.encoders.digests import Digests
@@ -41,23 +41,6 @@ _UNLIMITED = 1_000_000
 _DEFAULT_LIMIT = 512
 SETTINGS = "config_sentence_transformers.json"
 """File in which sentence-transformers keeps what belongs to a whole model, such as its prompts."""
-
-
-class Folder(Protocol):
-    """A folder with a model of any kind, read but not loaded."""
-
-    @property
-    def path(self) -> Path: ...
-
-    @property
-    def name(self) -> str: ...
-
-    @property
-    def transformers(self) -> Sequence[ModelFolder]:
-        """Each transformer in it, with its weights and its tokenizer."""
-
-    def revision(self, digests: Digests) -> str:
-        """SHA-1 over the weights and the settings that change what comes out, as the index's recipe has it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +81,7 @@ class ModelFolder:
 
     @property
     def transformers(self) -> tuple[ModelFolder, ...]:
+        """Each transformer in the folder, with its weights and its tokenizer; other heads may have none, or two."""
         return (self,)
 
     @property

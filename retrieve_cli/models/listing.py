@@ -9,10 +9,8 @@ from retrieve_cli.assemble.encoders import cache_dir
 from retrieve_cli.config.settings import Settings
 from retrieve_cli.contracts import Json
 from retrieve_cli.encoders.digests import Digests
-from retrieve_cli.encoders.model_folder import Folder
 from retrieve_cli.errors import Unavailable, UsageError
-from retrieve_cli.models.exports import export_of
-from retrieve_cli.models.needs import Need, find, needs
+from retrieve_cli.models.needs import Folder, Need, export_of, find, needs
 from retrieve_cli.untrusted import files
 
 UNKNOWN = "unknown"

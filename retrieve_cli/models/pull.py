@@ -21,12 +21,12 @@ from retrieve_cli.config.settings import Settings
 from retrieve_cli.contracts import Json
 from retrieve_cli.encoders.digests import Digests
 from retrieve_cli.encoders.locate import DEFAULT_MODEL, download, hub_cache, offline, size_on_hub
-from retrieve_cli.encoders.model_folder import Folder
 from retrieve_cli.errors import Unavailable, UsageError
 from retrieve_cli.models.listing import described
-from retrieve_cli.models.needs import Need, find, needs, read, wanted
+from retrieve_cli.models.needs import Folder, Need, find, needs, read, wanted
 from retrieve_cli.models.verify import RECORD, damages
 from retrieve_cli.progress.tasks import BYTES, Task, shown, task
+from retrieve_cli.storage.durable import sync
 from retrieve_cli.storage.manifest import sha1_file
 
 _NEEDED = ["*.safetensors", "*.json", "*.txt", "*.model", "*.jinja", "README.md", "LICEN[SC]E*"]
@@ -208,8 +208,7 @@ def _admit(need: Need, made: Path, *, source: str) -> None:
     (made / RECORD).write_text(json.dumps(record, indent=1), encoding="utf-8")
     for path in made.rglob("*"):
         if path.is_file():
-            with path.open("rb") as file:
-                os.fsync(file.fileno())
+            sync(path)
 
 
 def _install(made: Path, target: Path) -> None:

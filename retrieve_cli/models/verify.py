@@ -16,15 +16,13 @@ from retrieve_cli.assemble.encoders import cache_dir
 from retrieve_cli.config.settings import Settings
 from retrieve_cli.contracts import Json
 from retrieve_cli.encoders.digests import Digests
-from retrieve_cli.encoders.model_folder import Folder
 from retrieve_cli.encoders.packages import require
 from retrieve_cli.encoders.splade.splade_folder import SpladeFolder, Static
 from retrieve_cli.encoders.tensors import read
 from retrieve_cli.encoders.tokenizer import ModelTokenizer
 from retrieve_cli.errors import Unavailable, UsageError
-from retrieve_cli.models.exports import export_of
 from retrieve_cli.models.listing import pull_hint
-from retrieve_cli.models.needs import Need, find, wanted
+from retrieve_cli.models.needs import Folder, Need, export_of, find, wanted
 from retrieve_cli.storage.manifest import sha1_file
 from retrieve_cli.untrusted import files
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 import binascii
 from base64 import b64decode
 from collections.abc import Callable, Sequence
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
@@ -18,6 +17,7 @@ from retrieve_cli.contracts import Json, ModelCard, Tokenizer
 from retrieve_cli.encoders.remote.answers import OtherModel, ServerFailed
 from retrieve_cli.encoders.remote.client import Client
 from retrieve_cli.encoders.remote.pieces import PieceTokenizer
+from retrieve_cli.encoders.threads import Truncating, once
 from retrieve_cli.encoders.tokenizer import ModelTokenizer, readable
 from retrieve_cli.errors import Unavailable
 from retrieve_cli.storage.manifest import sha1
@@ -49,7 +49,7 @@ class Embedded(NamedTuple):
     vectors: Vectors
 
 
-class RemoteEncoder:
+class RemoteEncoder(Truncating):
     """`contracts.Encoder` whose vectors a server computes. Nothing is asked before the card or a vector is.
 
     A text longer than the card's `max_tokens` is cut here and counted, never in silence by the server. A blank text,
@@ -87,10 +87,8 @@ class RemoteEncoder:
         self._batch_size = batch_size
         self._tokenizer_path = tokenizer
         self._expected = expected
-        self.truncated = 0
-        """Number of texts encoded so far that were longer than the limit and lost their end."""
 
-    @cached_property
+    @once
     def card(self) -> ModelCard:
         """The model's name as the server says it, and the length of its vectors; asked for once.
 
@@ -122,7 +120,7 @@ class RemoteEncoder:
         """Prefixes that the model wants, whether or not they are overruled."""
         return _wanted(self._model, self.card.name)
 
-    @cached_property
+    @once
     def tokenizer(self) -> Tokenizer:
         """The model's own where its file was named; one that counts rather too much where it was not.
 
@@ -204,7 +202,7 @@ class RemoteEncoder:
         room = max(0, self.card.max_tokens - tokenizer.special_tokens)
         if tokenizer.count(text) <= room:
             return text
-        self.truncated += 1
+        self._count_truncated(1)
         # A cut may part a token into several: until it is short enough, and ever shorter.
         while len(spans := tokenizer.spans(text)) > room:
             text = text[: min(spans[room][0], len(text) - 1)]
