@@ -104,18 +104,18 @@ def _publish(export: Export, digests: Digests) -> None:
     target.parent.mkdir(parents=True, exist_ok=True)
     scratch = _folder(target.parent, ".export-")
     try:
-        files = {WEIGHTS: write(scratch / WEIGHTS, tensors)}
+        digested = {WEIGHTS: write(scratch / WEIGHTS, tensors)}
         written = graph(extents(scratch / WEIGHTS))
         (scratch / GRAPH).write_bytes(written)
-        files[GRAPH] = hashlib.sha1(written, usedforsecurity=False).hexdigest()
+        digested[GRAPH] = hashlib.sha1(written, usedforsecurity=False).hexdigest()
         for path in scratch.iterdir():
             sync(path)
-        card = {"format": FORMAT, "name": export.name, "revision": export.revision, "files": files}
+        card = {"format": FORMAT, "name": export.name, "revision": export.revision, "files": digested}
         (scratch / CARD).write_text(json.dumps(card, indent=1), encoding="utf-8")
         scratch.chmod(0o755)
         _install(scratch, export, digests)
-        for file_name, digest in files.items():
-            digests.remember(target / file_name, digest)
+        for name, digest in digested.items():
+            digests.remember(target / name, digest)
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
 

@@ -142,7 +142,12 @@ def read_folder(path: Path, *, name: str = "") -> ModelFolder:
     """
     modules = modules_of(path)
     transformer = modules[0].path
-    config = _require(transformer / "config.json", model=path)
+    if not (file := transformer / "config.json").is_file():
+        raise UsageError(
+            f"{path} is not a model folder: {file.relative_to(path)} is missing.",
+            hint="name a sentence-transformers folder: one with modules.json, config.json and model.safetensors",
+        )
+    config = read_object(file)
     limits = next(filter(None, (read_object(transformer / file) for file in _TRANSFORMER_CONFIGS)), {})
     return ModelFolder(
         path=path,
@@ -261,15 +266,6 @@ def _weights(transformer: Path) -> tuple[Path, ...]:
         f"{transformer} does not hold model.safetensors.",
         hint="fetch the model's weights, or name another model folder",
     )
-
-
-def _require(path: Path, *, model: Path) -> Mapping[str, Json]:
-    if not path.is_file():
-        raise UsageError(
-            f"{model} is not a model folder: {path.relative_to(model)} is missing.",
-            hint="name a sentence-transformers folder: one with modules.json, config.json and model.safetensors",
-        )
-    return read_object(path)
 
 
 def _load(path: Path) -> Json:

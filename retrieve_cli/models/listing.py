@@ -107,13 +107,11 @@ def _beginning(path: Path) -> str:
 def _front_matter(path: Path) -> dict[str, Json]:
     from retrieve_cli.untrusted import yaml_text
 
+    head, separator, _ = _beginning(path).removeprefix("\ufeff").partition("\n---")
+    if not separator or not head.startswith("---"):
+        return {}
     try:
-        with files.open_regular(path) as file:
-            text = file.read(_FRONT).decode("utf-8", "replace")
-        head, separator, _ = text.removeprefix("\ufeff").partition("\n---")
-        if not separator or not head.startswith("---"):
-            return {}
         value = yaml_text.load(head.removeprefix("---"), values=_MOST_VALUES)
-    except (OSError, ValueError):
+    except ValueError:
         return {}
     return value if isinstance(value, dict) else {}

@@ -159,11 +159,8 @@ def _target(need: Need, models_dir: Path) -> Path:
 @contextmanager
 def _scratch(parent: Path) -> Iterator[Path]:
     parent.mkdir(parents=True, exist_ok=True)
-    scratch = Path(tempfile.mkdtemp(dir=parent, prefix=".pull-"))
-    try:
-        yield scratch
-    finally:
-        shutil.rmtree(scratch, ignore_errors=True)
+    with tempfile.TemporaryDirectory(dir=parent, prefix=".pull-", ignore_cleanup_errors=True) as scratch:
+        yield Path(scratch)
 
 
 def _fetch(name: str, scratch: Path, **place: Path) -> Path:
