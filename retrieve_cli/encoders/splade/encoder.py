@@ -17,12 +17,11 @@ from retrieve_cli.contracts import Json, TermWeights
 from retrieve_cli.encoders.devices import Choice, Device, choose, precision_on
 from retrieve_cli.encoders.digests import Digests
 from retrieve_cli.encoders.model_folder import Precision, broken
-from retrieve_cli.encoders.splade.onnx_queries import OnnxQueries, runs
+from retrieve_cli.encoders.splade.onnx_queries import OnnxQueries, Pruning, runs
 from retrieve_cli.encoders.splade.splade_folder import TRANSFORMERS, Masked, SpladeFolder, Static
-from retrieve_cli.encoders.splade.vocabulary import Pruning, SpladeTokenizer
 from retrieve_cli.encoders.tensors import read, to_float32
 from retrieve_cli.encoders.threads import Truncating, once
-from retrieve_cli.encoders.tokenizer import readable
+from retrieve_cli.encoders.tokenizer import ModelTokenizer, readable
 from retrieve_cli.encoders.torch_runner import TorchRunner, longest_first
 from retrieve_cli.untrusted import files
 
@@ -104,7 +103,7 @@ class SpladeEncoder:
         }
 
     @once
-    def tokenizer(self) -> SpladeTokenizer:
+    def tokenizer(self) -> ModelTokenizer:
         return _tokenizer(self._folder.document)
 
     @property
@@ -152,7 +151,7 @@ class SpladeEncoder:
         return self._through_torch("encode_query", query, tokenizer)
 
     def _through_torch(
-        self, method: Literal["encode_query", "encode_document"], route: Masked, tokenizer: SpladeTokenizer
+        self, method: Literal["encode_query", "encode_document"], route: Masked, tokenizer: ModelTokenizer
     ) -> TorchTexts:
         limit = route.folder.max_tokens
         return TorchTexts(lambda: self._runner, method, tokenizer, max_tokens=limit, batch_size=self._batch_size)
@@ -175,10 +174,8 @@ class SpladeEncoder:
         return self.tokenizer.words(self._folder.document.vocabulary)
 
 
-def _tokenizer(route: Masked) -> SpladeTokenizer:
-    return SpladeTokenizer.read_or_convert(
-        route.folder.transformer / "tokenizer.json", lowercase=route.folder.lowercase
-    )
+def _tokenizer(route: Masked) -> ModelTokenizer:
+    return ModelTokenizer.read_or_convert(route.folder.transformer / "tokenizer.json", lowercase=route.folder.lowercase)
 
 
 def _least(limit: int | None, other: int | None) -> int | None:
@@ -193,7 +190,7 @@ class TorchTexts(Truncating):
         self,
         runner: Callable[[], TorchRunner],
         method: Literal["encode_query", "encode_document"],
-        tokenizer: SpladeTokenizer,
+        tokenizer: ModelTokenizer,
         *,
         max_tokens: int,
         batch_size: int | None = None,
@@ -293,8 +290,8 @@ class StaticQueries(Truncating):
         return "looked up, without a model"
 
     @once
-    def tokenizer(self) -> SpladeTokenizer:
-        return SpladeTokenizer.read_or_convert(self._route.tokenizer)
+    def tokenizer(self) -> ModelTokenizer:
+        return ModelTokenizer.read_or_convert(self._route.tokenizer)
 
     def encode(self, texts: Sequence[str], pruning: Pruning) -> list[TermWeights]:
         """Each text's terms; a text without a known token has none."""

@@ -10,6 +10,7 @@ Formal et al. 2021, https://arxiv.org/abs/2109.10086 (SPLADE v2).
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
@@ -24,16 +25,16 @@ from retrieve_cli.encoders.exports import Contents, Export
 from retrieve_cli.encoders.onnx_graph import GraphOperations
 from retrieve_cli.encoders.onnx_runner import OnnxRunner
 from retrieve_cli.encoders.splade.splade_folder import Activation, Masked, Pooling
-from retrieve_cli.encoders.splade.vocabulary import Pruning, SpladeTokenizer
 from retrieve_cli.encoders.tensors import read
 from retrieve_cli.encoders.threads import Truncating
+from retrieve_cli.encoders.tokenizer import ModelTokenizer
 from retrieve_cli.errors import Unavailable
 from retrieve_cli.storage.manifest import sha1
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from retrieve_cli.contracts import Rows, Vectors
+    from retrieve_cli.contracts import Rows, Terms, Vectors
     from retrieve_cli.encoders.tensors import Extent
 
     Stored = NDArray[Any]
@@ -173,6 +174,28 @@ def _renamed(name: str) -> str:
     return name.replace("LayerNorm.gamma", "LayerNorm.weight").replace("LayerNorm.beta", "LayerNorm.bias")
 
 
+@dataclass(frozen=True, slots=True)
+class Pruning:
+    """Keeps the weights above 0 that are at least `min_weight`, and of these the `top_terms` heaviest."""
+
+    min_weight: float = 0.0
+    top_terms: int | None = None
+
+    def dense(self, weights: Vectors) -> TermWeights:
+        """Return what is kept of one weight for each entry of the vocabulary, (v,) float32."""
+        terms = np.flatnonzero(weights > 0).astype(np.int32)
+        return self.kept(terms, weights[terms])
+
+    def kept(self, terms: Terms, weights: Vectors) -> TermWeights:
+        """Return what is kept of terms in ascending order; of equal weights those of the lower ids."""
+        heavy = (weights > 0) & (weights >= np.float32(self.min_weight))
+        terms, weights = terms[heavy], weights[heavy]
+        if self.top_terms is not None and len(terms) > self.top_terms:
+            best = np.sort(np.lexsort((terms, -weights))[: self.top_terms])
+            terms, weights = terms[best], weights[best]
+        return TermWeights(terms, weights)
+
+
 def runs(route: Masked) -> bool:
     """Return whether a model can be exported: its family is known and its weights are no pickle."""
     try:
@@ -186,7 +209,7 @@ class OnnxQueries(Truncating):
     """Queries through an export that is made once."""
 
     def __init__(
-        self, route: Masked, tokenizer: SpladeTokenizer, *, name: str, cache_dir: Path, threads: int | None = None
+        self, route: Masked, tokenizer: ModelTokenizer, *, name: str, cache_dir: Path, threads: int | None = None
     ) -> None:
         export = partial(masked_export, route, cache_dir, name=name)
         self._runner = OnnxRunner(export, masked_architecture(route.folder.config), threads=threads)
