@@ -71,6 +71,9 @@ class ModelFolder:
     """The text is lowercased before the tokenizer sees it."""
     settings: Mapping[str, Json]
     """Its `SETTINGS`; empty if there are none."""
+    query_prefix: str | None = None
+    passage_prefix: str | None = None
+    """None: what the model wants."""
 
     @property
     def prompts(self) -> Prefixes:
@@ -111,30 +114,25 @@ class ModelFolder:
         files = [*(path for path in settings if path.is_file()), *self.weights]
         return sha1({path.relative_to(self.path).as_posix(): digests.sha1(path) for path in files})
 
-    def card(
-        self,
-        digests: Digests,
-        *,
-        query_prefix: str | None = None,
-        passage_prefix: str | None = None,
-        precision: Precision = "float32",
-    ) -> ModelCard:
-        """The card of this model; a prefix that is None is what the model wants."""
+    def card(self, digests: Digests, *, precision: Precision = "float32") -> ModelCard:
+        """The card of this model."""
         return ModelCard(
             family="transformer",
             name=self.name,
             revision=self.revision(digests),
             dim=self.dim,
             max_tokens=self.max_tokens,
-            query_prefix=self.prompts.query if query_prefix is None else query_prefix,
-            passage_prefix=self.prompts.passage if passage_prefix is None else passage_prefix,
+            query_prefix=self.prompts.query if self.query_prefix is None else self.query_prefix,
+            passage_prefix=self.prompts.passage if self.passage_prefix is None else self.passage_prefix,
             pooling=self.pooling,
             normalize=self.normalize,
             precision=precision,
         )
 
 
-def read_folder(path: Path, *, name: str = "") -> ModelFolder:
+def read_folder(
+    path: Path, *, name: str = "", query_prefix: str | None = None, passage_prefix: str | None = None
+) -> ModelFolder:
     """Read a sentence-transformers folder, or a plain transformers folder (mean pooling, as it is loaded elsewhere).
 
     Raises:
@@ -161,6 +159,8 @@ def read_folder(path: Path, *, name: str = "") -> ModelFolder:
         normalize=modules[-1].name == "Normalize",
         lowercase=bool(limits.get("do_lower_case", False)),
         settings=read_object(path / SETTINGS),
+        query_prefix=query_prefix,
+        passage_prefix=passage_prefix,
     )
 
 

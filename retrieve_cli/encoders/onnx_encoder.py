@@ -43,8 +43,6 @@ class OnnxEncoder(Truncating):
         folder: ModelFolder,
         *,
         cache_dir: Path,
-        query_prefix: str | None = None,
-        passage_prefix: str | None = None,
         threads: int | None = None,
         batch_tokens: int = 512,
         runtime: Runtime = "onnxruntime",
@@ -73,20 +71,12 @@ class OnnxEncoder(Truncating):
         self._precision = precision
         self._folder = folder
         self._cache_dir = cache_dir
-        self._query_prefix = query_prefix
-        self._passage_prefix = passage_prefix
         self._recent: dict[tuple[int, ...], Vectors] = {}
         """Hidden states of the last short queries by their ids; replaced as a whole, so that threads may share it."""
 
     @once
     def card(self) -> ModelCard:
-        digests = Digests(self._cache_dir)
-        return self._folder.card(
-            digests,
-            query_prefix=self._query_prefix,
-            passage_prefix=self._passage_prefix,
-            precision=self._precision,
-        )
+        return self._folder.card(Digests(self._cache_dir), precision=self._precision)
 
     @once
     def tokenizer(self) -> ModelTokenizer:
