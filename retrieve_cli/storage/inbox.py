@@ -26,7 +26,6 @@ from retrieve_cli.storage.inbox_files import Upload
 from retrieve_cli.storage.inbox_log import (
     Damage,
     Entry,
-    Place,
     Snapshot,
     State,
     entry_at,
@@ -106,11 +105,6 @@ class Inbox:
             return entry_at(file.fileno(), name, place) if place else None
         return None
 
-    def place(self, name: str) -> Place | None:
-        """Return number and tenant of the document of an id, None if there is none."""
-        with self._lock:
-            return state.places.get(name) if (state := self._read()) else None
-
     def snapshot(self) -> Snapshot:
         """Return the documents of this moment, all of them on the disk."""
         with self._lock:
@@ -137,7 +131,7 @@ class Inbox:
         """
         with self._lock:
             try:
-                self._make_folder()
+                durable.make_folder(self.folder)
                 self._read()  # what can be read before the lock is taken
                 with lock.hold_briefly(self.folder / _LOCK, wait=_WAIT), self._opened() as (file, state):
                     lines, outcomes = self._lines(file, state, changes)
@@ -187,11 +181,6 @@ class Inbox:
         return state
 
     # ------------------------------------------------------------------------------------------ writing
-
-    def _make_folder(self) -> None:
-        if not self.folder.is_dir():
-            self.folder.mkdir(parents=True, exist_ok=True)
-            durable.sync(self.folder.parent)
 
     @contextmanager
     def _opened(self) -> Iterator[tuple[BinaryIO, State]]:

@@ -65,10 +65,7 @@ class Upload:
         self.head = b""
         """The first bytes."""
         self._hash = hashlib.sha1(usedforsecurity=False)
-        if not self._folder.is_dir():
-            self._folder.mkdir(parents=True, exist_ok=True)
-            durable.sync(folder.parent)
-            durable.sync(folder)
+        durable.make_folder(self._folder)
         self._path, self._descriptor = _locked_part(self._folder)
 
     @property

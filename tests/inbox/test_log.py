@@ -203,8 +203,8 @@ def test_a_log_in_the_place_of_another_is_read_from_its_start(inbox: Inbox) -> N
     inbox.path.unlink()
     other = Inbox(inbox.folder)
     other.write([put("b"), put("c"), put("d")])
-    assert inbox.place("a") is None
-    assert inbox.place("c") is not None
+    assert inbox.entry("a") is None
+    assert inbox.entry("c") is not None
 
 
 def test_a_full_disk_leaves_the_log_as_it_was(inbox: Inbox, monkeypatch: pytest.MonkeyPatch) -> None:
