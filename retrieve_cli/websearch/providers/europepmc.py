@@ -17,7 +17,7 @@ from retrieve_cli.frozen import dataclass
 from retrieve_cli.websearch import dates, ids, items
 from retrieve_cli.websearch.providers.pubmed_xml import issue_date, sentence
 from retrieve_cli.websearch.providers.syntax import balanced
-from retrieve_cli.websearch.replies import listed, malformed, number, objects, read_object, text
+from retrieve_cli.websearch.replies import at, listed, malformed, number, objects, read_object, text
 
 if TYPE_CHECKING:
     from retrieve_cli.contracts.websearch import Fetch, Response, WebQuery
@@ -100,7 +100,7 @@ def results(query: WebQuery, fetch: Fetch, *, restriction: str) -> Page:
     asked = balanced(query.text, _as_text).removesuffix(":")
     if not asked:
         raise ProviderFailed(Rejected("the question has no word to search for"))
-    dated = f" AND FIRST_PDATE:[{_first_day(query.since)} TO 3000-12-31]" if query.since else ""
+    dated = f" AND FIRST_PDATE:[{dates.first_day(query.since)} TO 3000-12-31]" if query.since else ""
     sent = f"({asked}){dated} {restriction}"
     parameters = {"query": sent, "resultType": "core", "format": "json", "pageSize": str(query.k)}
     response = fetch(Call(_SEARCH, parameters))
@@ -125,10 +125,6 @@ def _as_text(stretch: str) -> str:
 
 def _words(span: str | None) -> str:
     return span.strip("[]") if span else ""
-
-
-def _first_day(since: str) -> str:
-    return since + "-01-01"[len(since) - 4 :]
 
 
 def _entries(answer: Mapping[str, Json], response: Response) -> tuple[list[Mapping[str, Json]], int]:
@@ -179,9 +175,8 @@ def _paragraphs(abstract: str) -> str:
 
 
 def _texts(value: Json, *path: str) -> list[str]:
-    for key in path:
-        value = value.get(key) if isinstance(value, dict) else None
-    return [text(entry) for entry in value] if isinstance(value, list) else [text(value)]
+    found = at(value, *path)
+    return [text(entry) for entry in found] if isinstance(found, list) else [text(found)]
 
 
 def _type(source: str, types: set[str], relations: list[tuple[RelationKind, Id | None]]) -> WorkType:
