@@ -15,7 +15,7 @@ from retrieve_cli.contracts.works import Id, Item, RelationKind, WorkType
 from retrieve_cli.errors import printable, shortened
 from retrieve_cli.frozen import dataclass
 from retrieve_cli.websearch import dates, ids, items
-from retrieve_cli.websearch.providers.pubmed_xml import issue_date, sentence
+from retrieve_cli.websearch.providers.pubmed_xml import RELATIONS, issue_date, sentence
 from retrieve_cli.websearch.providers.syntax import balanced
 from retrieve_cli.websearch.replies import at, listed, malformed, number, objects, read_object, text
 
@@ -49,27 +49,18 @@ _HEADING = re.compile(r"<(?:h[1-6]|title)>([^<]{1,200})</(?:h[1-6]|title)>")
 _BLOCK = re.compile(r"</?(?:p|br|div|sec|ul|ol|li)(?: [^<>]{0,200})?/?>")
 """Tags that separate words, which others do not: `CO<sub>2</sub>`."""
 _INITIALS = re.compile(r"(\S.{0,200}) ([^\W\d_a-z]{1,5})")
+_WORDS = re.compile(r"(?<=[a-z])(?=[A-Z]|and[A-Z])")
+"""Ends of the words of `CommentOn` and `CorrectedandRepublishedIn`."""
 _RELATIONS: Mapping[str, RelationKind] = {
     "preprint in": "version_of",
     "preprint of": "published_as",
-    "comment on": "reviews",
-    "comment in": "reviewed_by",
-    "erratum for": "reviews",
-    "erratum in": "reviewed_by",
-    "expression of concern for": "reviews",
-    "expression of concern in": "reviewed_by",
-    "retraction of": "reviews",
-    "retraction in": "reviewed_by",
-    "original report in": "reviews",
-    "summary for patients in": "reviewed_by",
-    "update of": "version_of",
-    "update in": "version_of",
-    "republished from": "version_of",
-    "republished in": "version_of",
-    "corrected and republished from": "version_of",
-    "corrected and republished in": "version_of",
+    **{
+        _WORDS.sub(" ", name).lower(): kind
+        for name, kind in RELATIONS.items()
+        if not name.startswith(("Reprint", "Retractedand"))
+    },
 }
-"""Relation for each `type` of an entry of `commentCorrectionList`, in lower case; see `pubmed_xml.RELATIONS`."""
+"""Relation for each `type` of `commentCorrectionList`, in lower case: most are those of PubMed, as words."""
 _RETRACTED = frozenset({"retracted publication", "preprint withdrawal", "preprint removal"})
 _OPEN, _READABLE = "OA", ("OA", "F")
 """Availability of a full text: open access, free to read."""
