@@ -14,7 +14,6 @@ writer rewrites them. A line without its line feed was never acknowledged: it is
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Iterator, Mapping
 from hashlib import blake2b
 from pathlib import Path
@@ -23,6 +22,7 @@ from typing import BinaryIO, NamedTuple
 from retrieve_cli.contracts import Json
 from retrieve_cli.errors import IndexCorrupt
 from retrieve_cli.storage.inbox_files import StoredFile
+from retrieve_cli.storage.lock import now
 from retrieve_cli.untrusted.files import LINE
 
 FORMAT, _WITHOUT_SUMS = 2, 1
@@ -248,9 +248,8 @@ def entry_line(
     """Return the line of an entry without its sums and its end; without a document it is a tombstone."""
     import orjson
 
-    at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
     named = {"file": file.to_json()} if file else {}
-    head = orjson.dumps({"sequence": sequence, "at": at, "id": name, "tenant": tenant, **named})[:-1]
+    head = orjson.dumps({"sequence": sequence, "at": now(), "id": name, "tenant": tenant, **named})[:-1]
     return head if document is None else head + b',"document":' + document
 
 
