@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -43,6 +44,13 @@ def test_the_same_document_again_changes_nothing(inbox: Inbox) -> None:
     size = inbox.path.stat().st_size
     assert inbox.write([put("a")]) == [("unchanged", 1)]
     assert inbox.path.stat().st_size == size
+
+
+def test_a_large_document_is_stored_in_a_few_steps(inbox: Inbox) -> None:
+    begun = time.process_time()
+    inbox.write([put("a", "x" * 4_000_000)])
+    assert inbox.sequence == 1
+    assert time.process_time() - begun < 1.0  # byte by byte, its line would take three seconds
 
 
 def test_what_is_not_there_cannot_be_removed(inbox: Inbox) -> None:
@@ -203,8 +211,8 @@ def test_a_log_in_the_place_of_another_is_read_from_its_start(inbox: Inbox) -> N
     inbox.path.unlink()
     other = Inbox(inbox.folder)
     other.write([put("b"), put("c"), put("d")])
-    assert inbox.place("a") is None
-    assert inbox.place("c") is not None
+    assert inbox.entry("a") is None
+    assert inbox.entry("c") is not None
 
 
 def test_a_full_disk_leaves_the_log_as_it_was(inbox: Inbox, monkeypatch: pytest.MonkeyPatch) -> None:
