@@ -20,10 +20,10 @@ import numpy as np
 from retrieve_cli.assemble import registry
 from retrieve_cli.assemble.engines import engine
 from retrieve_cli.assemble.indexes import local_indexes
-from retrieve_cli.errors import Unavailable, UsageError
+from retrieve_cli.errors import UsageError
 from retrieve_cli.evaluation.differences import Difference, differences
 from retrieve_cli.evaluation.measures import Scorer, parse
-from retrieve_cli.experiments.evaluate import check_ids, queries_of
+from retrieve_cli.experiments.evaluate import check_complete, check_ids, queries_of, rank_all
 from retrieve_cli.experiments.parity_lists import (
     CUTOFF,
     Compared,
@@ -35,7 +35,6 @@ from retrieve_cli.experiments.parity_lists import (
     selections,
     with_same_spread,
 )
-from retrieve_cli.experiments.ranking import rank_all
 from retrieve_cli.progress.tasks import Task, task
 from retrieve_cli.search.searcher import Searcher
 from retrieve_cli.storage import engine_record
@@ -279,10 +278,7 @@ class _Comparison:
     def _values(self, opened: Opened, options: SearchOptions) -> dict[str, float]:
         """Return the measure by query id. Raises: Unavailable: a step of the pipeline did not run."""
         ranked = rank_all(opened, self._queries, options)
-        if ranked.skipped:
-            step, reason = next(iter(ranked.skipped.items()))
-            hint = "fix that, or switch it off (rerank.backend: none)"
-            raise Unavailable(f"{step} did not run ({reason}), and a certificate needs all stages", hint=hint)
+        check_complete(ranked, "a certificate", "fix that, or switch it off (rerank.backend: none)")
         name = opened.generation.record_id
         run = {each.query.id: {name(hit.record): hit.score for hit in each.hits} for each in ranked.rankings}
         return self._scorer(run)[MEASURE]
