@@ -68,6 +68,7 @@ class _Remembered:
         self._account = account
         self._scores: dict[int, float] = {}
         self._chunks: dict[int, int] = {}
+        self.waits = account.waits
         self._cuts: dict[int, _Cut] = {}
 
     def cut(self, depth: int) -> _Cut:
@@ -101,6 +102,7 @@ class _Cut:
     def __init__(self, known: _Remembered, depth: int) -> None:
         found = known.candidates
         self.candidates: Candidates = replace(found, rows=found.rows[:depth], scores=found.scores[:depth])
+        self.waits = known.waits
         self.matched = known.matched
         self.score = known.score
         self.best_chunks = known.best_chunks
