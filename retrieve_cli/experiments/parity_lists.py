@@ -165,6 +165,7 @@ class Compared(NamedTuple):
             f"overlap@{CUTOFF}": found.overlap,
             "identical": found.identical,
             "same_scores": found.same_scores,
+            "largest_difference": found.apart,
             **self.lists._asdict(),
         }
 

@@ -30,6 +30,10 @@ def print_certificate(found: Certificate, console: Console) -> None:
         say(console, line)
     console.print()
     console.print(_answers(found), width=width)
+    for each in found.retrievers:
+        agreement = each.plain.agreement
+        same = f"identical top {CUTOFF} on {agreement.identical:.1%} of queries"
+        say(console, f"{each.name}: {same}, largest difference of a score {agreement.apart:.1e}")
     for line in _statistics(found):
         say(console, line)
     console.print()
