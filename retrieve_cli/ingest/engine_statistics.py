@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from shutil import copyfile
 from typing import TYPE_CHECKING, Any
-
-import numpy as np
 
 from retrieve_cli.errors import IndexCorrupt
 from retrieve_cli.storage import durable, engine_record, pickles
@@ -17,7 +15,6 @@ from retrieve_cli.storage.engine_record import STATISTICS
 from retrieve_cli.storage.exported import Exported
 
 if TYPE_CHECKING:
-    from retrieve_cli.contracts import Vectors
     from retrieve_cli.storage.generation import Generation
 
 
@@ -55,13 +52,5 @@ def _statistics(exported: Exported, generation: Generation) -> Mapping[str, Any]
     if exported.postings is not None:
         signed = int(bool((exported.postings.values <= 0).any()))
         return {**posting_statistics(exported.postings, starts=starts).to_arrays(), engine_record.SIGNED: signed}
-    longest = 0.0
-
-    def watched() -> Iterator[Vectors]:
-        nonlocal longest
-        for block in exported.vectors() if exported.vectors else ():
-            longest = max(longest, float(np.sqrt(np.einsum("ij,ij->i", block, block).max(initial=0.0))))
-            yield block
-
-    found = vector_statistics(watched(), dim=part.dim or 0, length=part.rows, starts=starts)
-    return {**found.to_arrays(), engine_record.LONGEST: longest}
+    vectors = exported.vectors() if exported.vectors else ()
+    return vector_statistics(vectors, dim=part.dim or 0, length=part.rows, starts=starts).to_arrays()

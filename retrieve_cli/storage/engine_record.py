@@ -18,8 +18,8 @@ from retrieve_cli.untrusted.files import MANIFEST as LIMIT, read_text
 
 FILE = "engines.json"
 STATISTICS = "statistics.pkl"
-LONGEST, SIGNED = "longest", "signed"
-"""Keys among the statistics of a part: the largest L2 norm of a vector; 1 if a term weight is 0 or below."""
+SIGNED = "signed"
+"""Key among the statistics of a part: 1 if a term weight is 0 or below."""
 _HINT = "send the index again: retrieve engines push"
 
 
