@@ -189,9 +189,6 @@ class TermEngineIndex(EngineIndex[TermWeights]):
 
 
 def _used(query: TermWeights) -> TermWeights:
-    """Return the terms of a query that have a weight, ascending, each once."""
-    terms, places = distinct(query.terms)
-    weights = np.zeros(len(terms), np.float32)
-    np.add.at(weights, places, query.weights.astype(np.float32))
-    kept = weights != 0
-    return TermWeights(terms[kept], weights[kept])
+    """Return the terms of a query that have a weight, in its order."""
+    kept = query.weights != 0
+    return query if kept.all() else TermWeights(query.terms[kept], query.weights[kept])

@@ -35,7 +35,7 @@ def answer_json(answer: Answer) -> dict[str, Json]:
     `total_results` are shown, `total_matches` is the number of records (with --chunks, of chunks) that any retriever
     matched: they share a term with the query, or are among the nearest by their vectors, as many as the retrieval depth
     says. Filters, tenants and exclusions hold; records that edges alone lead to are not counted.
-    `total_relation` is there if an engine counted: `eq`, or `gte` if there are more than it counts (10,000).
+    `total_relation` is `gte` if there are more: an engine counts up to 10,000.
     `candidates_considered` are those on the retrievers' lists, from which the results were made.
 
     Of a result, `score` is that of the ranking, by which results are ordered; `retrieval_score` is the reranker's own
@@ -67,7 +67,7 @@ def answer_json(answer: Answer) -> dict[str, Json]:
         "related": [_result_json(rank, result, answer) for rank, result in enumerate(answer.related, 1)],
         "total_results": len(answer.results),
         "total_matches": answer.total_matches,
-        **({"total_relation": answer.total_relation} if answer.total_relation else {}),
+        **({"total_relation": "gte"} if answer.more_match else {}),
         "strategies_used": list(answer.strategies_used),
         "strategies_skipped": dict(answer.strategies_skipped),
         "fusion_method": answer.fusion_method,

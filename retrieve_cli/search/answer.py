@@ -7,7 +7,7 @@ from dataclasses import field, replace
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from retrieve_cli.config.plugins import LLM
-from retrieve_cli.contracts import NOT_PICKED, Freshness, Hit, Json, Matches, Question, Relation, Request, Unit
+from retrieve_cli.contracts import NOT_PICKED, Freshness, Hit, Json, Matches, Question, Request, Unit
 from retrieve_cli.frozen import dataclass
 from retrieve_cli.search.places import place_of
 
@@ -311,9 +311,9 @@ class Answer:
         return len(self.results) if self.found is None else self.found.matched()
 
     @property
-    def total_relation(self) -> Relation | None:
-        """Relation of the true number to `total_matches`, if an engine counted; None: it is exact."""
-        return None if self.found is None else self.found.relation
+    def more_match(self) -> bool:
+        """True if more match than `total_matches`: an engine counts up to a limit."""
+        return self.found is not None and self.found.relation == "gte"
 
     @property
     def candidates_considered(self) -> int:

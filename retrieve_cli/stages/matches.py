@@ -14,6 +14,10 @@ if TYPE_CHECKING:
     from retrieve_cli.contracts import Rows
 
 
+_READ = 2_000
+"""Matches that are read from an engine, at most, to count those of several retrievers together."""
+
+
 class Finds(Protocol):
     """One retriever's account of one query, as far as it is counted."""
 
@@ -38,21 +42,25 @@ class Found:
     """The number of matches, if it was seen on the way."""
 
     def matched(self) -> int:
-        counted = [each.candidates.after for each in self.accounts if each.candidates.relation]
         if self.relation == "gte":
-            return max(counted)
+            return max(self._counted)
         if self.known is not None:
             return self.known
-        return counted[0] if counted else len(_union([each.matched() for each in self.accounts]))
+        return len(_union([each.matched() for each in self.accounts]))
 
     @property
     def relation(self) -> Relation | None:
-        """Relation of the true number to that of matches: an engine counts up to a limit, and does not count together
-        what several retrievers match."""
+        """Relation of the true number to that of matches: an engine counts up to a limit, and many matches of several
+        retrievers are not counted together."""
         relations = {each.candidates.relation for each in self.accounts}
-        if "gte" in relations or ("eq" in relations and self.known is None and len(self.accounts) > 1):
+        if "gte" in relations or (self.known is None and max(self._counted, default=0) > _READ):
             return "gte"
         return "eq" if "eq" in relations else None
+
+    @property
+    def _counted(self) -> list[int]:
+        """The numbers of matches that engines counted."""
+        return [each.candidates.after for each in self.accounts if each.candidates.relation]
 
     def rows(self) -> Rows:
         return np.unique(np.concatenate([each.matched() for each in self.accounts]))

@@ -12,6 +12,7 @@ import numpy as np
 from retrieve_cli.contracts import TermWeights
 from retrieve_cli.contracts.engines import Within
 from retrieve_cli.errors import IndexCorrupt
+from retrieve_cli.numerics import products
 
 if TYPE_CHECKING:
     from retrieve_cli.contracts.values import Rows, Terms, Vectors
@@ -64,10 +65,10 @@ class SqliteVectors:
         if share and not exact:
             drawn = (rows.astype(np.uint64) + np.uint64(seed + 1)) * np.uint64(0x9E3779B97F4A7C15)  # wraps around
             rows, vectors = rows[kept := drawn / 2.0**64 >= share], vectors[kept]
-        return _best(rows, vectors @ query, limit)
+        return _best(rows, products(vectors, query), limit)
 
     def scores(self, query: Vectors, rows: Rows) -> Vectors:
-        return np.asarray(self.vectors(rows) @ query, np.float32)
+        return products(np.asarray(self.vectors(rows), np.float32), query)
 
     def vectors(self, rows: Rows) -> Vectors:
         found: dict[int, bytes] = {}
@@ -92,11 +93,11 @@ class SqliteTerms:
     def nearest(self, query: TermWeights, limit: int, *, within: Within | None = None) -> tuple[Rows, Vectors]:
         condition, values = _restriction(within, *self._key)
         sql = f"SELECT row, weight FROM weights WHERE generation = ? AND part = ? AND term = ? AND {condition}"
-        scores: dict[int, float] = {}
+        scores: dict[int, np.float32] = {}
         with self._opened() as database:
-            for term, factor in zip(query.terms.tolist(), query.weights.tolist(), strict=True):
+            for term, factor in zip(query.terms.tolist(), query.weights.astype(np.float32), strict=True):
                 for row, weight in database.execute(sql, (*self._key, term, *values)):
-                    scores[row] = scores.get(row, 0.0) + factor * weight
+                    scores[row] = scores.get(row, np.float32(0)) + factor * np.float32(weight)
         return _best(np.array(list(scores), np.int64), np.array(list(scores.values()), np.float32), limit)
 
     def weights(self, rows: Rows, terms: Terms) -> Sequence[TermWeights]:
@@ -104,9 +105,12 @@ class SqliteTerms:
             return read_weights(database, *self._key, rows, terms)
 
     def scores(self, query: TermWeights, rows: Rows) -> Vectors:
-        asked = dict(zip(query.terms.tolist(), query.weights.tolist(), strict=True))
-        stored = [zip(row.terms.tolist(), row.weights.tolist(), strict=True) for row in self.weights(rows, query.terms)]
-        return np.array([sum(asked.get(term, 0.0) * weight for term, weight in row) for row in stored], np.float32)
+        scores = np.zeros(len(rows), np.float32)
+        for place, row in enumerate(self.weights(rows, query.terms)):
+            stored = dict(zip(row.terms.tolist(), row.weights, strict=True))
+            for term, weight in zip(query.terms.tolist(), query.weights.astype(np.float32), strict=True):
+                scores[place] += stored.get(term, np.float32(0)) * weight
+        return scores
 
     def count(self, terms: Terms, limit: int, *, within: Within | None = None) -> int:
         return len(self.matching(terms, limit, within=within))

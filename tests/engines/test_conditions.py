@@ -105,8 +105,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
         inject(patch.setattr)
-        for name in ("_FEW_VECTORS", "_FEW_WEIGHTS"):  # every list comes from the engine
-            patch.setattr(f"retrieve_cli.engines.index.{name}", 0)
+        patch.setattr("retrieve_cli.engines.listing.FEW", 0)  # no search is exact
         patch.setattr(SqliteEngine, "capabilities", Capabilities(most_rows=0, copies=True))
         for name, value in {**common, **servers.environment()}.items():
             patch.setenv(name, value)

@@ -98,9 +98,9 @@ def test_a_reader_whose_generation_was_dropped_is_given_the_command(
 @pytest.mark.parametrize(
     ("kind", "call", "left", "role"),
     [
-        (SqliteVectors, "vectors", "bm25", "dense"),
-        (SqliteTerms, "matching", "dense", "bm25"),
-        (SqliteTerms, "weights", "dense", "bm25"),
+        (SqliteVectors, "nearest", "bm25", "dense"),
+        (SqliteTerms, "count", "dense", "bm25"),
+        (SqliteTerms, "nearest", "dense", "bm25"),
     ],
 )
 def test_a_retriever_whose_engine_dies_in_a_query_is_skipped_and_alone_is_an_error(

@@ -98,7 +98,7 @@ def _outcome(page: Page, most: int, count: Count) -> Outcome:
 def _first(page: Page) -> str:
     """The first lines of the content: how many there are, and notices."""
     answer = page.answer
-    total, more = answer.total_matches, "more than " * (answer.total_relation == "gte")
+    total, more = answer.total_matches, "more than " * answer.more_match
     matches = f"{more}{total} match{'' if total == 1 else 'es'}"
     notices = [f"note: {printable(shortened(notice, _NOTICE))}" for notice in answer.notices[:_NOTICES]]
     return "\n".join([matches if answer.results else f"no results ({matches})", *notices])

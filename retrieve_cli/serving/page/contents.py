@@ -127,7 +127,7 @@ def _count(found: Shown, offset: int) -> str:
     if not found.hits:
         return "No results"
     shown = max(found.total, offset + len(found.hits))
-    total = figures.count(shown, "match", "matches", more=found.relation == "gte")
+    total = figures.count(shown, "match", "matches", more=found.more)
     return f"{offset + 1}–{offset + len(found.hits)} of {total}"
 
 

@@ -25,7 +25,7 @@ from retrieve_cli.serving.page.address import Address, record_url
 from retrieve_cli.serving.page.rendering import Link, Part, cut, link, parts
 
 if TYPE_CHECKING:
-    from retrieve_cli.contracts import Mask, Relation
+    from retrieve_cli.contracts import Mask
     from retrieve_cli.storage.generation import Generation
 
 _DIGITS = 4
@@ -82,7 +82,8 @@ class Shown(NamedTuple):
     hits: Sequence[Hit]
     related: Sequence[Hit]
     total: int
-    relation: Relation | None
+    more: bool
+    """True if more match than `total`."""
     notices: Sequence[str]
     explanation: Sequence[tuple[str, str]]
     generation: str
@@ -97,7 +98,7 @@ def shown(answer: Answer, *, offset: int = 0) -> Shown:
         hits=_hits(answer, answer.results, value["results"], offset),
         related=_hits(answer, answer.related, value["related"], 0),
         total=value["total_matches"],
-        relation=answer.total_relation,
+        more=answer.more_match,
         notices=notices,
         explanation=explanation.of_answer(answer),
         generation=value["generation"],
