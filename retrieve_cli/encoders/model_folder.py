@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal
 from retrieve_cli.contracts import Json, ModelCard
 from retrieve_cli.encoders.digests import Digests
 from retrieve_cli.errors import UsageError
-from retrieve_cli.frozen import dataclass
+from retrieve_cli.frozen import Frozen
 from retrieve_cli.storage.manifest import sha1
 from retrieve_cli.untrusted import files
 
@@ -39,16 +39,14 @@ _DEFAULT_LIMIT = 512
 _AGAIN = "fetch the model's files again"
 
 
-@dataclass(frozen=True, slots=True)
-class Module:
+class Module(Frozen):
     """One step of a sentence-transformers model: its class name ("Pooling") and where its files lie."""
 
     name: str
     path: Path
 
 
-@dataclass(frozen=True, slots=True)
-class ModelFolder:
+class ModelFolder(Frozen):
     """A model on disk, read but not loaded."""
 
     path: Path

@@ -18,6 +18,7 @@ import numpy as np
 
 from retrieve_cli.contracts import Json
 from retrieve_cli.experiments.gold_lines import gold_line
+from retrieve_cli.frozen import Frozen
 from retrieve_cli.storage.generation import Generation
 from retrieve_cli.storage.manifest import sha1
 
@@ -43,8 +44,7 @@ _LEAST = {"descriptions": 3, "titles": 2, "headings": 2}
 """Content words of a query; the name of a catalog's record may have a single one."""
 
 
-@dataclass(frozen=True, slots=True)
-class Starter:
+class Starter(Frozen):
     """Lines of a gold file, and the numbers of skipped texts by reason."""
 
     lines: Sequence[Mapping[str, Json]]
@@ -56,8 +56,7 @@ class Starter:
         return ", ".join(f"{count} {REASONS[reason]}" for reason, count in self.skipped.items())
 
 
-@dataclass(frozen=True, slots=True)
-class Candidate:
+class Candidate(Frozen):
     """A query that may be fair, and the row of its record."""
 
     query: str

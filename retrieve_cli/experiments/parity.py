@@ -11,7 +11,6 @@ line of its own.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -25,6 +24,7 @@ from retrieve_cli.experiments.evaluate import check_ids, queries_of
 from retrieve_cli.experiments.parity_lists import CUTOFF, Compared, Pair, Selection, Timed, compare, selections
 from retrieve_cli.experiments.ranking import rank_all
 from retrieve_cli.experiments.watched_engines import ExactIndex, WatchedIndexes, with_same_spread
+from retrieve_cli.frozen import Frozen, replace
 from retrieve_cli.progress.tasks import Task, task
 from retrieve_cli.search.searcher import Searcher
 from retrieve_cli.storage import engine_record
@@ -49,8 +49,7 @@ class Limits(NamedTuple):
     """Largest loss of mean nDCG@10, of each retriever and of the whole pipeline; None: any."""
 
 
-@dataclass(frozen=True, slots=True)
-class Measured:
+class Measured(Frozen):
     """One retriever in an engine."""
 
     name: str
@@ -103,8 +102,7 @@ class Measured:
         }
 
 
-@dataclass(frozen=True, slots=True)
-class Certificate:
+class Certificate(Frozen):
     """Measurements of a generation in engines, and the limits that they are held to."""
 
     generation: str

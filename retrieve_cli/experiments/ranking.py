@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from retrieve_cli.contracts import Query
+from retrieve_cli.frozen import replace
 from retrieve_cli.progress.tasks import task
 from retrieve_cli.search.opened import Opened
 from retrieve_cli.search.options import SearchOptions

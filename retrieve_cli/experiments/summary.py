@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,6 +12,7 @@ from retrieve_cli.evaluation.calibration import Calibration
 from retrieve_cli.experiments.comparison import difference, print_comparison, table
 from retrieve_cli.experiments.trial import Trial
 from retrieve_cli.experiments.tuning import Tuned
+from retrieve_cli.frozen import Frozen
 from retrieve_cli.output.formats import dump
 from retrieve_cli.terms import figures
 
@@ -26,8 +26,7 @@ _SHOWN = (0.1, 0.3, 0.5, 0.7, 0.9)
 """Thresholds of confidence whose rates are shown; JSON has all of them."""
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
+class Outcome(Frozen):
     """Everything that one command computed."""
 
     trial: Trial

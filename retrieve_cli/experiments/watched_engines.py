@@ -4,13 +4,13 @@ index that completes it; and local indexes as references for them."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
 from retrieve_cli.assemble.engines import RemoteIndexes, engine
 from retrieve_cli.contracts import Candidates, Matching
+from retrieve_cli.frozen import replace
 
 if TYPE_CHECKING:
     from retrieve_cli.config.settings import Settings

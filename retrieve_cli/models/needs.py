@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 
 from retrieve_cli.assemble.registry import asked_with
@@ -13,21 +12,20 @@ from retrieve_cli.encoders.locate import locate
 from retrieve_cli.encoders.model_folder import ModelFolder, read_folder
 from retrieve_cli.encoders.splade.splade_folder import Masked, SpladeFolder, Static, read_splade
 from retrieve_cli.errors import UsageError
+from retrieve_cli.frozen import Frozen
 from retrieve_cli.retrievers.retriever import TERMS
 
 Folder = ModelFolder | CrossFolder | SpladeFolder
 
 
-@dataclass(frozen=True, slots=True)
-class Need:
+class Need(Frozen):
     """A model, and the stage that is configured with it; no stage where a user named any model of the hub."""
 
     stage: str
     model: str
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
+class Found(Frozen):
     """A model on this machine, read but not loaded."""
 
     folder: Folder

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import binascii
 from base64 import b64decode
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from retrieve_cli.contracts import Json
+from retrieve_cli.frozen import Frozen
 
 if TYPE_CHECKING:
     from retrieve_cli.contracts import Vectors
@@ -24,8 +24,7 @@ class Unfit(Exception):
         self.said = said
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Embedded:
+class Embedded(Frozen, eq=False):
     """Vectors in the order of the texts, and the model that the server says made them."""
 
     model: str

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,6 +10,7 @@ import numpy as np
 from retrieve_cli.contracts import TermWeights
 from retrieve_cli.encoders.threads import once
 from retrieve_cli.encoders.tokenizer import ModelTokenizer, Tokenized
+from retrieve_cli.frozen import Frozen
 
 if TYPE_CHECKING:
     from retrieve_cli.contracts import Terms, Vectors
@@ -39,8 +39,7 @@ class SpladeTokenizer(ModelTokenizer):
         return Tokenized([each[:max_tokens] for each in ids], sum(len(each) > max_tokens for each in ids))
 
 
-@dataclass(frozen=True, slots=True)
-class Pruning:
+class Pruning(Frozen):
     """Keeps the weights above 0 that are at least `min_weight`, and of these the `top_terms` heaviest."""
 
     min_weight: float = 0.0

@@ -7,7 +7,6 @@ import re
 from base64 import b64decode
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
-from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from shlex import quote
@@ -15,6 +14,7 @@ from urllib.parse import urlsplit, urlunsplit
 
 from retrieve_cli.contracts import Json
 from retrieve_cli.errors import SourceFailed, UsageError, quoted, shortened
+from retrieve_cli.frozen import Frozen, asdict
 from retrieve_cli.progress.tasks import BYTES, counting, task
 from retrieve_cli.sources.remote.publication import intact, publish
 from retrieve_cli.sources.remote.transfer import ADDRESS, Limits, Transfer
@@ -45,8 +45,7 @@ _COMPLAINTS = frozenset("code detail documentation_url instance message path sta
 """Keys of an error that a server describes in JSON: it has `message` or `detail`, and no other keys than these."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Memory:
+class _Memory(Frozen):
     """Record of the last complete download, which makes a conditional request possible."""
 
     address: str

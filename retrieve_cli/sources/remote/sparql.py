@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from itertools import chain, count
 from pathlib import Path
@@ -19,6 +18,7 @@ from urllib.parse import urlencode
 
 from retrieve_cli.contracts import Json
 from retrieve_cli.errors import SourceFailed, Unavailable, printable, shortened
+from retrieve_cli.frozen import Frozen
 from retrieve_cli.progress.tasks import BYTES, Task, task
 from retrieve_cli.sources.linked import (
     Solution,
@@ -45,8 +45,7 @@ class Unreadable(Exception):
     """A body that is not in the requested format, with the reason."""
 
 
-@dataclass(frozen=True, slots=True)
-class Page:
+class Page(Frozen):
     """One answer: triples, or variables and solutions."""
 
     bytes: int
