@@ -51,7 +51,7 @@ class Readers:
             return found
 
 
-class Opened(Frozen, eq=False):
+class Opened(Frozen, eq=False, weakref=True):
     """An open generation. It does not change: what a request chooses, and what it costs, belongs to a `Searcher`.
 
     Threads may share one; an index and a model are loaded at their first use.
