@@ -16,6 +16,7 @@ from retrieve_cli.encoders.model_folder import ModelFolder, read_folder
 from retrieve_cli.encoders.onnx_encoder import OnnxEncoder
 from retrieve_cli.encoders.onnx_runner import same_length
 from retrieve_cli.errors import Unavailable
+from retrieve_cli.frozen import replace
 
 MakeOnnx = Callable[..., OnnxEncoder]
 MakeTiny = Callable[..., ModelFolder]
@@ -152,11 +153,11 @@ def test_prompts_of_the_model_are_its_prefixes_unless_the_user_sets_others(
     tiny_bert: ModelFolder, onnx: MakeOnnx
 ) -> None:
     encoder = onnx(tiny_bert)
-    plain = onnx(tiny_bert, query_prefix="", passage_prefix="")
+    plain = onnx(replace(tiny_bert, query_prefix="", passage_prefix=""))
     assert (encoder.card.query_prefix, encoder.card.passage_prefix) == ("find: ", "a document: ")
     assert np.array_equal(encoder.encode_queries(["ct"]), plain.encode_queries(["find: ct"]))
     assert np.array_equal(encoder.encode_passages(["ct"]), plain.encode_passages(["a document: ct"]))
-    own = onnx(tiny_bert, query_prefix="q ", passage_prefix="")
+    own = onnx(replace(tiny_bert, query_prefix="q ", passage_prefix=""))
     assert (own.card.query_prefix, own.card.passage_prefix) == ("q ", "")
     assert not np.array_equal(own.encode_queries(["ct"]), own.encode_passages(["ct"]))
 

@@ -6,6 +6,7 @@ import os
 import random
 import signal
 import threading
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -18,7 +19,6 @@ from retrieve_cli.executors.crew import Admission
 from retrieve_cli.executors.leases import Policy
 from retrieve_cli.executors.local import Share, gpus, shares
 from retrieve_cli.executors.workers import Answer
-from retrieve_cli.frozen import replace
 from tests.executors.conftest import Collected, Crews, Hired, each_killed_three_times
 from tests.executors.worker_encoders import POISON, slow
 

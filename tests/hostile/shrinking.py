@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 from hostile.tries import CHANGES, MAKES, Try
-
-from retrieve_cli.frozen import replace
 
 MOST = 100
 """Attempts."""

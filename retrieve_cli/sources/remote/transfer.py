@@ -47,6 +47,9 @@ class Limits(Frozen):
     """Maximum decompressed bytes of one fetch."""
 
 
+USUAL = Limits()
+
+
 class Transfer:
     """A fetch in progress: `with Transfer(url, ...) as transfer: transfer.ask(receive)`.
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from documents.pdf.drawn import changed
 from documents.truth.typesetting import Made, Sheet, Speech, wide_font
 from pypdf import PdfWriter
-
-from retrieve_cli.frozen import replace
 
 _ROMAN = ["i", "ii", "iii", "iv", "v", "vi", "vii", "viii", "ix", "x"]
 
