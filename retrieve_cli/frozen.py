@@ -6,20 +6,33 @@ defines some hundreds of them at startup.
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 from functools import cache
 from operator import attrgetter
 from typing import Any, ClassVar, dataclass_transform
 
 from msgspec import Struct, field
-from msgspec.structs import replace
+from msgspec.structs import fields, replace
 
 __all__ = ["Described", "Frozen", "asdict", "dataclass", "field", "replace"]
 
 
+class _DataclassFields:
+    """The fields of a class as the standard library describes them, made when they are first looked at."""
+
+    def __get__(self, _: object, kind: type[Struct]) -> dict[str, dataclasses.Field[Any]]:
+        return _described(kind)
+
+
 @dataclass_transform(frozen_default=True, field_specifiers=(field,))
 class Frozen(Struct, frozen=True):
-    """A value whose fields are set once; `replace` makes a changed copy, which is checked like a new one."""
+    """A value whose fields are set once; `replace` makes a changed copy, which is checked like a new one.
+
+    Plug-ins may use `dataclasses.replace`, `fields` and `asdict` as well.
+    """
+
+    __dataclass_fields__ = _DataclassFields()
 
 
 class Described(Frozen, eq=False):
@@ -52,6 +65,12 @@ def _plain(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: _plain(each) for key, each in value.items()}
     return type(value)(map(_plain, value)) if type(value) in (list, tuple) else value
+
+
+@cache
+def _described(kind: type[Struct]) -> dict[str, dataclasses.Field[Any]]:
+    made = dataclasses.make_dataclass(kind.__name__, [(each.name, each.type) for each in fields(kind)])
+    return made.__dataclass_fields__
 
 
 def _names(kind: type[Described]) -> list[str]:

@@ -163,3 +163,14 @@ def test_keys_of_a_section_keep_what_is_said_beside_their_defaults() -> None:
 
 def test_a_provider_of_a_plug_in_may_be_a_dataclass_of_the_standard_library() -> None:
     assert frozen.dataclass is dataclasses.dataclass
+
+
+def test_functions_of_the_standard_library_take_frozen_values() -> None:
+    asked = Asked("lungs", found=[1])
+    assert dataclasses.is_dataclass(asked)
+    assert [each.name for each in dataclasses.fields(Asked)] == ["text", "language", "found", "limits"]
+    assert dataclasses.replace(asked, text="heart") == Asked("heart")
+    assert dataclasses.replace(asked, text="heart").found == [1]
+    assert dataclasses.asdict(asked) == asdict(asked)
+    with pytest.raises(ValueError, match="below zero"):
+        dataclasses.replace(Point(1), x=-1)
