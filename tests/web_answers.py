@@ -1,11 +1,11 @@
 """Answers of a web search that are made by hand, and a search that gives them: for tests of the doors alone."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 from retrieve_cli.contracts import Evidence, Hit
 from retrieve_cli.contracts.works import Cited, Conflict, Id, Linked, Source, Version, Work
+from retrieve_cli.frozen import replace
 from retrieve_cli.search.web_answer import ProviderStatus, WebAnswer, WebHit, WebOptions
 
 AT = "2026-11-23T04:00:00Z"

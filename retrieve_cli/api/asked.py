@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import binascii
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -14,6 +13,7 @@ from retrieve_cli.api.schemas import checked, kinds_of
 from retrieve_cli.api.table import Choice, Schema
 from retrieve_cli.contracts import FileHead, Json, Request
 from retrieve_cli.errors import Forbidden, UsageError, quoted
+from retrieve_cli.frozen import replace
 from retrieve_cli.untrusted.nearest import nearest
 
 _EXAMPLE = 'for example: {"query": "segment lungs in CT"}'

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from retrieve_cli.contracts import Question, Request
 from retrieve_cli.errors import STEP_FAILURES, RetrieveError, UsageError
+from retrieve_cli.frozen import replace
 from retrieve_cli.search.answer import Answer
 from retrieve_cli.search.plan import check
 from retrieve_cli.search.searcher import Searcher

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import fields
 from functools import partial
 from pathlib import Path
 from threading import Lock
@@ -32,8 +31,6 @@ if TYPE_CHECKING:
 
 class Answer(SearchAnswer):
     """An answer to one query: its `results`, best first, and how they came about."""
-
-    __slots__ = ()
 
     def to_json(self) -> dict[str, Json]:
         """Return the object that `retrieve query --json` prints for this answer."""
@@ -234,5 +231,5 @@ def _blocks(settings: Settings, folder: Path, manifest: Manifest) -> Blocks:
 
 def _public(answer: SearchAnswer) -> Answer:
     """The answer with what only programs need."""
-    values: dict[str, Any] = {field.name: getattr(answer, field.name) for field in fields(answer)}
+    values: dict[str, Any] = {name: getattr(answer, name) for name in answer.__struct_fields__}
     return Answer(**values)

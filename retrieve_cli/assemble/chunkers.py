@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from retrieve_cli.assemble import extensions
 from retrieve_cli.config.settings import ChunkingRule, Settings
 from retrieve_cli.contracts import Chunk, Chunker, Encoder, Json, Mixed, Record, Source, Tokenizer
 from retrieve_cli.errors import UsageError, quoted
+from retrieve_cli.frozen import Frozen, replace
 from retrieve_cli.records.column_values import MOST_VALUES
 from retrieve_cli.records.globs import path_glob
 
@@ -24,8 +24,7 @@ _FIELD = "entities"
 """Metadata key of a record for the names in its text."""
 
 
-@dataclass(frozen=True, slots=True)
-class Chunkers:
+class Chunkers(Frozen):
     """The chunkers of one build."""
 
     by_kind: Mapping[str, Chunker]

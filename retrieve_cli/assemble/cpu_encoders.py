@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 from typing import Literal
 
 from retrieve_cli.assemble.encoders import encoder_to_build
 from retrieve_cli.config.settings import Settings
 from retrieve_cli.contracts import Encoder
 from retrieve_cli.errors import Unavailable
+from retrieve_cli.frozen import Frozen, replace
 
 Precision = Literal["float32", "bfloat16"]
 
@@ -20,8 +20,7 @@ _OTHERS: tuple[tuple[str, Precision], ...] = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Way:
+class Way(Frozen):
     """Values of `encoder.kind` and `encoder.precision`, with the encoder for them; its weights are not loaded."""
 
     kind: str

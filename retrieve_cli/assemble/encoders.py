@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,6 +11,7 @@ from retrieve_cli.assemble import extensions
 from retrieve_cli.config.settings import Settings
 from retrieve_cli.contracts import Encoder, ModelCard
 from retrieve_cli.errors import IndexCorrupt, Unavailable, UsageError, quoted
+from retrieve_cli.frozen import replace
 
 if TYPE_CHECKING:
     from retrieve_cli.config.settings import EncoderSettings

@@ -10,7 +10,7 @@ from retrieve_cli.config.settings import Settings
 from retrieve_cli.contracts import Encoder, FacetMaker
 from retrieve_cli.encoders.remote.facets import ChatFacets, Task
 from retrieve_cli.errors import UsageError, quoted, shortened
-from retrieve_cli.frozen import dataclass
+from retrieve_cli.frozen import Frozen
 from retrieve_cli.untrusted.files import read_text
 
 _LARGEST = 64_000
@@ -36,8 +36,7 @@ _PROMPTS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Facets:
+class Facets(Frozen):
     """The maker of facets of a build."""
 
     maker: FacetMaker

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from functools import cache, partial
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
@@ -13,6 +12,7 @@ from retrieve_cli.config.plugins import LLM
 from retrieve_cli.config.settings import LlmSettings, Settings
 from retrieve_cli.contracts import Json, Unit
 from retrieve_cli.errors import UsageError
+from retrieve_cli.frozen import replace
 from retrieve_cli.retrievers.retriever import TEXT
 from retrieve_cli.stages.choosing import ChoosingRetrieval
 from retrieve_cli.stages.retrieve import IndexRetrieval, Layout

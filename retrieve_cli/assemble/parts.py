@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 from retrieve_cli.assemble import documents, graph, registry
 from retrieve_cli.assemble.chunkers import Chunkers, chunkers_for
@@ -17,6 +16,7 @@ from retrieve_cli.config.settings import Settings
 from retrieve_cli.contracts import Encoder, Json, Source, SparseEncoder, TokenEncoder
 from retrieve_cli.contracts.executors import Executor
 from retrieve_cli.errors import Unavailable
+from retrieve_cli.frozen import Described, replace
 from retrieve_cli.records import columns
 from retrieve_cli.retrievers.retriever import CompanionWriter, IndexWriter, RangeWriter
 from retrieve_cli.storage import token_table
@@ -42,10 +42,10 @@ class _Building(NamedTuple):
     sparse: SparseEncoder | None
 
 
-@dataclass(frozen=True, slots=True)
-class Parts:
+class Parts(Described):
     """The parts of one build. They cannot be used for another one: the build fills the writers."""
 
+    apart: ClassVar = ("again",)
     chunkers: Chunkers
     encoder: Encoder | None
     """None if the index has no vectors."""
@@ -69,12 +69,12 @@ class Parts:
     """Why there is no encoder although one is configured: it makes no index lose the vectors that it has."""
     keeps_tokens: bool = False
     """True if token vectors are stored, for a reranker that compares words."""
-    prefixes: Mapping[str, str] = field(default_factory=dict)
+    prefixes: Mapping[str, str] = {}
     """Sources of the prefixes of queries and passages, if there are any."""
     executor: Callable[[Callable[[str], None]], Executor | None] = lambda _: None
     """Function that returns the workers by which texts are encoded, given what receives notices; None without
     workers."""
-    again: Callable[[], Parts] = field(default=_used, repr=False)
+    again: Callable[[], Parts] = _used
     """Function that returns new parts for the same build."""
 
     def recipe_of(self, columns: Columns) -> Recipe:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -13,6 +12,7 @@ from retrieve_cli.assemble.servers import client
 from retrieve_cli.config.settings import Settings
 from retrieve_cli.contracts import Encoder, Hit, PairScorer, Query, Scaled, TokenEncoder, TokenVectors, Unit
 from retrieve_cli.errors import ModelFailed, RetrieveError, Unavailable, UsageError, printable, shortened
+from retrieve_cli.frozen import replace
 from retrieve_cli.storage.generation import TOKENS, Generation
 
 if TYPE_CHECKING:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, fields, replace
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,6 +14,7 @@ from retrieve_cli.config.settings import Settings, SourceSetting
 from retrieve_cli.config.values import source_setting
 from retrieve_cli.contracts import Json, Source
 from retrieve_cli.errors import IndexCorrupt, UsageError, quoted
+from retrieve_cli.frozen import asdict, replace
 from retrieve_cli.storage.inbox import FOLDER, KIND, Inbox
 from retrieve_cli.storage.manifest import Manifest, sha1
 from retrieve_cli.untrusted import files
@@ -247,7 +247,7 @@ def _public(origin: Json) -> Json:
 def _origin(entry: SourceSetting) -> Mapping[str, Json]:
     """Return the keys of an entry that differ from the defaults, as JSON, for the manifest."""
     default = asdict(SourceSetting(entry.kind))
-    values = {field.name: getattr(entry, field.name) for field in fields(entry)}
+    values = asdict(entry)
     differing = {key: value for key, value in values.items() if key == "kind" or value != default[key]}
     public = {key: value for key, value in differing.items() if key not in CREDENTIALS}
     return {key: str(value.absolute()) if isinstance(value, Path) else value for key, value in public.items()}

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
 from retrieve_cli.contracts import Encoder, Tokenizer
 from retrieve_cli.errors import Unavailable
+from retrieve_cli.frozen import Frozen
 
 
-@dataclass(frozen=True, slots=True)
-class Counter:
+class Counter(Frozen):
     """A tokenizer with its name in the output."""
 
     name: str

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Literal
 
 from retrieve_cli.chunking.titles import Titles, bold_heading
+from retrieve_cli.frozen import Frozen
 from retrieve_cli.layout.layout import Layout
 
 Kind = Literal["heading", "paragraph", "list", "table", "code", "quote"]
@@ -33,8 +33,7 @@ _TITLED, _BOLD = 7, 8
 """Levels of lines that act as headings: below all headings with marks."""
 
 
-@dataclass(frozen=True, slots=True)
-class Block:
+class Block(Frozen):
     """A unit of text that should stay together. The blocks of a text are contiguous, blank lines included."""
 
     start: int

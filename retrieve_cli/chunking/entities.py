@@ -8,7 +8,6 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,6 +15,7 @@ from typing import TYPE_CHECKING
 from retrieve_cli.chunking.spacy_import import mask_runs, spacy
 from retrieve_cli.contracts import Chunk, Json, Record
 from retrieve_cli.errors import Unavailable, UsageError, quoted
+from retrieve_cli.frozen import replace
 from retrieve_cli.storage.manifest import sha1, sha1_file
 from retrieve_cli.untrusted import files
 

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from retrieve_cli.chunking.blocks import Block, laid_out, scan
 from retrieve_cli.chunking.titles import titles, titles_of
 from retrieve_cli.contracts import Json, Record
+from retrieve_cli.frozen import Frozen, replace
 
 if TYPE_CHECKING:
     from retrieve_cli.chunking.labels import Labels
 
 
-@dataclass(frozen=True, slots=True)
-class Markers:
+class Markers(Frozen):
     """Marks of sections besides headings; the `section_titles` that a record lists always apply."""
 
     name: str = ""

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
 from itertools import pairwise
 
 from retrieve_cli.chunking.pieces import Piece
 from retrieve_cli.chunking.token_map import TokenMap
 from retrieve_cli.chunking.writing import Stretch
+from retrieve_cli.frozen import replace
 
 _CRUMB = 32
 """Pieces smaller than 1/32 of a chunk are merged with the next piece, which bounds the search."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -14,6 +13,7 @@ from retrieve_cli.chunking.sentences import sentence_starts
 from retrieve_cli.chunking.titles import is_caption
 from retrieve_cli.chunking.token_budget import Budget
 from retrieve_cli.chunking.token_map import TokenMap
+from retrieve_cli.frozen import Frozen, replace
 
 AFTER_HEADING = 1.0
 AFTER_COLON = 0.3
@@ -25,8 +25,7 @@ or inside a sentence; and the discount for one that begins at a drop of coherenc
 chunk."""
 
 
-@dataclass(frozen=True, slots=True)
-class Piece:
+class Piece(Frozen):
     """A stretch of text that no chunk boundary divides, with its cost as the beginning of a chunk."""
 
     start: int

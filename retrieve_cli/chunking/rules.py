@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 from retrieve_cli.contracts import Chunk, Chunker, Json, Record
+from retrieve_cli.frozen import Frozen
 
 
-@dataclass(frozen=True, slots=True)
-class Rule:
+class Rule(Frozen):
     """A chunker and the records that it applies to."""
 
     match: str

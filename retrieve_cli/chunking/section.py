@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Any
 
@@ -17,6 +16,7 @@ from retrieve_cli.chunking.token_budget import Budget
 from retrieve_cli.chunking.token_map import TokenMap
 from retrieve_cli.chunking.writing import Stretch, Writer, context_of, single_chunk
 from retrieve_cli.contracts import Chunk, Json, Record, Tokenizer
+from retrieve_cli.frozen import Frozen, replace
 
 _TINY = 8
 """A section of less than 1/8 of a chunk may share a chunk with an equally small neighbour."""
@@ -99,8 +99,7 @@ _MOST = 8
 """Maximum number of sections in one chunk: a longer list of names is not informative."""
 
 
-@dataclass(frozen=True, slots=True)
-class Section:
+class Section(Frozen):
     """The blocks under one heading, or under several headings of tiny sections."""
 
     path: tuple[str, ...]

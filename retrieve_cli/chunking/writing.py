@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
 
 from retrieve_cli.chunking.blocks import newlines
 from retrieve_cli.chunking.token_budget import Budget
 from retrieve_cli.chunking.token_map import TokenMap
 from retrieve_cli.contracts import Chunk, Record
 from retrieve_cli.errors import RetrieveError
+from retrieve_cli.frozen import Frozen, replace
 
 
-@dataclass(frozen=True, slots=True)
-class Stretch:
+class Stretch(Frozen):
     """A future chunk: a span of the text, the headings above it, and the header that it repeats of a cut table."""
 
     start: int

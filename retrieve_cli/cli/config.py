@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,6 +12,7 @@ import typer
 
 from retrieve_cli.cli.options import Shared, shared
 from retrieve_cli.errors import UsageError, printable, quoted
+from retrieve_cli.frozen import asdict
 
 if TYPE_CHECKING:
     from retrieve_cli.config.loading import Layer

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from retrieve_cli.cli.options import Shared, shared
 from retrieve_cli.errors import Exit, printable
+from retrieve_cli.frozen import asdict
 
 if TYPE_CHECKING:
     from rich.console import Console

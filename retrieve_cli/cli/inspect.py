@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -16,6 +15,7 @@ from retrieve_cli.cli.inspect_page import page
 from retrieve_cli.cli.inspect_queries import queries
 from retrieve_cli.cli.options import Shared, flag_of, group, keys_of, shared
 from retrieve_cli.errors import Exit, UsageError
+from retrieve_cli.frozen import replace
 from retrieve_cli.untrusted import files
 
 if TYPE_CHECKING:

@@ -17,7 +17,6 @@ import typer
 from typer.core import TyperCommand
 
 from retrieve_cli.errors import UsageError, printable, quoted
-from retrieve_cli.frozen import dataclass
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -69,8 +68,7 @@ class Shape(NamedTuple):
             raise UsageError(f"{what} has no place for --facet", hint=f"formats with facets: {', '.join(shown)}")
 
 
-@dataclass(frozen=True, slots=True)
-class Talk:
+class Talk(NamedTuple):
     """Messages to the user, configured before the command line is parsed, so that parsing errors obey it too."""
 
     json: bool = False
@@ -112,8 +110,7 @@ class Talk:
 _JSON_PAIRS = (("--format", "json"), ("--format", "jsonl"))
 
 
-@dataclass(frozen=True, slots=True)
-class Shared:
+class Shared(NamedTuple):
     """Values of the options that every command takes."""
 
     artifacts: Path

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Annotated, Any
 
 import typer
@@ -11,6 +10,7 @@ from retrieve_cli.api.choices import SEARCH
 from retrieve_cli.api.table import PYTHON
 from retrieve_cli.cli.options import Panels, Shape, Shared, flag_of, keys_of, shared
 from retrieve_cli.errors import UsageError
+from retrieve_cli.frozen import replace
 
 CLASS = Panels
 """Class of the command."""

@@ -7,7 +7,6 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import redirect_stdout, suppress
-from dataclasses import replace
 from importlib import import_module
 from io import StringIO
 from pathlib import Path
@@ -19,6 +18,7 @@ from retrieve_cli.config.loading import file_of
 from retrieve_cli.config.plugins import LLM, load as load_plugin
 from retrieve_cli.contracts import Request
 from retrieve_cli.errors import RetrieveError
+from retrieve_cli.frozen import replace
 from retrieve_cli.output import text
 from retrieve_cli.output.formats import as_json
 from retrieve_cli.output.page import Page

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json as jsonlib
 import sys
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -13,6 +12,7 @@ from retrieve_cli.api.asked import Asked, read_line
 from retrieve_cli.api.requests import exact, sound
 from retrieve_cli.contracts import Json, KnownFile, Request
 from retrieve_cli.errors import RetrieveError, UsageError, quoted
+from retrieve_cli.frozen import replace
 from retrieve_cli.terms.tenants import KEYS
 from retrieve_cli.untrusted import files
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from retrieve_cli.errors import RetrieveError, printable, quoted
+from retrieve_cli.frozen import replace
 from retrieve_cli.output import journal
 from retrieve_cli.search.answer import Answer
 

@@ -6,7 +6,6 @@ import json as jsonlib
 import os
 import sys
 from contextlib import contextmanager, nullcontext, suppress
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
@@ -17,6 +16,7 @@ from retrieve_cli.cli.options import Shared, shared
 from retrieve_cli.cli.server_access import AllowedHosts, AllowedOrigins, Insecure, TlsCertificate, TlsKey, access_of
 from retrieve_cli.cli.server_parts import Jitter, SyncEvery, syncs_of
 from retrieve_cli.errors import Exit, Unavailable, UsageError, quoted
+from retrieve_cli.frozen import replace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -6,7 +6,6 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from shlex import join
@@ -19,6 +18,7 @@ from retrieve_cli.cli.failures import failure_of
 from retrieve_cli.cli.options import Shared, Talk, shared
 from retrieve_cli.cli.sync_line import Line, one_line, raise_once
 from retrieve_cli.errors import Exit, RetrieveError, UsageError, quoted, shortened
+from retrieve_cli.frozen import replace
 from retrieve_cli.storage.lock import now
 
 if TYPE_CHECKING:
@@ -265,7 +265,7 @@ def sync_first(shared: Shared, settings: Settings, *, show_reason: bool) -> None
     schedule.mark(shared.store)  # even if it fails: not every query should wait for a source that does not answer
     try:
         _check_before_writing(shared, settings)
-        with progress_for(replace(shared.talk, quiet=True), sys.stderr) as progress, shared.store.writer():
+        with progress_for(shared.talk._replace(quiet=True), sys.stderr) as progress, shared.store.writer():
             report = prepare(shared, settings, progress).run()
         if report.rejected_new and show_reason:
             from retrieve_cli.ingest.counts import counted
@@ -282,4 +282,4 @@ def sync_first(shared: Shared, settings: Settings, *, show_reason: bool) -> None
 
 def _quiet_by_default(talk: Talk) -> Talk:
     """Return a quiet talk if stderr is not a terminal, unless verbose: cron would mail each line."""
-    return talk if sys.stderr.isatty() or talk.verbose else replace(talk, quiet=True)
+    return talk if sys.stderr.isatty() or talk.verbose else talk._replace(quiet=True)

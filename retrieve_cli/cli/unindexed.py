@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Unpack
@@ -20,6 +19,7 @@ from retrieve_cli.config.plugins import LLM
 from retrieve_cli.config.settings import Settings, SourceSetting
 from retrieve_cli.contracts import Request, Source
 from retrieve_cli.errors import Unavailable, UsageError
+from retrieve_cli.frozen import replace
 from retrieve_cli.ingest.aside import Aside, build_aside
 from retrieve_cli.search.answer import Answer
 from retrieve_cli.search.options import SearchOptions
@@ -82,7 +82,7 @@ def unindexed(shared: Shared, settings: Settings, folder: Path | None) -> Iterat
     """
     sources = _sources(settings, folder)
     _check_size(sources, settings)
-    quiet = shared.talk if shared.talk.verbose else replace(shared.talk, quiet=True)
+    quiet = shared.talk if shared.talk.verbose else shared.talk._replace(quiet=True)
     with TemporaryDirectory(prefix="retrieve-") as aside:
         store = Store(Path(aside))
         with progress_for(quiet, sys.stderr) as progress:

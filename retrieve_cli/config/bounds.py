@@ -1,29 +1,75 @@
-"""Bounds of configuration keys, kept as metadata beside their defaults."""
+"""Keys of the configuration: bounds and further facts about them, kept as metadata beside their defaults."""
 
 from __future__ import annotations
 
-from dataclasses import field
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, ClassVar, NamedTuple
+
+from msgspec import StructMeta
+
+from retrieve_cli.frozen import Frozen
 
 LARGEST = 1_000_000.0
 """The largest number that a key takes; anything larger is a typing error."""
 LONGEST_TEXT = 100_000
 """Characters of a query, and of each of its variants."""
-LONGEST_TEXT = 100_000
-"""Characters of a query, and of each of its variants."""
+
+
+class SettingsKey(NamedTuple):
+    """A key of a section, its type as it is written, and what is said beside its default."""
+
+    name: str
+    type: str
+    metadata: Mapping[str, Any]
+
+
+class _Noted(NamedTuple):
+    default: Any
+    metadata: Mapping[str, Any]
+
+
+class _Sections(StructMeta):
+    """Takes the metadata off the defaults."""
+
+    def __new__(cls, name: str, bases: tuple[type, ...], body: dict[str, Any], **options: Any) -> Any:
+        noted = {key: value for key, value in body.items() if isinstance(value, _Noted)}
+        made: Any = super().__new__(
+            cls, name, bases, body | {key: each.default for key, each in noted.items()}, **options
+        )
+        made.metadata = {key: each.metadata for key, each in noted.items()}
+        return made
+
+
+class SettingsSection(Frozen, metaclass=_Sections):
+    """A section of the settings, or the settings themselves."""
+
+    metadata: ClassVar[Mapping[str, Mapping[str, Any]]]
+
+
+def keys_of(section: SettingsSection | type[SettingsSection]) -> list[SettingsKey]:
+    """Return the keys of a section, in their order."""
+    kind = section if isinstance(section, type) else type(section)
+    return [
+        SettingsKey(name, kind.__annotations__[name], kind.metadata.get(name, {})) for name in kind.__struct_fields__
+    ]
+
+
+def key(default: Any, **metadata: Any) -> Any:
+    """A key with metadata: its bounds, `choices` (a function), `names`, `reaches` (see trust.py), `changes`."""
+    return _Noted(default, metadata)
 
 
 def bounded(default: float | None, low: float, high: float = LARGEST) -> Any:
-    return field(default=default, metadata={"low": low, "high": high})
+    return key(default, low=low, high=high)
 
 
 def reaching(way: str, *, default: Any) -> Any:
     """A key whose values may reach out of the folder of their file, which its name and its type do not tell: see
     trust.py."""
-    return field(default=default, metadata={"reaches": way})
+    return key(default, reaches=way)
 
 
 def named(default: str, *choices: str, reaches: str | None = None) -> Any:
     """A key that takes one of these, or the name of a plug-in; `reaches` as in `reaching`."""
     way = {} if reaches is None else {"reaches": reaches}
-    return field(default=default, metadata={"choices": lambda: choices, **way})
+    return key(default, choices=lambda: choices, **way)

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import field, fields
 from typing import Literal
 
-from retrieve_cli.config.bounds import bounded, named, reaching
-from retrieve_cli.frozen import dataclass
+from retrieve_cli.config.bounds import SettingsSection, bounded, named, reaching
 
 LOCAL = "local"
 """Place of an index that lives in files."""
@@ -15,8 +13,7 @@ SERVERS = ("pgvector", "qdrant", "milvus", "opensearch")
 """Built-in engines: each has a section of the settings and a package in `engines/` of its name."""
 
 
-@dataclass(frozen=True)
-class PgvectorSettings:
+class PgvectorSettings(SettingsSection):
     """PostgreSQL with the extension pgvector."""
 
     url: str = "postgresql://localhost:5432/postgres"
@@ -32,8 +29,7 @@ class PgvectorSettings:
     timeout_s: float = bounded(30.0, 0.1)
 
 
-@dataclass(frozen=True)
-class QdrantSettings:
+class QdrantSettings(SettingsSection):
     """Qdrant, by its REST interface."""
 
     url: str = "http://localhost:6333"
@@ -46,8 +42,7 @@ class QdrantSettings:
     timeout_s: float = bounded(30.0, 0.1)
 
 
-@dataclass(frozen=True)
-class MilvusSettings:
+class MilvusSettings(SettingsSection):
     """Milvus."""
 
     url: str = "http://localhost:19530"
@@ -60,8 +55,7 @@ class MilvusSettings:
     timeout_s: float = bounded(30.0, 0.1)
 
 
-@dataclass(frozen=True)
-class OpensearchSettings:
+class OpensearchSettings(SettingsSection):
     """OpenSearch."""
 
     url: str = "http://localhost:9200"
@@ -75,8 +69,7 @@ class OpensearchSettings:
     timeout_s: float = bounded(30.0, 0.1)
 
 
-@dataclass(frozen=True)
-class EnginesSettings:
+class EnginesSettings(SettingsSection):
     """Place of each retriever's index: local files, or an engine."""
 
     dense: str = named(LOCAL, LOCAL, *SERVERS, reaches="address")
@@ -92,17 +85,16 @@ class EnginesSettings:
         return tuple(dict.fromkeys(place for place in (self.dense, self.lexical, self.sparse) if place != LOCAL))
 
 
-ROLES = tuple(key.name for key in fields(EnginesSettings))[:3]
+ROLES = EnginesSettings.__struct_fields__[:3]
 """Keys that name the place of an index, each that of one form of query: vectors, texts, learned term weights."""
 
 
-@dataclass(frozen=True)
-class ExecutorsSettings:
+class ExecutorsSettings(SettingsSection):
     """Workers that embed at a build and a sync. They never change an index, unless a server computes other bits."""
 
     workers: int = bounded(0, 0, 256)
     executor: str | None = reaching("address", default=None)
-    devices: Sequence[str] = field(default_factory=list)
+    devices: Sequence[str] = []
     require_bit_equal: bool = False
     unit_tokens: int | None = bounded(None, 64, 10_000_000)
     lease_s: float = bounded(300.0, 1)

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import field
 from pathlib import Path
 from typing import Literal
 
-from retrieve_cli.config.bounds import bounded, named, reaching
-from retrieve_cli.frozen import dataclass
+from retrieve_cli.config.bounds import SettingsSection, bounded, key, named, reaching
+from retrieve_cli.frozen import field
 
 
-@dataclass(frozen=True)
-class FieldSetting:
+class FieldSetting(SettingsSection):
     """Target field of a catalog key, and its weight; a bare number keeps the key's own name."""
 
     to: str
@@ -22,11 +20,10 @@ class FieldSetting:
 SOURCES = ("catalog", "docs", "http", "sparql", "inbox")
 
 
-@dataclass(frozen=True)
-class SourceSetting:
+class SourceSetting(SettingsSection):
     """One entry of `sources.list`: an origin of records. Its kind decides its keys."""
 
-    kind: str = field(metadata={"reaches": "plug-in", "choices": lambda: SOURCES})
+    kind: str = key(field(), reaches="plug-in", choices=lambda: SOURCES)
     """catalog, docs, http, sparql, inbox, or a plug-in."""
     name: str = ""
     path: Path | None = None
@@ -46,23 +43,20 @@ class SourceSetting:
     max_mb: float = bounded(2048.0, 0.001)
 
 
-@dataclass(frozen=True)
-class SourcesSettings:
+class SourcesSettings(SettingsSection):
     """Origins of the records, and whether a query syncs first; null: only a server without an index does."""
 
     auto_sync: bool | None = None
-    list: Sequence[SourceSetting] = field(default_factory=list)
+    list: Sequence[SourceSetting] = []
 
 
-@dataclass(frozen=True)
-class FreshnessSettings:
+class FreshnessSettings(SettingsSection):
     """Consequence for a query if its sources have changed since the build."""
 
     policy: Literal["warn", "fail", "sync"] = "warn"
 
 
-@dataclass(frozen=True)
-class SyncSettings:
+class SyncSettings(SettingsSection):
     """Limits of a sync: the share that a source may lose, the wait for another writer; when a query runs one; and when
     rejected records are reported."""
 
@@ -72,22 +66,19 @@ class SyncSettings:
     report_rejected: Literal["new", "always"] = "new"
 
 
-@dataclass(frozen=True)
-class StoreSettings:
+class StoreSettings(SettingsSection):
     """Number of generations that are kept."""
 
     keep: int = bounded(3, 1, 10_000)
 
 
-@dataclass(frozen=True)
-class CatalogSettings:
+class CatalogSettings(SettingsSection):
     """Keys of a catalog that become text, and their weights."""
 
-    fields: Mapping[str, FieldSetting] = field(default_factory=dict)
+    fields: Mapping[str, FieldSetting] = {}
 
 
-@dataclass(frozen=True)
-class DocsSettings:
+class DocsSettings(SettingsSection):
     """Reading of a folder of documents."""
 
     name_weight: float = bounded(2.0, 0)
@@ -97,8 +88,7 @@ class DocsSettings:
     unindexed_max_mb: float = bounded(10.0, 0.001, 4096)
 
 
-@dataclass(frozen=True)
-class ParsingSettings:
+class ParsingSettings(SettingsSection):
     """Limits for parsing a document, and the part of an HTML page that counts."""
 
     max_mb: float = bounded(200.0, 0.001, 4096)
@@ -110,8 +100,7 @@ class ParsingSettings:
     main_content: bool = True
 
 
-@dataclass(frozen=True)
-class BuildSettings:
+class BuildSettings(SettingsSection):
     """Limit of rejected records, as a share or a number; null: 5 % if there are at least 20 records."""
 
     max_fail: float | None = bounded(None, 0)
@@ -121,21 +110,19 @@ STRATEGIES = ("auto", "section", "imrad", "window")
 MARKERS = ("imrad", "drug_label")
 
 
-@dataclass(frozen=True)
-class ChunkingRule:
+class ChunkingRule(SettingsSection):
     """One entry of `chunking.rules`: how the records of some files are cut; null: as the section says."""
 
     match: str
     """A glob of paths, as sources name their files, or the name of a source."""
-    strategy: str | None = field(default=None, metadata={"choices": lambda: STRATEGIES})
+    strategy: str | None = key(None, choices=lambda: STRATEGIES)
     size: int | None = bounded(None, 8)
     overlap: int | None = bounded(None, 0)
     markers: str | Sequence[str] = ()
     """The name of a set of labels, or titles of sections."""
 
 
-@dataclass(frozen=True)
-class ChunkingSettings:
+class ChunkingSettings(SettingsSection):
     """Division of records into chunks."""
 
     strategy: str = named("auto", *STRATEGIES)
@@ -143,13 +130,12 @@ class ChunkingSettings:
     overlap: int = bounded(0, 0)
     coherence: bool = False
     language: str = "en"
-    rules: Sequence[ChunkingRule] = field(default_factory=list)
+    rules: Sequence[ChunkingRule] = []
     entities: bool = False
-    entities_model: str | None = field(default=None, metadata={"folder": True, "reaches": "code"})
+    entities_model: str | None = key(None, folder=True, reaches="code")
 
 
-@dataclass(frozen=True)
-class ModelsSettings:
+class ModelsSettings(SettingsSection):
     """Folders of models, and whether missing ones are downloaded."""
 
     auto_download: bool = reaching("address", default=False)
@@ -157,8 +143,7 @@ class ModelsSettings:
     cache_dir: Path | None = None
 
 
-@dataclass(frozen=True)
-class EncoderSettings:
+class EncoderSettings(SettingsSection):
     """Model that turns texts into vectors, and its execution."""
 
     kind: str = named("auto", "auto", "onnx", "openvino", "torch", "hashed", "remote")
@@ -181,8 +166,7 @@ class EncoderSettings:
     concurrency: int = bounded(4, 1, 1000)
 
 
-@dataclass(frozen=True)
-class Bm25Settings:
+class Bm25Settings(SettingsSection):
     """Weighting and analysis of terms."""
 
     backend: Literal["impacts", "rank_bm25"] = "impacts"
@@ -198,14 +182,13 @@ EXTRACTIVE = "extractive"
 """The prompt that needs no model: facets are sentences of the text."""
 
 
-@dataclass(frozen=True)
-class FacetsSettings:
+class FacetsSettings(SettingsSection):
     """Summaries of chunks, or other short statements on them, by a language model or a rule."""
 
     base_url: str | None = None
     model: str | None = None
     api_key_env: str | None = None
-    prompt: Path | None = field(default=None, metadata={"names": ("summary", "pico", EXTRACTIVE)})
+    prompt: Path | None = key(None, names=("summary", "pico", EXTRACTIVE))
     policy: Literal["optional", "required"] = "optional"
     max_tokens: int = bounded(300, 16, 100_000)
     max_tokens_total: int | None = bounded(None, 1, float("inf"))
@@ -225,8 +208,7 @@ class FacetsSettings:
         return self.base_url is not None or self.extractive
 
 
-@dataclass(frozen=True)
-class DenseSettings:
+class DenseSettings(SettingsSection):
     """Index of the vectors."""
 
     enabled: bool = True
@@ -238,8 +220,7 @@ class DenseSettings:
     device: Literal["auto", "cpu", "cuda"] = "auto"
 
 
-@dataclass(frozen=True)
-class GraphSettings:
+class GraphSettings(SettingsSection):
     """Origins of the edges between records."""
 
     relations: Mapping[str, str] = field(
@@ -250,11 +231,10 @@ class GraphSettings:
         }
     )
     entities: Sequence[str] = field(default_factory=lambda: ["domain"])
-    files: Sequence[Path] = field(default_factory=list)
+    files: Sequence[Path] = []
 
 
-@dataclass(frozen=True)
-class SpladeSettings:
+class SpladeSettings(SettingsSection):
     """Model that turns texts into term weights, and its execution."""
 
     model: str | None = reaching("model", default=None)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import Field, fields
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
+from retrieve_cli.config.bounds import SettingsKey, keys_of
 from retrieve_cli.config.settings import LARGEST, Settings, section_names
 
 
@@ -13,8 +13,8 @@ def every_key() -> Iterator[str]:
     """Yield the keys as `section.key`, in the order of the settings; keys of plug-ins are their own."""
     for section in section_names():
         if section != "plugins":
-            for key in fields(getattr(Settings(), section)):
-                yield f"{section}.{key.name}"
+            for key in getattr(Settings(), section).__struct_fields__:
+                yield f"{section}.{key}"
 
 
 def choices_of(name: str) -> Sequence[str]:
@@ -38,9 +38,9 @@ def takes(name: str) -> str:
     return f"at least {low:g}" if high >= LARGEST else f"{low:g} to {high:g}"
 
 
-def _declared(name: str) -> tuple[Any, Field[Any]]:
+def _declared(name: str) -> tuple[Any, SettingsKey]:
     """The type and the declaration of a key. Raises: KeyError if there is none of that name."""
     section, _, inner = name.partition(".")
     settings = type(getattr(Settings(), section))
-    keys = {key.name: key for key in fields(settings)}
+    keys = {key.name: key for key in keys_of(settings)}
     return get_type_hints(settings)[inner], keys[inner]

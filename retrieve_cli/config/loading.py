@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import fields, replace
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -20,6 +19,7 @@ from retrieve_cli.config.trust import Trust, outside, reaches, without
 from retrieve_cli.config.values import unknown, with_keys
 from retrieve_cli.contracts import Json
 from retrieve_cli.errors import UsageError, quoted
+from retrieve_cli.frozen import replace
 from retrieve_cli.untrusted import files
 
 DEFAULT_FILE = Path("config.yaml")
@@ -123,9 +123,7 @@ def changed_keys(before: Settings, after: Settings) -> list[str]:
         if section == "plugins":
             names += [f"plugins.{name}" for name in new if old.get(name) != new[name]]
         else:
-            names += [
-                f"{section}.{key.name}" for key in fields(new) if getattr(old, key.name) != getattr(new, key.name)
-            ]
+            names += [f"{section}.{key}" for key in new.__struct_fields__ if getattr(old, key) != getattr(new, key)]
     return names
 
 

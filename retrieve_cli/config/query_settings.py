@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import field
 from pathlib import Path
 from typing import Literal
 
 from retrieve_cli.config import plugins
-from retrieve_cli.config.bounds import LARGEST, bounded, named, reaching
-from retrieve_cli.frozen import dataclass
+from retrieve_cli.config.bounds import LARGEST, SettingsSection, bounded, key, named, reaching
 
 
-@dataclass(frozen=True)
-class SearchSettings:
+class SearchSettings(SettingsSection):
     """Defaults of a query."""
 
     engine: Literal["advanced", "naive"] = "advanced"
-    mode: str = field(default=plugins.HYBRID, metadata={"choices": plugins.modes})
-    retrievers: Sequence[str] = field(default_factory=list, metadata={"choices": plugins.answering_names})
+    mode: str = key(plugins.HYBRID, choices=plugins.modes)
+    retrievers: Sequence[str] = key([], choices=plugins.answering_names)
     k: int = bounded(10, 1, float("inf"))
     depth: int = bounded(200, 1, float("inf"))
     similarity_top_k: int | None = bounded(None, 1, float("inf"))
@@ -33,16 +30,14 @@ class SearchSettings:
     per_text: int | None = bounded(None, 1)
 
 
-@dataclass(frozen=True)
-class RelaxationSettings:
+class RelaxationSettings(SettingsSection):
     """Retries with fewer terms when a query has few results."""
 
     min_results: int = bounded(5, 0)
     max_retries: int = bounded(2, 0, 2)
 
 
-@dataclass(frozen=True)
-class ExpansionSettings:
+class ExpansionSettings(SettingsSection):
     """Addition of linked records to the results."""
 
     enabled: bool | None = None
@@ -51,8 +46,8 @@ class ExpansionSettings:
     max_nodes: int = bounded(200, 1)
     decay: float = bounded(0.7, 0, 1)
     seeds: int = bounded(5, 1, 1000)
-    kinds: Sequence[str] = field(default_factory=list)
-    weights: Mapping[str, float] = field(default_factory=dict, metadata={"low": 0, "high": 1})
+    kinds: Sequence[str] = []
+    weights: Mapping[str, float] = key({}, low=0, high=1)
     domain_share: float = bounded(0.2, 0, 1)
     before_rerank: bool = False
     placement: Literal["append", "blend"] = "append"
@@ -66,8 +61,7 @@ class ExpansionSettings:
         return self.enabled is not False and self.placement == "append" and self.max_related > 0
 
 
-@dataclass(frozen=True)
-class GatingSettings:
+class GatingSettings(SettingsSection):
     """Restriction of a query to the groups that a first pass picks."""
 
     enabled: bool = False
@@ -78,8 +72,7 @@ class GatingSettings:
     min_results: int = bounded(5, 0)
 
 
-@dataclass(frozen=True)
-class DiversitySettings:
+class DiversitySettings(SettingsSection):
     """Limits on results that resemble one another."""
 
     per_source: int | None = bounded(None, 1)
@@ -87,61 +80,52 @@ class DiversitySettings:
     mmr: float | None = bounded(None, 0.01, 1)
 
 
-@dataclass(frozen=True)
-class BoostSettings:
+class BoostSettings(SettingsSection):
     """By field and value, in the filter language, the factor of what has it."""
 
-    factors: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    factors: Mapping[str, Mapping[str, float]] = {}
 
 
-@dataclass(frozen=True)
-class ContextSettings:
+class ContextSettings(SettingsSection):
     """Number of neighbouring chunks that a hit brings along."""
 
     window: int = bounded(0, 0, 1000)
     table_window: int | None = bounded(None, 0, 1000)
 
 
-@dataclass(frozen=True)
-class BudgetSettings:
+class BudgetSettings(SettingsSection):
     """Limits on the size of an answer."""
 
     max_chunks: int | None = bounded(None, 1)
     max_tokens: int | None = bounded(None, 1)
-    tokenizer: Path | None = field(default=None, metadata={"names": ("encoder", "words", "pieces")})
+    tokenizer: Path | None = key(None, names=("encoder", "words", "pieces"))
 
 
-@dataclass(frozen=True)
-class QuerySettings:
+class QuerySettings(SettingsSection):
     """Process or server that answers `retrieve query`."""
 
     server: str = reaching("server", default="auto")
     api_key_env: str | None = None
-    keep_warm: float | None = field(default=None, metadata={"duration": True})
+    keep_warm: float | None = key(None, duration=True)
 
 
-@dataclass(frozen=True)
-class LogSettings:
+class LogSettings(SettingsSection):
     """Log of queries."""
 
     queries: bool = False
     min_candidates: int = bounded(8, 0)
 
 
-@dataclass(frozen=True)
-class FusionSettings:
+class FusionSettings(SettingsSection):
     """Combination of the rankings of the retrievers."""
 
     method: Literal["weighted", "rrf"] = "weighted"
     normalization: Literal["zscore", "zscore_candidates", "minmax"] = "zscore"
     rrf_k: float = bounded(60, 0)
-    weights: Mapping[str, float] = field(
-        default_factory=dict, metadata={"low": 0, "high": LARGEST, "choices": plugins.answering_names}
-    )
+    weights: Mapping[str, float] = key({}, low=0, high=LARGEST, choices=plugins.answering_names)
 
 
-@dataclass(frozen=True)
-class RerankSettings:
+class RerankSettings(SettingsSection):
     """Second scoring of the first results."""
 
     backend: str = named("auto", "auto", "none", "maxsim", "cross_encoder", "remote", "llm")
@@ -163,8 +147,7 @@ class RerankSettings:
     prompt: Literal["score", "pick"] = "score"
 
 
-@dataclass(frozen=True)
-class LlmSettings:
+class LlmSettings(SettingsSection):
     """Language model that chooses records by their names and descriptions."""
 
     base_url: str | None = None

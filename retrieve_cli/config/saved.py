@@ -6,14 +6,15 @@ Sections are read from their declarations, so that a new one is saved and restor
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import Field, asdict, fields, replace
 from typing import Any
 
+from retrieve_cli.config.bounds import SettingsKey, keys_of
 from retrieve_cli.config.loading import override
 from retrieve_cli.config.settings import Settings, sections
 from retrieve_cli.config.values import unknown
 from retrieve_cli.contracts import Json
 from retrieve_cli.errors import Unavailable, UsageError, quoted
+from retrieve_cli.frozen import asdict, replace
 
 _APART = frozenset({"models", "log", "plugins"})
 """Sections of places, of logs, and those that only a plug-in understands."""
@@ -59,7 +60,7 @@ def restored(saved: Json, today: Settings, *, where: str) -> Settings:
     for name in decisive():
         now = getattr(today, name)
         keys = {**_BEFORE.get(name, {}), **saved[name]} if name in saved else {}
-        own = {key.name: key for key in fields(now)}
+        own = {key.name: key for key in keys_of(now)}
         defaults[name] = replace(
             getattr(Settings(), name), **{key: getattr(now, key) for key in own if not _is_of_run(name, own[key])}
         )
@@ -73,17 +74,17 @@ def restored(saved: Json, today: Settings, *, where: str) -> Settings:
     return override(base, given, where=where)
 
 
-def _is_of_run(section: str, key: Field[Any]) -> bool:
+def _is_of_run(section: str, key: SettingsKey) -> bool:
     """Return True if a key decides answers. The model and the files of an index are in its recipe."""
     of_index = section in sections("index")
-    return key.name not in _TODAY and not (of_index and (key.name == "model" or "Path" in str(key.type)))
+    return key.name not in _TODAY and not (of_index and (key.name == "model" or "Path" in key.type))
 
 
-def _check_place(name: str, key: Field[Any], value: Json, *, now: object) -> None:
+def _check_place(name: str, key: SettingsKey, value: Json, *, now: object) -> None:
     """Raises: Unavailable if a value names a folder or file that the current settings do not name."""
     if not isinstance(value, str) or value in key.metadata.get("names", ()) or value == str(now):
         return
-    if "Path" in str(key.type) or (key.name == "model" and is_path(value)):
+    if "Path" in key.type or (key.name == "model" and is_path(value)):
         raise Unavailable(
             f"the run was answered with {name} {quoted(value)}, which the configuration does not name",
             hint=f"if it is on this machine, set {name} to it",

@@ -1,17 +1,16 @@
 """Settings: every configuration key with its default and bounds, frozen; loading.py reads them.
 
-Plain dataclasses: this is loaded on the way to every answer, and a validation library would cost half a query.
+This is loaded on the way to every answer, so nothing is checked here: values.py does it for what is configured.
 A key's bounds stand beside its default, its comment in the repository's config.yaml.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import field, fields
 from pathlib import Path
 from typing import Literal
 
-from retrieve_cli.config.bounds import LARGEST, bounded
+from retrieve_cli.config.bounds import LARGEST, SettingsSection, bounded, key
 from retrieve_cli.config.engine_settings import (
     EnginesSettings,
     ExecutorsSettings,
@@ -61,7 +60,7 @@ from retrieve_cli.config.query_settings import (
 from retrieve_cli.config.web_settings import WebSettings
 from retrieve_cli.contracts import Json
 from retrieve_cli.errors import Unavailable, UsageError
-from retrieve_cli.frozen import dataclass
+from retrieve_cli.frozen import field
 
 __all__ = [
     "LARGEST",
@@ -114,23 +113,20 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True)
-class ServeSettings:
+class ServeSettings(SettingsSection):
     """Names and web pages that the server answers."""
 
-    allowed_hosts: Sequence[str] = field(default_factory=list, metadata={"reaches": "access"})
-    allowed_origins: Sequence[str] = field(default_factory=list, metadata={"reaches": "access"})
+    allowed_hosts: Sequence[str] = key([], reaches="access")
+    allowed_origins: Sequence[str] = key([], reaches="access")
 
 
-@dataclass(frozen=True)
-class McpSettings:
+class McpSettings(SettingsSection):
     """Folders of the files that an MCP client of this user may name; none: the working folder of the process."""
 
-    files: Sequence[Path] = field(default_factory=list)
+    files: Sequence[Path] = []
 
 
-@dataclass(frozen=True)
-class JwtSettings:
+class JwtSettings(SettingsSection):
     """The issuer of signed tokens, and what their claims mean."""
 
     issuer: str | None = None
@@ -146,9 +142,6 @@ class JwtSettings:
 
 
 Changes = Literal["answers", "index", "neither"]
-
-
-_ANSWERS, _INDEX, _NEITHER = ({"changes": what} for what in ("answers", "index", "neither"))
 """The effect of a section: it changes answers of the same index, the index itself, or neither."""
 
 
@@ -158,62 +151,59 @@ NOT_AGREED = "reaches out of its folder ({}), and you did not agree to that"
 
 def section_names() -> list[str]:
     """Return the names of the sections, in their order."""
-    return [field.name for field in fields(Settings) if field.name != "withheld"]
+    return [name for name in Settings.__struct_fields__ if name != "withheld"]
 
 
 def sections(changes: Changes) -> frozenset[str]:
     """Return the sections that change answers of the same index, the index itself, or neither."""
-    return frozenset(
-        field.name for field in fields(Settings) if field.metadata["changes"] == changes and field.name != "withheld"
-    )
+    return frozenset(name for name in section_names() if Settings.metadata[name]["changes"] == changes)
 
 
-@dataclass(frozen=True)
-class Settings:
+class Settings(SettingsSection):
     """Settings by section."""
 
-    sources: SourcesSettings = field(default_factory=SourcesSettings, metadata=_NEITHER)
-    freshness: FreshnessSettings = field(default_factory=FreshnessSettings, metadata=_NEITHER)
-    catalog: CatalogSettings = field(default_factory=CatalogSettings, metadata=_INDEX)
-    docs: DocsSettings = field(default_factory=DocsSettings, metadata=_INDEX)
-    parsing: ParsingSettings = field(default_factory=ParsingSettings, metadata=_INDEX)
-    build: BuildSettings = field(default_factory=BuildSettings, metadata=_NEITHER)
-    sync: SyncSettings = field(default_factory=SyncSettings, metadata=_NEITHER)
-    store: StoreSettings = field(default_factory=StoreSettings, metadata=_NEITHER)
-    engines: EnginesSettings = field(default_factory=EnginesSettings, metadata=_NEITHER)
-    pgvector: PgvectorSettings = field(default_factory=PgvectorSettings, metadata=_NEITHER)
-    qdrant: QdrantSettings = field(default_factory=QdrantSettings, metadata=_NEITHER)
-    milvus: MilvusSettings = field(default_factory=MilvusSettings, metadata=_NEITHER)
-    opensearch: OpensearchSettings = field(default_factory=OpensearchSettings, metadata=_NEITHER)
-    chunking: ChunkingSettings = field(default_factory=ChunkingSettings, metadata=_INDEX)
-    facets: FacetsSettings = field(default_factory=FacetsSettings, metadata=_INDEX)
-    models: ModelsSettings = field(default_factory=ModelsSettings, metadata=_ANSWERS)
-    encoder: EncoderSettings = field(default_factory=EncoderSettings, metadata=_INDEX)
-    executors: ExecutorsSettings = field(default_factory=ExecutorsSettings, metadata=_NEITHER)
-    bm25: Bm25Settings = field(default_factory=Bm25Settings, metadata=_INDEX)
-    dense: DenseSettings = field(default_factory=DenseSettings, metadata=_INDEX)
-    search: SearchSettings = field(default_factory=SearchSettings, metadata=_ANSWERS)
-    fusion: FusionSettings = field(default_factory=FusionSettings, metadata=_ANSWERS)
-    splade: SpladeSettings = field(default_factory=SpladeSettings, metadata=_INDEX)
-    rerank: RerankSettings = field(default_factory=RerankSettings, metadata=_ANSWERS)
-    llm: LlmSettings = field(default_factory=LlmSettings, metadata=_ANSWERS)
-    graph: GraphSettings = field(default_factory=GraphSettings, metadata=_INDEX)
-    expansion: ExpansionSettings = field(default_factory=ExpansionSettings, metadata=_ANSWERS)
-    gating: GatingSettings = field(default_factory=GatingSettings, metadata=_ANSWERS)
-    diversity: DiversitySettings = field(default_factory=DiversitySettings, metadata=_ANSWERS)
-    boost: BoostSettings = field(default_factory=BoostSettings, metadata=_ANSWERS)
-    broadening: RelaxationSettings = field(default_factory=RelaxationSettings, metadata=_ANSWERS)
-    context: ContextSettings = field(default_factory=ContextSettings, metadata=_ANSWERS)
-    budget: BudgetSettings = field(default_factory=BudgetSettings, metadata=_ANSWERS)
-    log: LogSettings = field(default_factory=LogSettings, metadata=_ANSWERS)
-    serve: ServeSettings = field(default_factory=ServeSettings, metadata=_NEITHER)
-    mcp: McpSettings = field(default_factory=McpSettings, metadata=_NEITHER)
-    jwt: JwtSettings = field(default_factory=JwtSettings, metadata=_NEITHER)
-    query: QuerySettings = field(default_factory=QuerySettings, metadata=_NEITHER)
-    web: WebSettings = field(default_factory=WebSettings, metadata=_NEITHER)
-    plugins: Mapping[str, Mapping[str, Json]] = field(default_factory=dict, metadata=_INDEX)
+    sources: SourcesSettings = key(SourcesSettings(), changes="neither")
+    freshness: FreshnessSettings = key(FreshnessSettings(), changes="neither")
+    catalog: CatalogSettings = key(CatalogSettings(), changes="index")
+    docs: DocsSettings = key(DocsSettings(), changes="index")
+    parsing: ParsingSettings = key(ParsingSettings(), changes="index")
+    build: BuildSettings = key(BuildSettings(), changes="neither")
+    sync: SyncSettings = key(SyncSettings(), changes="neither")
+    store: StoreSettings = key(StoreSettings(), changes="neither")
+    engines: EnginesSettings = key(EnginesSettings(), changes="neither")
+    pgvector: PgvectorSettings = key(PgvectorSettings(), changes="neither")
+    qdrant: QdrantSettings = key(QdrantSettings(), changes="neither")
+    milvus: MilvusSettings = key(MilvusSettings(), changes="neither")
+    opensearch: OpensearchSettings = key(OpensearchSettings(), changes="neither")
+    chunking: ChunkingSettings = key(ChunkingSettings(), changes="index")
+    facets: FacetsSettings = key(FacetsSettings(), changes="index")
+    models: ModelsSettings = key(ModelsSettings(), changes="answers")
+    encoder: EncoderSettings = key(EncoderSettings(), changes="index")
+    executors: ExecutorsSettings = key(ExecutorsSettings(), changes="neither")
+    bm25: Bm25Settings = key(Bm25Settings(), changes="index")
+    dense: DenseSettings = key(DenseSettings(), changes="index")
+    search: SearchSettings = key(SearchSettings(), changes="answers")
+    fusion: FusionSettings = key(FusionSettings(), changes="answers")
+    splade: SpladeSettings = key(SpladeSettings(), changes="index")
+    rerank: RerankSettings = key(RerankSettings(), changes="answers")
+    llm: LlmSettings = key(LlmSettings(), changes="answers")
+    graph: GraphSettings = key(GraphSettings(), changes="index")
+    expansion: ExpansionSettings = key(ExpansionSettings(), changes="answers")
+    gating: GatingSettings = key(GatingSettings(), changes="answers")
+    diversity: DiversitySettings = key(DiversitySettings(), changes="answers")
+    boost: BoostSettings = key(BoostSettings(), changes="answers")
+    broadening: RelaxationSettings = key(RelaxationSettings(), changes="answers")
+    context: ContextSettings = key(ContextSettings(), changes="answers")
+    budget: BudgetSettings = key(BudgetSettings(), changes="answers")
+    log: LogSettings = key(LogSettings(), changes="answers")
+    serve: ServeSettings = key(ServeSettings(), changes="neither")
+    mcp: McpSettings = key(McpSettings(), changes="neither")
+    jwt: JwtSettings = key(JwtSettings(), changes="neither")
+    query: QuerySettings = key(QuerySettings(), changes="neither")
+    web: WebSettings = key(WebSettings(), changes="neither")
+    plugins: Mapping[str, Mapping[str, Json]] = key({}, changes="index")
     """By name of a plug-in, what it is configured with; `enabled: false` switches it off."""
-    withheld: Sequence[str] = field(default=(), metadata=_NEITHER)
+    withheld: Sequence[str] = key((), changes="neither")
     """No section: keys of the file (`rerank.base_url`) that are at their defaults, because they reach out of its folder
     and the user did not agree to it; see trust.py."""
 

@@ -13,12 +13,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
+from retrieve_cli.config.bounds import SettingsKey, keys_of
 from retrieve_cli.contracts import Json
 from retrieve_cli.errors import UsageError
+from retrieve_cli.frozen import replace
 
 if TYPE_CHECKING:
     from retrieve_cli.config.settings import Settings
@@ -130,7 +131,7 @@ def reaches(settings: Settings, names: Iterable[str], folder: Path) -> Iterator[
 
 
 def _section_reaches(section: Any, default: Any, name: str, folder: Path) -> Iterator[Reach]:
-    for field in fields(section):
+    for field in keys_of(section):
         value = getattr(section, field.name)
         if value is None or value == getattr(default, field.name) or (way := way_of(field)) is None:
             continue
@@ -147,7 +148,7 @@ def _each(value: Any) -> Iterable[Any]:
     return value if isinstance(value, list | tuple) else [value]
 
 
-def way_of(field: Any) -> str | None:
+def way_of(field: SettingsKey) -> str | None:
     """Return the way in which values of a key may reach out; None: they do not.
 
     It follows from the name of the key and its type, unless its metadata say it: `reaches`.

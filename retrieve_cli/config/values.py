@@ -5,17 +5,18 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import fields, replace
 from pathlib import Path
 from types import UnionType
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
+from retrieve_cli.config.bounds import keys_of
 from retrieve_cli.config.durations import seconds
 from retrieve_cli.config.environment import variable_of
 from retrieve_cli.config.plugins import installed
 from retrieve_cli.config.settings import LARGEST, MARKERS, ChunkingRule, FieldSetting, SourceSetting
 from retrieve_cli.contracts import HIGHEST_BOOST, Json
 from retrieve_cli.errors import UsageError, quoted
+from retrieve_cli.frozen import replace
 from retrieve_cli.untrusted.nearest import nearest
 
 _TYPES = {bool: "true or false", int: "a whole number", float: "a number", str: "a string", Path: "a path"}
@@ -46,7 +47,7 @@ def with_keys(section: Any, keys: Mapping[str, Json], prefix: str, where: str, f
         UsageError: a key or value is unknown; `where` is named in the message.
     """
     hints = get_type_hints(type(section))
-    bounds = {item.name: item.metadata for item in fields(section)}
+    bounds = {item.name: item.metadata for item in keys_of(section)}
     changed: dict[str, Any] = {}
     for key, value in keys.items():
         if (moved := _MOVED.get(f"{prefix}{key}")) is not None:

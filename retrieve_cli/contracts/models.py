@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, runtime_ch
 
 from retrieve_cli.contracts.records import Chunk, Record
 from retrieve_cli.contracts.values import Card, Json
-from retrieve_cli.frozen import dataclass
+from retrieve_cli.frozen import Frozen
 
 if TYPE_CHECKING:
     from retrieve_cli.contracts.values import Terms, Vectors
@@ -78,8 +78,7 @@ class Chunker(Protocol):
     def chunk(self, record: Record) -> Iterator[Chunk]: ...
 
 
-@dataclass(frozen=True, slots=True)
-class ModelCard:
+class ModelCard(Frozen):
     """Everything that decides the vector of a text. Hashed into the recipe; device and batch size are excluded."""
 
     family: str
@@ -132,8 +131,7 @@ class SharingPasses(Protocol):
         batch, or has none of its own, as on a GPU, whose arithmetic depends on the batch in any case."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class TokenVectors:
+class TokenVectors(Frozen, eq=False):
     """The tokens of a text, each with its vector before pooling."""
 
     ids: Terms
@@ -171,8 +169,7 @@ class GradualEncoder(Protocol):
         """
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class TermWeights:
+class TermWeights(Frozen, eq=False):
     """A text as a sparse vector over a model's vocabulary."""
 
     terms: Terms
@@ -218,8 +215,7 @@ class Package(NamedTuple):
     """Key of the card that corresponds to `key`, if it has another name."""
 
 
-@dataclass(frozen=True, slots=True)
-class Plugin:
+class Plugin(Frozen):
     """A part that a package adds through an entry point of the group `retrieve.plugins`, under the entry's name.
 
     The configuration names it in `encoder.kind`, `chunking.strategy`, `kind` of a source, `rerank.backend`,

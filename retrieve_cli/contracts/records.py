@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from retrieve_cli.contracts.values import Json
-from retrieve_cli.frozen import dataclass
+from retrieve_cli.frozen import Described, Frozen
 
 if TYPE_CHECKING:
     from retrieve_cli.layout.layout import Layout, Place
 
 
-@dataclass(frozen=True, slots=True)
-class Field:
+class Field(Frozen):
     """One weighted piece of a record's text; `weight` multiplies its term frequencies (BM25F)."""
 
     name: str
@@ -22,8 +20,7 @@ class Field:
     weight: float = 1.0
 
 
-@dataclass(frozen=True, slots=True)
-class Record:
+class Record(Described):
     """One record of a catalog or one document of a folder, as a source read it.
 
     `text` is chunked and embedded, and the character spans of chunks refer to it. For a file it is the complete text,
@@ -31,6 +28,7 @@ class Record:
     weighted fields.
     """
 
+    apart: ClassVar = ("layout", "unread")
     id: str
     name: str
     text: str
@@ -47,17 +45,16 @@ class Record:
     keywords: tuple[str, ...] = ()
     group: str | None = None
     fields: tuple[Field, ...] = ()
-    supporting_data: Mapping[str, Json] = field(default_factory=dict)
+    supporting_data: Mapping[str, Json] = {}
     """`modalities`, `dimensions`, `formats` (lists of strings) and `demo_url`, if the record has them."""
-    metadata: Mapping[str, Json] = field(default_factory=dict)
-    layout: Layout | None = field(default=None, compare=False, repr=False)
+    metadata: Mapping[str, Json] = {}
+    layout: Layout | None = None
     """Structure and pages of the text, if its own marks do not show them."""
-    unread: tuple[str, ...] = field(default=(), compare=False, repr=False)
+    unread: tuple[str, ...] = ()
     """Keys of a catalog's object with text that is in no field."""
 
 
-@dataclass(frozen=True, slots=True)
-class Refused:
+class Refused(Frozen):
     """A piece of the source that was rejected, with the reason: one line of the quarantine file."""
 
     source: str
@@ -66,16 +63,14 @@ class Refused:
     excerpt: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Notice:
+class Notice(Frozen):
     """A message about an unexpected treatment of a source, such as skipped files."""
 
     source: str
     message: str
 
 
-@dataclass(frozen=True, slots=True)
-class Chunk:
+class Chunk(Frozen):
     """A stretch of a record's text: `record.text[start:end] == text`.
 
     `header` is context that is embedded and indexed in front of the text without being part of it: the record's name,
@@ -102,7 +97,7 @@ class Chunk:
     """Path of each section, in the form of `section`, if several sections share the chunk."""
     place: Place | None = None
     """Pages, anchor and kind, if the record has a layout."""
-    facets: Mapping[str, str] = field(default_factory=dict)
+    facets: Mapping[str, str] = {}
     """Summary of the text, or other short statements on it by name, if they are configured and could be made."""
 
     @property

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import field, replace
-from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, TypeAlias, runtime_checkable
+from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 from retrieve_cli.contracts.values import Json, Kind, Q_contra, Unit
-from retrieve_cli.frozen import dataclass
+from retrieve_cli.frozen import Described, Frozen, replace
 
 if TYPE_CHECKING:
     from retrieve_cli.contracts.engines import AnyOf
     from retrieve_cli.contracts.values import Mask, Rows, Vectors
 
 
-@dataclass(frozen=True, slots=True)
-class KnownFile:
+class KnownFile(Frozen):
     """A file of a query, with the facts found in it."""
 
     path: str
@@ -33,8 +31,7 @@ class FileHead(NamedTuple):
     data: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
+class Request(Frozen):
     """A query as the user sent it, with all its conditions."""
 
     text: str
@@ -62,33 +59,33 @@ class Request:
     """Retrievers to use, if the request names any."""
 
 
-@dataclass(frozen=True, slots=True)
-class Query:
+class Query(Described):
     """A query for the retrievers (`text`), with the id for reports."""
 
+    apart: ClassVar = ("variant_of", "records", "chunks", "conditions", "seen", "visible", "population")
     text: str
     id: str = "0"
     also: tuple[Query, ...] = ()
     """Query variants: their rankings are fused with that of the query."""
-    variant_of: Query | None = field(default=None, compare=False, repr=False)
+    variant_of: Query | None = None
     """The query whose texts are ranked one by one, if this is one of them."""
-    records: Mask | None = field(default=None, compare=False)
+    records: Mask | None = None
     """Records that may be found, (records,) bool; None: all."""
-    chunks: Mask | None = field(default=None, compare=False)
+    chunks: Mask | None = None
     """Chunks by which a record may be found, (chunks,) bool; None: all. Each of `records` has one, and `records` is set
     as well. Other chunks of these records are not found, but may be context of one that is."""
-    conditions: Callable[[], Sequence[AnyOf] | None] | None = field(default=None, compare=False, repr=False)
+    conditions: Callable[[], Sequence[AnyOf] | None] | None = None
     """Function that says `records` as conditions on stored values, for an engine; its result, or it, is None if that is
     not possible. To be dropped whenever `records` is replaced."""
-    seen: Callable[[], Sequence[AnyOf] | None] | None = field(default=None, compare=False, repr=False)
+    seen: Callable[[], Sequence[AnyOf] | None] | None = None
     """Function that says `visible` in the same way."""
-    visible: Mask | None = field(default=None, compare=False)
+    visible: Mask | None = None
     """Records that the request may see, (records,) bool, `records` among them; None: all.
 
     Filters narrow `records`, but a record outside the filter may still be a dependency or lie on a path. An invisible
     record takes no part in an answer: not as a hit, a dependency, a step of a path, a suggestion or in a count.
     """
-    population: Mask | None = field(default=None, compare=False)
+    population: Mask | None = None
     """Records of the request's tenant, (records,) bool, `visible` among them; None: all, as it has none.
 
     Every number of an answer is computed over these: how rare a term is, the mean and the deviation of scores. So it
@@ -96,8 +93,7 @@ class Query:
     """
 
 
-@dataclass(frozen=True, slots=True)
-class Question:
+class Question(Frozen):
     """A parsed request: the query for the retrievers, and the origin of each part of it."""
 
     request: Request
@@ -130,8 +126,7 @@ Relation: TypeAlias = Literal["eq", "gte"]
 """Relation of a true number to the one that is given: equal to it, or greater than or equal to it."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Candidates:
+class Candidates(Frozen, eq=False):
     """Hits of one retriever for one query: rows, best first, and mean and deviation of the scores of all rows."""
 
     rows: Rows
@@ -229,8 +224,7 @@ LOWERED = "lowered"
 """Source of evidence that a hit was moved below others which a stage prefers, whatever their scores."""
 
 
-@dataclass(frozen=True, slots=True)
-class Evidence:
+class Evidence(Frozen):
     """Reason for the position of a hit, from one retriever, or from a stage that rescored it."""
 
     source: str
@@ -247,8 +241,7 @@ class Evidence:
         return self.weight * self.normalized
 
 
-@dataclass(frozen=True, slots=True)
-class Reranked:
+class Reranked(Frozen):
     """Movement of a hit by a reranker."""
 
     scorer: str
@@ -266,8 +259,7 @@ class Reranked:
     """True if the reranker chose it; None if it does not choose."""
 
 
-@dataclass(frozen=True, slots=True)
-class Hit:
+class Hit(Frozen):
     """A position in a ranking. Its rank is its position; its text stays in the store."""
 
     id: str
@@ -317,15 +309,15 @@ class Matches(Protocol):
         """Return the number of different ones on the retrievers' lists."""
 
 
-@dataclass(frozen=True, slots=True)
-class Ranking:
+class Ranking(Described):
     """An ordered answer to one query."""
 
+    apart: ClassVar = ("trace", "matches")
     query: Query
     hits: tuple[Hit, ...] = ()
-    trace: Mapping[str, Json] = field(default_factory=dict, compare=False)
+    trace: Mapping[str, Json] = {}
     """Notes of the stages for explanations."""
-    matches: Matches | None = field(default=None, compare=False, repr=False)
+    matches: Matches | None = None
     """Matches of the retrievers, set by the retrieval stages."""
 
     @classmethod

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import field
 from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
 
 from retrieve_cli.contracts.records import Notice, Record, Refused
 from retrieve_cli.contracts.values import Card, Freshness, Json, SourceKind
-from retrieve_cli.frozen import dataclass
+from retrieve_cli.frozen import Frozen
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -17,8 +16,7 @@ if TYPE_CHECKING:
     from retrieve_cli.layout.marks import Mark
 
 
-@dataclass(frozen=True, slots=True)
-class Item:
+class Item(Frozen):
     """One line of a catalog or one file of a folder, before it is parsed into a record."""
 
     digest: bytes
@@ -31,14 +29,13 @@ class Item:
     """Begins to read it in the background, if that is possible; `read` then waits for the result."""
 
 
-@dataclass(frozen=True, slots=True)
-class Parsed:
+class Parsed(Frozen):
     """A document as its parser read it."""
 
     text: str
     layout: Layout | None = None
     """None if the text is Markdown or plain, so that its own marks show its structure."""
-    metadata: Mapping[str, Json] = field(default_factory=dict)
+    metadata: Mapping[str, Json] = {}
     """`title`, `description`, `url`, `license`, `keywords` or `tags`, and `group` become those of the record."""
     title: str = ""
     """Title found in the text, for documents whose metadata has none."""

@@ -9,10 +9,9 @@ Texts, authors and addresses come from servers that are not trusted: providers b
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import field
 from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple, Protocol, TypeAlias
 
-from retrieve_cli.frozen import dataclass
+from retrieve_cli.frozen import Frozen
 
 if TYPE_CHECKING:
     from retrieve_cli.contracts.works import Item
@@ -21,8 +20,7 @@ WebKind = Literal["web", "literature"]
 """Kind of a provider, and of a search: pages of the web, or publications."""
 
 
-@dataclass(frozen=True, slots=True)
-class WebQuery:
+class WebQuery(Frozen):
     """A question for providers."""
 
     text: str
@@ -37,8 +35,7 @@ class WebQuery:
     """Number of results that the user asks for; 0: as many as of each provider."""
 
 
-@dataclass(frozen=True, slots=True)
-class KeyPlace:
+class KeyPlace(Frozen):
     """The place of a credential in a request. It is read from the environment when the request is sent, and is part of
     neither the stored request nor any message. A variable that is not set leaves its place out."""
 
@@ -50,20 +47,18 @@ class KeyPlace:
     """Its value; `{}` stands for the credential."""
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
+class Call(Frozen):
     """A request of a provider: GET, or POST if there is a body."""
 
     url: str
     """Address without a query: `https://…`."""
-    parameters: Mapping[str, str] = field(default_factory=dict)
-    headers: Mapping[str, str] = field(default_factory=dict)
+    parameters: Mapping[str, str] = {}
+    headers: Mapping[str, str] = {}
     body: bytes | None = None
     keys: tuple[KeyPlace, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Response:
+class Response(Frozen):
     """A complete answer to a call, from the server or from the store."""
 
     status: int
@@ -103,8 +98,7 @@ class Rate(NamedTuple):
     seconds: float
 
 
-@dataclass(frozen=True, slots=True)
-class Page:
+class Page(Frozen):
     """Results of a provider for a question, best first."""
 
     items: tuple[Item, ...]
@@ -185,8 +179,7 @@ class Enricher(Protocol):
 # ----------------------------------------------------------------------------------------------- failures
 
 
-@dataclass(frozen=True, slots=True)
-class NoKey:
+class NoKey(Frozen):
     """The credential that a provider needs is not in the environment."""
 
     kind: ClassVar[str] = "no_key"
@@ -196,8 +189,7 @@ class NoKey:
         return f"the environment variable {self.variable} is not set"
 
 
-@dataclass(frozen=True, slots=True)
-class RateLimited:
+class RateLimited(Frozen):
     """The provider permits no further request now, or our own record of its rate does not."""
 
     kind: ClassVar[str] = "rate_limited"
@@ -210,8 +202,7 @@ class RateLimited:
         return f"it permits no further requests for {self.retry_after:.3g} s"
 
 
-@dataclass(frozen=True, slots=True)
-class Rejected:
+class Rejected(Frozen):
     """The provider rejects the request, or its answer is not permitted: an address, a size."""
 
     kind: ClassVar[str] = "rejected"
@@ -223,8 +214,7 @@ class Rejected:
         return self.reason
 
 
-@dataclass(frozen=True, slots=True)
-class Timeout:
+class Timeout(Frozen):
     """The provider does not answer in time."""
 
     kind: ClassVar[str] = "timeout"
@@ -234,8 +224,7 @@ class Timeout:
         return self.reason
 
 
-@dataclass(frozen=True, slots=True)
-class Unreachable:
+class Unreachable(Frozen):
     """There is no connection to the provider, or it ended early."""
 
     kind: ClassVar[str] = "unreachable"
@@ -245,8 +234,7 @@ class Unreachable:
         return self.reason
 
 
-@dataclass(frozen=True, slots=True)
-class Malformed:
+class Malformed(Frozen):
     """The answer is not what the provider documents: an error page with status 200, truncated JSON."""
 
     kind: ClassVar[str] = "malformed"
@@ -256,8 +244,7 @@ class Malformed:
         return self.reason
 
 
-@dataclass(frozen=True, slots=True)
-class NotStored:
+class NotStored(Frozen):
     """There is no stored answer to this request, and the search is offline."""
 
     kind: ClassVar[str] = "not_stored"

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
 from typing import Literal, NamedTuple
 
-from retrieve_cli.frozen import dataclass
+from retrieve_cli.frozen import Frozen
 
 WorkType = Literal["article", "preprint", "review", "dataset", "web"]
 """Type of a work. `review` is a review or a comment of one other work (a peer review report, a decision letter): it is
@@ -31,8 +30,7 @@ class Id(NamedTuple):
         return self.value if self.kind == "url" else f"{self.kind}:{self.value}"
 
 
-@dataclass(frozen=True, slots=True)
-class Item:
+class Item(Frozen):
     """One result of a provider: what it says about a work. Empty or None: it does not say."""
 
     type: WorkType
@@ -123,8 +121,7 @@ class Conflict(NamedTuple):
     """Provider."""
 
 
-@dataclass(frozen=True, slots=True)
-class Work:
+class Work(Frozen):
     """A publication or page: all items that describe it, merged. A field is that of the first provider, in the order of
     `provenance`, that has it; empty or None: nobody says."""
 
@@ -150,7 +147,7 @@ class Work:
     """True if any provider says so; False if one says that it is not, and none that it is."""
     versions: tuple[Version, ...] = ()
     linked: tuple[Linked, ...] = ()
-    provenance: Mapping[str, str] = field(default_factory=dict)
+    provenance: Mapping[str, str] = {}
     """Provider of each field that has a value."""
-    conflicts: Mapping[str, tuple[Conflict, ...]] = field(default_factory=dict)
+    conflicts: Mapping[str, tuple[Conflict, ...]] = {}
     """By field, values that differ from the one shown: title, date, license, open_access, retracted, doi."""

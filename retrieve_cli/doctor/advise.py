@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 from statistics import median
 from typing import TYPE_CHECKING, Literal
 
@@ -16,6 +15,7 @@ from retrieve_cli.assemble.cpu_encoders import Way
 from retrieve_cli.contracts import Encoder
 from retrieve_cli.doctor.subject import Subject, some
 from retrieve_cli.errors import RetrieveError, Unavailable
+from retrieve_cli.frozen import Frozen
 from retrieve_cli.storage.generation import open_generation
 
 if TYPE_CHECKING:
@@ -31,8 +31,7 @@ _WORTH_IT = 1.1
 """Times as fast as the configured encoder that another one must be: all texts are encoded again."""
 
 
-@dataclass(frozen=True, slots=True)
-class Measured:
+class Measured(Frozen):
     """One encoder, compared with the default of a CPU in float32."""
 
     kind: str
@@ -53,8 +52,7 @@ class Measured:
         return f"{self.kind} in {self.precision}"
 
 
-@dataclass(frozen=True, slots=True)
-class Absent:
+class Absent(Frozen):
     """One encoder that could not be measured, and why."""
 
     kind: str
@@ -63,8 +61,7 @@ class Absent:
     hint: str
 
 
-@dataclass(frozen=True, slots=True)
-class Advice:
+class Advice(Frozen):
     """Measurements, and what to do."""
 
     message: str
@@ -76,7 +73,7 @@ class Advice:
     queries: int = 0
     measured: Sequence[Measured] = ()
     absent: Sequence[Absent] = ()
-    set: Mapping[str, str] = field(default_factory=dict)
+    set: Mapping[str, str] = {}
     """Keys of the configuration to set; empty if nothing is to be changed."""
 
 
@@ -190,8 +187,7 @@ _WORDS = (
 ).split()
 
 
-@dataclass(frozen=True, slots=True)
-class Passages:
+class Passages(Frozen):
     """Distinct texts, and queries about them."""
 
     origin: Literal["index", "synthetic"]

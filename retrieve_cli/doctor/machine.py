@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import platform
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
 from importlib import metadata
 from pathlib import Path
 
@@ -18,6 +17,7 @@ from retrieve_cli.config.settings import Settings
 from retrieve_cli.contracts import Package
 from retrieve_cli.doctor.subject import Check, Status, Subject
 from retrieve_cli.errors import IndexCorrupt, Unavailable
+from retrieve_cli.frozen import Frozen, replace
 
 _NO_CACHE = Path(os.devnull)
 """A folder in which nothing can be created: SHA-1 of weights are then computed and not stored."""
@@ -86,8 +86,7 @@ def gpu(subject: Subject) -> Check:
         return Check("gpu", "fail", error.message, error.hint)
 
 
-@dataclass(frozen=True, slots=True)
-class _Package:
+class _Package(Frozen):
     """A distribution under any of its names, its purpose, and a test of whether this configuration needs it."""
 
     names: tuple[str, ...]

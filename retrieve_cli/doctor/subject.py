@@ -5,7 +5,6 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Literal
@@ -15,6 +14,7 @@ from retrieve_cli.assemble.trusted import own_store
 from retrieve_cli.config.settings import Settings, SourceSetting
 from retrieve_cli.contracts import Source
 from retrieve_cli.errors import RetrieveError
+from retrieve_cli.frozen import Frozen
 from retrieve_cli.ingest import sync
 from retrieve_cli.storage.generations import MANIFEST
 from retrieve_cli.storage.manifest import Manifest
@@ -27,8 +27,7 @@ _FLAGS = {"catalog": "--catalog", "docs": "--docs-dir"}
 """Flags of `retrieve build` by kind of source."""
 
 
-@dataclass(frozen=True, slots=True)
-class Check:
+class Check(Frozen):
     """One finding."""
 
     name: str

@@ -15,7 +15,7 @@ import numpy as np
 
 from retrieve_cli.encoders.tensors import to_float32
 from retrieve_cli.errors import Unavailable, UsageError, quoted
-from retrieve_cli.frozen import dataclass
+from retrieve_cli.frozen import Frozen
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -46,8 +46,7 @@ _LINEAR = {
 _NORM = {"attention": "attention.output.LayerNorm", "outer": "output.LayerNorm"}
 
 
-@dataclass(frozen=True, slots=True)
-class Architecture:
+class Architecture(Frozen):
     """Parameters of the forward pass, besides the weights."""
 
     layers: int

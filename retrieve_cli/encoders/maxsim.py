@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from retrieve_cli.frozen import dataclass
+from retrieve_cli.frozen import Frozen
 from retrieve_cli.numerics import one_blas_thread, products
 
 if TYPE_CHECKING:
@@ -33,8 +33,7 @@ class Readable(Protocol):
         """Some rows, (n, dim) float32; they hold until others are read."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Words:
+class Words(Frozen, eq=False):
     """The tokens of a query, or of many texts one behind the other."""
 
     vectors: Readable
@@ -42,8 +41,7 @@ class Words:
     """(t,) float32 how much each counts."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Windows:
+class Windows(Frozen, eq=False):
     """The windows of candidates' texts, and how a query matches each of them. It takes all candidates to know how
     long a window is, and so how much either direction counts; everything else is of a window by itself."""
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Literal
 from retrieve_cli.contracts import Json, ModelCard
 from retrieve_cli.encoders.digests import Digests
 from retrieve_cli.errors import UsageError
-from retrieve_cli.frozen import dataclass
+from retrieve_cli.frozen import Frozen
 from retrieve_cli.storage.manifest import sha1
 from retrieve_cli.untrusted import files
 
@@ -43,16 +43,14 @@ SETTINGS = "config_sentence_transformers.json"
 """File in which sentence-transformers keeps what belongs to a whole model, such as its prompts."""
 
 
-@dataclass(frozen=True, slots=True)
-class Module:
+class Module(Frozen):
     """One step of a sentence-transformers model: its class name ("Pooling") and where its files lie."""
 
     name: str
     path: Path
 
 
-@dataclass(frozen=True, slots=True)
-class ModelFolder:
+class ModelFolder(Frozen):
     """A model on disk, read but not loaded."""
 
     path: Path

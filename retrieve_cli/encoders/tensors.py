@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import numpy as np
 
 from retrieve_cli.errors import UsageError
-from retrieve_cli.frozen import dataclass
+from retrieve_cli.frozen import Frozen
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -31,8 +31,7 @@ _DTYPES = {"F32": np.float32, "F16": np.float16, "BF16": np.uint16}
 """NumPy has no bfloat16: such a tensor is held as its 16 bits and widened by `to_float32`."""
 
 
-@dataclass(frozen=True, slots=True)
-class Extent:
+class Extent(Frozen):
     """Place of a tensor in its file: offset in bytes from the start of the file, shape and dtype."""
 
     offset: int

@@ -14,7 +14,7 @@ from retrieve_cli.encoders import word_pieces
 from retrieve_cli.encoders.packages import require
 from retrieve_cli.encoders.threads import once
 from retrieve_cli.errors import Unavailable, UsageError
-from retrieve_cli.frozen import dataclass
+from retrieve_cli.frozen import Frozen
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -27,8 +27,7 @@ _FEW = 8
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
-@dataclass(frozen=True, slots=True)
-class Tokenized:
+class Tokenized(Frozen):
     """Ids of some texts, each with its special tokens and cut to the model's limit, and how many were cut."""
 
     ids: list[list[int]]

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, TypeGuard
 
 import orjson
 
-from retrieve_cli.frozen import dataclass
+from retrieve_cli.frozen import Frozen
 from retrieve_cli.untrusted import files
 
 if TYPE_CHECKING:
@@ -32,8 +32,7 @@ _SWITCHES = ("clean_text", "handle_chinese_chars", "strip_accents")
 _ID = 2**31
 
 
-@dataclass(frozen=True, slots=True)
-class WordPieces:
+class WordPieces(Frozen):
     """A vocabulary of word pieces, and what stands around a text."""
 
     vocabulary: Mapping[str, int]

@@ -12,14 +12,15 @@ import math
 import time
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
+from msgspec.structs import force_setattr
+
 from retrieve_cli.contracts import Json
 from retrieve_cli.errors import UsageError, quoted
-from retrieve_cli.frozen import dataclass
+from retrieve_cli.frozen import Frozen, asdict
 from retrieve_cli.storage import durable
 from retrieve_cli.storage.manifest import sha1
 from retrieve_cli.untrusted.files import MANIFEST, Unreadable, read_bytes
@@ -39,8 +40,7 @@ AGAIN = "calibrate again: retrieve eval --gold FILE --calibrate"
 # -------------------------------------------------------------------------------------------- curves
 
 
-@dataclass(frozen=True, slots=True)
-class Isotonic:
+class Isotonic(Frozen):
     """Piecewise linear curve through the points (x, y), constant beyond its ends: x increasing, y never falling.
 
     Raises:
@@ -72,8 +72,7 @@ class Isotonic:
         return found
 
 
-@dataclass(frozen=True, slots=True)
-class Logistic:
+class Logistic(Frozen):
     """1 / (1 + exp(-(intercept + slope · (score - centre)))), with slope >= 0.
 
     The centre is that of the scores it was fitted on: about 0 instead, scores far from 0 would lose their digits.
@@ -107,8 +106,7 @@ _CURVES: Mapping[str, type[Isotonic | Logistic]] = {"isotonic": Isotonic, "logis
 # -------------------------------------------------------------------------------------- calibrations
 
 
-@dataclass(frozen=True, slots=True)
-class Bin:
+class Bin(Frozen):
     """Hits of similar confidence: mean confidence, share of relevant hits, and their number."""
 
     predicted: float
@@ -116,8 +114,7 @@ class Bin:
     count: int
 
 
-@dataclass(frozen=True, slots=True)
-class Calibration:
+class Calibration(Frozen):
     """A curve from score to probability, the scores it is valid for, and its errors.
 
     The errors are measured on held-out queries; the curve itself is fitted on all queries.
@@ -148,7 +145,7 @@ class Calibration:
         if len(self.rates) != len(GRID):
             raise ValueError(f"rates for {len(GRID)} thresholds are needed, not for {len(self.rates)}")
         # As it will be read again, so that cards compare alike before and after: a tuple becomes a list.
-        object.__setattr__(self, "card", json.loads(json.dumps(dict(self.card), allow_nan=False)))
+        force_setattr(self, "card", json.loads(json.dumps(dict(self.card), allow_nan=False)))
 
     @property
     def method(self) -> Method:

@@ -6,11 +6,11 @@ Every query with grades counts, as in any other measure; a query without results
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from math import fsum
 
 from retrieve_cli.evaluation.judgments import Grades, Run
 from retrieve_cli.evaluation.measures import parse, per_query
+from retrieve_cli.frozen import Frozen
 
 RECALLS = tuple(step / 10 for step in range(11))
 CUTOFFS = (1, 2, 3, 5, 10, 20, 50, 100)
@@ -19,8 +19,7 @@ Points = Sequence[tuple[float, float]]
 """Places on the x axis, each with the mean there."""
 
 
-@dataclass(frozen=True, slots=True)
-class Curves:
+class Curves(Frozen):
     """Precision by recall and nDCG by rank, as means over queries."""
 
     queries: int

@@ -9,7 +9,6 @@ of them would hide real differences.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
 from math import isfinite
 
 import numpy as np
@@ -17,6 +16,7 @@ import numpy as np
 from retrieve_cli.contracts import Json
 from retrieve_cli.evaluation.measures import Values
 from retrieve_cli.evaluation.statistics import Interval, Wins, detectable, holm, interval, paired_t, randomisation, wins
+from retrieve_cli.frozen import Frozen, asdict, replace
 
 SIGNIFICANT = 0.05
 """The largest p-value that counts as significant."""
@@ -24,8 +24,7 @@ _DROPS = 5
 """Queries with the largest drops that are named."""
 
 
-@dataclass(frozen=True, slots=True)
-class Difference:
+class Difference(Frozen):
     """Value of a measure for a run minus that of the baseline, over the same queries."""
 
     run: str

@@ -5,11 +5,11 @@ from __future__ import annotations
 import operator
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from math import isfinite
 
 from retrieve_cli.errors import UsageError, quoted
 from retrieve_cli.evaluation.measures import canonical
+from retrieve_cli.frozen import Frozen, replace
 from retrieve_cli.untrusted.nearest import nearest
 
 _SIGNS: Mapping[str, Callable[[float, float], bool]] = {
@@ -24,8 +24,7 @@ _ROUNDING = 1e-9
 """Tolerance for a baseline that was read back from decimal digits."""
 
 
-@dataclass(frozen=True, slots=True)
-class Gate:
+class Gate(Frozen):
     """`nDCG@10>=0.60`, `p95<=300ms`."""
 
     name: str

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from math import isfinite
 from pathlib import Path
 from typing import Any
 
 from retrieve_cli.contracts import Json
 from retrieve_cli.errors import UsageError, quoted
+from retrieve_cli.frozen import Frozen, field
 from retrieve_cli.untrusted import files
 
 Grades = Mapping[str, int]
@@ -25,8 +25,7 @@ Run = Mapping[str, Mapping[str, float]]
 """Scores by record id, by query id."""
 
 
-@dataclass(frozen=True, slots=True)
-class Topic:
+class Topic(Frozen):
     """A query and its relevant records, chunks or group."""
 
     id: str

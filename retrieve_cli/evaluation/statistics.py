@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import math
 import warnings
-from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from retrieve_cli.errors import Unavailable
+from retrieve_cli.frozen import Frozen
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -33,8 +33,7 @@ TIE = 1e-12
 """Sums closer than this share of the largest possible one are equal: measures are full of ties, and sums round."""
 
 
-@dataclass(frozen=True, slots=True)
-class Interval:
+class Interval(Frozen):
     """A mean over queries and the bounds of its confidence interval, in the unit of the values."""
 
     mean: float
@@ -42,8 +41,7 @@ class Interval:
     high: float
 
 
-@dataclass(frozen=True, slots=True)
-class Wins:
+class Wins(Frozen):
     """Numbers of queries that a run answers better, worse and equally well."""
 
     won: int

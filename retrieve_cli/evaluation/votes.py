@@ -13,14 +13,13 @@ import json
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict
 from hashlib import sha256
 from pathlib import Path
 
 from retrieve_cli.contracts import Json
 from retrieve_cli.errors import RetrieveError, unwritable
 from retrieve_cli.evaluation.interleaving import Preference, preference
-from retrieve_cli.frozen import dataclass
+from retrieve_cli.frozen import Frozen, asdict
 from retrieve_cli.storage import durable, lock
 from retrieve_cli.untrusted import files
 
@@ -29,8 +28,7 @@ _LONGEST = 10_000
 """Characters of a text of a vote."""
 
 
-@dataclass(frozen=True, slots=True)
-class Vote:
+class Vote(Frozen):
     """A judgment of one record for one query."""
 
     query: str

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from retrieve_cli.contracts.executors import Receiver, Wanted
@@ -17,6 +16,7 @@ from retrieve_cli.executors.leases import Policy
 from retrieve_cli.executors.scheduler import Scheduler
 from retrieve_cli.executors.seats import Ended, Ready, Report, Reports, Taken, UnitDone
 from retrieve_cli.executors.workers import Answer, Results, Seat, Work
+from retrieve_cli.frozen import Frozen
 
 _TICK_S = 0.25
 _STARTS = 3
@@ -27,8 +27,7 @@ _HOPELESS = 30
 """Workers that may end, of all together, without any result in between."""
 
 
-@dataclass(frozen=True, slots=True)
-class Admission:
+class Admission(Frozen):
     """Conditions for a worker."""
 
     reference: Callable[[], Answer] | None

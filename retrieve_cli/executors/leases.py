@@ -6,11 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from retrieve_cli.frozen import dataclass as frozen
+from retrieve_cli.frozen import Frozen
 
 
-@frozen(frozen=True, slots=True)
-class Policy:
+class Policy(Frozen):
     """Limits of the scheduler."""
 
     unit_tokens: int = 16_384

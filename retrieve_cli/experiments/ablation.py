@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from math import isfinite
 
@@ -14,6 +13,7 @@ from retrieve_cli.errors import UsageError
 from retrieve_cli.evaluation.differences import Difference
 from retrieve_cli.experiments.evaluate import Evaluation
 from retrieve_cli.experiments.runs import Answers
+from retrieve_cli.frozen import replace
 from retrieve_cli.search.searcher import Searcher
 from retrieve_cli.stages.fuse import Fuse
 from retrieve_cli.stages.fusion import Normalization

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from itertools import product
 
 from retrieve_cli.assemble import registry
 from retrieve_cli.config.settings import Settings
 from retrieve_cli.contracts import Card, Json
+from retrieve_cli.frozen import Frozen, replace
 from retrieve_cli.stages.fusion import Method, Normalization
 
 DEPTHS = (50, 100, 200, 500)
@@ -23,16 +23,14 @@ Formula = tuple[tuple[str, float], ...]
 """Keys of a retriever's section that change its scores and not its rows, with their values."""
 
 
-@dataclass(frozen=True, slots=True)
-class Reranking:
+class Reranking(Frozen):
     """The depth of reranking, and its share in the score."""
 
     depth: int
     interpolate: float
 
 
-@dataclass(frozen=True, slots=True)
-class Choice:
+class Choice(Frozen):
     """Point of the search space."""
 
     method: Method

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -21,6 +20,7 @@ from retrieve_cli.evaluation.measures import Values, depth, per_query
 from retrieve_cli.evaluation.statistics import Interval, interval
 from retrieve_cli.experiments.groups import chosen_groups, group_measures, related_measures
 from retrieve_cli.experiments.passages import Passages
+from retrieve_cli.frozen import Frozen, replace
 from retrieve_cli.progress.tasks import task
 from retrieve_cli.search.opened import Opened
 from retrieve_cli.search.options import SearchOptions
@@ -43,8 +43,7 @@ LATENCY = tuple(f"{stage}p{share}" for stage in ("", "encode_", "search_", "rera
 """Names of latencies per query and stage, in milliseconds."""
 
 
-@dataclass(frozen=True, slots=True)
-class Evaluation:
+class Evaluation(Frozen):
     """Results of one run on one set of judged queries."""
 
     per_query: Values
@@ -58,12 +57,12 @@ class Evaluation:
     queries: int
     """Judged queries; a measure may apply to some of them only (those with a quote, for example)."""
     generation: str | None = None
-    latency_ms: Mapping[str, float] = field(default_factory=dict)
+    latency_ms: Mapping[str, float] = {}
     """`p50`, `p95` of a single warm query, and the same of its stages as `encode_p50` and so on."""
-    samples_ms: Mapping[str, Sequence[float]] = field(default_factory=dict)
+    samples_ms: Mapping[str, Sequence[float]] = {}
     """Latencies of all timed queries by stage (`encode`, `search`, `total`)."""
     notes: Sequence[str] = ()
-    gate_groups: Mapping[str, Sequence[Json]] = field(default_factory=dict)
+    gate_groups: Mapping[str, Sequence[Json]] = {}
     """Groups chosen by group routing, by query id; empty without routing."""
 
     @property

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
@@ -12,6 +11,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from retrieve_cli.contracts import Candidates, Hit, Query, Unit
+from retrieve_cli.frozen import field, replace
 from retrieve_cli.stages.fusion import Fusion
 from retrieve_cli.stages.pool import Pool, gather
 from retrieve_cli.stages.rerank import Reader, Separable, believed
@@ -145,8 +145,7 @@ class PoolMemory:
         return pool
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _RememberedPool(Pool):
+class _RememberedPool(Pool, eq=False):
     """Pool that keeps the contributions of the last formula: weights are the innermost loop of a search."""
 
     last: dict[tuple[str, str, float], Floats] = field(default_factory=dict)

@@ -11,7 +11,6 @@ line of its own.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
@@ -35,6 +34,7 @@ from retrieve_cli.experiments.parity_lists import (
     selections,
     with_same_spread,
 )
+from retrieve_cli.frozen import Frozen, replace
 from retrieve_cli.progress.tasks import Task, task
 from retrieve_cli.search.searcher import Searcher
 from retrieve_cli.storage import engine_record
@@ -85,8 +85,7 @@ class Quality(NamedTuple):
         }
 
 
-@dataclass(frozen=True, slots=True)
-class Measured:
+class Measured(Frozen):
     """One retriever in an engine."""
 
     name: str
@@ -130,8 +129,7 @@ class Measured:
         }
 
 
-@dataclass(frozen=True, slots=True)
-class Certificate:
+class Certificate(Frozen):
     """Measurements of a generation in engines, and the limits that they are held to."""
 
     generation: str

@@ -9,7 +9,6 @@ from __future__ import annotations
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
@@ -19,6 +18,7 @@ from retrieve_cli.contracts import Candidates, Matching
 from retrieve_cli.contracts.engines import AnyOf
 from retrieve_cli.errors import UsageError
 from retrieve_cli.evaluation.agreement import Agreement, Moves
+from retrieve_cli.frozen import replace
 from retrieve_cli.records.columns import columns_of
 
 if TYPE_CHECKING:

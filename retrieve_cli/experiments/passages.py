@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence, Set
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from retrieve_cli.errors import UsageError, quoted
 from retrieve_cli.evaluation.judgments import Topic
+from retrieve_cli.frozen import replace
 from retrieve_cli.records.globs import path_glob
 from retrieve_cli.records.sections import paths_of
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -18,6 +17,7 @@ from retrieve_cli.evaluation.judgments import Run, Topic, read_run
 from retrieve_cli.evaluation.measures import ranked
 from retrieve_cli.evaluation.trec import TrecIds, matched
 from retrieve_cli.experiments.evaluate import Evaluation, evaluate, judge
+from retrieve_cli.frozen import Frozen, asdict
 from retrieve_cli.search.opened import Opened
 from retrieve_cli.stages.fusion import reciprocal_rank
 from retrieve_cli.stages.pipeline import Edit
@@ -43,8 +43,7 @@ class NamedRun(Protocol):
     def evaluate(self, topics: Sequence[Topic], measures: Sequence[Measure]) -> Evaluation: ...
 
 
-@dataclass(frozen=True, slots=True)
-class Answers:
+class Answers(Frozen):
     """Run of an index under its settings."""
 
     name: str
@@ -96,8 +95,7 @@ class Answers:
         return self.under(name, settings, indexes)
 
 
-@dataclass(frozen=True, slots=True)
-class Runs:
+class Runs(Frozen):
     """TREC run as it is, or several fused by reciprocal ranks."""
 
     name: str

@@ -36,6 +36,7 @@ import numpy as np
 
 from retrieve_cli.contracts import Json
 from retrieve_cli.errors import UsageError
+from retrieve_cli.frozen import Frozen
 from retrieve_cli.storage import durable
 from retrieve_cli.storage.generation import Generation
 from retrieve_cli.storage.manifest import sha1
@@ -184,8 +185,7 @@ def _without_name(sentence: str, name: str, holders: Holders, analyzer: Analyzer
 # ------------------------------------------------------------------------------------------- fair queries
 
 
-@dataclass(frozen=True, slots=True)
-class Starter:
+class Starter(Frozen):
     """Lines of a gold file, and the numbers of skipped texts by reason."""
 
     lines: Sequence[Mapping[str, Json]]
@@ -197,8 +197,7 @@ class Starter:
         return ", ".join(f"{count} {REASONS[reason]}" for reason, count in self.skipped.items())
 
 
-@dataclass(frozen=True, slots=True)
-class Candidate:
+class Candidate(Frozen):
     """A query that may be fair, and the row of its record."""
 
     query: str

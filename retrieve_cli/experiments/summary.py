@@ -8,7 +8,6 @@ another number.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,6 +18,7 @@ from retrieve_cli.evaluation.calibration import Calibration
 from retrieve_cli.evaluation.differences import SIGNIFICANT, Difference
 from retrieve_cli.experiments.trial import Trial
 from retrieve_cli.experiments.tuning import Tuned
+from retrieve_cli.frozen import Frozen
 from retrieve_cli.output.formats import dump
 from retrieve_cli.terms import figures
 
@@ -41,8 +41,7 @@ _DROPS = 3
 _SAME = "no query differs"
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
+class Outcome(Frozen):
     """Everything that one command computed."""
 
     trial: Trial

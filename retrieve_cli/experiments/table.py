@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -19,6 +18,7 @@ from retrieve_cli.evaluation.measures import Scorer, depth
 from retrieve_cli.experiments.choices import DEPTHS, READ, Choice, Formula
 from retrieve_cli.experiments.evaluate import queries_of
 from retrieve_cli.experiments.memory import PoolMemory, RememberedRetrieval, RetrievalMemory, remembering
+from retrieve_cli.frozen import replace
 from retrieve_cli.progress.tasks import Task, task
 from retrieve_cli.search.opened import Opened
 from retrieve_cli.search.searcher import Searcher

@@ -9,7 +9,6 @@ each fold of queries is answered with the settings chosen on the other folds, so
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -24,6 +23,7 @@ from retrieve_cli.evaluation.measures import depth
 from retrieve_cli.evaluation.statistics import Interval, interval, randomisation
 from retrieve_cli.experiments.choices import Choice, Formula, formulas
 from retrieve_cli.experiments.table import Table
+from retrieve_cli.frozen import Frozen, asdict, field, replace
 from retrieve_cli.progress.tasks import Task, noting_interruption, task
 from retrieve_cli.search.opened import Opened
 
@@ -41,8 +41,7 @@ _WORTH = 0.001
 _ROUNDS = 3
 
 
-@dataclass(frozen=True, slots=True)
-class Tuned:
+class Tuned(Frozen):
     """Outcome of the search."""
 
     measure: str
@@ -157,8 +156,7 @@ def _folds(names: Sequence[str], *, seed: int = 0) -> list[Places]:
     return [np.sort(part) for part in np.array_split(np.random.default_rng(seed).permutation(order), FOLDS)]
 
 
-@dataclass(frozen=True, slots=True)
-class _Search:
+class _Search(Frozen):
     """Search for the best choice on some of the queries."""
 
     table: Table

@@ -13,7 +13,7 @@ import numpy as np
 
 from retrieve_cli.contracts import Json
 from retrieve_cli.errors import IndexCorrupt, quoted
-from retrieve_cli.frozen import dataclass
+from retrieve_cli.frozen import Frozen
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -28,8 +28,7 @@ _NO_NODE = "an edge in graph.pkl leads to no node"
 _DTYPES = {"node_starts": "<i8", "group_kinds": "|u1", "edge_starts": "<i8", "ends": "<i4", "weights": "<f4"}
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class EdgeList:
+class EdgeList(Frozen, eq=False):
     """(e,) edges between numbered nodes, in any order."""
 
     sources: Rows

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
+from retrieve_cli.frozen import Frozen
 from retrieve_cli.graph.edges import Node
 from retrieve_cli.storage.vocabulary import Vocabulary
 
@@ -18,8 +18,7 @@ if TYPE_CHECKING:
 UNKNOWN, AMBIGUOUS = -1, -2
 
 
-@dataclass(frozen=True, slots=True)
-class Entity:
+class Entity(Frozen):
     """A node that is no record: a value that records have in a field, or a declared node (`field` is empty)."""
 
     field: str

@@ -5,11 +5,11 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from retrieve_cli.contracts import Json
 from retrieve_cli.errors import UsageError, quoted
+from retrieve_cli.frozen import Frozen
 from retrieve_cli.untrusted import files
 
 _SPELLINGS: Mapping[str, tuple[str, ...]] = {
@@ -28,8 +28,7 @@ _LARGEST = 1e30
 _LINES = frozenset({".jsonl", ".ndjson"})
 
 
-@dataclass(frozen=True, slots=True)
-class Node:
+class Node(Frozen):
     """Something that edges may name besides records and their values."""
 
     id: str
@@ -37,8 +36,7 @@ class Node:
     """Its other names: a value of one of them, or of the id itself, is this node."""
 
 
-@dataclass(frozen=True, slots=True)
-class Edge:
+class Edge(Frozen):
     """An edge in a file, between two nodes by their names."""
 
     source: str

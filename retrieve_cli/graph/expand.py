@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from math import isnan
 from typing import TYPE_CHECKING
 
-from retrieve_cli.frozen import dataclass
+from retrieve_cli.frozen import Frozen
 from retrieve_cli.graph.graph import Graph, Group
 from retrieve_cli.graph.view import View
 from retrieve_cli.graph.walks import Path, Step, Walk, damping, direction, walk_of
@@ -25,8 +25,7 @@ _Ways = tuple[Walk | None, Walk | None]
 """Walks of a kind backwards and forwards, None if it is not walked."""
 
 
-@dataclass(frozen=True, slots=True)
-class Reach:
+class Reach(Frozen):
     """Limits of a search."""
 
     depth: int = 2
@@ -46,8 +45,7 @@ class Reach:
         return 2 * self.depth
 
 
-@dataclass(frozen=True, slots=True)
-class _Label:
+class _Label(Frozen):
     """A node as one path reached it."""
 
     node: int

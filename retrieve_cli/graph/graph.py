@@ -14,7 +14,7 @@ import numpy as np
 
 from retrieve_cli.contracts import Json
 from retrieve_cli.errors import IndexCorrupt, UsageError, printable, quoted
-from retrieve_cli.frozen import dataclass
+from retrieve_cli.frozen import Frozen
 from retrieve_cli.graph.adjacency import Adjacency, EdgeList
 from retrieve_cli.storage.vocabulary import Vocabulary
 from retrieve_cli.untrusted.nearest import nearest
@@ -25,8 +25,7 @@ if TYPE_CHECKING:
 _HINT = "build again: retrieve build"
 
 
-@dataclass(frozen=True, slots=True)
-class Neighbour:
+class Neighbour(Frozen):
     """An edge as seen from one of its ends."""
 
     kind: str
@@ -36,8 +35,7 @@ class Neighbour:
     """True if the edge leads to the neighbour."""
 
 
-@dataclass(frozen=True, slots=True)
-class Dangling:
+class Dangling(Frozen):
     """An edge that leads nowhere."""
 
     record: int | None

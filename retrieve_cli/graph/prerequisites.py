@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from retrieve_cli.frozen import Frozen
 from retrieve_cli.graph.graph import Graph
 
 if TYPE_CHECKING:
@@ -15,8 +15,7 @@ if TYPE_CHECKING:
 REQUIRES = ("requires",)
 
 
-@dataclass(frozen=True, slots=True)
-class Prerequisites:
+class Prerequisites(Frozen):
     """The transitive needs of some records."""
 
     order: tuple[int, ...]

@@ -9,16 +9,14 @@ counts: they are divided by the largest of their kind, so that no step raises a 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
 from math import log
 from typing import Literal
 
 from retrieve_cli.errors import UsageError, printable, quoted
-from retrieve_cli.frozen import dataclass
+from retrieve_cli.frozen import Frozen, replace
 
 
-@dataclass(frozen=True, slots=True)
-class Walk:
+class Walk(Frozen):
     """Walk along edges of a kind in one direction."""
 
     weight: float = 1.0
@@ -129,8 +127,7 @@ def damping(edges: int, records: int) -> float:
     return max(0.0, log(records / edges) / log(records)) if records > 1 else 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(Frozen):
     """One edge of a path, as it was walked."""
 
     node: int
@@ -142,8 +139,7 @@ class Step:
     """True if it was walked from its source to its target."""
 
 
-@dataclass(frozen=True, slots=True)
-class Path:
+class Path(Frozen):
     """Best path to a node: the node that it starts from, and each step."""
 
     start: int

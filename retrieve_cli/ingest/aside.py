@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -12,6 +11,7 @@ from retrieve_cli.assemble.registry import asked_with_terms, asked_with_vectors
 from retrieve_cli.config.settings import FacetsSettings, Settings
 from retrieve_cli.contracts import Encoder, ModelCard, Source, Tokenizer
 from retrieve_cli.errors import Unavailable, UsageError
+from retrieve_cli.frozen import replace
 from retrieve_cli.ingest.build import apply
 from retrieve_cli.ingest.inventory import Contents
 from retrieve_cli.ingest.report import Limits, Progress, Report

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from retrieve_cli import __version__
@@ -17,6 +16,7 @@ from retrieve_cli.assemble import engines
 from retrieve_cli.config.engine_settings import LOCAL
 from retrieve_cli.contracts.engines import Part
 from retrieve_cli.errors import IndexCorrupt, UsageError, quoted
+from retrieve_cli.frozen import replace
 from retrieve_cli.storage import durable, engine_record, sums
 from retrieve_cli.storage.engine_record import STATISTICS, Entry
 from retrieve_cli.storage.manifest import Manifest

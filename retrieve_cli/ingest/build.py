@@ -12,7 +12,6 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import closing
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,6 +19,7 @@ from retrieve_cli import __version__
 from retrieve_cli.assemble.parts import Parts
 from retrieve_cli.contracts import Json, Refused, Source
 from retrieve_cli.errors import RetrieveError
+from retrieve_cli.frozen import replace
 from retrieve_cli.ingest.intake import Intake
 from retrieve_cli.ingest.inventory import Contents
 from retrieve_cli.ingest.replaced import current_manifest, replaced_by

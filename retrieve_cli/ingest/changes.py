@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from retrieve_cli.contracts import Json
+from retrieve_cli.frozen import Frozen
 
 
-@dataclass(frozen=True, slots=True)
-class Changes:
+class Changes(Frozen):
     """Ids of the records that were added, changed and removed, each in the order of its side; the number kept."""
 
     added: tuple[str, ...] = ()

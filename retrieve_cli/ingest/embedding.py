@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
@@ -19,6 +18,7 @@ from retrieve_cli.contracts import (
     TermWeights,
     TokenEncoder,
 )
+from retrieve_cli.frozen import Frozen
 from retrieve_cli.ingest.arriving import Arriving, ArrivingTerms, ArrivingVectors
 from retrieve_cli.ingest.under_way import UnderWay
 from retrieve_cli.ingest.vector_batch import VectorBatch
@@ -50,8 +50,7 @@ TERM_BATCH = 1024
 """Texts that the sparse encoder is given at a time, and what a killed build loses of its work at most."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Texts:
+class Texts(Frozen, eq=False):
     """The texts of the chunks that are written, in the order of their rows."""
 
     keys: Keys

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
-from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,7 +17,7 @@ import numpy as np
 from retrieve_cli.assemble.facets import Facets
 from retrieve_cli.contracts import Chunk, FacetAnswer, Json
 from retrieve_cli.errors import Unavailable
-from retrieve_cli.frozen import dataclass
+from retrieve_cli.frozen import Frozen
 from retrieve_cli.ingest.counts import counted
 from retrieve_cli.progress.tasks import Task, task
 from retrieve_cli.records.facets import facets_of
@@ -48,13 +47,12 @@ _WORDS = {
 Made = Mapping[str, str] | None
 
 
-@dataclass(frozen=True, slots=True)
-class FacetCounts:
+class FacetCounts(Frozen):
     """Numbers of distinct texts by where their facets came from, and what they cost."""
 
     made: int = 0
     cached: int = 0
-    failed: Mapping[str, int] = field(default_factory=dict)
+    failed: Mapping[str, int] = {}
     """Texts without facets, by kind of failure."""
     tokens: int = 0
     detail: str = ""

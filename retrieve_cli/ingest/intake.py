@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
@@ -16,6 +15,7 @@ from retrieve_cli.assemble.parts import Parts
 from retrieve_cli.assemble.registry import retriever
 from retrieve_cli.contracts import Chunk, Item, Json, Notice, Record, Refused, Source
 from retrieve_cli.errors import RetrieveError, UsageError, quoted
+from retrieve_cli.frozen import replace
 from retrieve_cli.ingest.changes import Changes, ChunkChanges
 from retrieve_cli.ingest.counts import counted, noun
 from retrieve_cli.ingest.distributed import Losses, WorkerEncoding

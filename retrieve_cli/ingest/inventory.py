@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from retrieve_cli.frozen import dataclass
+from retrieve_cli.frozen import Frozen
 from retrieve_cli.ingest.changes import Changes, ChunkChanges
 from retrieve_cli.storage.key_rows import KEY, Digests
 from retrieve_cli.storage.text_numbers import TextNumbers, TextRows
@@ -21,8 +21,7 @@ if TYPE_CHECKING:
     from retrieve_cli.storage.generation import Generation
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Contents:
+class Contents(Frozen, eq=False):
     """Ids of records, the SHA-1 of the content of each, and the texts of their chunks."""
 
     ids: Vocabulary

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from retrieve_cli.assemble.registry import ordered
 from retrieve_cli.contracts import Json
+from retrieve_cli.frozen import Frozen
 from retrieve_cli.ingest.changes import Changes
 from retrieve_cli.storage.recipe import NAMED
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
+class Plan(Frozen):
     """The changes that a sync would make."""
 
     generation: str | None

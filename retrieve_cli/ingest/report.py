@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, Protocol
 
 from retrieve_cli.contracts import Json, Refused, Source
 from retrieve_cli.errors import Exit, SourceFailed
+from retrieve_cli.frozen import Frozen, field
 from retrieve_cli.ingest.changes import Changes, ChunkChanges
 from retrieve_cli.ingest.counts import counted, noun
 from retrieve_cli.storage.inbox import KIND
@@ -26,8 +26,7 @@ _SHARE, _FEW = 0.05, 20
 Status = Literal["published", "unchanged", "partial", "failed"]
 
 
-@dataclass(frozen=True, slots=True)
-class Report:
+class Report(Frozen):
     """The outcome of a build or a sync."""
 
     status: Status
@@ -118,8 +117,7 @@ class Progress(Protocol):
         """Show a message to the user."""
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
+class Limits(Frozen):
     """Limits beyond which nothing is published, the wait for another writer, and the number of generations to keep."""
 
     max_fail: float | None

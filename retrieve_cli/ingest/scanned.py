@@ -16,7 +16,7 @@ import numpy as np
 
 from retrieve_cli.contracts import Countable, Foldered, Item, Json, Mixed, Notice, Record, Refused, Source, SourceKind
 from retrieve_cli.errors import RetrieveError, shortened
-from retrieve_cli.frozen import dataclass
+from retrieve_cli.frozen import Frozen
 from retrieve_cli.storage.key_rows import KEY, Digests, KeyRows, as_keys
 from retrieve_cli.storage.manifest import trace
 from retrieve_cli.terms.tenants import conflict_in
@@ -74,8 +74,7 @@ def unforeseen(error: Exception) -> str:
     return f"it cannot be processed ({type(error).__name__}: {shortened(str(error))}); please report it"
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Batch:
+class Batch(Frozen, eq=False):
     """Items of a source in order."""
 
     keys: Keys

@@ -10,7 +10,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing, suppress
-from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,6 +20,7 @@ from retrieve_cli.assemble.trusted import expect_own_sources
 from retrieve_cli.config.settings import Settings, SourceSetting
 from retrieve_cli.contracts import Json, Source
 from retrieve_cli.errors import IndexCorrupt, IndexMissing, RetrieveError, UsageError
+from retrieve_cli.frozen import replace
 from retrieve_cli.ingest.build import apply, contents_before, push_for
 from retrieve_cli.ingest.changes import Changes, ChunkChanges, recipe_changes
 from retrieve_cli.ingest.intake import Intake

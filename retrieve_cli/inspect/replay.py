@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from itertools import zip_longest
 from typing import Any, Literal, NamedTuple, get_args, get_origin, get_type_hints
 
@@ -15,7 +14,7 @@ from retrieve_cli.config.settings import Settings
 from retrieve_cli.config.values import unknown
 from retrieve_cli.contracts import Json, Request
 from retrieve_cli.errors import IndexMissing, Unavailable, UsageError, quoted, shortened
-from retrieve_cli.frozen import dataclass
+from retrieve_cli.frozen import Frozen, replace
 from retrieve_cli.output import run_account
 from retrieve_cli.output.journal import calibration_digest
 from retrieve_cli.output.run_account import Texts
@@ -36,8 +35,7 @@ _ABSENT = object()
 """Stands for a value that one side does not have."""
 
 
-@dataclass(frozen=True, slots=True)
-class SavedRun:
+class SavedRun(Frozen):
     """A run as it was read; its values come from a file that is not trusted."""
 
     name: str
@@ -85,8 +83,7 @@ class Difference(NamedTuple):
     now: str
 
 
-@dataclass(frozen=True, slots=True)
-class Replay:
+class Replay(Frozen):
     """Outcome of a replay."""
 
     run: str

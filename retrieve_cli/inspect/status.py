@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ from typing import Any
 from retrieve_cli.config.settings import Settings
 from retrieve_cli.contracts import Json
 from retrieve_cli.errors import RetrieveError, printable, shortened
+from retrieve_cli.frozen import asdict
 from retrieve_cli.records import columns
 from retrieve_cli.storage.generation import GRAPH, Generation
 from retrieve_cli.storage.store import Store

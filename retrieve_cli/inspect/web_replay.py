@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import fields, replace
 from datetime import datetime
 from pathlib import Path
 
@@ -16,7 +15,7 @@ from retrieve_cli.config.saved import is_path, restored
 from retrieve_cli.config.settings import Settings, WebSettings
 from retrieve_cli.contracts import Json
 from retrieve_cli.errors import Unavailable, UsageError, quoted
-from retrieve_cli.frozen import dataclass
+from retrieve_cli.frozen import Frozen, replace
 from retrieve_cli.inspect.replay import Replay, cannot_run, program_notes, typed, values_of
 from retrieve_cli.output import formats, journal, run_account
 from retrieve_cli.output.web_works import web_json
@@ -31,8 +30,7 @@ _ENOUGH_MS = 600_000.0
 """Deadline of a replay: the failures for want of time are those of the run."""
 
 
-@dataclass(frozen=True, slots=True)
-class SavedSearch:
+class SavedSearch(Frozen):
     """A run as it was read; its values come from files that are not trusted."""
 
     name: str
@@ -107,8 +105,11 @@ def _settings(run: SavedSearch, settings: Settings) -> Settings:
         UsageError: a section, key or value is unknown; names it.
         Unavailable: a model is a folder that the current settings do not name.
     """
-    own = {key.name for key in fields(WebSettings)}
-    keys = {key: value for key, value in run.web.items() if key not in own or key not in _NOT_OF_THE_RUN}
+    keys = {
+        key: value
+        for key, value in run.web.items()
+        if key not in WebSettings.__struct_fields__ or key not in _NOT_OF_THE_RUN
+    }
     sending = WebSettings(enabled=True, deadline_ms=_ENOUGH_MS)
     under = override(replace(restored(run.configuration, settings, where=run.name), web=sending), {"web": keys},
                      where=run.name)  # fmt: skip

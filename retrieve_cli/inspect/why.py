@@ -8,13 +8,13 @@ Records of another tenant than the request's are not in the index: neither found
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from retrieve_cli.config.loading import override
 from retrieve_cli.config.settings import BoostSettings, Settings
 from retrieve_cli.contracts import Hit, Json, Query, Request, Unit
 from retrieve_cli.errors import UsageError
+from retrieve_cli.frozen import Frozen, replace
 from retrieve_cli.records.lookup import find_chunk, find_record
 from retrieve_cli.search.access import groups_of
 from retrieve_cli.search.answer import Answer
@@ -76,8 +76,7 @@ def _notices(answer: Answer) -> Sequence[str]:
     return [*answer.notices, answer.stale] if answer.stale else answer.notices
 
 
-@dataclass(frozen=True, slots=True)
-class _Place:
+class _Place(Frozen):
     """The record that is explained, or one of its chunks."""
 
     record: int

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 
 from retrieve_cli.assemble.encoders import cache_dir
@@ -22,14 +21,14 @@ from retrieve_cli.encoders.onnx_encoder import dense_export
 from retrieve_cli.encoders.splade.onnx_queries import masked_export
 from retrieve_cli.encoders.splade.splade_folder import SpladeFolder, Static, read_splade
 from retrieve_cli.errors import Unavailable, UsageError
+from retrieve_cli.frozen import Frozen
 from retrieve_cli.retrievers.retriever import TERMS
 
 _FROM_FOLDERS = ("auto", "onnx", "openvino", "torch", "remote")
 Folder = ModelFolder | CrossFolder | SpladeFolder
 
 
-@dataclass(frozen=True, slots=True)
-class Need:
+class Need(Frozen):
     """A model, and the stage that is configured with it; no stage where a user named any model of the hub."""
 
     stage: str

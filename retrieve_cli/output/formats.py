@@ -5,13 +5,13 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 import orjson
 
 from retrieve_cli.contracts import Evidence, Json, Reranked
 from retrieve_cli.errors import escaped_json, printable
+from retrieve_cli.frozen import asdict
 from retrieve_cli.output.places import boxes, known_keys, linked, page_keys, pages, span_of
 from retrieve_cli.records.facets import facets_of
 from retrieve_cli.search.answer import Answer, Bundle, Result, Span

@@ -19,7 +19,6 @@ import json
 import os
 import shutil
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict
 from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
@@ -29,6 +28,7 @@ from retrieve_cli import __version__
 from retrieve_cli.config.settings import Settings
 from retrieve_cli.contracts import Json
 from retrieve_cli.errors import UsageError, printable, quoted, unwritable
+from retrieve_cli.frozen import asdict
 from retrieve_cli.output import formats, run_account
 from retrieve_cli.output.numbers import numbers
 from retrieve_cli.output.reasons import why

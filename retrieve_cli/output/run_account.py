@@ -5,13 +5,13 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import Literal
 
 from retrieve_cli.config.saved import kept, shown_addresses
 from retrieve_cli.config.settings import Settings
 from retrieve_cli.contracts import Json, KnownFile, Request
+from retrieve_cli.frozen import asdict
 from retrieve_cli.output import formats
 from retrieve_cli.search.answer import Answer
 from retrieve_cli.search.options import SearchOptions

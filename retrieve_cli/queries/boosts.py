@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 
 from retrieve_cli.contracts import HIGHEST_BOOST
 from retrieve_cli.errors import UsageError, quoted
+from retrieve_cli.frozen import Frozen
 from retrieve_cli.queries.filters import Condition, parse
 
 _NUMBER = re.compile(r"[0-9]{1,9}(?:\.[0-9]{0,9})?|\.[0-9]{1,9}")
 _LIKE = "write a boost like section=Results:1.2 or license=MIT:0.8"
 
 
-@dataclass(frozen=True, slots=True)
-class Boost:
+class Boost(Frozen):
     """A condition, and the factor for what satisfies it."""
 
     condition: Condition

@@ -10,11 +10,11 @@ Several values mean any of them; several conditions, all of them. Text is compar
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Literal, cast
 from unicodedata import category
 
 from retrieve_cli.errors import UsageError, quoted
+from retrieve_cli.frozen import Frozen
 
 Operator = Literal["=", "!=", ">=", "<=", ">", "<"]
 
@@ -26,8 +26,7 @@ _WILDCARDS = frozenset("*?")
 _LIKE = "write a filter like license=MIT, modality=CT,MRI, dims>=3 or path=guides/**"
 
 
-@dataclass(frozen=True, slots=True)
-class Condition:
+class Condition(Frozen):
     """A test of records: any value of the field stands in this relation to any of `values`.
 
     `!=` and `negated` are true if the positive condition is false, also for records without the field.

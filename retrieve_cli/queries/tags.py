@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from retrieve_cli.frozen import dataclass
+from retrieve_cli.frozen import Frozen
 from retrieve_cli.untrusted.nearest import nearest
 
 _KEYS = {
@@ -26,8 +26,7 @@ _ALIKE = 0.82
 """Similarity from which on a key counts as misspelt: that of EXCLUD and FORMTA, not of `see` and `exclusive`."""
 
 
-@dataclass(frozen=True, slots=True)
-class Tagged:
+class Tagged(Frozen):
     """A query's text and its control tags."""
 
     text: str

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from retrieve_cli.errors import UsageError, quoted
+from retrieve_cli.frozen import Frozen, replace
 from retrieve_cli.records.column_values import PATHS, number_of
 from retrieve_cli.records.globs import literal_prefix, path_glob, text_glob
 from retrieve_cli.storage.vocabulary import Vocabulary
@@ -29,8 +29,7 @@ COMPARISONS: Mapping[str, Callable[..., Any]] = {
 }
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Column:
+class Column(Frozen, eq=False):
     """A field: its values are numbered from 0, in order of case-folded text."""
 
     name: str

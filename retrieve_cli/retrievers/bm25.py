@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -11,6 +10,7 @@ import numpy as np
 
 from retrieve_cli.contracts import Analyzer, Card, Chunk, Field, Index, Json, Package, Record, Unit
 from retrieve_cli.errors import IndexCorrupt, UsageError, quoted
+from retrieve_cli.frozen import asdict
 from retrieve_cli.retrievers.analyzer import Analyzer as TermAnalyzer
 from retrieve_cli.retrievers.impacts import LATER, Bm25Index, Bm25Writer, Formula, TermIndex
 from retrieve_cli.retrievers.retriever import TEXT, Building, IndexWriter, Passages, Retriever, keys_of

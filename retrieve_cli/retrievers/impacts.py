@@ -17,7 +17,7 @@ import numpy as np
 
 from retrieve_cli.contracts import Json, TermWeights, Unit
 from retrieve_cli.errors import IndexCorrupt, quoted
-from retrieve_cli.frozen import dataclass
+from retrieve_cli.frozen import Frozen
 from retrieve_cli.retrievers.analyzer import Analyzer
 from retrieve_cli.retrievers.selection import ScoringIndex
 from retrieve_cli.retrievers.term_postings import Postings, stored_columns
@@ -74,8 +74,7 @@ def saturation(variant: Variant, tf: Floats, lengths: Floats, *, k1: float, b: f
 # -------------------------------------------------------------------------------------------------- writing
 
 
-@dataclass(frozen=True, slots=True)
-class Formula:
+class Formula(Frozen):
     """BM25 variant and parameters; part of the recipe."""
 
     variant: Variant = "lucene"

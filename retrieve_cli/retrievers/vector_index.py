@@ -20,7 +20,7 @@ import numpy as np
 
 from retrieve_cli.contracts import Candidates, Json, Unit
 from retrieve_cli.errors import IndexCorrupt
-from retrieve_cli.frozen import dataclass
+from retrieve_cli.frozen import Frozen
 from retrieve_cli.numerics import available_cores
 from retrieve_cli.retrievers import quantized
 from retrieve_cli.retrievers.hnsw_index import HnswIndex, faiss_package
@@ -52,8 +52,7 @@ _SLACK = np.float32(1.01)
 _HINT = "list the damaged files: retrieve inspect verify; then build again: retrieve build"
 
 
-@dataclass(frozen=True, slots=True)
-class Parameters:
+class Parameters(Frozen):
     """Kind of faiss index to write: `flat`, or `hnsw` with its neighbours per node and its construction breadth."""
 
     kind: Literal["flat", "hnsw"] = "flat"

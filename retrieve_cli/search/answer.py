@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import field, replace
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple
 
 from retrieve_cli.config.plugins import LLM
 from retrieve_cli.contracts import NOT_PICKED, Freshness, Hit, Json, Matches, Question, Request, Unit
-from retrieve_cli.frozen import dataclass
+from retrieve_cli.frozen import Described, Frozen, replace
 from retrieve_cli.search.places import place_of
 
 if TYPE_CHECKING:
@@ -20,8 +19,7 @@ Engine = Literal["advanced", "naive"]
 """`advanced`: every stage; `naive`: the dense retriever alone."""
 
 
-@dataclass(frozen=True, slots=True)
-class Span:
+class Span(Frozen):
     """Consecutive chunks of one record, read as one text: a hit and its neighbours."""
 
     doc_id: str
@@ -63,8 +61,7 @@ class Span:
         return tuple(f"{self.doc_id}#{index}" for index in range(self.first, self.last + 1))
 
 
-@dataclass(frozen=True, slots=True)
-class Need:
+class Need(Frozen):
     """A record that another one requires."""
 
     id: str
@@ -75,8 +72,7 @@ class Need:
     """True if it does not pass the filters of the request: it is needed all the same."""
 
 
-@dataclass(frozen=True, slots=True)
-class Bundle:
+class Bundle(Frozen):
     """Dependencies of a result, direct or not."""
 
     needs: tuple[Need, ...]
@@ -98,10 +94,10 @@ class Skipped(NamedTuple):
     """True if a hit of a lower rank is shown."""
 
 
-@dataclass(frozen=True, slots=True)
-class Spent:
+class Spent(Described):
     """Use of a budget, and the hits that did not fit."""
 
+    apart: ClassVar = ("skipped", "count")
     chunks: int
     """Chunks that are passed on, neighbours of hits included."""
     tokens: int | None = None
@@ -112,9 +108,9 @@ class Spent:
     """Name of the tokenizer that counted."""
     cut: tuple[tuple[str, str], ...] = ()
     """Chunk ids of hits that are skipped, or shown without neighbours, and why; in rank order."""
-    skipped: tuple[Skipped, ...] = field(default=(), compare=False)
+    skipped: tuple[Skipped, ...] = ()
     """Those of `cut` that are not shown at all."""
-    count: Callable[[str], int] | None = field(default=None, compare=False)
+    count: Callable[[str], int] | None = None
     """Counts the tokens of a text; None if tokens are not limited."""
 
     @property
@@ -130,8 +126,7 @@ class Spent:
         return {**kept, "cut": [{"id": name, "why": why, **skipped.get(name, {})} for name, why in self.cut]}
 
 
-@dataclass(frozen=True, slots=True)
-class Result:
+class Result(Frozen):
     """A hit with its rows of `records.jsonl` and `chunks.jsonl`."""
 
     hit: Hit
@@ -237,16 +232,14 @@ class Course(NamedTuple):
         return cls(stages, tops[0], sum(hit.reranked is not None for hit in hits[place]), change)
 
 
-@dataclass(frozen=True, slots=True)
-class Attempt:
+class Attempt(Frozen):
     """A text of a question that was searched for, and the number of results that were good enough."""
 
     text: str
     results: int
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(Frozen):
     """The answer to one question."""
 
     question: Question
@@ -275,7 +268,7 @@ class Answer:
     """Its `ms`, whether it was `met`, and the steps `asked` for and `done`; None without one."""
     attempts: tuple[Attempt, ...] = ()
     """Every text, if the first one found too little. The results are those of the one that found the most."""
-    trace: Mapping[str, Json] = field(default_factory=dict)
+    trace: Mapping[str, Json] = {}
     """Notes of stages besides the hits: filters, group routing, texts, thresholds, diversity, expansion."""
     spent: Spent | None = None
     """Set if there was a budget."""
@@ -295,14 +288,14 @@ class Answer:
     """Notices for the user: on the question, on the answer, and on the batch of this answer."""
     offset: int = 0
     """Results before the first of these: those of earlier pages."""
-    facets: Mapping[str, Facet] = field(default_factory=dict)
+    facets: Mapping[str, Facet] = {}
     """By field that was asked for, the values that matching records have."""
     explain: bool = False
     """True if each result is to say why it stands where it does."""
     stale: str = ""
     """A notice on sources that have changed since the build. JSON has it by result: the rest of an answer does not
     depend on the present state of sources."""
-    skip_kinds: Mapping[str, str] = field(default_factory=dict)
+    skip_kinds: Mapping[str, str] = {}
     """Kind of the reason of each of `strategies_skipped`: of an error, `deadline`, `substituted` or `no_words`."""
 
     @property

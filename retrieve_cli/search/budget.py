@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from retrieve_cli.frozen import replace
 from retrieve_cli.search.answer import Result, Skipped, Span, Spent
 
 if TYPE_CHECKING:

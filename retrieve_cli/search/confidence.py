@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING
 
 from retrieve_cli.contracts import Json, Ranking
 from retrieve_cli.errors import UsageError
-from retrieve_cli.frozen import dataclass
+from retrieve_cli.frozen import Frozen
 
 if TYPE_CHECKING:
     from retrieve_cli.evaluation.calibration import Calibration
 
 
-@dataclass(frozen=True, slots=True)
-class Confidence:
+class Confidence(Frozen):
     """A calibration, and the least confidence that is asked for."""
 
     calibration: Calibration

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from retrieve_cli.contracts import Json
+from retrieve_cli.frozen import Frozen, replace
 from retrieve_cli.search import places
 from retrieve_cli.search.answer import Result, Span
 from retrieve_cli.search.content_type import content_type
@@ -76,8 +76,7 @@ def _until(rows: Sequence[int], taken: Collection[int]) -> int:
     return next((count for count, row in enumerate(rows) if row in taken), len(rows))
 
 
-@dataclass(frozen=True, slots=True)
-class _Stretch:
+class _Stretch(Frozen):
     """Rows of one record that are read together, and the ranks from 0 of the hits among them, best first."""
 
     record: int

@@ -6,12 +6,12 @@ import re
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from threading import RLock
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from retrieve_cli.assemble import encoders, splade
 from retrieve_cli.config.settings import Settings
+from retrieve_cli.frozen import replace
 
 if TYPE_CHECKING:
     from retrieve_cli.contracts import Encoder, SparseEncoder, TermWeights, Vectors

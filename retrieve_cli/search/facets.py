@@ -7,12 +7,12 @@ the other values of the field can be chosen; the tenant, exclusions, ids and all
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from retrieve_cli.frozen import replace
 from retrieve_cli.search.access import columns_seen
 from retrieve_cli.search.ranking import rank
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from itertools import accumulate
 from threading import RLock
 from typing import TYPE_CHECKING, Any
@@ -18,7 +17,7 @@ from retrieve_cli.config.engine_settings import SERVERS
 from retrieve_cli.config.settings import Settings, sections
 from retrieve_cli.config.trust import COMMAND
 from retrieve_cli.contracts import Index, Watched
-from retrieve_cli.frozen import dataclass
+from retrieve_cli.frozen import Frozen, replace
 from retrieve_cli.search.deadline import Costs
 from retrieve_cli.search.encoding import QueryModels
 from retrieve_cli.search.options import SearchOptions
@@ -52,8 +51,7 @@ class Readers:
             return found
 
 
-@dataclass(frozen=True, eq=False)
-class Opened:
+class Opened(Frozen, eq=False, weakref=True):
     """An open generation. It does not change: what a request chooses, and what it costs, belongs to a `Searcher`.
 
     Threads may share one; an index and a model are loaded at their first use.

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 from retrieve_cli.config.plugins import HYBRID
 from retrieve_cli.config.settings import Settings
 from retrieve_cli.contracts import Unit
-from retrieve_cli.frozen import dataclass
+from retrieve_cli.frozen import Frozen, replace
 
 
-@dataclass(frozen=True)
-class SearchOptions:
+class SearchOptions(Frozen):
     """The choices of one request. Settings hold those of an installation."""
 
     k: int

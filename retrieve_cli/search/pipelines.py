@@ -7,7 +7,6 @@ configuration controls only what the recipe does not fix: retrieval depth and fu
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -16,6 +15,7 @@ from retrieve_cli.assemble.graph import graph_of
 from retrieve_cli.assemble.indexes import similar_names, vectors_of
 from retrieve_cli.contracts import Stage
 from retrieve_cli.errors import STEP_FAILURES, UsageError
+from retrieve_cli.frozen import replace
 from retrieve_cli.search.access import groups_of
 from retrieve_cli.search.plan import RankPlan
 from retrieve_cli.stages.pipeline import Pipeline

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import fields, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
 from retrieve_cli.config.bounds import LONGEST_TEXT
 from retrieve_cli.contracts import KnownFile, Query, Question, Request
 from retrieve_cli.errors import UsageError, quoted
+from retrieve_cli.frozen import replace
 from retrieve_cli.queries.tags import Tagged, read_tags
 from retrieve_cli.search.access import Access, columns_seen, of_tenant, of_tenant_or_none
 from retrieve_cli.search.conditions import Passing, satisfying, together
@@ -292,9 +292,9 @@ def _together(texts: Sequence[Tagged]) -> Tagged:
     if not others:
         return own
     said = {
-        field.name: tuple(dict.fromkeys(value for each in texts for value in getattr(each, field.name)))
-        for field in fields(Tagged)
-        if field.name != "text"
+        field: tuple(dict.fromkeys(value for each in texts for value in getattr(each, field)))
+        for field in Tagged.__struct_fields__
+        if field != "text"
     }
     return Tagged(own.text, **said)
 

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from retrieve_cli.assemble import registry
 from retrieve_cli.contracts import Hit, Query, Ranking, Stage, Unit
 from retrieve_cli.errors import STEP_FAILURES
-from retrieve_cli.frozen import dataclass
+from retrieve_cli.frozen import Frozen, replace
 from retrieve_cli.search.deadline import Deadline
 from retrieve_cli.search.opened import Opened
 from retrieve_cli.search.options import SearchOptions
@@ -24,8 +23,7 @@ if TYPE_CHECKING:
     from retrieve_cli.stages.expand import Expand
 
 
-@dataclass(frozen=True, slots=True)
-class Ranked:
+class Ranked(Frozen):
     """The rankings of a batch, and how they came about."""
 
     rankings: Sequence[Ranking]

@@ -6,10 +6,10 @@ It runs before any threshold, so that what a threshold removes stays removed, an
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 
 from retrieve_cli.config.settings import RelaxationSettings
 from retrieve_cli.contracts import Analyzer, Query, Question, Ranking
+from retrieve_cli.frozen import replace
 from retrieve_cli.search.answer import Attempt
 
 _WORDS = (3, 2)

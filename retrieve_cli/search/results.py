@@ -4,14 +4,13 @@ related records, and how much of all that a budget has room for."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 from retrieve_cli.assemble.graph import graph_of
 from retrieve_cli.assemble.registry import retriever
 from retrieve_cli.contracts import Analyzer, Filed, Hit, Json, Query, Ranking
-from retrieve_cli.frozen import dataclass
+from retrieve_cli.frozen import Frozen, replace
 from retrieve_cli.search.answer import Bundle, Need, Result, Spent
 from retrieve_cli.search.confidence import Confidence
 from retrieve_cli.search.opened import Opened
@@ -25,8 +24,7 @@ if TYPE_CHECKING:
     from retrieve_cli.search.context import Narrower
 
 
-@dataclass(frozen=True, slots=True)
-class Shown:
+class Shown(Frozen):
     """Results of one ranking, ready to be shown."""
 
     found: tuple[Result, ...]

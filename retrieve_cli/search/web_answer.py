@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
 from typing import Literal, NamedTuple
 
 from retrieve_cli.contracts import Hit
 from retrieve_cli.contracts.works import Work
-from retrieve_cli.frozen import dataclass
+from retrieve_cli.frozen import Frozen
 
 KindChoice = Literal["auto", "web", "literature"]
 MOST_TEXT = 2000
@@ -17,8 +16,7 @@ MOST_RESULTS = 100
 LONGEST_DEADLINE_MS = 600_000
 
 
-@dataclass(frozen=True, slots=True)
-class WebOptions:
+class WebOptions(Frozen):
     """Everything that one search may choose. None: as configured."""
 
     text: str
@@ -68,8 +66,7 @@ class ProviderStatus(NamedTuple):
         return self.status not in ("ok", "not_asked", "not_configured")
 
 
-@dataclass(frozen=True, slots=True)
-class WebHit:
+class WebHit(Frozen):
     """A work in its place in the answer, with the evidence for it: one of each provider, and the reranker's."""
 
     work: Work
@@ -77,8 +74,7 @@ class WebHit:
     """Its `id` is that of the work; `evidence` has one entry for each provider."""
 
 
-@dataclass(frozen=True, slots=True)
-class WebAnswer:
+class WebAnswer(Frozen):
     """Answer to a web or literature search."""
 
     options: WebOptions
@@ -92,7 +88,7 @@ class WebAnswer:
     """Number of works that were found, before the cut to `k`."""
     pipeline: str
     reranked: bool
-    strategies_skipped: Mapping[str, str] = field(default_factory=dict)
+    strategies_skipped: Mapping[str, str] = {}
     notices: tuple[str, ...] = ()
 
     @property

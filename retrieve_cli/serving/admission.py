@@ -10,7 +10,6 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
 from itertools import accumulate
 from queue import Empty, SimpleQueue
@@ -18,6 +17,7 @@ from threading import Thread
 from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import WeakKeyDictionary
 
+from retrieve_cli.frozen import Frozen
 from retrieve_cli.serving.answers import dumped
 from retrieve_cli.serving.embed import Encoding
 from retrieve_cli.serving.requests import Limits, Rejected, Work
@@ -162,8 +162,7 @@ def _works(works: Sequence[Work]) -> Sequence[Work]:
     return [partial(one.finish, vectors[end - len(one.texts) : end]) for one, end in zip(encodings, ends, strict=True)]
 
 
-@dataclass(frozen=True, slots=True)
-class _Job:
+class _Job(Frozen):
     work: Work
     answer: Future[bytes]
 

@@ -7,12 +7,12 @@ object that names the model, has all forms that were asked for, and tells the te
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 from retrieve_cli.contracts import Encoder, Json, SharingPasses, SparseEncoder, TermWeights, TokenEncoder, TokenVectors
 from retrieve_cli.errors import RetrieveError
+from retrieve_cli.frozen import Frozen, replace
 from retrieve_cli.serving.answers import finite
 from retrieve_cli.serving.model_parts import EMBED, SPARSE, ModelParts
 from retrieve_cli.serving.requests import Limits, Rejected, Work, check_fields, check_model, flag, one_of, read_texts
@@ -158,8 +158,7 @@ _JOINED = 16
 """Texts of a request up to which it may share a pass: a longer one fills a pass by itself."""
 
 
-@dataclass(frozen=True, slots=True)
-class Encoding:
+class Encoding(Frozen):
     """Work that is one pass of an encoder, which several requests may share; see `admission.Queue`."""
 
     texts: Sequence[str]

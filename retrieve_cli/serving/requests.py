@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from retrieve_cli.contracts import Json
 from retrieve_cli.errors import Exit, printable
+from retrieve_cli.frozen import Frozen
 
 Work = Callable[[], Json]
 """Computes the answer to a parsed request."""
@@ -16,8 +16,7 @@ _SHOWN = 100
 """Characters of what was sent that an error repeats."""
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
+class Limits(Frozen):
     """Limits of one request, and of waiting requests."""
 
     inputs: int = 2048

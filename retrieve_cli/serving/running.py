@@ -11,11 +11,11 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
 from math import ceil
 from typing import TYPE_CHECKING, Any
 
 from retrieve_cli.errors import Exit
+from retrieve_cli.frozen import Frozen
 from retrieve_cli.serving.admission import SlowClients
 from retrieve_cli.serving.service import NOSNIFF
 
@@ -33,14 +33,13 @@ _HEADERS_BYTES = 32 << 10
 """Most bytes of the headers of a request."""
 
 
-@dataclass(frozen=True, slots=True)
-class Running:
+class Running(Frozen):
     """Options of a server process."""
 
     grace: float
     """Seconds to finish requests at shutdown."""
     verbose: bool = False
-    tls: Mapping[str, Any] = field(default_factory=dict)
+    tls: Mapping[str, Any] = {}
     """Options of uvicorn for TLS."""
 
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from pathlib import Path
 
 from retrieve_cli.config.loading import read_yaml
 from retrieve_cli.config.settings import Settings
 from retrieve_cli.contracts import Json
 from retrieve_cli.errors import UsageError
+from retrieve_cli.frozen import replace
 from retrieve_cli.output.run_account import configuration
 from retrieve_cli.storage.manifest import Manifest
 from retrieve_cli.untrusted.files import CONFIG, read_text

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Literal
 from retrieve_cli import __version__
 from retrieve_cli.contracts import Json
 from retrieve_cli.errors import RetrieveError, UsageError
-from retrieve_cli.frozen import dataclass
+from retrieve_cli.frozen import Frozen
 from retrieve_cli.progress.tasks import BYTES, task
 from retrieve_cli.snapshots import configuration
 from retrieve_cli.snapshots.form import (
@@ -43,8 +43,7 @@ SCHEMA_VERSION = 1
 _MARK = 6
 
 
-@dataclass(frozen=True, slots=True)
-class Created:
+class Created(Frozen):
     """A snapshot that was written, or existed already."""
 
     path: Path

@@ -18,13 +18,12 @@ import json
 import re
 import tarfile
 from collections.abc import Mapping
-from dataclasses import asdict, field
 from pathlib import Path
 from typing import Any
 
 from retrieve_cli.contracts import Json
 from retrieve_cli.errors import IndexCorrupt, Unavailable, quoted, shortened
-from retrieve_cli.frozen import dataclass
+from retrieve_cli.frozen import Frozen, asdict
 from retrieve_cli.storage import shapes
 from retrieve_cli.untrusted.files import CONFIG, MANIFEST as LARGE
 
@@ -58,8 +57,7 @@ class BadSnapshot(ValueError):
     """A snapshot that is damaged, cut short, or was not written here."""
 
 
-@dataclass(frozen=True, slots=True)
-class Header:
+class Header(Frozen):
     """Description of a snapshot, its first member."""
 
     generation: str
@@ -73,7 +71,7 @@ class Header:
     chunks: int
     index_bytes: int
     """Size of the files of the generation."""
-    extras: Mapping[str, str] = field(default_factory=dict)
+    extras: Mapping[str, str] = {}
     """SHA-256 of the small members, by name."""
 
     def to_json(self) -> dict[str, Json]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, BinaryIO, TypeVar
 import numpy as np
 
 from retrieve_cli.errors import IndexCorrupt, RetrieveError, UsageError, quoted
-from retrieve_cli.frozen import dataclass
+from retrieve_cli.frozen import Frozen
 from retrieve_cli.progress.tasks import BYTES, Task, counting, task
 from retrieve_cli.snapshots.form import (
     BLOCK,
@@ -45,8 +45,7 @@ _RESERVED = ("manifest.json", sums.FILE, LISTING)
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
-class Snapshot:
+class Snapshot(Frozen):
     """Contents of a snapshot, completely verified."""
 
     header: Header

@@ -12,7 +12,7 @@ from retrieve_cli.assemble.indexes import open_indexes
 from retrieve_cli.contracts import Json
 from retrieve_cli.errors import IndexCorrupt, RetrieveError, Unavailable, UsageError
 from retrieve_cli.evaluation import calibration
-from retrieve_cli.frozen import dataclass
+from retrieve_cli.frozen import Frozen
 from retrieve_cli.ingest.tidying import remove_old
 from retrieve_cli.snapshots import configuration
 from retrieve_cli.snapshots.create import summary
@@ -31,8 +31,7 @@ if TYPE_CHECKING:
 SCHEMA_VERSION = 1
 
 
-@dataclass(frozen=True, slots=True)
-class Restored:
+class Restored(Frozen):
     """A snapshot whose generation is the current one now."""
 
     header: Header

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import stat
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from functools import partial
 from io import BufferedReader
 from pathlib import Path
@@ -12,6 +11,7 @@ from shlex import quote
 
 from retrieve_cli.contracts import Item, Json, Notice, Record, Refused, SourceKind
 from retrieve_cli.errors import UsageError
+from retrieve_cli.frozen import replace
 from retrieve_cli.sources.digests import BOM, absolute, file_stamp, line_digest
 from retrieve_cli.sources.fields import FieldMap, is_stored, record_from
 from retrieve_cli.sources.linked_catalog import (

@@ -7,7 +7,6 @@ import stat
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -25,6 +24,7 @@ from retrieve_cli.contracts import (
     SourceKind,
 )
 from retrieve_cli.errors import BadDocument, NotADocument, UsageError
+from retrieve_cli.frozen import Frozen
 from retrieve_cli.sources.digests import BOM, absolute, document_digest, file_digest, sidecar_of
 from retrieve_cli.sources.folder_marks import marks_of_folders
 from retrieve_cli.sources.parsed_record import parsed_record
@@ -34,8 +34,7 @@ MOST_NAMED = 8
 """Number of skipped links or empty files that a notice names."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Entry:
+class _Entry(Frozen):
     """A name in a folder."""
 
     path: str

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import islice
 
 from retrieve_cli.contracts import Field, Json, Record
-from retrieve_cli.frozen import dataclass
+from retrieve_cli.frozen import Frozen
 from retrieve_cli.storage.manifest import sha1
 from retrieve_cli.terms.licences import spdx_of
 from retrieve_cli.terms.modalities import modality_of
@@ -76,8 +76,7 @@ LONGEST_ID = 4096
 """Maximum characters of an id, which each chunk repeats: a catalog line of 64 MB may have 200,000 chunks."""
 
 
-@dataclass(frozen=True, slots=True)
-class FieldMap:
+class FieldMap(Frozen):
     """Keys of a catalog that feed each field, and the weight of each field."""
 
     spellings: Mapping[str, tuple[str, ...]]

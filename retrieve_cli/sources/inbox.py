@@ -8,7 +8,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
@@ -26,6 +25,7 @@ from retrieve_cli.contracts import (
     SourceKind,
 )
 from retrieve_cli.errors import BadDocument, quoted
+from retrieve_cli.frozen import replace
 from retrieve_cli.sources.catalog import read_record
 from retrieve_cli.sources.fields import FieldMap
 from retrieve_cli.sources.freshness import Unwatched

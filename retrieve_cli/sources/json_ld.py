@@ -8,11 +8,11 @@ a record's keys are local names.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
 from typing import Final
 from urllib.parse import urljoin
 
 from retrieve_cli.contracts import Json
+from retrieve_cli.frozen import Frozen, replace
 from retrieve_cli.sources.linked import RDF, XSD, Term, Triple
 
 PREFIXES: Final[Mapping[str, str]] = {
@@ -43,8 +43,7 @@ _LONGEST = 300
 """Maximum characters of a definition."""
 
 
-@dataclass(frozen=True, slots=True)
-class Definition:
+class Definition(Frozen):
     """Definition of a name by a context."""
 
     iri: str | None
@@ -58,11 +57,10 @@ class Definition:
 UNDEFINED = Definition("")
 
 
-@dataclass(frozen=True, slots=True)
-class Context:
+class Context(Frozen):
     """Meaning of names in a part of a document."""
 
-    names: Mapping[str, Definition] = field(default_factory=dict)
+    names: Mapping[str, Definition] = {}
     vocabulary: str = ""
     base: str = ""
     language: str = ""

@@ -8,20 +8,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set as AbstractSet
-from dataclasses import dataclass
 from math import isfinite
 from typing import Literal
 
 from retrieve_cli.contracts import Json
 from retrieve_cli.errors import SourceFailed
+from retrieve_cli.frozen import Frozen
 from retrieve_cli.storage.manifest import canonical
 
 RDF = "http://www.w3.org/1999/02/22-rdf-syntax-ns#"
 XSD = "http://www.w3.org/2001/XMLSchema#"
 
 
-@dataclass(frozen=True, slots=True)
-class Term:
+class Term(Frozen):
     """An IRI, a blank node or a literal (RDF 1.1 Concepts, section 3)."""
 
     kind: Literal["iri", "blank", "literal"]

@@ -3,26 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import field, replace
 from typing import TYPE_CHECKING, ClassVar
 
 from retrieve_cli.contracts import Evidence, Hit, Kind, Ranking
-from retrieve_cli.frozen import dataclass
+from retrieve_cli.frozen import Described, Frozen, replace
 
 if TYPE_CHECKING:
     from retrieve_cli.contracts import Mask
 
 
-@dataclass(frozen=True, slots=True)
-class Boosted:
+class Boosted(Described):
     """Records and chunks that one boost holds for."""
 
+    apart: ClassVar = ("records", "chunks")
     written: str
     """The boost as it was given: `section=Results:1.2`."""
     factor: float
-    records: Mask = field(compare=False, repr=False)
+    records: Mask
     """(records,) bool"""
-    chunks: Mask | None = field(default=None, compare=False, repr=False)
+    chunks: Mask | None = None
     """(chunks,) bool, if it is of chunks."""
 
     def holds_for(self, hit: Hit) -> bool:
@@ -30,8 +29,7 @@ class Boosted:
         return bool(self.records[hit.record] if self.chunks is None else self.chunks[hit.row])
 
 
-@dataclass(frozen=True, slots=True)
-class Boost:
+class Boost(Frozen):
     """Multiplies how far a hit's score rises above the floor of its list by the factors of all boosts that hold for it:
 
         floor + factor * (score - floor),  floor = lowest - (highest - lowest) / n   for n hits.

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import field, replace
 from typing import TYPE_CHECKING, ClassVar, Protocol
 
 import numpy as np
 
 from retrieve_cli.contracts import Candidates, Query, Unit
 from retrieve_cli.errors import STEP_FAILURES
-from retrieve_cli.frozen import dataclass
+from retrieve_cli.frozen import Described, replace
 from retrieve_cli.stages.masks import first_chunks, members
 from retrieve_cli.stages.retrieve import Layout, NotAsked, Retrieval, Tally
 
@@ -31,25 +30,25 @@ class Chooser(Protocol):
         """
 
 
-@dataclass(frozen=True, slots=True)
-class ChoosingRetrieval:
+class ChoosingRetrieval(Described):
     """Chooser among records, as a pipeline sees it. A record's score is 1 / its rank, of others 0.
 
     It is shown the records that the query may find, and no others; if those are more than `most_read`, the first ones
     of `shortlist`, and after these the first ones of the catalog.
     """
 
+    apart: ClassVar = ("chooser", "layout", "shortlist", "say", "timed")
     name: str
-    chooser: Callable[[], Chooser] = field(compare=False, repr=False)
+    chooser: Callable[[], Chooser]
     """Made at the first question."""
-    layout: Layout = field(compare=False, repr=False)
+    layout: Layout
     unit: Unit
     depth: int
     most_read: int
-    shortlist: Retrieval | None = field(default=None, compare=False, repr=False)
+    shortlist: Retrieval | None = None
     """Ranks records by what is cheap to compare."""
-    say: Callable[[str], None] = field(default=lambda _: None, compare=False, repr=False)
-    timed: Callable[[], AbstractContextManager[None]] | None = field(default=None, compare=False, repr=False)
+    say: Callable[[str], None] = lambda _: None
+    timed: Callable[[], AbstractContextManager[None]] | None = None
     """Measures the time that choosing takes."""
     row_unit: ClassVar[Unit] = "record"
     waits: ClassVar[bool] = True

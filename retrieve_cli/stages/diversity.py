@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
 from retrieve_cli.contracts import Evidence, Hit, Json, Kind, Ranking
+from retrieve_cli.frozen import Described, Frozen, replace
 from retrieve_cli.numerics import products
 from retrieve_cli.stages.fusion import minmax
 
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
 
 
-@dataclass(frozen=True, slots=True)
-class Cap:
+class Cap(Described):
     """At most `most` hits of one kind; a hit without a kind (None) is not counted and never cut."""
 
+    apart: ClassVar = ("kind_of",)
     name: str
     most: int
-    kind_of: Callable[[Hit], Hashable] = field(compare=False, repr=False)
+    kind_of: Callable[[Hit], Hashable]
 
     def __str__(self) -> str:
         return f"{self.name} {self.most}"
@@ -72,8 +72,7 @@ def with_cut_hits(trace: Mapping[str, Json], cut: Sequence[Json]) -> dict[str, J
     return {**trace, "diversity": {**before, "cut": [*before.get("cut", ()), *cut]}}
 
 
-@dataclass(frozen=True, slots=True)
-class Limit:
+class Limit(Frozen):
     """The stage that passes on the first `keep` hits that fill no cap; it changes neither order nor scores."""
 
     caps: tuple[Cap, ...]
@@ -92,8 +91,7 @@ class Limit:
         return f"limit({', '.join(map(str, self.caps))})"
 
 
-@dataclass(frozen=True, slots=True)
-class Mmr:
+class Mmr(Described):
     """Maximal marginal relevance: what is like a hit chosen before it comes later (Carbonell, Goldstein 1998).
 
     A hit's score becomes what it was less its penalty, (1 - l) / l of the range of all scores for a similarity of 1:
@@ -102,7 +100,8 @@ class Mmr:
     before, the similarity (`normalized`) and the penalty for a similarity of 1 (`weight`), and so still adds up.
     """
 
-    vectors_of: Callable[[Rows], Vectors] = field(compare=False, repr=False)
+    apart: ClassVar = ("vectors_of",)
+    vectors_of: Callable[[Rows], Vectors]
     """Chunk rows to (n, dim) float32 unit vectors."""
     trade_off: float
     """The paper's lambda, above 0 and up to 1, all relevance."""

@@ -4,14 +4,13 @@ and does not name."""
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import field, replace
 from itertools import islice
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 import numpy as np
 
 from retrieve_cli.contracts import Evidence, Hit, Kind, Ranking
-from retrieve_cli.frozen import dataclass
+from retrieve_cli.frozen import Described, replace
 from retrieve_cli.stages.boost import floor_of
 from retrieve_cli.stages.masks import first_chunks
 from retrieve_cli.stages.retrieve import Layout
@@ -24,14 +23,14 @@ _PART = 8
 vectors lists every record of a small catalog, and being on that list says nothing."""
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
+class Found(Described):
     """A record that a walk from the first hits led to."""
 
+    apart: ClassVar = ("path",)
     record: int
     score: float
     """From 0 to 1, that of the best hit."""
-    path: Callable[[], str] = field(compare=False, repr=False)
+    path: Callable[[], str]
     """Returns the steps that lead to it, for people: few of the records that a walk finds are shown."""
 
 
@@ -53,8 +52,7 @@ class Support(NamedTuple):
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Expand:
+class Expand(Described):
     """Lays scores of paths on the scale of the ranking: `floor + (top - floor) * score`, where the floor is the score
     at a rank, and gives each record the better one of that and its own. Where all hits are worth the same, what they
     are worth is the range.
@@ -67,9 +65,10 @@ class Expand:
     not among them are related records, listed apart (`linked`).
     """
 
-    walk: Callable[[Sequence[tuple[int, float]], Mask | None], list[Found]] = field(compare=False, repr=False)
+    apart: ClassVar = ("walk", "layout")
+    walk: Callable[[Sequence[tuple[int, float]], Mask | None], list[Found]]
     """Records with scores from 0 to 1 to what they lead to by way of visible records, if only some are; best first."""
-    layout: Layout = field(compare=False, repr=False)
+    layout: Layout
     seeds: int
     """Hits that start the walk."""
     floor: int

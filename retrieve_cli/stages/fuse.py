@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import field, replace
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
 from retrieve_cli.contracts import Evidence, Kind, Query, Ranking
-from retrieve_cli.frozen import dataclass
+from retrieve_cli.frozen import Described, replace
 from retrieve_cli.stages.fusion import Fusion, highest, weighted_sum
 from retrieve_cli.stages.matches import Found
 from retrieve_cli.stages.pool import Pool, gather, side_by_side
@@ -23,17 +22,17 @@ _AT_ONCE = 16
 """Queries of a batch that wait for a server at the same time."""
 
 
-@dataclass(frozen=True, slots=True)
-class Fuse:
+class Fuse(Described):
     """Weighted sum or reciprocal rank fusion over the union of the retrievers' candidates; `keep` hits are passed on.
 
     In a weighted sum a candidate that one retriever did not list is not worth zero there: its score is asked for.
     """
 
+    apart: ClassVar = ("gather",)
     retrievals: tuple[Retrieval, ...]
     fusion: Fusion
     keep: int
-    gather: Callable[[Sequence[Account]], Pool] = field(default=gather, compare=False, repr=False)
+    gather: Callable[[Sequence[Account]], Pool] = gather
     """Makes one pool of the retrievers' accounts of a query."""
     kind: ClassVar[Kind] = "fuse"
     rescores: ClassVar[bool] = False

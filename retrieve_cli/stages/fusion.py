@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from retrieve_cli.frozen import dataclass
+from retrieve_cli.frozen import Frozen
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -21,15 +20,14 @@ Method = Literal["weighted", "rrf"]
 Normalization = Literal["zscore", "zscore_candidates", "minmax"]
 
 
-@dataclass(frozen=True, slots=True)
-class Fusion:
+class Fusion(Frozen):
     """Fusion of several retrievers: the settings that decide the fused score of a candidate."""
 
     method: Method = "weighted"
     normalization: Normalization = "zscore"
     """Of the weighted sum: by mean and deviation over all rows, or over the retriever's list, or by the list's ends."""
     rrf_k: float = 60.0
-    weights: Mapping[str, float] = field(default_factory=dict)
+    weights: Mapping[str, float] = {}
     """By retriever; one that is not named weighs 1."""
 
     def weight(self, retriever: str) -> float:

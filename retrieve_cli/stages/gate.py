@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
 from retrieve_cli.contracts import Hit, Json, Kind, Ranking, Stage
+from retrieve_cli.frozen import Described, Frozen, replace
 from retrieve_cli.stages.diversity import Cap, capped, per_group as capped_by_group
 from retrieve_cli.stages.matches import together
 
@@ -25,8 +25,7 @@ OUTSIDE = "it is not in the chosen groups"
 """Reason why a hit that fills up would not be there otherwise."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Group:
+class _Group(Frozen):
     """A group as a first pass saw it."""
 
     place: int
@@ -35,8 +34,7 @@ class _Group:
     """Hits, of which several may be of one record."""
 
 
-@dataclass(frozen=True, slots=True)
-class Gate:
+class Gate(Described):
     """Searches everything, chooses by query the groups whose records stood out there, and searches again in those.
 
     Whatever the number of groups and queries, each pass is one call for the batch: nothing is searched by group. If
@@ -46,11 +44,12 @@ class Gate:
     The texts of one query have their groups in common: all of them together choose no more than a single one may.
     """
 
+    apart: ClassVar = ("groups", "names")
     first: Stage
     second: Stage
-    groups: NDArray[np.int32] = field(compare=False, repr=False)
+    groups: NDArray[np.int32]
     """(records,) int32, each record's place in `names`, -1 for none."""
-    names: Sequence[str] = field(compare=False, repr=False)
+    names: Sequence[str]
     candidates: int
     """Hits of the first pass that choose groups."""
     top_groups: int

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
 from retrieve_cli.contracts import Candidates, Index, Restrictable
+from retrieve_cli.frozen import replace
 
 if TYPE_CHECKING:
     from retrieve_cli.contracts import Mask, Rows, Vectors

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from retrieve_cli.contracts import Candidates, Matches, Relation
-from retrieve_cli.frozen import dataclass
+from retrieve_cli.frozen import Frozen
 
 if TYPE_CHECKING:
     from retrieve_cli.contracts import Rows
@@ -27,8 +27,7 @@ class Finds(Protocol):
     def matched(self) -> Rows: ...
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Found:
+class Found(Frozen, eq=False):
     """The accounts of one query that are counted together: of its retrievers, its texts, and the passes of a gate.
 
     A record (or chunk, if these are ranked) is matched if it shares a term with the query, by any retriever that

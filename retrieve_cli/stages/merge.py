@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
 from math import fsum
 from typing import ClassVar
 
 from retrieve_cli.contracts import VARIANT, Evidence, Hit, Kind, Query, Ranking, Stage, Unit
+from retrieve_cli.frozen import Frozen, replace
 from retrieve_cli.stages.diversity import Cap, capped, with_cut_hits
 from retrieve_cli.stages.matches import together
 
 
-@dataclass(frozen=True, slots=True)
-class Merge:
+class Merge(Frozen):
     """The stage that ranks each of a query's texts by `first` and makes one ranking of them."""
 
     first: Stage
@@ -74,8 +73,7 @@ def texts_of(query: Query) -> list[Query]:
     ]
 
 
-@dataclass(frozen=True, slots=True)
-class _Found:
+class _Found(Frozen):
     """Place of a hit in the ranking of one text."""
 
     text: int

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple, Protocol, runtime_checkable
 
 from retrieve_cli.contracts import Kind, Ranking, Stage
-from retrieve_cli.frozen import dataclass
+from retrieve_cli.frozen import Frozen
 from retrieve_cli.stages.fuse import Fuse
 from retrieve_cli.stages.retrieve import Retrieve
 
@@ -37,8 +37,7 @@ class Step(NamedTuple):
         return str(self.stage)
 
 
-@dataclass(frozen=True, slots=True)
-class Pipeline:
+class Pipeline(Frozen):
     """Stages in the order in which they run: `fuse(bm25@200, dense@200) > maxsim@50`."""
 
     stages: tuple[Stage, ...]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 import numpy as np
 
 from retrieve_cli.contracts import Candidates
-from retrieve_cli.frozen import dataclass
+from retrieve_cli.frozen import Frozen
 from retrieve_cli.stages.fusion import Fusion, minmax, reciprocal_rank, zscore
 from retrieve_cli.stages.retrieve import Account
 
@@ -22,8 +22,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Pool:
+class Pool(Frozen, eq=False):
     """The union of the retrievers' candidates for one query, with what every retriever says of each of them."""
 
     rows: Rows

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 
 from retrieve_cli.contracts import NOT_PICKED, Hit, Json, Kind, Query, Ranking, Reranked, Scaled
 from retrieve_cli.errors import ModelFailed
-from retrieve_cli.frozen import dataclass
+from retrieve_cli.frozen import Described, replace
 from retrieve_cli.stages.fusion import zscore
 
 if TYPE_CHECKING:
@@ -54,8 +53,7 @@ class Picking(Protocol):
     def picks(self) -> bool: ...
 
 
-@dataclass(frozen=True, slots=True)
-class Rerank:
+class Rerank(Described):
     """Mixes what a reranker says of the first hits with what retrieval said, on retrieval's scale.
 
     The reranker's scores become z-scores over the hits that it read, laid on the mean and the deviation of their
@@ -63,7 +61,8 @@ class Rerank:
     still means what it meant before. Hits that were not read follow those that were, in the order they had.
     """
 
-    reader: Reader = field(compare=False, repr=False)
+    apart: ClassVar = ("reader",)
+    reader: Reader
     name: str
     depth: int
     """Hits that are read."""

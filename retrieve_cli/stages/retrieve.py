@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, Protocol, TypeVar
 
 import numpy as np
@@ -22,7 +21,7 @@ from retrieve_cli.contracts import (
     Unit,
 )
 from retrieve_cli.errors import STEP_FAILURES, RetrieveError, Unavailable
-from retrieve_cli.frozen import dataclass
+from retrieve_cli.frozen import Described, Frozen, replace
 from retrieve_cli.stages.fusion import highest
 from retrieve_cli.stages.index_account import IndexAccount
 from retrieve_cli.stages.masks import best_records, members, over
@@ -37,8 +36,7 @@ Tally = Literal["after", "listed", "singly"]
 """The matches of a retriever are all candidates that a filter lets through, those on its list, or to be counted."""
 
 
-@dataclass(frozen=True, slots=True)
-class Layout:
+class Layout(Frozen):
     """The chunks of each record, and their ids."""
 
     starts: Rows
@@ -121,18 +119,18 @@ class Retrieval(Protocol):
         """Return the same retriever asked to another depth."""
 
 
-@dataclass(frozen=True, slots=True)
-class IndexRetrieval(Generic[Q]):
+class IndexRetrieval(Described, Generic[Q]):
     """A retriever's index as a pipeline sees it: it speaks of records or chunks, whichever the ranking is made of."""
 
+    apart: ClassVar = ("index", "prepare", "layout", "waits")
     name: str
-    index: Index[Q] = field(compare=False, repr=False)
-    prepare: Callable[[Sequence[str]], Sequence[Q]] = field(compare=False, repr=False)
+    index: Index[Q]
+    prepare: Callable[[Sequence[str]], Sequence[Q]]
     """Query texts to what the index takes: vectors, term weights, or the texts themselves."""
-    layout: Layout = field(compare=False, repr=False)
+    layout: Layout
     unit: Unit
     depth: int
-    waits: bool = field(default=False, compare=False)
+    waits: bool = False
 
     @property
     def row_unit(self) -> Unit:
@@ -248,8 +246,7 @@ class IndexRetrieval(Generic[Q]):
         return f"{self.name}@{self.depth}"
 
 
-@dataclass(frozen=True, slots=True)
-class Retrieve:
+class Retrieve(Frozen):
     """The stage that ranks by one retriever alone; `keep` hits are passed on."""
 
     retrieval: Retrieval

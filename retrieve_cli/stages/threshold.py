@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 from retrieve_cli.contracts import Hit, Json, Kind, Ranking
+from retrieve_cli.frozen import Described, replace
 
 
-@dataclass(frozen=True, slots=True)
-class Threshold:
+class Threshold(Described):
     """Keeps hits of at least `min_score`, of at least the similarity `grade`, within `max_distance` of the query.
 
     Similarity is the score of a retriever of `similar`, a cosine where the encoder normalises; distance is 1 less that.
@@ -21,12 +20,13 @@ class Threshold:
     is below `min_score`. They keep their scores and places, with the reason why they would have been cut.
     """
 
+    apart: ClassVar = ("k",)
     min_score: float | None = None
     grade: float | None = None
     max_distance: float | None = None
     similar: tuple[str, ...] = ()
     min_results: int = 0
-    k: int = field(default=10, compare=False)
+    k: int = 10
     """Hits that are shown: of those cut, the trace lists the ones that would be among them, or above the last."""
     kind: ClassVar[Kind] = "cut"
     rescores: ClassVar[bool] = False

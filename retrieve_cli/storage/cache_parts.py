@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from retrieve_cli.contracts import Json
+from retrieve_cli.frozen import Frozen
 from retrieve_cli.storage.key_rows import KEY, KEY_TYPE, KeyRows
 from retrieve_cli.storage.manifest import sha1
 
@@ -25,8 +26,7 @@ if TYPE_CHECKING:
 Say: TypeAlias = Callable[[str], None]
 
 
-@dataclass(frozen=True, slots=True)
-class Layout:
+class Layout(Frozen):
     """Structure of the entries of one kind of cache."""
 
     suffix: str

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from retrieve_cli.errors import IndexCorrupt, IndexMissing, RetrieveError, UsageError, quoted
-from retrieve_cli.frozen import dataclass
+from retrieve_cli.frozen import Frozen
 from retrieve_cli.storage import lock
 from retrieve_cli.storage.manifest import Manifest, faults, size_fault
 from retrieve_cli.storage.remote_file import ATTACHED
@@ -27,8 +27,7 @@ _BUILD = "build it: retrieve build --catalog FILE (or --docs-dir DIR)"
 _ID = re.compile(r"[0-9a-f]{12}")
 
 
-@dataclass(frozen=True, slots=True)
-class StoredGeneration:
+class StoredGeneration(Frozen):
     """A generation on disk."""
 
     manifest: Manifest

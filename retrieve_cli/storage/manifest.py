@@ -11,7 +11,6 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, field
 from functools import cached_property, partial
 from math import isfinite
 from pathlib import Path
@@ -19,7 +18,7 @@ from typing import NoReturn
 
 from retrieve_cli.contracts import Item, Json, Notice, Refused
 from retrieve_cli.errors import IndexCorrupt, quoted, shortened
-from retrieve_cli.frozen import dataclass
+from retrieve_cli.frozen import Frozen, asdict
 from retrieve_cli.storage import shapes
 from retrieve_cli.storage.recipe import Recipe
 from retrieve_cli.untrusted.files import MANIFEST as LIMIT, open_regular, read_text
@@ -74,8 +73,7 @@ def _finite(text: str) -> float:
     return number
 
 
-@dataclass(frozen=True, slots=True)
-class FileEntry:
+class FileEntry(Frozen):
     """One artifact of a generation: opening checks its size and rows, `inspect verify` its digest."""
 
     sha1: str
@@ -95,8 +93,7 @@ class FileEntry:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class SourceEntry:
+class SourceEntry(Frozen):
     """State of a source when it was read."""
 
     kind: str
@@ -119,8 +116,7 @@ class SourceEntry:
         )
 
 
-@dataclass(frozen=True)
-class Manifest:
+class Manifest(Frozen, dict=True):
     """Description of a generation. It is written last; a folder without a manifest is not a generation."""
 
     recipe: Recipe
@@ -128,7 +124,7 @@ class Manifest:
     sources: tuple[SourceEntry, ...]
     files: Mapping[str, FileEntry]
     schema_version: int = SCHEMA_VERSION
-    built: Mapping[str, Json] = field(default_factory=dict)
+    built: Mapping[str, Json] = {}
     """Circumstances (time, paths of the sources, program version), excluded from the id."""
 
     @cached_property
@@ -224,7 +220,7 @@ class Manifest:
 def _check_keys(kind: type[FileEntry] | type[SourceEntry], value: Mapping[str, Json]) -> None:
     """Reject unknown keys of an entry. Raises: ValueError."""
     for key in value:
-        if key not in kind.__slots__:
+        if key not in kind.__struct_fields__:
             raise ValueError(f"{quoted(key)} is not a key of an entry")
 
 

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, NoReturn
 import numpy as np
 
 from retrieve_cli.errors import IndexCorrupt, UsageError
-from retrieve_cli.frozen import dataclass
+from retrieve_cli.frozen import Frozen
 from retrieve_cli.storage import durable
 from retrieve_cli.storage.mapped import MappedFile
 
@@ -47,8 +47,7 @@ _OPCODES = frozenset(
 _HINT = "list the damaged files: retrieve inspect verify; then build again: retrieve build"
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Later:
+class Later(Frozen, eq=False):
     """Placeholder of an array that is written block by block, so that only one block is in memory."""
 
     dtype: str

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from retrieve_cli.errors import IndexCorrupt
-from retrieve_cli.frozen import dataclass
+from retrieve_cli.frozen import Frozen
 from retrieve_cli.storage.mapped import unreleased
 
 if TYPE_CHECKING:
@@ -33,8 +33,7 @@ _BLOCK = 1 << 20
 """Postings sorted or merged at a time."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class PostingTable:
+class PostingTable(Frozen, eq=False):
     """Postings of an older index: those of group g are from `starts[g]` to `starts[g + 1]`, in order of row."""
 
     starts: Rows
@@ -55,8 +54,7 @@ class PostingTable:
             self.release()
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class MergedBlock:
+class MergedBlock(Frozen, eq=False):
     """Postings of some groups, by group and then by row."""
 
     groups: slice
@@ -212,8 +210,7 @@ def _between(
     return run
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Run:
+class _Run(Frozen, eq=False):
     """Postings, by group and then by row."""
 
     groups: Callable[[], Values]

@@ -8,25 +8,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, field
 
 from retrieve_cli.contracts import Card, Json, ModelCard
 from retrieve_cli.errors import IndexCorrupt, quoted, shortened
-from retrieve_cli.frozen import dataclass
+from retrieve_cli.frozen import Frozen, asdict
 from retrieve_cli.storage import shapes
 
 _HINT = "build again: retrieve build"
 
 
-@dataclass(frozen=True, slots=True)
-class Recipe:
+class Recipe(Frozen):
     """Everything that an index was built with."""
 
-    sources: Mapping[str, Card] = field(default_factory=dict)
+    sources: Mapping[str, Card] = {}
     """Parameters of reading records, by kind of source."""
-    chunking: Mapping[str, Card] = field(default_factory=dict)
+    chunking: Mapping[str, Card] = {}
     """Parameters of chunking, by kind of source."""
-    retrievers: Mapping[str, Card] = field(default_factory=dict)
+    retrievers: Mapping[str, Card] = {}
     """Parameters that change the answers of each retriever of the index, by name."""
     encoder: Card | None = None
     """The card of the encoder; None if the index has no vectors."""

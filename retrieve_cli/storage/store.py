@@ -32,13 +32,13 @@ import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from retrieve_cli.contracts import Json, Refused
 from retrieve_cli.errors import SPACE, IndexCorrupt, NoSpace, unwritable
+from retrieve_cli.frozen import asdict, replace
 from retrieve_cli.storage import durable, lock, sums
 from retrieve_cli.storage.generations import MANIFEST, SENT, Generations
 from retrieve_cli.storage.manifest import LISTING, FileEntry, Manifest, SourceEntry, digest_fault, faults

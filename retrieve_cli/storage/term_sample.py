@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from retrieve_cli.frozen import dataclass
+from retrieve_cli.frozen import Frozen
 from retrieve_cli.storage.sampled_groups import SampledGroups, variance
 
 if TYPE_CHECKING:
@@ -34,8 +34,7 @@ class Columns(NamedTuple):
     """(p,) float32."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class TermSample:
+class TermSample(Frozen, eq=False):
     """Postings of sampled rows, by term and then by row."""
 
     begins: Rows

@@ -19,7 +19,7 @@ import numpy as np
 
 from retrieve_cli.contracts import Json, TermWeights
 from retrieve_cli.errors import IndexCorrupt, quoted
-from retrieve_cli.frozen import dataclass
+from retrieve_cli.frozen import Frozen
 from retrieve_cli.storage.sampled_groups import SAMPLE_ROWS, sampled_groups, several
 from retrieve_cli.storage.term_sample import Columns, TermSample, highest_by_term, term_sample
 
@@ -38,8 +38,7 @@ _BLOCK = 1 << 20
 _HINT = "build again: retrieve build"
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Sums:
+class Sums(Frozen, eq=False):
     """Sums of weights and of their squares over all rows, or of the highest weights over all groups, by term."""
 
     count: int

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from retrieve_cli.contracts import Json, ModelCard
+from retrieve_cli.frozen import asdict
 from retrieve_cli.storage.cache_parts import Layout, Say
 from retrieve_cli.storage.content_cache import ContentCache
 from retrieve_cli.storage.key_rows import KeyRows, as_keys

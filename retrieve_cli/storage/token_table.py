@@ -17,7 +17,7 @@ import numpy as np
 
 from retrieve_cli.contracts import Json, TokenVectors
 from retrieve_cli.errors import IndexCorrupt, quoted
-from retrieve_cli.frozen import dataclass
+from retrieve_cli.frozen import Frozen
 from retrieve_cli.storage import pickles
 from retrieve_cli.storage.mapped import unchecked
 from retrieve_cli.storage.pickles import Later
@@ -43,8 +43,7 @@ _FOURS = _LEVELS[(np.arange(256)[:, None] >> np.array([0, 2, 4, 6])) & 3].view(n
 """The four numbers of each byte, (256,), as one item of 16 bytes: NumPy copies such items faster than short rows."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class PackedTokens:
+class PackedTokens(Frozen, eq=False):
     """2-bit quantised tokens of a text."""
 
     ids: Terms
@@ -104,8 +103,7 @@ class UnitVectors:
         return rows_of_length_1
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Stretch:
+class Stretch(Frozen, eq=False):
     """Concatenated tokens of several chunks, with the number of tokens of each."""
 
     tokens: PackedTokens

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from retrieve_cli.contracts import ModelCard
+from retrieve_cli.frozen import asdict
 from retrieve_cli.storage import old_vectors
 from retrieve_cli.storage.cache_parts import Layout, Say
 from retrieve_cli.storage.content_cache import ContentCache

@@ -19,7 +19,7 @@ import numpy as np
 
 from retrieve_cli.contracts import Json
 from retrieve_cli.errors import IndexCorrupt, quoted
-from retrieve_cli.frozen import dataclass
+from retrieve_cli.frozen import Frozen
 from retrieve_cli.numerics import one_blas_thread, products
 from retrieve_cli.storage.sampled_groups import SAMPLE_ROWS, SampledGroups, sampled_groups, several, variance
 
@@ -43,8 +43,7 @@ _STEP = 128
 _HINT = "build again: retrieve build"
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Moments:
+class Moments(Frozen, eq=False):
     """Mean row and covariance of rows."""
 
     mean: Floats
@@ -59,8 +58,7 @@ class Moments:
         return _inner(self.mean, exact), math.sqrt(max(square, 0.0))
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Sample:
+class Sample(Frozen, eq=False):
     """Vectors of sampled rows, one byte per number: low_j + width_j b / 255."""
 
     begins: Rows

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from urllib.parse import urljoin, urlsplit, urlunsplit
 
 from retrieve_cli.errors import UsageError, printable
-from retrieve_cli.frozen import dataclass
+from retrieve_cli.frozen import Frozen
 
 Permits = Callable[[str, int, str], bool]
 """Rule for connections: True if a host with this port may be reached at this address."""
@@ -14,8 +14,7 @@ _PORTS = {"http": 80, "https": 443}
 """Default ports of the supported schemes."""
 
 
-@dataclass(frozen=True, slots=True)
-class Wording:
+class Wording(Frozen):
     """Wording of errors for a setting that contains an address."""
 
     called: str

@@ -6,11 +6,11 @@ Guarded.ask -> check_target -> Transport.open, again for each redirect -> Answer
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
-from dataclasses import replace
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from retrieve_cli.errors import printable
+from retrieve_cli.frozen import replace
 from retrieve_cli.web.addresses import origin, resolve, same_server, shown
 from retrieve_cli.web.failures import HttpFailed, NotPermitted, NotReadable
 from retrieve_cli.web.limits import Clock, limit_size

@@ -5,17 +5,16 @@ from __future__ import annotations
 import time
 import zlib
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
 from itertools import chain
 
+from retrieve_cli.frozen import Frozen, field
 from retrieve_cli.web.failures import HttpFailed, Passing
 
 PIECE = 1 << 16
 """Maximum bytes that are read, sent or decompressed at a time."""
 
 
-@dataclass(frozen=True, slots=True)
-class Clock:
+class Clock(Frozen):
     """Time limits of a request: in total, and without progress."""
 
     total_s: float

@@ -6,12 +6,12 @@ import random
 import re
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from math import inf, isfinite
 from typing import TypeVar
 
+from retrieve_cli.frozen import Frozen
 from retrieve_cli.web.failures import Passing
 
 T = TypeVar("T")
@@ -22,8 +22,7 @@ LONGEST_PAUSE_S = 60.0
 _SECONDS = re.compile(r"-?[0-9]+(\.[0-9]+)?")
 
 
-@dataclass(frozen=True, slots=True)
-class Retries:
+class Retries(Frozen):
     """Number and pauses of repeated attempts."""
 
     most: int

@@ -7,10 +7,10 @@ import os
 import re
 from base64 import b64encode
 from collections.abc import Iterable
-from dataclasses import dataclass
 from urllib.parse import quote
 
 from retrieve_cli.errors import Unavailable, UsageError, printable
+from retrieve_cli.frozen import Frozen
 
 _HIDDEN = "***"
 _SHORTEST_PART = 4
@@ -70,16 +70,14 @@ def _longest_first(secrets: Iterable[Secret]) -> list[str]:
     return sorted({spelling for secret in secrets for spelling in secret.spellings}, key=len, reverse=True)
 
 
-@dataclass(frozen=True, slots=True)
-class Authorization:
+class Authorization(Frozen):
     """Value of a request's Authorization header, with the texts that must never be displayed."""
 
     header: Secret | None = None
     secrets: tuple[Secret, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Credentials:
+class Credentials(Frozen):
     """Names of the environment variables with a bearer token, or with a user and a password."""
 
     token_env: str | None = None

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
 from itertools import count
 from threading import Lock
 from typing import TYPE_CHECKING
 
 from retrieve_cli.errors import Unavailable, printable
+from retrieve_cli.frozen import Frozen
 from retrieve_cli.web.addresses import Permits, anywhere, same_server, shown
 from retrieve_cli.web.failures import HttpFailed, Passing
 from retrieve_cli.web.limits import Clock, gunzip, inflate
@@ -29,15 +29,14 @@ _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _CODINGS = {"gzip": gunzip, "x-gzip": gunzip, "deflate": inflate}
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
+class Request(Frozen):
     """A GET, or a POST if there is a body. Only the server gets credentials, wherever redirects lead."""
 
     url: str
-    headers: Mapping[str, str] = field(default_factory=dict)
+    headers: Mapping[str, str] = {}
     body: bytes | None = None
     authorization: Secret | None = None
-    credentials: Mapping[str, Secret] = field(default_factory=dict)
+    credentials: Mapping[str, Secret] = {}
     """Headers with further credentials."""
 
     @property
@@ -46,8 +45,7 @@ class Request:
         return {"Authorization": self.authorization, **self.credentials} if self.authorization else self.credentials
 
 
-@dataclass(frozen=True, slots=True)
-class Redirect:
+class Redirect(Frozen):
     """An answer that names another address."""
 
     url: str
@@ -61,8 +59,7 @@ Follow = Callable[[Redirect], str]
 """Function that returns the next address, or raises an error of the caller."""
 
 
-@dataclass(frozen=True, slots=True)
-class Reply:
+class Reply(Frozen):
     """An answer whose body can be read once."""
 
     url: str

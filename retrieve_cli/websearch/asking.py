@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from functools import partial
 from queue import Empty, SimpleQueue
 from threading import Thread
@@ -31,6 +30,7 @@ from retrieve_cli.contracts.websearch import (
 )
 from retrieve_cli.contracts.works import Item
 from retrieve_cli.errors import printable, shortened
+from retrieve_cli.frozen import replace
 from retrieve_cli.web.limits import Clock
 from retrieve_cli.web.secrets import Secret, hide
 from retrieve_cli.websearch.exchange import Exchange

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import field
 from datetime import UTC, datetime
+from typing import ClassVar
 
 from retrieve_cli.contracts import Json
 from retrieve_cli.contracts.websearch import Call, Enricher, Fetch, NotStored, Provider, ProviderFailed, Response
-from retrieve_cli.frozen import dataclass
+from retrieve_cli.frozen import Described, field
 from retrieve_cli.web.addresses import origin
 from retrieve_cli.web.limits import Clock
 from retrieve_cli.websearch.rates import Rates
@@ -152,14 +152,14 @@ class Exchange:
             self._trouble = f"answers of providers cannot be stored: {error.strerror or error}"
 
 
-@dataclass(frozen=True, slots=True)
-class _Fetch:
+class _Fetch(Described):
     """Sends the calls of one provider."""
 
+    apart: ClassVar = ("calls",)
     exchange: Exchange
     route: Route
     clock: Clock
-    calls: list[Call] = field(default_factory=list, compare=False)
+    calls: list[Call] = field(default_factory=list)
 
     def __call__(self, call: Call, *, accept: Sequence[int] = (200,)) -> Response:
         self.calls.append(call)

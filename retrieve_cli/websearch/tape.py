@@ -10,13 +10,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import fields
 from threading import Lock
 from typing import NamedTuple, TypeAlias, get_args
 
 from retrieve_cli.contracts import Json
 from retrieve_cli.contracts.websearch import Failure, Response
 from retrieve_cli.errors import UsageError
+from retrieve_cli.frozen import asdict
 from retrieve_cli.websearch.stored import digest_of, is_response, request_key
 
 _KINDS = {kind.kind: kind for kind in get_args(Failure)}
@@ -122,7 +122,7 @@ def _outcome(entry: Json, read_body: Callable[[str], bytes]) -> Outcome:
 
 
 def _failure_json(failure: Failure) -> Json:
-    return {"kind": failure.kind, **{part.name: getattr(failure, part.name) for part in fields(failure)}}
+    return {"kind": failure.kind, **asdict(failure)}
 
 
 def _failure(said: Json) -> Failure:

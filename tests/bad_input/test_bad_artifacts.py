@@ -10,13 +10,13 @@ import random
 import shutil
 import struct
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from bad_input.speech import said, said_in_json, unforeseen
 from samples import Program, write_catalog
 
+from retrieve_cli.frozen import replace
 from retrieve_cli.storage.manifest import FileEntry, Manifest, sha1, sha1_file
 
 TABLES = ("records.jsonl", "chunks.jsonl")

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import fields
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -13,6 +12,7 @@ from samples import TOOLS, Program, write_catalog
 from told_servers import NONSENSE, Answer, serving
 
 from retrieve_cli.assemble.websearch import provider
+from retrieve_cli.config.bounds import keys_of
 from retrieve_cli.config.settings import Settings, SourceSetting
 from retrieve_cli.config.trust import way_of
 from retrieve_cli.config.web_settings import PROVIDERS
@@ -89,7 +89,7 @@ SILENT = {
 
 def test_every_address_of_the_configuration_is_one_of_these() -> None:
     keys = {f"{key.section}.{key.name}" for key in reaching_keys() if key.way in ("address", "server")}
-    keys |= {f"sources.{field.name}" for field in fields(SourceSetting) if way_of(field) == "address"}
+    keys |= {f"sources.{field.name}" for field in keys_of(SourceSetting) if way_of(field) == "address"}
     assert keys == {name.partition(" ")[0] for name in CLIENTS} | ELSEWHERE.keys() | SILENT.keys()
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -18,6 +17,7 @@ from retrieve_cli.chunking.markers import Markers
 from retrieve_cli.chunking.section import ImradChunker, SectionChunker
 from retrieve_cli.chunking.window import WindowChunker
 from retrieve_cli.contracts import Chunk, Record, Tokenizer
+from retrieve_cli.frozen import replace
 
 WORDS = "the cell membrane was segmented. Methods: RESULTS Results. We found; (n = 3)".split()
 TITLES = ["Title\n=====", "Part\n---", "## Methods", "2. Results", "**Discussion**", "#", "####### seven"]

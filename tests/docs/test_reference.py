@@ -1,6 +1,5 @@
 """The reference is what the program says: every command, flag and key, and a file that is not stale."""
 
-import dataclasses
 import importlib.util
 from types import ModuleType
 from typing import Any
@@ -14,6 +13,7 @@ from retrieve_cli.config import loading
 from retrieve_cli.config.keys import every_key
 from retrieve_cli.config.settings import Settings
 from retrieve_cli.errors import Exit
+from retrieve_cli.frozen import asdict
 
 
 @pytest.fixture(scope="module")
@@ -58,11 +58,11 @@ def test_every_key_is_on_the_page_once_with_its_default(reference: ModuleType) -
     sections = reference.sections((ROOT / "config.yaml").read_text("utf-8"))
     shown = {f"{section.name}.{key.name}": key.default for section in sections for key in section.keys if key.name}
     assert sorted(shown) == sorted(every_key())
-    defaults = dataclasses.asdict(Settings())
+    defaults = asdict(Settings())
     for name, default in shown.items():
         section, _, key = name.partition(".")
         loaded = loading.override(Settings(), {section: {key: yaml.safe_load(reference._default(default))}}, where=name)
-        assert dataclasses.asdict(loaded)[section][key] == defaults[section][key], name
+        assert asdict(loaded)[section][key] == defaults[section][key], name
     page = reference.page()
     assert all(page.count(f"**`{name}`**") == 1 for name in shown)
 

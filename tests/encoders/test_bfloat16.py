@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib.util
 import json
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +18,7 @@ from retrieve_cli.encoders.model_folder import ModelFolder
 from retrieve_cli.encoders.onnx_encoder import OnnxEncoder
 from retrieve_cli.encoders.torch_encoder import TorchEncoder
 from retrieve_cli.errors import Exit, Unavailable
+from retrieve_cli.frozen import replace
 
 Make = Callable[..., Encoder]
 MakeOnnx = Callable[..., OnnxEncoder]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +16,7 @@ from retrieve_cli.encoders.model_folder import ModelFolder, read_folder
 from retrieve_cli.encoders.onnx_encoder import OnnxEncoder
 from retrieve_cli.encoders.onnx_runner import same_length
 from retrieve_cli.errors import Unavailable
+from retrieve_cli.frozen import replace
 
 MakeOnnx = Callable[..., OnnxEncoder]
 MakeTiny = Callable[..., ModelFolder]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +19,7 @@ from retrieve_cli.encoders.onnx_encoder import OnnxEncoder
 from retrieve_cli.encoders.torch_encoder import TorchEncoder
 from retrieve_cli.encoders.torch_runner import halving
 from retrieve_cli.errors import Exit, Unavailable
+from retrieve_cli.frozen import replace
 
 Load = Callable[[Path], Any]
 MakeOnnx = Callable[..., OnnxEncoder]

@@ -6,7 +6,6 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +18,7 @@ from retrieve_cli.errors import Unavailable, UsageError
 from retrieve_cli.evaluation import fitting
 from retrieve_cli.evaluation.calibration import GRID, Bin, Calibration, Isotonic, Logistic, read, write
 from retrieve_cli.evaluation.fitting import assign, fit, held_out, isotonic, logistic, rates, reliability
+from retrieve_cli.frozen import replace
 
 CARD = {"legs": ["bm25", "dense"], "fusion": "rrf", "unit": "chunk", "depth": 50}
 Truth = Callable[[np.ndarray], np.ndarray]

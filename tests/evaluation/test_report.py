@@ -4,7 +4,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from html.parser import HTMLParser
 from itertools import pairwise
@@ -25,6 +25,7 @@ from retrieve_cli.evaluation.statistics import Interval, Wins
 from retrieve_cli.experiments.evaluate import Evaluation, judge, latency
 from retrieve_cli.experiments.report.about import About
 from retrieve_cli.experiments.report.page import Column, verdict, write
+from retrieve_cli.frozen import replace
 from retrieve_cli.terms.figures import chance, rounded
 
 MEASURES = measures.parse(["nDCG@10", "RR@10"])

@@ -3,7 +3,6 @@
 import json
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
@@ -24,6 +23,7 @@ from retrieve_cli.experiments.evaluate import evaluate
 from retrieve_cli.experiments.memory import remembering
 from retrieve_cli.experiments.table import Table
 from retrieve_cli.experiments.tuning import _Search, tune
+from retrieve_cli.frozen import replace
 from retrieve_cli.search.opened import Opened
 from retrieve_cli.search.searcher import Searcher
 from retrieve_cli.storage.store import Store

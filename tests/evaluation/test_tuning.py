@@ -1,7 +1,6 @@
 """Tuning: what is remembered answers as the pipeline does, and what is recommended holds on unseen queries."""
 
 from collections.abc import Iterable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +21,7 @@ from retrieve_cli.experiments.choices import Choice, Formula
 from retrieve_cli.experiments.evaluate import evaluate, queries_of
 from retrieve_cli.experiments.table import Table
 from retrieve_cli.experiments.tuning import Tuned, _folds, tune
+from retrieve_cli.frozen import replace
 from retrieve_cli.search.opened import Opened
 from retrieve_cli.search.searcher import Searcher
 from retrieve_cli.stages.retrieve import IndexRetrieval

@@ -10,7 +10,6 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -29,6 +28,7 @@ from retrieve_cli.contracts import Source
 from retrieve_cli.errors import RetrieveError
 from retrieve_cli.executors.admission import PROBES
 from retrieve_cli.executors.leases import Policy
+from retrieve_cli.frozen import replace
 from retrieve_cli.ingest.build import build
 from retrieve_cli.ingest.report import Limits, Report
 from retrieve_cli.ingest.sync import Sync

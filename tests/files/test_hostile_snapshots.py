@@ -6,13 +6,13 @@ import json
 import tarfile
 import tracemalloc
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import zstandard
 from samples import TOOLS, Program, write_catalog
 
+from retrieve_cli.frozen import replace
 from retrieve_cli.snapshots.form import BadSnapshot, read_tar_header, tar_header
 from retrieve_cli.storage.manifest import FileEntry, Manifest
 

@@ -2,7 +2,6 @@
 
 import tracemalloc
 from collections.abc import Iterator
-from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
 from retrieve_cli.contracts import ModelCard
+from retrieve_cli.frozen import asdict
 from retrieve_cli.storage import pickles, token_cache, token_table
 from retrieve_cli.storage.content_cache import prune
 from retrieve_cli.storage.key_rows import KeyRows, as_keys

@@ -4,7 +4,6 @@ import hashlib
 import shutil
 import struct
 from collections.abc import Callable
-from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
 from retrieve_cli.contracts import ModelCard
+from retrieve_cli.frozen import asdict
 from retrieve_cli.storage.content_cache import prune
 from retrieve_cli.storage.key_rows import as_keys
 from retrieve_cli.storage.manifest import sha1, text_key

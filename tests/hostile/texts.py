@@ -175,13 +175,14 @@ def config(dice: Random) -> Try:
 
 @cache
 def _known_keys() -> tuple[tuple[str, str], ...]:
-    from dataclasses import fields, is_dataclass
-
+    from retrieve_cli.config.bounds import SettingsSection
     from retrieve_cli.config.settings import Settings
 
     settings = Settings()
-    sections = [(part.name, getattr(settings, part.name)) for part in fields(settings)]
-    return tuple((name, key.name) for name, section in sections if is_dataclass(section) for key in fields(section))
+    sections = [(name, getattr(settings, name)) for name in settings.__struct_fields__]
+    return tuple(
+        (name, key) for name, each in sections if isinstance(each, SettingsSection) for key in each.__struct_fields__
+    )
 
 
 _SETTINGS = (*"0 1 2 3.5 -1 true null [] {} rrf x".split(), "[a, b]", "1000000")

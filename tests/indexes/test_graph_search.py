@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 from math import prod
 from typing import Any
 
@@ -30,6 +29,7 @@ from graph_samples import (
 from hypothesis import given, strategies as st
 
 from retrieve_cli.errors import IndexCorrupt, UsageError
+from retrieve_cli.frozen import replace
 from retrieve_cli.graph.adjacency import EdgeList, pack
 from retrieve_cli.graph.edges import Edge, Node
 from retrieve_cli.graph.expand import Reach, expand

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,6 +10,7 @@ from samples import Program
 
 from retrieve_cli.config.loading import load
 from retrieve_cli.contracts import Request
+from retrieve_cli.frozen import replace
 from retrieve_cli.output import formats, prompt, text
 from retrieve_cli.output.cuts import _last_shown, cut_notes
 from retrieve_cli.output.page import Page

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from samples import Program
 
 from retrieve_cli.contracts import Evidence, Hit, Reranked
+from retrieve_cli.frozen import replace
 from retrieve_cli.output import explanation
 from retrieve_cli.output.reasons import reasons, why
 from retrieve_cli.search.answer import Result

@@ -6,7 +6,6 @@ import socket
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import redirect_stderr, redirect_stdout
-from dataclasses import fields
 from importlib.metadata import EntryPoint
 from io import StringIO
 from pathlib import Path
@@ -18,6 +17,7 @@ from samples import TOOLS, write_catalog
 
 from retrieve_cli.cli.main import main
 from retrieve_cli.config import loading, plugins, values
+from retrieve_cli.config.bounds import keys_of
 from retrieve_cli.config.settings import Settings, SourceSetting, section_names
 from retrieve_cli.config.trust import way_of
 
@@ -73,7 +73,7 @@ def reaching_keys() -> Iterator[Key]:
     """Yield every key that may reach out, but for the sources."""
     for name in section_names():
         if name not in ("plugins", "sources"):
-            for field in fields(getattr(Settings(), name)):
+            for field in keys_of(getattr(Settings(), name)):
                 if (way := way_of(field)) is not None:
                     yield Key(name, field.name, way, "Sequence" in field.type or "Mapping" in field.type)
 
@@ -200,4 +200,4 @@ def untrusted(patch: pytest.MonkeyPatch, clone: Path) -> None:
 
 def source_fields() -> Iterator[str]:
     """Yield the keys of a source that may reach out."""
-    yield from (field.name for field in fields(SourceSetting) if way_of(field) is not None)
+    yield from (field.name for field in keys_of(SourceSetting) if way_of(field) is not None)

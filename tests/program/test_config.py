@@ -1,6 +1,5 @@
 """config.yaml, the environment, the flags; and that every key changes something."""
 
-import dataclasses
 import json
 from pathlib import Path
 
@@ -12,6 +11,7 @@ from samples import ROOT, TOOLS, Program, write_catalog
 from retrieve_cli.config import loading
 from retrieve_cli.config.settings import Settings, section_names
 from retrieve_cli.errors import UsageError
+from retrieve_cli.frozen import asdict
 from retrieve_cli.storage.manifest import Manifest
 
 
@@ -23,7 +23,7 @@ def written(tmp_path: Path, text: str) -> Path:
 
 def test_the_file_of_the_repository_shows_every_key_at_its_default() -> None:
     shown = yaml.safe_load((ROOT / "config.yaml").read_text("utf-8"))
-    every = {name: keys for name, keys in dataclasses.asdict(Settings()).items() if name != "withheld"}
+    every = {name: keys for name, keys in asdict(Settings()).items() if name != "withheld"}
     assert {name: set(keys) for name, keys in shown.items()} == {name: set(keys) for name, keys in every.items()}
     assert loading.load(ROOT / "config.yaml", {}) == Settings()
 
@@ -171,7 +171,7 @@ ENGINES = ("engines", "pgvector", "qdrant", "milvus", "opensearch")
 
 
 def keys_of(section: str) -> list[str]:
-    return [key.name for key in dataclasses.fields(getattr(Settings(), section))]
+    return list(getattr(Settings(), section).__struct_fields__)
 
 
 SHOWN = [

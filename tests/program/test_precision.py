@@ -7,7 +7,6 @@ import json
 import shutil
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +20,7 @@ from retrieve_cli.encoders.devices import why_no_bfloat16
 from retrieve_cli.encoders.locate import locate
 from retrieve_cli.encoders.torch_encoder import TorchEncoder
 from retrieve_cli.errors import UsageError
+from retrieve_cli.frozen import replace
 from retrieve_cli.storage.manifest import Manifest
 
 HAS_OPENVINO = importlib.util.find_spec("openvino") and not why_no_bfloat16()

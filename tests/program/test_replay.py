@@ -4,7 +4,6 @@ import json
 import os
 import shutil
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +12,11 @@ from golden.corpora import TOOLS
 from program.asking import Configure, edit, refused
 from samples import Program, write_catalog
 
+from retrieve_cli.config.bounds import keys_of
 from retrieve_cli.config.saved import decisive, restored
 from retrieve_cli.config.settings import ChunkingRule, FieldSetting, Settings, sections
 from retrieve_cli.errors import Unavailable, UsageError
+from retrieve_cli.frozen import asdict, replace
 from retrieve_cli.output.run_account import configuration
 
 RETRIEVAL, RUN = "retrieval.json", "run.json"
@@ -344,7 +345,7 @@ def configured() -> Settings:
     return replace(
         Settings(),
         **{
-            name: replace(section, **{key.name: another(key, getattr(section, key.name)) for key in fields(section)})
+            name: replace(section, **{key.name: another(key, getattr(section, key.name)) for key in keys_of(section)})
             for name in decisive()
             for section in [getattr(Settings(), name)]
         },

@@ -1,6 +1,5 @@
 """What a question says besides its words: control tags, filters, ids, tenants, other texts, on flags and in lines."""
 
-import dataclasses
 import json
 import os
 from collections.abc import Callable
@@ -12,6 +11,7 @@ import pytest
 from program.asking import Batch, Configure, answered, indexed, refused
 from samples import ROOT, Done, Program
 
+from retrieve_cli.frozen import replace
 from retrieve_cli.records.columns import FILE as COLUMNS
 from retrieve_cli.storage.manifest import Manifest
 
@@ -193,7 +193,7 @@ def test_an_index_from_before_there_were_filters_says_how_to_get_them(index: Pat
     live = index / "generations" / (index / "current").read_text().strip()
     manifest = Manifest.read(live / "manifest.json")
     files = {name: entry for name, entry in manifest.files.items() if name != COLUMNS}
-    old = dataclasses.replace(manifest, files=files)
+    old = replace(manifest, files=files)
     (live / COLUMNS).unlink()
     (live / "manifest.json").write_text(json.dumps(old.to_json()))
     live.rename(live.with_name(old.id))

@@ -4,7 +4,6 @@ import hashlib
 import json
 import os
 import re
-from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,7 @@ import yaml
 from program.asking import Batch, Configure, answered, refused
 from samples import Program
 
+from retrieve_cli.config.bounds import keys_of
 from retrieve_cli.config.settings import Settings
 
 RETRIEVAL, RUN, SUMMARY = "retrieval.json", "run.json", "run_summary.txt"
@@ -73,7 +73,7 @@ def test_a_run_keeps_the_configuration_that_decided_it_flags_included(
     assert (configuration["search"]["k"], configuration["search"]["mode"]) == (3, "bm25")
     assert configuration["budget"]["max_tokens"] == 77
     apart = {"models", "log"}
-    decisive = {each.name for each in fields(Settings) if each.metadata["changes"] != "neither"} - apart
+    decisive = {each.name for each in keys_of(Settings) if each.metadata["changes"] != "neither"} - apart
     assert set(configuration) == decisive >= {"expansion", "graph", "diversity", "context", "encoder"}
     assert run["inputs"]["options"]["k"] == 3
     manifest = json.loads((index / "generations" / run["generation"] / "manifest.json").read_text())

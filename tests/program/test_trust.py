@@ -7,7 +7,6 @@ import shutil
 import stat
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import fields
 from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple
@@ -31,6 +30,7 @@ from program.clones import (
 from samples import TOOLS, Done, Program, write_catalog
 from told_servers import Answer, Asked, serving
 
+from retrieve_cli.config.bounds import keys_of
 from retrieve_cli.config.settings import Settings, section_names
 from retrieve_cli.config.trust import state_file, way_of
 
@@ -56,7 +56,7 @@ def test_every_key_of_texts_or_paths_says_whether_it_reaches_out() -> None:
         f"{name}.{field.name}"
         for name in section_names()
         if name not in ("plugins", "sources")
-        for field in fields(getattr(Settings(), name))
+        for field in keys_of(getattr(Settings(), name))
         if way_of(field) is None and "Literal" not in field.type and field.metadata.get("duration") is None
         if any(word in field.type for word in ("str", "Path", "Sequence", "Mapping"))
     ]

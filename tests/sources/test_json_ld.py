@@ -1,7 +1,6 @@
 """JSON-LD in catalogs: the same records as from the triples of the same graph, however it is written."""
 
 import json
-from dataclasses import replace
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -14,6 +13,7 @@ from samples import Program, pieces
 
 from retrieve_cli.contracts import Record, Refused
 from retrieve_cli.errors import UsageError
+from retrieve_cli.frozen import replace
 from retrieve_cli.sources import json_ld, linked
 from retrieve_cli.sources.catalog import CatalogSource
 from retrieve_cli.sources.fields import FieldMap

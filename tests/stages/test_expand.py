@@ -1,7 +1,6 @@
 """What hits lead to comes in behind them, on their scale, within the filter."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -9,6 +8,7 @@ import numpy as np
 from hypothesis import given, strategies as st
 
 from retrieve_cli.contracts import Evidence, Hit, Query, Ranking
+from retrieve_cli.frozen import replace
 from retrieve_cli.stages.expand import Expand, Found, Support
 from retrieve_cli.stages.retrieve import Layout
 

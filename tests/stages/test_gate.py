@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ import pytest
 
 from retrieve_cli.contracts import Query, Ranking
 from retrieve_cli.encoders.hashed import HashedEncoder
+from retrieve_cli.frozen import replace
 from retrieve_cli.retrievers.vector_index import FlatIndex
 from retrieve_cli.stages.fuse import Fuse
 from retrieve_cli.stages.fusion import Fusion
@@ -97,7 +99,7 @@ def _made() -> Corpus:
 
 @pytest.fixture(name="corpus")
 def _corpus(made: Corpus) -> Corpus:
-    return replace(made, indexes=[])
+    return dataclasses.replace(made, indexes=[])
 
 
 # ---------------------------------------------------------------------------------------------------- its cost

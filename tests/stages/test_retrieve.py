@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,6 +9,7 @@ from hypothesis import given, strategies as st
 from stages.retrievers import ASKED, make_layout, make_retriever, table_for
 
 from retrieve_cli.contracts import Evidence, Hit, Query, Ranking
+from retrieve_cli.frozen import replace
 from retrieve_cli.retrievers.vector_index import FlatIndex
 from retrieve_cli.stages.fuse import Fuse
 from retrieve_cli.stages.fusion import Fusion

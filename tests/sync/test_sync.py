@@ -5,7 +5,6 @@ import os
 import shlex
 import shutil
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ import yaml
 from samples import TOOLS, Program, fails, succeeds, write_catalog
 from sync.state import Publish, Start, live, records
 
+from retrieve_cli.frozen import replace
 from retrieve_cli.records import column_values, columns
 from retrieve_cli.sources.catalog import CatalogSource
 from retrieve_cli.storage import manifest, marks

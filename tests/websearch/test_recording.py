@@ -3,7 +3,6 @@
 import json
 from collections.abc import Callable
 from contextlib import closing
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -18,6 +17,7 @@ from websearch.taped import Taped
 
 from retrieve_cli.contracts.websearch import Call, KeyPlace, NotStored, Page, ProviderFailed, WebQuery
 from retrieve_cli.errors import UsageError
+from retrieve_cli.frozen import replace
 from retrieve_cli.web.limits import Clock
 from retrieve_cli.websearch.providers.duckduckgo import DUCKDUCKGO
 from retrieve_cli.websearch.providers.web_engines import SERPAPI, SERPER, TAVILY

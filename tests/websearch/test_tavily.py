@@ -1,13 +1,13 @@
 """Tavily: its request and its results."""
 
 import json
-from dataclasses import replace
 
 import pytest
 from websearch.answering import Answering
 from websearch.taped import Taped
 
 from retrieve_cli.contracts.websearch import Page, ProviderFailed, WebQuery
+from retrieve_cli.frozen import replace
 from retrieve_cli.websearch.providers.web_engines import TAVILY
 
 PROVIDER = "tavily"

@@ -1,7 +1,6 @@
 """Ranking of works: reciprocal ranks, and the reranker's share."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,7 @@ from retrieve_cli.config.settings import RerankSettings, Settings
 from retrieve_cli.contracts import Hit, Query
 from retrieve_cli.contracts.works import Work
 from retrieve_cli.errors import Unavailable
+from retrieve_cli.frozen import replace
 from retrieve_cli.search.web import rank, text_of
 
 SETTINGS = Settings()

@@ -1,6 +1,5 @@
 """A work as the answer shows it: version, identifiers, fields with their providers, conflicts, links and sources."""
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -9,6 +8,7 @@ from websearch.generated import generated
 from websearch.samples_of_works import AT, TITLE, found, merged, one
 
 from retrieve_cli.contracts.works import Cited, Conflict, Found, Linked, Version
+from retrieve_cli.frozen import replace
 from retrieve_cli.websearch.merging import works
 
 PREPRINT = "doi:10.1101/2023.01.02.123456"

@@ -1,12 +1,12 @@
 """Works that providers found at ranks, and answers of a web search with them."""
 
-from dataclasses import replace
 from typing import Any
 
 import web_answers as made
 
 from retrieve_cli.contracts import Evidence, Hit
 from retrieve_cli.contracts.works import Id, Work
+from retrieve_cli.frozen import replace
 from retrieve_cli.search.web_answer import WebAnswer, WebHit
 
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from retrieve_cli.contracts import Json
 from retrieve_cli.encoders.digests import Digests
 from retrieve_cli.encoders.model_folder import SETTINGS, ModelFolder, read_folder, read_object
 from retrieve_cli.errors import UsageError
+from retrieve_cli.frozen import Frozen
 from retrieve_cli.storage.manifest import sha1
 from retrieve_cli.untrusted import files
 
@@ -48,8 +48,7 @@ It ends in an empty expression because Jinja drops a last line end, and the mode
 """
 
 
-@dataclass(frozen=True, slots=True)
-class CrossFolder:
+class CrossFolder(Frozen):
     """A cross-encoder on disk, read but not loaded."""
 
     model: ModelFolder

@@ -7,7 +7,6 @@ position plus the length of the first half, so that the graph adds two rows a to
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,6 +22,7 @@ from retrieve_cli.encoders.onnx_graph import GraphOperations
 from retrieve_cli.encoders.onnx_runner import OnnxRunner
 from retrieve_cli.encoders.tensors import Extent, read, to_float32
 from retrieve_cli.errors import Unavailable
+from retrieve_cli.frozen import replace
 from retrieve_cli.storage.manifest import sha1
 
 if TYPE_CHECKING:

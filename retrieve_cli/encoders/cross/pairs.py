@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
 from retrieve_cli.encoders.tokenizer import ModelTokenizer, parse
 from retrieve_cli.errors import UsageError
+from retrieve_cli.frozen import Frozen
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
+class Row(Frozen):
     """One pair as the model reads it."""
 
     ids: list[int]
@@ -21,8 +20,7 @@ class Row:
     """Parallel to `ids`: 0 for the query's half, 1 for the passage's; all 0 where the model makes no difference."""
 
 
-@dataclass(frozen=True, slots=True)
-class Windows:
+class Windows(Frozen):
     """Rows that fit, and for each the place of the passage that it is a part of."""
 
     rows: list[Row]

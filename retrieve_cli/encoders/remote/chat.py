@@ -6,7 +6,6 @@ https://platform.openai.com/docs/api-reference/chat; listwise reranking: Sun et 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from math import isfinite
 from typing import Any, Literal, TypeVar
@@ -14,6 +13,7 @@ from typing import Any, Literal, TypeVar
 from retrieve_cli.contracts import Json
 from retrieve_cli.encoders.remote import prompts
 from retrieve_cli.encoders.remote.client import Client
+from retrieve_cli.frozen import Frozen
 from retrieve_cli.untrusted.foreign_json import foreign_json
 from retrieve_cli.web.limits import Clock
 
@@ -107,8 +107,7 @@ def bare(content: str) -> str:
     return text
 
 
-@dataclass(frozen=True, slots=True)
-class Selection:
+class Selection(Frozen):
     """Choice of a model from a list; a note instead if it gave no usable answer."""
 
     order: Sequence[int] | None
@@ -119,8 +118,7 @@ class Selection:
     """Why there is no order: a sentence that says to keep the order that was."""
 
 
-@dataclass(frozen=True, slots=True)
-class Reply:
+class Reply(Frozen):
     """Reply of the model; `cut` is True if it was cut off at `max_tokens`."""
 
     content: str

@@ -10,7 +10,6 @@ Formal et al. 2021, https://arxiv.org/abs/2109.10086 (SPLADE v2).
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
@@ -29,6 +28,7 @@ from retrieve_cli.encoders.tensors import read
 from retrieve_cli.encoders.threads import Truncating
 from retrieve_cli.encoders.tokenizer import ModelTokenizer
 from retrieve_cli.errors import Unavailable
+from retrieve_cli.frozen import Frozen
 from retrieve_cli.storage.manifest import sha1
 
 if TYPE_CHECKING:
@@ -174,8 +174,7 @@ def _renamed(name: str) -> str:
     return name.replace("LayerNorm.gamma", "LayerNorm.weight").replace("LayerNorm.beta", "LayerNorm.bias")
 
 
-@dataclass(frozen=True, slots=True)
-class Pruning:
+class Pruning(Frozen):
     """Keeps the weights above 0 that are at least `min_weight`, and of these the `top_terms` heaviest."""
 
     min_weight: float = 0.0

@@ -8,7 +8,6 @@ https://arxiv.org/abs/2411.04403).
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
@@ -25,6 +24,7 @@ from retrieve_cli.encoders.model_folder import (
     tokenizer_limit,
 )
 from retrieve_cli.errors import UsageError, quoted
+from retrieve_cli.frozen import Frozen
 from retrieve_cli.storage.manifest import sha1
 
 Pooling = Literal["max", "sum"]
@@ -37,8 +37,7 @@ _TOKEN_WEIGHTS = ("idf.json", "query_token_weights.txt")
 """Files beside an inference-free model that is not a sentence-transformers folder."""
 
 
-@dataclass(frozen=True, slots=True)
-class Masked:
+class Masked(Frozen):
     """The way through a masked language model: its logits, made positive and flat, then pooled over the tokens."""
 
     folder: ModelFolder
@@ -57,8 +56,7 @@ class Masked:
         return sha1({"model": self.folder.revision(digests), **settings})
 
 
-@dataclass(frozen=True, slots=True)
-class Static:
+class Static(Frozen):
     """The way without a model: each token of a text has its weight in a file."""
 
     tokenizer: Path
@@ -71,8 +69,7 @@ class Static:
         return sha1({path.name: digests.sha1(path) for path in (self.tokenizer, self.weights)})
 
 
-@dataclass(frozen=True, slots=True)
-class SpladeFolder:
+class SpladeFolder(Frozen):
     """A SPLADE model on disk, read but not loaded."""
 
     path: Path

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from retrieve_cli import __version__
 from retrieve_cli.config.settings import Settings
 from retrieve_cli.contracts import Json
+from retrieve_cli.frozen import Frozen
 from retrieve_cli.ingest.changes import flat
 from retrieve_cli.output.run_account import configuration
 from retrieve_cli.terms import figures
@@ -18,8 +18,7 @@ if TYPE_CHECKING:
     from retrieve_cli.storage.generation import Generation
 
 
-@dataclass(frozen=True, slots=True)
-class About:
+class About(Frozen):
     """Facts that a reader needs to repeat an evaluation."""
 
     collection: Sequence[str]

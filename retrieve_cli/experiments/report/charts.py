@@ -10,7 +10,6 @@ import re
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from html import escape
 from io import StringIO
 from itertools import groupby
@@ -20,6 +19,7 @@ import numpy as np
 
 from retrieve_cli.errors import Unavailable
 from retrieve_cli.evaluation.curves import RECALLS, Points
+from retrieve_cli.frozen import Frozen
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -58,8 +58,7 @@ _SETTINGS: Mapping[str, Any] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class _Style:
+class _Style(Frozen):
     """Style of the line of a run."""
 
     colour: str

@@ -7,7 +7,6 @@ Without its date the page is the same, byte for byte, for the same evaluation.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from importlib.resources import files
 from math import inf, isfinite
 from pathlib import Path
@@ -21,6 +20,7 @@ from retrieve_cli.evaluation.measures import ranked
 from retrieve_cli.experiments.evaluate import Evaluation
 from retrieve_cli.experiments.report import charts
 from retrieve_cli.experiments.report.about import About
+from retrieve_cli.frozen import Frozen
 from retrieve_cli.storage import durable
 from retrieve_cli.terms import figures
 
@@ -36,16 +36,14 @@ _TIED = 1e-9
 _STAGES = {"": "whole", "encode_": "encoding", "search_": "search", "rerank_": "reranking"}
 
 
-@dataclass(frozen=True, slots=True)
-class Column:
+class Column(Frozen):
     """A run under its name on the page."""
 
     name: str
     evaluation: Evaluation
 
 
-@dataclass(frozen=True, slots=True)
-class _Hit:
+class _Hit(Frozen):
     id: str
     name: str | None
     score: float
@@ -53,8 +51,7 @@ class _Hit:
     """Grade of the record for this query; None if it is not judged."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Answer:
+class _Answer(Frozen):
     """Answer of a run to a query."""
 
     value: float | None
@@ -64,8 +61,7 @@ class _Answer:
     hits: Sequence[_Hit]
 
 
-@dataclass(frozen=True, slots=True)
-class _Sought:
+class _Sought(Frozen):
     """A relevant record and its rank in each run; None if it is not in a run."""
 
     id: str
@@ -74,8 +70,7 @@ class _Sought:
     ranks: Sequence[int | None]
 
 
-@dataclass(frozen=True, slots=True)
-class _Case:
+class _Case(Frozen):
     """A query with a bad answer."""
 
     topic: Topic

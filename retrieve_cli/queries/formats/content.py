@@ -8,10 +8,10 @@ import stat
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
+from retrieve_cli.frozen import Frozen
 from retrieve_cli.queries.formats.header import Unreadable
 
 LIMIT = 1_000_000
@@ -84,8 +84,7 @@ class Bounded(io.RawIOBase):
         return len(data)
 
 
-@dataclass(frozen=True, slots=True)
-class Content:
+class Content(Frozen):
     """The input of a reader."""
 
     stream: Bounded

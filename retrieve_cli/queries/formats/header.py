@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from retrieve_cli.frozen import Frozen
 
 
-@dataclass(frozen=True, slots=True)
-class Header:
+class Header(Frozen):
     """Facts about an image from the header of its file, and none about a person."""
 
     format: str | None = None

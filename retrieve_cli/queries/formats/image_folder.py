@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from itertools import islice
 from math import prod
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from retrieve_cli.frozen import replace
 from retrieve_cli.queries.formats.content import opened
 from retrieve_cli.queries.formats.dicom_terms import SLICED, VOLUMETRIC
 from retrieve_cli.queries.formats.header import Header, Unreadable

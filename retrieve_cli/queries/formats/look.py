@@ -5,11 +5,11 @@ from __future__ import annotations
 import io
 import struct
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from math import isfinite, prod
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
+from retrieve_cli.frozen import replace
 from retrieve_cli.queries.formats.content import (
     GZIP,
     LIMIT,

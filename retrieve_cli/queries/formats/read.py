@@ -6,17 +6,16 @@ import logging
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 from retrieve_cli.errors import printable
+from retrieve_cli.frozen import Frozen
 from retrieve_cli.queries.formats.header import Header
 from retrieve_cli.queries.formats.image_folder import look_into_folder
 from retrieve_cli.queries.formats.look import look, look_at_head
 
 
-@dataclass(frozen=True, slots=True)
-class FileTokens:
+class FileTokens(Frozen):
     """Facts about the kind of a file, and its problems."""
 
     tokens: tuple[str, ...] = ()

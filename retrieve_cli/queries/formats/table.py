@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+
+from retrieve_cli.frozen import Frozen
 
 Magic = tuple[tuple[int, bytes], ...]
 """Bytes and their offsets, all of which must match."""
 
 
-@dataclass(frozen=True, slots=True)
-class Format:
+class Format(Frozen):
     """A format and the marks by which it is recognized."""
 
     name: str

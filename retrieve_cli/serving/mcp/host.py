@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 from retrieve_cli.api.asked import Local
 from retrieve_cli.api.live import LiveIndex
+from retrieve_cli.frozen import Frozen
 from retrieve_cli.serving.callers import Caller
 
 if TYPE_CHECKING:
@@ -32,8 +32,7 @@ class Run(Protocol):
     def __call__(self, context: Any, function: Callable[[], T], /) -> Awaitable[T]: ...
 
 
-@dataclass(frozen=True, slots=True)
-class WebHost:
+class WebHost(Frozen):
     """A web search, and threads of its own: it waits for others most of the time."""
 
     search: AnswersWeb
@@ -41,8 +40,7 @@ class WebHost:
     """As `Host.run`."""
 
 
-@dataclass(frozen=True, slots=True)
-class Host:
+class Host(Frozen):
     """The parts that the handlers of one MCP server share."""
 
     live: LiveIndex

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import Any, Literal, NamedTuple
 
@@ -26,6 +25,7 @@ from retrieve_cli.assemble.tokenizers import counter
 from retrieve_cli.contracts import Json
 from retrieve_cli.contracts.works import Work
 from retrieve_cli.errors import RetrieveError, SourceFailed, printable, shortened
+from retrieve_cli.frozen import replace
 from retrieve_cli.output.citations import one_line
 from retrieve_cli.output.compact import Cost, Count, Entry, clean, fitted
 from retrieve_cli.output.web_works import DATA, result_block

@@ -7,7 +7,6 @@ import re
 from base64 import b64decode
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
-from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from shlex import quote
@@ -15,9 +14,10 @@ from urllib.parse import urlsplit, urlunsplit
 
 from retrieve_cli.contracts import Json
 from retrieve_cli.errors import SourceFailed, UsageError, quoted, shortened
+from retrieve_cli.frozen import Frozen, asdict
 from retrieve_cli.progress.tasks import BYTES, counting, task
 from retrieve_cli.sources.remote.publication import intact, publish
-from retrieve_cli.sources.remote.transfer import ADDRESS, Limits, Transfer
+from retrieve_cli.sources.remote.transfer import ADDRESS, USUAL, Limits, Transfer
 from retrieve_cli.storage import durable
 from retrieve_cli.storage.manifest import canonical, sha1 as sha1_of
 from retrieve_cli.untrusted.foreign_json import foreign_json
@@ -45,8 +45,7 @@ _COMPLAINTS = frozenset("code detail documentation_url instance message path sta
 """Keys of an error that a server describes in JSON: it has `message` or `detail`, and no other keys than these."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Memory:
+class _Memory(Frozen):
     """Record of the last complete download, which makes a conditional request possible."""
 
     address: str
@@ -71,15 +70,15 @@ class HttpFetcher:
         self,
         url: str,
         *,
-        timeout_s: float = Limits.timeout_s,
-        retries: int = Limits.retries,
-        max_bytes: int = Limits.max_bytes,
+        timeout_s: float = USUAL.timeout_s,
+        retries: int = USUAL.retries,
+        max_bytes: int = USUAL.max_bytes,
         sha1: str = "auto",
         token_env: str | None = None,
         user_env: str | None = None,
         password_env: str | None = None,
-        deadline_s: float = Limits.deadline_s,
-        backoff_s: float = Limits.backoff_s,
+        deadline_s: float = USUAL.deadline_s,
+        backoff_s: float = USUAL.backoff_s,
     ) -> None:
         """`sha1` is the expected digest: `auto` (as published by the server, in a header or at `<url>.sha1`), 40 hex
         digits, the address of a file that contains them, or `none`.

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence, Set
-from dataclasses import dataclass
 
 from retrieve_cli.errors import UsageError, quoted
+from retrieve_cli.frozen import Frozen
 
 _TOKEN = re.compile(
     r"""
@@ -35,8 +35,7 @@ INNER = "{ SELECT DISTINCT ?s WHERE { … } ORDER BY ?s LIMIT {limit} OFFSET {of
 """Recommended form of a paged query: pages of records, not of triples."""
 
 
-@dataclass(frozen=True, slots=True)
-class Template:
+class Template(Frozen):
     """A query whose graph is filled in and whose page is still open."""
 
     form: str

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from itertools import chain, count
 from pathlib import Path
@@ -19,6 +18,7 @@ from urllib.parse import urlencode
 
 from retrieve_cli.contracts import Json
 from retrieve_cli.errors import SourceFailed, Unavailable, printable, shortened
+from retrieve_cli.frozen import Frozen
 from retrieve_cli.progress.tasks import BYTES, Task, task
 from retrieve_cli.sources.linked import (
     Solution,
@@ -30,7 +30,7 @@ from retrieve_cli.sources.linked import (
 )
 from retrieve_cli.sources.remote.publication import publish
 from retrieve_cli.sources.remote.query import INNER, Template
-from retrieve_cli.sources.remote.transfer import ADDRESS, Limits, Transfer
+from retrieve_cli.sources.remote.transfer import ADDRESS, USUAL, Limits, Transfer
 from retrieve_cli.storage.manifest import canonical
 from retrieve_cli.untrusted.foreign_json import foreign_json
 from retrieve_cli.web.addresses import check_url, shown
@@ -45,8 +45,7 @@ class Unreadable(Exception):
     """A body that is not in the requested format, with the reason."""
 
 
-@dataclass(frozen=True, slots=True)
-class Page:
+class Page(Frozen):
     """One answer: triples, or variables and solutions."""
 
     bytes: int
@@ -145,14 +144,14 @@ class SparqlFetcher:
         *,
         graph: str | None = None,
         page_size: int | None = None,
-        timeout_s: float = Limits.timeout_s,
-        retries: int = Limits.retries,
-        max_bytes: int = Limits.max_bytes,
+        timeout_s: float = USUAL.timeout_s,
+        retries: int = USUAL.retries,
+        max_bytes: int = USUAL.max_bytes,
         token_env: str | None = None,
         user_env: str | None = None,
         password_env: str | None = None,
-        deadline_s: float = Limits.deadline_s,
-        backoff_s: float = Limits.backoff_s,
+        deadline_s: float = USUAL.deadline_s,
+        backoff_s: float = USUAL.backoff_s,
     ) -> None:
         """Raises: UsageError if the endpoint, the query, `graph`, `page_size` or the credentials are invalid."""
         check_url(endpoint, ADDRESS)

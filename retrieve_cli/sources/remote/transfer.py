@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from shlex import quote
 from typing import Self, TypeVar
 from urllib.parse import urlencode, urlsplit
 
 from retrieve_cli.errors import SourceFailed, UsageError
+from retrieve_cli.frozen import Frozen
 from retrieve_cli.web.addresses import Wording, check_url, resolve, shown, without_user
 from retrieve_cli.web.failures import HttpFailed, Passing
 from retrieve_cli.web.limits import Clock, limit_size
@@ -34,8 +34,7 @@ _EXCERPT = 160
 """Maximum characters of a body in an error."""
 
 
-@dataclass(frozen=True)
-class Limits:
+class Limits(Frozen):
     """Limits of time, attempts and size for requests to a server."""
 
     timeout_s: float = 30.0
@@ -46,6 +45,9 @@ class Limits:
     backoff_s: float = 0.5
     max_bytes: int = 2 << 30
     """Maximum decompressed bytes of one fetch."""
+
+
+USUAL = Limits()
 
 
 class Transfer:

@@ -29,7 +29,7 @@ from retrieve_cli.contracts.websearch import (
 )
 from retrieve_cli.contracts.works import Item
 from retrieve_cli.errors import printable, quoted, shortened
-from retrieve_cli.frozen import dataclass
+from retrieve_cli.frozen import Frozen
 from retrieve_cli.websearch import dates, ids, items, replies
 
 _SERVER = "https://export.arxiv.org"
@@ -67,8 +67,7 @@ _DEEPEST = 8
 """Parentheses within parentheses that are read."""
 
 
-@dataclass(frozen=True, slots=True)
-class Arxiv:
+class Arxiv(Frozen):
     """Provider of preprints."""
 
     name: ClassVar[str] = "arxiv"

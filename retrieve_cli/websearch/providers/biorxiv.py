@@ -14,7 +14,7 @@ from retrieve_cli.contracts import Json
 from retrieve_cli.contracts.websearch import Call, Need, Page, ProviderFailed, Rate, Rejected, WebKind
 from retrieve_cli.contracts.works import Id, Item
 from retrieve_cli.errors import printable, shortened
-from retrieve_cli.frozen import dataclass
+from retrieve_cli.frozen import Frozen
 from retrieve_cli.websearch import dates, ids, items
 from retrieve_cli.websearch.providers import europepmc
 from retrieve_cli.websearch.replies import listed, malformed, number, objects, read_object, text
@@ -45,8 +45,7 @@ _FINAL = ("rate_limited", "timeout", "unreachable")
 """Failures that the next request would repeat."""
 
 
-@dataclass(frozen=True, slots=True)
-class BioRxiv:
+class BioRxiv(Frozen):
     """Preprints of biology and medicine."""
 
     name: str = "biorxiv"
@@ -61,8 +60,7 @@ class BioRxiv:
         return europepmc.results(query, fetch, restriction=_RESTRICTION)
 
 
-@dataclass(frozen=True, slots=True)
-class Published:
+class Published(Frozen):
     """Published versions, versions and licences of preprints that were found."""
 
     name: str = "biorxiv"

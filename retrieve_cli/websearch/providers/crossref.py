@@ -11,7 +11,7 @@ from retrieve_cli.contracts import Json
 from retrieve_cli.contracts.websearch import Call, Fetch, KeyPlace, Need, Page, ProviderFailed, Rate, Rejected, Response
 from retrieve_cli.contracts.works import Id, Item, RelationKind, WorkType
 from retrieve_cli.errors import printable, shortened
-from retrieve_cli.frozen import dataclass
+from retrieve_cli.frozen import Frozen
 from retrieve_cli.websearch import dates, ids, items, replies
 
 _SERVER = "https://api.crossref.org"
@@ -56,8 +56,7 @@ _TYPES: Mapping[str, WorkType] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Crossref:
+class Crossref(Frozen):
     """Source of declared relations, retractions and licences."""
 
     name: ClassVar[str] = "crossref"

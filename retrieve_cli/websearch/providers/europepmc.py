@@ -13,7 +13,7 @@ from retrieve_cli.contracts import Json
 from retrieve_cli.contracts.websearch import Call, Need, Page, ProviderFailed, Rate, Rejected, WebKind
 from retrieve_cli.contracts.works import Id, Item, RelationKind, WorkType
 from retrieve_cli.errors import printable, shortened
-from retrieve_cli.frozen import dataclass
+from retrieve_cli.frozen import Frozen
 from retrieve_cli.websearch import dates, ids, items
 from retrieve_cli.websearch.providers.pubmed_xml import RELATIONS, issue_date, sentence
 from retrieve_cli.websearch.providers.syntax import balanced
@@ -66,8 +66,7 @@ _OPEN, _READABLE = "OA", ("OA", "F")
 """Availability of a full text: open access, free to read."""
 
 
-@dataclass(frozen=True, slots=True)
-class EuropePmc:
+class EuropePmc(Frozen):
     """Articles, preprints, books and theses of the life sciences."""
 
     name: str = "europepmc"

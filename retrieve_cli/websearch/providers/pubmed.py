@@ -25,7 +25,7 @@ from retrieve_cli.contracts.websearch import (
     WebKind,
 )
 from retrieve_cli.errors import printable, shortened
-from retrieve_cli.frozen import dataclass
+from retrieve_cli.frozen import Frozen
 from retrieve_cli.websearch.providers.pubmed_xml import records
 from retrieve_cli.websearch.providers.syntax import balanced
 from retrieve_cli.websearch.replies import at, malformed, number, read_object, text
@@ -60,8 +60,7 @@ _ERROR = re.compile(r"<ERROR>([^<]{1,500})</ERROR>")
 _SQUARE = re.compile(r"\[([^\[\]]{1,60})\]|[\[\]#]")
 
 
-@dataclass(frozen=True, slots=True)
-class PubMed:
+class PubMed(Frozen):
     """Citations and abstracts of the biomedical literature."""
 
     name: str = "pubmed"

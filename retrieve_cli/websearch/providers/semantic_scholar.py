@@ -29,7 +29,7 @@ from retrieve_cli.contracts.websearch import (
 )
 from retrieve_cli.contracts.works import Id, Item, RelationKind, WorkType
 from retrieve_cli.errors import printable, quoted, shortened
-from retrieve_cli.frozen import dataclass
+from retrieve_cli.frozen import Frozen
 from retrieve_cli.websearch import ids, items, replies
 
 _SERVER = "https://api.semanticscholar.org"
@@ -67,8 +67,7 @@ _LICENCES = re.compile(r"cc(by)?((?:nc|nd|sa){0,3})", re.IGNORECASE)
 _NOT_LICENCES = frozenset({"other-oa", "unspecified-oa", "implied-oa", "publisher-specific-oa"})
 
 
-@dataclass(frozen=True, slots=True)
-class SemanticScholar:
+class SemanticScholar(Frozen):
     """Provider of publications of all fields."""
 
     name: ClassVar[str] = "s2"
@@ -99,8 +98,7 @@ class SemanticScholar:
         return Page(tuple(readable), sent, response, total, tuple(notices))
 
 
-@dataclass(frozen=True, slots=True)
-class Citations:
+class Citations(Frozen):
     """Source of citation counts and of identifiers that name the same work."""
 
     name: ClassVar[str] = "s2"

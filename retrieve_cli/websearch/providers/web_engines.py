@@ -25,7 +25,7 @@ from retrieve_cli.contracts.websearch import (
 )
 from retrieve_cli.contracts.works import Item
 from retrieve_cli.errors import printable, quoted, shortened
-from retrieve_cli.frozen import dataclass
+from retrieve_cli.frozen import Frozen
 from retrieve_cli.websearch import dates, items, replies
 
 _LONGEST_DATE = 60
@@ -54,8 +54,7 @@ class Results(NamedTuple):
     total: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class WebEngine:
+class WebEngine(Frozen):
     """A search engine of the web as a provider."""
 
     name: str

@@ -3,7 +3,6 @@
 import base64
 import json
 import logging
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +17,7 @@ from retrieve_cli.encoders.remote.embeddings import RemoteEncoder
 from retrieve_cli.encoders.remote.pieces import PieceTokenizer
 from retrieve_cli.encoders.tokenizer import ModelTokenizer
 from retrieve_cli.errors import IndexCorrupt, RetrieveError, Unavailable
+from retrieve_cli.frozen import replace
 
 TEXTS = ["segment lungs", "Grüße 細胞 \U0001f600", "x", "\ud800 alone", "a\x00b\nc"]
 
