@@ -69,8 +69,8 @@ def _plain(value: Any) -> Any:
 
 @cache
 def _described(kind: type[Struct]) -> dict[str, dataclasses.Field[Any]]:
-    made = dataclasses.make_dataclass(kind.__name__, [(each.name, each.type) for each in fields(kind)])
-    return made.__dataclass_fields__
+    made: Any = dataclasses.make_dataclass(kind.__name__, [(each.name, each.type) for each in fields(kind)])
+    return {each.name: each for each in dataclasses.fields(made)}
 
 
 def _names(kind: type[Described]) -> list[str]:
