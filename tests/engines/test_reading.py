@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 import pytest
@@ -13,6 +15,7 @@ from engines.injected import Servers, said
 from engines.sqlite_collections import SqliteTerms, SqliteVectors
 from samples import Program, fails, succeeds, write_catalog
 from sync.state import live, records, versions
+from waiting import until
 
 from retrieve_cli.api.index import Index
 from retrieve_cli.config import loading
@@ -161,3 +164,49 @@ def test_an_index_that_was_sent_elsewhere_names_the_command(
     fails(retrieve("query", TEXT), 5, f"generation {built} was not sent to milvus", "retrieve engines push")
     assert retrieve("engines", "push").code == 0
     assert retrieve("query", TEXT, "--json").json["strategies_used"] == ["bm25", "dense"]
+
+
+class Rounds:
+    """Calls that wait for an answer at the same time are one round: they end when no other has begun for a while."""
+
+    def __init__(self) -> None:
+        self.begun: list[float] = []
+        """Time of the last call of each round."""
+        self._ended = 0
+        """Number of rounds whose calls end."""
+        self._lock = Lock()
+
+    def call(self, inner: Callable[..., Any]) -> Callable[..., Any]:
+        """Return a call that takes part in rounds."""
+
+        def taking_part(*given: Any, **named: Any) -> Any:
+            with self._lock:
+                if len(self.begun) == self._ended:
+                    self.begun.append(0.0)
+                own = len(self.begun)
+                self.begun[-1] = time.monotonic()
+            until(lambda: self._over(own), "the others of the round")
+            return inner(*given, **named)
+
+        return taking_part
+
+    def _over(self, number: int) -> bool:
+        with self._lock:
+            if time.monotonic() - self.begun[number - 1] > 0.2:
+                self._ended = max(self._ended, number)
+            return self._ended >= number
+
+
+@pytest.mark.parametrize(("count", "most"), [(1, 3), (50, 12)])
+def test_questions_wait_for_few_rounds_of_an_engine(
+    reader: Index, monkeypatch: pytest.MonkeyPatch, count: int, most: int
+) -> None:
+    reader.search(TEXT)
+    rounds = Rounds()
+    for kind in (SqliteVectors, SqliteTerms):
+        for name in ("nearest", "scores", "count", "matching", "weights", "vectors"):
+            if inner := getattr(kind, name, None):
+                monkeypatch.setattr(kind, name, rounds.call(inner))
+    answers = reader.search_many([f"{TEXT} word{place}" for place in range(count)])
+    assert {answer.strategies_used for answer in answers} == {("bm25", "dense")}
+    assert 0 < len(rounds.begun) <= most
