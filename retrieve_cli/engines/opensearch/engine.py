@@ -204,10 +204,10 @@ class OpensearchEngine(CollectionLifeCycle):
 
     def stored(self, record: Record, part: Part, rows: Rows) -> Vectors | Sequence[TermWeights]:
         """Return stored vectors or term weights of some rows."""
-        exact = self._reader(record.generation, part.name).exact(rows)
+        reader = self._reader(record.generation, part.name)
         if part.dim is None:
-            return [documents.read_weights(text) for text in exact]
-        return documents.read_vectors(exact, part.dim)
+            return [documents.read_weights(source) for source in reader.stored(rows, "weights")]
+        return documents.read_vectors([source["exact"] for source in reader.stored(rows, "exact")], part.dim)
 
     def notes(self, record: Record) -> Mapping[str, Any]:
         """Return the number of rows with a weight of 0 or below, by part with term weights."""
