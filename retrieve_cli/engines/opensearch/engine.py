@@ -14,7 +14,7 @@ from retrieve_cli.engines.answers import reading
 from retrieve_cli.engines.collections import CollectionLifeCycle
 from retrieve_cli.engines.lifecycle import Record
 from retrieve_cli.engines.opensearch import documents
-from retrieve_cli.engines.opensearch.checks import require_vectors, server_problems
+from retrieve_cli.engines.opensearch.checks import plugins_in_short, require_vectors, server_problems
 from retrieve_cli.engines.opensearch.collections import IndexReader, OpensearchTerms, OpensearchVectors
 from retrieve_cli.engines.opensearch.server import Absent, Rejected, Server, corrupt
 from retrieve_cli.engines.opensearch.snapshots import take_snapshot
@@ -239,11 +239,10 @@ class OpensearchEngine(CollectionLifeCycle):
 
     def describe(self) -> Mapping[str, str]:
         """Return version, plugins and address of the server."""
-        plugins = self._server.plugins()
         return {
             "address": self._server.address,
             "version": str(self._server.version()),
-            "plugins": "unknown" if plugins is None else ", ".join(sorted(plugins)) or "none",
+            "plugins": plugins_in_short(self._server),
             "alias": self._names.prefix,
         }
 

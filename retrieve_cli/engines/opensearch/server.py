@@ -79,10 +79,11 @@ class Server:
         facts = self.ask("GET", "/")["version"]
         return Version(str(facts.get("distribution", "elasticsearch")), str(facts.get("number", "0")))
 
-    def plugins(self) -> set[str] | None:
-        """Return the names of the installed plugins; None if the credential may not list them."""
+    def plugins(self) -> Mapping[str, str] | None:
+        """Return the installed plugins with their versions; None if the credential may not list them."""
         try:
-            return {plugin["component"] for plugin in self.ask("GET", "/_cat/plugins", params={"format": "json"})}
+            installed = self.ask("GET", "/_cat/plugins", params={"format": "json"})
+            return {plugin["component"]: str(plugin.get("version", "")) for plugin in installed}
         except (Rejected, Absent):
             return None
 
