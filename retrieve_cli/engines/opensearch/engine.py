@@ -41,8 +41,9 @@ class OpensearchEngine(CollectionLifeCycle):
 
     Tested against osmem-server 0.1.6, an independent implementation of the API of OpenSearch 3.8 (everything but
     vectors and snapshots), and against noida-db 0.2.3, one of the API of Elasticsearch 8.15, through a translation of
-    the requests that differ (vectors, snapshots). The requests of vectors follow the documentation of the k-NN plugin
-    and were not run against the plugin itself. Scores and rounding of rank features are compared with Lucene's.
+    the requests that differ (vectors, snapshots). OpenSearch 2.19.1 with its k-NN plugin ran what the release before
+    asked; the requests for term weights and counts have changed since, by its published API. Scores and rounding of
+    rank features are compared with Lucene's.
     """
 
     name = "opensearch"

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
 _BULK_BYTES = 5_000_000
 """Size of a request; servers of some providers accept 10 MB at most."""
-_CONNECTIONS = 16
+_CONNECTIONS = 64
+"""Connections that are kept open: a batch asks for 16 queries at a time, each for a list and two counts."""
 _RESENT = 6
 """Attempts for documents that a busy server rejects; waits of 0.1 s, doubled each time, lie between them."""
 _TOO_MANY_REQUESTS = 429
