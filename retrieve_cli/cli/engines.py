@@ -109,7 +109,9 @@ def drop(
 @app.command()
 @shared("text", "json")
 def snapshot(
-    place: Annotated[str, typer.Argument(metavar="PLACE", help="A place that the engine knows, such as a repository.")],
+    place: Annotated[
+        str, typer.Argument(metavar="[PLACE]", help="A repository of OpenSearch; Qdrant has a place of its own.")
+    ] = "",
     engine: Name = None,
     *,
     shared: Shared,

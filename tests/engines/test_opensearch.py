@@ -92,6 +92,9 @@ class TestNoida(OpensearchSuite):
             engine.snapshot(GENERATION, "absent")
         with pytest.raises(UsageError, match="not a place"):
             engine.snapshot(GENERATION, "../_all")
+        with pytest.raises(UsageError, match="needs a place") as caught:
+            engine.snapshot(GENERATION, "")
+        assert "REPOSITORY" in caught.value.hint
         register(noida_process.url, "backups")
         first = engine.snapshot(GENERATION, "backups")
         assert first == engine.snapshot(GENERATION, "backups")
@@ -131,11 +134,14 @@ class TestTermsBelowZero:
     ) -> None:
         collection, reference = opened
         for seed in range(10):
-            rows, scores = collection.nearest(words(seed), limit)
-            every = collection.matching(np.sort(words(seed).terms), 200)
-            wanted = np.sort(reference.score(words(seed), every))[::-1][:limit]
+            query = words(seed)
+            if seed % 2:  # a product of two weights below 0 is above it
+                query = TermWeights(query.terms, np.where(query.terms % 2, -query.weights, query.weights))
+            rows, scores = collection.nearest(query, limit)
+            every = collection.matching(np.sort(query.terms), 200)
+            wanted = np.sort(reference.score(query, every))[::-1][:limit]
             assert np.allclose(scores, wanted, atol=1e-5)
-            assert np.allclose(reference.score(words(seed), rows), scores, atol=1e-5)
+            assert np.allclose(reference.score(query, rows), scores, atol=1e-5)
 
 
 def put_one_row(url: str) -> None:
@@ -219,6 +225,17 @@ def test_vectors_need_a_server_that_has_the_plugin(recorded: Callable[..., Recor
     with pytest.raises(Unavailable, match="no k-NN plugin") as caught:
         OpensearchEngine(OpensearchSettings(url=bare.url)).stage(GENERATION, [Part("dense", "chunk", 1, 4)])
     assert "opensearch-plugin install" in caught.value.hint
+
+
+def test_plugins_are_said_in_short(recorded: Callable[..., Recorded]) -> None:
+    others = [{"component": f"opensearch-{number}", "version": "2.19.1.0"} for number in range(14)]
+    vectors = [{"component": "opensearch-knn", "version": "2.19.1.0"}] * 2  # of two nodes
+    version = 200, {"version": {"distribution": "opensearch", "number": "2.19.1"}}
+    said = []
+    for plugins in ([*others, *vectors], others, vectors, []):
+        engine = OpensearchEngine(OpensearchSettings(url=recorded(version, (200, plugins)).url))
+        said.append(engine.describe()["plugins"])
+    assert said == ["opensearch-knn 2.19.1.0 and 14 more", "14, none for vectors", "opensearch-knn 2.19.1.0", "none"]
 
 
 @example([("a", "b\x1fc"), ("a\x1fb", "c")])

@@ -158,6 +158,7 @@ def test_a_snapshot_says_what_each_engine_wrote(
     ]
     done = retrieve("engines", "snapshot", "nightly", "qdrant", "--json").json
     assert (done["generation"], done["snapshots"]) == (built, {"qdrant": f"nightly/{built}"})
+    assert retrieve("engines", "snapshot").out.splitlines()[0] == f"qdrant: /{built}"  # it has a place of its own
 
 
 def test_drop_of_an_empty_beginning_is_an_error(servers: Servers, built: str, retrieve: Program) -> None:

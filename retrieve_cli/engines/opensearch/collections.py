@@ -24,8 +24,11 @@ _MOST_CLAUSES = 1_000
 """Terms of one query; OpenSearch takes 1,024 clauses, of which filters are some."""
 _ROWS_AT_ONCE = 2_000
 """Documents of one request that reads them."""
-_ROUNDED = 1 + 2**-8
-"""Quotient of a weight and its rank feature, at most: it keeps 9 significant bits and drops the others."""
+_ROUNDED = (1 + 2**-8) * (1 + 1e-6)
+"""Quotient of a score and the server's sum of rank features, at most: they keep 9 significant bits of a weight and drop
+the others."""
+_MORE = 32
+"""Least number of rows that a list of terms is longer than its limit, as the server's order is not quite ours."""
 
 
 class IndexReader:
@@ -38,49 +41,55 @@ class IndexReader:
     def hits(self, query: Json, size: int) -> tuple[Rows, Vectors]:
         """Return the rows with the highest scores and these, best first; equal ones in order of the rows."""
         body = {"query": query, "size": min(size, documents.WINDOW), "_source": False, "track_total_hits": False}
-        hits = self._search(body, "hits.hits._id,hits.hits._score,timed_out")
+        hits = self._search(body, "hits.hits._id,hits.hits._score")
         rows = np.array([int(hit["_id"]) for hit in hits], np.int64)
         scores = np.array([hit["_score"] for hit in hits], np.float64)
         order = np.lexsort((rows, -scores))
         return rows[order], scores[order].astype(np.float32)
 
-    def every(self, query: Json) -> Rows:
-        """Return all rows that satisfy a query, ascending, by pages: a generation does not change while it is read."""
-        pages = [np.empty(0, np.int64)]
-        body = {"query": query, "size": documents.WINDOW, "_source": False, "track_total_hits": False}
-        body["sort"] = [{"row": "asc"}]
-        while True:
-            hits = self._search(body, "hits.hits.sort,timed_out")
-            pages.append(np.array([hit["sort"][0] for hit in hits], np.int64))
-            if len(hits) < documents.WINDOW:
-                return np.concatenate(pages)
-            body["search_after"] = hits[-1]["sort"]
+    def sources(self, query: Json, size: int, fields: Sequence[str]) -> list[tuple[int, Json]]:
+        """Return the rows with the highest scores, best first, each with some fields of its document."""
+        body = {"query": query, "size": min(size, documents.WINDOW), "_source": fields, "track_total_hits": False}
+        return [
+            (int(hit["_id"]), hit.get("_source", {})) for hit in self._search(body, "hits.hits._id,hits.hits._source")
+        ]
 
-    def exact(self, rows: Rows) -> list[str]:
-        """Return the exact numbers of some rows, as they are stored."""
-        found: list[str] = []
-        parameters = {"_source": "exact", "realtime": "false", "filter_path": "docs.*"}
+    def rows(self, query: Json, size: int) -> Rows:
+        """Return the first rows that satisfy a query, ascending, from the columns of the index."""
+        body = {"query": query, "size": size, "track_total_hits": False, "sort": [{"row": "asc"}], "_source": False}
+        hits = self._search({**body, "stored_fields": "_none_"}, "hits.hits.sort")
+        return np.array([hit["sort"][0] for hit in hits], np.int64)
+
+    def count(self, query: Json, limit: int | None = None) -> int:
+        """Return the number of rows that satisfy a query, or `limit` if there are as many or more."""
+        body = {"query": query, "size": 0, "track_total_hits": limit or True}
+        count = int(self._answer(body, "hits.total")["total"]["value"])
+        return count if limit is None else min(count, limit)
+
+    def stored(self, rows: Rows, field: str) -> list[Json]:
+        """Return the documents of some rows, with a field that has their exact numbers."""
+        found: list[Json] = []
+        parameters = {"_source": f"exact,{field}", "realtime": "false", "filter_path": "docs.*"}
         for start in range(0, len(rows), _ROWS_AT_ONCE):
             ids = [str(row) for row in rows[start : start + _ROWS_AT_ONCE].tolist()]
             answers = self._ask("_mget", {"ids": ids}, parameters).get("docs", [])
-            by_id: Mapping[str, Json] = {answer["_id"]: answer.get("_source") for answer in answers}
-            missing = next((row for row in ids if not by_id.get(row)), None)
-            if missing is not None:
-                raise corrupt(self.index, f"row {missing} is missing")
-            found += [by_id[row]["exact"] for row in ids]
+            by_id: Mapping[str, Json] = {answer["_id"]: answer for answer in answers if answer["found"]}
+            if missing := [row for row in ids if row not in by_id]:
+                raise corrupt(self.index, f"row {missing[0]} is missing")
+            found += [by_id[row].get("_source", {}) for row in ids]
         return found
 
-    def count(self, query: Json) -> int:
-        """Return the number of rows that satisfy a query."""
-        return int(self._ask("_count", {"query": query}, {})["count"])
-
     def _search(self, body: Json, wanted: str) -> list[Json]:
+        hits: list[Json] = self._answer(body, wanted).get("hits", [])
+        return hits
+
+    def _answer(self, body: Json, wanted: str) -> Json:
         """Return the hits of a search. An answer without some shards is a failure, not a short list."""
-        answer = self._ask("_search", body, {"filter_path": wanted, "allow_partial_search_results": "false"})
+        parameters = {"filter_path": f"{wanted},timed_out", "allow_partial_search_results": "false"}
+        answer = self._ask("_search", body, parameters)
         if answer.get("timed_out"):
             raise Unavailable(f"a search in {self.index} took too long", hint="check the load of the server")
-        hits: list[Json] = answer.get("hits", {}).get("hits", [])
-        return hits
+        return answer.get("hits", {})
 
     def _ask(self, action: str, body: Json, parameters: Mapping[str, str]) -> Json:
         try:
@@ -135,7 +144,7 @@ class OpensearchVectors:
         return scores
 
     def vectors(self, rows: Rows) -> Vectors:
-        return documents.read_vectors(self._reader.exact(rows), self._dim)
+        return documents.read_vectors([each["exact"] for each in self._reader.stored(rows, "exact")], self._dim)
 
     def _scored(self, query: Vectors, restriction: Json) -> Json:
         """Return a query that scores all allowed rows without the graph."""
@@ -158,7 +167,8 @@ class OpensearchVectors:
 
 @reading("OpenSearch")
 class OpensearchTerms:
-    """A part with term weights, as rank features: these keep 9 bits of a weight, and rows are read back exactly."""
+    """A part with term weights. Rank features, which keep 9 bits of a weight, list the rows; the same answer has the
+    exact weights of the query's terms, of which their scores are computed here."""
 
     def __init__(self, reader: IndexReader, part: Part, *, lowered: bool) -> None:
         """`lowered` is True if some row has a weight of 0 or below."""
@@ -168,31 +178,64 @@ class OpensearchTerms:
 
     def nearest(self, query: TermWeights, limit: int, *, within: Within | None = None) -> tuple[Rows, Vectors]:
         heaviest = np.sort(np.argsort(-query.weights, kind="stable")[:_MOST_CLAUSES])
-        terms, weights = query.terms[heaviest], query.weights[heaviest]
-        if limit < 1 or not len(terms):
+        if limit < 1 or not len(heaviest):
             return np.empty(0, np.int64), np.empty(0, np.float32)
-        clauses = {"should": self._clauses(terms, weights), "minimum_should_match": 1, **documents.conditions(within)}
-        if not self._lowered:
-            return self._reader.hits({"bool": clauses}, limit)
-        return self._lowered_nearest(query, {"bool": clauses}, limit)
+        should = self._clauses(query.terms[heaviest], query.weights[heaviest])
+        search = {"bool": {"should": should, "minimum_should_match": 1, **documents.conditions(within)}}
+        # A list is asked for once more if a row beyond it may be better than one of it, but not without end: if so many
+        # rows are that close to one another, it matters little which are listed. Weights below 0 may matter much.
+        length = limit + max(limit // 8, _MORE)
+        longest = documents.WINDOW if self._lowered else min(2 * length, documents.WINDOW)
+        while True:
+            length = min(length, longest)
+            found = self._reader.sources(search, length, _fields(query))
+            rows, scores = _scored(query, found)
+            order = np.lexsort((rows, -scores))[:limit]
+            if len(found) < length or length == longest or self._bound(query, found[-1][1]) <= scores[order[-1]]:
+                return rows[order], scores[order]
+            length *= 2
+
+    def scores(self, query: TermWeights, rows: Rows) -> Vectors:
+        scores = np.zeros(len(rows), np.float32)
+        for start in range(0, len(rows), documents.WINDOW):
+            piece = rows[start : start + documents.WINDOW]
+            search = self._any(query.terms, Within(rows=np.sort(piece)))
+            some, theirs = _scored(query, self._reader.sources(search, len(piece), _fields(query)))
+            found = dict(zip(some.tolist(), theirs.tolist(), strict=True))
+            scores[start : start + len(piece)] = [found.get(row, 0.0) for row in piece.tolist()]
+        return scores
+
+    def count(self, terms: Terms, limit: int, *, within: Within | None = None) -> int:
+        if limit < 1 or not len(terms):
+            return 0
+        if len(terms) > _MOST_CLAUSES:
+            return len(self.matching(terms, limit, within=within))
+        return self._reader.count(self._any(terms, within), limit)
+
+    def matching(self, terms: Terms, limit: int, *, within: Within | None = None) -> Rows:
+        found = np.empty(0, np.int64)
+        for start in range(0, len(terms) if limit > 0 else 0, _MOST_CLAUSES):
+            search = self._any(terms[start : start + _MOST_CLAUSES], within)
+            rows = self._reader.rows(search, min(limit, documents.WINDOW))
+            found = np.union1d(found, rows)[:limit] if len(found) else rows
+        return found
 
     def weights(self, rows: Rows, terms: Terms) -> Sequence[TermWeights]:
         kept = []
-        for row in map(documents.read_weights, self._reader.exact(rows)):
+        for row in map(documents.read_weights, self._reader.stored(rows, "weights")):
             shared = np.isin(row.terms, terms)
             kept.append(TermWeights(row.terms[shared], row.weights[shared]))
         return kept
 
-    def matching(self, terms: Terms, *, within: Within | None = None) -> Rows:
-        found = np.empty(0, np.int64)
-        for start in range(0, len(terms), _MOST_CLAUSES):
-            piece = terms[start : start + _MOST_CLAUSES]
-            restriction = documents.conditions(within)
-            any_term = {"should": self._clauses(piece, np.ones(len(piece), np.float32)), "minimum_should_match": 1}
-            restriction["filter"].append({"bool": any_term})
-            rows = self._reader.every({"bool": restriction})
-            found = rows if not len(found) else np.union1d(found, rows)
-        return found
+    def _any(self, terms: Terms, within: Within | None) -> Json:
+        """Return a query, without scores, for rows of which those have one of some terms that do, if these are not too
+        many."""
+        restriction = documents.conditions(within)
+        if len(terms) > _MOST_CLAUSES:
+            return {"bool": restriction}
+        should = self._clauses(terms, np.ones(len(terms), np.float32))
+        restriction["filter"].append({"bool": {"should": should, "minimum_should_match": 1}})
+        return {"bool": restriction}
 
     def _clauses(self, terms: Terms, weights: Vectors) -> list[Json]:
         """Return clauses that add to a row's score its weight of each term times that of the query."""
@@ -205,25 +248,30 @@ class OpensearchTerms:
             clauses.append({"constant_score": {"filter": {"terms": {"lowered": names}}, "boost": 0.0}})
         return clauses
 
-    def _lowered_nearest(self, query: TermWeights, search: Json, limit: int) -> tuple[Rows, Vectors]:
-        """Return the best rows where weights may be below 0, which the engine does not add: its score of a row is an
-        upper bound. The list is long enough if no row that follows could be better than its last one."""
-        length = limit
-        while True:
-            length = min(2 * length, documents.WINDOW)
-            rows, bounds = self._reader.hits(search, length)
-            scores = _sums(query, self.weights(rows, query.terms))
-            order = np.lexsort((rows, -scores))[:limit]
-            complete = len(rows) < length or (len(order) == limit and bounds[-1] * _ROUNDED < scores[order[-1]])
-            if complete or length == documents.WINDOW:
-                return rows[order], scores[order]
+    def _bound(self, query: TermWeights, last: Json) -> float:
+        """Return the highest score that a row may have which the server lists after another: it adds the products of
+        weights above 0, of which it has 9 bits."""
+        if self._lowered and (query.weights < 0).any():
+            return float("inf")
+        stored = documents.stored_weights(last)
+        weights = [stored.get(documents.feature(term), 0.0) for term in query.terms.tolist()]
+        features = (np.maximum(np.array(weights, np.float32), 0).view(np.int32) & ~0x7FFF).view(np.float32)
+        return float(np.dot(features.astype(np.float64), np.maximum(query.weights, 0))) * _ROUNDED
 
 
-def _sums(query: TermWeights, rows: Sequence[TermWeights]) -> Vectors:
-    """Return the score of each row, (m,) float32."""
-    asked = dict(zip(query.terms.tolist(), query.weights.tolist(), strict=True))
-    sums = [
-        sum(asked[term] * weight for term, weight in zip(row.terms.tolist(), row.weights.tolist(), strict=True))
-        for row in rows
+def _fields(query: TermWeights) -> list[str]:
+    """Return the fields with the exact weights of a query's terms, and all of them in documents of earlier releases."""
+    if len(query.terms) > _MOST_CLAUSES:
+        return ["exact", "weights"]
+    return ["exact", *(f"weights.{documents.feature(term)}" for term in query.terms.tolist())]
+
+
+def _scored(query: TermWeights, found: Sequence[tuple[int, Json]]) -> tuple[Rows, Vectors]:
+    """Return rows and their scores."""
+    names = map(documents.feature, query.terms.tolist())
+    asked = dict(zip(names, query.weights.tolist(), strict=True))
+    scores = [
+        sum(asked.get(name, 0.0) * weight for name, weight in documents.stored_weights(source).items())
+        for _, source in found
     ]
-    return np.array(sums, np.float32)
+    return np.array([row for row, _ in found], np.int64), np.array(scores, np.float32)

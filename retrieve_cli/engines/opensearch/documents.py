@@ -86,19 +86,21 @@ def index_settings(settings: OpensearchSettings, part: Part) -> Json:
 def mapping(settings: OpensearchSettings, part: Part, *, with_text: bool) -> Json:
     """Return the mapping of a part.
 
-    The exact numbers of a row are bytes in `exact`, which alone is read back. The indexed copies of them are not kept
-    as JSON beside that: a vector as text has twice the size of the vector.
+    The numbers of a row are kept once more, to be read back exactly: a vector as bytes in `exact`, term weights as the
+    object `weights`, of which a search returns the query's terms alone. The indexed copies of both are not kept.
     """
     fields = Fields.of(part.name)
     properties: dict[str, Json] = dict.fromkeys(("doc_id", "chunk_id", "tenant_id", "section"), _KEYWORD)
-    properties |= {"row": {"type": "long"}, "fields": {"type": "keyword"}, "exact": {"type": "binary"}}
+    properties |= {"row": {"type": "long"}, "fields": {"type": "keyword"}}
     if with_text:
         properties |= {name: {"type": "text", "similarity": "BM25"} for name in ("title", "content")}
     if part.dim is None:
         properties |= {fields.features: {"type": "rank_features"}, "lowered": {"type": "keyword"}}
+        properties["weights"] = {"type": "object", "enabled": False}
     else:
         parameters = {"m": settings.hnsw_m, "ef_construction": settings.hnsw_ef_construction}
         method = {"name": "hnsw", "space_type": "innerproduct", "engine": "lucene", "parameters": parameters}
+        properties["exact"] = {"type": "binary"}
         properties[fields.vector] = {"type": "knn_vector", "dimension": part.dim, "method": method}
     copies = [fields.features, fields.vector]
     return {"dynamic": False, "_source": {"excludes": copies}, "properties": properties}
@@ -136,7 +138,7 @@ def documents(part: Part, batch: Batch, *, with_text: bool) -> list[tuple[str, b
             if batch.vectors is None:
                 raise UsageError(f"rows of {part.name} have no vectors", hint="send the vectors with the rows")
             vector = np.ascontiguousarray(batch.vectors[place], "<f4")
-            values = {Fields.of(part.name).vector: vector, "exact": _base64(vector.tobytes())}
+            values = {Fields.of(part.name).vector: vector, "exact": base64.b64encode(vector.tobytes()).decode()}
         document = {"row": row, **_described(label, with_text=with_text), **values}
         lines.append((str(row), orjson.dumps(document, option=orjson.OPT_SERIALIZE_NUMPY)))
     return lines
@@ -148,12 +150,23 @@ def read_vectors(exact: Sequence[str], dim: int) -> Vectors:
     return np.frombuffer(data, "<f4").reshape(len(exact), dim).astype(np.float32)
 
 
-def read_weights(exact: str) -> TermWeights:
-    """Return the term weights that `exact` of a document holds."""
-    data = base64.b64decode(exact)
+def stored_weights(source: Json) -> Mapping[str, float]:
+    """Return the term weights that a document holds, by feature. Earlier releases kept them as bytes."""
+    if "exact" not in source:
+        weights: Mapping[str, float] = source.get("weights", {})
+        return weights
+    data = base64.b64decode(source["exact"])
     half = len(data) // 2
-    terms = np.frombuffer(data, "<i4", count=half // 4).astype(np.int32)
-    return TermWeights(terms, np.frombuffer(data, "<f4", offset=half).astype(np.float32))
+    terms, values = np.frombuffer(data, "<i4", count=half // 4), np.frombuffer(data, "<f4", offset=half)
+    return dict(zip(map(feature, terms.tolist()), values.tolist(), strict=True))
+
+
+def read_weights(source: Json) -> TermWeights:
+    """Return the term weights that a document holds, terms ascending."""
+    weights = stored_weights(source)
+    terms = np.array([int(name[1:]) for name in weights], np.int32)
+    order = np.argsort(terms)
+    return TermWeights(terms[order], np.array(list(weights.values()), np.float32)[order])
 
 
 def token(field: str, value: str) -> str:
@@ -203,23 +216,16 @@ def _described(label: Label, *, with_text: bool) -> Mapping[str, Json]:
 
 
 def _weighted(part: Part, weights: TermWeights) -> dict[str, Json]:
-    """Return term weights as rank features, and exactly.
+    """Return term weights as rank features, and exactly: as the shortest number that is read as the same float32.
 
     Rank features are above 0. Terms with other weights are listed by name, so that the row can be found by them.
     """
-    terms, values = np.ascontiguousarray(weights.terms, "<i4"), np.ascontiguousarray(weights.weights, "<f4")
-    features, lowered = {}, []
-    for term, weight in zip(terms.tolist(), values, strict=True):
-        if weight >= _SMALLEST:
-            features[feature(term)] = weight
-        else:
-            lowered.append(feature(term))
-    exact = _base64(terms.tobytes() + values.tobytes())
-    return {Fields.of(part.name).features: features, "exact": exact} | ({"lowered": lowered} if lowered else {})
-
-
-def _base64(data: bytes) -> str:
-    return base64.b64encode(data).decode()
+    values = np.ascontiguousarray(weights.weights, np.float32)
+    stored = {feature(term): weight for term, weight in zip(weights.terms.tolist(), values, strict=True)}
+    features = {name: weight for name, weight in stored.items() if weight >= _SMALLEST}
+    lowered = [name for name in stored if name not in features]
+    document = {Fields.of(part.name).features: features, "weights": stored}
+    return document | ({"lowered": lowered} if lowered else {})
 
 
 def _utf8(text: str) -> bytes:

@@ -14,7 +14,7 @@ from retrieve_cli.engines.answers import reading
 from retrieve_cli.engines.collections import CollectionLifeCycle
 from retrieve_cli.engines.lifecycle import Record
 from retrieve_cli.engines.opensearch import documents
-from retrieve_cli.engines.opensearch.checks import require_vectors, server_problems
+from retrieve_cli.engines.opensearch.checks import plugins_in_short, require_vectors, server_problems
 from retrieve_cli.engines.opensearch.collections import IndexReader, OpensearchTerms, OpensearchVectors
 from retrieve_cli.engines.opensearch.server import Absent, Rejected, Server, corrupt
 from retrieve_cli.engines.opensearch.snapshots import take_snapshot
@@ -41,8 +41,9 @@ class OpensearchEngine(CollectionLifeCycle):
 
     Tested against osmem-server 0.1.6, an independent implementation of the API of OpenSearch 3.8 (everything but
     vectors and snapshots), and against noida-db 0.2.3, one of the API of Elasticsearch 8.15, through a translation of
-    the requests that differ (vectors, snapshots). The requests of vectors follow the documentation of the k-NN plugin
-    and were not run against the plugin itself. Scores and rounding of rank features are compared with Lucene's.
+    the requests that differ (vectors, snapshots). OpenSearch 2.19.1 with its k-NN plugin ran what the release before
+    asked; the requests for term weights and counts have changed since, by its published API. Scores and rounding of
+    rank features are compared with Lucene's.
     """
 
     name = "opensearch"
@@ -204,10 +205,10 @@ class OpensearchEngine(CollectionLifeCycle):
 
     def stored(self, record: Record, part: Part, rows: Rows) -> Vectors | Sequence[TermWeights]:
         """Return stored vectors or term weights of some rows."""
-        exact = self._reader(record.generation, part.name).exact(rows)
+        reader = self._reader(record.generation, part.name)
         if part.dim is None:
-            return [documents.read_weights(text) for text in exact]
-        return documents.read_vectors(exact, part.dim)
+            return [documents.read_weights(source) for source in reader.stored(rows, "weights")]
+        return documents.read_vectors([source["exact"] for source in reader.stored(rows, "exact")], part.dim)
 
     def notes(self, record: Record) -> Mapping[str, Any]:
         """Return the number of rows with a weight of 0 or below, by part with term weights."""
@@ -239,11 +240,10 @@ class OpensearchEngine(CollectionLifeCycle):
 
     def describe(self) -> Mapping[str, str]:
         """Return version, plugins and address of the server."""
-        plugins = self._server.plugins()
         return {
             "address": self._server.address,
             "version": str(self._server.version()),
-            "plugins": "unknown" if plugins is None else ", ".join(sorted(plugins)) or "none",
+            "plugins": plugins_in_short(self._server),
             "alias": self._names.prefix,
         }
 

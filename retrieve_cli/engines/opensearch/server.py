@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
 _BULK_BYTES = 5_000_000
 """Size of a request; servers of some providers accept 10 MB at most."""
-_CONNECTIONS = 16
+_CONNECTIONS = 64
+"""Connections that are kept open: a batch asks for 16 queries at a time, each for a list and two counts."""
 _RESENT = 6
 """Attempts for documents that a busy server rejects; waits of 0.1 s, doubled each time, lie between them."""
 _TOO_MANY_REQUESTS = 429
@@ -79,10 +80,11 @@ class Server:
         facts = self.ask("GET", "/")["version"]
         return Version(str(facts.get("distribution", "elasticsearch")), str(facts.get("number", "0")))
 
-    def plugins(self) -> set[str] | None:
-        """Return the names of the installed plugins; None if the credential may not list them."""
+    def plugins(self) -> Mapping[str, str] | None:
+        """Return the installed plugins with their versions; None if the credential may not list them."""
         try:
-            return {plugin["component"] for plugin in self.ask("GET", "/_cat/plugins", params={"format": "json"})}
+            installed = self.ask("GET", "/_cat/plugins", params={"format": "json"})
+            return {plugin["component"]: str(plugin.get("version", "")) for plugin in installed}
         except (Rejected, Absent):
             return None
 

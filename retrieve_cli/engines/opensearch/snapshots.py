@@ -26,7 +26,10 @@ def take_snapshot(server: Server, indexes: Sequence[str], *, place: str) -> str:
     """
     match = _PLACE.fullmatch(place)
     if match is None:
-        raise UsageError(f"{quoted(place)} is not a place for a snapshot", hint="write REPOSITORY or REPOSITORY/NAME")
+        message = (
+            f"{quoted(place)} is not a place for a snapshot" if place else "a snapshot of OpenSearch needs a place"
+        )
+        raise UsageError(message, hint="write REPOSITORY or REPOSITORY/NAME")
     repository, name = match[1], match[2] or indexes[0]
     path = f"/_snapshot/{repository}/{name}"
     state = _state(server, path, repository=repository)
