@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from retrieve_cli.contracts.engines import AnyOf, Part, Within
+from retrieve_cli.contracts.engines import Part, Within
 from retrieve_cli.contracts.models import TermWeights
 from retrieve_cli.engines.pgvector import wire
 from retrieve_cli.engines.pgvector.building import IndexParameters, VectorIndex, indexed, vector_index
@@ -127,15 +127,15 @@ class TermTable:
         condition, values = _condition(within)
         if within.rows is not None and len(within.rows) <= _FEW_ROWS:
             weights = statement(
-                'SELECT "row", t.weight * q.weight AS weight FROM {table}, unnest(terms, weights) AS t (term, weight)'
-                " JOIN asked AS q ON q.term = t.term WHERE {condition}",
+                'SELECT "row", t.weight::double precision * q.weight AS weight FROM {table}, unnest(terms, weights)'
+                " AS t (term, weight) JOIN asked AS q ON q.term = t.term WHERE {condition}",
                 table=self._table,
                 condition=condition,
             )
         else:
             weights = statement(
-                'SELECT u."row", u.weight * q.weight AS weight FROM asked AS q JOIN {postings} AS p ON p.term = q.term,'
-                ' unnest(p.rows, p.weights) AS u ("row", weight) WHERE {restriction}',
+                'SELECT u."row", u.weight::double precision * q.weight AS weight FROM asked AS q JOIN {postings} AS p'
+                ' ON p.term = q.term, unnest(p.rows, p.weights) AS u ("row", weight) WHERE {restriction}',
                 postings=self._postings,
                 restriction=self._restriction(within, condition),
             )
@@ -152,21 +152,47 @@ class TermTable:
         """Return all stored weights of some rows, terms ascending. Raises: IndexCorrupt: a row is missing."""
         return read_weights(self._connections, self._table, rows)
 
-    def matching(self, terms: Terms, *, within: Within | None = None) -> Rows:
-        """Return all rows that have one of the terms, ascending."""
-        found = self._connections.query(
-            statement(
-                "SELECT array_send(rows) FROM {postings} WHERE term = ANY(%(terms)b::integer[])",
-                postings=self._postings,
-            ),
-            {"terms": wire.integers(terms)},
+    def scores(self, query: TermWeights, rows: Rows) -> Vectors:
+        """Return the score of each of some rows, (m,) float32. Raises: IndexCorrupt: a row is missing."""
+        wanted, places = np.unique(rows, return_inverse=True)
+        template = statement(
+            "WITH asked AS MATERIALIZED (SELECT * FROM unnest(%(terms)b::integer[], %(weights)b::real[])"
+            ' AS a (term, weight)) SELECT "row", coalesce(sum(t.weight::double precision * q.weight), 0) AS score'
+            " FROM {table} LEFT JOIN LATERAL unnest(terms, weights) AS t (term, weight) ON true"
+            ' LEFT JOIN asked AS q USING (term) WHERE "row" = ANY(%(rows)b::integer[]) GROUP BY "row"',
+            table=self._table,
         )
-        rows = np.unique(np.concatenate([np.zeros(0, np.int32), *(wire.to_integers(block) for [block] in found)]))
-        if within is not None and within.rows is not None:
-            rows = np.intersect1d(rows, within.rows)
-        if within is not None and within.conditions:
-            rows = np.intersect1d(rows, self._satisfying(within.conditions))
-        return rows.astype(np.int64)
+        asked = {"terms": wire.integers(query.terms), "weights": wire.reals(query.weights)}
+        found, scores = _scored(self._connections, template, {"rows": wire.integers(wanted), **asked}, _SORTING)
+        return scores[located(found, wanted)][places]
+
+    def count(self, terms: Terms, limit: int, *, within: Within | None = None) -> int:
+        """Return the number of rows that have one of the terms; `limit` if there are as many or more."""
+        template, values = self._having(terms, limit, within or Within())
+        counted = statement("SELECT count(*) FROM ({template}) AS found", template=template)
+        return int(self._connections.query(counted, values, settings=_COLLECTING)[0][0])
+
+    def matching(self, terms: Terms, limit: int, *, within: Within | None = None) -> Rows:
+        """Return rows that have one of the terms, ascending: all, or `limit` of them if there are more."""
+        template, values = self._having(terms, limit, within or Within())
+        listed = statement('SELECT array_send(array_agg("row")) FROM ({template}) AS found', template=template)
+        [[rows]] = self._connections.query(listed, values, settings=_COLLECTING)
+        return np.sort(wire.to_integers(rows)).astype(np.int64)
+
+    def _having(self, terms: Terms, limit: int, within: Within) -> tuple[Composed, dict[str, Any]]:
+        """Return a query for up to `limit` rows that have one of the terms, and its values.
+
+        Up to `limit` rows of each term are enough: either a term has as many, or all of them are there.
+        """
+        condition, values = _condition(within)
+        template = statement(
+            'SELECT DISTINCT h."row" FROM unnest(%(terms)b::integer[]) AS q (term), LATERAL (SELECT u."row" FROM'
+            ' {postings} AS p, unnest(p.rows) AS u ("row") WHERE p.term = q.term AND {restriction} LIMIT %(limit)s)'
+            " AS h LIMIT %(limit)s",
+            postings=self._postings,
+            restriction=self._restriction(within, condition),
+        )
+        return template, {**values, "terms": wire.integers(terms), "limit": limit}
 
     def _restriction(self, within: Within, condition: Composed) -> Composed:
         """Return the condition on a row of the postings."""
@@ -179,18 +205,6 @@ class TermTable:
             table=self._table,
             condition=condition,
         )
-
-    def _satisfying(self, conditions: Sequence[AnyOf]) -> Rows:
-        condition, values = _condition(Within(None, conditions))
-        [[rows]] = self._connections.query(
-            statement(
-                'SELECT array_send(array_agg("row")) FROM {table} WHERE {condition}',
-                table=self._table,
-                condition=condition,
-            ),
-            values,
-        )
-        return wire.to_integers(rows).astype(np.int64)
 
 
 def _condition(within: Within) -> tuple[Composed, dict[str, wire.Wire]]:
