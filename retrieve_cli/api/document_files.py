@@ -8,6 +8,7 @@ from retrieve_cli.contracts import Json
 from retrieve_cli.errors import NotFound, UsageError, printable, quoted, shortened
 from retrieve_cli.storage.inbox import Change
 from retrieve_cli.terms import tenants
+from retrieve_cli.untrusted.foreign_json import is_deeper
 
 if TYPE_CHECKING:
     from retrieve_cli.contracts import DocumentReader
@@ -79,7 +80,7 @@ def read_metadata(given: bytes | None, *, tenant: str | None) -> dict[str, Json]
         raise UsageError(f"`metadata` is not JSON: {error}", hint=hint) from None
     if not isinstance(value, dict):
         raise UsageError("`metadata` must be an object of JSON", hint=hint)
-    if _depth(value) > _DEEPEST:
+    if is_deeper(value, _DEEPEST):
         raise UsageError(f"`metadata` is nested deeper than {_DEEPEST} levels", hint=hint)
     if "file" in value:
         raise UsageError("`metadata` may not have the key `file`, which describes the file itself", hint=hint)
@@ -104,14 +105,3 @@ def tenants_of_file(entry: Entry) -> frozenset[str]:
 def no_file(record_id: str) -> NotFound:
     """Return the error for a record without a file that was sent, or one that does not exist for the caller."""
     return NotFound(f"there is no file of {quoted(record_id)}", hint="list the documents: GET /documents")
-
-
-def _depth(value: Json) -> int:
-    """Return the levels of a value, without recursion."""
-    waiting, deepest = [(value, 1)], 0
-    while waiting:
-        part, depth = waiting.pop()
-        if isinstance(part, dict | list):
-            deepest = max(deepest, depth)
-            waiting += [(inner, depth + 1) for inner in (part.values() if isinstance(part, dict) else part)]
-    return deepest

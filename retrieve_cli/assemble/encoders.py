@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from retrieve_cli.assemble import extensions
 from retrieve_cli.config.settings import Settings
@@ -140,8 +140,7 @@ def _transformer(settings: Settings, model: str, query_prefix: str | None, passa
 
     chosen = settings.encoder
     place = locate(model, settings.models.dir, download=settings.models.auto_download)
-    folder = read_folder(place.path, name=place.name)
-    prefixes: dict[str, Any] = {"query_prefix": query_prefix, "passage_prefix": passage_prefix}
+    folder = read_folder(place.path, name=place.name, query_prefix=query_prefix, passage_prefix=passage_prefix)
     # `hashed` and `remote` configure the next build: an index of a model needs that model until then.
     kind = "auto" if chosen.kind == "hashed" or chosen.kind == "remote" else chosen.kind
     choice = choose(chosen.device, kind, precision=chosen.precision)
@@ -153,7 +152,7 @@ def _transformer(settings: Settings, model: str, query_prefix: str | None, passa
         from retrieve_cli.encoders.onnx_encoder import OnnxEncoder
 
         try:
-            return OnnxEncoder(folder, cache_dir=cache_dir(settings), runtime=runtime, precision=precision, **prefixes)
+            return OnnxEncoder(folder, cache_dir=cache_dir(settings), runtime=runtime, precision=precision)
         except Unavailable:
             if chosen.kind in _RUNTIMES:
                 raise  # configured by name; `auto` falls back to torch, which runs every family
@@ -165,7 +164,6 @@ def _transformer(settings: Settings, model: str, query_prefix: str | None, passa
         device=choice.device,
         precision=choice.precision,
         batch_size=chosen.batch_size,
-        **prefixes,
     )
 
 

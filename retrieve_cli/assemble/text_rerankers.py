@@ -39,7 +39,7 @@ def reader(settings: Settings, encoder: Encoder | None, texts: Sequence[str]) ->
         if encoder is None or not isinstance(encoder, TokenEncoder):
             hint = "set encoder.kind: auto, or rerank.backend: none"
             raise Unavailable("the configured encoder has no token vectors", hint=hint)
-        from retrieve_cli.encoders.text_reader import TextReader
+        from retrieve_cli.encoders.late_interaction import TextReader
 
         return TextReader(encoder, encoder, texts)
     scorer = configured_scorer(settings, most=settings.rerank.keep)

@@ -23,7 +23,7 @@ def queries(
 
     --format prometheus is for a textfile collector; retrieve serve has the same numbers at /metrics.
     """
-    from retrieve_cli.inspect.query_log import moment, read_log
+    from retrieve_cli.inspect.query_log import moment, query_metrics, read_log
     from retrieve_cli.output import formats, journal, prometheus
     from retrieve_cli.terms import figures
 
@@ -33,8 +33,6 @@ def queries(
     path = shared.store.runs / journal.QUERIES
     log = read_log(path, None if since is None else moment(since))
     if shared.format == "prometheus":
-        from retrieve_cli.inspect.query_metrics import query_metrics
-
         print(prometheus.exposition(query_metrics(log)), end="")
     elif shared.format == "json":
         print(formats.dump({"log": str(path), **log.to_json(most)}))

@@ -100,7 +100,7 @@ def verify(name: Name = None, *, shared: Shared) -> None:
 @shared("text", "json")
 def export(name: Name = None, *, shared: Shared) -> None:
     """Export models to ONNX in the model cache; exit with 6 if the named model cannot be exported."""
-    from retrieve_cli.models.exports import export as write
+    from retrieve_cli.models.needs import export as write
 
     done = write(shared.settings(), name, say=shared.talk.say)
     _print(done, shared, "{action}  {model}  {path}  {MiB} MiB  {seconds} s")

@@ -86,8 +86,7 @@ def _drawn(
 ) -> tuple[str, int, Mapping[str, int]]:
     """Write generated queries; return their kind, their number, and the numbers of skipped texts by reason."""
     from retrieve_cli.assemble.indexes import open_indexes
-    from retrieve_cli.experiments.gold_lines import write
-    from retrieve_cli.experiments.scaffold import MAKERS, default_kind, starter
+    from retrieve_cli.experiments.scaffold import MAKERS, default_kind, starter, write
     from retrieve_cli.storage.generation import open_generation
 
     with open_generation(shared.store) as generation:

@@ -17,8 +17,9 @@ import typer
 from retrieve_cli.cli.build import BitEqual, Executor, MaxFail, NoWait, Wait, Workers, embedding_by, say_rest, waiting
 from retrieve_cli.cli.failures import failure_of
 from retrieve_cli.cli.options import Shared, Talk, shared
-from retrieve_cli.cli.sync_line import Line, now, one_line, raise_once
+from retrieve_cli.cli.sync_line import Line, one_line, raise_once
 from retrieve_cli.errors import Exit, RetrieveError, UsageError, quoted, shortened
+from retrieve_cli.storage.lock import now
 
 if TYPE_CHECKING:
     from retrieve_cli.config.settings import Settings, SourceSetting

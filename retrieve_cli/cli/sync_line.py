@@ -18,15 +18,11 @@ import typer
 from retrieve_cli.cli.failures import Failure, failure_of
 from retrieve_cli.cli.options import Shared, Talk
 from retrieve_cli.errors import RetrieveError, printable
+from retrieve_cli.storage.lock import now
 
 if TYPE_CHECKING:
     from retrieve_cli.contracts import Json
     from retrieve_cli.ingest.report import Report
-
-
-def now() -> str:
-    """Return the time of this moment, ISO 8601 in UTC."""
-    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
 
 
 class Line:

@@ -83,17 +83,17 @@ def _check_place(name: str, key: Field[Any], value: Json, *, now: object) -> Non
     """Raises: Unavailable if a value names a folder or file that the current settings do not name."""
     if not isinstance(value, str) or value in key.metadata.get("names", ()) or value == str(now):
         return
-    if "Path" in str(key.type) or (key.name == "model" and _is_path(value)):
+    if "Path" in str(key.type) or (key.name == "model" and is_path(value)):
         raise Unavailable(
             f"the run was answered with {name} {quoted(value)}, which the configuration does not name",
             hint=f"if it is on this machine, set {name} to it",
         )
 
 
-def _is_path(model: str) -> bool:
-    """Return True if a model is named by its folder: neither `name` nor `owner/name`."""
+def is_path(model: str) -> bool:
+    """Return True if a model is named by its folder, which a run does not choose: neither `name` nor `owner/name`."""
     parts = model.replace("\\", "/").split("/")
-    return len(parts) > 2 or parts[0] in ("", ".", "..", "~") or ".." in parts
+    return len(parts) > 2 or any(part in ("", ".", "..", "~") for part in parts)
 
 
 def shown_addresses(section: Mapping[str, Any], show: Any) -> dict[str, Any]:

@@ -74,6 +74,11 @@ class Source(NamedTuple):
     digest: str
     """SHA-256 of the body of the response."""
 
+    @property
+    def order(self) -> tuple[bool, int]:
+        """A key that sorts findings by rank, those without one last."""
+        return (self.rank is None, self.rank or 0)
+
 
 class Found(NamedTuple):
     """An item with its source."""

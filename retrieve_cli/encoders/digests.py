@@ -41,7 +41,7 @@ class Digests:
         known = self._remembered()
         known[_key(path)] = [*_mark(path), digest]
         with contextlib.suppress(OSError):
-            replace(self._path, json.dumps(known, indent=1, sort_keys=True))
+            _replace(self._path, json.dumps(known, indent=1, sort_keys=True))
 
     def _remembered(self) -> dict[str, Any]:
         if self._known is None:
@@ -53,7 +53,7 @@ class Digests:
         return self._known
 
 
-def replace(path: Path, text: str) -> None:
+def _replace(path: Path, text: str) -> None:
     """Write a small file so that a reader sees the old or the new one, never a half."""
     path.parent.mkdir(parents=True, exist_ok=True)
     scratch = path.with_name(f".{path.name}-{os.getpid()}-{get_ident()}")

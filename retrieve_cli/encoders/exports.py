@@ -9,14 +9,20 @@
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
 import json
 import re
+import shutil
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from retrieve_cli.encoders.digests import Digests
+from retrieve_cli.encoders.tensors import extents, write
+from retrieve_cli.errors import Unavailable
 from retrieve_cli.frozen import dataclass
+from retrieve_cli.storage.durable import sync
 from retrieve_cli.untrusted import files
 
 if TYPE_CHECKING:
@@ -70,3 +76,71 @@ class Export:
         if sound:
             return "sound"
         return "damaged" if path.exists() else "none"
+
+
+def ensure(export: Export) -> None:
+    """Write an export if it is absent, damaged or of an older format: into a scratch folder, then renamed into place.
+
+    Raises:
+        Unavailable: the cache cannot be written, or the weights are not safetensors.
+        UsageError: the weights lack a tensor.
+    """
+    digests = Digests(export.cache_dir)
+    if export.state(digests) == "sound":
+        return
+    try:
+        _publish(export, digests)
+    except OSError as error:
+        raise Unavailable(
+            f"The model cache {export.cache_dir} cannot be written: {error.strerror or error}.",
+            hint="choose a folder that can be written as the model cache, or free disk space",
+        ) from error
+
+
+def _publish(export: Export, digests: Digests) -> None:
+    """Write weights, and the graph over where they lie; two exporters at once, or one that is killed, do no harm."""
+    tensors, graph = export.contents()
+    target = export.path
+    target.parent.mkdir(parents=True, exist_ok=True)
+    scratch = _folder(target.parent, ".export-")
+    try:
+        digested = {WEIGHTS: write(scratch / WEIGHTS, tensors)}
+        written = graph(extents(scratch / WEIGHTS))
+        (scratch / GRAPH).write_bytes(written)
+        digested[GRAPH] = hashlib.sha1(written, usedforsecurity=False).hexdigest()
+        for path in scratch.iterdir():
+            sync(path)
+        card = {"format": FORMAT, "name": export.name, "revision": export.revision, "files": digested}
+        (scratch / CARD).write_text(json.dumps(card, indent=1), encoding="utf-8")
+        scratch.chmod(0o755)
+        _install(scratch, export, digests)
+        for name, digest in digested.items():
+            digests.remember(target / name, digest)
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+
+
+def _install(scratch: Path, export: Export, digests: Digests) -> None:
+    """Rename into place; what lies there is moved aside first unless another exporter has just put a sound one."""
+    target = export.path
+    for _ in range(3):
+        try:
+            scratch.rename(target)
+        except OSError:
+            if not target.exists():
+                raise
+        else:
+            return
+        if export.state(digests) == "sound":
+            return
+        with contextlib.suppress(OSError):
+            aside = _folder(target.parent, ".damaged-")
+            target.rename(aside / target.name)
+            shutil.rmtree(aside, ignore_errors=True)
+    scratch.rename(target)
+
+
+def _folder(parent: Path, prefix: str) -> Path:
+    import tempfile  # a query finds a sound export
+
+    return Path(tempfile.mkdtemp(dir=parent, prefix=prefix))

@@ -1,9 +1,12 @@
-"""Settings in a sentence-transformers folder: pooling, normalisation, limits, prompts, weights."""
+"""The reader of model folders, with the head of dense encoders: pooling, normalisation, limits, prompts, weights.
+
+The other heads are `cross/cross_folder.py` and `splade/splade_folder.py`.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -36,7 +39,8 @@ _POOLING_NAMES: dict[str, Pooling] = {"mean": "mean", "cls": "cls", "max": "max"
 _UNLIMITED = 1_000_000
 """A tokenizer without a limit says 1e30."""
 _DEFAULT_LIMIT = 512
-_AGAIN = "fetch the model's files again"
+SETTINGS = "config_sentence_transformers.json"
+"""File in which sentence-transformers keeps what belongs to a whole model, such as its prompts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,15 +69,28 @@ class ModelFolder:
     normalize: bool
     lowercase: bool
     """The text is lowercased before the tokenizer sees it."""
-    own_prompts: Json
-    """Prefixes that its own files name, by kind."""
+    settings: Mapping[str, Json]
+    """Its `SETTINGS`; empty if there are none."""
+    query_prefix: str | None = None
+    passage_prefix: str | None = None
+    """None: what the model wants."""
 
     @property
     def prompts(self) -> Prefixes:
         """Prefixes that it wants, by its own files or its family."""
         from retrieve_cli.encoders.prefixes import of_model  # an index has its own: no query asks for it
 
-        return of_model(self.own_prompts, self.name)
+        return of_model(self.settings.get("prompts"), self.name)
+
+    @property
+    def transformers(self) -> tuple[ModelFolder, ...]:
+        """Each transformer in the folder, with its weights and its tokenizer; other heads may have none, or two."""
+        return (self,)
+
+    @property
+    def architecture(self) -> str:
+        """Its first class in transformers, such as "BertForMaskedLM"; empty if config.json does not name one."""
+        return str(next(iter(self.config.get("architectures") or []), ""))
 
     @property
     def transformer(self) -> Path:
@@ -97,45 +114,42 @@ class ModelFolder:
         files = [*(path for path in settings if path.is_file()), *self.weights]
         return sha1({path.relative_to(self.path).as_posix(): digests.sha1(path) for path in files})
 
-    def card(
-        self,
-        digests: Digests,
-        *,
-        query_prefix: str | None = None,
-        passage_prefix: str | None = None,
-        precision: Precision = "float32",
-    ) -> ModelCard:
-        """The card of this model; a prefix that is None is what the model wants."""
+    def card(self, digests: Digests, *, precision: Precision = "float32") -> ModelCard:
+        """The card of this model."""
         return ModelCard(
             family="transformer",
             name=self.name,
             revision=self.revision(digests),
             dim=self.dim,
             max_tokens=self.max_tokens,
-            query_prefix=self.prompts.query if query_prefix is None else query_prefix,
-            passage_prefix=self.prompts.passage if passage_prefix is None else passage_prefix,
+            query_prefix=self.prompts.query if self.query_prefix is None else self.query_prefix,
+            passage_prefix=self.prompts.passage if self.passage_prefix is None else self.passage_prefix,
             pooling=self.pooling,
             normalize=self.normalize,
             precision=precision,
         )
 
 
-def read_folder(path: Path, *, name: str = "") -> ModelFolder:
+def read_folder(
+    path: Path, *, name: str = "", query_prefix: str | None = None, passage_prefix: str | None = None
+) -> ModelFolder:
     """Read a sentence-transformers folder, or a plain transformers folder (mean pooling, as it is loaded elsewhere).
 
     Raises:
         UsageError: it is no such folder; the message names the file that is missing or broken.
     """
-    if not path.is_dir():
-        raise UsageError(f"The model folder {path} does not exist.", hint="name a folder that holds a config.json")
-    modules = _modules(path)
+    modules = modules_of(path)
     transformer = modules[0].path
-    config = _require(transformer / "config.json", model=path)
-    limits = _first(transformer / file for file in _TRANSFORMER_CONFIGS)
-    name = name or path.resolve().name
+    if not (file := transformer / "config.json").is_file():
+        raise UsageError(
+            f"{path} is not a model folder: {file.relative_to(path)} is missing.",
+            hint="name a sentence-transformers folder: one with modules.json, config.json and model.safetensors",
+        )
+    config = read_object(file)
+    limits = next(filter(None, (read_object(transformer / file) for file in _TRANSFORMER_CONFIGS)), {})
     return ModelFolder(
         path=path,
-        name=name,
+        name=name or path.resolve().name,
         config=config,
         modules=modules,
         weights=_weights(transformer),
@@ -144,7 +158,9 @@ def read_folder(path: Path, *, name: str = "") -> ModelFolder:
         pooling=_pooling(modules),
         normalize=modules[-1].name == "Normalize",
         lowercase=bool(limits.get("do_lower_case", False)),
-        own_prompts=read_object(path / "config_sentence_transformers.json").get("prompts"),
+        settings=read_object(path / SETTINGS),
+        query_prefix=query_prefix,
+        passage_prefix=passage_prefix,
     )
 
 
@@ -155,20 +171,23 @@ def is_model(path: Path) -> bool:
     )
 
 
-def listed_modules(path: Path) -> tuple[Module, ...]:
-    """The modules of a sentence-transformers folder, one or more.
+def modules_of(path: Path, *, pooling: str = "Pooling") -> tuple[Module, ...]:
+    """The modules of a model, one or more; `pooling` follows the transformer in a plain transformers folder.
 
     Raises:
-        UsageError: its modules.json does not list them.
+        UsageError: it is not a folder, or its modules.json does not list them.
     """
-    file = path / "modules.json"
+    if not path.is_dir():
+        raise UsageError(f"The model folder {path} does not exist.", hint="name a folder that holds a config.json")
+    if not (file := path / "modules.json").is_file():
+        return (Module("Transformer", path), Module(pooling, path / f"1_{pooling}"))
     listed = _load(file)
     try:
         modules = [Module(entry["type"].rsplit(".", 1)[-1], path / entry["path"]) for entry in listed]
     except (TypeError, KeyError, AttributeError) as error:
-        raise UsageError(f"{file} is not a list of modules.", hint=_AGAIN) from error
+        raise broken(file, "is not a list of modules") from error
     if not modules:
-        raise UsageError(f"{file} does not list any module.", hint=_AGAIN)
+        raise broken(file, "does not list any module")
     return tuple(modules)
 
 
@@ -188,14 +207,13 @@ def read_object(path: Path) -> Mapping[str, Json]:
         return {}
     value = _load(path)
     if not isinstance(value, dict):
-        raise UsageError(f"{path} is not a JSON object.", hint=_AGAIN)
+        raise broken(path, "is not a JSON object")
     return value
 
 
-def _modules(path: Path) -> tuple[Module, ...]:
-    if not (path / "modules.json").is_file():
-        return (Module("Transformer", path), Module("Pooling", path / "1_Pooling"))
-    return listed_modules(path)
+def broken(path: Path, what: str) -> UsageError:
+    """Return the error of a model's file that is not what it has to be."""
+    return UsageError(f"{path} {what}.", hint="fetch the model's files again")
 
 
 def _pooling(modules: Sequence[Module]) -> Pooling:
@@ -250,21 +268,8 @@ def _weights(transformer: Path) -> tuple[Path, ...]:
     )
 
 
-def _require(path: Path, *, model: Path) -> Mapping[str, Json]:
-    if not path.is_file():
-        raise UsageError(
-            f"{model} is not a model folder: {path.relative_to(model)} is missing.",
-            hint="name a sentence-transformers folder: one with modules.json, config.json and model.safetensors",
-        )
-    return read_object(path)
-
-
-def _first(paths: Iterable[Path]) -> Mapping[str, Json]:
-    return next((read_object(path) for path in paths if path.is_file()), {})
-
-
 def _load(path: Path) -> Json:
     try:
         return json.loads(files.read_text(path, limit=files.MANIFEST))
     except (OSError, ValueError, RecursionError) as error:
-        raise UsageError(f"{path} cannot be read as JSON: {error}.", hint=_AGAIN) from error
+        raise broken(path, f"cannot be read as JSON: {error}") from error

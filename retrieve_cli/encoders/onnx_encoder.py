@@ -43,8 +43,6 @@ class OnnxEncoder(Truncating):
         folder: ModelFolder,
         *,
         cache_dir: Path,
-        query_prefix: str | None = None,
-        passage_prefix: str | None = None,
         threads: int | None = None,
         batch_tokens: int = 512,
         runtime: Runtime = "onnxruntime",
@@ -73,20 +71,12 @@ class OnnxEncoder(Truncating):
         self._precision = precision
         self._folder = folder
         self._cache_dir = cache_dir
-        self._query_prefix = query_prefix
-        self._passage_prefix = passage_prefix
         self._recent: dict[tuple[int, ...], Vectors] = {}
         """Hidden states of the last short queries by their ids; replaced as a whole, so that threads may share it."""
 
     @once
     def card(self) -> ModelCard:
-        digests = Digests(self._cache_dir)
-        return self._folder.card(
-            digests,
-            query_prefix=self._query_prefix,
-            passage_prefix=self._passage_prefix,
-            precision=self._precision,
-        )
+        return self._folder.card(Digests(self._cache_dir), precision=self._precision)
 
     @once
     def tokenizer(self) -> ModelTokenizer:
@@ -110,26 +100,8 @@ class OnnxEncoder(Truncating):
 
     def encode_queries(self, texts: Sequence[str]) -> Vectors:
         """(n, dim) float32. The route a query takes depends on its own length only."""
-        ids = self._ids(self.card.query_prefix, texts)
         vectors, into = self._pooled(len(texts))
-        earlier = self._recent
-        recent: dict[tuple[int, ...], Vectors] = {}
-        new: list[int] = []
-        for place, tokens in enumerate(ids):
-            if (known := earlier.get(tuple(tokens))) is None:
-                new.append(place)
-            else:
-                into(place, known)
-
-        def keep(place: int, hidden: Vectors) -> None:
-            into(place, hidden)
-            if len(hidden) <= SHORT:
-                recent[tuple(ids[place])] = hidden
-
-        self._runner.run_queries(ids, keep, hidden_states, places=new)
-        if recent:
-            kept = list(self._recent.items())[-max(_REMEMBERED - len(recent), 0) :]
-            self._recent = {**dict(kept), **recent} if len(recent) < _REMEMBERED else recent
+        self._run_queries(self._ids(self.card.query_prefix, texts), into)
         return vectors
 
     def encode_passages(self, texts: Sequence[str]) -> Vectors:
@@ -165,12 +137,31 @@ class OnnxEncoder(Truncating):
     def encode_tokens(self, texts: Sequence[str]) -> list[TokenVectors]:
         """The tokens of queries, each cut to the model's limit. They take the routes of `encode_queries`."""
         ids = self._ids(self.card.query_prefix, texts)
-        recent = self._recent
-        hidden = {place: recent[key] for place, tokens in enumerate(ids) if (key := tuple(tokens)) in recent}
-        new = [place for place in range(len(ids)) if place not in hidden]
-        self._runner.run_queries(ids, hidden.__setitem__, hidden_states, places=new)
+        hidden: dict[int, Vectors] = {}
+        self._run_queries(ids, hidden.__setitem__)
         nothing = np.empty((0, self._folder.dim), np.float32)
         return [self._content(tokens, hidden.get(place, nothing)) for place, tokens in enumerate(ids)]
+
+    def _run_queries(self, ids: Sequence[Sequence[int]], keep: Keep) -> None:
+        """Pass on the hidden states of each query, and remember those of short ones."""
+        earlier = self._recent
+        recent: dict[tuple[int, ...], Vectors] = {}
+        new: list[int] = []
+        for place, tokens in enumerate(ids):
+            if (known := earlier.get(tuple(tokens))) is None:
+                new.append(place)
+            else:
+                keep(place, known)
+
+        def take(place: int, hidden: Vectors) -> None:
+            keep(place, hidden)
+            if len(hidden) <= SHORT:
+                recent[tuple(ids[place])] = hidden
+
+        self._runner.run_queries(ids, take, hidden_states, places=new)
+        if recent:
+            kept = list(self._recent.items())[-max(_REMEMBERED - len(recent), 0) :]
+            self._recent = {**dict(kept), **recent} if len(recent) < _REMEMBERED else recent
 
     def _content(self, ids: Sequence[int], hidden: Vectors) -> TokenVectors:
         return content(np.array(ids, np.int32), hidden, self.tokenizer.special_ids)
@@ -205,11 +196,11 @@ def dense_export(folder: ModelFolder, cache_dir: Path, digests: Digests | None =
 def _opener(runtime: Runtime, precision: Precision, architecture: Architecture) -> Callable[[Path, int], Graph]:
     """Return the function that opens the exported graph; a query with onnxruntime does not load the others' modules."""
     if runtime == "openvino":
-        from retrieve_cli.encoders.openvino_graph import in_openvino
+        from retrieve_cli.encoders.bfloat16 import in_openvino
 
         return partial(in_openvino, precision=precision)
     if runtime == "torch":
-        from retrieve_cli.encoders.torch_graph import in_torch
+        from retrieve_cli.encoders.bfloat16 import in_torch
 
         return partial(in_torch, architecture=architecture)
     return in_onnxruntime

@@ -1,6 +1,6 @@
 """Runs an exported model over token ids: onnxruntime over mapped weights, NumPy for a short query, and no torch.
 
-Another runtime can take the place of onnxruntime: see `openvino_graph.py`.
+Another runtime can take the place of onnxruntime: see `bfloat16.py`.
 
 Only texts of exactly the same number of tokens share a batch. So nothing is padded, nothing is masked, no work is
 spent on padding, and the arithmetic of a text does not depend on its neighbours: its result is the same to the bit.
@@ -16,7 +16,7 @@ import numpy as np
 
 from retrieve_cli.encoders.bert import Architecture, positions
 from retrieve_cli.encoders.digests import Digests
-from retrieve_cli.encoders.exports import Export
+from retrieve_cli.encoders.exports import Export, ensure
 from retrieve_cli.encoders.packages import require
 from retrieve_cli.encoders.tensors import read
 from retrieve_cli.encoders.threads import once, spread
@@ -129,8 +129,6 @@ class OnnxRunner:
     def _export(self) -> Export:
         export = self._find()
         if export.state(Digests(export.cache_dir)) != "sound":
-            from retrieve_cli.encoders.export_writer import ensure  # a query finds a sound export
-
             ensure(export)
         return export
 

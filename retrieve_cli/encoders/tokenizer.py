@@ -114,6 +114,25 @@ class ModelTokenizer:
             ids_of_texts.append(self._tokenizer.post_process(encoding).ids)
         return Tokenized(ids_of_texts, cut)
 
+    @once
+    def entries(self) -> dict[str, int]:
+        """Ids by entry of the vocabulary, special tokens included."""
+        known: dict[str, int] = self._tokenizer.get_vocab(with_added_tokens=True)
+        return known
+
+    def words(self, size: int) -> list[str]:
+        """Entries of the vocabulary by id, the empty string where the tokenizer knows none."""
+        words = [""] * size
+        for entry, number in self.entries.items():
+            if number < size:
+                words[number] = entry
+        return words
+
+    def own_ids(self, texts: Sequence[str], *, max_tokens: int) -> Tokenized:
+        """Ids of each text without special tokens around it, cut at the end to at most `max_tokens`."""
+        ids = [encoding.ids for encoding in self._plain(texts)]
+        return Tokenized([each[:max_tokens] for each in ids], sum(len(each) > max_tokens for each in ids))
+
     def _of_few(self, texts: Sequence[str], room: int) -> Tokenized | None:
         """`ids` of a few short texts without the library; None if they are for the library, or it is loaded already."""
         pieces = self._quick if len(texts) <= _FEW else None

@@ -39,8 +39,6 @@ class TorchEncoder(Truncating):
         device: Device = "auto",
         precision: Precision | Literal["auto"] = "auto",
         batch_size: int | None = None,
-        query_prefix: str | None = None,
-        passage_prefix: str | None = None,
     ) -> None:
         """`precision` auto is float16 on a GPU and float32 on a CPU; `cache_dir` remembers the weights' SHA-1."""
         self._folder = folder
@@ -48,17 +46,10 @@ class TorchEncoder(Truncating):
         self._asked = device
         self._precision = precision
         self._batch_size = batch_size
-        self._query_prefix = query_prefix
-        self._passage_prefix = passage_prefix
 
     @once
     def card(self) -> ModelCard:
-        return self._folder.card(
-            Digests(self._cache_dir),
-            query_prefix=self._query_prefix,
-            passage_prefix=self._passage_prefix,
-            precision=self._choice.precision,
-        )
+        return self._folder.card(Digests(self._cache_dir), precision=self._choice.precision)
 
     @once
     def tokenizer(self) -> ModelTokenizer:

@@ -148,12 +148,12 @@ class TermEngineIndex(EngineIndex[TermWeights]):
             return Candidates(np.empty(0, np.int64), np.empty(0, np.float32), mean, deviation, 0, 0, "eq")
         scope = self.scope(units, wanted.allowed, wanted.conditions)
         ask = Ask(used, partial(self._nearest, used), partial(self._worth, used))
-        counts = [partial(self._count, used, units, scope)]
+        calls: list[Callable[[], Any]] = [partial(self.listed, wanted, scope, ask)]
+        calls.append(partial(self._count, used, units, scope))
         if wanted.allowed is not None:
-            counts.append(partial(self._count, used, units, self.scope(units, wanted.visible, wanted.seen)))
-        listing: Callable[[], Any] = partial(self.listed, wanted, scope, ask)
-        (rows, scores), *numbers = side_by_side([listing, *counts])
-        (after, relation), (before, more) = numbers[0], numbers[-1]
+            calls.append(partial(self._count, used, units, self.scope(units, wanted.visible, wanted.seen)))
+        answers = side_by_side(calls)
+        (rows, scores), (after, relation), (before, more) = answers[0], answers[1], answers[-1]
         if len(rows) < min(wanted.depth, after) and not self._signed:
             rows, scores = self.filled(wanted, scope, ask)
         return Candidates(rows, scores, mean, deviation, before, after, more if relation == "eq" else relation)
@@ -178,7 +178,7 @@ class TermEngineIndex(EngineIndex[TermWeights]):
 
     def _count(self, query: TermWeights, units: Units, scope: Scope) -> tuple[int, Relation]:
         """Return the number of units of a scope that share a term with a query, or one that it exceeds."""
-        if not scope.count:
+        if not scope.rows:
             return 0, "eq"
         if scope.sent and not units.grouped:
             found = self._collection.count(query.terms, COUNTED + 1, within=scope.within)

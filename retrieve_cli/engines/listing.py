@@ -62,7 +62,7 @@ class Scope(NamedTuple):
 
     mask: Mask | None
     """(rows,) bool; None: all."""
-    count: int
+    rows: int
     """Number of them."""
     within: Within | None
     """The same as the engine takes it; None if it cannot be sent, or all rows may be listed."""
@@ -82,7 +82,7 @@ class Scope(NamedTuple):
     @property
     def few(self) -> bool:
         """True if the engine knows them and they are so few that a list has all of them."""
-        return self.sent and self.count <= FEW
+        return self.sent and self.rows <= FEW
 
 
 class EngineIndex(ABC, Generic[Q]):
@@ -164,13 +164,13 @@ class EngineIndex(ABC, Generic[Q]):
     def listed(self, wanted: Wanted, scope: Scope, ask: Ask[Q]) -> tuple[Rows, Vectors]:
         """Return the best units of a list of the engine that is long enough, if it gives one, and their scores."""
         units, depth = wanted.units, wanted.depth
-        if not scope.count:
+        if not scope.rows:
             return np.empty(0, np.int64), np.empty(0, np.float32)
         length = 2 * depth + _SLACK if units.grouped else depth + max(depth // 4, _SLACK)
         if scope.few:
-            length = scope.count
+            length = scope.rows
         elif not scope.sent:
-            length = length * len(self) // scope.count
+            length = length * len(self) // scope.rows
         while True:
             rows, scores = ask.nearest(length, within=scope.within, exact=scope.few)
             listed = ask.worth(units, *scope.kept(rows, scores))

@@ -11,7 +11,6 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -22,7 +21,7 @@ from retrieve_cli.contracts import Json
 from retrieve_cli.errors import RetrieveError, unwritable
 from retrieve_cli.evaluation.interleaving import Preference, preference
 from retrieve_cli.frozen import dataclass
-from retrieve_cli.storage import durable
+from retrieve_cli.storage import durable, lock
 from retrieve_cli.untrusted import files
 
 _VOTES, _GOLD = "votes.jsonl", "gold.jsonl"
@@ -67,8 +66,7 @@ class Votes:
         """
         if any(isinstance(value, str) and len(value) > _LONGEST for value in asdict(vote).values()):
             raise RetrieveError(f"a text of the judgment has more than {_LONGEST:,} characters", hint="shorten it")
-        at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-        line = json.dumps({"at": at, **asdict(vote)}, ensure_ascii=False)
+        line = json.dumps({"at": lock.now(), **asdict(vote)}, ensure_ascii=False)
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
             with _appending(self._folder / _VOTES) as descriptor:

@@ -9,8 +9,7 @@ from retrieve_cli.errors import Unavailable
 from retrieve_cli.evaluation import fitting
 from retrieve_cli.evaluation.calibration import Calibration
 from retrieve_cli.evaluation.judgments import Topic
-from retrieve_cli.experiments.evaluate import queries_of
-from retrieve_cli.experiments.ranking import rank_all
+from retrieve_cli.experiments.evaluate import queries_of, rank_all
 from retrieve_cli.progress.tasks import noting_interruption, part
 from retrieve_cli.search.opened import Opened
 from retrieve_cli.search.searcher import Searcher

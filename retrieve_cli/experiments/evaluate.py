@@ -21,9 +21,9 @@ from retrieve_cli.evaluation.measures import Values, depth, per_query
 from retrieve_cli.evaluation.statistics import Interval, interval
 from retrieve_cli.experiments.groups import chosen_groups, group_measures, related_measures
 from retrieve_cli.experiments.passages import Passages
-from retrieve_cli.experiments.ranking import rank_all
 from retrieve_cli.progress.tasks import task
 from retrieve_cli.search.opened import Opened
+from retrieve_cli.search.options import SearchOptions
 from retrieve_cli.search.ranking import Ranked
 from retrieve_cli.search.searcher import Searcher
 from retrieve_cli.stages.pipeline import Edit
@@ -37,6 +37,8 @@ _TIMED = 50
 """Queries that are timed, one at a time."""
 _GROUPED = 100
 """Least number of results in which the first groups are looked up."""
+_BATCH, _RERANKED = 64, 16
+"""Queries ranked at a time; fewer if a reranker reads texts. A ranking does not depend on the others of its batch."""
 LATENCY = tuple(f"{stage}p{share}" for stage in ("", "encode_", "search_", "rerank_") for share in (50, 95))
 """Names of latencies per query and stage, in milliseconds."""
 
@@ -129,10 +131,7 @@ def evaluate(
     if k > opened.settings.search.depth:
         notes.append(f"retrieval depth is {k}, not {opened.settings.search.depth}: the measures need it")
     answered = _rank(opened, queries, edit, k=k)
-    if answered.skipped:
-        step, reason = next(iter(answered.skipped.items()))
-        hint = "fix that, or evaluate without it (--mode, or rerank.backend: none)"
-        raise Unavailable(f"{step} did not run ({reason}), and an evaluation needs all stages", hint=hint)
+    check_complete(answered, "an evaluation", "fix that, or evaluate without it (--mode, or rerank.backend: none)")
     run = {ranking.query.id: _scores(opened, ranking) for ranking in answered.rankings}
     groups = group_measures(opened.generation, answered.rankings, topics)
     if groups is None:
@@ -143,17 +142,11 @@ def evaluate(
         further |= _of_chunks(opened, picking, passages, measures, edit)
     found = _evaluation(run, topics, measures, pipeline=str(answered.pipeline), notes=notes, further=further)
     samples = samples_ms(opened, queries[:_TIMED], edit, k=min(k, 10))
-    return Evaluation(
-        per_query=found.per_query,
-        intervals=found.intervals,
-        queries=len(topics),
-        unanswered=found.unanswered,
-        run=run,
-        pipeline=str(answered.pipeline),
+    return replace(
+        found,
         generation=opened.generation.manifest.id,
         latency_ms=latency(samples),
         samples_ms=samples,
-        notes=found.notes,
         gate_groups=chosen_groups(answered.rankings),
     )
 
@@ -161,6 +154,42 @@ def evaluate(
 def _rank(opened: Opened, queries: Sequence[Query], edit: Edit | None, *, k: int, unit: Unit = "record") -> Ranked:
     """Return the rankings of queries, without a deadline."""
     return rank_all(opened, queries, replace(opened.options(k=k, unit=unit), deadline_ms=None), edit)
+
+
+def rank_all(opened: Opened, queries: Sequence[Query], options: SearchOptions, edit: Edit | None = None) -> Ranked:
+    """Return what `Searcher.rank` does for all queries at once; of steps and pipeline those of the first batch.
+
+    Raises as `Searcher.rank` does.
+    """
+    searcher = Searcher(opened, options)
+    reranks = options.hybrid if options.rerank is None else options.rerank
+    size = _RERANKED if reranks else _BATCH
+    if len(queries) <= 1:
+        return searcher.rank(queries, edit)
+    batches = []
+    with task("searching", "queries", len(queries)) as searching:
+        for start in range(0, len(queries), size):
+            batches.append(searcher.rank(queries[start : start + size], edit))
+            searching.reach(min(start + size, len(queries)))
+    return _together(batches)
+
+
+def _together(batches: Sequence[Ranked]) -> Ranked:
+    return replace(
+        batches[0],
+        rankings=[ranking for batch in batches for ranking in batch.rankings],
+        skipped={name: why for batch in batches for name, why in batch.skipped.items()},
+        encode=sum(batch.encode for batch in batches),
+        search=sum(batch.search for batch in batches),
+        rerank=sum(batch.rerank for batch in batches),
+        notices=tuple(dict.fromkeys(notice for batch in batches for notice in batch.notices)),
+    )
+
+
+def check_complete(ranked: Ranked, what: str, hint: str) -> None:
+    """Raises: Unavailable: a step of the pipeline did not run."""
+    for step, reason in ranked.skipped.items():
+        raise Unavailable(f"{step} did not run ({reason}), and {what} needs all stages", hint=hint)
 
 
 def looked_at(topics: Sequence[Topic], measures: Sequence[Measure]) -> int:

@@ -15,7 +15,7 @@ from retrieve_cli.contracts import Candidates, Hit, Query, Unit
 from retrieve_cli.stages.fusion import Fusion
 from retrieve_cli.stages.pool import Pool, gather
 from retrieve_cli.stages.rerank import Reader, Separable, believed
-from retrieve_cli.stages.retrieve import Account, Layout, Retrieval, Tally
+from retrieve_cli.stages.retrieve import Account, Layout, Retrieval
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -68,6 +68,7 @@ class _Remembered:
         self._account = account
         self._scores: dict[int, float] = {}
         self._chunks: dict[int, int] = {}
+        self.waits = account.waits
         self._cuts: dict[int, _Cut] = {}
 
     def cut(self, depth: int) -> _Cut:
@@ -101,6 +102,7 @@ class _Cut:
     def __init__(self, known: _Remembered, depth: int) -> None:
         found = known.candidates
         self.candidates: Candidates = replace(found, rows=found.rows[:depth], scores=found.scores[:depth])
+        self.waits = known.waits
         self.matched = known.matched
         self.score = known.score
         self.best_chunks = known.best_chunks
@@ -112,34 +114,10 @@ class RememberedRetrieval:
     def __init__(self, inner: Retrieval, memory: RetrievalMemory) -> None:
         self._inner = inner
         self._memory = memory
-
-    @property
-    def name(self) -> str:
-        return self._inner.name
-
-    @property
-    def depth(self) -> int:
-        return self._inner.depth
-
-    @property
-    def unit(self) -> Unit:
-        return self._inner.unit
-
-    @property
-    def row_unit(self) -> Unit:
-        return self._inner.row_unit
-
-    @property
-    def layout(self) -> Layout:
-        return self._memory.layout(self._inner.layout)
-
-    @property
-    def waits(self) -> bool:
-        return self._inner.waits
-
-    @property
-    def tally(self) -> Tally:
-        return self._inner.tally
+        self.name, self.depth, self.waits, self.tally = inner.name, inner.depth, inner.waits, inner.tally
+        self.unit: Unit = inner.unit
+        self.row_unit: Unit = inner.row_unit
+        self.layout = memory.layout(inner.layout)
 
     def ask(self, queries: Sequence[Query]) -> list[_Cut]:
         return [known.cut(self.depth) for known in self._memory.accounts(self._inner, queries)]

@@ -12,19 +12,29 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 
 from retrieve_cli.assemble import registry
+from retrieve_cli.assemble.engines import engine
 from retrieve_cli.assemble.indexes import local_indexes
-from retrieve_cli.errors import Unavailable, UsageError
+from retrieve_cli.errors import UsageError
 from retrieve_cli.evaluation.differences import Difference, differences
 from retrieve_cli.evaluation.measures import Scorer, parse
-from retrieve_cli.experiments.evaluate import check_ids, queries_of
-from retrieve_cli.experiments.parity_lists import CUTOFF, Compared, Pair, Selection, Timed, compare, selections
-from retrieve_cli.experiments.ranking import rank_all
-from retrieve_cli.experiments.watched_engines import ExactIndex, WatchedIndexes, with_same_spread
+from retrieve_cli.experiments.evaluate import check_complete, check_ids, queries_of, rank_all
+from retrieve_cli.experiments.parity_lists import (
+    CUTOFF,
+    Compared,
+    ExactIndex,
+    Pair,
+    Selection,
+    WatchedIndexes,
+    mean,
+    selections,
+    with_same_spread,
+)
 from retrieve_cli.progress.tasks import Task, task
 from retrieve_cli.search.searcher import Searcher
 from retrieve_cli.storage import engine_record
@@ -36,7 +46,6 @@ if TYPE_CHECKING:
     from retrieve_cli.search.options import SearchOptions
 
 MEASURE = f"nDCG@{CUTOFF}"
-_REFERENCE, _ENGINE = "local", "engine"
 _GRAPH = "hnsw"
 
 
@@ -47,6 +56,33 @@ class Limits(NamedTuple):
     """Least mean overlap of the first ten results of each retriever, without a filter and with each."""
     max_loss: float | None = None
     """Largest loss of mean nDCG@10, of each retriever and of the whole pipeline; None: any."""
+
+
+class Quality(NamedTuple):
+    """nDCG@10 with the local index and with an engine."""
+
+    ndcg: float
+    """Mean of the local index, or of another reference."""
+    difference: Difference
+    """That of the engine, less that of the reference."""
+
+    @classmethod
+    def of(cls, reference: Mapping[str, float], engine: Mapping[str, float]) -> Quality:
+        """Return the comparison of two measures by query id."""
+        (found,) = differences({MEASURE: reference}, {"engine": {MEASURE: engine}})
+        return cls(mean(reference.values()), found)
+
+    def faults(self, name: str, limits: Limits) -> Iterator[str]:
+        """Yield a reason if the loss is above the limit."""
+        lost = -self.difference.interval.mean
+        if limits.max_loss is not None and lost > limits.max_loss:
+            yield f"{name}: {MEASURE} is {lost:.6g} lower than with the local index, and may lose {limits.max_loss:g}"
+
+    def to_json(self) -> dict[str, Json]:
+        return {
+            MEASURE: {"local": self.ndcg, "engine": self.ndcg + self.difference.interval.mean},
+            "difference": self.difference.to_json(),
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,11 +96,7 @@ class Measured:
     plain: Compared
     """Without a filter."""
     filtered: Sequence[tuple[Selection, Compared]]
-    ndcg: float
-    """Mean nDCG@10 of the local index."""
-    difference: Difference
-    """That of the engine, less that."""
-    timed: Timed
+    quality: Quality
     local_bytes: int
 
     def faults(self, limits: Limits) -> Iterator[str]:
@@ -73,7 +105,7 @@ class Measured:
         yield from _list_faults(name, self.plain, limits)
         for selection, counts in self.filtered:
             yield from _list_faults(f"{name}, filter of {selection.share:.2%}", counts, limits)
-        yield from _loss(name, self.difference, limits)
+        yield from self.quality.faults(name, limits)
 
     def to_json(self) -> dict[str, Json]:
         return {
@@ -82,8 +114,7 @@ class Measured:
             "rows": self.rows,
             "depth": self.depth,
             **self.plain.to_json(),
-            MEASURE: {"local": self.ndcg, "engine": self.ndcg + self.difference.interval.mean},
-            "difference": self.difference.to_json(),
+            **self.quality.to_json(),
             "filters": [
                 {
                     "share": selection.share,
@@ -93,12 +124,8 @@ class Measured:
                 }
                 for selection, counts in self.filtered
             ],
-            "latency_ms": {"local": _percentiles(self.timed.local_ms), "engine": _percentiles(self.timed.remote_ms)},
-            "statistics": {
-                "mean": _mean(self.timed.means),
-                "deviation": _mean(self.timed.deviations),
-                "deviation_max": max(self.timed.deviations, default=0.0),
-            },
+            "latency_ms": self.plain.latency_ms,
+            "statistics": self.plain.statistics,
             "local_bytes": self.local_bytes,
         }
 
@@ -111,12 +138,10 @@ class Certificate:
     queries: int
     retrievers: Sequence[Measured]
     pipeline: str
-    ndcg: float
-    """Mean nDCG@10 of the reference."""
-    difference: Difference
-    """That of the pipeline over engines, less that of the reference."""
-    full_pass: Difference
-    """That of the pipeline over local indexes as they are, less that of the reference."""
+    quality: Quality
+    """That of the pipeline."""
+    full_pass: Quality
+    """That of the pipeline over local indexes as they are, in the place of engines."""
     facts: Mapping[str, Mapping[str, str]]
     """Facts about each engine."""
     engine_bytes: Mapping[str, int | None]
@@ -127,7 +152,7 @@ class Certificate:
     def faults(self) -> list[str]:
         """Reasons for which it fails; none if it passes."""
         found = [fault for measured in self.retrievers for fault in measured.faults(self.limits)]
-        return [*found, *_loss("the whole pipeline", self.difference, self.limits)]
+        return [*found, *self.quality.faults("the whole pipeline", self.limits)]
 
     def to_json(self) -> dict[str, Json]:
         return {
@@ -140,9 +165,8 @@ class Certificate:
             "retrievers": [measured.to_json() for measured in self.retrievers],
             "pipeline": {
                 "pipeline": self.pipeline,
-                MEASURE: {"local": self.ndcg, "engine": self.ndcg + self.difference.interval.mean},
-                "difference": self.difference.to_json(),
-                "difference_of_full_pass": self.full_pass.to_json(),
+                **self.quality.to_json(),
+                "difference_of_full_pass": self.full_pass.difference.to_json(),
             },
             "limits": self.limits._asdict(),
             "faults": self.faults,
@@ -167,19 +191,18 @@ def certify(opened: Opened, topics: Sequence[Topic], limits: Limits) -> Certific
     total = len(comparison.remote.places) * len(queries) * (1 + len(filters))
     with task("comparing", "searches", total) as progress:
         compared = {name: comparison.lists(name, filters, progress) for name in comparison.remote.places}
-    measured = [comparison.measured(name, *found) for name, found in compared.items()]
+    measured = [comparison.measured(name, lists) for name, lists in compared.items()]
     entries = engine_record.read(opened.generation.folder)
     engines = dict.fromkeys(comparison.remote.places.values())
-    pipeline, ndcg, difference, full_pass = comparison.pipelines()
+    pipeline, quality, full_pass = comparison.pipelines()
     return Certificate(
         generation=opened.generation.id,
         queries=len(queries),
         retrievers=measured,
         pipeline=pipeline,
-        ndcg=ndcg,
-        difference=difference,
+        quality=quality,
         full_pass=full_pass,
-        facts={name: comparison.remote.facts(name) for name in engines},
+        facts={name: engine(name, opened.settings).describe() for name in engines},
         engine_bytes={name: entries[name].census.bytes for name in engines},
         limits=limits,
         notes=notes,
@@ -202,27 +225,24 @@ class _Comparison:
     def _exact(self, name: str, index: Index[Any]) -> Index[Any]:
         """Return an index whose answers are exact, over one that may have a graph."""
         card = self._opened.generation.manifest.recipe.retrievers[name]
-        return ExactIndex(index) if card.get("kind") == _GRAPH else index
+        return cast("Index[Any]", ExactIndex(index)) if card.get("kind") == _GRAPH else index
 
-    def lists(
-        self, name: str, filters: Sequence[Selection], progress: Task
-    ) -> tuple[Compared, list[tuple[Selection, Compared]], Timed, int]:
-        """Return the comparison of lists without a filter and with each, the times, and the retrieval depth."""
+    def lists(self, name: str, filters: Sequence[Selection], progress: Task) -> dict[str, Any]:
+        """Return the comparison of lists without a filter and with each, and the retrieval depth, as in `Measured`."""
         pipeline = Searcher(self._opened, self._alone(name)).pipeline()
         retrieval: Any = next(each for each in pipeline.retrieves.retrievals if each.name == name)
         forms = retrieval.prepare([query.text for query in self._queries])
         pairs = [
-            Pair(name, self._local[name], watched.index(name), retrieval.groups, retrieval.depth, _taker(watched, name))
+            Pair(
+                self._local[name], watched.index(name), retrieval.groups, retrieval.depth, partial(watched.lists, name)
+            )
             for watched in (self.remote, self._by_conditions)
         ]
-        timed = Timed([], [], [], [])
-        plain = compare(pairs[0], forms, None, progress, timed=timed)
-        filtered = [(each, compare(pairs[each.conditions is not None], forms, each, progress)) for each in filters]
-        return plain, filtered, timed, retrieval.depth
+        plain = pairs[0].compare(forms, None, progress)
+        filtered = [(each, pairs[each.conditions is not None].compare(forms, each, progress)) for each in filters]
+        return {"plain": plain, "filtered": filtered, "depth": retrieval.depth}
 
-    def measured(
-        self, name: str, plain: Compared, filtered: list[tuple[Selection, Compared]], timed: Timed, depth: int
-    ) -> Measured:
+    def measured(self, name: str, lists: Mapping[str, Any]) -> Measured:
         """Return all about one retriever, with the difference of its rankings."""
         files = self._opened.generation.manifest.files
         retriever = registry.retriever(name)
@@ -233,24 +253,20 @@ class _Comparison:
             name=name,
             engine=self.remote.places[name],
             rows=len(self._local[name]),
-            depth=depth,
-            plain=plain,
-            filtered=filtered,
-            ndcg=_mean(list(local.values())),
-            difference=_difference(local, remote),
-            timed=timed,
+            **lists,
+            quality=Quality.of(local, remote),
             local_bytes=sum(files[file].bytes for file in own),
         )
 
-    def pipelines(self) -> tuple[str, float, Difference, Difference]:
-        """Return the whole pipeline, nDCG@10 of the reference, and the differences of engines and of a full pass."""
+    def pipelines(self) -> tuple[str, Quality, Quality]:
+        """Return the whole pipeline, and its quality over engines and with a full pass."""
         names = self.remote.places
         same = {name: with_same_spread(self._local[name], self._opened.indexes[name]) for name in names}
         reference = self._values(self._over(same), self._options)
         remote = self._values(self._opened, self._options)
         local = self._values(self._over({name: self._local[name] for name in names}), self._options)
         shown = str(Searcher(self._opened, self._options).pipeline())
-        return shown, _mean(list(reference.values())), _difference(reference, remote), _difference(reference, local)
+        return shown, Quality.of(reference, remote), Quality.of(reference, local)
 
     def _alone(self, name: str) -> SearchOptions:
         """Return the options under which one retriever answers alone."""
@@ -262,42 +278,17 @@ class _Comparison:
     def _values(self, opened: Opened, options: SearchOptions) -> dict[str, float]:
         """Return the measure by query id. Raises: Unavailable: a step of the pipeline did not run."""
         ranked = rank_all(opened, self._queries, options)
-        if ranked.skipped:
-            step, reason = next(iter(ranked.skipped.items()))
-            hint = "fix that, or switch it off (rerank.backend: none)"
-            raise Unavailable(f"{step} did not run ({reason}), and a certificate needs all stages", hint=hint)
+        check_complete(ranked, "a certificate", "fix that, or switch it off (rerank.backend: none)")
         name = opened.generation.record_id
         run = {each.query.id: {name(hit.record): hit.score for hit in each.hits} for each in ranked.rankings}
         return self._scorer(run)[MEASURE]
 
 
-def _taker(watched: WatchedIndexes, name: str) -> Any:
-    return lambda: watched.lists(name)
-
-
-def _difference(before: Mapping[str, float], after: Mapping[str, float]) -> Difference:
-    (found,) = differences({MEASURE: before}, {_ENGINE: {MEASURE: after}})
-    return found
-
-
-def _list_faults(name: str, counts: Compared, limits: Limits) -> Iterator[str]:
-    if counts.mean_overlap < limits.min_overlap:
-        yield f"{name}: overlap@{CUTOFF} is {counts.mean_overlap:.6g}, and must be >= {limits.min_overlap:g}"
-    if missed := counts.short - counts.detected:
-        yield f"{name}: {missed} of {counts.short} lists that the engine left short were not detected"
-    if counts.incomplete:
-        yield f"{name}: {counts.incomplete} of {counts.searches} final lists have fewer rows than there are"
-
-
-def _loss(name: str, difference: Difference, limits: Limits) -> Iterator[str]:
-    lost = -difference.interval.mean
-    if limits.max_loss is not None and lost > limits.max_loss:
-        yield f"{name}: {MEASURE} is {lost:.6g} lower than with the local index, and may lose {limits.max_loss:g}"
-
-
-def _percentiles(times: Sequence[float]) -> dict[str, float]:
-    return {f"p{share}": float(np.percentile(times, share)) for share in (50, 95)} if times else {}
-
-
-def _mean(values: Sequence[float]) -> float:
-    return float(np.mean(values)) if values else 0.0
+def _list_faults(name: str, found: Compared, limits: Limits) -> Iterator[str]:
+    agreement, lists = found.agreement, found.lists
+    if agreement.overlap < limits.min_overlap:
+        yield f"{name}: overlap@{CUTOFF} is {agreement.overlap:.6g}, and must be >= {limits.min_overlap:g}"
+    if missed := lists.short - lists.detected:
+        yield f"{name}: {missed} of {lists.short} lists that the engine left short were not detected"
+    if lists.incomplete:
+        yield f"{name}: {lists.incomplete} of {agreement.queries} final lists have fewer rows than there are"

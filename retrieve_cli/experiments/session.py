@@ -8,7 +8,7 @@ from pathlib import Path
 from retrieve_cli.contracts import Json
 from retrieve_cli.errors import UsageError, quoted
 from retrieve_cli.evaluation.judgments import check_grade
-from retrieve_cli.experiments.gold_lines import gold_line, write
+from retrieve_cli.experiments.scaffold import gold_line, write
 from retrieve_cli.storage.generation import Generation
 
 FORM = "type a query, then on the next line its relevant results: 1 3, or with grades 1:3 3:1"

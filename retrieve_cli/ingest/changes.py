@@ -56,15 +56,16 @@ class ChunkChanges(NamedTuple):
 
 def recipe_changes(before: Mapping[str, Json], after: Mapping[str, Json]) -> dict[str, tuple[Json, Json]]:
     """Return the keys, as dotted paths, whose values differ: their value before and after, None if there was none."""
-    old, new = _flat(before), _flat(after)
+    old, new = flat(before), flat(after)
     return {key: (old.get(key), new.get(key)) for key in sorted({*old, *new}) if old.get(key) != new.get(key)}
 
 
-def _flat(value: Mapping[str, Json], prefix: str = "") -> dict[str, Json]:
-    flat: dict[str, Json] = {}
+def flat(value: Mapping[str, Json], prefix: str = "") -> dict[str, Json]:
+    """Return the values of nested objects by dotted paths. An empty object is a value."""
+    found: dict[str, Json] = {}
     for key, inner in value.items():
         if isinstance(inner, Mapping) and inner:
-            flat |= _flat(inner, f"{prefix}{key}.")
+            found |= flat(inner, f"{prefix}{key}.")
         else:
-            flat[f"{prefix}{key}"] = inner
-    return flat
+            found[f"{prefix}{key}"] = inner
+    return found

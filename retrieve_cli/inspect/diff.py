@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from retrieve_cli.config.settings import Settings
 from retrieve_cli.contracts import Json, Request
+from retrieve_cli.evaluation.agreement import Agreement, Moves
 from retrieve_cli.ingest.changes import Changes, recipe_changes
 from retrieve_cli.search.opened import Opened
 from retrieve_cli.search.searcher import Searcher
@@ -51,31 +52,28 @@ def _opened(store: Store, name: str | None) -> tuple[Generation, dict[str, bytes
 def _answers(store: Store, settings: Settings, before: str, after: str, queries: Sequence[Request]) -> dict[str, Json]:
     """Return the changes in the top 10 of each query; queries without a change are only counted."""
     old, new = (_ranked(Opened.of(store, settings, name), queries) for name in (before, after))
-    moves = [_moved(query, *lists) for query, *lists in zip(queries, old, new, strict=True)]
-    shared = [len(set(a) & set(b)) / max(len(a), len(b), 1) for a, b in zip(old, new, strict=True)]
+    pairs = [Moves.between(*rankings, empty=0.0) for rankings in zip(old, new, strict=True)]
+    changed = [(query, moves) for query, moves in zip(queries, pairs, strict=True) if not moves.identical]
     return {
         "asked": len(queries),
-        "moved": sum(map(bool, moves)),
-        f"overlap@{DEPTH}": round(sum(shared) / len(shared), 6),
-        "moves": [move for move in moves if move],
+        "moved": len(changed),
+        f"overlap@{DEPTH}": round(Agreement.of(pairs).overlap, 6),
+        "moves": [_listed(*each) for each in changed],
     }
 
 
-def _ranked(opened: Opened, queries: Sequence[Request]) -> list[list[str]]:
-    """Return the ids of the top records for each query."""
+def _ranked(opened: Opened, queries: Sequence[Request]) -> list[dict[str, float]]:
+    """Return the scores of the top records by id for each query."""
     answers = Searcher(opened, opened.options(k=DEPTH)).answer(queries)
-    return [[str(result.record["id"]) for result in answer.results] for answer in answers]
+    return [{result.doc_id: result.hit.score for result in answer.results} for answer in answers]
 
 
-def _moved(query: Request, old: Sequence[str], new: Sequence[str]) -> dict[str, Json]:
-    """Return the records that entered, left or moved, with ranks from 1; empty if the lists are equal."""
-    if list(old) == list(new):
-        return {}
-    ranks = {name: (old.index(name) + 1, new.index(name) + 1) for name in old if name in new}
+def _listed(query: Request, moves: Moves[str]) -> dict[str, Json]:
+    """Return the records that entered, left or moved, with their ranks."""
     return {
         "id": query.id,
         "query": query.text,
-        "entered": [{"id": name, "rank": new.index(name) + 1} for name in new if name not in old],
-        "left": [{"id": name, "rank": old.index(name) + 1} for name in old if name not in new],
-        "moved": [{"id": name, "from": was, "to": now} for name, (was, now) in ranks.items() if was != now],
+        "entered": [{"id": name, "rank": rank} for name, rank in moves.entered.items()],
+        "left": [{"id": name, "rank": rank} for name, rank in moves.left.items()],
+        "moved": [{"id": name, "from": was, "to": now} for name, (was, now) in moves.moved.items()],
     }

@@ -31,6 +31,7 @@ _SHOWN = 10
 """Differences that are printed."""
 AGAIN = "save the run again: retrieve query TEXT --save-run"
 """Hint for a run that is damaged."""
+_INPUTS = ("options", "requests")
 _ABSENT = object()
 """Stands for a value that one side does not have."""
 
@@ -55,20 +56,24 @@ class SavedRun:
         inputs = run.get("inputs")
         if not isinstance(inputs, dict):
             raise UsageError(f"{name} was saved by an earlier version, without its requests", hint=AGAIN)
-        if strange := [key for key in inputs if key not in ("options", "requests")]:
-            raise unknown(f"key {quoted(strange[0])} of `inputs` in {name}", strange[0], ("options", "requests"))
-        values = {**inputs, **{key: run.get(key) for key in ("generation", "texts", "configuration", "answers")}}
+        if strange := [key for key in inputs if key not in _INPUTS]:
+            raise unknown(f"key {quoted(strange[0])} of `inputs` in {name}", strange[0], _INPUTS)
         kinds = {"options": dict, "requests": list, "generation": str, "configuration": dict, "answers": list}
-        for key, kind in kinds.items():
-            if not isinstance(values.get(key), kind):
-                raise UsageError(f"`{key}` of {name} is missing or of the wrong type", hint=AGAIN)
-        answers = values["answers"]
+        values = {key: typed(inputs if key in _INPUTS else run, key, kind, name) for key, kind in kinds.items()}
+        values["texts"] = run.get("texts")
+        answers, texts = values["answers"], values["texts"]
         if not all(isinstance(each, dict) for each in answers) or len(answers) != len(values["requests"]):
             raise UsageError(f"{name} does not have an answer for each request", hint=AGAIN)
-        if values["texts"] not in get_args(Texts):
-            raise unknown(f"value {quoted(values['texts'])} of `texts` in {name}", "", get_args(Texts))
-        given = {key: values[key] for key in (*kinds, "texts")}
-        return cls(name=name, version=run.get("version"), calibration=run.get("calibration"), **given)
+        if texts not in get_args(Texts):
+            raise unknown(f"value {quoted(texts)} of `texts` in {name}", "", get_args(Texts))
+        return cls(name=name, version=run.get("version"), calibration=run.get("calibration"), **values)
+
+
+def typed(run: Mapping[str, Json], key: str, kind: type, name: str, *, hint: str = AGAIN) -> Any:
+    """Return a value of a saved run. Raises: UsageError: it is missing or not of this kind."""
+    if not isinstance(value := run.get(key), kind):
+        raise UsageError(f"`{key}` of {name} is missing or of the wrong type", hint=hint)
+    return value
 
 
 class Difference(NamedTuple):

@@ -12,12 +12,12 @@ from datetime import datetime
 from pathlib import Path
 
 from retrieve_cli.config.loading import override
-from retrieve_cli.config.saved import restored
+from retrieve_cli.config.saved import is_path, restored
 from retrieve_cli.config.settings import Settings, WebSettings
 from retrieve_cli.contracts import Json
 from retrieve_cli.errors import Unavailable, UsageError, quoted
 from retrieve_cli.frozen import dataclass
-from retrieve_cli.inspect.replay import Replay, cannot_run, program_notes, values_of
+from retrieve_cli.inspect.replay import Replay, cannot_run, program_notes, typed, values_of
 from retrieve_cli.output import formats, journal, run_account
 from retrieve_cli.output.web_works import web_json
 from retrieve_cli.search.web import WebSearch
@@ -47,7 +47,9 @@ class SavedSearch:
     @classmethod
     def of(cls, run: Mapping[str, Json], name: str) -> SavedSearch:
         """Check a run. Raises: UsageError: it cannot be replayed."""
-        inputs, configuration, web = (_object(run, key, name) for key in ("inputs", "configuration", "web"))
+        inputs, configuration, web = (
+            typed(run, key, dict, name, hint=_AGAIN) for key in ("inputs", "configuration", "web")
+        )
         answers, options = run.get("answers"), inputs.get("options")
         if not isinstance(answers, list) or len(answers) != 1 or not isinstance(answers[0], dict):
             raise UsageError(f"{name} does not have one answer", hint=_AGAIN)
@@ -63,13 +65,6 @@ class SavedSearch:
             encoder=run.get("encoder"),
             answer=answers[0],
         )
-
-
-def _object(run: Mapping[str, Json], key: str, name: str) -> Mapping[str, Json]:
-    value = run.get(key)
-    if not isinstance(value, dict):
-        raise UsageError(f"`{key}` of {name} is missing or of the wrong type", hint=_AGAIN)
-    return value
 
 
 def _time(value: Json, name: str) -> datetime:
@@ -119,15 +114,9 @@ def _settings(run: SavedSearch, settings: Settings) -> Settings:
                      where=run.name)  # fmt: skip
     saved = run.configuration.get("encoder")
     model = saved.get("model") if isinstance(saved, dict) else None
-    if isinstance(model, str) and not _is_path(model):
+    if isinstance(model, str) and not is_path(model):
         under = replace(under, encoder=replace(under.encoder, model=model))
     return under
-
-
-def _is_path(model: str) -> bool:
-    """Return True if a model is not named as `name` or `owner/name`: a run does not choose folders."""
-    parts = model.replace("\\", "/").split("/")
-    return len(parts) > 2 or any(part in ("", ".", "..", "~") for part in parts)
 
 
 def _check_encoder(run: SavedSearch, under: Settings) -> None:

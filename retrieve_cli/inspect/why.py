@@ -7,7 +7,7 @@ Records of another tenant than the request's are not in the index: neither found
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -17,7 +17,7 @@ from retrieve_cli.contracts import Hit, Json, Query, Request, Unit
 from retrieve_cli.errors import UsageError
 from retrieve_cli.records.lookup import find_chunk, find_record
 from retrieve_cli.search.access import groups_of
-from retrieve_cli.search.answer import Answer, Result
+from retrieve_cli.search.answer import Answer
 from retrieve_cli.search.opened import Opened
 from retrieve_cli.search.options import SearchOptions
 from retrieve_cli.search.questions import RequestReader
@@ -52,6 +52,7 @@ def why(opened: Opened, request: Request, name: str) -> tuple[dict[str, Json], S
     free = replace(query, records=own, chunks=None, visible=own)
     may_be_found = place.passes(query.records, query.chunks)
     conditions = reader.conditions(request)
+    rank, related = (_rank((each.hit for each in listed), place) for listed in (answer.results, answer.related))
     view = {
         "id": name,
         "in_index": True,
@@ -64,8 +65,8 @@ def why(opened: Opened, request: Request, name: str) -> tuple[dict[str, Json], S
         **_unhindered(opened, query if may_be_found else free, place, options, ranked),
         "stages": [_stage(step, place) for step in ranked.steps],
         "trace": dict(ranked.rankings[0].trace),
-        "rank": _rank(answer.results, place),
-        **({} if (related := _rank(answer.related, place)) is None else {"related_rank": related}),
+        "rank": rank,
+        **({} if related is None else {"related_rank": related}),
     }
     return {**view, "verdict": "; ".join(_verdict(view, ranked, answer, place, opened))}, _notices(answer)
 
@@ -107,15 +108,15 @@ def _find(generation: Generation, name: str, own: Mask | None) -> _Place:
         return _Place(int((generation.starts <= row).sum()) - 1, row, "chunk")
 
 
-def _rank(results: Sequence[Result], place: _Place) -> int | None:
-    """Return the rank of the record among results, or among related records; None if it is not there."""
-    return next((rank for rank, result in enumerate(results, 1) if place.is_at(result.hit)), None)
+def _rank(hits: Iterable[Hit], place: _Place) -> int | None:
+    """Return the rank of the record among hits; None if it is not there."""
+    return next((rank for rank, hit in enumerate(hits, 1) if place.is_at(hit)), None)
 
 
 def _stage(step: Step, place: _Place) -> dict[str, Json]:
     """Return the rank of the record after a stage, and how many hits the stage has."""
     ranking = step.rankings[0]
-    rank = next((rank for rank, hit in enumerate(ranking.hits, 1) if place.is_at(hit)), None)
+    rank = _rank(ranking.hits, place)
     view: dict[str, Json] = {"stage": step.name, "rank": rank, "hits": len(ranking.hits)}
     if rank is not None:
         hit = ranking.hits[rank - 1]
@@ -137,7 +138,7 @@ def _unhindered(opened: Opened, query: Query, place: _Place, options: SearchOpti
     every = replace(options, k=rows, rerank=False, expand=False, route=False, min_score=None)
     ranking = Searcher(free, every).rank([replace(query, also=())])
     hits = ranking.rankings[0].hits
-    rank = next((rank for rank, hit in enumerate(hits, 1) if place.is_at(hit)), None)
+    rank = _rank(hits, place)
     if rank is None:
         absent = {name: {"rank": None, "listed": False} for name in ranking.retrievers}
         return {"retrievers": absent, "legs": absent, "fused": {"rank": None}}

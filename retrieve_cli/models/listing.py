@@ -10,8 +10,7 @@ from retrieve_cli.config.settings import Settings
 from retrieve_cli.contracts import Json
 from retrieve_cli.encoders.digests import Digests
 from retrieve_cli.errors import Unavailable, UsageError
-from retrieve_cli.models.exports import export_of
-from retrieve_cli.models.needs import Found, Need, find, needs
+from retrieve_cli.models.needs import Folder, Need, export_of, find, needs
 from retrieve_cli.untrusted import files
 
 UNKNOWN = "unknown"
@@ -57,7 +56,7 @@ def _server(server: model_servers.Server) -> dict[str, Json]:
     }
 
 
-def described(model: Found, digests: Digests) -> dict[str, Json]:
+def described(model: Folder, digests: Digests) -> dict[str, Json]:
     """Return the place of a model, its size, licence and revision."""
     return {
         "path": str(model.path),
@@ -72,7 +71,7 @@ def pull_hint(need: Need) -> str:
     return f"retrieve models pull {need.stage or need.model}"
 
 
-def _export(model: Found, settings: Settings) -> dict[str, Json]:
+def _export(model: Folder, settings: Settings) -> dict[str, Json]:
     export = export_of(model, cache_dir(settings), Digests(cache_dir(settings)))
     if isinstance(export, str):
         return {"path": None, "why_not": export}
@@ -108,13 +107,11 @@ def _beginning(path: Path) -> str:
 def _front_matter(path: Path) -> dict[str, Json]:
     from retrieve_cli.untrusted import yaml_text
 
+    head, separator, _ = _beginning(path).removeprefix("\ufeff").partition("\n---")
+    if not separator or not head.startswith("---"):
+        return {}
     try:
-        with files.open_regular(path) as file:
-            text = file.read(_FRONT).decode("utf-8", "replace")
-        head, separator, _ = text.removeprefix("\ufeff").partition("\n---")
-        if not separator or not head.startswith("---"):
-            return {}
         value = yaml_text.load(head.removeprefix("---"), values=_MOST_VALUES)
-    except (OSError, ValueError):
+    except ValueError:
         return {}
     return value if isinstance(value, dict) else {}

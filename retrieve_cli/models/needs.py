@@ -1,20 +1,30 @@
-"""Models that the configured stages need, and how their folders are read."""
+"""Models that the configured stages need: how their folders are read, and their ONNX exports."""
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from retrieve_cli.assemble.encoders import cache_dir
 from retrieve_cli.assemble.registry import asked_with
 from retrieve_cli.config.settings import Settings
+from retrieve_cli.contracts import Json
 from retrieve_cli.encoders.cross.cross_folder import CrossFolder, read_cross_folder
+from retrieve_cli.encoders.cross.onnx_pairs import cross_export, why_not
 from retrieve_cli.encoders.digests import Digests
+from retrieve_cli.encoders.exports import Export, ensure
 from retrieve_cli.encoders.locate import locate
 from retrieve_cli.encoders.model_folder import ModelFolder, read_folder
-from retrieve_cli.encoders.splade.splade_folder import Masked, SpladeFolder, Static, read_splade
-from retrieve_cli.errors import UsageError
+from retrieve_cli.encoders.onnx_encoder import dense_export
+from retrieve_cli.encoders.splade.onnx_queries import masked_export
+from retrieve_cli.encoders.splade.splade_folder import SpladeFolder, Static, read_splade
+from retrieve_cli.errors import Unavailable, UsageError
 from retrieve_cli.retrievers.retriever import TERMS
 
+_FROM_FOLDERS = ("auto", "onnx", "openvino", "torch", "remote")
 Folder = ModelFolder | CrossFolder | SpladeFolder
 
 
@@ -24,45 +34,6 @@ class Need:
 
     stage: str
     model: str
-
-
-@dataclass(frozen=True, slots=True)
-class Found:
-    """A model on this machine, read but not loaded."""
-
-    folder: Folder
-
-    @property
-    def path(self) -> Path:
-        return self.folder.path
-
-    @property
-    def name(self) -> str:
-        return self.folder.name
-
-    @property
-    def transformers(self) -> tuple[ModelFolder, ...]:
-        """Each transformer in it, with its weights and its tokenizer."""
-        if isinstance(self.folder, ModelFolder):
-            return (self.folder,)
-        if isinstance(self.folder, CrossFolder):
-            return (self.folder.model,)
-        document, query = self.folder.document, self.folder.query
-        ways = [document] if query is document else [document, query]
-        return tuple(way.folder for way in ways if isinstance(way, Masked))
-
-    @property
-    def static(self) -> Static | None:
-        """The weights of a query's own tokens, where they stand for a model."""
-        query = self.folder.query if isinstance(self.folder, SpladeFolder) else None
-        return query if isinstance(query, Static) else None
-
-    def revision(self, digests: Digests) -> str:
-        """SHA-1 over the weights and the settings that change what comes out, as the index's recipe has it."""
-        return self.folder.revision(digests)
-
-
-_FROM_FOLDERS = ("auto", "onnx", "openvino", "torch", "remote")
 
 
 def needs(settings: Settings) -> list[Need]:
@@ -100,7 +71,7 @@ def wanted(settings: Settings, name: str | None) -> list[Need]:
     return chosen
 
 
-def find(need: Need, settings: Settings) -> Found:
+def find(need: Need, settings: Settings) -> Folder:
     """Return the model on this machine; the network is never used.
 
     Raises:
@@ -111,22 +82,73 @@ def find(need: Need, settings: Settings) -> Found:
     return read(need.stage, place.path, name=place.name)
 
 
-def read(stage: str, path: Path, *, name: str = "") -> Found:
+def read(stage: str, path: Path, *, name: str = "") -> Folder:
     """Read the folder of a model for a stage; of any kind if there is no stage.
 
     Raises:
         UsageError: it is no such folder.
     """
     if stage == "rerank":
-        return Found(read_cross_folder(path, name=name))
+        return read_cross_folder(path, name=name)
     if stage in asked_with(TERMS):
-        return Found(read_splade(path, name=name))
+        return read_splade(path, name=name)
     try:
-        return Found(read_folder(path, name=name))
-    except UsageError as error:
-        if stage:
-            raise
-        try:
-            return Found(read_splade(path, name=name))  # where queries and passages part, config.json lies below
-        except UsageError:
-            raise error from None
+        return read_folder(path, name=name)
+    except UsageError:
+        if not stage:
+            with suppress(UsageError):  # where queries and passages part, config.json lies below
+                return read_splade(path, name=name)
+        raise
+
+
+def export_of(model: Folder, cache: Path, digests: Digests) -> Export | str:
+    """The export of a model of any kind, or why it has none."""
+    try:
+        if isinstance(model, CrossFolder):
+            reason = why_not(model)
+            return f"{reason}: torch runs it" if reason else cross_export(model, cache, digests)
+        if isinstance(model, SpladeFolder):
+            route = model.query
+            if isinstance(route, Static):
+                return "its queries are looked up and do not need a model"
+            return _unfit(route.folder) or masked_export(route, cache, digests, name=model.name)
+        if model.extras:
+            return f"the model has modules of its own ({', '.join(model.extras)}): torch runs it"
+        return _unfit(model) or dense_export(model, cache, digests)
+    except Unavailable as error:
+        return f"{error.message} torch runs it"
+
+
+def _unfit(folder: ModelFolder) -> str:
+    if folder.weights[0].suffix != ".safetensors":
+        return "the model has no safetensors file: torch runs it"
+    if not (folder.transformer / "tokenizer.json").is_file():
+        return "the model has no tokenizer.json: torch runs it"
+    return ""
+
+
+def export(settings: Settings, name: str | None, *, say: Callable[[str], None]) -> list[dict[str, Json]]:
+    """Writes the export of each model that has one; those that have none say why.
+
+    Raises:
+        Unavailable: a model is not on this machine, or the model cache cannot be written.
+        UsageError: a model's folder is broken, or no stage has that name.
+    """
+    cache = cache_dir(settings)
+    done = []
+    for need, model in [(need, find(need, settings)) for need in wanted(settings, name)]:
+        place = export_of(model, cache, Digests(cache))
+        reason = place if isinstance(place, str) else None
+        entry: dict[str, Json] = {"stage": need.stage, "model": model.name, "action": "not_exported"}
+        entry |= {"path": None, "bytes": None, "seconds": None, "reason": reason}
+        if isinstance(place, Export):
+            kept = place.state(Digests(cache)) == "sound"
+            say(f"exporting {model.name}" if not kept else f"{model.name} is exported already")
+            start = time.perf_counter()
+            ensure(place)
+            seconds = round(time.perf_counter() - start, 3)
+            size = sum(file.stat().st_size for file in place.path.iterdir())
+            entry |= {"action": "kept" if kept else "exported", "path": str(place.path), "bytes": size}
+            entry["seconds"] = 0.0 if kept else seconds
+        done.append(entry)
+    return done

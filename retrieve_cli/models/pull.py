@@ -23,9 +23,10 @@ from retrieve_cli.encoders.digests import Digests
 from retrieve_cli.encoders.locate import DEFAULT_MODEL, download, hub_cache, offline, size_on_hub
 from retrieve_cli.errors import Unavailable, UsageError
 from retrieve_cli.models.listing import described
-from retrieve_cli.models.needs import Found, Need, find, needs, read, wanted
+from retrieve_cli.models.needs import Folder, Need, find, needs, read, wanted
 from retrieve_cli.models.verify import RECORD, damages
 from retrieve_cli.progress.tasks import BYTES, Task, shown, task
+from retrieve_cli.storage.durable import sync
 from retrieve_cli.storage.manifest import sha1_file
 
 _NEEDED = ["*.safetensors", "*.json", "*.txt", "*.model", "*.jinja", "README.md", "LICEN[SC]E*"]
@@ -120,7 +121,7 @@ def _copied(
     return _entry(need, "copied", find(need, settings), written, settings)
 
 
-def _entry(need: Need, action: str, model: Found, written: Path, settings: Settings) -> dict[str, Json]:
+def _entry(need: Need, action: str, model: Folder, written: Path, settings: Settings) -> dict[str, Json]:
     """`shadowed_by` is a place that is looked at before the one that was written, so that its model is used."""
     return {
         "stage": need.stage or None,
@@ -132,7 +133,7 @@ def _entry(need: Need, action: str, model: Found, written: Path, settings: Setti
     }
 
 
-def _sound(need: Need, settings: Settings) -> Found | None:
+def _sound(need: Need, settings: Settings) -> Folder | None:
     try:
         model = find(need, settings)
         return None if damages(model) else model
@@ -158,11 +159,8 @@ def _target(need: Need, models_dir: Path) -> Path:
 @contextmanager
 def _scratch(parent: Path) -> Iterator[Path]:
     parent.mkdir(parents=True, exist_ok=True)
-    scratch = Path(tempfile.mkdtemp(dir=parent, prefix=".pull-"))
-    try:
-        yield scratch
-    finally:
-        shutil.rmtree(scratch, ignore_errors=True)
+    with tempfile.TemporaryDirectory(dir=parent, prefix=".pull-", ignore_cleanup_errors=True) as scratch:
+        yield Path(scratch)
 
 
 def _fetch(name: str, scratch: Path, **place: Path) -> Path:
@@ -207,8 +205,7 @@ def _admit(need: Need, made: Path, *, source: str) -> None:
     (made / RECORD).write_text(json.dumps(record, indent=1), encoding="utf-8")
     for path in made.rglob("*"):
         if path.is_file():
-            with path.open("rb") as file:
-                os.fsync(file.fileno())
+            sync(path)
 
 
 def _install(made: Path, target: Path) -> None:

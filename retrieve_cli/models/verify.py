@@ -17,12 +17,12 @@ from retrieve_cli.config.settings import Settings
 from retrieve_cli.contracts import Json
 from retrieve_cli.encoders.digests import Digests
 from retrieve_cli.encoders.packages import require
+from retrieve_cli.encoders.splade.splade_folder import SpladeFolder, Static
 from retrieve_cli.encoders.tensors import read
 from retrieve_cli.encoders.tokenizer import ModelTokenizer
 from retrieve_cli.errors import Unavailable, UsageError
-from retrieve_cli.models.exports import export_of
 from retrieve_cli.models.listing import pull_hint
-from retrieve_cli.models.needs import Found, Need, find, wanted
+from retrieve_cli.models.needs import Folder, Need, export_of, find, wanted
 from retrieve_cli.storage.manifest import sha1_file
 from retrieve_cli.untrusted import files
 
@@ -69,7 +69,7 @@ def _checked(need: Need, settings: Settings) -> dict[str, Json]:
     return entry
 
 
-def damages(model: Found) -> list[str]:
+def damages(model: Folder) -> list[str]:
     """Return what is wrong with the files of a model, a sentence each; nothing if it is sound.
 
     Raises:
@@ -82,7 +82,7 @@ def damages(model: Found) -> list[str]:
         problems += _tried(partial(read, safe))
         problems += [f"{path} is missing or empty" for path in part.weights if not _filled(path)]
         problems += _tokenizer(part.transformer)
-    if (static := model.static) is not None:
+    if isinstance(model, SpladeFolder) and isinstance(static := model.query, Static):
         problems += _tried(lambda: ModelTokenizer.read(static.tokenizer).special_tokens)
         if static.weights.suffix == ".safetensors":
             problems += _tried(lambda: read([static.weights]))
@@ -110,7 +110,7 @@ def _filled(path: Path) -> bool:
     return path.is_file() and path.stat().st_size > 0
 
 
-def _forgotten(model: Found, digests: Digests) -> list[str]:
+def _forgotten(model: Folder, digests: Digests) -> list[str]:
     """Weights whose bytes changed while their size and time did not: a disk's fault, which no query would notice."""
     return [
         f"{path} changed since it was first read, though its size and time are the same"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
@@ -12,6 +11,7 @@ from typing import Any, Literal
 from retrieve_cli.api.documents import Documents, Status
 from retrieve_cli.contracts import Json
 from retrieve_cli.errors import NotFound, RetrieveError, quoted
+from retrieve_cli.storage.lock import now
 from retrieve_cli.storage.tasks import Tasks
 
 Action = Literal["documents", "sync", "rollback", "verify"]
@@ -20,11 +20,6 @@ ACTIONS: tuple[Action, ...] = ("sync", "rollback", "verify")
 _LOST = "the process that ran it has ended"
 _OF_A_TENANT = ("status", "generation")
 """Keys of a report that a tenant may see: the others count the records of all."""
-
-
-def now() -> str:
-    """Return the time of this moment, ISO 8601 in UTC."""
-    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
 
 
 @dataclass(slots=True)

@@ -14,8 +14,7 @@ from threading import Lock
 from typing import TYPE_CHECKING
 
 from retrieve_cli import __version__
-from retrieve_cli.inspect.query_log import Follower
-from retrieve_cli.inspect.query_metrics import query_metrics
+from retrieve_cli.inspect.query_log import Follower, query_metrics
 from retrieve_cli.output.prometheus import Metric, Sample, exposition, histogram
 from retrieve_cli.serving.counts import Counts, Series
 

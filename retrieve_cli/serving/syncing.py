@@ -20,8 +20,9 @@ from retrieve_cli.api.documents import Documents, Receipt
 from retrieve_cli.contracts import Json
 from retrieve_cli.errors import IndexMissing, Locked, RetrieveError, unwritable
 from retrieve_cli.ingest import schedule
-from retrieve_cli.serving.jobs import Action, Job, error_json, now
+from retrieve_cli.serving.jobs import Action, Job, error_json
 from retrieve_cli.serving.sync_command import STOPPED, Command, Outcome
+from retrieve_cli.storage.lock import now
 from retrieve_cli.storage.store import Store
 from retrieve_cli.storage.tasks import Tasks, new_worker
 

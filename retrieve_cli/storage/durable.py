@@ -81,6 +81,16 @@ def _is_device(path: Path) -> bool:
     return path.is_absolute() and path.parts[1:2] in (("dev",), ("proc",))
 
 
+def make_folder(folder: Path) -> None:
+    """Make a folder, and those above it that are missing; their names are on the disk. Raises: OSError."""
+    if folder.is_dir():
+        return
+    missing = [one for one in (folder, *folder.parents) if not one.is_dir()]
+    folder.mkdir(parents=True, exist_ok=True)
+    for one in missing:
+        sync(one.parent)
+
+
 def sync(path: Path) -> None:
     """Wait until a file's bytes, or a folder's names, are on disk."""
     descriptor = os.open(path, os.O_RDONLY)

@@ -26,7 +26,6 @@ from retrieve_cli.storage.inbox_files import Upload
 from retrieve_cli.storage.inbox_log import (
     Damage,
     Entry,
-    Place,
     Snapshot,
     State,
     entry_at,
@@ -106,11 +105,6 @@ class Inbox:
             return entry_at(file.fileno(), name, place) if place else None
         return None
 
-    def place(self, name: str) -> Place | None:
-        """Return number and tenant of the document of an id, None if there is none."""
-        with self._lock:
-            return state.places.get(name) if (state := self._read()) else None
-
     def snapshot(self) -> Snapshot:
         """Return the documents of this moment, all of them on the disk."""
         with self._lock:
@@ -137,14 +131,14 @@ class Inbox:
         """
         with self._lock:
             try:
-                self._make_folder()
+                durable.make_folder(self.folder)
                 self._read()  # what can be read before the lock is taken
-                with lock.hold_briefly(self.folder / _LOCK, wait=_WAIT), self._opened() as (file, state):
-                    lines, outcomes = self._lines(file, state, changes)
+                with lock.hold_briefly(self.folder / _LOCK, wait=_WAIT), self._opened() as (log, state):
+                    lines, outcomes = self._lines(log, state, changes)
                     _keep_files(changes, outcomes)
                     if lines:
-                        self._append(file, state, lines)
-                        self._shorten(file, state)
+                        self._append(log, state, lines)
+                        self._shorten(log, state)
                     return outcomes
             except OSError as error:
                 raise unwritable(self.path, error) from error
@@ -188,36 +182,33 @@ class Inbox:
 
     # ------------------------------------------------------------------------------------------ writing
 
-    def _make_folder(self) -> None:
-        if not self.folder.is_dir():
-            self.folder.mkdir(parents=True, exist_ok=True)
-            durable.sync(self.folder.parent)
-
     @contextmanager
-    def _opened(self) -> Iterator[tuple[BinaryIO, State]]:
+    def _opened(self) -> Iterator[tuple[int, State]]:
         """Open the log for appending, without what a killed writer left incomplete, and with sums."""
         if (old := self._read()) is not None and not old.sealed:
             with open_regular(self.path) as unsealed:
-                self._rewrite(unsealed, old)
-        descriptor = regular_descriptor(self.path, os.O_RDWR | os.O_CREAT)
-        with os.fdopen(descriptor, "r+b", buffering=0) as file:
-            state = self._current(file)
-            if state is None:
-                self._begin(file)
+                self._rewrite(unsealed.fileno(), old)
+        log = regular_descriptor(self.path, os.O_RDWR | os.O_CREAT)
+        try:
+            with open(log, "rb", closefd=False) as file:
                 state = self._current(file)
-            if state is None:
-                raise OSError("the log of the inbox has no header")
-            if os.fstat(descriptor).st_size > state.end:
-                os.ftruncate(descriptor, state.end)
-            yield file, state
+            state = state or self._begin(log)
+            if os.fstat(log).st_size > state.end:
+                os.ftruncate(log, state.end)
+            yield log, state
+        finally:
+            os.close(log)
 
-    def _begin(self, file: BinaryIO) -> None:
-        os.ftruncate(file.fileno(), 0)
-        os.pwrite(file.fileno(), header_line(0), 0)
-        os.fsync(file.fileno())
+    def _begin(self, log: int) -> State:
+        header = header_line(0)
+        os.ftruncate(log, 0)
+        _write_all(log, header, 0)
+        os.fsync(log)
         durable.sync(self.folder)
+        self._state = State(header, 0)
+        return self._state
 
-    def _lines(self, file: BinaryIO, state: State, changes: Sequence[Change]) -> tuple[list[bytes], list[Outcome]]:
+    def _lines(self, log: int, state: State, changes: Sequence[Change]) -> tuple[list[bytes], list[Outcome]]:
         """Return the lines that the changes add, and their effects."""
         lines: list[bytes] = []
         outcomes: list[Outcome] = []
@@ -233,7 +224,7 @@ class Inbox:
                 outcomes.append(Outcome("missing" if document is None else "taken"))
                 continue
             if place and name not in added and document is not None:
-                entry = entry_at(file.fileno(), name, place)
+                entry = entry_at(log, name, place)
                 if (entry.document, entry.file) == (document, sent):
                     outcomes.append(Outcome("unchanged", place.sequence))
                     continue
@@ -246,25 +237,25 @@ class Inbox:
             outcomes.append(Outcome(kind, sequence))
         return lines, outcomes
 
-    def _append(self, file: BinaryIO, state: State, lines: Sequence[bytes]) -> None:
+    def _append(self, log: int, state: State, lines: Sequence[bytes]) -> None:
         """Write lines to the disk, or none of them."""
-        descriptor, end = file.fileno(), state.end
         try:
-            _write_all(descriptor, b"".join(lines), end)
-            os.fsync(descriptor)
+            _write_all(log, b"".join(lines), state.end)
+            os.fsync(log)
         except OSError:
             with suppress(OSError):
-                os.ftruncate(descriptor, end)
+                os.ftruncate(log, state.end)
             raise
-        state.read_on(file, os.fstat(descriptor).st_size)
+        for line in lines:
+            state.take(line, len(line))
 
-    def _shorten(self, file: BinaryIO, state: State) -> None:
+    def _shorten(self, log: int, state: State) -> None:
         """Rewrite the log without entries that have no effect, once these outweigh the others; a failure leaves it."""
         if state.entries - len(state.places) > max(_MOST_DEAD, len(state.places)):
             with suppress(OSError, IndexCorrupt):
-                self._rewrite(file, state)
+                self._rewrite(log, state)
 
-    def _rewrite(self, file: BinaryIO, state: State) -> None:
+    def _rewrite(self, log: int, state: State) -> None:
         """Put a log with the documents of this one alone in its place. Raises: OSError, IndexCorrupt."""
         new = durable.unfinished(self.path)
         new.unlink(missing_ok=True)
@@ -272,7 +263,7 @@ class Inbox:
             line = header_line(state.sequence)
             target.write(line)
             for name, place in state.places.items():
-                line = sealed(head_of(line_at(file.fileno(), name, place), place), sum_of(line))
+                line = sealed(head_of(line_at(log, name, place), place), sum_of(line))
                 target.write(line)
             target.flush()
             os.fsync(target.fileno())
@@ -314,7 +305,7 @@ class Inbox:
             target.writelines(os.pread(file.fileno(), damage.length, damage.start) for damage in state.damaged)
             target.flush()
             os.fsync(target.fileno())
-        self._rewrite(file, state)
+        self._rewrite(file.fileno(), state)
         self._state = None
         return Repair(tuple(state.damaged), len(state.places), aside)
 

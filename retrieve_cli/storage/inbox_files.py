@@ -10,7 +10,6 @@ removed once no entry names it and no generation is kept that was built before t
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import os
 import re
@@ -21,8 +20,8 @@ from typing import BinaryIO, NamedTuple
 
 from retrieve_cli.contracts import HEAD, Json
 from retrieve_cli.errors import IndexCorrupt, quoted
-from retrieve_cli.storage import durable
-from retrieve_cli.untrusted.files import CONFIG, open_regular, read_text, regular_descriptor
+from retrieve_cli.storage import durable, lock
+from retrieve_cli.untrusted.files import CONFIG, open_regular, read_text
 
 FOLDER = "files"
 _SHA1 = re.compile(r"[0-9a-f]{40}")
@@ -65,10 +64,7 @@ class Upload:
         self.head = b""
         """The first bytes."""
         self._hash = hashlib.sha1(usedforsecurity=False)
-        if not self._folder.is_dir():
-            self._folder.mkdir(parents=True, exist_ok=True)
-            durable.sync(folder.parent)
-            durable.sync(folder)
+        durable.make_folder(self._folder)
         self._path, self._descriptor = _locked_part(self._folder)
 
     @property
@@ -178,26 +174,19 @@ def _locked_part(folder: Path) -> tuple[Path, int]:
     """Return a new file and its descriptor, which holds a lock on it as long as it is open."""
     while True:
         path = folder / f".{os.urandom(12).hex()}{_PART}"
-        descriptor = regular_descriptor(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-        if os.fstat(descriptor).st_nlink:  # a tidying may have removed it before it was locked
+        if (descriptor := lock.take(path)) is not None:  # None: a tidying removes it
             return path, descriptor
-        os.close(descriptor)
 
 
 def _remove_if_abandoned(path: Path) -> None:
     """Remove a file whose writer is gone: nobody holds its lock."""
     try:
-        descriptor = regular_descriptor(path, os.O_WRONLY)
+        descriptor = lock.take(path)
     except OSError:
         return
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        path.unlink(missing_ok=True)
-    except BlockingIOError:
-        pass
-    finally:
-        os.close(descriptor)
+    if descriptor is not None:
+        with os.fdopen(descriptor, "rb"):
+            path.unlink(missing_ok=True)
 
 
 def _number(marker: Path) -> int | None:

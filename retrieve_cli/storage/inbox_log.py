@@ -14,7 +14,6 @@ writer rewrites them. A line without its line feed was never acknowledged: it is
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Iterator, Mapping
 from hashlib import blake2b
 from pathlib import Path
@@ -23,6 +22,7 @@ from typing import BinaryIO, NamedTuple
 from retrieve_cli.contracts import Json
 from retrieve_cli.errors import IndexCorrupt
 from retrieve_cli.storage.inbox_files import StoredFile
+from retrieve_cli.storage.lock import now
 from retrieve_cli.untrusted.files import LINE
 
 FORMAT, _WITHOUT_SUMS = 2, 1
@@ -89,7 +89,6 @@ class State:
         self.damaged: list[Damage] = []
         self.last: bytes | None = sum_of(header)
         """Sum of the last line; None if it is not known, because that line is damaged."""
-        self._lines = 1
         self._number = 0
         """Number of the last entry that was read."""
 
@@ -133,10 +132,9 @@ class State:
             if not line.endswith(b"\n"):
                 whole = self.sealed and not line.endswith(b"\0") and sum_of(line[:-1] + b"\n") is not None
                 if whole and not self.damaged:  # no writer that was killed leaves another byte in place of a line feed
-                    self.damaged.append(Damage(self._lines + 1, "its line feed is another byte", start, length))
+                    self.damaged.append(Damage(self.entries + 2, "its line feed is another byte", start, length))
                 return
-            self._take(line if len(line) == length else b"", start, length)
-            self.end += length
+            self.take(line if len(line) == length else b"", length)
 
     def expect_sound(self, path: Path) -> None:
         """Raises: IndexCorrupt: lines are damaged."""
@@ -145,9 +143,11 @@ class State:
             others = f"; {more} more" if more else ""
             raise IndexCorrupt(f"{path}, line {first.line}: {first.why}{others}", hint=REPAIR)
 
-    def _take(self, line: bytes, start: int, length: int) -> None:
-        self._lines += 1
+    def take(self, line: bytes, length: int) -> None:
+        """Take in the next line, of which the file has `length` bytes; empty: it is longer than a line may be."""
+        start, self.end = self.end, self.end + length
         self.entries += 1
+        line_number = self.entries + 1
         own, before = sum_of(line), self.last
         self.last = own
         value = _object(line)
@@ -158,13 +158,13 @@ class State:
         file = StoredFile.of(value.get("file"))
         texts = isinstance(name, str) and isinstance(tenant, str | None) and (file is not None or "file" not in value)
         if self.sealed and own is None:
-            self.damaged.append(Damage(self._lines, "it does not fit its sum", start, length))
+            self.damaged.append(Damage(line_number, "it does not fit its sum", start, length))
             return
         if not _is_number(number) or number <= self._number or not texts or not isinstance(document, dict | None):
-            self.damaged.append(Damage(self._lines, "it is not an entry that follows the one before it", start, length))
+            self.damaged.append(Damage(line_number, "it is not an entry that follows the one before it", start, length))
             return
         if self.sealed and before is not None and _after(line) != before:
-            self.damaged.append(Damage(self._lines, "it did not follow the line before it", start, 0))
+            self.damaged.append(Damage(line_number, "it did not follow the line before it", start, 0))
         self._number = number
         self.sequence = max(number, self.sequence)
         self.places.pop(name, None)  # a later entry comes last, in the order of numbers
@@ -248,9 +248,8 @@ def entry_line(
     """Return the line of an entry without its sums and its end; without a document it is a tombstone."""
     import orjson
 
-    at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
     named = {"file": file.to_json()} if file else {}
-    head = orjson.dumps({"sequence": sequence, "at": at, "id": name, "tenant": tenant, **named})[:-1]
+    head = orjson.dumps({"sequence": sequence, "at": now(), "id": name, "tenant": tenant, **named})[:-1]
     return head if document is None else head + b',"document":' + document
 
 

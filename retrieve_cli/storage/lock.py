@@ -190,15 +190,12 @@ def sign(descriptor: int) -> None:
 
     A full disk does not stop it here.
     """
-    value = {"pid": os.getpid(), "host": os.uname().nodename, "start": _now(), "command": _command()}
+    value = {"pid": os.getpid(), "host": os.uname().nodename, "start": now(), "command": shlex.join(sys.argv)}
     with suppress(OSError):
         os.ftruncate(descriptor, 0)
         os.pwrite(descriptor, json.dumps(value).encode(), 0)
 
 
-def _command() -> str:
-    return shlex.join(sys.argv)
-
-
-def _now() -> str:
+def now() -> str:
+    """Return the time of this moment, ISO 8601 in UTC."""
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())

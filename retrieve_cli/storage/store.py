@@ -121,7 +121,7 @@ class Store(Generations):
         """Make sealed files the current generation, with the circumstances in `built`, and return its id."""
         if manifest.id == self.live():
             built = {**built, **self._when(manifest.id)}
-        manifest = replace(manifest, built={"at": _now(), "sequence": self._next(), **built})
+        manifest = replace(manifest, built={"at": lock.now(), "sequence": self._next(), **built})
         folder = self.generations / manifest.id
         if self._sound(folder):
             self.keep_sums(manifest)
@@ -239,7 +239,3 @@ class Store(Generations):
 
 def _write(path: Path, manifest: Manifest) -> None:
     durable.replace(path, json.dumps(manifest.to_json(), indent=1, sort_keys=True) + "\n")
-
-
-def _now() -> str:
-    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())

@@ -18,13 +18,18 @@ def foreign_json(body: bytes | str) -> Json:
     import orjson
 
     value = orjson.loads(body)  # neither NaN nor Infinity, nor a number that a double cannot hold
+    if is_deeper(value, DEEPEST):
+        raise ValueError(f"more than {DEEPEST} levels of lists and objects")
+    return value
+
+
+def is_deeper(value: Json, most: int) -> bool:
+    """Return True if a value has more than `most` levels of lists and objects. It does not recurse."""
     level = [value] if isinstance(value, dict | list) else []
-    for _ in range(DEEPEST):
+    for _ in range(most):
         inner = (part for outer in level for part in (outer.values() if isinstance(outer, dict) else outer))
         level = [part for part in inner if isinstance(part, dict | list)]
-        if not level:
-            return value
-    raise ValueError(f"more than {DEEPEST} levels of lists and objects")
+    return bool(level)
 
 
 def foreign_object(body: bytes | str, server: str, hint: str) -> dict[str, Json]:

@@ -18,6 +18,7 @@ from typing import NamedTuple, TypeAlias
 from retrieve_cli.contracts.websearch import (
     Enricher,
     Failure,
+    Fetch,
     Malformed,
     Need,
     NoKey,
@@ -41,6 +42,7 @@ _LONGEST_S = 86_400.0
 """Longest deadline."""
 _SHARE = 0.5
 """Part of the time left that `ask_first` gives to a provider if others follow."""
+_NO_PAGE = "its program returned no page"
 _Said: TypeAlias = Page | Failure | None
 _Job: TypeAlias = Callable[[], _Said]
 
@@ -106,39 +108,39 @@ def _asked(role: str, asked: Provider | Enricher, said: _Said, exchange: Exchang
     """Return the outcome of one of them, and record it if it is a failure."""
     if isinstance(said, Page):
         return Asked(asked, said, exchange.age_s(said.response))
-    outcome = said or Malformed("its program returned no page")
+    outcome = said or Malformed(_NO_PAGE)
     if exchange.tape is None:
         exchange.recorded.keep_failure(f"{role}:{asked.name}", outcome)
     return Asked(asked, outcome, None)
 
 
 def _search(provider: Provider, query: WebQuery, exchange: Exchange, clock: Clock) -> _Job:
-    def job() -> _Said:
-        if exchange.tape is not None and (failure := exchange.tape.failure(f"provider:{provider.name}")):
-            return failure
+    def ask(fetch: Fetch) -> object:
         if exchange.tape is None and not exchange.offline and (variable := missing_variable(provider.needs)):
-            return NoKey(variable)
-        fetch = exchange.fetch_for(provider, clock=clock)
+            raise ProviderFailed(NoKey(variable))
         page: object = provider.search(query, fetch)
-        if isinstance(page, Page):
-            exchange.keep(fetch)
-            return replace(page, items=page.items[: query.k])
-        return page if isinstance(page, Page) else Malformed("its program returned no page")
+        return replace(page, items=page.items[: query.k]) if isinstance(page, Page) else page
 
-    return _safe(job, provider)
+    return _job("provider", provider, ask, exchange, clock)
 
 
 def _enrich(enricher: Enricher, items: Sequence[Item], exchange: Exchange, clock: Clock) -> _Job:
+    return _job("enricher", enricher, lambda fetch: enricher.enrich(items, fetch) if items else None, exchange, clock)
+
+
+def _job(
+    role: str, asked: Provider | Enricher, ask: Callable[[Fetch], object], exchange: Exchange, clock: Clock
+) -> _Job:
     def job() -> _Said:
-        if exchange.tape is not None and (failure := exchange.tape.failure(f"enricher:{enricher.name}")):
+        if exchange.tape is not None and (failure := exchange.tape.failure(f"{role}:{asked.name}")):
             return failure
-        fetch = exchange.fetch_for(enricher, clock=clock)
-        page: object = enricher.enrich(items, fetch) if items else None
+        fetch = exchange.fetch_for(asked, clock=clock)
+        page = ask(fetch)
         if isinstance(page, Page):
             exchange.keep(fetch)
-        return page if page is None or isinstance(page, Page) else Malformed("its program returned no page")
+        return page if page is None or isinstance(page, Page) else Malformed(_NO_PAGE)
 
-    return _safe(job, enricher)
+    return _safe(job, asked)
 
 
 def _too_late(provider: Provider) -> Failure:

@@ -33,6 +33,11 @@ def of_text(text: str) -> str:
     return of_parts(found[1], found[2] or "", found[3] or "") if found else ""
 
 
+def first_day(since: str) -> str:
+    """Return the first day of a year, a month or a day, as `2024-01-01`; empty for an empty text."""
+    return since + "-01-01"[len(since) - 4 :] if since else ""
+
+
 def precision(text: str) -> str | None:
     """Return `year`, `month` or `day`; None for an empty date."""
     return PRECISIONS.get(len(text))

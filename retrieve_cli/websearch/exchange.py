@@ -26,10 +26,6 @@ _TIDY_S = 3600.0
 """Seconds between two removals of old answers."""
 
 
-def _utc_now() -> datetime:
-    return datetime.now(UTC)
-
-
 class Exchange:
     """Exchanges of one search, from any number of threads. A request is sent at most once."""
 
@@ -43,7 +39,7 @@ class Exchange:
         offline: bool,
         owner: str = "",
         tape: Tape | None = None,
-        now: Callable[[], datetime] = _utc_now,
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         """`stored` is None if nothing is stored. A stored answer is used up to an age of `max_age_s` seconds, 0: none;
         if `offline`, whatever its age, and nothing is sent. One of another `owner`, such as a tenant, is never used:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import re
 import time
 from collections.abc import Callable
@@ -44,9 +43,6 @@ class _Past(NamedTuple):
     blocked: float
     """Time before which the server permits nothing."""
     written: float
-
-    def to_json(self) -> str:
-        return json.dumps(self._asdict())
 
 
 _NOBODY = _Past([], 0.0, 0.0)
@@ -100,8 +96,7 @@ class Rates:
         """Apply a change to what is known of a server, and return its second value."""
         path = self._folder / _name(server)
         try:
-            if not self._folder.is_dir():
-                self._folder.mkdir(parents=True, exist_ok=True)
+            self._folder.mkdir(parents=True, exist_ok=True)
             with hold_briefly(path, wait=max(0.0, min(wait, _LOCK_S))):
                 past, result = change(_read(path, self._now()), self._now())
                 _write(path, past)
@@ -148,13 +143,9 @@ def _read(path: Path, now: float) -> _Past:
 
 def _write(path: Path, past: _Past) -> None:
     """Write in place, under the lock: a part that a killed process leaves is a damaged file for the next one."""
-    data = past.to_json().encode()
-    descriptor = regular_descriptor(path, os.O_WRONLY)
-    try:
-        os.pwrite(descriptor, data, 0)
-        os.ftruncate(descriptor, len(data))
-    finally:
-        os.close(descriptor)
+    with open(path, "r+b", buffering=0, opener=regular_descriptor) as file:
+        file.write(json.dumps(past._asdict()).encode())
+        file.truncate()
 
 
 def _name(server: str) -> str:

@@ -16,16 +16,13 @@ from retrieve_cli.contracts import Json
 from retrieve_cli.contracts.websearch import Call, Fetch, Provider, Response, WebQuery
 from retrieve_cli.errors import UsageError, quoted
 from retrieve_cli.storage import durable
+from retrieve_cli.untrusted.files import read_text
 from retrieve_cli.web.secrets import Secret, hide
 
 _SHORTEST_HIDDEN = 4
 """Characters of the shortest credential that is hidden; a shorter one would occur in other words."""
 _MAX_OLD = 50_000_000
 """Bytes of the largest earlier file that is read."""
-
-
-def _utc_now() -> datetime:
-    return datetime.now(UTC)
 
 
 class _Recorder:
@@ -47,7 +44,7 @@ def record(
     fetch: Fetch,
     *,
     documentation: Sequence[str] = (),
-    now: Callable[[], datetime] = _utc_now,
+    now: Callable[[], datetime] = lambda: datetime.now(UTC),
 ) -> dict[str, Json]:
     """Ask a provider and return its exchanges as they were sent and answered, without credentials and contact
     addresses. `documentation` lists addresses that describe the provider's interface.
@@ -101,9 +98,7 @@ def write(recording: Mapping[str, Json], folder: Path) -> Path:
 def _documentation(path: Path) -> list[str]:
     """Return the list of documentation of an earlier file; empty if it cannot be read."""
     try:
-        if path.stat().st_size > _MAX_OLD:
-            return []
-        value = json.loads(path.read_text("utf-8"))
+        value = json.loads(read_text(path, limit=_MAX_OLD))
     except (OSError, ValueError, RecursionError):
         return []
     listed = value.get("documentation") if isinstance(value, dict) else None

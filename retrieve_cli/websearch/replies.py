@@ -88,10 +88,16 @@ def listed(value: Json, response: Response, name: str) -> list[Mapping[str, Json
     return value[:_MOST_ENTRIES]
 
 
-def text(value: Json, *path: str) -> str:
-    """Return the text at a path of keys in an object; empty if there is none. Numbers count as texts."""
+def at(value: Json, *path: str) -> Json:
+    """Return what an object has at a path of keys; None if there is nothing."""
     for key in path:
         value = value.get(key) if isinstance(value, dict) else None
+    return value
+
+
+def text(value: Json, *path: str) -> str:
+    """Return the text at a path of keys in an object; empty if there is none. Numbers count as texts."""
+    value = at(value, *path)
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         return ""
     return str(value)
@@ -105,8 +111,7 @@ def number(value: Json, *path: str) -> int | None:
 
 def objects(value: Json, *path: str) -> Iterator[Mapping[str, Json]]:
     """Yield the objects of an optional list at a path of keys, as many as are read; nothing if there is no list."""
-    for key in path:
-        value = value.get(key) if isinstance(value, dict) else None
+    value = at(value, *path)
     entries = value[:_MOST_ENTRIES] if isinstance(value, list) else ()
     yield from (entry for entry in entries if isinstance(entry, dict))
 

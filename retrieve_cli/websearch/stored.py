@@ -14,12 +14,9 @@ import json
 import os
 import re
 import time
-from collections import Counter
-from collections.abc import Iterator
 from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
-from typing import NamedTuple
 
 from retrieve_cli.contracts import Json
 from retrieve_cli.contracts.websearch import Response
@@ -30,15 +27,8 @@ from retrieve_cli.web.guarded import MOST_BYTES
 
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _AT = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z")
-_PART = ".part"
 _YOUNG_S = 3600.0
 """Files younger than this are not removed: another process may be about to name a body."""
-
-
-class _File(NamedTuple):
-    path: Path
-    written: float
-    size: int
 
 
 def request_key(request: Json) -> str:
@@ -85,13 +75,10 @@ class Stored:
         """
         path = self._answer(request_key)
         try:
-            said = json.loads(read_text(path, limit=CONFIG))
+            said = _read(path)
         except OSError:
             return None
-        except (ValueError, RecursionError):
-            _remove(path)
-            return None
-        if not is_response(said) or not _is_request(said.get("request"), request_key):
+        if said is None:
             _remove(path)
             return None
         place = self._body(said["digest"])
@@ -125,22 +112,19 @@ class Stored:
         now = time.time()
         if self._is_tidy(now, every_s):
             return
-        found = sorted(_files(self._folder / "answers"), key=lambda file: (file.written, file.path.name))
-        answers = [file for file in found if not file.path.name.endswith(_PART)]
-        bodies = {file.path.name: file for file in _files(self._folder / "bodies")}
-        names = {answer: _named(answer.path) for answer in answers}
-        users = Counter(names.values())
-        unused = [body for name, body in bodies.items() if name not in users]
-        unused += [file for file in found if file.path.name.endswith(_PART)]
-        size = sum(file.size for file in (*found, *bodies.values())) - sum(_removed(file, now) for file in unused)
-        for answer in answers:
-            if now - answer.written <= self._keep_s and size <= self._keep_bytes:
-                break
-            if freed := _removed(answer, now):
-                size -= freed
-                users[names[answer]] -= 1
-                if not users[names[answer]] and (body := bodies.get(names[answer])):
-                    size -= _removed(body, now)
+        paths = [path for name in ("answers", "bodies") for path in (self._folder / name).glob("*/*")]
+        files = {path: known for path in paths if (known := _known(path))}
+        answers = [path for path in files if path.suffix == ".json"]
+        kept: set[Path] = set()
+        size = 0
+        for answer in sorted(answers, key=lambda path: (files[path].st_mtime, path.name), reverse=True):
+            both = {answer, self._body(_named(answer))} & files.keys()
+            size += sum(files[path].st_size for path in both - kept)
+            if _is_young(answer, now) or (now - files[answer].st_mtime <= self._keep_s and size <= self._keep_bytes):
+                kept |= both
+        for path in files.keys() - kept:
+            if not _is_young(path, now):  # another process may have written it since the folder was listed
+                _remove(path)
 
     def _is_tidy(self, now: float, every_s: float) -> bool:
         """Return True if it was tidied a short time ago; otherwise note that it is now."""
@@ -159,42 +143,32 @@ class Stored:
         return self._folder / "answers" / key[:2] / f"{key}.json"
 
 
-def _is_request(request: Json, key: str) -> bool:
+def _read(answer: Path) -> Json:
+    """Return what is stored of an answer, to the request of its name; None if it is damaged. Raises: OSError."""
     try:
-        return request_key(request) == key
+        said = json.loads(read_text(answer, limit=CONFIG))
+        return said if is_response(said) and request_key(said.get("request")) == answer.stem else None
     except (ValueError, RecursionError):
-        return False
+        return None
 
 
 def _named(answer: Path) -> str:
     """Return the digest of the body that an answer names; empty if it is damaged."""
-    try:
-        said = json.loads(read_text(answer, limit=CONFIG))
-    except (OSError, ValueError, RecursionError):
-        return ""
-    return str(said["digest"]) if is_response(said) else ""
+    with suppress(OSError):
+        if said := _read(answer):
+            return str(said["digest"])
+    return ""
 
 
-def _files(folder: Path) -> Iterator[_File]:
-    """Yield the files two levels below a folder, those that are being written included."""
-    for inner in folder.iterdir() if folder.is_dir() else ():
-        with suppress(OSError):
-            for path in inner.iterdir():
-                with suppress(OSError):
-                    known = path.lstat()
-                    yield _File(path, known.st_mtime, known.st_size)
+def _known(path: Path) -> os.stat_result | None:
+    with suppress(OSError):
+        return path.lstat()
+    return None
 
 
-def _removed(file: _File, now: float) -> int:
-    """Remove a file unless it is young, and return the bytes that this freed."""
-    try:
-        # Another process may have replaced it since the folder was listed.
-        if abs(now - file.path.lstat().st_mtime) < _YOUNG_S:
-            return 0
-        file.path.unlink()
-    except OSError:
-        return 0
-    return file.size
+def _is_young(path: Path, now: float) -> bool:
+    known = _known(path)
+    return known is None or abs(now - known.st_mtime) < _YOUNG_S
 
 
 def _remove(path: Path) -> None:
@@ -204,23 +178,15 @@ def _remove(path: Path) -> None:
 
 def _place(path: Path, data: bytes) -> None:
     """Write a file that is complete on the disk before it has its name. Raises: OSError."""
-    folder = path.parent
-    if not folder.is_dir():
-        folder.mkdir(parents=True, exist_ok=True)
-        for above in (folder.parent, folder.parent.parent):
-            durable.sync(above)
-    part = folder / f".{os.urandom(12).hex()}{_PART}"
-    descriptor = regular_descriptor(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
+    durable.make_folder(path.parent)
+    part = path.with_name(f".{os.urandom(12).hex()}.part")
     try:
-        try:
-            view = memoryview(data)
-            while view:
-                view = view[os.write(descriptor, view) :]
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+        with open(part, "xb", opener=regular_descriptor) as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
         part.replace(path)
     except BaseException:
         _remove(part)
         raise
-    durable.sync(folder)
+    durable.sync(path.parent)

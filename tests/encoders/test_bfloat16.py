@@ -148,7 +148,7 @@ print(json.dumps([name for name in sys.modules if "telemetry" in name or name.st
 
 @needs_openvino
 def test_a_graph_that_openvino_cannot_read_is_unavailable(tmp_path: Path) -> None:
-    from retrieve_cli.encoders.openvino_graph import in_openvino
+    from retrieve_cli.encoders.bfloat16 import in_openvino
 
     (tmp_path / "model.onnx").write_bytes(b"not a graph")
     with pytest.raises(Unavailable, match=r"model\.onnx") as caught:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from retrieve_cli.encoders.export_writer import ensure
+from retrieve_cli.encoders.exports import ensure
 from retrieve_cli.encoders.model_folder import read_folder
 from retrieve_cli.encoders.onnx_encoder import OnnxEncoder, dense_export
 from retrieve_cli.errors import Exit, Unavailable, UsageError

@@ -14,8 +14,7 @@ import numpy as np
 import pytest
 
 from retrieve_cli.encoders.digests import Digests
-from retrieve_cli.encoders.export_writer import ensure
-from retrieve_cli.encoders.exports import Export
+from retrieve_cli.encoders.exports import Export, ensure
 from retrieve_cli.encoders.model_folder import ModelFolder, read_folder
 from retrieve_cli.encoders.onnx_encoder import OnnxEncoder, dense_export
 from retrieve_cli.encoders.tensors import extents, read, write

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -152,11 +153,11 @@ def test_prompts_of_the_model_are_its_prefixes_unless_the_user_sets_others(
     tiny_bert: ModelFolder, onnx: MakeOnnx
 ) -> None:
     encoder = onnx(tiny_bert)
-    plain = onnx(tiny_bert, query_prefix="", passage_prefix="")
+    plain = onnx(replace(tiny_bert, query_prefix="", passage_prefix=""))
     assert (encoder.card.query_prefix, encoder.card.passage_prefix) == ("find: ", "a document: ")
     assert np.array_equal(encoder.encode_queries(["ct"]), plain.encode_queries(["find: ct"]))
     assert np.array_equal(encoder.encode_passages(["ct"]), plain.encode_passages(["a document: ct"]))
-    own = onnx(tiny_bert, query_prefix="q ", passage_prefix="")
+    own = onnx(replace(tiny_bert, query_prefix="q ", passage_prefix=""))
     assert (own.card.query_prefix, own.card.passage_prefix) == ("q ", "")
     assert not np.array_equal(own.encode_queries(["ct"]), own.encode_passages(["ct"]))
 

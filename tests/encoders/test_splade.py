@@ -18,10 +18,10 @@ from splade_models import LIMIT, PIECES, save_masked, tokenizer
 from retrieve_cli.contracts import TermWeights
 from retrieve_cli.encoders import onnx_runner
 from retrieve_cli.encoders.devices import why_no_gpu
-from retrieve_cli.encoders.splade.encoder import SpladeEncoder
+from retrieve_cli.encoders.splade.encoder import SpladeEncoder, _stretches
+from retrieve_cli.encoders.splade.onnx_queries import Pruning
 from retrieve_cli.encoders.splade.splade_folder import read_splade
-from retrieve_cli.encoders.splade.torch_texts import _stretches
-from retrieve_cli.encoders.splade.vocabulary import Pruning, SpladeTokenizer
+from retrieve_cli.encoders.tokenizer import ModelTokenizer
 from retrieve_cli.errors import Exit, Unavailable, UsageError
 from retrieve_cli.retrievers.splade import RETRIEVER
 
@@ -451,8 +451,8 @@ def test_terms_have_the_names_of_the_vocabulary(free: SpladeEncoder) -> None:
 def test_folder_without_a_tokenizer_file_uses_the_older_vocabulary(default_model: Any, tmp_path: Path) -> None:
     for name in ("config.json", "vocab.txt", "tokenizer_config.json"):
         shutil.copy(default_model.path / name, tmp_path)
-    older = SpladeTokenizer.read_or_convert(tmp_path / "tokenizer.json")
-    whole = SpladeTokenizer.read_or_convert(default_model.path / "tokenizer.json")
+    older = ModelTokenizer.read_or_convert(tmp_path / "tokenizer.json")
+    whole = ModelTokenizer.read_or_convert(default_model.path / "tokenizer.json")
     assert older.words(30_522) == whole.words(30_522)
     assert older.own_ids(["Lung segmentation"], max_tokens=9) == whole.own_ids(["Lung segmentation"], max_tokens=9)
 

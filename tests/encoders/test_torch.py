@@ -46,8 +46,9 @@ def test_default_prompt_of_the_model_is_not_put_before_an_explicit_prefix(
     settings = tmp_path / "copy" / "config_sentence_transformers.json"
     settings.write_text(json.dumps(json.loads(settings.read_text()) | {"default_prompt_name": "query"}))
     folder = read_folder(tmp_path / "copy")
-    bare = torch_on_cpu(folder, query_prefix="", passage_prefix="d ")
-    other = onnx(folder, query_prefix="", passage_prefix="d ")
+    folder = replace(folder, query_prefix="", passage_prefix="d ")
+    bare = torch_on_cpu(folder)
+    other = onnx(folder)
     assert np.allclose(bare.encode_queries(["ct"]), other.encode_queries(["ct"]), atol=1e-4)
     assert np.allclose(bare.encode_passages(["ct"]), other.encode_passages(["ct"]), atol=1e-4)
 
@@ -72,7 +73,7 @@ def test_default_model_has_norm_one(default_model: ModelFolder, torch_on_cpu: Ma
 
 
 def test_texts_that_lose_their_end_are_counted(tiny_bert: ModelFolder, torch_on_cpu: MakeTorch) -> None:
-    encoder = torch_on_cpu(tiny_bert, passage_prefix="")
+    encoder = torch_on_cpu(replace(tiny_bert, passage_prefix=""))
     encoder.encode_passages(["word " * 22, "word " * 23, "a"])
     assert encoder.truncated == 1
 

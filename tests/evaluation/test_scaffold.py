@@ -10,9 +10,17 @@ import pytest
 from samples import TOOLS, Program, write_catalog
 
 from retrieve_cli.errors import UsageError
-from retrieve_cli.experiments.fair_queries import CROWD, LONGEST, Starter
-from retrieve_cli.experiments.gold_lines import write
-from retrieve_cli.experiments.scaffold import default_kind, from_descriptions, from_headings, from_titles, starter
+from retrieve_cli.experiments.scaffold import (
+    CROWD,
+    LONGEST,
+    Starter,
+    default_kind,
+    from_descriptions,
+    from_headings,
+    from_titles,
+    starter,
+    write,
+)
 from retrieve_cli.experiments.session import Judged
 from retrieve_cli.retrievers.analyzer import Analyzer
 from retrieve_cli.storage.generation import Generation

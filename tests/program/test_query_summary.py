@@ -12,8 +12,7 @@ from program.asking import Configure, refused
 from samples import Program
 
 from retrieve_cli.inspect import query_log
-from retrieve_cli.inspect.query_log import Follower, QueryLog
-from retrieve_cli.inspect.query_metrics import query_metrics
+from retrieve_cli.inspect.query_log import Follower, QueryLog, query_metrics
 from retrieve_cli.output.prometheus import Metric, Sample, exposition
 
 SAMPLE = re.compile(r'([a-z_]+)(\{[a-z]+="[^"\n]*"(?:,[a-z]+="[^"\n]*")*\})? (\S+)')

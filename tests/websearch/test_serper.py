@@ -9,7 +9,8 @@ from websearch.taped import AT, Taped
 
 from retrieve_cli.contracts.websearch import Page, WebQuery
 from retrieve_cli.websearch import dates
-from retrieve_cli.websearch.providers.web_engines import SERPER, date_of, first_day, google_filter
+from retrieve_cli.websearch.dates import first_day
+from retrieve_cli.websearch.providers.web_engines import SERPER, date_of, google_filter
 
 PROVIDER = "serper"
 

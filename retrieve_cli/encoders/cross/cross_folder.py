@@ -1,4 +1,4 @@
-"""Settings in a cross-encoder's folder: its head, activation, prompt, and how a pair is laid out."""
+"""The head of cross-encoders in the reader of model folders: label, activation, prompt, and how a pair is laid out."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 
 from retrieve_cli.contracts import Json
 from retrieve_cli.encoders.digests import Digests
-from retrieve_cli.encoders.model_folder import ModelFolder, read_folder, read_object
+from retrieve_cli.encoders.model_folder import SETTINGS, ModelFolder, read_folder, read_object
 from retrieve_cli.errors import UsageError
 from retrieve_cli.storage.manifest import sha1
 from retrieve_cli.untrusted import files
@@ -18,7 +18,7 @@ from retrieve_cli.untrusted import files
 _SETTINGS = (
     "tokenizer_config.json",
     "chat_template.jinja",
-    "config_sentence_transformers.json",
+    SETTINGS,
     "sentence_bert_config.json",
 )
 """Files beside those of every model that change a score."""
@@ -74,6 +74,10 @@ class CrossFolder:
     def path(self) -> Path:
         return self.model.path
 
+    @property
+    def transformers(self) -> tuple[ModelFolder, ...]:
+        return (self.model,)
+
     def revision(self, digests: Digests) -> str:
         """SHA-1 over the weights and every setting that changes a score."""
         files = [self.path / name for name in _SETTINGS if (self.path / name).is_file()]
@@ -93,12 +97,12 @@ def read_cross_folder(path: Path, *, name: str = "") -> CrossFolder:
         UsageError: it is the folder of something else; the message says of what.
     """
     model = read_folder(path, name=name)
-    settings = read_object(path / "config_sentence_transformers.json") if (path / "modules.json").is_file() else None
-    architecture = str((model.config.get("architectures") or ["a model without a named architecture"])[0])
+    settings = model.settings if (path / "modules.json").is_file() else None
     tokenizer = read_object(path / "tokenizer_config.json")
     own = _template(path, tokenizer)
     template = _replacement(model, own)
-    _check(path, architecture, model=model, settings=settings, template=template or own)
+    _check(model, settings=settings, template=template or own)
+    alone = settings is None or len(model.modules) == 1
     return CrossFolder(
         model=model,
         activation=_activation(settings or {}, model.config),
@@ -106,13 +110,12 @@ def read_cross_folder(path: Path, *, name: str = "") -> CrossFolder:
         segmented=_segmented(tokenizer, model.config),
         chats=bool(own or template),
         template=template,
-        labelled=architecture.endswith("ForSequenceClassification") and (settings is None or len(model.modules) == 1),
+        labelled=alone and model.architecture.endswith("ForSequenceClassification"),
     )
 
 
-def _check(
-    path: Path, architecture: str, *, model: ModelFolder, settings: Mapping[str, Json] | None, template: str | None
-) -> None:
+def _check(model: ModelFolder, *, settings: Mapping[str, Json] | None, template: str | None) -> None:
+    path, architecture = model.path, model.architecture or "a model without a named architecture"
     if settings is not None and settings.get("model_type") != "CrossEncoder":
         raise _unfit(path, f"an embedding model of sentence-transformers ({architecture})")
     if settings is not None and len(model.modules) > 1:
@@ -149,8 +152,7 @@ def _template(path: Path, tokenizer: Mapping[str, Json]) -> str:
 
 def _replacement(model: ModelFolder, own: str) -> str | None:
     """Qwen3-Reranker as it was published has the template of a chat model, which knows no query and no document."""
-    architecture = (model.config.get("architectures") or [""])[0]
-    chats = architecture == "Qwen3ForCausalLM" or (architecture == "Qwen3ForSequenceClassification" and own)
+    chats = model.architecture == "Qwen3ForCausalLM" or (model.architecture == "Qwen3ForSequenceClassification" and own)
     return QWEN3_RERANKER if chats and not _carries_pairs(own) else None
 
 

@@ -5,10 +5,11 @@ https://platform.openai.com/docs/api-reference/embeddings
 
 from __future__ import annotations
 
+import binascii
+from base64 import b64decode
 from collections.abc import Callable, Sequence
-from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -16,7 +17,7 @@ from retrieve_cli.contracts import Json, ModelCard, Tokenizer
 from retrieve_cli.encoders.remote.answers import OtherModel, ServerFailed
 from retrieve_cli.encoders.remote.client import Client
 from retrieve_cli.encoders.remote.pieces import PieceTokenizer
-from retrieve_cli.encoders.remote.vectors import Embedded, Unfit, read_vectors, to_unit
+from retrieve_cli.encoders.threads import Truncating, once
 from retrieve_cli.encoders.tokenizer import ModelTokenizer, readable
 from retrieve_cli.errors import Unavailable
 from retrieve_cli.storage.manifest import sha1
@@ -35,7 +36,20 @@ _TOO_MUCH = (
 )
 
 
-class RemoteEncoder:
+class Fail(Protocol):
+    """Makes the error of an answer that is not what was asked for; `said` is the part of it that shows it."""
+
+    def __call__(self, what: str, *, said: Json = None) -> ServerFailed: ...
+
+
+class Embedded(NamedTuple):
+    """Vectors, and the model that the server says made them; the one that was asked for if it does not say."""
+
+    model: str
+    vectors: Vectors
+
+
+class RemoteEncoder(Truncating):
     """`contracts.Encoder` whose vectors a server computes. Nothing is asked before the card or a vector is.
 
     A text longer than the card's `max_tokens` is cut here and counted, never in silence by the server. A blank text,
@@ -73,10 +87,8 @@ class RemoteEncoder:
         self._batch_size = batch_size
         self._tokenizer_path = tokenizer
         self._expected = expected
-        self.truncated = 0
-        """Number of texts encoded so far that were longer than the limit and lost their end."""
 
-    @cached_property
+    @once
     def card(self) -> ModelCard:
         """The model's name as the server says it, and the length of its vectors; asked for once.
 
@@ -108,7 +120,7 @@ class RemoteEncoder:
         """Prefixes that the model wants, whether or not they are overruled."""
         return _wanted(self._model, self.card.name)
 
-    @cached_property
+    @once
     def tokenizer(self) -> Tokenizer:
         """The model's own where its file was named; one that counts rather too much where it was not.
 
@@ -190,20 +202,17 @@ class RemoteEncoder:
         room = max(0, self.card.max_tokens - tokenizer.special_tokens)
         if tokenizer.count(text) <= room:
             return text
-        self.truncated += 1
+        self._count_truncated(1)
         # A cut may part a token into several: until it is short enough, and ever shorter.
         while len(spans := tokenizer.spans(text)) > room:
             text = text[: min(spans[room][0], len(text) - 1)]
         return text
 
     def _read(self, answer: Json, count: int) -> Embedded:
-        try:
-            embedded = read_vectors(answer, count)
-        except Unfit as unfit:
-            failure = self._failure(str(unfit), said=unfit.said)
-        else:
-            return Embedded(self._client.plain(embedded.model) or self._model, embedded.vectors)
-        raise failure
+        vectors = _vectors(answer, count, self._failure)
+        model = answer.get("model")
+        name = self._client.plain(model.strip()) if isinstance(model, str) else ""
+        return Embedded(name or self._model, vectors)
 
     def _held(self, embedded: Embedded) -> Vectors:
         """The vectors, where they are of the card's model and length."""
@@ -227,3 +236,63 @@ def _wanted(*names: str) -> Prefixes:
     from retrieve_cli.encoders.prefixes import by_name  # an index has its own: no query asks for it
 
     return by_name(*names)
+
+
+def _vectors(answer: Json, count: int, fail: Fail) -> Vectors:
+    """The vectors of `count` texts in their order (https://platform.openai.com/docs/api-reference/embeddings/object).
+
+    They are (n, dim) float32, finite, none of them zero.
+
+    Raises:
+        ServerFailed: it has another number of vectors, vectors of several lengths, or what is no vector.
+    """
+    if not isinstance(answer, dict) or not isinstance(answer.get("data"), list):
+        raise fail("answers without a list of vectors (`data`)", said=answer)
+    rows: list[Json] = answer["data"]
+    if len(rows) != count:
+        raise fail(f"answers with {len(rows)} vectors for {count} texts")
+    by_place: list[Vectors | None] = [None] * count
+    for row in rows:
+        place = row.get("index") if isinstance(row, dict) else None
+        if type(place) is not int or not 0 <= place < count or by_place[place] is not None:
+            raise fail(f"does not number its vectors from 0 to {count - 1}, each once, by `index`", said=place)
+        by_place[place] = _vector(row.get("embedding"), place, fail)
+    vectors = [vector for vector in by_place if vector is not None]
+    lengths = sorted({len(vector) for vector in vectors})
+    if len(lengths) > 1:
+        raise fail(f"answers with vectors of different lengths: {lengths[0]} and {lengths[-1]} numbers")
+    return np.stack(vectors)
+
+
+def to_unit(vectors: Vectors) -> Vectors:
+    """The rows scaled to L2 norm 1, as far as float32 can say it."""
+    wide = vectors.astype(np.float64)
+    scaled: Vectors = (wide / np.linalg.norm(wide, axis=1, keepdims=True)).astype(np.float32)
+    return scaled
+
+
+def _vector(numbers: Json, place: int, fail: Fail) -> Vectors:
+    if isinstance(numbers, str):
+        vector = _from_base64(numbers, place, fail)
+    # By type: a list of strings or of booleans would turn to numbers without a word.
+    elif isinstance(numbers, list) and numbers and set(map(type, numbers)) <= {int, float}:
+        with np.errstate(over="ignore"):
+            vector = np.array(numbers, dtype=np.float64).astype(np.float32)
+    else:
+        raise fail(f"answers with a vector {place} that is not a list of numbers")
+    if not np.isfinite(vector).all():
+        raise fail(f"answers with a vector {place} that has NaN or infinite numbers")
+    if not vector.any():
+        raise fail(f"answers with a vector {place} of zeros")
+    return vector
+
+
+def _from_base64(text: str, place: int, fail: Fail) -> Vectors:
+    """Little-endian float32, as `encoding_format: base64` gives them."""
+    try:
+        raw = b64decode(text, validate=True)
+    except (binascii.Error, ValueError):
+        raw = b""
+    if not raw or len(raw) % 4:
+        raise fail(f"answers with a vector {place} that is not base64 of float32 numbers")
+    return np.frombuffer(raw, dtype="<f4").astype(np.float32)

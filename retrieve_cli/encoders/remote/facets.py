@@ -14,8 +14,7 @@ from typing import NamedTuple
 from retrieve_cli.contracts import LONGEST_FACET, Card, Chunk, FacetAnswer, Json
 from retrieve_cli.encoders.remote import prompts
 from retrieve_cli.encoders.remote.answers import ServerFailed, ServerUnavailable
-from retrieve_cli.encoders.remote.chat import CHAT, Reply, reply_in
-from retrieve_cli.encoders.remote.choices import Unusable, bare
+from retrieve_cli.encoders.remote.chat import CHAT, Reply, Unusable, bare, reply_in
 from retrieve_cli.encoders.remote.client import Client, Receive
 from retrieve_cli.storage.manifest import sha1
 from retrieve_cli.untrusted.foreign_json import foreign_json

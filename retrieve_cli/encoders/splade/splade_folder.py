@@ -1,4 +1,4 @@
-"""Settings in the folder of a SPLADE model: how passages are encoded, and how queries are.
+"""The head of SPLADE models in the reader of model folders: how passages are encoded, and how queries are.
 
 Three layouts: a plain transformers folder of a masked language model; a sentence-transformers folder with a
 SpladePooling; one with a Router, whose queries may need no model at all (inference-free: Geng et al. 2024,
@@ -15,9 +15,11 @@ from typing import Literal
 from retrieve_cli.contracts import Json
 from retrieve_cli.encoders.digests import Digests
 from retrieve_cli.encoders.model_folder import (
+    SETTINGS,
     ModelFolder,
     Module,
-    listed_modules,
+    broken,
+    modules_of,
     read_folder,
     read_object,
     tokenizer_limit,
@@ -33,7 +35,6 @@ TRANSFORMERS = {"Transformer", "MLMTransformer"}
 _STATIC = {"SparseStaticEmbedding", "IDF"}
 _TOKEN_WEIGHTS = ("idf.json", "query_token_weights.txt")
 """Files beside an inference-free model that is not a sentence-transformers folder."""
-_AGAIN = "fetch the model's files again"
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +86,11 @@ class SpladeFolder:
     passage_prompt: str
 
     @property
+    def transformers(self) -> tuple[ModelFolder, ...]:
+        ways = [self.document] if self.query is self.document else [self.document, self.query]
+        return tuple(way.folder for way in ways if isinstance(way, Masked))
+
+    @property
     def kind(self) -> Literal["symmetric", "asymmetric", "inference-free"]:
         """Form of query encoding: as a passage, by a model of its own, or by none."""
         if isinstance(self.query, Static):
@@ -105,15 +111,13 @@ def read_splade(path: Path, *, name: str = "") -> SpladeFolder:
     Raises:
         UsageError: it is no such folder; the message names what is missing or broken.
     """
-    if not path.is_dir():
-        raise UsageError(f"The model folder {path} does not exist.", hint="name a folder that holds a config.json")
-    plain = not (path / "modules.json").is_file()
-    passages, queries = _plain(path) if plain else _listed(path)
+    modules = modules_of(path, pooling="SpladePooling")
+    passages, queries = _routes(modules) if (path / "modules.json").is_file() else (modules, _plain(path) or modules)
     document = _route(passages, path)
     if isinstance(document, Static):
         raise _no_splade(path, "its passages do not pass a masked language model")
     query = document if queries == passages else _route(queries, path, limit=document.folder.max_tokens)
-    settings = read_object(path / "config_sentence_transformers.json")
+    settings = read_object(path / SETTINGS)
     prompts = settings.get("prompts") or {}
     return SpladeFolder(
         path=path,
@@ -126,19 +130,17 @@ def read_splade(path: Path, *, name: str = "") -> SpladeFolder:
     )
 
 
-def _plain(path: Path) -> tuple[list[Module], list[Module]]:
-    """The modules of passages and of queries in a transformers folder; token weights beside it are for queries."""
+def _plain(path: Path) -> list[Module]:
+    """The modules of queries in a transformers folder that has token weights for them; else none."""
     names = read_object(path / "config.json").get("architectures") or []
     if (path / "config.json").is_file() and not any(str(name).endswith("ForMaskedLM") for name in names):
         raise _no_splade(path, f"its architecture is {', '.join(names) or 'not named'}, not one ForMaskedLM")
-    passages = [Module("Transformer", path), Module("SpladePooling", path / "1_SpladePooling")]
     static = any((path / file).is_file() for file in _TOKEN_WEIGHTS)
-    return passages, [Module("SparseStaticEmbedding", path)] if static else passages
+    return [Module("SparseStaticEmbedding", path)] if static else []
 
 
-def _listed(path: Path) -> tuple[list[Module], list[Module]]:
+def _routes(modules: Sequence[Module]) -> tuple[Sequence[Module], Sequence[Module]]:
     """The modules of passages and of queries in a sentence-transformers folder."""
-    modules = list(listed_modules(path))
     if modules[0].name not in _ROUTERS:
         return modules, modules
     router = modules[0].path
@@ -150,9 +152,7 @@ def _listed(path: Path) -> tuple[list[Module], list[Module]]:
             for task in ("document", "query")
         )
     except (TypeError, KeyError, AttributeError) as error:
-        raise UsageError(
-            f"{router / 'router_config.json'} does not name routes ({quoted(error)}).", hint=_AGAIN
-        ) from error
+        raise broken(router / "router_config.json", f"does not name routes ({quoted(error)})") from error
     return [*passages, *modules[1:]], [*queries, *modules[1:]]
 
 
@@ -175,7 +175,7 @@ def _route(modules: Sequence[Module], path: Path, *, limit: int = 512) -> Masked
     pooling = read_object(modules[1].path / "config.json")
     folder = read_folder(modules[0].path)
     if "vocab_size" not in folder.config:
-        raise UsageError(f"{folder.path / 'config.json'} does not name a vocab_size.", hint=_AGAIN)
+        raise broken(folder.path / "config.json", "does not name a vocab_size")
     chosen, activation = pooling.get("pooling_strategy", "max"), pooling.get("activation_function", "relu")
     if chosen not in ("max", "sum") or activation not in ("relu", "log1p_relu"):
         raise _no_splade(path, f"it pools by {chosen} after {activation}")
@@ -190,7 +190,7 @@ def _static(path: Path, *, limit: int) -> Static:
     )
     weights = next((path / name for name in names if (path / name).is_file()), None)
     if weights is None:
-        raise UsageError(f"{path} does not hold weights of tokens ({' or '.join(names)}).", hint=_AGAIN)
+        raise broken(path, f"does not hold weights of tokens ({' or '.join(names)})")
     return Static(path / "tokenizer.json", weights, tokenizer_limit(path) or limit)
 
 

@@ -24,11 +24,6 @@ class Window(NamedTuple):
     first: int
     last: int
 
-    @property
-    def halves(self) -> tuple[Window, Window]:
-        middle = (self.first + self.last) // 2
-        return Window(self.first, middle), Window(middle, self.last)
-
 
 def tag(field: str, value: str) -> str:
     """Return the tag of a value in a field: 32 hex digits.

@@ -124,7 +124,7 @@ class MilvusEngine(CollectionLifeCycle):
         if meta is None or meta["format"] != _FORMAT:
             return None
         census = Census(**meta["census"]) if meta["complete"] else None
-        notes = {"signed": meta.get("signed", [])}
+        notes = {"signed": meta.get("signed", []), "counted": meta.get("counted", False)}
         return Record(generation, meta["card"], [Part(*part) for part in meta["parts"]], census, notes)
 
     def put_record(self, record: Record) -> None:
@@ -205,10 +205,11 @@ class MilvusEngine(CollectionLifeCycle):
         return self.vectors(record, part).vectors(rows)
 
     def notes(self, record: Record) -> Mapping[str, Any]:
-        """Return the parts that have weights which sparse vectors cannot hold."""
+        """Return the parts that have weights which sparse vectors cannot hold, and that rows are counted by terms."""
         parts = [part.name for part in record.parts if part.dim is None]
         below = f"least < {SMALL}"
-        return {"signed": [name for name in parts if self._server.count(self._part(record, name), below)]}
+        signed = [name for name in parts if self._server.count(self._part(record, name), below)]
+        return {"signed": signed, "counted": True}
 
     def vectors(self, record: Record, part: Part) -> MilvusVectors:
         """Return a part with vectors."""
@@ -217,7 +218,10 @@ class MilvusEngine(CollectionLifeCycle):
     def terms(self, record: Record, part: Part) -> MilvusTerms:
         """Return a part with term weights."""
         blocks, signed = self._home(record.generation), part.name in record.notes.get("signed", ())
-        return MilvusTerms(self._server, self._part(record, part.name), part, blocks=blocks, signed=signed)
+        counted = bool(record.notes.get("counted"))
+        return MilvusTerms(
+            self._server, self._part(record, part.name), part, blocks=blocks, signed=signed, counted=counted
+        )
 
     def snapshot(self, generation: str, place: str) -> str:  # noqa: ARG002
         """Raise UsageError: Milvus has a tool of its own for this."""

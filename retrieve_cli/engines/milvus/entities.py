@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 VECTOR, SPARSE = "vector", "sparse"
 """Names of the field with vectors, and of the field with term weights."""
+TERMS = "terms"
+"""Field with the terms of a row, by which rows are counted; of more than 4,096 the heaviest."""
 LONGEST = 65_535
 """The most bytes of a VARCHAR."""
 TINY = 1e-6
@@ -52,6 +54,7 @@ def schema_of(part: Part) -> Any:
         schema.add_field(SPARSE, kinds.SPARSE_FLOAT_VECTOR)
         schema.add_field("weights", kinds.VARCHAR, max_length=LONGEST)
         schema.add_field("least", kinds.FLOAT)
+        schema.add_field(TERMS, kinds.ARRAY, element_type=kinds.INT64, max_capacity=MOST_TAGS)
     else:
         schema.add_field(VECTOR, kinds.FLOAT_VECTOR, dim=max(part.dim, _NARROWEST))
     for name in _LABELS:
@@ -92,7 +95,9 @@ def entities_of(part: Part, batch: Batch) -> Iterator[tuple[dict[str, Any], int,
                 long = data
             entity["least"] = float(weights.weights.min()) if len(weights.weights) else 1.0
             entity[SPARSE] = sparse_of(weights)
-            size += 20 * len(weights.terms)
+            heaviest = np.argsort(-weights.weights, kind="stable")[:MOST_TAGS]
+            entity[TERMS] = weights.terms[heaviest].tolist()
+            size += 28 * len(weights.terms)
         yield entity, size, long
 
 

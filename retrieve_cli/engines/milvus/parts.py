@@ -8,7 +8,7 @@ import numpy as np
 
 from retrieve_cli.contracts.engines import Within
 from retrieve_cli.engines.milvus.conditions import Window, expression
-from retrieve_cli.engines.milvus.entities import ELSEWHERE, SPARSE, VECTOR, padded, read, sparse_of, unpacked
+from retrieve_cli.engines.milvus.entities import ELSEWHERE, SPARSE, TERMS, VECTOR, padded, read, sparse_of, unpacked
 from retrieve_cli.errors import IndexCorrupt
 from retrieve_cli.numerics import products
 
@@ -29,7 +29,6 @@ _AT_ONCE = 1000
 """Rows of one request by number: Milvus parses their list in about 20 ms."""
 _PAGE_BYTES = 16 * 2**20
 """Bytes of vectors in one answer; a server sends 64 MiB at most."""
-_FOUND = ("row",)
 WEIGHTS = "weights"
 """Kind of the blocks with weights that are too many for a VARCHAR."""
 
@@ -58,17 +57,6 @@ class _Collection:
         scores = np.concatenate([scores for _, scores in found]) if found else np.empty(0, np.float32)
         return best(rows, scores, limit)
 
-    def in_window(
-        self, field: str, query: Any, window: Window, *, within: Within | None, params: Mapping[str, float]
-    ) -> Rows:
-        """Return all rows of a window that an exact search finds, in any order."""
-        rows, _ = self._one(field, query, _MOST, within=within, window=window, params=params)
-        if len(rows) < _MOST or window.last - window.first <= _MOST:
-            return rows
-        return np.concatenate(
-            [self.in_window(field, query, half, within=within, params=params) for half in window.halves]
-        )
-
     def by_row(self, rows: Rows, field: str) -> Iterator[tuple[Rows, list[Any]]]:
         """Yield row numbers and values of a field, for some rows in any order, page by page.
 
@@ -92,6 +80,13 @@ class _Collection:
             "query", self._name, filter=condition, output_fields=["row", field], consistency_level="Bounded"
         )
         return np.array([entity["row"] for entity in answer], np.int64), [entity[field] for entity in answer]
+
+    def count(self, condition: str) -> int:
+        """Return the number of rows that satisfy a condition."""
+        answer = self._server.ask(
+            "query", self._name, filter=condition, output_fields=["count(*)"], consistency_level="Bounded"
+        )
+        return int(answer[0]["count(*)"])
 
     def windows(self, size: int) -> Iterator[Window]:
         """Yield windows that cover all rows."""
@@ -123,7 +118,6 @@ class _Collection:
             anns_field=field,
             limit=limit,
             filter=condition,
-            output_fields=list(_FOUND),
             search_params={"metric_type": "IP", "params": dict(params)},
             consistency_level="Bounded",
         )[0]
@@ -197,12 +191,16 @@ class MilvusVectors:
 class MilvusTerms:
     """A part with term weights."""
 
-    def __init__(self, server: Server, collection: str, part: Part, *, blocks: Blocks, signed: bool) -> None:
+    def __init__(
+        self, server: Server, collection: str, part: Part, *, blocks: Blocks, signed: bool, counted: bool
+    ) -> None:
         self._collection = _Collection(server, collection, part)
         self._part = part
         self._blocks = blocks
         self._signed = signed
         """True if rows have weights that the sparse vectors of Milvus cannot hold: 0, or below."""
+        self._counted = counted
+        """True if rows have their terms as a field, too."""
 
     def nearest(self, query: TermWeights, limit: int, *, within: Within | None = None) -> tuple[Rows, Vectors]:
         """Return rows that share a term with the query, with the highest scores, and these, best first.
@@ -233,17 +231,38 @@ class MilvusTerms:
                 stored[row] = self._read(row, value)
         return [stored[row] for row in rows.tolist()]
 
-    def matching(self, terms: Terms, *, within: Within | None = None) -> Rows:
-        """Return all rows that have one of the terms, ascending.
+    def scores(self, query: TermWeights, rows: Rows) -> Vectors:
+        """Return the score of each of some rows, (m,) float32, 0 if it shares no term."""
+        if self._signed or not len(query.terms):
+            return self._scores(query, rows)
+        wanted = np.unique(rows)
+        sums = np.zeros(len(wanted), np.float32)
+        for start in range(0, len(wanted), _AT_ONCE):
+            numbers = wanted[start : start + _AT_ONCE]
+            found, scores = self.nearest(query, len(numbers), within=Within(rows=numbers))
+            sums[np.searchsorted(wanted, found)] = scores
+        return sums[np.searchsorted(wanted, rows)]
 
-        A search of sparse vectors is exact, and returns only rows that share a term; one that returns as many rows as
-        Milvus ever does is repeated for both halves of the rows.
+    def count(self, terms: Terms, limit: int, *, within: Within | None = None) -> int:
+        """Return the number of rows that have one of the terms, `limit` at most."""
+        if not self._counted:  # an earlier release sent it
+            return len(self.matching(terms, limit, within=within))
+        condition = expression(within)
+        if condition is None or not len(terms):
+            return 0
+        shared = f"array_contains_any({TERMS}, {np.unique(terms).tolist()})"
+        return min(self._collection.count(f"({condition}) and {shared}" if condition else shared), limit)
+
+    def matching(self, terms: Terms, limit: int, *, within: Within | None = None) -> Rows:
+        """Return rows that have one of the terms, ascending, `limit` at most.
+
+        A search of sparse vectors is exact, and returns only rows that share a term.
         """
         if not len(terms) or not self._part.rows:
             return np.empty(0, np.int64)
         query = {int(term): 1.0 for term in terms}
-        whole = Window(0, self._part.rows)
-        return np.unique(self._collection.in_window(SPARSE, query, whole, within=within, params=_EVERY_TERM))
+        rows, _ = self._collection.search(SPARSE, query, min(limit, _MOST), within=within, params=_EVERY_TERM)
+        return np.sort(rows)
 
     def _scores(self, query: TermWeights, rows: Rows) -> Vectors:
         asked = dict(zip(query.terms.tolist(), query.weights.tolist(), strict=True))

@@ -25,8 +25,6 @@ _SCORED = 10_000
 """Rows that are scored by one request."""
 _READ = 2_000
 """Rows whose vectors are read by one request: 10 MB at 384 dimensions."""
-_SCROLLED = 100_000
-"""Row numbers in one answer."""
 
 
 @reading("Qdrant")
@@ -98,22 +96,42 @@ class TermPart:
         """
         return [_term_weights(vector) for vector in _stored(self._server, self._collection, rows, WEIGHTS)]
 
-    def matching(self, terms: Terms, *, within: Within | None = None) -> Rows:
-        """Return all rows that have one of the terms, ascending."""
-        pages: list[Rows] = []
-        if not len(terms):
+    def scores(self, query: TermWeights, rows: Rows) -> Vectors:
+        """Return the score of each of some rows, (m,) float32, 0 if it shares no term."""
+        scores = np.zeros(len(rows), np.float32)
+        for start in range(0, len(rows), _SCORED):
+            some = rows[start : start + _SCORED]
+            found, sums = self.nearest(query, len(some), within=Within(rows=some))
+            order = np.argsort(found)
+            places = np.searchsorted(found[order], some)
+            held = np.isin(some, found)
+            scores[start : start + _SCORED][held] = sums[order][places[held]]
+        return scores
+
+    def count(self, terms: Terms, limit: int, *, within: Within | None = None) -> int:
+        """Return the number of rows that have one of the terms, `limit` at most."""
+        if (conditions := _sharing(terms, within)) is None:
+            return 0
+        counted = self._server.call(
+            "POST", f"/collections/{self._collection}/points/count", body={"exact": True, **conditions}
+        )
+        return min(int(counted["count"]), limit)
+
+    def matching(self, terms: Terms, limit: int, *, within: Within | None = None) -> Rows:
+        """Return rows that have one of the terms, ascending, `limit` at most."""
+        if (conditions := _sharing(terms, within)) is None or limit < 1:
             return _nothing()[0]
-        try:
-            conditions = where(within, with_terms(np.unique(terms).tolist()))
-        except NoRow:
-            return _nothing()[0]
-        body = {"limit": _SCROLLED, "with_payload": False, "with_vector": False, **conditions}
-        while True:
-            page = self._server.call("POST", f"/collections/{self._collection}/points/scroll", body=body)
-            pages.append(np.array([point["id"] for point in page["points"]], np.int64))
-            if page.get("next_page_offset") is None:
-                return np.sort(np.concatenate(pages))
-            body = {**body, "offset": page["next_page_offset"]}
+        body = {"limit": limit, "with_payload": False, "with_vector": False, **conditions}
+        page = self._server.call("POST", f"/collections/{self._collection}/points/scroll", body=body)
+        return np.sort(np.array([point["id"] for point in page["points"]], np.int64))
+
+
+def _sharing(terms: Terms, within: Within | None) -> Mapping[str, Json] | None:
+    """Return the condition that a row has one of some terms, beside others; None if no row can satisfy it."""
+    try:
+        return where(within, with_terms(np.unique(terms).tolist())) if len(terms) else None
+    except NoRow:
+        return None
 
 
 def _found(

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from retrieve_cli import __version__
 from retrieve_cli.config.settings import Settings
 from retrieve_cli.contracts import Json
+from retrieve_cli.ingest.changes import flat
 from retrieve_cli.output.run_account import configuration
 from retrieve_cli.terms import figures
 
@@ -35,7 +36,7 @@ class About:
     @classmethod
     def of(cls, generation: Generation | None, settings: Settings, *, runs: Sequence[str], **asked: str) -> About:
         """Return the origin of an evaluation that ends now; `asked` are its `command` and its `judgments`."""
-        own, default = (dict(_flat(configuration(each))) for each in (settings, Settings()))
+        own, default = (flat(configuration(each)) for each in (settings, Settings()))
         return cls(
             collection=runs if generation is None else list(_collection(generation)),
             date=f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC",
@@ -51,11 +52,3 @@ def _collection(generation: Generation) -> Iterator[str]:
         noun = "document" if source.kind == "docs" else "record"
         yield f"{source.name}: {figures.count(source.records, noun)}"
     yield figures.count(len(generation.chunks), "chunk")
-
-
-def _flat(value: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Json]]:
-    for key, inner in value.items():
-        if isinstance(inner, Mapping) and inner:
-            yield from _flat(inner, f"{prefix}{key}.")
-        else:
-            yield f"{prefix}{key}", inner

@@ -11,8 +11,7 @@ from retrieve_cli.contracts.works import LINKS, Found, Id, Item
 from retrieve_cli.websearch import ids
 from retrieve_cli.websearch.merging import names, titles
 from retrieve_cli.websearch.merging.names import Name
-from retrieve_cli.websearch.merging.quoting import Quoting
-from retrieve_cli.websearch.merging.titles import Title
+from retrieve_cli.websearch.merging.titles import Quoting, Title
 
 Subject = Literal["work", "about", "data"]
 """`about`: a review, comment, correction or retraction of another work; `data`: a data set, or supplement of a work."""

@@ -69,7 +69,7 @@ def _best(name: str, found: Sequence[Found]) -> Found | None:
     """Return the item whose value of a field is the best one; None if no item has one."""
     having = [one for one in found if getattr(one.item, name) not in (None, "", ())]
     if name == "snippet":  # search engines rank their snippets
-        having.sort(key=lambda one: (one.source.rank is None, one.source.rank or 0, one.source.provider))
+        having.sort(key=lambda one: (one.source.order, one.source.provider))
         return having[0] if having else None
     literature = [one for one in having if one.item.type != "web"] or having
     having = sorted(literature, key=_key(name))
@@ -87,7 +87,7 @@ def _key(name: str) -> Callable[[Found], tuple[object, ...]]:
         size = -len(value) if name == "abstract" else -value if name == "citations" else 0
         provider = place(one.source.provider, order)
         first = (size, *provider) if name == "abstract" else (*provider, size)
-        return (*first, one.source.rank is None, one.source.rank or 0, str(value))
+        return (*first, one.source.order, str(value))
 
     return key
 

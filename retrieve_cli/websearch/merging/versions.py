@@ -107,7 +107,7 @@ def _latest_first(versions: dict[_Key, list[Member]], main: str) -> list[_Key]:
 
 
 def _shown(version: Sequence[Member], is_published: bool) -> Version:
-    found, description = min(version, key=lambda one: (one[0].source.rank is None, one[0].source.rank or 0))
+    found, description = min(version, key=lambda one: one[0].source.order)
     item = found.item
     is_preprint = description.stage == "preprint"
     own = [one for one in item.ids if ids.unversioned(one) in description.own] or item.ids

@@ -2,24 +2,28 @@
 
 The published article stands for a work, else the latest version of the preprint. Its identifiers and its date are those
 of the work, and its other fields as far as providers give them; see `fields.py` for the provider of each field,
-`matching.py` for the items of a work, `linking.py` for reviews.
+`matching.py` for the items of a work.
+
+A work is linked to what was written about it: reviews, comments, corrections and retractions. A link is declared by a
+provider, or known by the title that a review quotes, or by a DOI that continues the one of the work
+(`10.7554/elife.1.sa2`). If a title belongs to several works, none is linked by it.
 """
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple, get_args
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from retrieve_cli.contracts.works import Conflict, Found, Id, IdKind, Linked, Work, WorkType
 from retrieve_cli.websearch import ids
-from retrieve_cli.websearch.merging.describing import described
+from retrieve_cli.websearch.merging import titles
+from retrieve_cli.websearch.merging.describing import Description, described
 from retrieve_cli.websearch.merging.fields import chosen
-from retrieve_cli.websearch.merging.linking import links
 from retrieve_cli.websearch.merging.matching import matched
-from retrieve_cli.websearch.merging.versions import Member, best_id, others_of, versions_of
+from retrieve_cli.websearch.merging.titles import Likeness, likeness
+from retrieve_cli.websearch.merging.versions import KINDS, Member, best_id, others_of, versions_of
 
-_KINDS: tuple[IdKind, ...] = get_args(IdKind)
 _TYPES: tuple[WorkType, ...] = ("article", "dataset", "review", "preprint", "web")
 """Types in the order in which one is chosen if providers do not agree about the version that stands for a work."""
 
@@ -130,11 +134,94 @@ def _ids(version: Sequence[Member], place: int, owners: Mapping[Id, int]) -> tup
         counts, key=lambda one: (one not in articles, one not in of_records, -counts[one], _length(one), one.value)
     ):
         kept.setdefault(one.kind, one)
-    return tuple(kept[kind] for kind in _KINDS if kind in kept)
+    return tuple(kept[kind] for kind in KINDS if kind in kept)
 
 
 def _length(one: Id) -> int:
     return len(one.value) if one.kind == "url" else 0
+
+
+# ----------------------------------------------------------------------------------------------- links
+
+
+class _Link(NamedTuple):
+    """A link from a review to the work that it is about."""
+
+    review: int | Id
+    """Place of the group of descriptions; an identifier if no item has it."""
+    work: int | Id
+
+
+def _all_links(groups: Sequence[Sequence[Description]], owners: Mapping[Id, int]) -> list[_Link]:
+    """Return the links between groups, of which each is one work; `owners` are the groups of identifiers."""
+    shared = _Titles(groups)
+    found: set[_Link] = set()
+    for place, group in enumerate(groups):
+        declared = set(_declared(place, group, owners))
+        if not declared and group[0].subject == "about":
+            declared = {_Link(place, work) for work in _guessed(group, owners, shared) if work != place}
+        found |= declared
+    return sorted(found, key=str)
+
+
+def _declared(place: int, group: Sequence[Description], owners: Mapping[Id, int]) -> Iterator[_Link]:
+    for description in group:
+        for kind, other in description.item.relations:
+            target = owners.get(ids.unversioned(other), other)
+            if target != place and kind == "reviews":
+                yield _Link(place, target)
+            elif target != place and kind == "reviewed_by":
+                yield _Link(target, place)
+
+
+def _guessed(group: Sequence[Description], owners: Mapping[Id, int], shared: _Titles) -> set[int]:
+    """Return the work that a review is about, by its DOI or else by its title; none if several may be."""
+    continued = {owners[stem] for each in group for one in each.own for stem in _stems(one) if stem in owners}
+    if len(continued) == 1:
+        return continued
+    quoted = {place for each in group if each.title.quoting for place in shared.quoted(each)}
+    return quoted if len(quoted) == 1 else set()
+
+
+def _stems(identifier: Id) -> Iterator[Id]:
+    """Yield the DOIs that a DOI continues with a full stop, a slash or a hyphen."""
+    if identifier.kind == "doi":
+        value = identifier.value
+        start = value.index("/") + 2
+        yield from (Id("doi", value[:place]) for place in range(start, len(value)) if value[place] in "./-")
+
+
+class _Titles:
+    """Groups of works by their titles."""
+
+    def __init__(self, groups: Sequence[Sequence[Description]]) -> None:
+        self._exact: defaultdict[str, set[int]] = defaultdict(set)
+        self._by_word: defaultdict[str, set[int]] = defaultdict(set)
+        self._titles: defaultdict[int, list[titles.Title]] = defaultdict(list)
+        for place, group in enumerate(groups):
+            if group[0].subject == "work":
+                for title in {each.title for each in group if each.title.distinct}:
+                    self._titles[place].append(title)
+                    for letters in {title.letters, title.main} - {""}:
+                        self._exact[letters].add(place)
+                    for word in title.words:
+                        self._by_word[word].add(place)
+
+    def quoted(self, review: Description) -> set[int]:
+        """Return the groups whose titles a review quotes; of a year that permits it."""
+        title = titles.read(review.title.quoted)
+        if not title.distinct:
+            return set()
+        found = self._exact.get(title.letters) or self._exact.get(title.main) or set()
+        if not found:
+            rarest = sorted(title.words, key=lambda word: (len(self._by_word.get(word, ())), word))[:2]
+            near = {place for word in rarest for place in self._by_word.get(word, ())}
+            found = {
+                place
+                for place in near
+                if any(likeness(title, known) >= Likeness.EXTENDED for known in self._titles[place])
+            }
+        return found
 
 
 # ----------------------------------------------------------------------------------------------- works
@@ -145,7 +232,7 @@ def _links(groups: Sequence[_Group], owners: Mapping[Id, int]) -> tuple[list[set
     linked: list[set[Linked]] = [set() for _ in groups]
     retractions: list[set[str]] = [set() for _ in groups]
     descriptions = [[description for _, description in group.items] for group in groups]
-    for review, work in links(descriptions, owners):
+    for review, work in _all_links(descriptions, owners):
         if isinstance(work, int):
             linked[work].add(Linked(groups[review].id if isinstance(review, int) else str(review), "reviews"))
         if isinstance(review, int):
@@ -166,14 +253,7 @@ def _work(group: _Group, linked: set[Linked], retractions: set[str]) -> Work:
         conflicts["doi"] = dois
     sources = sorted(
         {found.source for found in group.found},
-        key=lambda source: (
-            source.provider,
-            source.rank is None,
-            source.rank or 0,
-            source.digest,
-            source.query,
-            source.at,
-        ),
+        key=lambda source: (source.provider, *source.order, source.digest, source.query, source.at),
     )
     return Work(
         id=group.id,

@@ -116,8 +116,8 @@ def search_query(text: str, *, since: str = "", categories: Sequence[str] = ()) 
     if any_of := _either([in_category(category) for category in categories]):
         clauses.append(any_of)
     if since:
-        year, month, day = (*since.split("-"), "01", "01")[:3]
-        clauses.append(_Clause(f"submittedDate:[{year}{month}{day}0000 TO {_LAST}]"))
+        day = dates.first_day(since).replace("-", "")
+        clauses.append(_Clause(f"submittedDate:[{day}0000 TO {_LAST}]"))
     whole = _all_of(clauses)
     return whole.text if whole else ""
 

@@ -15,9 +15,9 @@ from retrieve_cli.contracts.works import Id, Item, RelationKind, WorkType
 from retrieve_cli.errors import printable, shortened
 from retrieve_cli.frozen import dataclass
 from retrieve_cli.websearch import dates, ids, items
-from retrieve_cli.websearch.providers.pubmed_xml import issue_date, sentence
+from retrieve_cli.websearch.providers.pubmed_xml import RELATIONS, issue_date, sentence
 from retrieve_cli.websearch.providers.syntax import balanced
-from retrieve_cli.websearch.replies import listed, malformed, number, objects, read_object, text
+from retrieve_cli.websearch.replies import at, listed, malformed, number, objects, read_object, text
 
 if TYPE_CHECKING:
     from retrieve_cli.contracts.websearch import Fetch, Response, WebQuery
@@ -49,27 +49,18 @@ _HEADING = re.compile(r"<(?:h[1-6]|title)>([^<]{1,200})</(?:h[1-6]|title)>")
 _BLOCK = re.compile(r"</?(?:p|br|div|sec|ul|ol|li)(?: [^<>]{0,200})?/?>")
 """Tags that separate words, which others do not: `CO<sub>2</sub>`."""
 _INITIALS = re.compile(r"(\S.{0,200}) ([^\W\d_a-z]{1,5})")
+_WORDS = re.compile(r"(?<=[a-z])(?=[A-Z]|and[A-Z])")
+"""Ends of the words of `CommentOn` and `CorrectedandRepublishedIn`."""
 _RELATIONS: Mapping[str, RelationKind] = {
     "preprint in": "version_of",
     "preprint of": "published_as",
-    "comment on": "reviews",
-    "comment in": "reviewed_by",
-    "erratum for": "reviews",
-    "erratum in": "reviewed_by",
-    "expression of concern for": "reviews",
-    "expression of concern in": "reviewed_by",
-    "retraction of": "reviews",
-    "retraction in": "reviewed_by",
-    "original report in": "reviews",
-    "summary for patients in": "reviewed_by",
-    "update of": "version_of",
-    "update in": "version_of",
-    "republished from": "version_of",
-    "republished in": "version_of",
-    "corrected and republished from": "version_of",
-    "corrected and republished in": "version_of",
+    **{
+        _WORDS.sub(" ", name).lower(): kind
+        for name, kind in RELATIONS.items()
+        if not name.startswith(("Reprint", "Retractedand"))
+    },
 }
-"""Relation for each `type` of an entry of `commentCorrectionList`, in lower case; see `pubmed_xml.RELATIONS`."""
+"""Relation for each `type` of `commentCorrectionList`, in lower case: most are those of PubMed, as words."""
 _RETRACTED = frozenset({"retracted publication", "preprint withdrawal", "preprint removal"})
 _OPEN, _READABLE = "OA", ("OA", "F")
 """Availability of a full text: open access, free to read."""
@@ -100,7 +91,7 @@ def results(query: WebQuery, fetch: Fetch, *, restriction: str) -> Page:
     asked = balanced(query.text, _as_text).removesuffix(":")
     if not asked:
         raise ProviderFailed(Rejected("the question has no word to search for"))
-    dated = f" AND FIRST_PDATE:[{_first_day(query.since)} TO 3000-12-31]" if query.since else ""
+    dated = f" AND FIRST_PDATE:[{dates.first_day(query.since)} TO 3000-12-31]" if query.since else ""
     sent = f"({asked}){dated} {restriction}"
     parameters = {"query": sent, "resultType": "core", "format": "json", "pageSize": str(query.k)}
     response = fetch(Call(_SEARCH, parameters))
@@ -125,10 +116,6 @@ def _as_text(stretch: str) -> str:
 
 def _words(span: str | None) -> str:
     return span.strip("[]") if span else ""
-
-
-def _first_day(since: str) -> str:
-    return since + "-01-01"[len(since) - 4 :]
 
 
 def _entries(answer: Mapping[str, Json], response: Response) -> tuple[list[Mapping[str, Json]], int]:
@@ -179,9 +166,8 @@ def _paragraphs(abstract: str) -> str:
 
 
 def _texts(value: Json, *path: str) -> list[str]:
-    for key in path:
-        value = value.get(key) if isinstance(value, dict) else None
-    return [text(entry) for entry in value] if isinstance(value, list) else [text(value)]
+    found = at(value, *path)
+    return [text(entry) for entry in found] if isinstance(found, list) else [text(found)]
 
 
 def _type(source: str, types: set[str], relations: list[tuple[RelationKind, Id | None]]) -> WorkType:

@@ -28,7 +28,7 @@ from retrieve_cli.errors import printable, shortened
 from retrieve_cli.frozen import dataclass
 from retrieve_cli.websearch.providers.pubmed_xml import records
 from retrieve_cli.websearch.providers.syntax import balanced
-from retrieve_cli.websearch.replies import malformed, number, read_object, text
+from retrieve_cli.websearch.replies import at, malformed, number, read_object, text
 
 if TYPE_CHECKING:
     from retrieve_cli.contracts.websearch import Fetch, Response, WebQuery
@@ -175,9 +175,7 @@ def _notices(answer: Mapping[str, Json]) -> Iterator[str]:
         (("warninglist", "phrasesignored"), "PubMed ignored {}"),
         (("warninglist", "outputmessages"), "PubMed says: {}"),
     ):
-        part: Json = answer
-        for key in path:
-            part = part.get(key) if isinstance(part, dict) else None
+        part = at(answer, *path)
         messages = [text(entry) for entry in part] if isinstance(part, list) else []
         for message in [message for message in messages if message and message != "No items found."][:_MOST_NOTICES]:
             yield said.format(f"“{printable(shortened(message))}”")

@@ -159,17 +159,12 @@ def date_of(text: str, at: str) -> str:
     return ""
 
 
-def first_day(since: str) -> str:
-    """Return the first day of a year, a month or a day, as `2024-01-01`; empty for an empty text."""
-    return (since + "-01-01")[:10] if len(since) in (4, 10) else since + "-01" if since else ""
-
-
 def google_filter(since: str) -> str:
     """Return the value of Google's parameter `tbs` for pages that are dated `since` or later.
 
     It names no last day: a question is then the same request on every day.
     """
-    year, month, day = first_day(since).split("-")
+    year, month, day = dates.first_day(since).split("-")
     return f"cdr:1,cd_min:{int(month)}/{int(day)}/{year}"
 
 
@@ -234,7 +229,7 @@ def _tavily_call(query: WebQuery) -> Call:
         "max_results": min(query.k, _MOST_OF_TAVILY),
     }
     if query.since:
-        body["start_date"] = first_day(query.since)
+        body["start_date"] = dates.first_day(query.since)
     return _posted(f"{_TAVILY}/search", body)
 
 

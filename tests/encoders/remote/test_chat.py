@@ -7,9 +7,9 @@ import pytest
 from encoders.remote.servers import Api, chat
 from hypothesis import given, strategies as st
 
-from retrieve_cli.encoders.remote import choices, prompts
+from retrieve_cli.encoders.remote import prompts
 from retrieve_cli.encoders.remote.answers import ServerFailed
-from retrieve_cli.encoders.remote.chat import ListwiseSelector, Selection
+from retrieve_cli.encoders.remote.chat import ListwiseSelector, Selection, Unusable, picked_in, scores_in
 from retrieve_cli.encoders.tokenizer import readable
 from retrieve_cli.errors import Unavailable
 
@@ -182,8 +182,8 @@ def test_an_answer_that_was_cut_off_says_so(selector) -> None:
 
 @given(st.text(max_size=40) | st.recursive(st.none() | st.integers() | st.text(max_size=5), st.lists).map(json.dumps))
 def test_no_answer_breaks_the_reading_of_it(content: str) -> None:
-    for read in (lambda: choices.scores(content, 3), lambda: choices.picked(content, 3, count=2)):
-        with pytest.raises(choices.Unusable):
+    for read in (lambda: scores_in(content, 3), lambda: picked_in(content, 3, count=2)):
+        with pytest.raises(Unusable):
             read()
 
 
@@ -225,7 +225,7 @@ def test_the_key_is_in_no_error_and_no_note(api: Api, connect, key: str) -> None
 @pytest.mark.parametrize("blank", ["\n", " \n", "\t", "```\n", "<think>", "</think>"])
 @pytest.mark.parametrize("before", ["```", "```json", "<think>", ""])
 def test_an_answer_of_one_piece_repeated_is_unusable_and_stalls_nobody(before: str, blank: str) -> None:
-    with pytest.raises(choices.Unusable):
-        choices.scores(before + blank * 300_000 + "x", 2)
-    with pytest.raises(choices.Unusable):
-        choices.picked(before + blank * 300_000, 2, count=1)
+    with pytest.raises(Unusable):
+        scores_in(before + blank * 300_000 + "x", 2)
+    with pytest.raises(Unusable):
+        picked_in(before + blank * 300_000, 2, count=1)
