@@ -1,5 +1,6 @@
 """The engine pgvector on a real server: the suite, and what is particular to PostgreSQL."""
 
+import itertools
 import os
 import signal
 import subprocess
@@ -18,6 +19,7 @@ from engines.suite_base import vector, words
 
 from retrieve_cli.config.engine_settings import PgvectorSettings
 from retrieve_cli.contracts.engines import AnyOf, Part, Within
+from retrieve_cli.contracts.models import TermWeights
 from retrieve_cli.engines.pgvector import diagnosis, wire
 from retrieve_cli.engines.pgvector.engine import PgvectorEngine
 from retrieve_cli.errors import IndexCorrupt, Unavailable, UsageError
@@ -347,6 +349,74 @@ def test_a_selective_condition_finds_all_rows_of_a_list(engine: PgvectorEngine) 
     within = Within(conditions=[AnyOf("rare", ["yes"])])
     found, _ = engine.open(GENERATION).vectors(VECTORS).nearest(vector(1), 20, within=within)
     assert sorted(found.tolist()) == list(range(0, 3000, 150))
+
+
+def common(rows: int, *, signed: bool = False) -> Content:
+    """Rows of which half have each of ten terms, with weights that vary as those of BM25 do."""
+    random = np.random.default_rng(1)
+    made, weights = content(rows), []
+    for _ in range(rows):
+        terms = np.flatnonzero(random.random(10) < 0.5).astype(np.int32)
+        drawn = random.gamma(4, size=len(terms)) - 4 * signed
+        weights.append(TermWeights(terms, (drawn / (1 + terms)).astype(np.float32)))
+    return Content(made.vectors, weights, made.labels, made.starts)
+
+
+def expect_lists(collection: Any, made: Content) -> None:
+    """Compare lists and counts with scores of all rows."""
+    conditions = {None: None, "many": AnyOf("decile", ["1", "2", "3", "4"]), "few": AnyOf("decile", ["7"])}
+    for seed, (name, condition) in itertools.product(range(4), conditions.items()):
+        random = np.random.default_rng(seed)
+        query = TermWeights(np.arange(10, dtype=np.int32), random.exponential(size=10).astype(np.float32))
+        within = None if condition is None else Within(conditions=[condition])
+        passing = np.ones(len(made), np.bool_) if condition is None else made.admitted([condition])
+        scores = made.sparse.score(query, np.arange(len(made)))
+        matching = made.sparse.matching(query, allowed=passing)
+        for limit in (1, 50, 600):
+            rows, found = collection.nearest(query, limit, within=within)
+            best = np.sort(scores[matching])[::-1][:limit]
+            assert np.allclose(found, best, rtol=1e-5, atol=1e-6), name
+            assert np.allclose(scores[rows], found, rtol=1e-5, atol=1e-6), name
+            assert set(rows.tolist()) <= set(matching.tolist()), name
+            assert collection.count(query.terms, limit, within=within) == min(limit, len(matching))
+        assert collection.count(query.terms, len(made), within=within) == len(matching)
+
+
+@pytest.mark.parametrize("signed", [False, True])
+def test_lists_of_common_terms_are_exact(engine: PgvectorEngine, signed: bool) -> None:
+    made = common(9000, signed=signed)
+    send(engine, made, [Part(TERMS, "chunk", len(made))], step=3000)
+    expect_lists(engine.open(GENERATION).terms(TERMS), made)
+
+
+def test_common_terms_are_not_read_to_the_end(engine: PgvectorEngine) -> None:
+    """The statement ends without a list if all postings have to be read, and is asked again in another way."""
+    made = common(9000)
+    send(engine, made, [Part(TERMS, "chunk", len(made))], step=3000)
+    collection: Any = engine.open(GENERATION).terms(TERMS)
+    query = TermWeights(np.arange(10, dtype=np.int32), np.ones(10, np.float32))
+    asked: list[str] = []
+    query_of = engine._connections.query
+    engine._connections.query = lambda text, *args, **named: asked.append(repr(text)) or query_of(text, *args, **named)  # type: ignore[method-assign,func-returns-value]
+    for within in (None, Within(conditions=[AnyOf("decile", ["1", "2", "3", "4"])])):
+        assert len(collection.nearest(query, 50, within=within)[0]) == 50
+    assert ["threshold" in text for text in asked] == [True, True]
+
+
+def test_postings_of_an_older_release_are_searched_and_built_again(
+    engine: PgvectorEngine, run: Callable[[str], list[Any]]
+) -> None:
+    made = common(3000)
+    send(engine, made, [Part(TERMS, "chunk", len(made))])
+    engine.publish(GENERATION)
+    table = f"retrieve_{GENERATION}.postings_{TERMS}"
+    run(f"ALTER TABLE {table} DROP COLUMN high, DROP COLUMN rest, DROP COLUMN slope")
+    expect_lists(engine.open(GENERATION).terms(TERMS), made)
+    run("UPDATE retrieve.generations SET indexed = false, census = NULL")
+    send(engine, made, [Part(TERMS, "chunk", len(made))])
+    engine.publish(GENERATION)
+    assert run(f"SELECT min(high - rest) >= 0, min(slope) > 0 FROM {table}") == [(True, True)]
+    expect_lists(engine.open(GENERATION).terms(TERMS), made)
 
 
 def test_arrays_and_vectors_keep_their_bits_in_binary_format() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, LiteralString, NamedTuple
 
 from retrieve_cli.contracts.engines import Part
 from retrieve_cli.engines.pgvector.connections import Connections, configure, package, statement
@@ -17,6 +17,23 @@ if TYPE_CHECKING:
 
 _LONGEST = {"vector": 2000, "halfvec": 4000}
 """The most numbers of a vector that an HNSW index takes, by the type of its numbers."""
+_BLOCKS: LiteralString = """
+    INSERT INTO {postings} (term, block, rows, weights, high, rest, slope)
+    SELECT term, block, rows, weights, high, rest, min(steepest) OVER (PARTITION BY term ORDER BY block) FROM (
+        SELECT *, greatest((high - rest) / cardinality(rows), high / sum(cardinality(rows)) OVER (
+            PARTITION BY term ORDER BY block DESC)) AS steepest
+        FROM (
+            SELECT *, lead(high, 1, 0::real) OVER (PARTITION BY term ORDER BY block) AS rest FROM (
+                SELECT term, block, array_agg("row") AS rows, array_agg(weight) AS weights,
+                    greatest(max(weight), 0::real) AS high
+                FROM (
+                    SELECT t.term, r."row", t.weight, (row_number() OVER (
+                        PARTITION BY t.term ORDER BY t.weight DESC, r."row") - 1) / {size} AS block
+                    FROM {rows} AS r, unnest(r.terms, r.weights) AS t (term, weight)) AS sorted
+                GROUP BY term, block) AS blocks) AS followed) AS sloped
+    ORDER BY term, block
+"""
+"""Blocks of postings. The steepness of one is that of its own drop, or of the way down to 0 through all after it."""
 _LEAST_MB = 64
 _MOST_SORTING_MB = 256
 
@@ -148,25 +165,27 @@ def _build(connections: Connections, texts: Sequence[Composed], *, memory_mb: in
     connections.write(work, limited=False)
 
 
+def bounded(connections: Connections, tables: Tables, part: Part) -> bool:
+    """Return True if blocks of postings know their highest weight; those of older releases are in order of row."""
+    text = statement("SELECT FROM pg_attribute WHERE attrelid = to_regclass(%(name)s) AND attname = 'slope'")
+    name = f"{tables.prefix}_{tables.generation}.postings_{part.name}"
+    return bool(connections.query(text, {"name": name}))
+
+
 def _build_postings(connections: Connections, tables: Tables, part: Part) -> None:
-    """Sort all weights by term, then row. Readers see the older postings until the transaction ends."""
+    """Sort all weights by term, highest first. Readers see the older postings until the transaction ends."""
+    new = bounded(connections, tables, part)
 
     def work(connection: Connection) -> None:
         configure(connection, {"work_mem": f"{_MOST_SORTING_MB}MB"})
-        postings = tables.postings(part)
-        connection.execute(statement("DELETE FROM {postings}", postings=postings))
-        connection.execute(
-            statement(
-                'INSERT INTO {postings} SELECT term, block, array_agg("row" ORDER BY "row"), array_agg(weight ORDER BY'
-                ' "row") FROM (SELECT t.term, r."row", t.weight, (row_number() OVER (PARTITION BY t.term ORDER BY'
-                ' r."row") - 1) / {size} AS block FROM {rows} AS r, unnest(r.terms, r.weights) AS t (term, weight))'
-                " AS sorted GROUP BY term, block ORDER BY term, block",
-                postings=postings,
-                rows=tables.rows(part),
-                size=number(POSTINGS),
-            )
-        )
-        _analyze(connection, postings)
+        names = {"postings": tables.postings(part), "rows": tables.rows(part), "size": number(POSTINGS)}
+        connection.execute(statement("DELETE FROM {postings}", postings=names["postings"]))
+        if not new:  # an older release began to store the generation
+            for column in ("high", "rest", "slope"):
+                named = {"postings": names["postings"], "column": identifier(column)}
+                connection.execute(statement("ALTER TABLE {postings} ADD COLUMN {column} real NOT NULL", **named))
+        connection.execute(statement(_BLOCKS, **names))
+        _analyze(connection, tables.postings(part))
 
     connections.write(work, limited=False)
 

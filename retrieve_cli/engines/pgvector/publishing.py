@@ -65,7 +65,9 @@ def views(connections: Connections, tables: Tables, parts: Sequence[Part], *, ex
         )
         queries[rows_table(part)] = query
         if part.dim is None:
-            queries[f"postings_{part.name}"] = statement("SELECT * FROM {table}", table=tables.postings(part))
+            queries[f"postings_{part.name}"] = statement(
+                "SELECT term, block, rows, weights FROM {table}", table=tables.postings(part)
+            )
         else:
             queries.setdefault("embeddings", query)
     return queries

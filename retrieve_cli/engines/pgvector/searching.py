@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from retrieve_cli.contracts.engines import AnyOf, Part, Within
+from retrieve_cli.contracts.engines import Part, Within
 from retrieve_cli.contracts.models import TermWeights
-from retrieve_cli.engines.pgvector import wire
+from retrieve_cli.engines.pgvector import building, pruning, wire
 from retrieve_cli.engines.pgvector.building import IndexParameters, VectorIndex, indexed, vector_index
 from retrieve_cli.engines.pgvector.connections import Connections, statement
 from retrieve_cli.engines.pgvector.tables import Tables, identifier
@@ -24,8 +24,10 @@ if TYPE_CHECKING:
 _MOST_EF = 1000
 _SCANNED = 40_000
 """Rows that a filtered search visits before it ends with fewer than were asked for, which the caller completes."""
-_FEW_ROWS = 500
+_FEW_ROWS = 2000
 """Rows up to which listed rows are scored by their own terms; for more, postings are faster."""
+_POOLED = 8
+"""Rows looked up for each row of a restricted list: enough if an eighth of the best ones pass."""
 _SORTING = {"work_mem": "64MB"}
 _COLLECTING = {**_SORTING, "hash_mem_multiplier": "8"}
 """Enough for a hash table of 16 million rows; only what is needed of it is taken."""
@@ -120,53 +122,65 @@ class TermTable:
         self._connections = connections
         self._table = tables.rows(part)
         self._postings = tables.postings(part)
+        self._in_blocks = building.bounded(connections, tables, part)
 
     def nearest(self, query: TermWeights, limit: int, *, within: Within | None = None) -> tuple[Rows, Vectors]:
-        """Return rows that share a term with the query, with the highest scores, and these. Exact but for rounding."""
+        """Return rows that share a term with the query, with the highest scores, and these."""
         within = within or Within()
         condition, values = _condition(within)
+        restricted = bool(values)
+        values |= {"terms": wire.integers(query.terms), "weights": wire.reals(query.weights), "limit": limit}
         if within.rows is not None and len(within.rows) <= _FEW_ROWS:
-            weights = statement(
-                'SELECT "row", t.weight * q.weight AS weight FROM {table}, unnest(terms, weights) AS t (term, weight)'
-                " JOIN asked AS q ON q.term = t.term WHERE {condition}",
-                table=self._table,
-                condition=condition,
-            )
-        else:
-            weights = statement(
-                'SELECT u."row", u.weight * q.weight AS weight FROM asked AS q JOIN {postings} AS p ON p.term = q.term,'
-                ' unnest(p.rows, p.weights) AS u ("row", weight) WHERE {restriction}',
-                postings=self._postings,
-                restriction=self._restriction(within, condition),
-            )
-        template = statement(
-            "WITH asked AS MATERIALIZED (SELECT * FROM unnest(%(terms)b::integer[], %(weights)b::real[])"
-            ' AS a (term, weight)) SELECT "row", sum(weight) AS score FROM ({weights}) AS shared'
-            ' GROUP BY "row" ORDER BY score DESC, "row" LIMIT %(limit)s',
-            weights=weights,
-        )
-        asked = {"terms": wire.integers(query.terms), "weights": wire.reals(query.weights), "limit": limit}
-        return _scored(self._connections, template, {**values, **asked}, _COLLECTING)
+            own = pruning.scores(statement("%(rows)b"), table=self._table, condition=condition)
+            named = {"asked": pruning.asked(), "own": own}
+            template = statement('WITH {asked} {own} ORDER BY score DESC, "row" LIMIT %(limit)s', **named)
+            return _scored(self._connections, template, values, _SORTING)
+        if self._in_blocks and limit <= pruning.MOST_PRUNED and not (query.weights < 0).any():
+            template = pruning.pruned(self._table, self._postings, condition=condition, restricted=restricted)
+            pooled = _POOLED if restricted else 2
+            found = _scored(self._connections, template, {**values, "pooled": pooled}, _COLLECTING)
+            if len(found[0]):
+                return found
+        template = pruning.summed(self._postings, restriction=self._restriction(within, condition))
+        return _scored(self._connections, template, values, _COLLECTING)
 
     def weights(self, rows: Rows, terms: Terms) -> Sequence[TermWeights]:  # noqa: ARG002  a row's own terms are few
         """Return all stored weights of some rows, terms ascending. Raises: IndexCorrupt: a row is missing."""
         return read_weights(self._connections, self._table, rows)
 
-    def matching(self, terms: Terms, *, within: Within | None = None) -> Rows:
-        """Return all rows that have one of the terms, ascending."""
-        found = self._connections.query(
-            statement(
-                "SELECT array_send(rows) FROM {postings} WHERE term = ANY(%(terms)b::integer[])",
-                postings=self._postings,
-            ),
-            {"terms": wire.integers(terms)},
+    def scores(self, query: TermWeights, rows: Rows) -> Vectors:
+        """Return the score of each of some rows, (m,) float32. Raises: IndexCorrupt: a row is missing."""
+        wanted, places = np.unique(rows, return_inverse=True)
+        template = statement(
+            'WITH {asked} SELECT "row", sum(score) AS score FROM ({own} UNION ALL SELECT "row", 0 FROM {table} WHERE'
+            ' "row" = ANY(%(rows)b::integer[])) AS own GROUP BY "row"',
+            asked=pruning.asked(),
+            table=self._table,
+            own=pruning.scores(statement("%(rows)b"), table=self._table, condition=statement("true")),
         )
-        rows = np.unique(np.concatenate([np.zeros(0, np.int32), *(wire.to_integers(block) for [block] in found)]))
-        if within is not None and within.rows is not None:
-            rows = np.intersect1d(rows, within.rows)
-        if within is not None and within.conditions:
-            rows = np.intersect1d(rows, self._satisfying(within.conditions))
-        return rows.astype(np.int64)
+        asked = {"terms": wire.integers(query.terms), "weights": wire.reals(query.weights)}
+        found, scores = _scored(self._connections, template, {"rows": wire.integers(wanted), **asked}, _SORTING)
+        return scores[located(found, wanted)][places]
+
+    def count(self, terms: Terms, limit: int, *, within: Within | None = None) -> int:
+        """Return the number of rows that have one of the terms; `limit` if there are as many or more."""
+        template, values = self._matching(terms, limit, within or Within())
+        counted = statement("SELECT count(*) FROM ({template}) AS found", template=template)
+        return int(self._connections.query(counted, values, settings=_COLLECTING)[0][0])
+
+    def matching(self, terms: Terms, limit: int, *, within: Within | None = None) -> Rows:
+        """Return rows that have one of the terms, ascending: all, or `limit` of them if there are more."""
+        template, values = self._matching(terms, limit, within or Within())
+        listed = statement('SELECT array_send(array_agg("row")) FROM ({template}) AS found', template=template)
+        [[rows]] = self._connections.query(listed, values, settings=_COLLECTING)
+        return np.sort(wire.to_integers(rows)).astype(np.int64)
+
+    def _matching(self, terms: Terms, limit: int, within: Within) -> tuple[Composed, dict[str, Any]]:
+        """Return a query for up to `limit` rows that have one of the terms, and its values."""
+        condition, values = _condition(within)
+        restriction = self._restriction(within, condition) if values else None
+        template = pruning.matching(self._table, self._postings, condition=condition, restriction=restriction)
+        return template, {**values, "terms": wire.integers(terms), "limit": limit}
 
     def _restriction(self, within: Within, condition: Composed) -> Composed:
         """Return the condition on a row of the postings."""
@@ -180,26 +194,15 @@ class TermTable:
             condition=condition,
         )
 
-    def _satisfying(self, conditions: Sequence[AnyOf]) -> Rows:
-        condition, values = _condition(Within(None, conditions))
-        [[rows]] = self._connections.query(
-            statement(
-                'SELECT array_send(array_agg("row")) FROM {table} WHERE {condition}',
-                table=self._table,
-                condition=condition,
-            ),
-            values,
-        )
-        return wire.to_integers(rows).astype(np.int64)
 
-
-def _condition(within: Within) -> tuple[Composed, dict[str, wire.Wire]]:
+def _condition(within: Within) -> tuple[Composed, dict[str, Any]]:
     """Return a condition on rows of a part, and its values.
 
     A row has a digest of each pair of a field and a value, and conditions compare digests. So names and values may be
     any text, and nothing of them is in the statement.
     """
-    texts, values = [statement("true")], {}
+    texts: list[Composed] = [statement("true")]
+    values: dict[str, Any] = {}
     if within.rows is not None:
         texts.append(statement('"row" = ANY(%(rows)b::integer[])'))
         values["rows"] = wire.integers(within.rows)

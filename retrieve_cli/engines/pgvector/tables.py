@@ -12,8 +12,9 @@
 A generation has a schema of its own, and publishing replaces the views. Renaming schemas would be as atomic, but takes
 the tables away from those who still read the older generation.
 
-A row of `postings` has up to 1,000 rows of a term. One row for each pair of term and row would take eight
-times the space (507 MB instead of 64 MB for 7 million pairs), and four times as long to add up.
+A row of `postings` has up to 1,000 rows of a term, those with the highest weights in the first block (`pruning.py`).
+One row for each pair of term and row would take eight times the space (507 MB instead of 64 MB for 7 million pairs),
+and four times as long to add up.
 """
 
 from __future__ import annotations
@@ -203,7 +204,7 @@ def _create_weights(connection: Connection, tables: Tables, part: Part) -> None:
     connection.execute(
         statement(
             "CREATE TABLE {table} (term integer, block integer, rows integer[] NOT NULL, weights real[] NOT NULL,"
-            " PRIMARY KEY (term, block))",
+            " high real NOT NULL, rest real NOT NULL, slope real NOT NULL, PRIMARY KEY (term, block))",
             table=tables.postings(part),
         )
     )
