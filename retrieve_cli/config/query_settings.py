@@ -11,6 +11,9 @@ from retrieve_cli.config import plugins
 from retrieve_cli.config.bounds import LARGEST, bounded, named, reaching
 from retrieve_cli.frozen import dataclass
 
+TOKEN_BACKENDS = ("auto", "maxsim")
+"""Values of `rerank.backend` that read the token vectors of an index, if it has any."""
+
 
 @dataclass(frozen=True)
 class SearchSettings:

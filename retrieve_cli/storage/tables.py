@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
@@ -117,6 +117,11 @@ class Table:
                 self._file.release()
                 done = 0
             first = end
+
+    def check(self, rows: Iterable[int]) -> None:
+        """Verify some rows that are read next: of a file that is elsewhere they are fetched together. Raises:
+        IndexCorrupt."""
+        self._file.check_spans([(int(self._offsets[row]), int(self._offsets[row + 1])) for row in rows])
 
     def _bytes(self, first: int, end: int) -> bytes:
         """Return verified bytes of rows; all reading of the file goes through here."""

@@ -107,7 +107,7 @@ def push(engine: QdrantEngine, generation: str = OLD) -> None:
     staging = engine.stage(generation, PARTS)
     staging.put("meaning", Batch(np.arange(3), LABELS, vectors=VECTORS))
     staging.put("words", Batch(np.arange(3), LABELS, weights=WEIGHTS))
-    staging.put_block("records/ü.jsonl", 7, b"\x00\xff")
+    staging.put_blocks("records/ü.jsonl", {7: b"\x00\xff", 9: b""})
     assert staging.finish().rows == {"meaning": 3, "words": 3}
 
 
@@ -205,9 +205,9 @@ def test_a_part_is_asked_for_what_it_has(engine: QdrantEngine) -> None:
 def test_a_block_comes_back_and_one_that_is_not_there_is_named(engine: QdrantEngine) -> None:
     push(engine)
     generation = engine.open(OLD)
-    assert generation.block("records/ü.jsonl", 7) == b"\x00\xff"
+    assert generation.blocks("records/ü.jsonl", [9, 7]) == [b"", b"\x00\xff"]
     with pytest.raises(IndexCorrupt, match=r"block 8 of the file records/ü\.jsonl"):
-        generation.block("records/ü.jsonl", 8)
+        generation.blocks("records/ü.jsonl", [7, 8])
 
 
 def test_a_staging_without_all_rows_is_not_complete(engine: QdrantEngine) -> None:

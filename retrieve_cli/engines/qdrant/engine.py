@@ -125,9 +125,10 @@ class QdrantEngine(CollectionLifeCycle):
     def record(self, generation: str) -> Record | None:
         """Return the record of a generation; None if there is none. Raises: IndexCorrupt: it cannot be read."""
         collection = self._names.home(generation)
-        payload = self._payload(collection, _RECORD, with_payload=True)
-        if payload is None:
+        found = self._payloads(collection, [_RECORD], with_payload=True)
+        if not found:
             return None
+        payload = found[0]
         try:
             census = payload["census"]
             parts = [Part(*part) for part in payload["parts"]]
@@ -142,7 +143,7 @@ class QdrantEngine(CollectionLifeCycle):
             "parts": [list(part) for part in record.parts],
             "census": list(record.census) if record.census else None,
         }
-        self._put(record.generation, _RECORD, payload, wait=True)
+        self._put(record.generation, {_RECORD: payload}, wait=True)
 
     def set_alias(self, record: Record) -> None:
         """Let the alias name the first part with vectors, in one request."""
@@ -166,15 +167,19 @@ class QdrantEngine(CollectionLifeCycle):
         for body in requests(batch, part.unit):
             self._change(record, part, "PUT", "points", body)
 
-    def put_block(self, generation: str, file: str, number: int, data: bytes) -> None:
-        """Store a block of a file."""
-        payload = {"file": file, "number": number, "data": b64encode(data).decode()}
-        self._put(generation, _block(file, number), payload, wait=False)
+    def put_blocks(self, generation: str, file: str, blocks: Mapping[int, bytes]) -> None:
+        """Store some blocks of a file."""
+        payloads: dict[int | str, Json] = {
+            _block(file, number): {"file": file, "number": number, "data": b64encode(data).decode()}
+            for number, data in blocks.items()
+        }
+        self._put(generation, payloads, wait=False)
 
-    def block(self, generation: str, file: str, number: int) -> bytes | None:
-        """Return a block of a file; None if it is missing."""
-        payload = self._payload(self._names.home(generation), _block(file, number), with_payload=["data"])
-        return None if payload is None else b64decode(payload["data"])
+    def blocks(self, generation: str, file: str, numbers: Sequence[int]) -> Mapping[int, bytes]:
+        """Return those of some blocks of a file that are there."""
+        points = [_block(file, number) for number in numbers]
+        found = self._payloads(self._names.home(generation), points, with_payload=["number", "data"])
+        return {int(payload["number"]): b64decode(payload["data"]) for payload in found}
 
     def settle(self, record: Record) -> None:
         """Wait until all rows are stored and indexed.
@@ -280,17 +285,18 @@ class QdrantEngine(CollectionLifeCycle):
             body["quantization_config"] = {"scalar": scalar}
         return body
 
-    def _payload(self, collection: str, point: int | str, *, with_payload: Any) -> Json | None:
-        """Return the payload of a point; None if it, or the record's collection, is not there."""
-        body = {"ids": [point], "with_payload": with_payload, "with_vector": False}
+    def _payloads(self, collection: str, points: Sequence[int | str], *, with_payload: Any) -> list[Json]:
+        """Return the payloads of those of some points that are there; none if the collection is not there."""
+        body = {"ids": list(points), "with_payload": with_payload, "with_vector": False}
         try:
-            points = self._server.call("POST", f"/collections/{collection}/points", body=body)
+            found = self._server.call("POST", f"/collections/{collection}/points", body=body)
         except Missing:
-            return None
-        return points[0]["payload"] if points else None
+            return []
+        return [point["payload"] for point in found]
 
-    def _put(self, generation: str, point: int | str, payload: Json, *, wait: bool) -> None:
-        body = {"points": [{"id": point, "vector": {}, "payload": payload}]}
+    def _put(self, generation: str, payloads: Mapping[int | str, Json], *, wait: bool) -> None:
+        points = [{"id": point, "vector": {}, "payload": payload} for point, payload in payloads.items()]
+        body: Json = {"points": points}
         self._server.call("PUT", f"/collections/{self._names.home(generation)}/points", body=body, wait=wait)
 
     def _change(
