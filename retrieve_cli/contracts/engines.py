@@ -16,8 +16,8 @@ from retrieve_cli.contracts.values import Card, Unit
 if TYPE_CHECKING:
     from retrieve_cli.contracts.values import Rows, Terms, Vectors
 
-BLOCKS = 64
-"""Blocks of a file that are sent or read together, at most: 4 MiB."""
+BLOCKS = 32
+"""Blocks of a file that are sent or read together, at most: 2 MiB."""
 
 
 class Part(NamedTuple):

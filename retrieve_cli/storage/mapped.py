@@ -147,6 +147,11 @@ class MappedFile:
                 self.fetch(start * BLOCK, min(stop * BLOCK, len(self.data)))
             self._verify(start, stop, self.data[start * BLOCK : stop * BLOCK])
 
+    def copied(self, first: int, end: int) -> bytes:
+        """Return the bytes from `first` up to but not `end`, after verifying them. Raises: IndexCorrupt."""
+        self.check(first, end)
+        return self.data[first:end].tobytes()
+
     def check_parts(self, *parts: NDArray[Any]) -> None:
         """Verify the blocks of contiguous views of `data`. Raises: IndexCorrupt."""
         if not self._settled:

@@ -28,8 +28,8 @@ ATTACHED = "attached.json"
 Blocks = Callable[[str, Sequence[int]], list[bytes]]
 """Function that returns some blocks of a file of a generation by their numbers, at most `BLOCKS`. Raises: IndexCorrupt,
 Unavailable."""
-_ABREAST = 4
-"""Requests that wait for the engine at the same time; with 4 MiB each they bound the memory."""
+_ABREAST = 2
+"""Requests that wait for the engine at the same time; with 2 MiB each they bound the memory."""
 _PUSH = "send the index again: retrieve engines push"
 
 
@@ -50,6 +50,11 @@ class RemoteFile(MappedFile):
         self._fetch_blocks = fetch_blocks
         self._file = os.open(path, os.O_WRONLY)
         finalize(self, os.close, self._file)
+
+    def copied(self, first: int, end: int) -> bytes:
+        """Return the bytes from `first` up to but not `end`, read instead of mapped. Raises: IndexCorrupt."""
+        self.check(first, end)
+        return self._read(first, end - first).tobytes()
 
     def check_spans(self, spans: Sequence[tuple[int, int]]) -> None:
         """Verify the blocks of several stretches of the file, and fetch those that are missing together."""

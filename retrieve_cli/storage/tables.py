@@ -125,9 +125,7 @@ class Table:
 
     def _bytes(self, first: int, end: int) -> bytes:
         """Return verified bytes of rows; all reading of the file goes through here."""
-        start, stop = int(self._offsets[first]), int(self._offsets[end])
-        self._file.check(start, stop)
-        return self._file.data[start:stop].tobytes()
+        return self._file.copied(int(self._offsets[first]), int(self._offsets[end]))
 
     def __iter__(self) -> Iterator[dict[str, Json]]:
         return (self[row] for row in range(len(self)))

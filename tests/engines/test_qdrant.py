@@ -392,6 +392,19 @@ def test_limits_of_strict_mode_that_searches_exceed_are_problems() -> None:
     assert list(excess(strict | {"enabled": False}, QdrantSettings(), most_rows=50_000)) == []
 
 
+def test_limits_of_any_collection_are_problems_and_each_is_named_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    home, limits = "chunks_vectors_0123456789ab", {"enabled": True, "max_query_limit": 50}
+    parts = [f"{home}_dense", f"{home}_bm25"]
+    answers = {f"/collections/{name}": {"config": {"strict_mode_config": limits}} for name in parts}
+    answers |= {"/": {"version": "1.19.0"}, f"/collections/{home}": {"config": {"strict_mode_config": None}}}
+    answers["/collections"] = {"collections": [{"name": name} for name in ("other", home, *parts)]}
+    engine = QdrantEngine(QdrantSettings())
+    monkeypatch.setattr(engine._server, "call", lambda method, path: answers[path])
+    ((text, hint),) = engine.problems()
+    assert text == "strict mode of Qdrant limits max_query_limit to 50"
+    assert hint == "raise it to 50000 in the server"
+
+
 def test_a_key_that_travels_unencrypted_to_another_host_is_a_problem(monkeypatch: pytest.MonkeyPatch) -> None:
     engine = QdrantEngine(QdrantSettings(url="http://example.org:6333"), api_key="k3y")
     answers = {"/": {"version": "1.19.0"}, "/collections": {"collections": []}}

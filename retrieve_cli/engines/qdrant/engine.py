@@ -263,10 +263,11 @@ class QdrantEngine(CollectionLifeCycle):
         if self._names.prefix in collections:
             fix = "change qdrant.collection, or remove that collection"
             yield f"there is a collection {self._names.prefix}, so that no alias can have this name", fix
-        ours = [collection for collection in collections if self._names.owner(collection)]
-        for collection in ours[:1]:
+        found: list[tuple[str, str]] = []
+        for collection in filter(self._names.owner, collections):  # each collection has limits of its own
             config = server.call("GET", f"/collections/{collection}")["config"]
-            yield from excess(config.get("strict_mode_config") or {}, self._settings, most_rows=_MOST_ROWS)
+            found += excess(config.get("strict_mode_config") or {}, self._settings, most_rows=_MOST_ROWS)
+        yield from dict.fromkeys(found)
 
     def _listed(self) -> list[str]:
         return [str(each["name"]) for each in self._server.call("GET", "/collections")["collections"]]
