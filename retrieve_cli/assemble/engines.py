@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing
 from importlib import import_module
 from pathlib import Path
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from retrieve_cli.assemble import extensions, registry
 from retrieve_cli.config.engine_settings import LOCAL, SERVERS
+from retrieve_cli.config.query_settings import TOKEN_BACKENDS
 from retrieve_cli.contracts.engines import Capabilities
 from retrieve_cli.errors import IndexCorrupt, Unavailable, UsageError, quoted
 from retrieve_cli.storage import engine_record, pickles
@@ -34,6 +35,9 @@ _ENGINES = {name: (f"retrieve_cli.engines.{name}.engine", f"{name.capitalize()}E
 """Modules and classes of the built-in engines."""
 _SECRETS = {"password_env": "password", "api_key_env": "api_key", "token_env": "token", "user_env": "user"}
 _PUSH = "send the index: retrieve engines push"
+_UNREAD = (
+    "set rerank.backend: none; or engines.tokens: payload where the index is built, and send it: retrieve engines push"
+)
 
 
 _kept: dict[tuple[Any, ...], Engine] = {}
@@ -81,7 +85,7 @@ def lost(chosen: Engine, entry: Entry, generation: str) -> str:
                 if (rows := opened.count(part.name)) != part.rows:
                     return f"it has {rows} rows of {part.name}, and {part.rows} were sent to it"
             for file in entry.files:
-                opened.block(file, 0)
+                opened.blocks(file, [0])
     except IndexCorrupt as error:
         return error.message
     return ""
@@ -137,18 +141,35 @@ def keeper(settings: Settings) -> str | None:
     return names[0]
 
 
-def kept_files(generation: Generation, settings: Settings) -> list[str]:
+def kept_files(manifest: Manifest, settings: Settings) -> list[str]:
     """Return the files of a generation that the keeper keeps: all but the artifacts whose rows are in an engine as they
-    are, and token vectors only if they are configured to travel."""
-    chosen = settings.engines
-    held = {
-        file
-        for name in places(settings, generation.manifest.recipe.retrievers)
-        for file in registry.retriever(name).replaced
-    }
-    texts = set(generation.manifest.files) - {TOKENS} - held if chosen.store != LOCAL else set()
-    tokens = {TOKENS} & set(generation.manifest.files) if chosen.tokens != LOCAL else set()
-    return sorted(texts | tokens)
+    are, and token vectors only if the configured reranker reads them, or they are configured to travel."""
+    files, chosen = set(manifest.files), settings.engines
+    stored = chosen.store != LOCAL
+    placed = places(settings, manifest.recipe.retrievers)
+    held = {file for name in placed for file in registry.retriever(name).replaced}
+    tokens = chosen.tokens != LOCAL or (stored and settings.rerank.backend in TOKEN_BACKENDS)
+    return sorted((files - held - {TOKENS} if stored else set()) | (files & {TOKENS} if tokens else set()))
+
+
+def expect_readable(manifest: Manifest, entries: Mapping[str, Entry], settings: Settings) -> None:
+    """Raises: UsageError: queries under these settings would read what was not sent."""
+    retrievers = [registry.retriever(name) for name in manifest.recipe.retrievers]
+    placed = places(settings, manifest.recipe.retrievers)
+    kept = {file for entry in entries.values() for file in entry.files}
+    missing = [file for file in kept_files(manifest, settings) if file not in kept]
+    for retriever in retrievers:
+        place = placed.get(retriever.name, LOCAL)
+        holders = [name for name, entry in entries.items() if entry.part(retriever.name) is not None]
+        if place not in holders if place != LOCAL else retriever.file in missing:
+            key = f"engines.{retriever.role}"
+            message = f"the {retriever.name} index of {manifest.id} was not sent to be read with {key}: {place}"
+            raise UsageError(message, hint=f"set {key}: {holders[0] if holders else LOCAL}")
+    if TOKENS in missing:
+        reader = f"rerank.backend: {settings.rerank.backend}"
+        raise UsageError(f"{manifest.id} was sent without {TOKENS}, which {reader} reads", hint=_UNREAD)
+    if missing:
+        raise UsageError(f"{manifest.id} was sent without {', '.join(missing)}", hint=_PUSH)
 
 
 class RemoteIndexes:
@@ -238,13 +259,12 @@ def blocks_of(folder: Path, manifest: Manifest, settings: Settings) -> Blocks:
     entry = engine_record.read(folder).get(name)
     kept = frozenset(() if entry is None else entry.files)
 
-    def block(file: str, number: int) -> bytes:
+    def blocks(file: str, numbers: Sequence[int]) -> list[bytes]:
         if file not in kept:
-            hint = "set engines.tokens: payload where the index is built" if file == TOKENS else _PUSH
-            raise Unavailable(f"{file} is not in {name}", hint=hint)
-        return opened.block(file, number)
+            raise Unavailable(f"{file} is not in {name}", hint=_UNREAD if file == TOKENS else _PUSH)
+        return opened.blocks(file, numbers)
 
-    return block
+    return blocks
 
 
 def attached_to(folder: Path) -> str:

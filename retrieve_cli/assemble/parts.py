@@ -12,6 +12,7 @@ from retrieve_cli.assemble.chunkers import Chunkers, chunkers_for
 from retrieve_cli.assemble.encoders import encoder_to_build, prefix_sources
 from retrieve_cli.assemble.executors import executor_for
 from retrieve_cli.assemble.facets import Facets, facets_for
+from retrieve_cli.config.query_settings import TOKEN_BACKENDS
 from retrieve_cli.config.settings import Settings
 from retrieve_cli.contracts import Encoder, Json, Source, SparseEncoder, TokenEncoder
 from retrieve_cli.contracts.executors import Executor
@@ -114,7 +115,7 @@ def parts_for(sources: Sequence[Source], settings: Settings) -> Parts:
         for retriever in registry.to_build(settings)
         if (card := retriever.card(building)) is not None
     }
-    keeps_tokens = settings.rerank.backend in ("auto", "maxsim") and isinstance(encoder, TokenEncoder)
+    keeps_tokens = settings.rerank.backend in TOKEN_BACKENDS and isinstance(encoder, TokenEncoder)
     return Parts(
         chunkers=chunkers,
         encoder=encoder,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from retrieve_cli.assemble import extensions
 from retrieve_cli.assemble.encoders import cache_dir
 from retrieve_cli.assemble.servers import client
+from retrieve_cli.config.query_settings import TOKEN_BACKENDS
 from retrieve_cli.config.settings import Settings
 from retrieve_cli.contracts import Encoder, Hit, PairScorer, Query, Scaled, TokenEncoder, TokenVectors, Unit
 from retrieve_cli.errors import ModelFailed, RetrieveError, Unavailable, UsageError, printable, shortened
@@ -43,13 +44,13 @@ def reader(
         UsageError: the configuration does not name its model, or the server.
     """
     backend = settings.rerank.backend
-    if backend not in ("none", "auto", "maxsim"):
+    if backend not in ("none", *TOKEN_BACKENDS):
         settings.skip_untrusted("rerank", "models")
     if backend == "none" or (backend == "auto" and TOKENS not in generation.manifest.files):
         return None
-    if backend in ("auto", "maxsim"):
+    if backend in TOKEN_BACKENDS:
         return _late_interaction(generation, unit, encoder, vectors)
-    return PairReader(configured_scorer(settings, most=most, within=within), partial(_chunk_text, generation))
+    return PairReader(configured_scorer(settings, most=most, within=within), partial(_chunk_texts, generation))
 
 
 def configured_scorer(settings: Settings, *, most: int | None = None, within: float | None = None) -> PairScorer:
@@ -182,9 +183,9 @@ class _PluggedIn:
 class PairReader:
     """A scorer of pairs, applied to the texts of hits."""
 
-    def __init__(self, scorer: PairScorer, text_of: Callable[[Hit], str]) -> None:
+    def __init__(self, scorer: PairScorer, texts_of: Callable[[Sequence[Hit]], list[str]]) -> None:
         self._scorer = scorer
-        self._text_of = text_of
+        self._texts_of = texts_of
 
     @property
     def name(self) -> str:
@@ -202,13 +203,13 @@ class PairReader:
 
     def read(self, query: Query, hits: Sequence[Hit]) -> Vectors:
         """Return (n,) float32: scores of the query with each hit's text."""
-        return self._scorer.score(query.text, [self._text_of(hit) for hit in hits])
+        return self._scorer.score(query.text, self._texts_of(hits))
 
 
-def _chunk_text(generation: Generation, hit: Hit) -> str:
-    """Return the text of a hit's chunk, header included."""
-    chunk = generation.chunks[hit.row]
-    return f"{chunk['header']}{chunk['text']}"
+def _chunk_texts(generation: Generation, hits: Sequence[Hit]) -> list[str]:
+    """Return the text of each hit's chunk, header included."""
+    generation.chunks.check(hit.row for hit in hits)
+    return [f"{chunk['header']}{chunk['text']}" for chunk in (generation.chunks[hit.row] for hit in hits)]
 
 
 def _late_interaction(

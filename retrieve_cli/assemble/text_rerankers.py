@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from retrieve_cli.assemble.encoders import encoder_to_build, encoder_to_query
 from retrieve_cli.assemble.rerankers import PairReader, configured_scorer
+from retrieve_cli.config.query_settings import TOKEN_BACKENDS
 from retrieve_cli.config.settings import Settings
 from retrieve_cli.contracts import Encoder, TokenEncoder
 from retrieve_cli.errors import Unavailable
@@ -35,7 +36,7 @@ def reader(settings: Settings, encoder: Encoder | None, texts: Sequence[str]) ->
     backend = settings.rerank.backend
     if backend == "none":
         return None
-    if backend in ("auto", "maxsim"):
+    if backend in TOKEN_BACKENDS:
         if encoder is None or not isinstance(encoder, TokenEncoder):
             hint = "set encoder.kind: auto, or rerank.backend: none"
             raise Unavailable("the configured encoder has no token vectors", hint=hint)
@@ -43,9 +44,9 @@ def reader(settings: Settings, encoder: Encoder | None, texts: Sequence[str]) ->
 
         return TextReader(encoder, encoder, texts)
     scorer = configured_scorer(settings, most=settings.rerank.keep)
-    return PairReader(scorer, lambda hit: texts[hit.row])
+    return PairReader(scorer, lambda hits: [texts[hit.row] for hit in hits])
 
 
 def needs_encoder(settings: Settings) -> bool:
     """Return True if the configured reranker compares token vectors."""
-    return settings.rerank.backend in ("auto", "maxsim")
+    return settings.rerank.backend in TOKEN_BACKENDS

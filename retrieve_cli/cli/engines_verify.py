@@ -12,6 +12,9 @@ import typer
 from retrieve_cli.cli.options import Shared, shared
 from retrieve_cli.errors import Exit, RetrieveError, UsageError
 
+_INTERVAL = 60.0
+"""Seconds between two lines of progress off a terminal: a comparison may take minutes."""
+
 
 def _path(name: str, help_: str, metavar: str = "FILE") -> Any:
     return typer.Option(name, metavar=metavar, help=help_)
@@ -53,7 +56,7 @@ def verify(
     from retrieve_cli.experiments.parity_table import print_certificate
     from retrieve_cli.output.formats import dump
 
-    context.with_resource(progress_for(shared.talk, sys.stderr))
+    context.with_resource(progress_for(shared.talk, sys.stderr, interval=_INTERVAL))
     settings = shared.settings()
     expect_some(settings)
     limits = Limits(_checked("--min-overlap", min_overlap), _checked("--max-loss", max_loss))

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from shlex import join
+from string import hexdigits
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -61,9 +62,7 @@ def sync(
     trouble = None
     with one_line(shared) as line:
         if generation and not rollback:
-            raise UsageError(
-                f"sync takes no {quoted(generation)}", hint=f"retrieve sync --rollback {shortened(generation)}"
-            )
+            raise UsageError(f"sync takes no {quoted(generation)}", hint=f"retrieve sync {_meant(generation)}")
         if dry_run and (verify or rollback):
             raise UsageError("--dry-run cannot be combined with --verify or --rollback", hint="leave out --dry-run")
         settings = waiting(shared, shared.settings("build", max_fail=max_fail), wait=wait, no_wait=no_wait)
@@ -80,6 +79,13 @@ def sync(
             _run(shared, settings, line, reports=progress)
     if trouble:
         raise_once(shared, trouble)
+
+
+def _meant(word: str) -> str:
+    """Return the flag for a word that is an id of a generation, or a source."""
+    path = Path(word)
+    flag = "--rollback" if all(each in hexdigits for each in word) else "--docs-dir" if path.is_dir() else "--catalog"
+    return f"{flag} {shortened(word)}"
 
 
 def _expect_sources(shared: Shared, settings: Settings, catalogs: Sequence[Path], folders: Sequence[Path]) -> None:

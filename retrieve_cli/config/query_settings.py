@@ -9,6 +9,9 @@ from typing import Literal
 from retrieve_cli.config import plugins
 from retrieve_cli.config.bounds import LARGEST, SettingsSection, bounded, key, named, reaching
 
+TOKEN_BACKENDS = ("auto", "maxsim")
+"""Values of `rerank.backend` that read the token vectors of an index, if it has any."""
+
 
 class SearchSettings(SettingsSection):
     """Defaults of a query."""

@@ -16,6 +16,9 @@ from retrieve_cli.contracts.values import Card, Unit
 if TYPE_CHECKING:
     from retrieve_cli.contracts.values import Rows, Terms, Vectors
 
+BLOCKS = 32
+"""Blocks of a file that are sent or read together, at most: 2 MiB."""
+
 
 class Part(NamedTuple):
     """Rows of one retriever's index."""
@@ -169,8 +172,12 @@ class EngineGeneration(Protocol):
 
     def terms(self, part: str) -> TermCollection: ...
 
-    def block(self, file: str, number: int) -> bytes:
-        """Return a block of a file of the generation. Raises: IndexCorrupt: the engine does not have it."""
+    def blocks(self, file: str, numbers: Sequence[int]) -> list[bytes]:
+        """Return some blocks of a file of the generation, at most `BLOCKS`, in one round trip.
+
+        Raises:
+            IndexCorrupt: the engine does not have one of them.
+        """
 
     def close(self) -> None: ...
 
@@ -184,8 +191,8 @@ class Staging(Protocol):
     def copy(self, part: str, older: str, rows: Rows, older_rows: Rows, labels: Sequence[Label]) -> None:
         """Store rows with the vectors or weights that rows of another generation have; only if the engine copies."""
 
-    def put_block(self, file: str, number: int, data: bytes) -> None:
-        """Store a block of a file; one that is there already is replaced."""
+    def put_blocks(self, file: str, blocks: Mapping[int, bytes]) -> None:
+        """Store some blocks of a file by their numbers, at most `BLOCKS`; those that are there already are replaced."""
 
     def finish(self) -> Census:
         """Build the engine's indexes, count and read back, and mark the generation as complete.

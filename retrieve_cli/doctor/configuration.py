@@ -7,6 +7,7 @@ from functools import cache
 
 from retrieve_cli.assemble.unapplied import summary, unapplied
 from retrieve_cli.config.loading import override
+from retrieve_cli.config.query_settings import TOKEN_BACKENDS
 from retrieve_cli.contracts import Request
 from retrieve_cli.doctor.subject import Check, Subject
 from retrieve_cli.records.columns import Columns, columns_of
@@ -18,7 +19,7 @@ _THRESHOLDS = {"search": ("grade", "max_distance", "min_score"), "rerank": ("min
 _QUERIES = 8
 """Queries that are answered to find out if a threshold leaves anything."""
 _NO_TAGS = str.maketrans("[]", "  ")
-_LOCAL = ("auto", "maxsim", "cross_encoder")
+_LOCAL = (*TOKEN_BACKENDS, "cross_encoder")
 """Rerankers that are run for it: servers cost time and money."""
 
 

@@ -139,7 +139,7 @@ class TermEngineIndex(EngineIndex[TermWeights]):
             return np.empty(0, np.int64)
         scope = self.scope(units, allowed, conditions)
         rows = self._collection.matching(used.terms, COUNTED, within=scope.within)
-        return distinct(units.of(rows if scope.mask is None else rows[scope.mask[rows]]))[0]
+        return distinct(units.of(rows[scope.places(rows)]))[0]
 
     def _find(self, query: TermWeights, wanted: Wanted) -> Candidates:
         used, units = _used(query), wanted.units
@@ -178,14 +178,13 @@ class TermEngineIndex(EngineIndex[TermWeights]):
 
     def _count(self, query: TermWeights, units: Units, scope: Scope) -> tuple[int, Relation]:
         """Return the number of units of a scope that share a term with a query, or one that it exceeds."""
-        if not scope.rows:
+        if not scope.size:
             return 0, "eq"
         if scope.sent and not units.grouped:
             found = self._collection.count(query.terms, COUNTED + 1, within=scope.within)
             return min(found, COUNTED), "gte" if found > COUNTED else "eq"
         rows = self._collection.matching(query.terms, _GROUPED + 1, within=scope.within)
-        kept = rows if scope.mask is None else rows[scope.mask[rows]]
-        return len(distinct(units.of(kept))[0]), "gte" if len(rows) > _GROUPED else "eq"
+        return len(distinct(units.of(rows[scope.places(rows)]))[0]), "gte" if len(rows) > _GROUPED else "eq"
 
 
 def _used(query: TermWeights) -> TermWeights:

@@ -143,12 +143,12 @@ class LifeCycle(ABC):
         raise UsageError(f"{self.product} does not copy rows between generations", hint="send the rows")
 
     @abstractmethod
-    def put_block(self, generation: str, file: str, number: int, data: bytes) -> None:
-        """Store a block of a file; one that is there is replaced."""
+    def put_blocks(self, generation: str, file: str, blocks: Mapping[int, bytes]) -> None:
+        """Store some blocks of a file; those that are there are replaced."""
 
     @abstractmethod
-    def block(self, generation: str, file: str, number: int) -> bytes | None:
-        """Return a block of a file; None if it is missing."""
+    def blocks(self, generation: str, file: str, numbers: Sequence[int]) -> Mapping[int, bytes]:
+        """Return those of some blocks of a file that are there, by number."""
 
     @abstractmethod
     def settle(self, record: Record) -> None:
@@ -204,9 +204,9 @@ class LifeStaging:
         for row in rows.tolist():
             self._sent.pop((part, row), None)
 
-    def put_block(self, file: str, number: int, data: bytes) -> None:
-        """Store a block of a file; one that is there already is replaced."""
-        self._engine.put_block(self._generation, file, number, data)
+    def put_blocks(self, file: str, blocks: Mapping[int, bytes]) -> None:
+        """Store some blocks of a file; those that are there already are replaced."""
+        self._engine.put_blocks(self._generation, file, blocks)
 
     def finish(self) -> Census:
         """Wait for indexes, count and read back, and mark the generation as complete.
@@ -273,13 +273,14 @@ class OpenGeneration:
         """Return a part with term weights. Raises: IndexCorrupt: there is none of that name."""
         return self._engine.terms(self._record, self._part(part, with_vectors=False))
 
-    def block(self, file: str, number: int) -> bytes:
-        """Return a block of a file. Raises: IndexCorrupt: the engine does not have it."""
-        data = self._engine.block(self._generation, file, number)
-        if data is None:
-            where = f"generation {self._generation} in {self._engine.product}"
-            raise IndexCorrupt(f"block {number} of the file {file} is missing in {where}", hint=PUSH)
-        return data
+    def blocks(self, file: str, numbers: Sequence[int]) -> list[bytes]:
+        """Return some blocks of a file. Raises: IndexCorrupt: the engine does not have one of them."""
+        found = self._engine.blocks(self._generation, file, numbers)
+        for number in numbers:
+            if number not in found:
+                where = f"generation {self._generation} in {self._engine.product}"
+                raise IndexCorrupt(f"block {number} of the file {file} is missing in {where}", hint=PUSH)
+        return [found[number] for number in numbers]
 
     def close(self) -> None:
         """Do nothing: the connections belong to the engine."""

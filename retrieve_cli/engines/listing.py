@@ -58,12 +58,13 @@ class Wanted(NamedTuple):
 
 
 class Scope(NamedTuple):
-    """Rows that may be listed."""
+    """Rows that may be listed: those of some units."""
 
+    units: Units
     mask: Mask | None
-    """(rows,) bool; None: all."""
-    rows: int
-    """Number of them."""
+    """(units,) bool; None: all."""
+    size: int
+    """Number of the rows; of many that are named by conditions only that of their units."""
     within: Within | None
     """The same as the engine takes it; None if it cannot be sent, or all rows may be listed."""
 
@@ -74,15 +75,21 @@ class Scope(NamedTuple):
 
     def kept(self, rows: Rows, scores: Vectors) -> tuple[Rows, Vectors]:
         """Return those rows of a list that may be listed, with their scores."""
-        if self.mask is None:
-            return rows, scores
-        kept = self.mask[rows]
-        return rows[kept], scores[kept]
+        places = self.places(rows)
+        return rows[places], scores[places]
+
+    def places(self, rows: Rows) -> Mask | slice:
+        """Return the places of those rows of a list that may be listed."""
+        return slice(None) if self.mask is None else self.mask[self.units.of(rows)]
+
+    def rows(self) -> Rows:
+        """Return all of them, ascending."""
+        return self.units.rows(self.units.those_in(self.mask))[0]
 
     @property
     def few(self) -> bool:
         """True if the engine knows them and they are so few that a list has all of them."""
-        return self.sent and self.rows <= FEW
+        return self.sent and self.size <= FEW
 
 
 class EngineIndex(ABC, Generic[Q]):
@@ -154,23 +161,25 @@ class EngineIndex(ABC, Generic[Q]):
         """Return the rows of the units in a mask, None for all, and how they are named to the engine: by number if they
         are few, else by conditions, else by number if it takes as many."""
         if mask is None:
-            return Scope(None, len(self), None)
-        rows = units.rows_in(mask)
-        count = int(np.count_nonzero(rows))
-        if count > min(FEW, self._most_rows) and conditions is not None:
-            return Scope(rows, count, Within(conditions=conditions))
-        return Scope(rows, count, Within(rows=np.flatnonzero(rows)) if count <= self._most_rows else None)
+            return Scope(units, None, len(self), None)
+        count = units.total(mask)
+        if conditions is None or count <= FEW:  # else no array of the rows is made
+            count = int(units.sizes(np.flatnonzero(mask)).sum())
+        if conditions is not None and count > min(FEW, self._most_rows):
+            return Scope(units, mask, count, Within(conditions=conditions))
+        scope = Scope(units, mask, count, None)
+        return scope._replace(within=Within(rows=scope.rows())) if count <= self._most_rows else scope
 
     def listed(self, wanted: Wanted, scope: Scope, ask: Ask[Q]) -> tuple[Rows, Vectors]:
         """Return the best units of a list of the engine that is long enough, if it gives one, and their scores."""
         units, depth = wanted.units, wanted.depth
-        if not scope.rows:
+        if not scope.size:
             return np.empty(0, np.int64), np.empty(0, np.float32)
         length = 2 * depth + _SLACK if units.grouped else depth + max(depth // 4, _SLACK)
         if scope.few:
-            length = scope.rows
+            length = scope.size
         elif not scope.sent:
-            length = length * len(self) // scope.rows
+            length = length * len(self) // scope.size
         while True:
             rows, scores = ask.nearest(length, within=scope.within, exact=scope.few)
             listed = ask.worth(units, *scope.kept(rows, scores))
@@ -189,7 +198,7 @@ class EngineIndex(ABC, Generic[Q]):
             listed = ask.worth(units, *scope.kept(rows, scores))
             if len(listed[0]) >= min(wanted.depth, units.total(wanted.allowed)):
                 return best(*listed, wanted.depth)
-        rows = np.arange(len(self)) if scope.mask is None else np.flatnonzero(scope.mask)
+        rows = scope.rows()
         return best(*ask.worth(units, rows, self.scores(ask.query, rows)), wanted.depth)
 
     @abstractmethod

@@ -42,10 +42,6 @@ class Units:
         """Return the number of units in a mask; all units if there is no mask."""
         return self.count if mask is None else int(np.count_nonzero(mask))
 
-    def rows_in(self, mask: Mask) -> Mask:
-        """Return a mask of units as a mask of rows."""
-        return mask if self.starts is None else np.repeat(mask, np.diff(self.starts))
-
     def those_in(self, mask: Mask | None) -> Rows:
         """Return the units in a mask, ascending; all units if there is no mask."""
         return np.arange(self.count) if mask is None else np.flatnonzero(mask)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from retrieve_cli import __version__
 from retrieve_cli.assemble import engines
 from retrieve_cli.config.engine_settings import LOCAL
-from retrieve_cli.contracts.engines import Part
+from retrieve_cli.contracts.engines import BLOCKS, Part
 from retrieve_cli.errors import IndexCorrupt, UsageError, quoted
 from retrieve_cli.frozen import replace
 from retrieve_cli.storage import durable, engine_record, sums
@@ -52,8 +52,16 @@ def send(staging: Staging, generation: Generation, shares: Shares) -> None:
         },
     }
     for name, data in {**copied, _ACCOUNT: json.dumps(account).encode()}.items():
-        for number in range(len(data) // BLOCK + 1):  # the last block is not full: it is the end
-            staging.put_block(name, number, data[number * BLOCK : (number + 1) * BLOCK])
+        put(staging, name, data, ended=True)
+
+
+def put(staging: Staging, file: str, data: bytes, *, first: int = 0, ended: bool = False) -> None:
+    """Store bytes of a file as blocks from number `first` on; if they are `ended`, the last block is not full."""
+    count = len(data) // BLOCK + 1 if ended else -(-len(data) // BLOCK)
+    blocks = {number: data[number * BLOCK : (number + 1) * BLOCK] for number in range(count)}
+    for start in range(0, count, BLOCKS):
+        some = range(start, min(start + BLOCKS, count))
+        staging.put_blocks(file, {first + number: blocks[number] for number in some})
 
 
 def attach(store: Store, settings: Settings, *, generation: str | None = None) -> str:
@@ -61,7 +69,8 @@ def attach(store: Store, settings: Settings, *, generation: str | None = None) -
     lock must be held.
 
     Raises:
-        UsageError: no engine keeps files, or its alias names nothing.
+        UsageError: no engine keeps files, its alias names nothing, or queries under these settings would read what
+            was not sent.
         IndexCorrupt: an engine does not have the generation, or its blocks are not those that were sent.
         Unavailable: an engine cannot be reached.
     """
@@ -73,24 +82,32 @@ def attach(store: Store, settings: Settings, *, generation: str | None = None) -
         hint = "where the index is built: retrieve engines push"
         raise UsageError(f"{keeper} holds no published generation", hint=hint)
     with closing(chosen.open(name)) as opened, store.scratch() as scratch:
-        account = _account(opened, name)
+        account = _account(opened, name, keeper)
         manifest = Manifest.of_text(account["manifest"], f"{_ACCOUNT} of {keeper}")
         if manifest.id != name:
             raise IndexCorrupt(f"{keeper} has the files of {manifest.id} under {name}", hint=_HINT)
+        entries = _entries(account["engines"], name, settings)
+        engines.expect_readable(manifest, entries, settings)
         for file in _COPIED:
             (scratch / file).write_bytes(_whole(opened, file, int(account["sizes"][file])))
         for file, entry in manifest.files.items():
             with (scratch / file).open("wb") as hole:
                 hole.truncate(entry.bytes)
-        engine_record.write(scratch, _entries(account["engines"], name, settings))
+        engine_record.write(scratch, entries)
         durable.replace(scratch / ATTACHED, json.dumps({"engine": keeper}) + "\n")
         return store.publish(scratch, manifest, {"version": __version__, "sources": []})
 
 
-def _account(opened: EngineGeneration, name: str) -> Mapping[str, Json]:
-    """Return the account of a generation. Raises: IndexCorrupt."""
+def _account(opened: EngineGeneration, name: str, keeper: str) -> Mapping[str, Json]:
+    """Return the account of a generation. Raises: UsageError: it is elsewhere; IndexCorrupt: it is damaged."""
     try:
-        account = json.loads(b"".join(_blocks(lambda number: opened.block(_ACCOUNT, number))))
+        opened.blocks(_ACCOUNT, [0])
+    except IndexCorrupt as error:
+        hint = f"set engines.dense, engines.lexical and engines.sparse as there; or {_HINT}"
+        message = f"{keeper} does not keep the files of {name}: the first engine where the index is built does"
+        raise UsageError(message, hint=hint) from error
+    try:
+        account = json.loads(b"".join(_blocks(lambda number: opened.blocks(_ACCOUNT, [number])[0])))
         if isinstance(account, dict) and {"manifest", "sizes", "engines"} <= account.keys():
             return account
     except ValueError:
@@ -109,7 +126,9 @@ def _blocks(block: Callable[[int], bytes]) -> Iterator[bytes]:
 
 def _whole(opened: EngineGeneration, file: str, size: int) -> bytes:
     """Return a file of the given size. Raises: IndexCorrupt: it has another one."""
-    data = b"".join(opened.block(file, number) for number in range(size // BLOCK + 1))
+    numbers = range(size // BLOCK + 1)
+    parts = [numbers[start : start + BLOCKS] for start in range(0, len(numbers), BLOCKS)]
+    data = b"".join(block for part in parts for block in opened.blocks(file, part))
     if len(data) != size:
         raise IndexCorrupt(f"{file} has {len(data)} bytes in the engine; {size} were sent", hint=_HINT)
     return data

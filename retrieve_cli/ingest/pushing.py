@@ -172,7 +172,7 @@ class Push:
         for name in self._settings.engines.in_use:
             mine = [registry.retriever(each) for each, place in placed.items() if place == name]
             parts = [retriever.exported(indexes[retriever.name]) for retriever in mine]
-            files = engines.kept_files(generation, self._settings) if name == keeper else []
+            files = engines.kept_files(generation.manifest, self._settings) if name == keeper else []
             if parts or files:
                 shares.append(Share(engines.engine(name, self._settings), parts, files))
         for share in shares:

@@ -10,7 +10,7 @@ import numpy as np
 
 from retrieve_cli.assemble import registry
 from retrieve_cli.assemble.engines import lost
-from retrieve_cli.contracts.engines import Batch, Label
+from retrieve_cli.contracts.engines import BLOCKS, Batch, Label
 from retrieve_cli.errors import RetrieveError, UsageError
 from retrieve_cli.ingest import attaching
 from retrieve_cli.progress.tasks import task
@@ -73,12 +73,11 @@ def send(
         for file in share.files:
             data = generation.file(file)
             with task(f"sending {file} to {engine.name}", "bytes", len(data)) as progress:
-                for number, start in enumerate(range(0, len(data), BLOCK)):
-                    data.check(start, min(start + BLOCK, len(data)))
-                    block = data.data[start : start + BLOCK].tobytes()
-                    staging.put_block(file, number, block)
-                    progress.advance(len(block))
-                data.release()
+                for start in range(0, len(data), BLOCKS * BLOCK):
+                    data.check(start, end := min(start + BLOCKS * BLOCK, len(data)))
+                    attaching.put(staging, file, data.data[start:end].tobytes(), first=start // BLOCK)
+                    progress.advance(end - start)
+                    data.release()
         if share.files:
             attaching.send(staging, generation, shares)
         census = staging.finish()

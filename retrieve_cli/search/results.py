@@ -83,7 +83,10 @@ class ResultReader:
     ) -> tuple[Result, ...]:
         hits = ranking.hits
         if len(retrievers) == 1 and (analyzer := self._of_records(retrievers[0])) is not None:
+            self._generation.chunks.check(row for hit in hits for row in self._chunks_of(hit))
             hits = tuple(self._with_best_chunk(hit, ranking.query, analyzer) for hit in hits)
+        self._generation.records.check(hit.record for hit in hits)
+        self._generation.chunks.check(hit.row for hit in hits)
         return tuple(self._read(hit, own) for hit, own in zip(hits, confidences, strict=True))
 
     def _read(self, hit: Hit, confidence: float | None = None) -> Result:
@@ -109,8 +112,7 @@ class ResultReader:
 
     def _with_best_chunk(self, hit: Hit, query: Query, analyzer: Analyzer) -> Hit:
         """The hit with the chunk that has the most words of the query: a retriever of records knows no chunks."""
-        first, end = (int(row) for row in self._generation.starts[hit.record : hit.record + 2])
-        rows = [row for row in range(first, end) if query.chunks is None or query.chunks[row]]
+        rows = [row for row in self._chunks_of(hit) if query.chunks is None or query.chunks[row]]
         if len(rows) == 1:
             return hit
         terms = set(analyzer.terms(query.text))
@@ -118,6 +120,10 @@ class ResultReader:
         shared = [len(terms.intersection(analyzer.terms(text))) for text in texts]
         row = rows[shared.index(max(shared))]
         return replace(hit, row=row, id=self._generation.chunk_id(row))
+
+    def _chunks_of(self, hit: Hit) -> range:
+        """The rows of all chunks of a hit's record."""
+        return range(*self._generation.starts[hit.record : hit.record + 2].tolist())
 
     def _in_context(self, results: tuple[Result, ...]) -> tuple[Result, ...]:
         """The results with their neighbours, if these are requested."""

@@ -52,6 +52,9 @@ _RECORD_KEYS = frozenset(
 CHUNK_KEYS = frozenset("id doc_id index text section header source start end start_line end_line tokens".split())
 _DIGESTS = ("contents", "origins", "texts")
 """Arrays of `offsets.pkl` that queries do not read: each part is checked when it is read."""
+_LOOKED_UP = 4
+"""Ids of an attached generation that are looked up before the memory of `offsets.pkl` is freed: each may map 256 KiB of
+every array, and together they would be as long as the index."""
 _LONGEST_INDEX = 12
 """Maximum digits of a chunk's number."""
 
@@ -102,13 +105,14 @@ class Generation:
         self._files: dict[str, MappedFile] = {}
         self._at_hand: dict[str, MappedFile] = {}
         self._sparse = False
+        self._looked_up = 0
         self._sums = sums.read(folder)
         offsets = pickles.load(self.file(OFFSETS), later=_DIGESTS)
         try:
             self.records = Table(self.file(RECORDS), offsets["records"], keys=_RECORD_KEYS)
             self.chunks = Table(self.file(CHUNKS), offsets["chunks"], keys=CHUNK_KEYS)
             self.starts: Rows = offsets["starts"]
-            self._ids = RecordIds(offsets["ids"].tobytes(), offsets["id_ends"])
+            self._ids = RecordIds(offsets["ids"].data, offsets["id_ends"])
             self.lines: Rows = offsets["lines"]
             self._digests = {name: offsets[name] for name in _DIGESTS}
             by_record = (self.lines.shape, offsets["contents"].shape, offsets["origins"].shape)
@@ -122,12 +126,19 @@ class Generation:
             or offsets["texts"].shape != (chunks, DIGEST)
             or len(self.starts) != records + 1
             or len(self._ids) != records
-            or not rises(self.starts, chunks, least=1)
-            or not rises(self._ids.ends, len(self._ids.text), least=0)
-            or not rises(offsets["records"], int(offsets["records"][-1]), least=1)
-            or not rises(offsets["chunks"], int(offsets["chunks"][-1]), least=1)
+            or not self._rises(self.starts, chunks, least=1)
+            or not self._rises(self._ids.ends, len(self._ids.text), least=0)
+            or not self._rises(offsets["records"], int(offsets["records"][-1]), least=1)
+            or not self._rises(offsets["chunks"], int(offsets["chunks"][-1]), least=1)
         ):
             raise IndexCorrupt(f"the tables of {folder} disagree about their rows", hint="retrieve inspect verify")
+
+    def _rises(self, ends: Rows, last: int, *, least: int) -> bool:
+        """Return True if starts of rows are sound; of a file in an engine, few of which stay in memory then."""
+        sound = rises(ends, last, least=least)
+        if self._blocks is not None:
+            self.file(OFFSETS).release()
+        return sound
 
     def advise_random_reads(self) -> None:
         """Announce random access to the files, as queries do it, instead of sequential reading."""
@@ -232,6 +243,9 @@ class Generation:
         return digest.tobytes()
 
     def record_id(self, record: int) -> str:
+        self._looked_up += 1
+        if self._blocks is not None and self._looked_up % _LOOKED_UP == 0:
+            self.file(OFFSETS).release()
         return self._ids[record]
 
     def chunk_id(self, row: int) -> str:

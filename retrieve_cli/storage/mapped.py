@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import mmap
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -147,11 +147,21 @@ class MappedFile:
                 self.fetch(start * BLOCK, min(stop * BLOCK, len(self.data)))
             self._verify(start, stop, self.data[start * BLOCK : stop * BLOCK])
 
+    def copied(self, first: int, end: int) -> bytes:
+        """Return the bytes from `first` up to but not `end`, after verifying them. Raises: IndexCorrupt."""
+        self.check(first, end)
+        return self.data[first:end].tobytes()
+
     def check_parts(self, *parts: NDArray[Any]) -> None:
         """Verify the blocks of contiguous views of `data`. Raises: IndexCorrupt."""
         if not self._settled:
-            for part in parts:
-                self.check(*self.span(part))
+            self.check_spans([self.span(part) for part in parts])
+
+    def check_spans(self, spans: Sequence[tuple[int, int]]) -> None:
+        """Verify the blocks of several stretches of the file, each from its first byte up to its end. Raises:
+        IndexCorrupt."""
+        for first, end in spans:
+            self.check(first, end)
 
     def rows(self, first: int, size: int, rows: NDArray[np.int64]) -> Bytes:
         """Return some rows, (n, size), after verifying them: rows of `size` bytes, the first of which is at `first`.
@@ -168,8 +178,7 @@ class MappedFile:
         values = np.empty((len(rows), size), np.uint8)
         begins = first + rows * size
         blocks = np.unique(np.concatenate([begins // BLOCK, (begins + size - 1) // BLOCK]))
-        for block in blocks[~self._sound[blocks]].tolist():
-            self._verify(block, block + 1, self._read(block * BLOCK, BLOCK))
+        self._verify_each(blocks[~self._sound[blocks]])
         cuts = [0, *(np.flatnonzero(np.diff(rows) != 1) + 1).tolist(), len(rows)]
         for start, stop in pairwise(cuts):  # consecutive rows in one read
             values[start:stop].reshape(-1)[:] = self._read(int(begins[start]), (stop - start) * size)
@@ -181,16 +190,21 @@ class MappedFile:
     def check_besides(self, *parts: NDArray[Any]) -> None:
         """Verify everything that no contiguous view of `data` among `parts` covers. Raises: IndexCorrupt."""
         if not self._settled:
-            done = 0
+            done, spans = 0, []
             for first, end in sorted(map(self.span, parts)):
-                self.check(done, max(done, first))
+                spans.append((done, max(done, first)))
                 done = max(done, end)
-            self.check(done)
+            self.check_spans([*spans, (done, len(self.data))])
 
     def span(self, part: NDArray[Any]) -> tuple[int, int]:
         """Return start and end of a contiguous view of `data` in the file; 0 and 0 for any other array."""
         first = _address(part) - self._first
         return (first, first + part.nbytes) if part.size and 0 <= first < len(self.data) else (0, 0)
+
+    def _verify_each(self, blocks: NDArray[np.int64]) -> None:
+        """Verify blocks here and there, by reading them."""
+        for block in blocks.tolist():
+            self._verify(block, block + 1, self._read(block * BLOCK, BLOCK))
 
     def _verify(self, start: int, stop: int, data: Bytes) -> None:
         """Verify blocks that were read."""

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, NoReturn
 
 import numpy as np
 
-from retrieve_cli.errors import IndexCorrupt, UsageError
+from retrieve_cli.errors import IndexCorrupt, RetrieveError, UsageError
 from retrieve_cli.frozen import Frozen
 from retrieve_cli.storage import durable
 from retrieve_cli.storage.mapped import MappedFile
@@ -173,7 +173,7 @@ def load(source: Path | MappedFile, *, later: Collection[str] = ()) -> Any:
             file.check_besides(*(value[name] for name in later if name in value))
         else:
             file.check()
-    except IndexCorrupt:
+    except RetrieveError:  # damage, or an engine that has the file and cannot be reached
         raise
     except OSError as error:
         raise IndexCorrupt(f"cannot read {path}: {error.strerror}", hint=_HINT) from error

@@ -13,6 +13,8 @@ from retrieve_cli.storage.vocabulary import Vocabulary
 if TYPE_CHECKING:
     from retrieve_cli.contracts import Rows
 
+_PIECE = 1 << 16
+"""Steps that are compared at a time: no array is as long as the index."""
 _FEW = 8
 """Number of look-ups that compare ids, before a dictionary of all ids is built."""
 
@@ -20,8 +22,8 @@ _FEW = 8
 class RecordIds:
     """Different ids in one contiguous UTF-8 buffer, in order of rows."""
 
-    def __init__(self, text: bytes, ends: Rows) -> None:
-        """`ends` has one entry more than there are ids; the first is 0."""
+    def __init__(self, text: memoryview, ends: Rows) -> None:
+        """`text` is one of bytes; `ends` has one entry more than there are ids, the first is 0."""
         self.text = text
         self.ends = ends
         self._looked_up = 0
@@ -31,7 +33,7 @@ class RecordIds:
 
     def __getitem__(self, row: int) -> str:
         try:
-            return self.text[self.ends[row] : self.ends[row + 1]].decode()
+            return str(self.text[self.ends[row] : self.ends[row + 1]], "utf-8")
         except UnicodeDecodeError as error:
             raise IndexCorrupt(f"offsets.pkl is damaged ({error})", hint="retrieve inspect verify") from error
 
@@ -60,5 +62,5 @@ class RecordIds:
 
 def rises(ends: Rows, last: int, *, least: int) -> bool:
     """Return True if `ends` go from 0 to `last` in steps of at least `least`."""
-    steps = ends[1:] - ends[:-1]
-    return bool(ends[0] == 0 and ends[-1] == last and (not len(steps) or steps.min() >= least))
+    pieces = (ends[start : start + _PIECE + 1] for start in range(0, len(ends) - 1, _PIECE))
+    return bool(ends[0] == 0 and ends[-1] == last and all((np.diff(piece) >= least).all() for piece in pieces))

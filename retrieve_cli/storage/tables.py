@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
@@ -118,11 +118,14 @@ class Table:
                 done = 0
             first = end
 
+    def check(self, rows: Iterable[int]) -> None:
+        """Verify some rows that are read next: of a file that is elsewhere they are fetched together. Raises:
+        IndexCorrupt."""
+        self._file.check_spans([(int(self._offsets[row]), int(self._offsets[row + 1])) for row in rows])
+
     def _bytes(self, first: int, end: int) -> bytes:
         """Return verified bytes of rows; all reading of the file goes through here."""
-        start, stop = int(self._offsets[first]), int(self._offsets[end])
-        self._file.check(start, stop)
-        return self._file.data[start:stop].tobytes()
+        return self._file.copied(int(self._offsets[first]), int(self._offsets[end]))
 
     def __iter__(self) -> Iterator[dict[str, Json]]:
         return (self[row] for row in range(len(self)))

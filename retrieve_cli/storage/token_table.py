@@ -186,7 +186,10 @@ class TokenTable:
         """Return the ids (t,) and unit vectors (t, dim) of some chunks, and the end of each chunk among them."""
         chosen = np.asarray(rows, np.int64)
         starts, stops = self._starts[chosen], self._starts[chosen + 1]
-        ids, codes = zip(*map(self._between, starts.tolist(), stops.tolist()), strict=True)
+        stretches = list(zip(starts.tolist(), stops.tolist(), strict=True))
+        ids = [self._ids[start:stop] for start, stop in stretches]
+        codes = [self._codes[start:stop] for start, stop in stretches]
+        self._check(*ids, *codes)
         ends = np.cumsum(stops - starts)
         return np.concatenate(ids), UnitVectors(np.concatenate(codes), self.dim), ends
 

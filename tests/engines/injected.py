@@ -81,9 +81,9 @@ class WatchedStaging(SqliteStaging):
         self._note("copy", part, len(rows))
         super().copy(part, older, rows, older_rows, labels)
 
-    def put_block(self, file: str, number: int, data: bytes) -> None:
-        self._note("put_block", file, number)
-        super().put_block(file, number, data)
+    def put_blocks(self, file: str, blocks: Mapping[int, bytes]) -> None:
+        self._note("put_blocks", file, len(blocks))
+        super().put_blocks(file, blocks)
 
     def finish(self) -> Census:
         self._note("finish")

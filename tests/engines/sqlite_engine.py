@@ -201,9 +201,10 @@ class SqliteStaging:
         values = [(*key, field, value) for field, values in label.fields.items() for value in values]
         database.executemany("INSERT INTO fields VALUES (?, ?, ?, ?, ?)", values)
 
-    def put_block(self, file: str, number: int, data: bytes) -> None:
+    def put_blocks(self, file: str, blocks: Mapping[int, bytes]) -> None:
+        rows = [(self._generation, file, number, data) for number, data in blocks.items()]
         with self._opened() as database:
-            database.execute("REPLACE INTO blocks VALUES (?, ?, ?, ?)", (self._generation, file, number, data))
+            database.executemany("REPLACE INTO blocks VALUES (?, ?, ?, ?)", rows)
 
     def finish(self) -> Census:
         sample, counts = Sample(), {}
@@ -275,13 +276,14 @@ class SqliteGeneration:
     def terms(self, part: str) -> SqliteTerms:
         return SqliteTerms(self._opened, self._generation, part)
 
-    def block(self, file: str, number: int) -> bytes:
+    def blocks(self, file: str, numbers: Sequence[int]) -> list[bytes]:
         sql = "SELECT data FROM blocks WHERE (generation, file, number) = (?, ?, ?)"
         with self._opened() as database:
-            row = database.execute(sql, (self._generation, file, number)).fetchone()
-        if row is None:
-            raise IndexCorrupt(f"sqlite has no block {number} of {file}", hint="retrieve engines push")
-        return bytes(row[0])
+            rows = [database.execute(sql, (self._generation, file, number)).fetchone() for number in numbers]
+        if None in rows:
+            missing = numbers[rows.index(None)]
+            raise IndexCorrupt(f"sqlite has no block {missing} of {file}", hint="retrieve engines push")
+        return [bytes(row[0]) for row in rows]
 
     def close(self) -> None:
         """Do nothing: there is no connection between two calls."""

@@ -8,7 +8,7 @@ from engines.contents import DIM, GENERATION, OTHER, TERMS, VECTORS, Content, co
 from engines.suite_base import Base, NewEngine, same, vector, words
 
 from retrieve_cli.assemble.engines import lost
-from retrieve_cli.contracts.engines import Engine
+from retrieve_cli.contracts.engines import BLOCKS, Engine
 from retrieve_cli.errors import IndexCorrupt
 from retrieve_cli.retrievers.vector_index import FlatIndex
 from retrieve_cli.storage.engine_record import Entry
@@ -155,16 +155,27 @@ class GenerationSuite(Base):
         every = bytes(range(256)) * 300
         for generation, data in ((GENERATION, every), (OTHER, b"other")):
             staging = engine.stage(generation, self.parts(made))
-            staging.put_block("chunks.bin", 0, b"old")
-            staging.put_block("chunks.bin", 0, data)
-            staging.put_block("chunks.bin", 7, b"")
+            staging.put_blocks("chunks.bin", {0: b"old", 7: b"", 9: b"last"})
+            staging.put_blocks("chunks.bin", {0: data})
             staging.close()
             send(engine, made, self.parts(made), generation=generation)
         opened = engine.open(GENERATION)
-        assert (opened.block("chunks.bin", 0), opened.block("chunks.bin", 7)) == (every, b"")
-        for file, number in (("chunks.bin", 1), ("records.bin", 0)):
+        assert opened.blocks("chunks.bin", [9, 0, 7]) == [b"last", every, b""]
+        for file, numbers in (("chunks.bin", [0, 1]), ("chunks.bin", [8]), ("records.bin", [0])):
             with pytest.raises(IndexCorrupt):
-                opened.block(file, number)
+                opened.blocks(file, numbers)
+
+    def test_many_blocks_travel_together(self, engine: Engine, made: Content) -> None:
+        if not engine.capabilities.blocks:
+            pytest.skip("the engine keeps no blocks")
+        size = 1 << 16
+        data = np.random.default_rng(3).integers(0, 256, BLOCKS * size, np.uint8).tobytes()
+        blocks = {number: data[number * size : (number + 1) * size] for number in range(BLOCKS)}
+        staging = engine.stage(GENERATION, self.parts(made))
+        staging.put_blocks("chunks.bin", blocks)
+        staging.close()
+        send(engine, made, self.parts(made))
+        assert engine.open(GENERATION).blocks("chunks.bin", range(BLOCKS)) == list(blocks.values())
 
     def test_rows_of_another_generation_are_copied_to_the_bit(self, engine: Engine, made: Content) -> None:
         if not engine.capabilities.copies:
@@ -193,7 +204,7 @@ class GenerationSuite(Base):
                 put(staging, made, [part], np.arange(len(made)))
             files = ["words.pkl"] if engine.capabilities.blocks else []
             for file in files:
-                staging.put_block(file, 0, b"block")
+                staging.put_blocks(file, {0: b"block"})
             entry = Entry(engine.card, self.parts(made), files, staging.finish())
             staging.close()
             engine.publish(GENERATION)

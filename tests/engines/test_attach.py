@@ -3,23 +3,30 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from engines.injected import Servers, search_in
+from engines.sqlite_engine import SqliteGeneration
 from samples import Program, fails, succeeds, write_catalog
 from sync.state import records
 
-from retrieve_cli.storage.mapped import BLOCK
+from retrieve_cli.contracts.engines import BLOCKS
+from retrieve_cli.errors import IndexCorrupt
+from retrieve_cli.storage.mapped import BLOCK, block_sums
+from retrieve_cli.storage.remote_file import RemoteFile
 
 SIZE = 60
+ROUND_TRIPS = 20
+"""Requests for blocks of the first query, at most."""
 
 
 @pytest.fixture(autouse=True)
 def _files_are_in_an_engine(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RETRIEVE_ENGINES__STORE", "engine")
-    monkeypatch.setenv("RETRIEVE_ENGINES__TOKENS", "payload")
 
 
 @pytest.fixture
@@ -40,6 +47,20 @@ def thin(built: str, retrieve: Program) -> Path:
 def answer(retrieve: Program, artifacts: str, *words: str) -> Any:
     done = succeeds(retrieve("query", "record number 7", "--json", "--artifacts", artifacts, *words))
     return {key: value for key, value in done.json.items() if key not in ("timings_ms", "stale")}
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int]]:
+    """File and number of blocks of each request from now on."""
+    found: list[tuple[str, int]] = []
+    blocks = SqliteGeneration.blocks
+
+    def noted(self: SqliteGeneration, file: str, numbers: Any) -> list[bytes]:
+        found.append((file, len(numbers)))
+        return blocks(self, file, numbers)
+
+    monkeypatch.setattr(SqliteGeneration, "blocks", noted)
+    return found
 
 
 def stored(folder: Path) -> int:
@@ -130,3 +151,108 @@ def test_a_large_file_travels_in_blocks(servers: Servers, tmp_path: Path, retrie
     assert {size for (size,) in sizes[:-1]} == {BLOCK}
     assert retrieve("engines", "attach", "--artifacts", "thin").code == 0
     assert answer(retrieve, "thin") == answer(retrieve, "artifacts")
+
+
+def test_a_query_asks_for_many_blocks_at_once(
+    servers: Servers, tmp_path: Path, retrieve: Program, asked: list[tuple[str, int]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The results are in almost as many blocks."""
+    rows = [{"id": f"r{number}", "name": f"record {number}", "description": "words " * 2000} for number in range(200)]
+    assert retrieve("build", "--catalog", write_catalog(tmp_path / "all.jsonl", rows)).code == 0
+    assert retrieve("engines", "attach", "--artifacts", "thin").code == 0
+    del asked[:]
+    assert len(answer(retrieve, "thin", "-k", "40")["results"]) == 40
+    assert len(asked) <= ROUND_TRIPS
+    by_file = {file: [count for name, count in asked if name == file] for file, _ in asked}
+    assert max(by_file["records.jsonl"]) > 10
+    assert len(by_file["records.jsonl"]) == len(by_file["chunks.jsonl"]) == 1
+
+
+def test_a_file_is_read_in_pieces_of_bounded_size(tmp_path: Path) -> None:
+    data = np.random.default_rng(2).integers(0, 256, 3 * BLOCKS * BLOCK + 5, np.uint8)
+    path = tmp_path / "file"
+    path.write_bytes(bytes(len(data)))
+    asked: list[int] = []
+
+    def blocks(numbers: Sequence[int]) -> list[bytes]:
+        asked.append(len(numbers))
+        return [data[number * BLOCK : (number + 1) * BLOCK].tobytes() for number in numbers]
+
+    file = RemoteFile(path, block_sums(data), blocks)
+    file.check_spans([(0, 10), (5 * BLOCK, 7 * BLOCK), (6 * BLOCK, 6 * BLOCK + 1), (len(data), len(data))])
+    assert asked == [3]
+    file.check()
+    assert (sum(asked), max(asked), len(asked)) == (3 * BLOCKS + 1, BLOCKS, 4)
+    assert (file.data == data).all()
+
+
+def test_a_block_that_is_not_the_one_that_was_sent_is_not_kept(tmp_path: Path) -> None:
+    data = np.random.default_rng(2).integers(0, 256, 3 * BLOCK, np.uint8)
+    (tmp_path / "file").write_bytes(bytes(len(data)))
+    file = RemoteFile(tmp_path / "file", block_sums(data), lambda numbers: [bytes(BLOCK - 1) + b"x" for _ in numbers])
+    with pytest.raises(IndexCorrupt, match="not the file that was sent"):
+        file.check(BLOCK, BLOCK + 1)
+    assert not (tmp_path / "file").read_bytes().strip(b"\0")
+
+
+def test_token_vectors_travel_if_the_configured_reranker_reads_them(
+    servers: Servers, tmp_path: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RETRIEVE_ENCODER__KIND", "onnx")
+    source = write_catalog(tmp_path / "tools.jsonl", records(1, SIZE))
+    assert retrieve("build", "--catalog", source).code == 0
+    assert retrieve("engines", "attach", "--artifacts", "thin").code == 0
+    assert answer(retrieve, "thin")["reranked"]
+    assert answer(retrieve, "thin") == answer(retrieve, "artifacts")
+    with monkeypatch.context() as patch:
+        patch.setenv("RETRIEVE_RERANK__BACKEND", "none")
+        assert retrieve("engines", "push").code == 0
+        assert retrieve("engines", "attach", "--artifacts", "plain").code == 0
+        assert answer(retrieve, "plain") == answer(retrieve, "artifacts")
+    missing = ("rerank.backend: none", "engines.tokens: payload where the index is built")
+    skipped = answer(retrieve, "plain")["strategies_skipped"]["maxsim"]
+    assert all(said in skipped for said in ("tokens.pkl is not in qdrant", *missing))
+    fails(retrieve("query", "record", "--rerank", "--artifacts", "plain"), 6, "tokens.pkl is not in qdrant", *missing)
+    fails(retrieve("engines", "attach", "--artifacts", "other"), 2, "sent without tokens.pkl", *missing)
+    assert not (Path("other") / "current").exists()
+    with monkeypatch.context() as patch:
+        patch.setenv("RETRIEVE_RERANK__BACKEND", "none")
+        patch.setenv("RETRIEVE_ENGINES__TOKENS", "payload")
+        assert retrieve("engines", "push").code == 0
+    assert retrieve("engines", "attach", "--artifacts", "other").code == 0
+    assert answer(retrieve, "other") == answer(retrieve, "artifacts")
+
+
+@pytest.mark.parametrize(
+    ("places", "fix"),
+    [
+        ({"LEXICAL": "milvus"}, "engines.lexical: pgvector"),
+        ({"DENSE": "local"}, "engines.dense, engines.lexical and engines.sparse as there"),
+        ({"DENSE": "pgvector"}, "engines.dense, engines.lexical and engines.sparse as there"),
+    ],
+)
+def test_an_index_that_these_settings_could_not_search_is_not_attached(
+    built: str, retrieve: Program, monkeypatch: pytest.MonkeyPatch, places: dict[str, str], fix: str
+) -> None:
+    for role, place in places.items():
+        monkeypatch.setenv(f"RETRIEVE_ENGINES__{role}", place)
+    fails(retrieve("engines", "attach", "--artifacts", "other"), 2, built, fix)
+    assert not (Path("other") / "current").exists()
+
+
+def test_a_file_that_is_rows_of_an_engine_cannot_be_read_from_it(
+    servers: Servers, tmp_path: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    search_in("qdrant", monkeypatch)
+    assert retrieve("build", "--catalog", write_catalog(tmp_path / "tools.jsonl", records(1, SIZE))).code == 0
+    monkeypatch.setenv("RETRIEVE_ENGINES__DENSE", "local")
+    fails(retrieve("engines", "attach", "--artifacts", "other"), 2, "set engines.dense: qdrant")
+
+
+def test_words_are_searched_in_the_file_that_travelled_if_they_are_local(
+    thin: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wanted = answer(retrieve, "artifacts", "--mode", "bm25")
+    monkeypatch.setenv("RETRIEVE_ENGINES__LEXICAL", "local")
+    found = answer(retrieve, "thin", "--mode", "bm25")
+    assert [hit["id"] for hit in found["results"]] == [hit["id"] for hit in wanted["results"]]

@@ -107,7 +107,7 @@ def push(engine: QdrantEngine, generation: str = OLD) -> None:
     staging = engine.stage(generation, PARTS)
     staging.put("meaning", Batch(np.arange(3), LABELS, vectors=VECTORS))
     staging.put("words", Batch(np.arange(3), LABELS, weights=WEIGHTS))
-    staging.put_block("records/ü.jsonl", 7, b"\x00\xff")
+    staging.put_blocks("records/ü.jsonl", {7: b"\x00\xff", 9: b""})
     assert staging.finish().rows == {"meaning": 3, "words": 3}
 
 
@@ -205,9 +205,9 @@ def test_a_part_is_asked_for_what_it_has(engine: QdrantEngine) -> None:
 def test_a_block_comes_back_and_one_that_is_not_there_is_named(engine: QdrantEngine) -> None:
     push(engine)
     generation = engine.open(OLD)
-    assert generation.block("records/ü.jsonl", 7) == b"\x00\xff"
+    assert generation.blocks("records/ü.jsonl", [9, 7]) == [b"", b"\x00\xff"]
     with pytest.raises(IndexCorrupt, match=r"block 8 of the file records/ü\.jsonl"):
-        generation.block("records/ü.jsonl", 8)
+        generation.blocks("records/ü.jsonl", [7, 8])
 
 
 def test_a_staging_without_all_rows_is_not_complete(engine: QdrantEngine) -> None:
@@ -390,6 +390,19 @@ def test_limits_of_strict_mode_that_searches_exceed_are_problems() -> None:
         "strict mode of Qdrant does not allow exact searches",
     ]
     assert list(excess(strict | {"enabled": False}, QdrantSettings(), most_rows=50_000)) == []
+
+
+def test_limits_of_any_collection_are_problems_and_each_is_named_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    home, limits = "chunks_vectors_0123456789ab", {"enabled": True, "max_query_limit": 50}
+    parts = [f"{home}_dense", f"{home}_bm25"]
+    answers = {f"/collections/{name}": {"config": {"strict_mode_config": limits}} for name in parts}
+    answers |= {"/": {"version": "1.19.0"}, f"/collections/{home}": {"config": {"strict_mode_config": None}}}
+    answers["/collections"] = {"collections": [{"name": name} for name in ("other", home, *parts)]}
+    engine = QdrantEngine(QdrantSettings())
+    monkeypatch.setattr(engine._server, "call", lambda method, path: answers[path])
+    ((text, hint),) = engine.problems()
+    assert text == "strict mode of Qdrant limits max_query_limit to 50"
+    assert hint == "raise it to 50000 in the server"
 
 
 def test_a_key_that_travels_unencrypted_to_another_host_is_a_problem(monkeypatch: pytest.MonkeyPatch) -> None:

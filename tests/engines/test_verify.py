@@ -16,6 +16,7 @@ from samples import Program, fails, write_catalog
 
 from retrieve_cli.assemble import engines
 from retrieve_cli.assemble.indexes import local_indexes
+from retrieve_cli.cli import progress
 from retrieve_cli.cli.main import main
 from retrieve_cli.config.loading import load
 from retrieve_cli.engines.index import VectorEngineIndex
@@ -110,6 +111,11 @@ def test_a_lossy_engine_fails_and_the_retriever_is_named(verify: Verify) -> None
     assert "dense in pgvector: overlap@10 is 0." in done.err
     assert "bm25 in pgvector" not in done.err
     assert "failed: dense in pgvector" in done.out
+
+
+def test_progress_off_a_terminal_is_a_line_a_minute(verify: Verify, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(progress, "INTERVAL", 0.0)
+    assert "comparing" not in verify().err
 
 
 def test_a_loss_of_quality_above_the_limit_fails(verify: Verify) -> None:

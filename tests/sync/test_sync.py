@@ -453,6 +453,16 @@ def test_flags_that_contradict_each_other(artifacts: Path, retrieve: Program, fl
     assert retrieve("sync", *flags).code == 2
 
 
+@pytest.mark.parametrize(
+    ("word", "flag"), [("3f2a", "--rollback"), ("all.jsonl", "--catalog"), ("papers", "--docs-dir")]
+)
+def test_a_word_without_its_flag_is_taken_for_an_id_or_a_source(
+    artifacts: Path, retrieve: Program, word: str, flag: str
+) -> None:
+    Path("papers").mkdir()
+    fails(retrieve("sync", word), 2, f"sync takes no '{word}'", f"hint: retrieve sync {flag} {word}\n")
+
+
 def test_a_sync_may_name_a_source_of_the_index(
     tmp_path: Path, artifacts: Path, source: Path, retrieve: Program
 ) -> None:

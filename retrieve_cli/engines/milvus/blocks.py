@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from base64 import b64decode, b64encode
+from collections.abc import Mapping, Sequence
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +20,7 @@ _PIECE = LONGEST // 4 * 3
 """Bytes in one VARCHAR as base64: 49,149."""
 _AT_ONCE = 256
 """Pieces sent in one call: 16 MiB; a server accepts 64 MiB."""
-_META = ("meta", "", 0)
+_META = ("meta", "")
 
 
 class Blocks:
@@ -48,42 +49,35 @@ class Blocks:
         """True if there is such a collection, and its creation was not interrupted."""
         return self._server.has(self._collection) and bool(self._server.ask("list_indexes", self._collection))
 
-    def put(self, kind: str, name: str, number: int, data: bytes) -> None:
-        """Store bytes; those of the same kind, name and number are replaced."""
-        block, check = _digest(kind, name, number), _check(data)
-        starts = range(0, max(len(data), 1), _PIECE)
-        entities = [
-            {
-                "piece": f"{block}-{place}",
-                "block": block,
-                "place": place,
-                "pieces": len(starts),
-                "check": check,
-                "data": b64encode(data[start : start + _PIECE]).decode("ascii"),
-                "unused": [0.0, 0.0],
-            }
-            for place, start in enumerate(starts)
-        ]
+    def put(self, kind: str, name: str, blocks: Mapping[int, bytes]) -> None:
+        """Store bytes by number; those of the same kind, name and number are replaced."""
+        entities = [piece for number, data in blocks.items() for piece in _pieces(_digest(kind, name, number), data)]
         for first in range(0, len(entities), _AT_ONCE):
             self._server.ask("upsert", self._collection, entities[first : first + _AT_ONCE])
 
-    def get(self, kind: str, name: str, number: int, *, level: str = "Bounded") -> bytes | None:
-        """Return stored bytes; None if there are none.
+    def get(self, kind: str, name: str, numbers: Sequence[int], *, level: str = "Bounded") -> dict[int, bytes]:
+        """Return stored bytes by number, of those that there are.
 
         Raises:
             IndexCorrupt: pieces are missing, or are not those that were stored together.
         """
         self._load()
+        digests = {_digest(kind, name, number): number for number in numbers}
         entities = self._server.ask(
             "query",
             self._collection,
-            filter=f'block == "{_digest(kind, name, number)}"',
-            output_fields=["place", "pieces", "check", "data"],
+            filter=f"block in {orjson.dumps(list(digests)).decode()}",
+            output_fields=["block", "place", "pieces", "check", "data"],
             consistency_level=level,
         )
-        pieces = {int(entity["place"]): entity for entity in entities}
-        if not pieces:
-            return None
+        found: dict[str, dict[int, Any]] = {}
+        for entity in entities:
+            found.setdefault(entity["block"], {})[int(entity["place"])] = entity
+        whole = {number: found[digest] for digest, number in digests.items() if digest in found}
+        return {number: self._joined(pieces, f"{kind} {name} {number}") for number, pieces in whole.items()}
+
+    def _joined(self, pieces: Mapping[int, Any], block: str) -> bytes:
+        """Return the bytes of a block. Raises: IndexCorrupt."""
         try:
             # A longer block that was replaced may have left pieces beyond the last one.
             last = int(pieces[0]["pieces"])
@@ -92,19 +86,19 @@ class Blocks:
                 return data
         except (KeyError, ValueError):
             pass
-        message = f"a block in the Milvus collection {self._collection} is damaged: {kind} {name} {number}"
+        message = f"a block in the Milvus collection {self._collection} is damaged: {block}"
         raise IndexCorrupt(message, hint="run: retrieve engines push")
 
     def put_meta(self, meta: Any) -> None:
         """Store the metadata of the generation."""
-        self.put(*_META, orjson.dumps(meta))
+        self.put(*_META, {0: orjson.dumps(meta)})
 
     def meta(self) -> Any:
         """Return the metadata of the generation; None if there are none, as after an interrupted creation."""
         if not self.exists:
             return None
-        data = self.get(*_META, level="Strong")
-        return None if data is None else orjson.loads(data)
+        data = self.get(*_META, [0], level="Strong")
+        return orjson.loads(data[0]) if data else None
 
     def flush(self) -> None:
         """Let the server write everything to its storage."""
@@ -127,6 +121,23 @@ def _schema(client: Any) -> Any:
     schema.add_field("data", kinds.VARCHAR, max_length=LONGEST)
     schema.add_field("unused", kinds.FLOAT_VECTOR, dim=2)
     return schema
+
+
+def _pieces(block: str, data: bytes) -> list[dict[str, Any]]:
+    """Return the entities of a block."""
+    check, starts = _check(data), range(0, max(len(data), 1), _PIECE)
+    return [
+        {
+            "piece": f"{block}-{place}",
+            "block": block,
+            "place": place,
+            "pieces": len(starts),
+            "check": check,
+            "data": b64encode(data[start : start + _PIECE]).decode("ascii"),
+            "unused": [0.0, 0.0],
+        }
+        for place, start in enumerate(starts)
+    ]
 
 
 def _digest(kind: str, name: str, number: int) -> str:

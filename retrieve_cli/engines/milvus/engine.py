@@ -169,7 +169,7 @@ class MilvusEngine(CollectionLifeCycle):
         size = 0
         for entity, weight, long in entities_of(part, batch):
             if long:
-                self._home(record.generation).put(WEIGHTS, part.name, entity["row"], long)
+                self._home(record.generation).put(WEIGHTS, part.name, {entity["row"]: long})
             entities.append(entity)
             size += weight
             if size >= _BYTES or len(entities) >= _MOST_ENTITIES:
@@ -178,13 +178,13 @@ class MilvusEngine(CollectionLifeCycle):
         if entities:
             self._server.ask("upsert", collection, entities)
 
-    def put_block(self, generation: str, file: str, number: int, data: bytes) -> None:
-        """Store a block of a file."""
-        self._home(generation).put("file", file, number, data)
+    def put_blocks(self, generation: str, file: str, blocks: Mapping[int, bytes]) -> None:
+        """Store some blocks of a file."""
+        self._home(generation).put("file", file, blocks)
 
-    def block(self, generation: str, file: str, number: int) -> bytes | None:
-        """Return a block of a file; None if it is missing."""
-        return self._home(generation).get("file", file, number)
+    def blocks(self, generation: str, file: str, numbers: Sequence[int]) -> Mapping[int, bytes]:
+        """Return those of some blocks of a file that are there."""
+        return self._home(generation).get("file", file, numbers)
 
     def settle(self, record: Record) -> None:
         """Flush, wait for the indexes, and load them."""

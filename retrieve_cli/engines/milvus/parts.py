@@ -278,7 +278,8 @@ class MilvusTerms:
 
     def _read(self, row: int, value: str) -> TermWeights:
         try:
-            data = self._blocks.get(WEIGHTS, self._part.name, row) if value == ELSEWHERE else read(value)
+            name = self._part.name
+            data = self._blocks.get(WEIGHTS, name, [row]).get(row) if value == ELSEWHERE else read(value)
             if data is not None:
                 return unpacked(data)
         except ValueError:

@@ -175,19 +175,22 @@ class OpensearchEngine(CollectionLifeCycle):
             lines = documents.documents(part, piece, with_text=with_text)
             self._server.store(self._names.part(record.generation, part.name), lines)
 
-    def put_block(self, generation: str, file: str, number: int, data: bytes) -> None:
-        """Store a block of a file."""
-        document = {"file": file, "number": number, "data": base64.b64encode(data).decode()}
-        line = (documents.block_id(file, number), orjson.dumps(document))
-        self._server.store(self._names.home(generation), [line])
+    def put_blocks(self, generation: str, file: str, blocks: Mapping[int, bytes]) -> None:
+        """Store some blocks of a file."""
+        lines = []
+        for number, data in blocks.items():
+            document = {"file": file, "number": number, "data": base64.b64encode(data).decode()}
+            lines.append((documents.block_id(file, number), orjson.dumps(document)))
+        self._server.store(self._names.home(generation), lines)
 
-    def block(self, generation: str, file: str, number: int) -> bytes | None:
-        """Return a block of a file; None if it is missing."""
-        path = f"/{self._names.home(generation)}/_doc/{documents.block_id(file, number)}"
+    def blocks(self, generation: str, file: str, numbers: Sequence[int]) -> Mapping[int, bytes]:
+        """Return those of some blocks of a file that are there."""
+        by_id = {documents.block_id(file, number): number for number in numbers}
         try:
-            return base64.b64decode(self._server.ask("GET", path)["_source"]["data"])
+            found = self._server.ask("POST", f"/{self._names.home(generation)}/_mget", {"ids": list(by_id)})["docs"]
         except (Absent, Rejected):
-            return None
+            return {}
+        return {by_id[each["_id"]]: base64.b64decode(each["_source"]["data"]) for each in found if each.get("found")}
 
     def settle(self, record: Record) -> None:
         """Make everything that was stored visible to searches."""

@@ -167,20 +167,20 @@ class PgvectorEngine(LifeCycle):
         """Store rows with the contents of an older generation's rows, which do not leave the server."""
         self._rows(record, part).copy(older, *rows)
 
-    def put_block(self, generation: str, file: str, number: int, data: bytes) -> None:
-        """Store a block of a file."""
+    def put_blocks(self, generation: str, file: str, blocks: Mapping[int, bytes]) -> None:
+        """Store some blocks of a file in one transaction."""
         text = statement(
             "INSERT INTO {table} VALUES (%s, %s, %b) ON CONFLICT (file, number) DO UPDATE SET data = excluded.data",
             table=self._tables(generation).table("files"),
         )
-        self._connections.write(lambda connection: connection.execute(text, [file, number, data]))
+        rows = [(file, number, data) for number, data in blocks.items()]
+        self._connections.write(lambda connection: connection.cursor().executemany(text, rows))
 
-    def block(self, generation: str, file: str, number: int) -> bytes | None:
-        """Return a block of a file; None if it is missing."""
-        text = "SELECT data FROM {table} WHERE file = %(file)s AND number = %(number)s"
+    def blocks(self, generation: str, file: str, numbers: Sequence[int]) -> Mapping[int, bytes]:
+        """Return those of some blocks of a file that are there."""
+        text = "SELECT number, data FROM {table} WHERE file = %(file)s AND number = ANY(%(numbers)s)"
         asked = statement(text, table=self._tables(generation).table("files"))
-        found = self._connections.query(asked, {"file": file, "number": number})
-        return bytes(found[0][0]) if found else None
+        return dict(self._connections.query(asked, {"file": file, "numbers": list(numbers)}))
 
     def settle(self, record: Record) -> None:
         """Build indexes and postings, unless nothing changed since. Raises: IndexCorrupt: rows are missing."""

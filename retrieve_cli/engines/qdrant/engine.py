@@ -30,9 +30,13 @@ INDEXED_FROM = 10_000
 """Size of the vectors of a segment, in KiB, from which Qdrant builds an HNSW graph; smaller ones are scanned."""
 _SECONDS_PER_ROW = 0.01
 """Time that building an index may take; on 2 cores it takes a tenth of it."""
-_QUANTILE = 0.8
+_QUANTILE = 0.99
 """Share of the numbers of vectors inside the range that is quantised; those outside are clipped to its ends. Candidates
-by such vectors are rescored with the vectors before quantisation."""
+by such vectors are rescored with the vectors before quantisation.
+
+Recall@10 in Qdrant's core before and after rescoring, 400 queries of 5,000 texts (docstrings of Python's library):
+all-MiniLM-L6-v2 0.9862 and 1 with 0.8, 0.9875 and 1 with 0.99; hashed 0.9663 and 0.9990, 0.9620 and 0.9997; vectors
+with heavy tails (Student's t, 3 degrees of freedom) 0.8393 and 0.9218, 0.8890 and 0.9955."""
 _MOST_ROWS = 50_000
 _DEEPEST = 2000
 """Candidates of a search, at most."""
@@ -125,9 +129,10 @@ class QdrantEngine(CollectionLifeCycle):
     def record(self, generation: str) -> Record | None:
         """Return the record of a generation; None if there is none. Raises: IndexCorrupt: it cannot be read."""
         collection = self._names.home(generation)
-        payload = self._payload(collection, _RECORD, with_payload=True)
-        if payload is None:
+        found = self._payloads(collection, [_RECORD], with_payload=True)
+        if not found:
             return None
+        payload = found[0]
         try:
             census = payload["census"]
             parts = [Part(*part) for part in payload["parts"]]
@@ -142,7 +147,7 @@ class QdrantEngine(CollectionLifeCycle):
             "parts": [list(part) for part in record.parts],
             "census": list(record.census) if record.census else None,
         }
-        self._put(record.generation, _RECORD, payload, wait=True)
+        self._put(record.generation, {_RECORD: payload}, wait=True)
 
     def set_alias(self, record: Record) -> None:
         """Let the alias name the first part with vectors, in one request."""
@@ -166,15 +171,19 @@ class QdrantEngine(CollectionLifeCycle):
         for body in requests(batch, part.unit):
             self._change(record, part, "PUT", "points", body)
 
-    def put_block(self, generation: str, file: str, number: int, data: bytes) -> None:
-        """Store a block of a file."""
-        payload = {"file": file, "number": number, "data": b64encode(data).decode()}
-        self._put(generation, _block(file, number), payload, wait=False)
+    def put_blocks(self, generation: str, file: str, blocks: Mapping[int, bytes]) -> None:
+        """Store some blocks of a file."""
+        payloads: dict[int | str, Json] = {
+            _block(file, number): {"file": file, "number": number, "data": b64encode(data).decode()}
+            for number, data in blocks.items()
+        }
+        self._put(generation, payloads, wait=False)
 
-    def block(self, generation: str, file: str, number: int) -> bytes | None:
-        """Return a block of a file; None if it is missing."""
-        payload = self._payload(self._names.home(generation), _block(file, number), with_payload=["data"])
-        return None if payload is None else b64decode(payload["data"])
+    def blocks(self, generation: str, file: str, numbers: Sequence[int]) -> Mapping[int, bytes]:
+        """Return those of some blocks of a file that are there."""
+        points = [_block(file, number) for number in numbers]
+        found = self._payloads(self._names.home(generation), points, with_payload=["number", "data"])
+        return {int(payload["number"]): b64decode(payload["data"]) for payload in found}
 
     def settle(self, record: Record) -> None:
         """Wait until all rows are stored and indexed.
@@ -258,10 +267,11 @@ class QdrantEngine(CollectionLifeCycle):
         if self._names.prefix in collections:
             fix = "change qdrant.collection, or remove that collection"
             yield f"there is a collection {self._names.prefix}, so that no alias can have this name", fix
-        ours = [collection for collection in collections if self._names.owner(collection)]
-        for collection in ours[:1]:
+        found: list[tuple[str, str]] = []
+        for collection in filter(self._names.owner, collections):  # each collection has limits of its own
             config = server.call("GET", f"/collections/{collection}")["config"]
-            yield from excess(config.get("strict_mode_config") or {}, self._settings, most_rows=_MOST_ROWS)
+            found += excess(config.get("strict_mode_config") or {}, self._settings, most_rows=_MOST_ROWS)
+        yield from dict.fromkeys(found)
 
     def _listed(self) -> list[str]:
         return [str(each["name"]) for each in self._server.call("GET", "/collections")["collections"]]
@@ -280,17 +290,18 @@ class QdrantEngine(CollectionLifeCycle):
             body["quantization_config"] = {"scalar": scalar}
         return body
 
-    def _payload(self, collection: str, point: int | str, *, with_payload: Any) -> Json | None:
-        """Return the payload of a point; None if it, or the record's collection, is not there."""
-        body = {"ids": [point], "with_payload": with_payload, "with_vector": False}
+    def _payloads(self, collection: str, points: Sequence[int | str], *, with_payload: Any) -> list[Json]:
+        """Return the payloads of those of some points that are there; none if the collection is not there."""
+        body = {"ids": list(points), "with_payload": with_payload, "with_vector": False}
         try:
-            points = self._server.call("POST", f"/collections/{collection}/points", body=body)
+            found = self._server.call("POST", f"/collections/{collection}/points", body=body)
         except Missing:
-            return None
-        return points[0]["payload"] if points else None
+            return []
+        return [point["payload"] for point in found]
 
-    def _put(self, generation: str, point: int | str, payload: Json, *, wait: bool) -> None:
-        body = {"points": [{"id": point, "vector": {}, "payload": payload}]}
+    def _put(self, generation: str, payloads: Mapping[int | str, Json], *, wait: bool) -> None:
+        points = [{"id": point, "vector": {}, "payload": payload} for point, payload in payloads.items()]
+        body: Json = {"points": points}
         self._server.call("PUT", f"/collections/{self._names.home(generation)}/points", body=body, wait=wait)
 
     def _change(
