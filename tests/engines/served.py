@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 from urllib.parse import urlsplit
 
 from engines import opensearch_server, pgvector_server, qdrant_server
@@ -67,13 +67,13 @@ def qdrant(_: Path) -> Iterator[Served]:
 
 
 @contextmanager
-def milvus(folder: Path) -> Iterator[Served]:
+def milvus(folder: Path, index: Literal["hnsw", "flat"] = "hnsw") -> Iterator[Served]:
     """Milvus Lite as a server."""
     server = LiteProcess(folder)
     server.ensure()
 
     def engine(port: int) -> Engine:
-        return MilvusEngine(MilvusSettings(url=_http(port), timeout_s=PATIENCE_S))
+        return MilvusEngine(MilvusSettings(url=_http(port), index=index, timeout_s=PATIENCE_S))
 
     try:
         yield Served("Milvus Lite, the substitute in Python", server.port, _http, engine)

@@ -108,8 +108,15 @@ def driven(serving: Serving, folder: Path) -> Iterator[Driver]:
         traffic.close()
 
 
-SERVED = (served.pgvector, served.qdrant, served.milvus, served.osmem, served.noida)
-DRIVERS = {"sqlite": sqlite, **{each.__name__: partial(driven, each) for each in SERVED}}
+DRIVERS = {
+    "sqlite": sqlite,
+    "pgvector": partial(driven, served.pgvector),
+    "qdrant": partial(driven, served.qdrant),
+    # The graph of Milvus Lite misses some of the rows that it is to score, by chance; their vectors are then read.
+    "milvus": partial(driven, partial(served.milvus, index="flat")),
+    "osmem": partial(driven, served.osmem),
+    "noida": partial(driven, served.noida),
+}
 
 
 @pytest.fixture(scope="module", params=DRIVERS)
