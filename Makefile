@@ -27,7 +27,7 @@ SIZES   ?= 10000,100000
 FLAGS   ?=
 PEERS   ?= tantivy lancedb>=0.25
 
-.PHONY: help demo test test-complete test-all test-times quick bits fuzz fuzz-http check fmt docs docs-record reference screens bench bench-scale bench-serve bench-documents bench-statistics bench-merging clean
+.PHONY: help demo test test-complete test-all test-times quick bits fuzz fuzz-http check fmt docs docs-record reference screens bench bench-scale bench-engines bench-serve bench-documents bench-statistics bench-merging clean
 .DEFAULT_GOAL := help
 
 help:  ## Show what can be made
@@ -106,6 +106,10 @@ bench: $(READY)  ## Quality on SciFact, and speed against a naive peer (needs ..
 bench-scale: $(READY)  ## Cost by size of catalog beside other engines (SIZES=10000,100000,1000000; FLAGS="--compare DIR")
 	-test -d build/bench/peers || $(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt --target build/bench/peers $(foreach peer,$(PEERS),'$(peer)')
 	$(BIN)/python -m benchmarks.scale --sizes $(SIZES) $(FLAGS)
+
+bench-engines: SIZES = 10000 100000 400000
+bench-engines: $(READY)  ## Searches through engines by size, beside local files and the server's own (SIZES="10000 100000")
+	PYTHONPATH=tests $(BIN)/python -m benchmarks.engines --sizes "$(SIZES)" $(FLAGS)
 
 bench-serve: $(READY)  ## Throughput and latency of `retrieve serve` beside other servers (FLAGS="--rounds 3 --only retrieve,naive")
 	-test -d build/bench/peers || $(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt --target build/bench/peers $(foreach peer,$(PEERS),'$(peer)')
