@@ -13,7 +13,7 @@ from operator import attrgetter
 from typing import Any, ClassVar, dataclass_transform
 
 from msgspec import Struct, field
-from msgspec.structs import fields, replace
+from msgspec.structs import replace
 
 __all__ = ["Described", "Frozen", "asdict", "dataclass", "field", "replace"]
 
@@ -69,7 +69,10 @@ def _plain(value: Any) -> Any:
 
 @cache
 def _described(kind: type[Struct]) -> dict[str, dataclasses.Field[Any]]:
-    made: Any = dataclasses.make_dataclass(kind.__name__, [(each.name, each.type) for each in fields(kind)])
+    written = {
+        name: said for each in reversed(kind.__mro__) for name, said in vars(each).get("__annotations__", {}).items()
+    }
+    made: Any = dataclasses.make_dataclass(kind.__name__, [(name, written[name]) for name in kind.__struct_fields__])
     return {each.name: each for each in dataclasses.fields(made)}
 
 

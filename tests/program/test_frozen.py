@@ -174,3 +174,10 @@ def test_functions_of_the_standard_library_take_frozen_values() -> None:
     assert dataclasses.asdict(asked) == asdict(asked)
     with pytest.raises(ValueError, match="below zero"):
         dataclasses.replace(Point(1), x=-1)
+    for kind in every_kind(Frozen):  # also those with names that only a type checker knows
+        assert [each.name for each in dataclasses.fields(kind)] == list(kind.__struct_fields__)
+
+
+def every_kind(kind: type[Frozen]) -> list[type[Frozen]]:
+    """All classes of frozen values that are loaded."""
+    return [each for own in kind.__subclasses__() for each in (own, *every_kind(own))]

@@ -84,14 +84,15 @@ class Connections:
 
         def work(connection: Connection) -> Rows:
             if not package().Pipeline.is_supported():
+                connection.autocommit = False
                 configure(connection, chosen)
                 found = connection.execute(text, values, binary=True).fetchall()
                 connection.commit()
                 return found
+            connection.autocommit = True  # what is sent until the pipeline ends is one transaction of the server's own
             with connection.pipeline():
                 configure(connection, chosen)
                 cursor = connection.execute(text, values, binary=True)
-                connection.commit()
             return cursor.fetchall()
 
         return self.run(work)
@@ -105,6 +106,7 @@ class Connections:
 
         def in_transaction(connection: Connection) -> T:
             waiting = {"lock_timeout": str(round(self._timeout_s * 1000)), "statement_timeout": "0", "jit": "off"}
+            connection.autocommit = False
             configure(connection, waiting)
             done = work(connection)
             connection.commit()
