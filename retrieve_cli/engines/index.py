@@ -26,7 +26,7 @@ __all__ = ["Statistics", "TermEngineIndex", "VectorEngineIndex"]
 
 COUNTED = 10_000
 """Number up to which matches are counted; of more it is only said that there are more."""
-_GROUPED = 5_000
+_GROUPED = 2_000
 """Matching rows that are read, at most, to count the records that they are of."""
 _SCORED = 10_000
 """Rows that the engine scores at a time."""

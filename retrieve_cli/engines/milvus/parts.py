@@ -118,6 +118,7 @@ class _Collection:
             anns_field=field,
             limit=limit,
             filter=condition,
+            output_fields=["row"],  # without any, Milvus Lite sends all
             search_params={"metric_type": "IP", "params": dict(params)},
             consistency_level="Bounded",
         )[0]
