@@ -48,9 +48,7 @@ def answer(reader: Index, **choices: Any) -> Any:
     return said(reader.search(TEXT, **choices).to_json())
 
 
-def test_answers_are_those_of_local_files_but_for_rounding(
-    servers: Servers, reader: Index, built: str
-) -> None:
+def test_answers_are_those_of_local_files_but_for_rounding(servers: Servers, reader: Index, built: str) -> None:
     """Scores are exact but for the last bits; fused ones use stored statistics, whose rounding is not that of a pass
     over all rows."""
     local_settings = loading.load(None, {"RETRIEVE_ENCODER__KIND": "hashed"})
