@@ -169,7 +169,8 @@ def expect_readable(manifest: Manifest, entries: Mapping[str, Entry], settings: 
         reader = f"rerank.backend: {settings.rerank.backend}"
         raise UsageError(f"{manifest.id} was sent without {TOKENS}, which {reader} reads", hint=_UNREAD)
     if missing:
-        raise UsageError(f"{manifest.id} was sent without {', '.join(missing)}", hint=_PUSH)
+        hint = "set engines.store: engine where the index is built, and send it: retrieve engines push"
+        raise UsageError(f"{manifest.id} was sent without {', '.join(missing)}", hint=hint)
 
 
 class RemoteIndexes:

@@ -112,7 +112,8 @@ class Generation:
             self.records = Table(self.file(RECORDS), offsets["records"], keys=_RECORD_KEYS)
             self.chunks = Table(self.file(CHUNKS), offsets["chunks"], keys=CHUNK_KEYS)
             self.starts: Rows = offsets["starts"]
-            self._ids = RecordIds(offsets["ids"].data, offsets["id_ends"])
+            text = offsets["ids"]  # a copy in memory is read faster
+            self._ids = RecordIds(text.tobytes() if blocks is None else text.data, offsets["id_ends"])
             self.lines: Rows = offsets["lines"]
             self._digests = {name: offsets[name] for name in _DIGESTS}
             by_record = (self.lines.shape, offsets["contents"].shape, offsets["origins"].shape)
@@ -243,9 +244,10 @@ class Generation:
         return digest.tobytes()
 
     def record_id(self, record: int) -> str:
-        self._looked_up += 1
-        if self._blocks is not None and self._looked_up % _LOOKED_UP == 0:
-            self.file(OFFSETS).release()
+        if self._blocks is not None:
+            self._looked_up += 1
+            if self._looked_up % _LOOKED_UP == 0:
+                self.file(OFFSETS).release()
         return self._ids[record]
 
     def chunk_id(self, row: int) -> str:

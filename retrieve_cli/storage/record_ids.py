@@ -22,8 +22,8 @@ _FEW = 8
 class RecordIds:
     """Different ids in one contiguous UTF-8 buffer, in order of rows."""
 
-    def __init__(self, text: memoryview, ends: Rows) -> None:
-        """`text` is one of bytes; `ends` has one entry more than there are ids, the first is 0."""
+    def __init__(self, text: bytes | memoryview, ends: Rows) -> None:
+        """`ends` has one entry more than there are ids; the first is 0."""
         self.text = text
         self.ends = ends
         self._looked_up = 0

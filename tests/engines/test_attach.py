@@ -240,6 +240,22 @@ def test_an_index_that_these_settings_could_not_search_is_not_attached(
     assert not (Path("other") / "current").exists()
 
 
+def test_an_index_whose_texts_were_not_sent_is_not_attached(
+    servers: Servers, tmp_path: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = write_catalog(tmp_path / "tools.jsonl", records(1, SIZE))
+    with monkeypatch.context() as patch:
+        patch.setenv("RETRIEVE_ENGINES__STORE", "local")
+        assert retrieve("build", "--catalog", source).code == 0
+    fails(retrieve("engines", "attach", "--artifacts", "other"), 2, "does not keep the files", "engines.store: engine")
+    with monkeypatch.context() as patch:
+        patch.setenv("RETRIEVE_ENCODER__KIND", "onnx")
+        patch.setenv("RETRIEVE_ENGINES__STORE", "local")
+        patch.setenv("RETRIEVE_ENGINES__TOKENS", "payload")
+        assert retrieve("build", "--catalog", source).code == 0
+    fails(retrieve("engines", "attach", "--artifacts", "other"), 2, "sent without bm25.pkl", "engines.store: engine")
+
+
 def test_a_file_that_is_rows_of_an_engine_cannot_be_read_from_it(
     servers: Servers, tmp_path: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch
 ) -> None:

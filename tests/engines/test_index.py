@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
@@ -19,6 +20,7 @@ from profiles import examples
 from retrieve_cli.contracts import Field, Matching, TermWeights
 from retrieve_cli.contracts.engines import AnyOf, Capabilities, Part, Within
 from retrieve_cli.engines.index import TermEngineIndex, VectorEngineIndex
+from retrieve_cli.engines.units import Units
 from retrieve_cli.errors import IndexCorrupt, Unavailable
 from retrieve_cli.retrievers.analyzer import Analyzer
 from retrieve_cli.retrievers.impacts import Bm25Index, Bm25Writer, Formula
@@ -211,6 +213,20 @@ def test_a_query_reads_what_does_not_depend_on_the_number_of_rows(
     assert lexical.calls["matching" if grouped else "count"] == 2 * counts
     assert set(lexical.calls) == {"nearest", "matching" if grouped else "count"}
     assert lexical.read["matching"] <= 2 * counts * 5001
+
+
+def test_a_filter_of_many_records_makes_no_array_of_their_rows() -> None:
+    units = Units(2_000_000, np.arange(0, 2_000_001, 2))
+    mask = random_mask(0.4, 1_000_000)
+    index, conditions = vector_index(None), [AnyOf("tenant", ["a"])]
+    tracemalloc.start()
+    scope = index.scope(units, mask, conditions)
+    kept = scope.kept(np.arange(1000), np.ones(1000, np.float32))[0]
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert scope.within == Within(conditions=conditions)
+    assert kept.tolist() == [row for row in range(1000) if mask[row // 2]]
+    assert peak < 100_000
 
 
 def test_matches_beyond_the_limit_are_said_to_be_more(

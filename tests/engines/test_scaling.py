@@ -187,10 +187,10 @@ def test_a_query_asks_no_more_of_ten_times_as_many_rows(driver: Driver, filtered
 
 @pytest.mark.parametrize("filtered", [False, True], ids=["all", "filtered"])
 def test_a_query_for_records_of_several_chunks_asks_a_bounded_number_of_rows(driver: Driver, filtered: bool) -> None:
-    """Records that match are counted from the numbers of up to 5,000 chunks, once more if there is a filter."""
+    """Records that match are counted from the numbers of up to 2,000 chunks, once more if there is a filter."""
     few, many = (traffic(driver, count, "record", filtered=filtered) for count in SIZES)
     assert [seen.requests for seen in many] == [seen.requests for seen in few]
-    assert max(seen.bytes for seen in many) <= HYBRID_BYTES + (1 + filtered) * 5_000 * ROW_BYTES
+    assert max(seen.bytes for seen in many) <= HYBRID_BYTES + (1 + filtered) * 2_000 * ROW_BYTES
 
 
 def test_a_hybrid_query_makes_three_round_trips_one_after_another(driver: Driver) -> None:

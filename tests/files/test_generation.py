@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from retrieve_cli.records.columns import FILE as COLUMNS
 from retrieve_cli.storage import pickles
 from retrieve_cli.storage.generation import CHUNKS, OFFSETS, RECORDS, Generation, open_generation
 from retrieve_cli.storage.manifest import Manifest
+from retrieve_cli.storage.record_ids import rises
 from retrieve_cli.storage.store import Store
 
 ORIGIN = bytes(20)
@@ -172,6 +174,18 @@ def test_offsets_without_one_of_their_parts_are_refused(part: str, tmp_path: Pat
 
     with pytest.raises(IndexCorrupt, match="incomplete"):
         Generation(tmp_path, EMPTY)
+
+
+@pytest.mark.parametrize("place", [1, 65_535, 65_536, 65_537, 199_999])
+def test_starts_that_do_not_rise_are_seen_wherever_they_are(place: int) -> None:
+    ends = np.arange(200_001)
+    tracemalloc.start()
+    assert rises(ends, 200_000, least=1)
+    assert tracemalloc.get_traced_memory()[1] < ends.nbytes / 2
+    tracemalloc.stop()
+    ends[place] = ends[place - 1]
+    assert not rises(ends, 200_000, least=1)
+    assert not rises(np.flip(ends), 0, least=0)
 
 
 def test_tables_that_disagree_about_their_rows_are_refused(tmp_path: Path) -> None:
