@@ -48,6 +48,18 @@ def answers(retrieve: Program, monkeypatch: pytest.MonkeyPatch, *words: str) -> 
     return found[0], found[1]
 
 
+def alike(through: Any, local: Any) -> bool:
+    """True if two answers are the same but for the last bits of numbers; an engine adds that it counted to the end."""
+    if isinstance(local, dict) and isinstance(through, dict):
+        through = {name: value for name, value in through.items() if (name, value) != ("total_relation", "eq")}
+        return through.keys() == local.keys() and all(alike(through[name], local[name]) for name in local)
+    if isinstance(local, list) and isinstance(through, list):
+        return len(through) == len(local) and all(map(alike, through, local))
+    if isinstance(local, float):
+        return bool(through == pytest.approx(local, rel=1e-5))
+    return bool(through == local)
+
+
 FILTERS = (
     (),
     ("--filter", "license=MIT"),
@@ -64,7 +76,7 @@ def test_answers_are_those_of_local_files(
 ) -> None:
     through, local = answers(retrieve, monkeypatch, *words)
     assert through["results"]
-    assert through == local
+    assert alike(through, local)
 
 
 def test_a_sync_copies_unchanged_rows_and_the_views_show_the_new_generation(
@@ -77,7 +89,7 @@ def test_a_sync_copies_unchanged_rows_and_the_views_show_the_new_generation(
     now = live(Path("artifacts"))
     assert now != before
     through, local = answers(retrieve, monkeypatch)
-    assert through == local
+    assert alike(through, local)
     rows = postgres.run("SELECT count(*) FROM retrieve.chunks", database=database)
     assert rows == [(SIZE,)]
     schemas = {name for (name,) in postgres.run("SELECT nspname FROM pg_namespace", database=database)}
@@ -114,7 +126,7 @@ def test_what_the_server_lost_is_counted_named_and_sent_again(
     assert "retrieve engines push" in retrieve("doctor").out
     succeeds(retrieve("engines", "push"))
     close_all()
-    assert answers(retrieve, monkeypatch) == (wanted, wanted)
+    assert all(alike(found, wanted) for found in answers(retrieve, monkeypatch))
     assert succeeds(retrieve("engines", "status", "--json")).json["engines"]["pgvector"]["fault"] == ""
     rows = postgres.run("SELECT count(*) FROM retrieve.chunks", database=database)
     assert rows == [(SIZE,)], "the views show it again"
@@ -141,7 +153,7 @@ def test_a_sync_without_changes_sends_what_was_lost(
     wanted = answers(retrieve, monkeypatch)[1]
     postgres.run(f"TRUNCATE retrieve_{live(Path('artifacts'))}.embeddings_dense", database=database)
     succeeds(retrieve("sync"))
-    assert answers(retrieve, monkeypatch) == (wanted, wanted)
+    assert all(alike(found, wanted) for found in answers(retrieve, monkeypatch))
 
 
 @pytest.mark.parametrize("name", ["engines.json", "statistics.pkl"])
@@ -153,7 +165,7 @@ def test_damaged_notes_of_what_was_sent_are_written_again(
     path.write_bytes(b"x" + path.read_bytes()[1:])
     close_all()
     succeeds(retrieve("engines", "push", "--again"))
-    assert answers(retrieve, monkeypatch) == (wanted, wanted)
+    assert all(alike(found, wanted) for found in answers(retrieve, monkeypatch))
 
 
 def test_a_server_that_dies_is_named_and_answers_after_its_restart(

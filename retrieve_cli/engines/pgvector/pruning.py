@@ -11,8 +11,8 @@ query's weights these add up: rows that occur in none of the blocks read so far 
     whole       few postings (a small index, rare terms) are added up at once, and what follows finds nothing to do
     ranked      blocks, steepest first; `bound`: what unread rows may score before this block is read
     pool        best rows of the first 10,000 postings
-    threshold   the score, from their own terms, of the last row of the list if the list were from the pool: the true
-                list's last row is not below it, and mostly within 10 % of it
+    threshold   the score, from their own terms, of the last row of the list if the list were from the pool: that of the
+                true list's last row is not below it, and about 10 % above it
     taken       blocks until unread rows cannot have more than 0.4 of the threshold
     candidates  rows in these blocks whose sum, with all that they may have in blocks not read, reaches the threshold
 
@@ -20,9 +20,10 @@ and then the candidates' scores, from their own terms. The list is exact. The sh
 for candidates (8 µs each): of 400,000 generated rows and 540,000 postings of a query, 95,000 are read and 1,000 rows
 scored at 0.3, 61,000 and 2,600 at 0.5, 20,000 and 18,000 at 1.
 
-Tried and slower: ranges of rows with the highest weight of each term in each (ranges of 64 rows are skipped in a
-quarter of the cases only, for a list of 250); `unnest` in FROM, which stores all before it returns the first (four
-times as slow as in the list of columns); look-ups of rows by a join instead of `ANY` of an array (four times).
+Tried and slower: ranges of rows with the highest weight of each term in each (of 64 rows, a quarter of the ranges is
+skipped for a list of 250); `unnest` in FROM, which stores all before it returns the first (four times as slow as in the
+list of columns); look-ups of rows by a join instead of `ANY` of an array (four times). No faster: adding up only rows
+that occur where unread ones could still reach the threshold; blocks that begin small and double.
 
 If the pool has too few rows that pass a condition, the answer is empty, and all postings have to be read.
 """
