@@ -58,6 +58,9 @@ def in_openvino(path: Path, threads: int, *, precision: Precision) -> Graph:
             f"OpenVINO computes in {answered} on this processor, not in {precision}.",
             hint="set `encoder.precision: auto`, which is float32 on a CPU",
         )
+    # The first conversion of a type makes a table under a lock that is not Python's, in Python code: two threads that
+    # come to it at the same time wait for each other forever.
+    compiled.inputs[0].get_element_type().to_dtype()
     idle: SimpleQueue[Any] = SimpleQueue()
     for _ in range(threads):
         idle.put(compiled.create_infer_request())

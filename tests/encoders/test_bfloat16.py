@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 from encoders.vectors import TEXTS, cosines
+from waiting import PATIENCE_S
 
 from retrieve_cli.contracts import Encoder
 from retrieve_cli.encoders.devices import why_no_bfloat16
@@ -163,3 +166,28 @@ def test_openvino_that_is_not_installed_is_named_with_its_install_line(
     with pytest.raises(Unavailable, match="openvino") as caught:
         onnx(tiny_bert, runtime="openvino").encode_passages(["ct"])
     assert caught.value.hint == "pip install 'retrieve-cli[openvino]'"
+
+
+FIRST = """
+import faulthandler, sys, threading, time
+from pathlib import Path
+from retrieve_cli.encoders.model_folder import read_folder
+from retrieve_cli.encoders.onnx_encoder import OnnxEncoder
+
+def slow(frame, event, arg):  # as if the thread lost its turn while OpenVINO asks for NumPy's version
+    if frame.f_code.co_filename.endswith("_version.py"):
+        time.sleep(0.1)
+
+faulthandler.dump_traceback_later(float(sys.argv[3]), exit=True)
+threading.settrace(slow)
+folder, cache = map(Path, sys.argv[1:3])
+encoder = OnnxEncoder(read_folder(folder, name="tiny"), cache_dir=cache, threads=2, runtime="openvino")
+print(encoder.encode_passages([f"{word} " * count for word in ("lung", "heart") for count in range(1, 9)]).shape)
+"""
+
+
+@needs_openvino
+def test_the_first_two_batches_may_come_at_the_same_time(tiny_bert: ModelFolder, tmp_path: Path) -> None:
+    command = [sys.executable, "-c", FIRST, str(tiny_bert.path), str(tmp_path), str(PATIENCE_S)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert (done.returncode, done.stdout.startswith("(16, ")) == (0, True), done.stderr
