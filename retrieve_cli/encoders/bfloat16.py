@@ -38,7 +38,8 @@ def in_openvino(path: Path, threads: int, *, precision: Precision) -> Graph:
     """Open an exported graph with OpenVINO; as many calls run at a time as there are threads, each on one core.
 
     Raises:
-        Unavailable: OpenVINO is not installed, does not take the graph, or has no such precision on this processor.
+        Unavailable: OpenVINO is not installed, does not take the graph, or cannot compute in this
+            precision on this processor.
     """
     requested, expected = _HINTS[precision]
     # Left to itself it takes bfloat16 wherever the processor has it.

@@ -28,8 +28,6 @@ COUNTED = 10_000
 """Number up to which matches are counted; of more it is only said that there are more."""
 _GROUPED = 2_000
 """Matching rows that are read, at most, to count the records that they are of."""
-_SCORED = 10_000
-"""Rows that the engine scores at a time."""
 _TENANTS = 8
 """Tenants of which a sample of vectors is kept, of 6 MB each at 384 dimensions."""
 
@@ -50,18 +48,9 @@ class VectorEngineIndex(EngineIndex["Vectors"]):
         self._samples: dict[bytes, Vectors] = {}
         """Vectors of the samples of the last tenants: they are fetched once for many queries."""
 
-    def score(self, query: Vectors, rows: Rows, *, starts: Rows | None = None) -> Vectors:
-        """Return the inner product with each of `rows`, or the best one in each group of rows."""
-        units = Units(len(self), starts)
-        listed, places = distinct(rows)
-        members, _ = units.rows(listed)
-        return units.worth(members, self.scores(query, members))[1][places]
-
-    def scores(self, query: Vectors, rows: Rows) -> Vectors:
+    def ask_scores(self, query: Vectors, rows: Rows) -> Vectors:
         """Return the inner product with each of some rows, (m,) float32."""
-        ask = self._collection.scores
-        parts = [partial(ask, query, rows[start : start + _SCORED]) for start in range(0, len(rows), _SCORED)]
-        return np.concatenate([np.empty(0, np.float32), *side_by_side(parts)])
+        return self._collection.scores(query, rows)
 
     def vectors(self, rows: Rows) -> Vectors:
         """Return stored vectors, (m, dim) float32. Raises: IndexCorrupt: a row is missing."""
@@ -109,20 +98,10 @@ class TermEngineIndex(EngineIndex[TermWeights]):
         self._collection = collection
         self._signed = signed
 
-    def score(self, query: TermWeights, rows: Rows, *, starts: Rows | None = None) -> Vectors:
-        """Return the score of each of `rows` (or groups of rows), 0 if no term of the query occurs."""
-        units = Units(len(self), starts)
-        listed, places = distinct(rows)
-        members, _ = units.rows(listed)
-        return units.worth(members, self.scores(query, members))[1][places]
-
-    def scores(self, query: TermWeights, rows: Rows) -> Vectors:
-        """Return the score of each of some rows, (m,) float32."""
-        used, ask = _used(query), self._collection.scores
-        if not len(used.terms):
-            return np.zeros(len(rows), np.float32)
-        parts = [partial(ask, used, rows[start : start + _SCORED]) for start in range(0, len(rows), _SCORED)]
-        return np.concatenate([np.empty(0, np.float32), *side_by_side(parts)])
+    def ask_scores(self, query: TermWeights, rows: Rows) -> Vectors:
+        """Return the score of each of some rows, (m,) float32, 0 if no term of the query occurs."""
+        used = _used(query)
+        return self._collection.scores(used, rows) if len(used.terms) else np.zeros(len(rows), np.float32)
 
     def matching(
         self,

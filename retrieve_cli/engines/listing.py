@@ -1,7 +1,7 @@
 """Requests for candidates to an engine, and what indexes over all kinds of parts have in common.
 
 What a request sends and returns is bounded, however many rows there are: a list is as long as it is asked for, rows are
-named by number only if they are few, and numbers of rows are counted by the engine up to a limit.
+named by number only if they are few, or if no condition says which, and are counted by the engine up to a limit.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import numpy as np
 from retrieve_cli.contracts import Candidates, Unit
 from retrieve_cli.contracts.engines import AnyOf, Capabilities, Part, Within
 from retrieve_cli.contracts.values import Q_contra
-from retrieve_cli.engines.units import Units, best
+from retrieve_cli.engines.units import Units, best, distinct
 from retrieve_cli.storage.sampled_groups import spread_within
 
 if TYPE_CHECKING:
@@ -31,6 +31,8 @@ T = TypeVar("T")
 
 _AT_ONCE = 16
 """Requests of a batch that wait for the engine at the same time."""
+_SCORED = 10_000
+"""Rows that the engine scores at a time."""
 FEW = 512
 """Rows up to which a search names the rows that it may find, and is exact."""
 _SLACK = 32
@@ -201,9 +203,22 @@ class EngineIndex(ABC, Generic[Q]):
         rows = scope.rows()
         return best(*ask.worth(units, rows, self.scores(ask.query, rows)), wanted.depth)
 
-    @abstractmethod
+    def score(self, query: Q, rows: Rows, *, starts: Rows | None = None) -> Vectors:
+        """Return the score of each of `rows`, or of the best row of each group of rows."""
+        units = Units(len(self), starts)
+        listed, places = distinct(rows)
+        members, _ = units.rows(listed)
+        return units.worth(members, self.scores(query, members))[1][places]
+
     def scores(self, query: Q, rows: Rows) -> Vectors:
-        """Return the scores of some rows, (m,) float32."""
+        """Return the score of each of some rows, (m,) float32, however many these are."""
+        pieces = [rows[start : start + _SCORED] for start in range(0, len(rows), _SCORED)]
+        parts = side_by_side([partial(self.ask_scores, query, piece) for piece in pieces])
+        return np.concatenate([np.empty(0, np.float32), *parts])
+
+    @abstractmethod
+    def ask_scores(self, query: Q, rows: Rows) -> Vectors:
+        """Return what the engine says the score of each of some rows is, (m,) float32."""
 
 
 class Ask(NamedTuple, Generic[Q]):

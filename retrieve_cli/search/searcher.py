@@ -27,6 +27,7 @@ from retrieve_cli.stages.pipeline import Edit, Pipeline
 from retrieve_cli.storage.manifest import sha1
 
 if TYPE_CHECKING:
+    from retrieve_cli.contracts import Ranking
     from retrieve_cli.search.facets import Facet
 
 
@@ -174,7 +175,7 @@ class Searcher:
             explain=options.explain,
             before_budget=len(shown.found),
             similar=tuple(name for name in ranked.retrievers if retriever(name).similarity),
-            notices=tuple(dict.fromkeys((*question.notices, *notices, *doubts))),
+            notices=tuple(dict.fromkeys((*question.notices, *notices, *doubts, *_lacking(ranking, facets)))),
             stale=changed,
             skip_kinds={**ranked.skip_kinds, **dict.fromkeys(mute, "no_words")},
         )
@@ -267,3 +268,9 @@ class Searcher:
         each = 1000.0 / max(queries, 1)
         timings = {"open": self.opened.seconds * 1000.0, **{name: spent * each for name, spent in seconds.items()}}
         return {name: round(value, 3) for name, value in {**timings, "total": sum(timings.values())}.items()}
+
+
+def _lacking(ranking: Ranking, facets: Mapping[str, Facet]) -> Iterator[str]:
+    """Yield a notice if facets may lack records that match."""
+    if facets and ranking.matches is not None and ranking.matches.relation == "gte":
+        yield "facets may count a part of the records that match: an engine lists up to 10,000 rows"

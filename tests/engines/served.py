@@ -35,7 +35,7 @@ class Served:
     engine: Callable[[int], Engine]
     """Makes an engine that connects to a port."""
     parts: Sequence[str] = (VECTORS, TERMS)
-    """What it can hold, and search in a reasonable time."""
+    """Number of rows that it can hold and search in a reasonable time."""
 
 
 @contextmanager

@@ -166,6 +166,17 @@ def test_an_index_that_was_sent_elsewhere_names_the_command(
     assert retrieve("query", TEXT, "--json").json["strategies_used"] == ["bm25", "dense"]
 
 
+def test_an_answer_says_that_more_match_than_an_engine_counts(reader: Index, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = reader.search(TEXT, facets=["license"]).to_json()
+    assert "total_relation" not in whole
+    monkeypatch.setattr("retrieve_cli.engines.index.COUNTED", 3)
+    found = reader.search(TEXT, facets=["license"])
+    assert (found.to_json()["total_matches"], found.to_json()["total_relation"]) == (3, "gte")
+    assert [hit["id"] for hit in found.to_json()["results"]] == [hit["id"] for hit in whole["results"]]
+    assert "facets may count a part of the records that match" in " ".join(found.notices)
+    assert not any("facets" in notice for notice in reader.search(TEXT).notices)
+
+
 class Rounds:
     """Calls that wait for an answer at the same time are one round: they end when no other has begun for a while."""
 

@@ -1,4 +1,4 @@
-"""What a query asks of a server does not grow with the index: the same queries over 2,000 and over 20,000 rows, counted
+"""Requests and bytes of a query do not grow with the index: the same queries over 2,000 and over 20,000 rows, counted
 between client and server."""
 
 from __future__ import annotations

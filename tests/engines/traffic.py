@@ -1,7 +1,7 @@
 """Bytes, requests and round trips between a client and a server, counted by a proxy between them.
 
-Requests are told by the protocol of a connection: those of HTTP/1.1, the streams of HTTP/2 (calls of gRPC), and in
-PostgreSQL's the points at which the client waits for the server to be ready. The opening of a connection is none.
+Requests are recognised by the protocol of a connection: those of HTTP/1.1, the streams of HTTP/2 (calls of gRPC), and
+in PostgreSQL's the points at which the client waits for the server to be ready. The opening of a connection is none.
 """
 
 from __future__ import annotations
@@ -198,7 +198,7 @@ class _Turns:
 
     def __init__(self, ended: Callable[[Exchange], None]) -> None:
         self._waiting: list[tuple[object, float]] = []
-        """What tells a request from others, and its moment."""
+        """Key of a request, and the time at which it began."""
         self._ended = ended
         self._lock = Lock()
         self._protocol = ""

@@ -61,7 +61,8 @@ def picked_in(content: str, candidates: int, *, count: int, least: int = 1) -> l
     """The chosen places from 0, the most important first.
 
     Raises:
-        Unusable: fewer than `least`, more than `count`, one twice, one that is not there, or what is no number.
+        Unusable: fewer than `least`, more than `count`, one twice, one that is not there, or something else than a
+            number.
     """
     numbers = _list(content, "picked")
     for number in numbers:
