@@ -80,7 +80,7 @@ fuzz: $(READY)  ## Attack the program for SECONDS; what is found lands, made sma
 	$(BIN)/python -m tests.hostile --seconds $(SECONDS) --seed "$(SEED)"
 
 fuzz-http: $(READY)  ## Send 2,000 generated requests to the server, or HTTP_CASES: none may be a server error
-	HTTP_CASES=$${HTTP_CASES:-2400} $(BIN)/python -m pytest tests/serving/test_openapi.py
+	HTTP_CASES=$${HTTP_CASES:-2400} $(BIN)/python -m pytest tests/server/test_openapi.py
 
 check: $(READY)  ## Lint, formatting and types
 	$(BIN)/ruff check .

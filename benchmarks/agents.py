@@ -25,9 +25,9 @@ from retrieve_cli.api.live import LiveIndex
 from retrieve_cli.config.loading import load
 from retrieve_cli.evaluation.judgments import Topic, read_beir
 from retrieve_cli.search.answer import Answer
-from retrieve_cli.serving.mcp.outcomes import CHOICES, answer_of, compact_json
-from retrieve_cli.serving.mcp.searching import search
-from retrieve_cli.serving.mcp.tools import counter_of
+from retrieve_cli.server.mcp.outcomes import CHOICES, answer_of, compact_json
+from retrieve_cli.server.mcp.searching import search
+from retrieve_cli.server.mcp.tools import counter_of
 from retrieve_cli.storage.store import Store
 
 COLLECTIONS = ("scifact", "toollinkos", "sealtools")

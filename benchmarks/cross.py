@@ -27,7 +27,7 @@ def model() -> Path:
     """A cross-encoder as the ms-marco MiniLM ones are: six layers of 384, twelve heads, one label, identity."""
     from transformers import AutoTokenizer, BertConfig, BertForSequenceClassification
 
-    from retrieve_cli.encoders.locate import locate
+    from retrieve_cli.models.runtimes.locate import locate
 
     if (MODEL / "config.json").is_file():
         return MODEL
@@ -55,8 +55,8 @@ def rerank() -> bool:
     """Median seconds of both, in turn, and how far their scores are apart."""
     from sentence_transformers import CrossEncoder
 
-    from retrieve_cli.encoders.cross.cross_folder import read_cross_folder
-    from retrieve_cli.encoders.cross.scorer import CrossScorer
+    from retrieve_cli.models.rerankers.cross_folder import read_cross_folder
+    from retrieve_cli.models.rerankers.scorer import CrossScorer
 
     shutil.rmtree(CACHE, ignore_errors=True)
     ours, peer = CrossScorer(read_cross_folder(model()), cache_dir=CACHE, device="cpu"), CrossEncoder(str(model()))

@@ -18,8 +18,8 @@ def _retrieve() -> Callable[[Path], object]:
     from retrieve_cli.assemble.chunkers import chunkers_for
     from retrieve_cli.config.settings import Settings
     from retrieve_cli.contracts import Record
-    from retrieve_cli.documents import formats
-    from retrieve_cli.documents.limits import Limits
+    from retrieve_cli.sources.formats import formats
+    from retrieve_cli.sources.formats.limits import Limits
 
     source = SimpleNamespace(kind="docs", name="docs")
     chunkers = chunkers_for([source], None, Settings())  # type: ignore[list-item]

@@ -38,11 +38,11 @@ from benchmarks.statistics_scale import DIM, blocks_of, rows_of
 from retrieve_cli.contracts import Query, Ranking, TermWeights
 from retrieve_cli.contracts.engines import Batch, Engine, Label, Part
 from retrieve_cli.engines.index import TermEngineIndex, VectorEngineIndex
-from retrieve_cli.retrievers.splade import SparseIndex, SparseWriter
-from retrieve_cli.retrievers.vector_index import FlatIndex
-from retrieve_cli.stages.fuse import Fuse
-from retrieve_cli.stages.fusion import Fusion
-from retrieve_cli.stages.retrieve import IndexRetrieval, Layout, Retrieve
+from retrieve_cli.retrieval.retrievers.splade import SparseIndex, SparseWriter
+from retrieve_cli.retrieval.retrievers.vector_index import FlatIndex
+from retrieve_cli.retrieval.stages.fuse import Fuse
+from retrieve_cli.retrieval.stages.fusion import Fusion
+from retrieve_cli.retrieval.stages.retrieve import IndexRetrieval, Layout, Retrieve
 from retrieve_cli.storage.term_statistics import posting_statistics
 from retrieve_cli.storage.vector_statistics import vector_statistics
 

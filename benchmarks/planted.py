@@ -26,7 +26,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import numpy as np
 
-from retrieve_cli.encoders.onnx_runner import OnnxRunner
+from retrieve_cli.models.runtimes.onnx_runner import OnnxRunner
 
 TOKENS, DIM, CENTRES = 30_522, 384, 4096
 BEFORE, CENTRE = np.float32(0.6), np.float32(0.2)

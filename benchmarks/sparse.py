@@ -15,7 +15,7 @@ import numpy as np
 from benchmarks.process import WORK
 from benchmarks.speed import line
 from retrieve_cli.contracts import TermWeights
-from retrieve_cli.retrievers.splade import SparseIndex, SparseWriter
+from retrieve_cli.retrieval.retrievers.splade import SparseIndex, SparseWriter
 from retrieve_cli.storage import pickles
 
 DOCUMENTS, VOCABULARY = 100_000, 30_522

@@ -140,8 +140,8 @@ def bm25_latency() -> bool:
     from rank_bm25 import BM25Okapi
 
     from retrieve_cli.contracts import Field
-    from retrieve_cli.retrievers.analyzer import Analyzer
-    from retrieve_cli.retrievers.impacts import Bm25Index, Bm25Writer, Formula
+    from retrieve_cli.retrieval.retrievers.analyzer import Analyzer
+    from retrieve_cli.retrieval.retrievers.impacts import Bm25Index, Bm25Writer, Formula
     from retrieve_cli.storage import pickles
 
     words = " ".join(json.loads(each)["text"] for each in CORPUS.open(encoding="utf-8")).split()

@@ -13,9 +13,9 @@ import numpy as np
 from benchmarks.process import DATA, ENVIRONMENT, RETRIEVE, WORK, run
 from retrieve_cli.config.settings import Settings
 from retrieve_cli.contracts import TermWeights, Unit
-from retrieve_cli.retrievers.impacts import LATER, Bm25Index
-from retrieve_cli.retrievers.term_postings import vocabulary_of
-from retrieve_cli.retrievers.vector_index import FlatIndex, open_index
+from retrieve_cli.retrieval.retrievers.impacts import LATER, Bm25Index
+from retrieve_cli.retrieval.retrievers.term_postings import vocabulary_of
+from retrieve_cli.retrieval.retrievers.vector_index import FlatIndex, open_index
 from retrieve_cli.search.encoding import QueryModels
 from retrieve_cli.storage import pickles
 from retrieve_cli.storage.generation import Generation, open_generation

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from retrieve_cli.retrievers.selection import best, best_of_groups, spread
-from retrieve_cli.stages.fusion import zscore
+from retrieve_cli.retrieval.retrievers.selection import best, best_of_groups, spread
+from retrieve_cli.retrieval.stages.fusion import zscore
 
 if TYPE_CHECKING:
     from benchmarks.statistics_layouts import Layout

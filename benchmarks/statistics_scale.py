@@ -13,8 +13,8 @@ import numpy as np
 from benchmarks.process import WORK
 from benchmarks.statistics_ranking import Spread, error
 from retrieve_cli.contracts import TermWeights
-from retrieve_cli.retrievers.selection import best_of_groups, spread
-from retrieve_cli.retrievers.splade import SparseWriter
+from retrieve_cli.retrieval.retrievers.selection import best_of_groups, spread
+from retrieve_cli.retrieval.retrievers.splade import SparseWriter
 from retrieve_cli.storage import pickles
 from retrieve_cli.storage.postings import PostingTable
 from retrieve_cli.storage.term_statistics import TermStatistics, posting_statistics

@@ -3,47 +3,80 @@
     in :  sources -> Record -> chunking -> Chunk -> encoders -> retriever writers -> storage: generations/<id>/
     out:  Request -> queries -> Query -> Pipeline -> Ranking -> Answer -> output
 
-Indexing (`ingest/`) and searching (`search/`) each read top to bottom in that order and meet only in storage. A package
-imports only from packages below it; packages in one line do not import one another. tests/program/test_structure.py
-reads this list and checks every import against it.
+Indexing (`ingest/`) and searching (`search/`) each read top to bottom in that order and meet only in storage. A room
+imports only from rooms below it; rooms in one line do not import one another. tests/program/test_structure.py reads
+this list and checks every import against it.
 
     __main__        python -m retrieve_cli
-    cli             one file per command: parse, call, print
-    serving         HTTP: thin adapters over search and the models
-    api             the Python API: an open index that answers
-    experiments     work with judged queries: evaluate, compare, ablate, tune, calibrate, report
-    doctor          diagnosis of problems, with the command that fixes each
-    snapshots       a generation as one file: create, list, verify, restore
-    inspect         status, records, files, why, history, diff, verify, the log of queries
-    output          Answer -> text, table, json, jsonl, csv, md, trec; the journal of runs
-    models          models that the stages need: list, pull, verify, export
+    cli             one file per command: parse, call, print; warm/ a process that is ready answers for a command
+    server          http/ mcp/ page/ auth/: thin adapters over api and the models
+    evaluation      judgments, measures, intervals; evaluate, compare, ablate, tune, parity, report
+    api             the Python API: an open index that answers; requests as values, the table of choices
+    operations      status, records, why, history, diff, replay; doctor/ snapshots/ models/ (list, pull, verify, export)
+    output          Answer -> text, table, json, jsonl, csv, md, trec, prompt; the journal of runs
     search ingest   Request -> Answer over the current generation; sources -> published generation
-    assemble        settings -> parts: names the concrete sources, encoders, retrievers and rerankers
-    sources documents chunking encoders executors retrievers engines graph queries stages evaluation records websearch
-    warm            a process that is ready answers for a command
-    storage web config
-    untrusted       files and YAML from outside, read within bounds of kind, size and depth
-    terms           different names for the same thing: tenants, modalities, licences; numbers in words
-    contracts       data types and interfaces of the parts
-    layout          structure of a document's text, and its places on pages
+    assemble        settings -> parts: names the concrete sources, encoders, retrievers, engines, rerankers, providers
+    sources models retrieval engines websearch
+    storage http config
+    untrusted       the door for foreign bytes: files, JSON, YAML, frames of workers, bounded in kind, size and depth
+    contracts       what flows and what is promised: read this first
     numerics        arithmetic with the same bits in any batch
-    processes       worker processes: start, frames, time limits, end
-    progress        long work as named tasks: how much is done, of how much, how fast
     frozen          fast definition of frozen dataclasses
     errors          failures that a user can act on
+
+    sources         catalogs/ folders/ remote/ inbox; formats/ bytes -> text with places; chunking/
+    models          encoders/ rerankers/ remote/ runtimes/; executors/ where embedding runs
+    retrieval       retrievers/ stages/ queries/ graph/; calibration
+    engines         where an index lives besides local files: one life cycle, four drivers
+    websearch       providers, merging of works, stored answers
+    storage         generations on disk, `current`, columns, postings, caches, pickles
+    http            the only importer of an HTTP client: transport, retries, credentials, address rules
+    config          every key with its default; reading, validating and editing config.yaml; trust
 """
 
 from __future__ import annotations
 
+import sys
+
 TYPE_CHECKING = False  # not from typing: nothing is imported before an interruption has an answer, see __main__
 if TYPE_CHECKING:
     import os
+    from importlib.machinery import ModuleSpec
+    from types import ModuleType
     from typing import Any
 
     from retrieve_cli.api.index import Index
 
 __all__ = ["__version__", "open", "read_artifact"]
 __version__ = "0.1.0"
+
+
+class _Moved:
+    """Finder of the modules that plug-ins import by the names of earlier versions: the same modules, not copies."""
+
+    FOLDERS = {"retrievers": "retrieval.retrievers", "encoders": "models.encoders"}  # noqa: RUF012  no typing here
+
+    def find_spec(self, name: str, path: object = None, target: object = None) -> ModuleSpec | None:  # noqa: ARG002
+        package, _, module = name.partition(".")
+        folder, _, rest = module.partition(".")
+        if package != __name__ or folder not in self.FOLDERS:
+            return None
+        from importlib import import_module
+        from importlib.machinery import ModuleSpec
+
+        found = import_module(".".join([__name__, self.FOLDERS[folder], rest]).rstrip("."))
+        # A loader in all but its base class, whose import takes time.
+        return ModuleSpec(name, self, origin=found.__name__, loader_state=found.__spec__)  # type: ignore[arg-type]
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
+        return sys.modules[str(spec.origin)]
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Give the module its own specification again, which the import machinery has replaced."""
+        module.__spec__ = module.__spec__ and module.__spec__.loader_state
+
+
+sys.meta_path.insert(0, _Moved())
 
 
 def open(  # noqa: A001  `retrieve_cli.open`, as `gzip.open`

@@ -28,7 +28,7 @@ def run() -> None:
         complete(sys.argv[2:])
         return
     if sys.argv[1:2] in (["query"], ["search"]):
-        from retrieve_cli.warm.client import answer
+        from retrieve_cli.cli.warm.client import answer
 
         if (code := answer()) is not None:
             os._exit(code)

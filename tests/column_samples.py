@@ -7,8 +7,8 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from retrieve_cli.records.columns import Columns
-from retrieve_cli.records.columns_writer import ColumnsWriter
+from retrieve_cli.storage.records.columns import Columns
+from retrieve_cli.storage.records.columns_writer import ColumnsWriter
 
 Row = dict[str, Any]
 

@@ -6,7 +6,7 @@ import string
 from pathlib import Path
 from typing import Any
 
-from retrieve_cli.encoders.cross.cross_folder import CrossFolder, read_cross_folder
+from retrieve_cli.models.rerankers.cross_folder import CrossFolder, read_cross_folder
 
 MARKS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 PIECES = [*MARKS, "the", "##ing", "word", "segment", "lung"]

@@ -10,12 +10,12 @@ import networkx as nx
 from column_samples import columns, record
 from hypothesis import strategies as st
 
-from retrieve_cli.graph.edges import Edge, Node
-from retrieve_cli.graph.graph import Graph
-from retrieve_cli.graph.walks import Walk, damping, direction
-from retrieve_cli.graph.writer import GraphWriter
-from retrieve_cli.records.columns import Columns
+from retrieve_cli.retrieval.graph.edges import Edge, Node
+from retrieve_cli.retrieval.graph.graph import Graph
+from retrieve_cli.retrieval.graph.walks import Walk, damping, direction
+from retrieve_cli.retrieval.graph.writer import GraphWriter
 from retrieve_cli.storage import pickles
+from retrieve_cli.storage.records.columns import Columns
 
 NODES = 6
 OTHERS = (NODES, NODES + 1)

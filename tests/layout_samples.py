@@ -9,13 +9,13 @@ from typing import Any, NamedTuple
 from retrieve_cli.assemble.parts import parts_for
 from retrieve_cli.config.loading import load
 from retrieve_cli.contracts import DocumentFile, Parsed, Reading
-from retrieve_cli.documents.limits import Limits
-from retrieve_cli.documents.reader import Reader
+from retrieve_cli.contracts.layout import Block, Kind, Layout, Page
+from retrieve_cli.contracts.page_words import Words
 from retrieve_cli.ingest.build import build
 from retrieve_cli.ingest.report import Limits as BuildLimits
-from retrieve_cli.layout.layout import Block, Kind, Layout, Page
-from retrieve_cli.layout.words import Words
-from retrieve_cli.sources.docs_folder import FolderSource
+from retrieve_cli.sources.folders.docs_folder import FolderSource
+from retrieve_cli.sources.formats.limits import Limits
+from retrieve_cli.sources.formats.reader import Reader
 from retrieve_cli.storage.store import Store
 
 HEADS = {".pdf": b"%PDF-1.7\n", ".html": b"<!doctype html>\n", ".docx": b"PK\x03\x04 word/\n"}

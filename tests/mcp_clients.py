@@ -12,9 +12,9 @@ from mcp_types import Implementation
 
 from retrieve_cli.api.live import LiveIndex
 from retrieve_cli.config.loading import load
-from retrieve_cli.serving.callers import SCOPES, Caller
-from retrieve_cli.serving.mcp.host import Host, WebHost
-from retrieve_cli.serving.mcp.server import server_of
+from retrieve_cli.server.http.callers import SCOPES, Caller
+from retrieve_cli.server.mcp.host import Host, WebHost
+from retrieve_cli.server.mcp.server import server_of
 from retrieve_cli.storage.store import Store
 
 T = TypeVar("T")

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from samples import ROOT
 
-from retrieve_cli.progress.tasks import Task
+from retrieve_cli.contracts.progress import Task
 
 
 class Ended(NamedTuple):
@@ -55,7 +55,7 @@ def texts(count: int) -> list[dict[str, Any]]:
 
 SLOW = """
 import sys, time
-from retrieve_cli.encoders import onnx_encoder
+from retrieve_cli.models.encoders import onnx_encoder
 from retrieve_cli.ingest import under_way
 pause, under_way.KEPT, under_way._PAUSE = float(sys.argv.pop(1)), 8, 0.0
 pool = onnx_encoder.pool

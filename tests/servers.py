@@ -23,12 +23,12 @@ from warm_samples import copies
 from retrieve_cli.api.live import LiveIndex
 from retrieve_cli.cli.main import main
 from retrieve_cli.config.loading import load
-from retrieve_cli.serving.app import server_app
-from retrieve_cli.serving.callers import Callers
-from retrieve_cli.serving.pool import Pool
-from retrieve_cli.serving.state import State
+from retrieve_cli.http.secrets import Secret
+from retrieve_cli.server.http.app import server_app
+from retrieve_cli.server.http.callers import Callers
+from retrieve_cli.server.http.pool import Pool
+from retrieve_cli.server.http.state import State
 from retrieve_cli.storage.store import Store
-from retrieve_cli.web.secrets import Secret
 
 
 @dataclass(frozen=True)

@@ -135,7 +135,7 @@ FOR_REQUESTS: Sequence[Callable[[Body], Ask]] = (
 )
 FOR_IDS: Sequence[Callable[[str], Ask]] = (document, removed_document, original, picture, record_page, mcp_fetch)
 OF_FILES = ("/files/{id:path}", "/pictures/{id:path}")
-"""Routes that answer for documents alone; tests/serving/test_uploads.py and tests/documents ask them for these."""
+"""Routes that answer for documents alone; tests/server/test_uploads.py and tests/sources/formats ask them for these."""
 PLAIN: Sequence[Ask] = (
     get("/documents"),
     get("/documents", limit=2),

@@ -15,7 +15,7 @@ from waiting import PATIENCE_S, until
 BY_ANOTHER = """
 import os, sys
 sys.argv[0] = "retrieve"
-from retrieve_cli.warm.client import answer
+from retrieve_cli.cli.warm.client import answer
 code = answer()
 os._exit(99 if code is None else code)
 """

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from retrieve_cli.contracts import Json
 from retrieve_cli.errors import NotFound, UsageError, quoted
-from retrieve_cli.records.rows import shown_row
 from retrieve_cli.search.access import of_tenant_or_none
+from retrieve_cli.storage.records.rows import shown_row
 
 if TYPE_CHECKING:
     from retrieve_cli.api.index import Index
@@ -32,7 +32,7 @@ def record(index: Index, record_id: str, *, tenant: str | None) -> dict[str, Jso
     Raises:
         NotFound: there is no such record for the caller.
     """
-    from retrieve_cli.inspect import views
+    from retrieve_cli.operations import views
 
     with index.reading() as generation:
         if generation.row_of(record_id, visible=visible_to(generation, tenant)) is None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from retrieve_cli.contracts import Json
+from retrieve_cli.contracts.terms import tenants
 from retrieve_cli.errors import NotFound, UsageError, printable, quoted, shortened
 from retrieve_cli.storage.inbox import Change
-from retrieve_cli.terms import tenants
 from retrieve_cli.untrusted.foreign_json import is_deeper
 
 if TYPE_CHECKING:

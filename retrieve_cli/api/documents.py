@@ -18,10 +18,10 @@ from retrieve_cli.api.sequences import Sequences
 from retrieve_cli.assemble.documents import reader_of
 from retrieve_cli.assemble.sources import inbox_entry, read_document
 from retrieve_cli.contracts import Json, Record
+from retrieve_cli.contracts.terms import tenants
 from retrieve_cli.errors import Conflict, NotFound, RetrieveError, UsageError, quoted
 from retrieve_cli.storage.inbox import Change, inbox_of
 from retrieve_cli.storage.inbox_files import open_sound, path_of
-from retrieve_cli.terms import tenants
 
 if TYPE_CHECKING:
     from retrieve_cli.api.index import Index

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from retrieve_cli.api.contents import visible_to
 from retrieve_cli.contracts import Json
+from retrieve_cli.contracts.terms.tenants import KEYS
 from retrieve_cli.errors import UsageError
-from retrieve_cli.records.suggestions import common_values
 from retrieve_cli.search.access import columns_seen
-from retrieve_cli.terms.tenants import KEYS
+from retrieve_cli.storage.records.suggestions import common_values
 
 if TYPE_CHECKING:
     from retrieve_cli.api.index import Index
-    from retrieve_cli.records.column import Column
+    from retrieve_cli.storage.records.column import Column
 
 
 class FieldValues(NamedTuple):

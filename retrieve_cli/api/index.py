@@ -135,7 +135,7 @@ class Index:
     @property
     def status(self) -> dict[str, Json]:
         """The contents of the index, as `retrieve inspect status --json` prints them."""
-        from retrieve_cli.inspect.status import status
+        from retrieve_cli.operations.status import status
 
         with self.reading() as generation:
             return status(generation, self._store.path, self._settings)
@@ -146,7 +146,7 @@ class Index:
         Raises:
             UsageError: a filter cannot be read, or names a field that no record has.
         """
-        from retrieve_cli.inspect import views
+        from retrieve_cli.operations import views
 
         if limit is not None and limit < 1:
             return []
@@ -160,7 +160,7 @@ class Index:
         Raises:
             UsageError: there is no record of that id; the hint names the nearest.
         """
-        from retrieve_cli.inspect import views
+        from retrieve_cli.operations import views
 
         with self.reading() as generation:
             return views.record(generation, record_id)

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, NamedTuple
 from retrieve_cli.api.contents import visible_to
 from retrieve_cli.contracts import Json
 from retrieve_cli.errors import NotFound, UsageError
-from retrieve_cli.records.lookup import find_chunk, find_record
 from retrieve_cli.search.places import place_of, together
+from retrieve_cli.storage.records.lookup import find_chunk, find_record
 
 if TYPE_CHECKING:
     from retrieve_cli.api.index import Index
     from retrieve_cli.contracts import Mask
-    from retrieve_cli.layout.layout import Place
+    from retrieve_cli.contracts.layout import Place
     from retrieve_cli.storage.generation import Generation
 
 

@@ -153,7 +153,7 @@ def conditions(given: Filters | None, place: str) -> tuple[str, ...]:
         UsageError: they are of another kind, not UTF-8, or an object that cannot be written as conditions.
     """
     if isinstance(given, Mapping):
-        from retrieve_cli.queries.filter_objects import filters_of
+        from retrieve_cli.retrieval.queries.filter_objects import filters_of
 
         return exact(filters_of(given, place), place)
     found: list[str] = []

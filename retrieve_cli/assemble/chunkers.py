@@ -10,12 +10,12 @@ from retrieve_cli.config.settings import ChunkingRule, Settings
 from retrieve_cli.contracts import Chunk, Chunker, Encoder, Json, Mixed, Record, Source, Tokenizer
 from retrieve_cli.errors import UsageError, quoted
 from retrieve_cli.frozen import Frozen, replace
-from retrieve_cli.records.column_values import MOST_VALUES
-from retrieve_cli.records.globs import path_glob
+from retrieve_cli.storage.records.column_values import MOST_VALUES
+from retrieve_cli.storage.records.globs import path_glob
 
 if TYPE_CHECKING:
-    from retrieve_cli.chunking.entities import Entities
-    from retrieve_cli.chunking.markers import Markers
+    from retrieve_cli.sources.chunking.entities import Entities
+    from retrieve_cli.sources.chunking.markers import Markers
 
 _TOKENS = 256
 """Maximum words of a chunk if no encoder sets a limit."""
@@ -42,7 +42,7 @@ class Chunkers(Frozen):
 
     def cut(self, source: Source, record: Record) -> tuple[Record, list[Chunk]]:
         """Return a record, with the entities of its chunks among its metadata, and these chunks with their places."""
-        from retrieve_cli.chunking.rules import RuledChunker
+        from retrieve_cli.sources.chunking.rules import RuledChunker
 
         document = record.kind != _CATALOG and source.name in self.mixed
         chunker = self.by_kind[_DOCS if document else source.kind]
@@ -73,7 +73,7 @@ def chunkers_for(sources: Sequence[Source], encoder: Encoder | None, settings: S
     by_kind: dict[str, Chunker] = {kind: maker.chunker(kind, names[kind]) for kind in sorted(names)}
     if not settings.chunking.entities:
         return Chunkers(by_kind, mixed=mixed)
-    from retrieve_cli.chunking.entities import Entities
+    from retrieve_cli.sources.chunking.entities import Entities
 
     return Chunkers(by_kind, Entities(settings.chunking.entities_model, settings.chunking.language), mixed)
 
@@ -97,7 +97,7 @@ class _Maker:
         default = self._chunker_of(kind, ChunkingRule("", chunking.strategy))
         if not chunking.rules:
             return default
-        from retrieve_cli.chunking.rules import Rule, RuledChunker
+        from retrieve_cli.sources.chunking.rules import Rule, RuledChunker
 
         rules = [
             Rule(rule.match, path_glob(rule.match).fullmatch, self._chunker_of(kind, rule)) for rule in chunking.rules
@@ -106,8 +106,8 @@ class _Maker:
 
     def _chunker_of(self, kind: str, rule: ChunkingRule) -> Chunker:
         """Return the chunker of a rule; the section `chunking` supplies the keys that the rule does not set."""
-        from retrieve_cli.chunking.section import ImradChunker, SectionChunker
-        from retrieve_cli.chunking.window import WindowChunker
+        from retrieve_cli.sources.chunking.section import ImradChunker, SectionChunker
+        from retrieve_cli.sources.chunking.window import WindowChunker
 
         chunking = self._settings.chunking
         strategy = rule.strategy or ("section" if rule.markers else chunking.strategy)
@@ -132,8 +132,8 @@ class _Maker:
 
 def _markers(rule: ChunkingRule) -> Markers | None:
     """Return the marks of sections that a rule names."""
-    from retrieve_cli.chunking.label_sets import LABELS
-    from retrieve_cli.chunking.markers import Markers
+    from retrieve_cli.sources.chunking.label_sets import LABELS
+    from retrieve_cli.sources.chunking.markers import Markers
 
     if isinstance(rule.markers, str):
         return Markers(rule.markers, LABELS[rule.markers])
@@ -142,7 +142,7 @@ def _markers(rule: ChunkingRule) -> Markers | None:
 
 def _words() -> Tokenizer:
     """Return the tokenizer that counts words, for builds without an encoder."""
-    from retrieve_cli.encoders.hashed import WordTokenizer
+    from retrieve_cli.models.encoders.hashed import WordTokenizer
 
     return WordTokenizer()
 
@@ -153,7 +153,7 @@ def _coherence(encoder: Encoder | None) -> Any:
     Raises:
         UsageError: there is no encoder.
     """
-    from retrieve_cli.chunking.coherence import Coherence
+    from retrieve_cli.sources.chunking.coherence import Coherence
 
     if encoder is None:
         raise UsageError("chunking.coherence compares vectors, but dense.enabled is false", hint="enable one of them")

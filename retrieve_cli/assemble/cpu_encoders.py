@@ -38,7 +38,7 @@ def ways(settings: Settings) -> Iterator[Way]:
         Unavailable: the model is not on this machine.
         UsageError: the model's folder is not a sentence-transformers model.
     """
-    from retrieve_cli.encoders.devices import why_no_bfloat16
+    from retrieve_cli.models.runtimes.devices import why_no_bfloat16
 
     default = _way(settings, "onnx", "float32")
     if default.encoder is None:
@@ -59,7 +59,7 @@ def configured(settings: Settings, default: Way) -> tuple[str, Precision] | str:
         Unavailable: a GPU is required and there is none.
         UsageError: the kind does not compute in the precision.
     """
-    from retrieve_cli.encoders.devices import choose
+    from retrieve_cli.models.runtimes.devices import choose
 
     chosen = settings.encoder
     choice = choose(chosen.device, chosen.kind, precision=chosen.precision)

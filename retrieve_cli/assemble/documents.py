@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from retrieve_cli.config.index_settings import ParsingSettings
     from retrieve_cli.config.settings import Settings
     from retrieve_cli.contracts import DocumentFile, DocumentReader
-    from retrieve_cli.layout.marks import Mark
-    from retrieve_cli.records.columns import Columns
+    from retrieve_cli.contracts.page_marks import Mark
+    from retrieve_cli.storage.records.columns import Columns
 
 _sharing = Lock()
 
@@ -26,7 +26,7 @@ def reader_of(settings: Settings) -> DocumentReader:
 
 def sandbox_lacks() -> Sequence[str]:
     """Return what this kernel lacks to confine the processes that parse documents."""
-    from retrieve_cli.documents.processes.kernel_rules import missing
+    from retrieve_cli.sources.formats.processes.kernel_rules import missing
 
     return missing()
 
@@ -43,8 +43,8 @@ def _shared(parsing: ParsingSettings, max_mb: float) -> DocumentReader:
 
 
 def _reader(parsing: ParsingSettings, max_mb: float) -> DocumentReader:
-    from retrieve_cli.documents.limits import MB, Limits
-    from retrieve_cli.documents.reader import Reader
+    from retrieve_cli.sources.formats.limits import MB, Limits
+    from retrieve_cli.sources.formats.reader import Reader
 
     limits = Limits(
         max_bytes=int(parsing.max_mb * MB),
@@ -59,14 +59,14 @@ def _reader(parsing: ParsingSettings, max_mb: float) -> DocumentReader:
 
 def suffixes() -> Sequence[str]:
     """Return the suffixes of the names of documents in any format."""
-    from retrieve_cli.documents import formats
+    from retrieve_cli.sources.formats import formats
 
     return formats.suffixes()
 
 
 def cards_of(columns: Columns, settings: Settings) -> Mapping[str, Card] | None:
     """Return the parser of each format of which there are records, given their columns; None if there are none."""
-    from retrieve_cli.documents import formats
+    from retrieve_cli.sources.formats import formats
 
     main_content = settings.parsing.main_content
     cards = {

@@ -15,7 +15,7 @@ from retrieve_cli.frozen import replace
 
 if TYPE_CHECKING:
     from retrieve_cli.config.settings import EncoderSettings
-    from retrieve_cli.encoders.onnx_encoder import Runtime
+    from retrieve_cli.models.encoders.onnx_encoder import Runtime
 
 _RUNTIMES: Mapping[str, Runtime] = {"onnx": "onnxruntime", "openvino": "openvino"}
 """Runtime of the exported graph, by kind."""
@@ -33,7 +33,7 @@ def encoder_to_build(settings: Settings) -> Encoder:
     """
     chosen = settings.encoder
     if chosen.kind == "hashed":
-        from retrieve_cli.encoders.devices import choose
+        from retrieve_cli.models.runtimes.devices import choose
 
         choose(chosen.device, chosen.kind)  # rejects a GPU
         return _hashed(chosen.dim)
@@ -107,7 +107,7 @@ def _plugged_in(name: str, settings: Settings, expected: ModelCard | None = None
 
 
 def _hashed(dim: int) -> Encoder:
-    from retrieve_cli.encoders.hashed import HashedEncoder
+    from retrieve_cli.models.encoders.hashed import HashedEncoder
 
     return HashedEncoder(dim=dim)
 
@@ -115,7 +115,7 @@ def _hashed(dim: int) -> Encoder:
 def _remote(settings: Settings, expected: ModelCard | None = None) -> Encoder:
     """Return a server's encoder; if an index was built with one, check that the card is the same."""
     from retrieve_cli.assemble.servers import client
-    from retrieve_cli.encoders.remote.embeddings import RemoteEncoder
+    from retrieve_cli.models.remote.embeddings import RemoteEncoder
 
     chosen = settings.encoder
     if expected is None:
@@ -134,9 +134,9 @@ def _remote(settings: Settings, expected: ModelCard | None = None) -> Encoder:
 
 
 def _transformer(settings: Settings, model: str, query_prefix: str | None, passage_prefix: str | None) -> Encoder:
-    from retrieve_cli.encoders.devices import choose
-    from retrieve_cli.encoders.locate import locate
-    from retrieve_cli.encoders.model_folder import read_folder
+    from retrieve_cli.models.runtimes.devices import choose
+    from retrieve_cli.models.runtimes.locate import locate
+    from retrieve_cli.models.runtimes.model_folder import read_folder
 
     chosen = settings.encoder
     place = locate(model, settings.models.dir, download=settings.models.auto_download)
@@ -149,14 +149,14 @@ def _transformer(settings: Settings, model: str, query_prefix: str | None, passa
         # Only sentence-transformers opens pickled weights.
         runtime = "torch" if folder.weights[0].suffix == ".safetensors" else None
     if runtime:
-        from retrieve_cli.encoders.onnx_encoder import OnnxEncoder
+        from retrieve_cli.models.encoders.onnx_encoder import OnnxEncoder
 
         try:
             return OnnxEncoder(folder, cache_dir=cache_dir(settings), runtime=runtime, precision=precision)
         except Unavailable:
             if chosen.kind in _RUNTIMES:
                 raise  # configured by name; `auto` falls back to torch, which runs every family
-    from retrieve_cli.encoders.torch_encoder import TorchEncoder
+    from retrieve_cli.models.encoders.torch_encoder import TorchEncoder
 
     return TorchEncoder(
         folder,
@@ -182,7 +182,7 @@ def device(settings: Settings) -> str:
     Raises:
         Unavailable: a GPU is required and there is none.
     """
-    from retrieve_cli.encoders.devices import choose
+    from retrieve_cli.models.runtimes.devices import choose
 
     chosen = settings.encoder
     if chosen.kind == "remote":
@@ -194,7 +194,7 @@ def device(settings: Settings) -> str:
 
 def slow_precision(settings: Settings) -> bool:
     """Return True if passages are encoded in a precision that is slower than float32 on this processor."""
-    from retrieve_cli.encoders.devices import choose, why_no_bfloat16
+    from retrieve_cli.models.runtimes.devices import choose, why_no_bfloat16
 
     chosen = settings.encoder
     if chosen.kind not in _KINDS or chosen.precision != "bfloat16":
@@ -205,7 +205,7 @@ def slow_precision(settings: Settings) -> bool:
 
 def fetches(settings: Settings) -> bool:
     """Return True if a model that is not on this machine is downloaded at its first use."""
-    from retrieve_cli.encoders.locate import offline
+    from retrieve_cli.models.runtimes.locate import offline
 
     return settings.models.auto_download and not offline()
 

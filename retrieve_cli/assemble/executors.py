@@ -14,10 +14,10 @@ from retrieve_cli.numerics import available_cores
 
 if TYPE_CHECKING:
     from retrieve_cli.contracts.executors import Executor
-    from retrieve_cli.encoders.remote.client import Client
-    from retrieve_cli.executors.encoding import Encoders
-    from retrieve_cli.executors.http import Model
-    from retrieve_cli.executors.workers import Answer, Seat, Worker
+    from retrieve_cli.models.executors.encoding import Encoders
+    from retrieve_cli.models.executors.http import Model
+    from retrieve_cli.models.executors.workers import Answer, Seat, Worker
+    from retrieve_cli.models.remote.client import Client
 
 FACTORY = f"{__name__}:encoders_of"
 """Function by which a worker makes its encoders."""
@@ -67,8 +67,8 @@ def executor_for(
             "a server encodes already (encoder.kind: remote); workers would only pass texts on to it",
             hint="raise encoder.concurrency instead, or name a model of this machine in encoder.kind",
         )
-    from retrieve_cli.executors.crew import Admission, Crew
-    from retrieve_cli.executors.leases import Policy
+    from retrieve_cli.models.executors.crew import Admission, Crew
+    from retrieve_cli.models.executors.leases import Policy
 
     building = _Building(settings, encoder, sparse, keeps_tokens)
     kind, seats = _seats(building)
@@ -84,7 +84,7 @@ def encoders_of(payload: Json) -> Encoders:
     """Return the encoders of a worker, in its process. `payload` is that of `_payload`."""
     from retrieve_cli.assemble import encoders, splade
     from retrieve_cli.config.loading import override
-    from retrieve_cli.executors.encoding import Encoders
+    from retrieve_cli.models.executors.encoding import Encoders
 
     settings = override(Settings(), payload["settings"], where="the coordinator's settings")
     return Encoders(
@@ -121,8 +121,8 @@ def _plain(value: Json) -> Json:
 
 def _reference(building: _Building) -> Answer:
     """Return what this process makes of the probes."""
-    from retrieve_cli.executors.admission import PROBES
-    from retrieve_cli.executors.workers import Answer
+    from retrieve_cli.models.executors.admission import PROBES
+    from retrieve_cli.models.executors.workers import Answer
 
     encoders = encoders_of(_payload(building))  # others than those of the build, which count what they truncate
     return Answer(encoders.cards, encoders.encode_all(PROBES, [encoders.everything] * len(PROBES)))
@@ -146,8 +146,8 @@ def _seats(building: _Building) -> tuple[str, list[Seat]]:
 
 
 def _processes(building: _Building, count: int) -> list[Seat]:
-    from retrieve_cli.executors.local import LocalWorker, gpus, shares
-    from retrieve_cli.executors.workers import Seat
+    from retrieve_cli.models.executors.local import LocalWorker, gpus, shares
+    from retrieve_cli.models.executors.workers import Seat
 
     devices = [*building.settings.executors.devices] or (gpus() if building.device == "cuda" else [])
     payload = _payload(building)
@@ -158,7 +158,7 @@ def _processes(building: _Building, count: int) -> list[Seat]:
 
 
 def _servers(building: _Building, scheme: str, where: str) -> list[Seat]:
-    from retrieve_cli.executors.workers import Seat
+    from retrieve_cli.models.executors.workers import Seat
 
     named = [address.strip().removeprefix("//") for address in where.split(",")]
     if not all(named):
@@ -176,13 +176,13 @@ def _servers(building: _Building, scheme: str, where: str) -> list[Seat]:
 
 
 def _on_server(settings: Settings, url: str, model: Model) -> Worker:
-    from retrieve_cli.executors.http import HttpWorker
+    from retrieve_cli.models.executors.http import HttpWorker
 
     return HttpWorker(_client(settings, url), model)
 
 
 def _client(settings: Settings, url: str) -> Client:
-    from retrieve_cli.encoders.remote.client import Client
+    from retrieve_cli.models.remote.client import Client
 
     chosen = settings.executors
     return Client(
@@ -191,7 +191,7 @@ def _client(settings: Settings, url: str) -> Client:
 
 
 def _model(building: _Building) -> Model:
-    from retrieve_cli.executors.http import Model
+    from retrieve_cli.models.executors.http import Model
 
     tokens, terms = building.keeps_tokens, building.sparse is not None
     if building.encoder is None:
@@ -209,8 +209,8 @@ def _fitted(encoder: Encoder, text: str) -> str:
 
 
 def _actors(building: _Building, address: str) -> list[Seat]:
-    from retrieve_cli.executors.ray_actors import RayWorker, connect
-    from retrieve_cli.executors.workers import Seat
+    from retrieve_cli.models.executors.ray_actors import RayWorker, connect
+    from retrieve_cli.models.executors.workers import Seat
 
     cpus = connect(address)
     payload = _payload(building)

@@ -1,6 +1,7 @@
 """Parts that plug-ins add besides retrievers: an encoder, a chunker, a source, a reranker, a provider of web search.
 
-An entry point of the group `retrieve.plugins` names a `Plugin`, or a retriever (`retrieve_cli.retrievers.retriever`).
+An entry point of the group `retrieve.plugins` names a `Plugin`, or a retriever
+(`retrieve_cli.retrieval.retrievers.retriever`).
 """
 
 from __future__ import annotations

@@ -8,9 +8,9 @@ from pathlib import Path
 from retrieve_cli.assemble.servers import client
 from retrieve_cli.config.settings import Settings
 from retrieve_cli.contracts import Encoder, FacetMaker
-from retrieve_cli.encoders.remote.facets import ChatFacets, Task
 from retrieve_cli.errors import UsageError, quoted, shortened
 from retrieve_cli.frozen import Frozen
+from retrieve_cli.models.remote.facets import ChatFacets, Task
 from retrieve_cli.untrusted.files import read_text
 
 _LARGEST = 64_000
@@ -57,7 +57,7 @@ def facets_for(encoder: Encoder | None, settings: Settings) -> Facets | None:
         return None
     required = chosen.policy == "required"
     if chosen.extractive:
-        from retrieve_cli.chunking.extractive import ExtractiveFacets
+        from retrieve_cli.sources.chunking.extractive import ExtractiveFacets
 
         if encoder is None:
             hint = "set dense.enabled: true, or facets.base_url and another prompt"

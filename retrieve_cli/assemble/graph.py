@@ -10,19 +10,19 @@ from typing import TYPE_CHECKING
 
 from retrieve_cli.config.settings import ExpansionSettings, Settings
 from retrieve_cli.contracts import Json
+from retrieve_cli.contracts.terms.tenants import TENANT
 from retrieve_cli.errors import UsageError, printable, shortened
 from retrieve_cli.storage import pickles
 from retrieve_cli.storage.generation import GRAPH, Generation
-from retrieve_cli.terms.tenants import TENANT
 from retrieve_cli.untrusted import files
 
 if TYPE_CHECKING:
     from retrieve_cli.contracts import Mask
-    from retrieve_cli.graph.graph import Graph
-    from retrieve_cli.graph.pagerank import PageRank
-    from retrieve_cli.graph.walks import Walk
-    from retrieve_cli.records.columns import Columns
-    from retrieve_cli.stages.expand import Found
+    from retrieve_cli.retrieval.graph.graph import Graph
+    from retrieve_cli.retrieval.graph.pagerank import PageRank
+    from retrieve_cli.retrieval.graph.walks import Walk
+    from retrieve_cli.retrieval.stages.expand import Found
+    from retrieve_cli.storage.records.columns import Columns
 
 
 _REQUIRED_BY = "required_by"
@@ -64,10 +64,10 @@ def write(columns: Columns, path: Path, settings: Settings) -> tuple[int, Sequen
     Raises:
         UsageError: a file of edges is invalid.
     """
-    from retrieve_cli.graph.edges import read_edges
-    from retrieve_cli.graph.graph import Graph
-    from retrieve_cli.graph.ontology import is_ontology, read_ontology
-    from retrieve_cli.graph.writer import GraphWriter
+    from retrieve_cli.retrieval.graph.edges import read_edges
+    from retrieve_cli.retrieval.graph.graph import Graph
+    from retrieve_cli.retrieval.graph.ontology import is_ontology, read_ontology
+    from retrieve_cli.retrieval.graph.writer import GraphWriter
 
     ids, names = columns.column("id"), columns.column("name")
     if ids is None or names is None:
@@ -124,7 +124,7 @@ def open_graph(generation: Generation) -> Graph | None:
     """
     if GRAPH not in generation.manifest.files:
         return None
-    from retrieve_cli.graph.graph import Graph
+    from retrieve_cli.retrieval.graph.graph import Graph
 
     return Graph(pickles.load(generation.file(GRAPH)))
 
@@ -135,7 +135,7 @@ def walks_of(graph: Graph, chosen: ExpansionSettings) -> Mapping[str, Walk]:
     Raises:
         UsageError: `expansion.kinds` or `expansion.weights` names a kind that the graph does not have.
     """
-    from retrieve_cli.graph import walks
+    from retrieve_cli.retrieval.graph import walks
 
     weights = chosen.weights
     if chosen.method == "pagerank" and _REQUIRED_BY not in chosen.kinds:
@@ -155,13 +155,13 @@ def walk(
 
     With `visible`, (records,) bool, other records take no part.
     """
-    from retrieve_cli.graph.expand import Reach, expand
-    from retrieve_cli.stages.expand import Found
+    from retrieve_cli.retrieval.graph.expand import Reach, expand
+    from retrieve_cli.retrieval.stages.expand import Found
 
     reach = Reach(depth=chosen.depth, max_nodes=chosen.max_nodes, decay=chosen.decay, walks=walks)
     label = labels(graph, generation, visible)
     if chosen.method == "pagerank":
-        from retrieve_cli.graph.pagerank import PageRank
+        from retrieve_cli.retrieval.graph.pagerank import PageRank
 
         return _ranked(graph, PageRank(graph, walks, visible=visible), seeds, chosen, label)
     found = expand(graph, seeds, reach, visible)
@@ -172,8 +172,8 @@ def labels(graph: Graph, generation: Generation, visible: Mask | None) -> Callab
     """Return a function for labels of nodes; a shared value is spelled as in the visible records."""
     if visible is None:
         return partial(graph.label, record=generation.record_id)
-    from retrieve_cli.graph.view import View
-    from retrieve_cli.records.columns import columns_of
+    from retrieve_cli.retrieval.graph.view import View
+    from retrieve_cli.storage.records.columns import columns_of
 
     view = View(graph, visible)
 
@@ -197,7 +197,7 @@ def _ranked(
 ) -> list[Found]:
     """Return the records that a random walk with restarts at the seeds visits most: the best has the score of one step,
     the others a proportional score."""
-    from retrieve_cli.stages.expand import Found
+    from retrieve_cli.retrieval.stages.expand import Found
 
     shares = pagerank(seeds)[: graph.records]
     shares[[row for row, _ in seeds]] = 0.0

@@ -137,6 +137,6 @@ def stored_vectors(generation: Generation, rows: Any) -> Any:
     Raises:
         IndexCorrupt: the file is damaged, or missing.
     """
-    from retrieve_cli.retrievers import dense
+    from retrieve_cli.retrieval.retrievers import dense
 
     return dense.stored_vectors(generation, rows)

@@ -13,17 +13,17 @@ from retrieve_cli.config.settings import LlmSettings, Settings
 from retrieve_cli.contracts import Json, Unit
 from retrieve_cli.errors import UsageError
 from retrieve_cli.frozen import replace
-from retrieve_cli.retrievers.retriever import TEXT
-from retrieve_cli.stages.choosing import ChoosingRetrieval
-from retrieve_cli.stages.retrieve import IndexRetrieval, Layout
+from retrieve_cli.retrieval.retrievers.retriever import TEXT
+from retrieve_cli.retrieval.stages.choosing import ChoosingRetrieval
+from retrieve_cli.retrieval.stages.retrieve import IndexRetrieval, Layout
 from retrieve_cli.storage.generation import Generation
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from retrieve_cli.assemble.indexes import Indexes
-    from retrieve_cli.encoders.remote.reading import CatalogReader
-    from retrieve_cli.stages.retrieve import Retrieval
+    from retrieve_cli.models.remote.reading import CatalogReader
+    from retrieve_cli.retrieval.stages.retrieve import Retrieval
 
 
 class Endpoint(NamedTuple):
@@ -118,8 +118,8 @@ def _reader(generation: Generation, server: Endpoint, left: Callable[[], float |
     Raises:
         Unavailable: the server's key is not in the environment.
     """
-    from retrieve_cli.encoders.remote.chat import ListwiseSelector
-    from retrieve_cli.encoders.remote.reading import CatalogReader, answer_tokens
+    from retrieve_cli.models.remote.chat import ListwiseSelector
+    from retrieve_cli.models.remote.reading import CatalogReader, answer_tokens
 
     chosen = server.settings
     selector = ListwiseSelector(

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from retrieve_cli.assemble.llm import endpoint
 from retrieve_cli.config.plugins import LLM
 from retrieve_cli.config.settings import EncoderSettings, FacetsSettings, LlmSettings, RerankSettings, Settings
-from retrieve_cli.web.addresses import shown
+from retrieve_cli.http.addresses import shown
 
 
 class Server(NamedTuple):

@@ -18,13 +18,13 @@ from retrieve_cli.contracts import Encoder, Json, Source, SparseEncoder, TokenEn
 from retrieve_cli.contracts.executors import Executor
 from retrieve_cli.errors import Unavailable
 from retrieve_cli.frozen import Described, replace
-from retrieve_cli.records import columns
-from retrieve_cli.retrievers.retriever import CompanionWriter, IndexWriter, RangeWriter
+from retrieve_cli.retrieval.retrievers.retriever import CompanionWriter, IndexWriter, RangeWriter
 from retrieve_cli.storage import token_table
 from retrieve_cli.storage.recipe import Recipe, encoder_json
+from retrieve_cli.storage.records import columns
 
 if TYPE_CHECKING:
-    from retrieve_cli.records.columns import Columns
+    from retrieve_cli.storage.records.columns import Columns
 
 Writers = Mapping[str, IndexWriter]
 """Writers of the artifacts, by retriever."""

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any
 from retrieve_cli.config import plugins
 from retrieve_cli.config.settings import Settings, sections
 from retrieve_cli.errors import IndexCorrupt, NotConfigured, Unavailable, quoted
-from retrieve_cli.retrievers.retriever import TERMS, VECTOR, Form, Retriever
+from retrieve_cli.retrieval.retrievers.retriever import TERMS, VECTOR, Form, Retriever
 from retrieve_cli.storage.recipe import NAMED
 
 if TYPE_CHECKING:
-    from retrieve_cli.stages.fusion import Fusion
+    from retrieve_cli.retrieval.stages.fusion import Fusion
 
 _MODULES = dict(zip(plugins.retriever_names(), plugins.RETRIEVERS, strict=True))
-_WITHOUT_INDEX = {plugins.LLM: "retrieve_cli.retrievers.llm"}
+_WITHOUT_INDEX = {plugins.LLM: "retrieve_cli.retrieval.retrievers.llm"}
 
 
 @cache
@@ -131,7 +131,7 @@ def check_required(present: Sequence[str], settings: Settings) -> None:
 
 def fusion_of(settings: Settings, names: Sequence[str]) -> Fusion:
     """Return the configured fusion of some retrievers."""
-    from retrieve_cli.stages.fusion import Fusion
+    from retrieve_cli.retrieval.stages.fusion import Fusion
 
     chosen = settings.fusion
     weights = {name: chosen.weights.get(name, retriever(name).weight) for name in names}

@@ -18,9 +18,9 @@ from retrieve_cli.storage.generation import TOKENS, Generation
 
 if TYPE_CHECKING:
     from retrieve_cli.contracts import Rows, Vectors
-    from retrieve_cli.encoders.late_interaction import LateInteraction
-    from retrieve_cli.encoders.remote.chat import ListwiseSelector
-    from retrieve_cli.stages.rerank import Reader
+    from retrieve_cli.models.remote.chat import ListwiseSelector
+    from retrieve_cli.models.rerankers.late_interaction import LateInteraction
+    from retrieve_cli.retrieval.stages.rerank import Reader
     from retrieve_cli.storage.token_table import TokenTable
 
 BUILD = "build the index with it: retrieve build (rerank.backend: maxsim)"
@@ -98,19 +98,19 @@ def pair_scorer(settings: Settings, *, most: int | None = None, within: float | 
         return _cross_encoder(settings, chosen.model)
     server = client(chosen, "rerank")
     if chosen.backend == "remote":
-        from retrieve_cli.encoders.remote.rerank import RemoteScorer
+        from retrieve_cli.models.remote.rerank import RemoteScorer
 
         return RemoteScorer(server, model=chosen.model, form=chosen.form, batch_size=chosen.batch_size)
-    from retrieve_cli.encoders.remote.chat import ListwiseSelector
+    from retrieve_cli.models.remote.chat import ListwiseSelector
 
     selector = ListwiseSelector(server, model=chosen.model)
     return _Listwise(selector, chosen.model, chosen.prompt, most=most)
 
 
 def _cross_encoder(settings: Settings, model: str) -> PairScorer:
-    from retrieve_cli.encoders.cross.cross_folder import read_cross_folder
-    from retrieve_cli.encoders.cross.scorer import CrossScorer
-    from retrieve_cli.encoders.locate import locate
+    from retrieve_cli.models.rerankers.cross_folder import read_cross_folder
+    from retrieve_cli.models.rerankers.scorer import CrossScorer
+    from retrieve_cli.models.runtimes.locate import locate
 
     place = locate(model, settings.models.dir, download=settings.models.auto_download)
     folder = read_cross_folder(place.path, name=place.name)
@@ -216,7 +216,7 @@ def _late_interaction(
     generation: Generation, unit: Unit, encoder: Callable[[], Encoder], vectors: Callable[[Rows], Vectors]
 ) -> LateInteraction:
     """Return late interaction over the token vectors of the index, with the encoder that made them."""
-    from retrieve_cli.encoders.late_interaction import LateInteraction
+    from retrieve_cli.models.rerankers.late_interaction import LateInteraction
     from retrieve_cli.storage import pickles
     from retrieve_cli.storage.token_table import LATER, TokenTable
 

@@ -9,7 +9,7 @@ from retrieve_cli.config.settings import EncoderSettings, FacetsSettings, LlmSet
 from retrieve_cli.errors import Unavailable, UsageError
 
 if TYPE_CHECKING:
-    from retrieve_cli.encoders.remote.client import Client
+    from retrieve_cli.models.remote.client import Client
 
 
 _MOST_BYTES = {"encoder": 128 << 20}
@@ -24,7 +24,7 @@ def client(chosen: EncoderSettings | FacetsSettings | RerankSettings | LlmSettin
         UsageError: it names no server.
         Unavailable: the server's key is not in the environment.
     """
-    from retrieve_cli.encoders.remote.client import Client
+    from retrieve_cli.models.remote.client import Client
 
     if chosen.base_url is None:
         raise UsageError(f"{section} needs a server, but none is configured", hint=f"set {section}.base_url")

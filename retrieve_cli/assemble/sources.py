@@ -15,10 +15,10 @@ from retrieve_cli.config.values import source_setting
 from retrieve_cli.contracts import Json, Source
 from retrieve_cli.errors import IndexCorrupt, UsageError, quoted
 from retrieve_cli.frozen import asdict, replace
+from retrieve_cli.http.addresses import shown
 from retrieve_cli.storage.inbox import FOLDER, KIND, Inbox
 from retrieve_cli.storage.manifest import Manifest, sha1
 from retrieve_cli.untrusted import files
-from retrieve_cli.web.addresses import shown
 
 if TYPE_CHECKING:
     from retrieve_cli.contracts import Record, Watched
@@ -109,8 +109,8 @@ def watched_of(
     inbox: Path | None = None,
 ) -> list[tuple[int, Watched]]:
     """Return the watched sources of a generation, each with its number of records; none if the manifest names none."""
+    from retrieve_cli.sources.catalogs.line_starts import FOLDER, LineStarts
     from retrieve_cli.sources.freshness import Unwatched, WatchedCatalog, WatchedFolder
-    from retrieve_cli.sources.line_starts import FOLDER, LineStarts
 
     strange = strange_sources(fetched.parent, manifest)
     try:
@@ -151,7 +151,7 @@ def remember_lines(manifests: Sequence[Manifest], current: Manifest, *, fetched:
     Raises:
         OSError: a file cannot be read or written.
     """
-    from retrieve_cli.sources.line_starts import FOLDER, prune
+    from retrieve_cli.sources.catalogs.line_starts import FOLDER, prune
 
     prune(cache / FOLDER, [name for manifest in manifests for name in _names_of_lines(manifest)])
     for _, watched in watched_of(current, fetched=fetched, cache=cache, docs_max_mb=0):
@@ -170,7 +170,7 @@ def _names_of_lines(manifest: Manifest) -> list[str]:
 def _source(entry: SourceSetting, settings: Settings, fetched: Path) -> Source:
     names: dict[str, Any] = {"name": entry.name, "id_prefix": entry.id_prefix}
     if entry.kind == "docs":
-        from retrieve_cli.sources.docs_folder import FolderSource
+        from retrieve_cli.sources.folders.docs_folder import FolderSource
 
         settings.expect_trusted("docs")
         docs, reader = settings.docs, documents.reader_of(settings)
@@ -185,7 +185,7 @@ def _source(entry: SourceSetting, settings: Settings, fetched: Path) -> Source:
         parsing = Parsing(documents.reader_of(settings), settings.docs.name_weight)
         return InboxSource(Inbox(_path(entry)), mapping, parsing=parsing, **names)
     if entry.kind == "catalog":
-        from retrieve_cli.sources.catalog import CatalogSource
+        from retrieve_cli.sources.catalogs.catalog import CatalogSource
 
         return CatalogSource(_path(entry), mapping, **names)
     from retrieve_cli.sources.remote.source import RemoteSource

@@ -7,7 +7,7 @@ from retrieve_cli.assemble.encoders import cache_dir
 from retrieve_cli.config.settings import Settings
 from retrieve_cli.contracts import Card, SparseEncoder
 from retrieve_cli.errors import Unavailable
-from retrieve_cli.retrievers.retriever import TERMS
+from retrieve_cli.retrieval.retrievers.retriever import TERMS
 from retrieve_cli.storage.recipe import Recipe, reading_cards
 
 
@@ -45,9 +45,9 @@ def term_cards(recipe: Recipe) -> dict[str, Card]:
 
 
 def _encoder(settings: Settings, model: str) -> SparseEncoder:
-    from retrieve_cli.encoders.locate import locate
-    from retrieve_cli.encoders.splade.encoder import SpladeEncoder
-    from retrieve_cli.encoders.splade.splade_folder import read_splade
+    from retrieve_cli.models.encoders.splade_encoder import SpladeEncoder
+    from retrieve_cli.models.encoders.splade_folder import read_splade
+    from retrieve_cli.models.runtimes.locate import locate
 
     settings.expect_trusted(*registry.asked_with_terms(), "models")
     chosen = settings.splade

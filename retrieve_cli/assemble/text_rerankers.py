@@ -13,7 +13,7 @@ from retrieve_cli.contracts import Encoder, TokenEncoder
 from retrieve_cli.errors import Unavailable
 
 if TYPE_CHECKING:
-    from retrieve_cli.stages.rerank import Reader
+    from retrieve_cli.retrieval.stages.rerank import Reader
 
 
 def query_encoder(settings: Settings) -> Encoder:
@@ -40,7 +40,7 @@ def reader(settings: Settings, encoder: Encoder | None, texts: Sequence[str]) ->
         if encoder is None or not isinstance(encoder, TokenEncoder):
             hint = "set encoder.kind: auto, or rerank.backend: none"
             raise Unavailable("the configured encoder has no token vectors", hint=hint)
-        from retrieve_cli.encoders.late_interaction import TextReader
+        from retrieve_cli.models.rerankers.late_interaction import TextReader
 
         return TextReader(encoder, encoder, texts)
     scorer = configured_scorer(settings, most=settings.rerank.keep)

@@ -27,8 +27,8 @@ def counter(named: str, encoder: Callable[[], Encoder]) -> Counter:
         Unavailable: there is no such file, or the encoder is not on this machine.
         UsageError: the file is not a tokenizer.
     """
-    from retrieve_cli.encoders.hashed import WordTokenizer
-    from retrieve_cli.encoders.remote.pieces import PieceTokenizer
+    from retrieve_cli.models.encoders.hashed import WordTokenizer
+    from retrieve_cli.models.remote.pieces import PieceTokenizer
 
     rules: dict[str, Tokenizer] = {"words": WordTokenizer(), "pieces": PieceTokenizer()}
     if named in rules:
@@ -52,6 +52,6 @@ def _read(path: Path) -> Tokenizer:
 @lru_cache(maxsize=2)
 def _kept(file: Path, *_: int) -> Tokenizer:
     """The tokenizer in a file in this state: a server asks for it with each request, and one takes a second to read."""
-    from retrieve_cli.encoders.tokenizer import ModelTokenizer
+    from retrieve_cli.models.runtimes.tokenizer import ModelTokenizer
 
     return ModelTokenizer.read(file)

@@ -18,7 +18,7 @@ from retrieve_cli.errors import RetrieveError, shortened
 from retrieve_cli.storage.recipe import Recipe, reading_cards
 
 if TYPE_CHECKING:
-    from retrieve_cli.records.columns import Columns
+    from retrieve_cli.storage.records.columns import Columns
 
 _TRANSFORMERS = ("auto", "onnx", "openvino", "torch")
 """Values of `encoder.kind` that run a model of the family `transformer`."""
@@ -225,7 +225,7 @@ def _kind_of(card: Card) -> str:
 
 def _is_called(model: str, name: str) -> bool:
     """Return True if a model, given by its name or folder, goes by the name that a card has."""
-    from retrieve_cli.encoders.locate import full_name
+    from retrieve_cli.models.runtimes.locate import full_name
 
     return name in (full_name(model), Path(model).expanduser().resolve().name)
 

@@ -19,7 +19,7 @@ def asked(trust: Trust, *, quiet: bool) -> bool:
     """Return True if the user agrees to what a configuration reaches. Asked once, on a terminal alone."""
     if not can_ask(quiet=quiet) or trust.declined:
         return False
-    from retrieve_cli.warm.child import decline
+    from retrieve_cli.cli.warm.child import decline
 
     decline()  # a copy of the warm process has no terminal of its own
     show([trust])

@@ -128,7 +128,7 @@ def opened(run: Run, *, show_reason: bool) -> Iterator[Index]:
     run.options(index)
     yield index
     if settings.query.keep_warm and settings.query.server == "auto":
-        from retrieve_cli.cli.keep_warm import keep_warm
+        from retrieve_cli.cli.warm.keep_warm import keep_warm
 
         keep_warm(shared, settings.query.keep_warm)
 

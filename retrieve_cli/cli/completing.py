@@ -204,13 +204,13 @@ def _shells(typed: Typed) -> Sequence[str]:
 
 
 def _key_ids(typed: Typed) -> Sequence[str]:
-    from retrieve_cli.serving.credentials.keys import KeyFile
+    from retrieve_cli.server.auth.keys import KeyFile
 
     return _starting([key.id for key in KeyFile(typed.artifacts).stored() if key.revoked is None], typed.word)
 
 
 def _scopes(typed: Typed) -> Sequence[str]:
-    from retrieve_cli.serving.credentials.scopes import SCOPES
+    from retrieve_cli.server.auth.scopes import SCOPES
 
     before, comma, last = typed.word.rpartition(",")
     return [f"{before}{comma}{name}" for name in _starting(SCOPES, last)]

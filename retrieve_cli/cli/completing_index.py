@@ -85,7 +85,7 @@ def conditions(artifacts: Path, word: str, scope: Scope) -> Iterator[str]:
     """Yield the fields that a filter may name (`license=`), or behind `=` their values (`license=MIT`)."""
     if scope.closed:
         return
-    from retrieve_cli.queries.filters import Condition
+    from retrieve_cli.retrieval.queries.filters import Condition
     from retrieve_cli.search.access import columns_seen
 
     columns = columns_seen(*_opened(artifacts, scope))

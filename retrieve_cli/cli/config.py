@@ -110,7 +110,7 @@ def _values(settings: Settings) -> dict[str, Json]:
     """The value of every key, as JSON and YAML write it; addresses without secrets."""
     from retrieve_cli.config.saved import shown_addresses
     from retrieve_cli.config.settings import section_names
-    from retrieve_cli.web.addresses import shown
+    from retrieve_cli.http.addresses import shown
 
     values: dict[str, Json] = {}
     for section in section_names():

@@ -14,8 +14,8 @@ from retrieve_cli.frozen import asdict
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from retrieve_cli.doctor.advise import Advice
-    from retrieve_cli.doctor.subject import Check
+    from retrieve_cli.operations.doctor.advise import Advice
+    from retrieve_cli.operations.doctor.subject import Check
 
 _STYLES = {"ok": "green", "warn": "yellow", "fail": "bold red"}
 
@@ -29,7 +29,7 @@ def doctor(
     shared: Shared,
 ) -> None:
     """Diagnose problems and print the fix; nothing is changed."""
-    from retrieve_cli.doctor.examine import examine
+    from retrieve_cli.operations.doctor.examine import examine
     from retrieve_cli.output.formats import dump
 
     checks = examine(shared.artifacts, shared.config)
@@ -60,8 +60,8 @@ def _show(checks: Sequence[Check], console: Console) -> None:
 
 
 def _advice(shared: Shared) -> Advice:
-    from retrieve_cli.doctor.advise import advise
-    from retrieve_cli.doctor.examine import configured
+    from retrieve_cli.operations.doctor.advise import advise
+    from retrieve_cli.operations.doctor.examine import configured
 
     subject, _ = configured(shared.artifacts, shared.config)
     return advise(subject, say=shared.talk.say)

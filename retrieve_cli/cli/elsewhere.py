@@ -48,7 +48,7 @@ def answer(run: Run, chosen: Mapping[str, Any], text: str) -> bool:
     """
     server = run.settings.query.server
     if server == "never":
-        from retrieve_cli.warm.child import decline
+        from retrieve_cli.cli.warm.child import decline
 
         decline()
         return False
@@ -117,10 +117,10 @@ def request_of(chosen: Mapping[str, Any], text: str) -> dict[str, Json]:
 
 def _asked(run: Run, server: str, request: Mapping[str, Json]) -> tuple[int, bytes]:
     """Return status and body of the server's answer. Raises: Unavailable, UsageError."""
-    from retrieve_cli.web.failures import HttpFailed, Passing
-    from retrieve_cli.web.limits import Clock, limit_size
-    from retrieve_cli.web.secrets import Secret, read_key
-    from retrieve_cli.web.transport import Redirect, Request, Transport
+    from retrieve_cli.http.failures import HttpFailed, Passing
+    from retrieve_cli.http.limits import Clock, limit_size
+    from retrieve_cli.http.secrets import Secret, read_key
+    from retrieve_cli.http.transport import Redirect, Request, Transport
 
     key = read_key(run.settings.query.api_key_env)
     page = run.shared.page

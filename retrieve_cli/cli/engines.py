@@ -56,7 +56,7 @@ def push(
 @shared("text", "json")
 def status(*, shared: Shared) -> None:
     """Show what the configured engines hold, and which generation their aliases name."""
-    from retrieve_cli.inspect.engines import status_of
+    from retrieve_cli.operations.engines import status_of
     from retrieve_cli.output.formats import dump
 
     settings = _configured(shared)

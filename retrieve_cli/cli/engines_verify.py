@@ -52,8 +52,8 @@ def verify(
     from retrieve_cli.assemble.engines import expect_some
     from retrieve_cli.cli import judged
     from retrieve_cli.cli.progress import progress_for
-    from retrieve_cli.experiments.parity import Limits, certify
-    from retrieve_cli.experiments.parity_table import print_certificate
+    from retrieve_cli.evaluation.parity import Limits, certify
+    from retrieve_cli.evaluation.parity_table import print_certificate
     from retrieve_cli.output.formats import dump
 
     context.with_resource(progress_for(shared.talk, sys.stderr, interval=_INTERVAL))

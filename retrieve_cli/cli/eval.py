@@ -17,10 +17,10 @@ from retrieve_cli.errors import Exit, RetrieveError, UsageError
 from retrieve_cli.untrusted import files
 
 if TYPE_CHECKING:
-    from retrieve_cli.evaluation.calibration import Calibration
     from retrieve_cli.evaluation.judgments import Topic
-    from retrieve_cli.experiments.runs import Answers
-    from retrieve_cli.experiments.tuning import Tuned
+    from retrieve_cli.evaluation.runs import Answers
+    from retrieve_cli.evaluation.tuning import Tuned
+    from retrieve_cli.retrieval.calibration import Calibration
 
 app = typer.Typer(rich_markup_mode=None)
 app.command(short_help="Generate a gold file from the index.")(scaffold)
@@ -108,11 +108,10 @@ def evaluate(
         return
     from retrieve_cli.cli import judged
     from retrieve_cli.cli.progress import progress_for
-    from retrieve_cli.evaluation import gates, measures
+    from retrieve_cli.evaluation import gates, measures, summary, trial as trials
+    from retrieve_cli.evaluation.ablation import ablations, recommendation
+    from retrieve_cli.evaluation.runs import Runs, named_run
     from retrieve_cli.evaluation.trec import read_ids
-    from retrieve_cli.experiments import summary, trial as trials
-    from retrieve_cli.experiments.ablation import ablations, recommendation
-    from retrieve_cli.experiments.runs import Runs, named_run
 
     context.with_resource(progress_for(shared.talk, sys.stderr))
     settings = shared.settings("search", mode=mode)
@@ -214,8 +213,8 @@ def _check_company(given: Mapping[str, object], companions: Mapping[str, object]
 
 
 def _tune(index: Answers, topics: list[Topic], measures: list[Any]) -> Tuned:
-    from retrieve_cli.experiments.evaluate import looked_at
-    from retrieve_cli.experiments.tuning import tune
+    from retrieve_cli.evaluation.evaluate import looked_at
+    from retrieve_cli.evaluation.tuning import tune
 
     return tune(index.opened, index.settings, topics, measures[0], k=looked_at(topics, measures))
 
@@ -237,14 +236,14 @@ def _write(tuned: Tuned, shared: Shared) -> None:
 
 
 def _calibrate(index: Answers, topics: list[Topic]) -> Calibration:
-    from retrieve_cli.experiments.calibrate import calibrate
+    from retrieve_cli.evaluation.calibrate import calibrate
 
     return calibrate(index.opened, index.settings, topics)
 
 
 def _keep(found: Calibration, index: Answers, shared: Shared) -> None:
     """Save a calibration beside the generations."""
-    from retrieve_cli.evaluation import calibration
+    from retrieve_cli.retrieval import calibration
 
     store = shared.store
     with store.writer(wait=index.settings.sync.wait, say=shared.talk.say):

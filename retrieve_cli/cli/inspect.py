@@ -36,7 +36,7 @@ Id = Annotated[str, typer.Argument(metavar="ID")]
 @shared("text", "json")
 def status(*, shared: Shared) -> None:
     """Show contents, sources, model, pipeline and size of the index; -v shows everything."""
-    from retrieve_cli.inspect import status as viewed
+    from retrieve_cli.operations import status as viewed
 
     view = _look(shared, partial(viewed.status, artifacts=shared.artifacts, settings=shared.settings()))
     lines = None if shared.talk.verbose else viewed.status_lines(view, width=shared.console().width)
@@ -60,9 +60,9 @@ def records(
 
     --jsonl and --json print them with their texts: a catalog from which retrieve build makes the same records again.
     """
-    from retrieve_cli.inspect import views
+    from retrieve_cli.contracts.terms import figures
+    from retrieve_cli.operations import views
     from retrieve_cli.output import formats, terminal
-    from retrieve_cli.terms import figures
 
     if limit is None:
         limit = 20 if shared.format == "text" else 0
@@ -83,7 +83,7 @@ def records(
 @shared("text", "json")
 def record(id_: Id, *, shared: Shared) -> None:
     """Show a record: its fields and weights, the text that was indexed, its chunks; -v shows long texts in full."""
-    from retrieve_cli.inspect import text, views
+    from retrieve_cli.operations import text, views
 
     view = _look(shared, partial(views.record, record_id=id_))
     _show(view, shared, [text.record_text(view, whole=shared.talk.verbose)])
@@ -93,7 +93,7 @@ def record(id_: Id, *, shared: Shared) -> None:
 @shared("text", "json")
 def chunk(id_: Id, *, shared: Shared) -> None:
     """Show a chunk: its place, its text, the text that was embedded, the terms that BM25 counts."""
-    from retrieve_cli.inspect import text, views
+    from retrieve_cli.operations import text, views
 
     view = _look(shared, partial(views.chunk, chunk_id=id_, settings=shared.settings()))
     _show(view, shared, [text.chunk_text(view)])
@@ -113,7 +113,7 @@ def files_(
     '["file","PATH",""]' | cat - PATH | sha1sum. That of a catalog covers its lines. --json has all digits and all
     chunk ids.
     """
-    from retrieve_cli.inspect import files as listed
+    from retrieve_cli.operations import files as listed
     from retrieve_cli.storage.generation import open_generation
 
     shared.settings()
@@ -142,7 +142,7 @@ def graph(
     shared: Shared,
 ) -> None:
     """Show the edges between records and dangling references, or the neighbours of one record."""
-    from retrieve_cli.inspect import views
+    from retrieve_cli.operations import views
 
     if not dot and picture is None:
         _show(_look(shared, partial(views.graph, name=id_, settings=shared.settings())), shared)
@@ -169,8 +169,8 @@ def why(
 ) -> None:
     """Explain the rank of one record (or chunk) for QUERY, or why it is missing, stage by stage; -v shows more."""
     from retrieve_cli.api.requests import request_of, sound
-    from retrieve_cli.inspect.text import why_lines
-    from retrieve_cli.inspect.why import why as trace
+    from retrieve_cli.operations.text import why_lines
+    from retrieve_cli.operations.why import why as trace
     from retrieve_cli.search.opened import Opened
 
     settings = shared.with_keys(keys_of(_CHOICES, chosen))
@@ -201,7 +201,7 @@ app.command()(page)
 def verify(*, shared: Shared) -> None:
     """Check every file of the index against its SHA-1; exit 5 and name each damaged file."""
     from retrieve_cli.cli.progress import progress_for
-    from retrieve_cli.inspect import text, views
+    from retrieve_cli.operations import text, views
 
     with progress_for(shared.talk, sys.stderr):
         report = views.verify(shared.store, shared.settings())
@@ -214,8 +214,8 @@ def verify(*, shared: Shared) -> None:
 @shared("text", "json")
 def history(*, shared: Shared) -> None:
     """List the generations that are kept, newest first; sync --rollback ID makes one of them current again."""
-    from retrieve_cli.inspect import text, views
-    from retrieve_cli.inspect.status import noun_of
+    from retrieve_cli.operations import text, views
+    from retrieve_cli.operations.status import noun_of
     from retrieve_cli.output import formats
 
     shared.settings()
@@ -244,9 +244,9 @@ def diff(
     """Show the differences of two generations: records, settings of the index, and the top 10 of queries."""
     from retrieve_cli.cli.requests import read_requests, sound
     from retrieve_cli.contracts import Request
-    from retrieve_cli.inspect.diff import compare
-    from retrieve_cli.inspect.status import noun_of
-    from retrieve_cli.inspect.text import diff_lines
+    from retrieve_cli.operations.diff import compare
+    from retrieve_cli.operations.status import noun_of
+    from retrieve_cli.operations.text import diff_lines
 
     queries = [Request(sound(text), str(number)) for number, text in enumerate(query or (), 1)]
     if gold is not None:

@@ -23,7 +23,7 @@ def page(
 ) -> None:
     """Show the blocks of a page in reading order, as its parser sees them: kind, box, first words."""
     from retrieve_cli.cli.picturing import write_picture
-    from retrieve_cli.inspect.pages import page_lines, page_view
+    from retrieve_cli.operations.pages import page_lines, page_view
     from retrieve_cli.output import formats
 
     settings = shared.settings()

@@ -23,9 +23,9 @@ def queries(
 
     --format prometheus is for a textfile collector; retrieve serve has the same numbers at /metrics.
     """
-    from retrieve_cli.inspect.query_log import moment, query_metrics, read_log
+    from retrieve_cli.contracts.terms import figures
+    from retrieve_cli.operations.query_log import moment, query_metrics, read_log
     from retrieve_cli.output import formats, journal, prometheus
-    from retrieve_cli.terms import figures
 
     if most < 0:
         raise UsageError(f"-n is {most}; it takes a whole number from 0", hint="-n 10")

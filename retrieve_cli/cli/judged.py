@@ -10,15 +10,15 @@ from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from retrieve_cli.contracts.terms import figures
 from retrieve_cli.errors import IndexMissing, UsageError, quoted
-from retrieve_cli.terms import figures
 from retrieve_cli.untrusted import files
 
 if TYPE_CHECKING:
     from retrieve_cli.cli.options import Shared
     from retrieve_cli.config.settings import Settings
     from retrieve_cli.evaluation.judgments import Topic
-    from retrieve_cli.experiments.runs import Answers
+    from retrieve_cli.evaluation.runs import Answers
 
 _CORPUS = "corpus.jsonl"
 """File of a BEIR folder that an index is built from."""
@@ -78,7 +78,7 @@ def _synthetic(topics: list[Topic]) -> list[str]:
 @contextmanager
 def corpus_hint(beir: Path | None, shared: Shared) -> Iterator[None]:
     """Add the commands that index a BEIR corpus to errors about an index that is missing or of another collection."""
-    from retrieve_cli.experiments.evaluate import OtherCollection
+    from retrieve_cli.evaluation.evaluate import OtherCollection
 
     if beir is None or not (beir / _CORPUS).is_file():
         yield
@@ -106,8 +106,8 @@ def opened(shared: Shared, settings: Settings, topics: list[Topic]) -> tuple[Ans
     Raises:
         IndexMissing, IndexCorrupt: there is no index.
     """
-    from retrieve_cli.experiments.passages import Passages
-    from retrieve_cli.experiments.runs import Answers
+    from retrieve_cli.evaluation.passages import Passages
+    from retrieve_cli.evaluation.runs import Answers
 
     index = Answers.of("as configured", shared.store, settings)
     placed = [topic for topic in topics if topic.names_place and not topic.grades]

@@ -11,7 +11,7 @@ from retrieve_cli.cli.options import Shared, group, shared
 from retrieve_cli.errors import printable
 
 if TYPE_CHECKING:
-    from retrieve_cli.serving.credentials.keys import Key, KeyFile
+    from retrieve_cli.server.auth.keys import Key, KeyFile
 
 app = group("Manage the keys of the server's callers: create, list, revoke.")
 
@@ -45,9 +45,9 @@ def create(
 ) -> None:
     """Create a key and print it, once: only its digest is stored. A running server accepts it at once."""
     from retrieve_cli.output.formats import dump
-    from retrieve_cli.serving.credentials.keys import read_end
-    from retrieve_cli.serving.credentials.rates import read_rate
-    from retrieve_cli.serving.credentials.scopes import WHOLE_INDEX, read_scopes
+    from retrieve_cli.server.auth.keys import read_end
+    from retrieve_cli.server.auth.rates import read_rate
+    from retrieve_cli.server.auth.scopes import WHOLE_INDEX, read_scopes
 
     scopes = read_scopes(scope or ["search"])
     end = read_end(expires, datetime.now(UTC))
@@ -92,14 +92,14 @@ def revoke(id_: Annotated[str, typer.Argument(metavar="ID", help="The id of a ke
 
 
 def _file(shared: Shared) -> KeyFile:
-    from retrieve_cli.serving.credentials.keys import KeyFile
+    from retrieve_cli.server.auth.keys import KeyFile
 
     return KeyFile(shared.artifacts)
 
 
 def _sentence(key: Key) -> str:
     """Return a key in words: id, name, scopes, tenant, end and rate."""
-    from retrieve_cli.serving.credentials.keys import written
+    from retrieve_cli.server.auth.keys import written
 
     parts = [
         f"key {key.id}{f' ({key.name})' if key.name else ''} for {', '.join(key.scopes)}",

@@ -15,7 +15,7 @@ from retrieve_cli.cli.options import Shared, shared
 from retrieve_cli.errors import Exit, Unavailable
 
 if TYPE_CHECKING:
-    from retrieve_cli.serving.mcp.host import McpOptions
+    from retrieve_cli.server.mcp.host import McpOptions
 
 
 class Texts(StrEnum):
@@ -37,7 +37,7 @@ AllowWrites = Annotated[
 
 def mcp_options(texts: Texts | None, *, writes: bool) -> McpOptions:
     """Return the choices that flags make."""
-    from retrieve_cli.serving.mcp.host import McpOptions
+    from retrieve_cli.server.mcp.host import McpOptions
 
     return McpOptions(None if texts is None else texts.value, writes)
 
@@ -61,7 +61,7 @@ def mcp(
     from retrieve_cli.api.live import LiveIndex
 
     try:
-        from retrieve_cli.serving.mcp.stdio import serve_stdio
+        from retrieve_cli.server.mcp.stdio import serve_stdio
     except ImportError as error:
         message = f"MCP needs the package mcp; {error.name} is not installed"
         raise Unavailable(message, hint="pip install 'retrieve-cli[serve]'") from error

@@ -28,7 +28,7 @@ Name = Annotated[
 @shared("text", "json")
 def list_(*, shared: Shared) -> None:
     """List the model of each configured stage: whether it is installed, its path, size, licence and revision."""
-    from retrieve_cli.models.listing import listing
+    from retrieve_cli.operations.models.listing import listing
     from retrieve_cli.output import formats
 
     found = listing(shared.settings())
@@ -62,7 +62,7 @@ def pull(
 ) -> None:
     """Download missing models from the Hugging Face hub, or copy one from a folder."""
     from retrieve_cli.cli.progress import progress_for
-    from retrieve_cli.models.pull import pull as bring
+    from retrieve_cli.operations.models.pull import pull as bring
 
     os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")  # one of the program's own is shown
     with progress_for(shared.talk, sys.stderr) as progress:
@@ -77,7 +77,7 @@ def pull(
 @shared("text", "json")
 def verify(name: Name = None, *, shared: Shared) -> None:
     """Check every byte of the models and their exports; exit with 5 if one is damaged, 6 if one is missing."""
-    from retrieve_cli.models.verify import verify as check
+    from retrieve_cli.operations.models.verify import verify as check
     from retrieve_cli.output import formats
 
     report = check(shared.settings(), name)
@@ -100,7 +100,7 @@ def verify(name: Name = None, *, shared: Shared) -> None:
 @shared("text", "json")
 def export(name: Name = None, *, shared: Shared) -> None:
     """Export models to ONNX in the model cache; exit with 6 if the named model cannot be exported."""
-    from retrieve_cli.models.needs import export as write
+    from retrieve_cli.operations.models.needs import export as write
 
     done = write(shared.settings(), name, say=shared.talk.say)
     _print(done, shared, "{action}  {model}  {path}  {MiB} MiB  {seconds} s")

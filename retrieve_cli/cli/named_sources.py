@@ -103,7 +103,7 @@ def _there(named: Named) -> Named:
 
 
 def _address(word: str) -> UsageError:
-    from retrieve_cli.web.addresses import shown
+    from retrieve_cli.http.addresses import shown
 
     entry = f"sources: [{{kind: http, url: {quoted(shown(word))}}}]"
     hint = f"list it in config.yaml and run `retrieve build` without arguments: {entry}"

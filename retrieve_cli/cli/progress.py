@@ -11,14 +11,14 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any, TextIO
 
 from retrieve_cli.cli.options import Talk
+from retrieve_cli.contracts.progress import showing
 from retrieve_cli.errors import printable
-from retrieve_cli.progress.tasks import showing
 
 if TYPE_CHECKING:
     from rich.progress import TaskID
 
+    from retrieve_cli.contracts.progress import Task
     from retrieve_cli.ingest.report import Progress
-    from retrieve_cli.progress.tasks import Task
 
 INTERVAL = 10.0
 """Seconds between two lines."""
@@ -61,7 +61,7 @@ class Lines:
             self._print(task)
 
     def _print(self, task: Task) -> None:
-        from retrieve_cli.progress.words import sentence
+        from retrieve_cli.contracts.progress_words import sentence
 
         self._talk.say(sentence(task))
         self._printed = time.monotonic()
@@ -149,7 +149,7 @@ class Reports:
 
 
 def _texts(task: Task) -> dict[str, str]:
-    from retrieve_cli.progress.words import amount, rate, time_left
+    from retrieve_cli.contracts.progress_words import amount, rate, time_left
 
     return {"amount": amount(task), "rate": rate(task), "left": time_left(task)}
 

@@ -12,7 +12,7 @@ from retrieve_cli.errors import Exit
 
 if TYPE_CHECKING:
     from retrieve_cli.config.settings import Settings
-    from retrieve_cli.inspect.replay import Replay
+    from retrieve_cli.operations.replay import Replay
 
 
 @shared("text", "json")
@@ -46,11 +46,11 @@ def _replayed(folder: Path, settings: Settings, shared: Shared) -> Replay:
 
     saved = journal.read(folder)
     if saved.get("kind") == "web":
-        from retrieve_cli.inspect import web_replay
+        from retrieve_cli.operations import web_replay
 
         return web_replay.replay(folder, settings)
     from retrieve_cli.cli import requests
-    from retrieve_cli.inspect import replay as replaying
+    from retrieve_cli.operations import replay as replaying
 
     run = replaying.SavedRun.of(saved, f"run {folder.resolve().name}")
     requested = [

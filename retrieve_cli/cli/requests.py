@@ -11,9 +11,9 @@ from typing import NamedTuple
 from retrieve_cli.api.asked import Asked, read_line
 from retrieve_cli.api.requests import exact, sound
 from retrieve_cli.contracts import Json, KnownFile, Request
+from retrieve_cli.contracts.terms.tenants import KEYS
 from retrieve_cli.errors import RetrieveError, UsageError, quoted
 from retrieve_cli.frozen import replace
-from retrieve_cli.terms.tenants import KEYS
 from retrieve_cli.untrusted import files
 
 _HINT = 'a line is plain text or {"id": "q1", "query": "…"}'

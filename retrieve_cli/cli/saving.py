@@ -49,7 +49,7 @@ def log_queries(answers: Sequence[Answer], shared: Shared, settings: Settings) -
 
 def explain_empty(opened: Opened, answers: Sequence[Answer], shared: Shared, *, ids: bool) -> None:
     """Name the stage that dropped the last hit of each empty answer: on stderr if stdout is for a program."""
-    from retrieve_cli.inspect.why import why_empty
+    from retrieve_cli.operations.why import why_empty
 
     file = sys.stdout if shared.format in ("text", "table") and not ids else sys.stderr
     for answer in answers:

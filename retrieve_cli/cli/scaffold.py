@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from retrieve_cli.cli.options import Shared, shared
+from retrieve_cli.contracts.terms import figures
 from retrieve_cli.errors import UsageError, printable, quoted
-from retrieve_cli.terms import figures
 
 if TYPE_CHECKING:
     from retrieve_cli.config.settings import Settings
-    from retrieve_cli.experiments.session import Judged
+    from retrieve_cli.evaluation.session import Judged
     from retrieve_cli.search.answer import Answer
 
 KINDS = ("descriptions", "titles", "headings", "session")
@@ -86,7 +86,7 @@ def _drawn(
 ) -> tuple[str, int, Mapping[str, int]]:
     """Write generated queries; return their kind, their number, and the numbers of skipped texts by reason."""
     from retrieve_cli.assemble.indexes import open_indexes
-    from retrieve_cli.experiments.scaffold import MAKERS, default_kind, starter, write
+    from retrieve_cli.evaluation.scaffold import MAKERS, default_kind, starter, write
     from retrieve_cli.storage.generation import open_generation
 
     with open_generation(shared.store) as generation:
@@ -108,7 +108,7 @@ def _drawn(
 def _session(shared: Shared, settings: Settings, out: Path, *, most: int | None) -> tuple[str, int, Mapping[str, int]]:
     """Answer and judge queries until an empty one; each judged query is saved before the next."""
     from retrieve_cli.contracts import Request
-    from retrieve_cli.experiments.session import FORM, Judged
+    from retrieve_cli.evaluation.session import FORM, Judged
     from retrieve_cli.search.opened import Opened
     from retrieve_cli.search.searcher import Searcher
 

@@ -21,9 +21,9 @@ from retrieve_cli.frozen import replace
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from retrieve_cli.serving.running import Running
-    from retrieve_cli.serving.service import Service
-    from retrieve_cli.web.listening import Listener
+    from retrieve_cli.http.listening import Listener
+    from retrieve_cli.server.http.running import Running
+    from retrieve_cli.server.http.service import Service
 
 _LONGEST_GRACE_S = 3600.0
 
@@ -88,16 +88,16 @@ def serve(
     With --encoders: the models only (POST /embed, /v1/embeddings, /v1/rerank), which else answer beside the search.
     SIGTERM ends it with exit code 0, SIGINT with 130: running requests are answered within --grace, others with 503.
     """
-    from retrieve_cli.cli import warm
+    from retrieve_cli.cli.warm import command as warm
 
     if background or stop or attached:
         warm.serve(shared, stop=stop, idle=idle, attached=attached)
         return
     _check_packages()
     from retrieve_cli.cli.server_parts import ServerParts, access_log_of
-    from retrieve_cli.serving.running import Running
-    from retrieve_cli.serving.workers import end_with_parent
-    from retrieve_cli.web.secrets import read_key
+    from retrieve_cli.http.secrets import read_key
+    from retrieve_cli.server.http.running import Running
+    from retrieve_cli.server.http.workers import end_with_parent
 
     running = Running(_seconds(grace), verbose=shared.talk.verbose)
     settings = shared.settings()
@@ -139,7 +139,7 @@ def _run_workers(shared: Shared, listener: Listener, count: int, url: str) -> No
     """Answer by several processes. Raises: typer.Exit, KeyboardInterrupt at its end."""
     import signal
 
-    from retrieve_cli.serving.workers import Workers
+    from retrieve_cli.server.http.workers import Workers
 
     ready = partial(_announce, shared, url, {"artifacts": str(shared.artifacts), "workers": str(count)})
     ended = Workers(sys.argv[1:], count, listener, say=shared.talk.say, ready=ready).run()
@@ -150,7 +150,7 @@ def _run_workers(shared: Shared, listener: Listener, count: int, url: str) -> No
 
 def _run(app: Service, listener: Listener, ready: Callable[[], None], running: Running) -> None:
     """Answer requests until the end. Raises: typer.Exit by SIGTERM, KeyboardInterrupt by SIGINT."""
-    from retrieve_cli.serving.running import Ended, run
+    from retrieve_cli.server.http.running import Ended, run
 
     try:
         run(app, listener, ready, running)
@@ -161,7 +161,7 @@ def _run(app: Service, listener: Listener, ready: Callable[[], None], running: R
 @contextmanager
 def _listening(host: str, port: int, descriptor: int | None, *, shared: bool) -> Iterator[Listener]:
     """Yield the socket of the server, or of a worker, at the address that the server has reserved for all of them."""
-    from retrieve_cli.web.listening import beside, bind, reserve
+    from retrieve_cli.http.listening import beside, bind, reserve
 
     own = reserve(host, port) if shared else bind(host, port)
     with own if descriptor is None else beside(descriptor) as listener:

@@ -13,9 +13,9 @@ from retrieve_cli.cli.options import Shared
 if TYPE_CHECKING:
     from retrieve_cli.api.index import Index
     from retrieve_cli.config.settings import Settings
-    from retrieve_cli.serving.callers import Callers
-    from retrieve_cli.serving.hosts import Hosts
-    from retrieve_cli.web.secrets import Secret
+    from retrieve_cli.http.secrets import Secret
+    from retrieve_cli.server.http.callers import Callers
+    from retrieve_cli.server.http.hosts import Hosts
 
 Insecure = Annotated[bool, typer.Option("--insecure", help="Let other machines ask without a key.")]
 AllowedHosts = Annotated[
@@ -49,7 +49,7 @@ class Access(NamedTuple):
 
     def hosts(self) -> Hosts:
         """Return the names that the server accepts. Raises: UsageError if one is not written as such."""
-        from retrieve_cli.serving.hosts import Hosts
+        from retrieve_cli.server.http.hosts import Hosts
 
         allowed = {"allowed_hosts": self.allowed_hosts, "allowed_origins": self.allowed_origins}
         return Hosts(self.host, scheme=self.scheme, **allowed)
@@ -86,8 +86,8 @@ def access_of(
         UsageError: other machines could ask without a key, or a certificate, a host or an origin is not one.
         RetrieveError: the keys cannot be read.
     """
-    from retrieve_cli.serving.callers import callers_of, expect_safe
-    from retrieve_cli.web.certificates import check_pair
+    from retrieve_cli.http.certificates import check_pair
+    from retrieve_cli.server.http.callers import callers_of, expect_safe
 
     callers = callers_of(shared.artifacts, settings, key=key, workers=workers, say=shared.talk.say)
     expect_safe(host, callers, insecure=insecure)

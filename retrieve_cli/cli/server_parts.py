@@ -16,13 +16,13 @@ from retrieve_cli.config.durations import seconds
 from retrieve_cli.config.settings import Settings
 from retrieve_cli.errors import RetrieveError, UsageError
 from retrieve_cli.output.journal import QUERIES
-from retrieve_cli.serving.access_log import AccessLog
-from retrieve_cli.serving.mcp.host import McpOptions
-from retrieve_cli.serving.metrics import Metrics
-from retrieve_cli.serving.pool import Pool
-from retrieve_cli.serving.service import Service
-from retrieve_cli.serving.syncing import SyncOptions
-from retrieve_cli.serving.workers import SHARED
+from retrieve_cli.server.http.access_log import AccessLog
+from retrieve_cli.server.http.metrics import Metrics
+from retrieve_cli.server.http.pool import Pool
+from retrieve_cli.server.http.service import Service
+from retrieve_cli.server.http.syncing import SyncOptions
+from retrieve_cli.server.http.workers import SHARED
+from retrieve_cli.server.mcp.host import McpOptions
 
 Said = dict[str, str | None]
 """Facts of a server that are announced."""
@@ -43,8 +43,8 @@ class ServerParts(NamedTuple):
 
     def search(self, url: str) -> tuple[Service, Said]:
         """Return the server of the index, and what is announced of it."""
-        from retrieve_cli.serving.app import server_app
-        from retrieve_cli.serving.state import State
+        from retrieve_cli.server.http.app import server_app
+        from retrieve_cli.server.http.state import State
 
         live, say = LiveIndex(self.shared.store, self.settings), self.shared.talk.say
         if live.fault is not None:
@@ -69,8 +69,8 @@ class ServerParts(NamedTuple):
 
     def models(self) -> tuple[Service, Said]:
         """Return the server of the models, and what is announced of it."""
-        from retrieve_cli.serving.model_parts import configured, warm
-        from retrieve_cli.serving.models import models_app
+        from retrieve_cli.server.http.model_parts import configured, warm
+        from retrieve_cli.server.http.models import models_app
 
         parts, access = configured(self.settings), self.access
         app = models_app(parts, access.callers, hosts=access.hosts(), metrics=self._metrics(), log=self.log)
@@ -102,7 +102,7 @@ Jitter = Annotated[
 
 def syncs_of(shared: Shared, settings: Settings, every: str | None, jitter: str) -> SyncOptions:
     """Return how a server syncs: by the flags, else by `sync.every_hours`. Raises: UsageError: a time is not one."""
-    from retrieve_cli.serving.syncing import SyncOptions
+    from retrieve_cli.server.http.syncing import SyncOptions
 
     hours = settings.sync.every_hours
     every_s = seconds(every, "--sync-every") if every is not None else hours and 3600 * hours

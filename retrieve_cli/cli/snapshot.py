@@ -16,7 +16,7 @@ from retrieve_cli.errors import UsageError, printable
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from retrieve_cli.snapshots.form import Header
+    from retrieve_cli.operations.snapshots.form import Header
 
 app = group("Keep a generation as one file: create, list, verify, restore.")
 
@@ -50,8 +50,8 @@ def create(
     not included; neither are models, which are named by their digests.
     """
     from retrieve_cli.config.loading import DEFAULT_FILE
+    from retrieve_cli.operations.snapshots import create as creating
     from retrieve_cli.output.formats import dump
-    from retrieve_cli.snapshots import create as creating
 
     if file is not None and (to is not None or keep is not None):
         flag = "--to" if to is not None else "--keep"
@@ -82,8 +82,8 @@ def list_(
     shared: Shared,
 ) -> None:
     """List the snapshots of a folder and the generations of the index, with sizes and dates, the latest first."""
+    from retrieve_cli.operations.snapshots.listing import listing
     from retrieve_cli.output.formats import dump
-    from retrieve_cli.snapshots.listing import listing
 
     shared.settings()
     entries = listing(shared.store, folder)
@@ -103,9 +103,9 @@ def list_(
 @shared("text", "json")
 def verify(file: File, *, shared: Shared) -> None:
     """Verify the checksums of every member of a snapshot, without unpacking it; exit 5 if it is damaged."""
+    from retrieve_cli.operations.snapshots import reading
+    from retrieve_cli.operations.snapshots.create import summary
     from retrieve_cli.output.formats import dump
-    from retrieve_cli.snapshots import reading
-    from retrieve_cli.snapshots.create import summary
 
     with progress_for(shared.talk, sys.stderr):
         header = reading.verify(file).header
@@ -127,8 +127,8 @@ def restore(
     shared: Shared,
 ) -> None:
     """Verify and unpack a snapshot, and make its generation the current one; all of it or nothing."""
+    from retrieve_cli.operations.snapshots import restore as restoring
     from retrieve_cli.output.formats import dump
-    from retrieve_cli.snapshots import restore as restoring
 
     if write_config is not None and not force and os.path.lexists(write_config):
         raise UsageError(f"{write_config} exists already", hint="--force replaces it; or name another file")

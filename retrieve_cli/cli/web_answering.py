@@ -11,11 +11,11 @@ import typer
 
 from retrieve_cli.cli import printing
 from retrieve_cli.cli.options import Shape, Shared
+from retrieve_cli.contracts.terms import figures
 from retrieve_cli.errors import Exit, RetrieveError, UsageError, printable
 from retrieve_cli.output import formats, web_works
 from retrieve_cli.search.answer import Answer
 from retrieve_cli.search.web_answer import WebAnswer, WebOptions
-from retrieve_cli.terms import figures
 
 if TYPE_CHECKING:
     from retrieve_cli.config.settings import Settings

@@ -13,9 +13,9 @@ if TYPE_CHECKING:
 
 GROUP = "retrieve.plugins"
 RETRIEVERS = (
-    "retrieve_cli.retrievers.bm25",
-    "retrieve_cli.retrievers.dense",
-    "retrieve_cli.retrievers.splade",
+    "retrieve_cli.retrieval.retrievers.bm25",
+    "retrieve_cli.retrieval.retrievers.dense",
+    "retrieve_cli.retrieval.retrievers.splade",
 )
 """Modules of the built-in retrievers, in the order in which they run; each is named after its module."""
 LLM = "llm"

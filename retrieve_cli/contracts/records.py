@@ -9,7 +9,7 @@ from retrieve_cli.contracts.values import Json
 from retrieve_cli.frozen import Described, Frozen
 
 if TYPE_CHECKING:
-    from retrieve_cli.layout.layout import Layout, Place
+    from retrieve_cli.contracts.layout import Layout, Place
 
 
 class Field(Frozen):

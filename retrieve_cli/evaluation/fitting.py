@@ -17,7 +17,7 @@ import numpy as np
 
 from retrieve_cli.contracts import Json
 from retrieve_cli.errors import Unavailable, UsageError
-from retrieve_cli.evaluation.calibration import GRID, Bin, Calibration, Curve, Isotonic, Logistic
+from retrieve_cli.retrieval.calibration import GRID, Bin, Calibration, Curve, Isotonic, Logistic
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray

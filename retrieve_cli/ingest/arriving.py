@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from retrieve_cli.contracts.executors import Encoded
+from retrieve_cli.contracts.progress import Task
 from retrieve_cli.ingest.under_way import UnderWay
 from retrieve_cli.ingest.vector_batch import VectorBatch
-from retrieve_cli.progress.tasks import Task
 from retrieve_cli.storage.token_table import PackedTokens
 
 if TYPE_CHECKING:

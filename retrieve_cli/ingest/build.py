@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 from retrieve_cli import __version__
 from retrieve_cli.assemble.parts import Parts
 from retrieve_cli.contracts import Json, Refused, Source
+from retrieve_cli.contracts.progress import noting_interruption
 from retrieve_cli.errors import RetrieveError
 from retrieve_cli.frozen import replace
 from retrieve_cli.ingest.intake import Intake
@@ -25,7 +26,6 @@ from retrieve_cli.ingest.inventory import Contents
 from retrieve_cli.ingest.replaced import current_manifest, replaced_by
 from retrieve_cli.ingest.report import Limits, Progress, Report, Status, kinds_of
 from retrieve_cli.ingest.tidying import tidy
-from retrieve_cli.progress.tasks import noting_interruption
 from retrieve_cli.storage.generation import open_generation
 from retrieve_cli.storage.inbox import KIND
 from retrieve_cli.storage.manifest import Manifest

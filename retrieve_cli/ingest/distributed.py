@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from retrieve_cli.contracts.executors import Encoded, Executor, Wanted
+from retrieve_cli.contracts.progress import Task
 from retrieve_cli.ingest.arriving import Arriving
 from retrieve_cli.ingest.embedding import TermEncoding, VectorEncoding
-from retrieve_cli.progress.tasks import Task
 from retrieve_cli.storage.generation import Generation
 from retrieve_cli.storage.key_rows import KeyRows, as_digests, as_keys
 

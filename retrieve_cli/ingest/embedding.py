@@ -18,11 +18,11 @@ from retrieve_cli.contracts import (
     TermWeights,
     TokenEncoder,
 )
+from retrieve_cli.contracts.progress import Task
 from retrieve_cli.frozen import Frozen
 from retrieve_cli.ingest.arriving import Arriving, ArrivingTerms, ArrivingVectors
 from retrieve_cli.ingest.under_way import UnderWay
 from retrieve_cli.ingest.vector_batch import VectorBatch
-from retrieve_cli.progress.tasks import Task
 from retrieve_cli.storage import pickles
 from retrieve_cli.storage.cache_parts import Layout
 from retrieve_cli.storage.content_cache import ContentCache

@@ -16,15 +16,15 @@ import numpy as np
 
 from retrieve_cli.assemble.facets import Facets
 from retrieve_cli.contracts import Chunk, FacetAnswer, Json
+from retrieve_cli.contracts.progress import Task, task
 from retrieve_cli.errors import Unavailable
 from retrieve_cli.frozen import Frozen
 from retrieve_cli.ingest.counts import counted
-from retrieve_cli.progress.tasks import Task, task
-from retrieve_cli.records.facets import facets_of
 from retrieve_cli.storage.cache_parts import Layout
 from retrieve_cli.storage.content_cache import ContentCache
 from retrieve_cli.storage.key_rows import KeyRows, as_keys
 from retrieve_cli.storage.manifest import canonical, text_key
+from retrieve_cli.storage.records.facets import facets_of
 
 if TYPE_CHECKING:
     from retrieve_cli.storage.generation import Generation

@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from retrieve_cli.contracts import Chunk, Record
-from retrieve_cli.records import facets
-from retrieve_cli.records.columns import CARD as COLUMNS_CARD, FILE as COLUMNS, Columns, columns_of
-from retrieve_cli.records.columns_writer import ColumnsWriter
-from retrieve_cli.records.rows import chunk_rows, record_row
 from retrieve_cli.storage import pickles
 from retrieve_cli.storage.generation import CHUNKS, OFFSETS, RECORDS, Generation
 from retrieve_cli.storage.key_rows import Digests
 from retrieve_cli.storage.manifest import text_key
+from retrieve_cli.storage.records import facets
+from retrieve_cli.storage.records.columns import CARD as COLUMNS_CARD, FILE as COLUMNS, Columns, columns_of
+from retrieve_cli.storage.records.columns_writer import ColumnsWriter
+from retrieve_cli.storage.records.rows import chunk_rows, record_row
 from retrieve_cli.storage.tables import Table, TableWriter, encode_row
 from retrieve_cli.storage.vocabulary import TextBuffer
 

@@ -14,6 +14,7 @@ import numpy as np
 from retrieve_cli.assemble.parts import Parts
 from retrieve_cli.assemble.registry import retriever
 from retrieve_cli.contracts import Chunk, Item, Json, Notice, Record, Refused, Source
+from retrieve_cli.contracts.progress import task
 from retrieve_cli.errors import RetrieveError, UsageError, quoted
 from retrieve_cli.frozen import replace
 from retrieve_cli.ingest.changes import Changes, ChunkChanges
@@ -28,12 +29,11 @@ from retrieve_cli.ingest.notices import Notices, reading
 from retrieve_cli.ingest.report import Progress
 from retrieve_cli.ingest.scanned import Batch, ReadAhead, batches, folders_of, origin_of, pieces_of, unforeseen
 from retrieve_cli.ingest.waiting import Embedding
-from retrieve_cli.progress.tasks import task
-from retrieve_cli.records.rows import content_digest
 from retrieve_cli.storage import sums, token_table
 from retrieve_cli.storage.generation import GRAPH, TOKENS
 from retrieve_cli.storage.key_rows import KeyRows, as_keys
 from retrieve_cli.storage.manifest import FileEntry, SourceEntry
+from retrieve_cli.storage.records.rows import content_digest
 
 if TYPE_CHECKING:
     from retrieve_cli.contracts import Rows

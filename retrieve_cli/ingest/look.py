@@ -16,10 +16,10 @@ from retrieve_cli.ingest.changes import Changes
 from retrieve_cli.ingest.inventory import Contents, Inventory, walk
 from retrieve_cli.ingest.notices import Notices, reading
 from retrieve_cli.ingest.scanned import Piece, ReadAhead, Scanned, batches, pieces_of
-from retrieve_cli.records.rows import content_digest
 from retrieve_cli.storage.key_rows import KeyRows, as_keys
 from retrieve_cli.storage.manifest import Manifest, sha1
 from retrieve_cli.storage.recipe import Recipe
+from retrieve_cli.storage.records.rows import content_digest
 
 if TYPE_CHECKING:
     from retrieve_cli.storage.generation import Generation

@@ -9,9 +9,9 @@ from contextlib import AbstractContextManager
 from functools import partial
 
 from retrieve_cli.contracts import Countable, Notice, Record, Source
+from retrieve_cli.contracts.progress import Task, task
 from retrieve_cli.errors import RetrieveError, printable, shortened
 from retrieve_cli.ingest.counts import counted
-from retrieve_cli.progress.tasks import Task, task
 
 _SHOWN = 3
 """Files whose notice is shown if several have the same one."""

@@ -111,7 +111,7 @@ def kinds_of(sources: Iterable[Source]) -> frozenset[str]:
 
 
 class Progress(Protocol):
-    """Receives messages while a build is under way; `retrieve_cli.progress` counts how far it is."""
+    """Receives messages while a build is under way; `retrieve_cli.contracts` counts how far it is."""
 
     def say(self, sentence: str) -> None:
         """Show a message to the user."""

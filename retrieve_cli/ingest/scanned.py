@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from retrieve_cli.contracts import Countable, Foldered, Item, Json, Mixed, Notice, Record, Refused, Source, SourceKind
+from retrieve_cli.contracts.terms.tenants import conflict_in
 from retrieve_cli.errors import RetrieveError, shortened
 from retrieve_cli.frozen import Frozen
 from retrieve_cli.storage.key_rows import KEY, Digests, KeyRows, as_keys
 from retrieve_cli.storage.manifest import trace
-from retrieve_cli.terms.tenants import conflict_in
 
 if TYPE_CHECKING:
     from retrieve_cli.contracts import Rows

@@ -11,23 +11,23 @@ import numpy as np
 from retrieve_cli.assemble import registry
 from retrieve_cli.assemble.engines import lost
 from retrieve_cli.contracts.engines import BLOCKS, Batch, Label
+from retrieve_cli.contracts.progress import task
+from retrieve_cli.contracts.terms.tenants import TENANT
 from retrieve_cli.errors import RetrieveError, UsageError
 from retrieve_cli.ingest import attaching
-from retrieve_cli.progress.tasks import task
-from retrieve_cli.records.columns import columns_of
 from retrieve_cli.storage import engine_record
 from retrieve_cli.storage.engine_record import Entry
 from retrieve_cli.storage.exported import Exported
 from retrieve_cli.storage.key_rows import KeyRows, as_keys
 from retrieve_cli.storage.mapped import BLOCK
-from retrieve_cli.terms.tenants import TENANT
+from retrieve_cli.storage.records.columns import columns_of
 
 if TYPE_CHECKING:
     from retrieve_cli.contracts import Rows, Unit
     from retrieve_cli.contracts.engines import Engine, Staging
     from retrieve_cli.ingest.attaching import Shares
-    from retrieve_cli.records.columns import Columns
     from retrieve_cli.storage.generation import Generation
+    from retrieve_cli.storage.records.columns import Columns
 
 _ROWS = 1000
 """Rows that are sent at a time."""

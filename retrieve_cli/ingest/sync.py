@@ -33,10 +33,10 @@ from retrieve_cli.ingest.reuse import Reuse, reusable
 from retrieve_cli.ingest.scanned import folders_of, origin_of
 from retrieve_cli.ingest.tidying import tidy, tidy_unchanged
 from retrieve_cli.ingest.unread import Unread
-from retrieve_cli.records.columns import columns_of
 from retrieve_cli.storage.generation import Generation, open_generation
 from retrieve_cli.storage.manifest import Manifest, sha1
 from retrieve_cli.storage.recipe import Recipe
+from retrieve_cli.storage.records.columns import columns_of
 from retrieve_cli.storage.store import Store
 
 if TYPE_CHECKING:

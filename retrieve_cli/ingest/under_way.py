@@ -14,7 +14,7 @@ from pathlib import Path
 from threading import Lock
 from typing import Generic, TypeVar
 
-from retrieve_cli.progress.tasks import Task
+from retrieve_cli.contracts.progress import Task
 
 KEPT = 256
 """Texts after which results are written."""

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import ExitStack
 
+from retrieve_cli.contracts.progress import Task, task
+from retrieve_cli.contracts.progress_words import counted
 from retrieve_cli.ingest.embedding import Encoding
-from retrieve_cli.progress.tasks import Task, task
-from retrieve_cli.progress.words import counted
 from retrieve_cli.storage.key_rows import as_keys
 from retrieve_cli.storage.vector_cache import BATCH
 

@@ -1,1 +1,1 @@
-"""Models that the stages need; list, pull, verify, export."""
+"""Models on this machine and elsewhere: encoders, rerankers, their runtimes, and where embedding runs."""

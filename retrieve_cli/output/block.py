@@ -19,8 +19,8 @@ from retrieve_cli.output.places import linked, located, span_of
 from retrieve_cli.output.prose import one_line, percent, significant
 from retrieve_cli.output.reasons import ALSO_NEEDED, SEPARATOR, Reason, path_in_words, rank_before_budget, reasons
 from retrieve_cli.output.snippet import Snippet, snippet
-from retrieve_cli.records.facets import facets_of
 from retrieve_cli.search.answer import Answer, Bundle, Result
+from retrieve_cli.storage.records.facets import facets_of
 
 _WIDE = 76
 """Cells in which a snippet has one line; in fewer it has two."""

@@ -13,12 +13,12 @@ from retrieve_cli.contracts import Evidence, Json, Reranked
 from retrieve_cli.errors import escaped_json, printable
 from retrieve_cli.frozen import asdict
 from retrieve_cli.output.places import boxes, known_keys, linked, page_keys, pages, span_of
-from retrieve_cli.records.facets import facets_of
 from retrieve_cli.search.answer import Answer, Bundle, Result, Span
 from retrieve_cli.search.content_type import content_type
+from retrieve_cli.storage.records.facets import facets_of
 
 if TYPE_CHECKING:
-    from retrieve_cli.evaluation.trec import TrecIds
+    from retrieve_cli.output.trec_ids import TrecIds
 
 SCHEMA_VERSION = 1
 RUN_TAG = "retrieve"
@@ -311,7 +311,7 @@ def as_trec(answers: Sequence[Answer]) -> str:
 
 def trec_ids(answers: Sequence[Answer]) -> TrecIds:
     """Return the spelling of the ids of answers in a TREC run."""
-    from retrieve_cli.evaluation.trec import TrecIds
+    from retrieve_cli.output.trec_ids import TrecIds
 
     documents = (result_id(answer, result) for answer in answers for result in answer.results)
     return TrecIds.of((answer.query.id for answer in answers), documents)

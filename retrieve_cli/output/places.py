@@ -15,7 +15,7 @@ from retrieve_cli.errors import printable, shortened
 from retrieve_cli.search.answer import Result, Span
 
 if TYPE_CHECKING:
-    from retrieve_cli.layout.layout import Place
+    from retrieve_cli.contracts.layout import Place
 
 _LABEL, _ANCHOR = 20, 80
 """Most characters of a printed page label, and of an anchor, that are shown."""

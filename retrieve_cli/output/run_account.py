@@ -12,12 +12,12 @@ from retrieve_cli.config.saved import kept, shown_addresses
 from retrieve_cli.config.settings import Settings
 from retrieve_cli.contracts import Json, KnownFile, Request
 from retrieve_cli.frozen import asdict
+from retrieve_cli.http.addresses import shown
 from retrieve_cli.output import formats
 from retrieve_cli.search.answer import Answer
 from retrieve_cli.search.options import SearchOptions
 from retrieve_cli.storage.manifest import sha1
 from retrieve_cli.untrusted.files import MB, open_regular
-from retrieve_cli.web.addresses import shown
 
 Texts = Literal["brief", "full"]
 """A run without the texts of its results, or with them."""

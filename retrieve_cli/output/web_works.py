@@ -10,13 +10,13 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from retrieve_cli.contracts import Json, Reranked
+from retrieve_cli.contracts.terms import figures
 from retrieve_cli.contracts.works import Work
 from retrieve_cli.output import cells
 from retrieve_cli.output.citations import numbered, one_line
 from retrieve_cli.output.formats import SCHEMA_VERSION, evidence_json
 from retrieve_cli.output.page import Line, Span, address
 from retrieve_cli.search.web_answer import ProviderStatus, WebAnswer, WebHit
-from retrieve_cli.terms import figures
 from retrieve_cli.websearch import dates
 
 RELATIONS: Mapping[str, str] = {

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from retrieve_cli.contracts.terms.tenants import TENANT
 from retrieve_cli.errors import UsageError
 from retrieve_cli.storage.generation import Generation
-from retrieve_cli.terms.tenants import TENANT
 
 if TYPE_CHECKING:
     from retrieve_cli.contracts import Mask, Query
-    from retrieve_cli.records.columns import Columns
+    from retrieve_cli.storage.records.columns import Columns
 
 
 class Access(NamedTuple):
@@ -67,7 +67,7 @@ def of_tenant_or_none(generation: Generation, tenant: str) -> Mask:
 
 def columns_seen(generation: Generation, visible: Mask | None) -> Columns:
     """Return what records can be filtered by, of those that are visible."""
-    from retrieve_cli.records.columns import columns_of  # a query without conditions does without it
+    from retrieve_cli.storage.records.columns import columns_of  # a query without conditions does without it
 
     columns = columns_of(generation)
     return columns if visible is None else columns.within(visible)

@@ -11,9 +11,10 @@ from retrieve_cli.frozen import Described, Frozen, replace
 from retrieve_cli.search.places import place_of
 
 if TYPE_CHECKING:
-    from retrieve_cli.layout.layout import Place
+    from retrieve_cli.contracts.layout import Place
+    from retrieve_cli.retrieval.stages.pipeline import Step
     from retrieve_cli.search.facets import Facet
-    from retrieve_cli.stages.pipeline import Step
+    from retrieve_cli.search.relaxation import Attempt
 
 Engine = Literal["advanced", "naive"]
 """`advanced`: every stage; `naive`: the dense retriever alone."""
@@ -230,13 +231,6 @@ class Course(NamedTuple):
         before, after = tops[place - 1], tops[place]
         change = None if before is None or after is None else after - before
         return cls(stages, tops[0], sum(hit.reranked is not None for hit in hits[place]), change)
-
-
-class Attempt(Frozen):
-    """A text of a question that was searched for, and the number of results that were good enough."""
-
-    text: str
-    results: int
 
 
 class Answer(Frozen):

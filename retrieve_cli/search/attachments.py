@@ -13,11 +13,11 @@ from retrieve_cli.assemble.documents import shared_reader
 from retrieve_cli.config.settings import Settings
 from retrieve_cli.contracts import HEAD, DocumentFile, DocumentReader, FileHead, KnownFile
 from retrieve_cli.errors import BadDocument, printable, shortened
-from retrieve_cli.queries.abstracts import summary_of
+from retrieve_cli.retrieval.queries.abstracts import summary_of
 from retrieve_cli.untrusted import files
 
 if TYPE_CHECKING:
-    from retrieve_cli.queries.formats.read import FileTokens
+    from retrieve_cli.retrieval.queries.formats.read import FileTokens
 
 _DATA = frozenset({"json"})
 """Formats that hold data rather than prose."""
@@ -42,8 +42,8 @@ def known_file(name: str, settings: Settings | None = None) -> KnownFile:
     Raises:
         UsageError: nothing is there, or it cannot be opened.
     """
-    from retrieve_cli.queries.formats.presence import expect_file
-    from retrieve_cli.queries.formats.read import read_file
+    from retrieve_cli.retrieval.queries.formats.presence import expect_file
+    from retrieve_cli.retrieval.queries.formats.read import read_file
 
     expect_file(name)
     return _known(name, read_file(Path(name)), _of_file(Path(name), shared_reader(settings or Settings())))
@@ -51,7 +51,7 @@ def known_file(name: str, settings: Settings | None = None) -> KnownFile:
 
 def known_head(head: FileHead, settings: Settings | None = None) -> KnownFile:
     """Return the facts from the first bytes of a file of a query; no content is an error."""
-    from retrieve_cli.queries.formats.read import read_head
+    from retrieve_cli.retrieval.queries.formats.read import read_head
 
     return _known(head.name, read_head(head.name, head.data), _of_head(head, shared_reader(settings or Settings())))
 

@@ -6,20 +6,20 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from retrieve_cli.errors import UsageError
-from retrieve_cli.records.column_values import known_as
 from retrieve_cli.search.access import columns_seen
 from retrieve_cli.storage.generation import Generation
+from retrieve_cli.storage.records.column_values import known_as
 
 if TYPE_CHECKING:
     from retrieve_cli.contracts import Mask
-    from retrieve_cli.queries.filters import Condition
+    from retrieve_cli.retrieval.queries.filters import Condition
 
 _CANONICAL = ("license", "modality")
 """Fields of which the records of catalogs have one spelling of each value."""
 _FACETS = "facets."
-"""In front of the fields that chunks have if the index has facets; see `records/facets.py`."""
+"""In front of the fields that chunks have if the index has facets; see `storage/records/facets.py`."""
 _SECTION = "section"
-"""The field that chunks have; see `records/sections.py`, which a query without such a filter does without."""
+"""The field that chunks have; see `storage/records/sections.py`, which a query without such a filter does without."""
 
 
 class Passing(NamedTuple):
@@ -44,7 +44,7 @@ def satisfying(generation: Generation, condition: Condition, visible: Mask | Non
     """
     field, written = condition.field, str(condition)
     if field.casefold() == _SECTION:
-        from retrieve_cli.records.sections import sections_of
+        from retrieve_cli.storage.records.sections import sections_of
 
         sections = sections_of(generation)
         if sections.known(generation.starts, visible):
@@ -69,7 +69,7 @@ def _by_facet(generation: Generation, condition: Condition, visible: Mask | None
     Raises:
         UsageError: nothing has the field.
     """
-    from retrieve_cli.records.facets import facet_columns
+    from retrieve_cli.storage.records.facets import facet_columns
 
     if (columns := facet_columns(generation)) is None:
         return None
@@ -92,8 +92,8 @@ def in_all_spellings(condition: Condition) -> tuple[str, ...]:
     MRI."""
     if known_as(condition.field) not in _CANONICAL or condition.operator not in ("=", "!="):
         return condition.values
-    from retrieve_cli.terms.licences import spdx_of
-    from retrieve_cli.terms.modalities import modality_of
+    from retrieve_cli.contracts.terms.licences import spdx_of
+    from retrieve_cli.contracts.terms.modalities import modality_of
 
     canonical = {"license": spdx_of, "modality": modality_of}[known_as(condition.field)]
     plain = [value for value in condition.values if value not in condition.globs]
@@ -104,7 +104,7 @@ def _perhaps_section(
     error: UsageError, generation: Generation, condition: Condition, visible: Mask | None
 ) -> UsageError:
     """The error for an unknown field, which names the field of chunks if that is the nearest."""
-    from retrieve_cli.records.sections import sections_of
+    from retrieve_cli.storage.records.sections import sections_of
     from retrieve_cli.untrusted.nearest import nearest
 
     if nearest(condition.field, [_SECTION]) is None or not sections_of(generation).known(generation.starts, visible):
@@ -162,7 +162,7 @@ def allowed_by(generation: Generation, filters: Sequence[str], visible: Mask | N
     """
     if not filters:
         return visible
-    from retrieve_cli.queries.filters import parse
+    from retrieve_cli.retrieval.queries.filters import parse
 
     masks = [] if visible is None else [visible]
     return together(generation, masks, [satisfying(generation, each, visible) for each in map(parse, filters)])[0]

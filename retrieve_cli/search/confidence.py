@@ -12,7 +12,7 @@ from retrieve_cli.errors import UsageError
 from retrieve_cli.frozen import Frozen
 
 if TYPE_CHECKING:
-    from retrieve_cli.evaluation.calibration import Calibration
+    from retrieve_cli.retrieval.calibration import Calibration
 
 
 class Confidence(Frozen):
@@ -34,7 +34,7 @@ class Confidence(Frozen):
         """
         if least is None and not os.path.lexists(path):
             return None
-        from retrieve_cli.evaluation.calibration import AGAIN, read  # most indexes are not calibrated
+        from retrieve_cli.retrieval.calibration import AGAIN, read  # most indexes are not calibrated
 
         try:
             known = read(path)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, cast
 from retrieve_cli.contracts import Json
 
 if TYPE_CHECKING:
-    from retrieve_cli.layout.layout import ContentType
+    from retrieve_cli.contracts.layout import ContentType
 
 _MARKS = ("|", "```", "~~~", "![", "<img", "<figure", "Fig")
 """One of these is in every table, fence and figure."""
@@ -31,7 +31,7 @@ def content_type(chunk: Mapping[str, Json]) -> ContentType:
         return "table"
     if not (any(mark in text for mark in _MARKS) or any(map(_may_be_item, text.split("\n")))):
         return "text"  # nearly all are: nothing is imported for them
-    from retrieve_cli.chunking.blocks import scan
+    from retrieve_cli.sources.chunking.blocks import scan
 
     sizes: dict[ContentType, int] = {"table": 0, "code": 0, "list": 0, "figure": 0}
     for block in scan(text):

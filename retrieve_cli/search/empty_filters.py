@@ -8,17 +8,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from retrieve_cli.contracts.terms.tenants import TENANT
 from retrieve_cli.errors import quoted, shortened
-from retrieve_cli.queries.filters import Condition, parse
-from retrieve_cli.records.suggestions import common_values, value_near
+from retrieve_cli.retrieval.queries.filters import Condition, parse
 from retrieve_cli.search.access import columns_seen
 from retrieve_cli.storage.generation import Generation
-from retrieve_cli.terms.tenants import TENANT
+from retrieve_cli.storage.records.suggestions import common_values, value_near
 
 if TYPE_CHECKING:
     from retrieve_cli.contracts import Mask, Request
-    from retrieve_cli.records.column import Column
     from retrieve_cli.search.conditions import Passing
+    from retrieve_cli.storage.records.column import Column
 
 _LISTED = 8
 """Values of a field that a sentence lists."""

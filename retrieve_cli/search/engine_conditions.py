@@ -12,17 +12,17 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from retrieve_cli.contracts.engines import AnyOf
+from retrieve_cli.contracts.terms.tenants import TENANT
 from retrieve_cli.errors import UsageError
-from retrieve_cli.records.columns import columns_of
 from retrieve_cli.search.access import columns_seen
 from retrieve_cli.search.conditions import chunk_fields, in_all_spellings
 from retrieve_cli.storage.generation import Generation
-from retrieve_cli.terms.tenants import TENANT
+from retrieve_cli.storage.records.columns import columns_of
 
 if TYPE_CHECKING:
     from retrieve_cli.contracts import Mask
-    from retrieve_cli.queries.filters import Condition
-    from retrieve_cli.records.columns import Columns
+    from retrieve_cli.retrieval.queries.filters import Condition
+    from retrieve_cli.storage.records.columns import Columns
 
 _MOST_VALUES = 1000
 """Values of one condition; with more it is said by rows."""

@@ -18,10 +18,10 @@ from retrieve_cli.search.ranking import rank
 
 if TYPE_CHECKING:
     from retrieve_cli.contracts import Mask, Query, Question, Ranking
+    from retrieve_cli.retrieval.stages.pipeline import Pipeline
     from retrieve_cli.search.opened import Opened
     from retrieve_cli.search.options import SearchOptions
     from retrieve_cli.search.questions import RequestReader
-    from retrieve_cli.stages.pipeline import Pipeline
     from retrieve_cli.storage.generation import Generation
 
 MOST_VALUES = 50

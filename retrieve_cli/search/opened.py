@@ -26,7 +26,7 @@ from retrieve_cli.storage.store import Store
 
 if TYPE_CHECKING:
     from retrieve_cli.assemble.indexes import Indexes
-    from retrieve_cli.stages.rerank import Reader
+    from retrieve_cli.retrieval.stages.rerank import Reader
 
 _READERS = 16
 """Rerankers that are kept: requests may choose how many results a chat model picks, each number another reranker."""

@@ -16,16 +16,16 @@ from retrieve_cli.assemble.indexes import similar_names, vectors_of
 from retrieve_cli.contracts import Stage
 from retrieve_cli.errors import STEP_FAILURES, UsageError
 from retrieve_cli.frozen import replace
+from retrieve_cli.retrieval.stages.pipeline import Pipeline
+from retrieve_cli.retrieval.stages.retrieve import IndexRetrieval, Layout, Retrieve
 from retrieve_cli.search.access import groups_of
 from retrieve_cli.search.plan import RankPlan
-from retrieve_cli.stages.pipeline import Pipeline
-from retrieve_cli.stages.retrieve import IndexRetrieval, Layout, Retrieve
 
 if TYPE_CHECKING:
-    from retrieve_cli.stages.boost import Boosted
-    from retrieve_cli.stages.diversity import Cap
-    from retrieve_cli.stages.rerank import Reader
-    from retrieve_cli.stages.retrieve import Retrieval
+    from retrieve_cli.retrieval.stages.boost import Boosted
+    from retrieve_cli.retrieval.stages.diversity import Cap
+    from retrieve_cli.retrieval.stages.rerank import Reader
+    from retrieve_cli.retrieval.stages.retrieve import Retrieval
 
 SEEN_BY_EXPANSION = 50
 """Minimum number of hits before expansion: the score of the last one is where scores of paths begin."""
@@ -66,7 +66,7 @@ def _first(plan: RankPlan, keep: int) -> Stage:
     stage = _retrieving(plan, keep)
     if not plan.options.route:
         return stage
-    from retrieve_cli.stages.gate import Gate
+    from retrieve_cli.retrieval.stages.gate import Gate
 
     wide = _retrieving(plan, max(keep, gating.global_candidates))
     groups, names = groups_of(plan.opened.generation, gating.field, plan.visible)
@@ -96,7 +96,7 @@ def _retrieving(plan: RankPlan, keep: int) -> Stage:
     found = tuple(_retrieval(plan, name, layout, keep, waits=name in remote) for name in names)
     if len(found) == 1:
         return Retrieve(found[0], keep=keep)
-    from retrieve_cli.stages.fuse import Fuse
+    from retrieve_cli.retrieval.stages.fuse import Fuse
 
     return Fuse(found, registry.fusion_of(settings, names), keep=keep)
 
@@ -125,7 +125,7 @@ def _retrieval(plan: RankPlan, name: str, layout: Layout, keep: int, *, waits: b
 def _merge(plan: RankPlan, first: Stage, *, keep: int) -> Stage:
     """The stage that ranks each of a query's texts by `first` and merges the rankings; the cap on hits per group
     applies to all of them together."""
-    from retrieve_cli.stages.merge import Merge
+    from retrieve_cli.retrieval.stages.merge import Merge
 
     settings, unit = plan.opened.settings, plan.options.unit
     caps = [_per_group(plan, settings.gating.per_group)] if plan.options.route and settings.gating.per_group else []
@@ -144,7 +144,7 @@ def _expansion(plan: RankPlan) -> list[Stage]:
     if not plan.expands or (graph := graph_of(generation)) is None:
         return []
     from retrieve_cli.assemble.graph import walk, walks_of
-    from retrieve_cli.stages.expand import Expand, Support
+    from retrieve_cli.retrieval.stages.expand import Expand, Support
 
     appends = chosen.placement == "append"
     stage = Expand(
@@ -192,14 +192,14 @@ def reader_of(plan: RankPlan) -> Reader | None:
 
 def with_reranker(stage: Stage, reader: Reader) -> Stage:
     """Return a reranking stage with another reranker."""
-    from retrieve_cli.stages.rerank import Rerank
+    from retrieve_cli.retrieval.stages.rerank import Rerank
 
     return replace(stage, reader=reader) if isinstance(stage, Rerank) else stage
 
 
 def _rerank(plan: RankPlan, reader: Reader, *, keep: int) -> Stage:
     """The stage that reranks the top hits and passes on some of them."""
-    from retrieve_cli.stages.rerank import Rerank
+    from retrieve_cli.retrieval.stages.rerank import Rerank
 
     options = plan.options
     return Rerank(
@@ -220,7 +220,7 @@ def _boosting(plan: RankPlan) -> list[Stage]:
     """The stage that multiplies scores of hits with given properties; none without boosts."""
     if not plan.options.boosts and not plan.opened.settings.boost.factors:
         return []
-    from retrieve_cli.stages.boost import Boost
+    from retrieve_cli.retrieval.stages.boost import Boost
 
     boosts = _boosted(plan)
     return [Boost(boosts)] if boosts else []
@@ -232,9 +232,9 @@ def _boosted(plan: RankPlan) -> tuple[Boosted, ...]:
     Raises:
         UsageError: one of the request is not a boost, or names a field that no visible record has.
     """
-    from retrieve_cli.queries.boosts import configured, parse_boost
+    from retrieve_cli.retrieval.queries.boosts import configured, parse_boost
+    from retrieve_cli.retrieval.stages.boost import Boosted
     from retrieve_cli.search.conditions import satisfying
-    from retrieve_cli.stages.boost import Boosted
 
     given = {str(boost.condition): boost for boost in map(parse_boost, plan.options.boosts)}
     known = {str(boost.condition): boost for boost in configured(plan.opened.settings.boost.factors)}
@@ -261,7 +261,7 @@ def _cuts(plan: RankPlan) -> list[Stage]:
     search, diversity = opened.settings.search, opened.settings.diversity
     stages: list[Stage] = []
     if (options.min_score, options.grade, search.max_distance) != (None, None, None):
-        from retrieve_cli.stages.threshold import Threshold
+        from retrieve_cli.retrieval.stages.threshold import Threshold
 
         stages.append(
             Threshold(
@@ -274,13 +274,13 @@ def _cuts(plan: RankPlan) -> list[Stage]:
             )
         )
     if (diversity.per_source, diversity.per_group) != (None, None):
-        from retrieve_cli.stages.diversity import Limit, per_source
+        from retrieve_cli.retrieval.stages.diversity import Limit, per_source
 
         caps = [] if diversity.per_source is None else [per_source(diversity.per_source)]
         caps += [] if diversity.per_group is None else [_per_group(plan, diversity.per_group)]
         stages.append(Limit(tuple(caps), keep=options.k if diversity.mmr is None else search.depth))
     if diversity.mmr is not None:
-        from retrieve_cli.stages.diversity import Mmr
+        from retrieve_cli.retrieval.stages.diversity import Mmr
 
         vectors = vectors_of(opened.generation, opened.indexes)
         stages.append(Mmr(vectors, trade_off=diversity.mmr, keep=options.k))
@@ -289,7 +289,7 @@ def _cuts(plan: RankPlan) -> list[Stage]:
 
 def _per_group(plan: RankPlan, most: int) -> Cap:
     """The cap on hits per group of records."""
-    from retrieve_cli.stages.diversity import per_group
+    from retrieve_cli.retrieval.stages.diversity import per_group
 
     groups, _ = groups_of(plan.opened.generation, plan.opened.settings.gating.field, plan.visible)
     return per_group(most, groups)

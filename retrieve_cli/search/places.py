@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from retrieve_cli.contracts import Json
 
 if TYPE_CHECKING:
-    from retrieve_cli.layout.layout import Place
+    from retrieve_cli.contracts.layout import Place
 
 _MARK = "content_type"
 """Key of every stored chunk whose record has a layout, and of no other one."""
@@ -18,8 +18,8 @@ def place_of(chunk: Mapping[str, Json]) -> Place | None:
     """Return the place of a stored chunk; None for Markdown, plain text and catalogs, which have lines instead."""
     if _MARK not in chunk:
         return None
-    from retrieve_cli.layout.layout import Place  # not for every query: most indexes hold Markdown or catalogs
-    from retrieve_cli.layout.words import Box
+    from retrieve_cli.contracts.layout import Place  # not for every query: most indexes hold Markdown or catalogs
+    from retrieve_cli.contracts.page_words import Box
 
     page, page_end = chunk.get("page"), chunk.get("page_end")
     return Place(

@@ -17,12 +17,12 @@ from retrieve_cli.config.plugins import LLM
 from retrieve_cli.config.settings import Settings
 from retrieve_cli.contracts import Query
 from retrieve_cli.errors import NotConfigured, RetrieveError, UsageError, quoted
+from retrieve_cli.retrieval.stages.retrieve import NotAsked
 from retrieve_cli.search.access import columns_seen, seen_by_any
 from retrieve_cli.search.deadline import Deadline
 from retrieve_cli.search.encoding import QueryForms
 from retrieve_cli.search.opened import Opened
 from retrieve_cli.search.options import SearchOptions
-from retrieve_cli.stages.retrieve import NotAsked
 from retrieve_cli.storage.generation import TOKENS, Generation
 
 if TYPE_CHECKING:

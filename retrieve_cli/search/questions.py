@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 from retrieve_cli.config.bounds import LONGEST_TEXT
 from retrieve_cli.contracts import KnownFile, Query, Question, Request
+from retrieve_cli.contracts.terms.tenants import TENANT
 from retrieve_cli.errors import UsageError, quoted
 from retrieve_cli.frozen import replace
-from retrieve_cli.queries.tags import Tagged, read_tags
+from retrieve_cli.retrieval.queries.tags import Tagged, read_tags
 from retrieve_cli.search.access import Access, columns_seen, of_tenant, of_tenant_or_none
 from retrieve_cli.search.conditions import Passing, satisfying, together
 from retrieve_cli.storage.generation import Generation
-from retrieve_cli.terms.tenants import TENANT
 
 if TYPE_CHECKING:
     from retrieve_cli.config.settings import SearchSettings, Settings
@@ -131,7 +131,7 @@ class RequestReader:
         Raises:
             UsageError: as `read` does.
         """
-        from retrieve_cli.queries.filters import parse
+        from retrieve_cli.retrieval.queries.filters import parse
 
         tagged = _together([read_tags(text) for text in (request.text, *request.also)])
         access, _ = self._access(request, tagged)
@@ -199,7 +199,7 @@ class RequestReader:
 
     def _unknown(self, names: Sequence[str], what: str, access: Access) -> list[str]:
         """A sentence on names that a request has and no record, with those that are nearest."""
-        from retrieve_cli.records.lookup import suggested
+        from retrieve_cli.storage.records.lookup import suggested
 
         near = [suggested(self._generation, name, visible=access.visible, cutoff=_ALIKE) for name in names[:_NAMED]]
         meant = ", ".join(dict.fromkeys(filter(None, near)))
@@ -221,7 +221,7 @@ class RequestReader:
         of ids, as conditions on stored values; None without engines."""
         if self._settings is None or not self._settings.engines.in_use:
             return None
-        from retrieve_cli.queries.filters import parse
+        from retrieve_cli.retrieval.queries.filters import parse
         from retrieve_cli.search.engine_conditions import conditions_on
 
         return partial(
@@ -241,7 +241,7 @@ class RequestReader:
         filters = (*request.filters, *tagged.filters)
         if not filters and access.own is None and request.doc_ids is None:
             return []
-        from retrieve_cli.queries.filters import Condition, parse
+        from retrieve_cli.retrieval.queries.filters import Condition, parse
 
         found = [satisfying(self._generation, each, visible) for each in map(parse, filters)]
         if request.tenant is not None and access.own is not None:
@@ -266,7 +266,7 @@ class RequestReader:
         if request.tenant is not None:
             message = f"the tenant {quoted(request.tenant)} has no record {quoted(name)}"
             raise UsageError(message, hint="remove it from --doc-id")
-        from retrieve_cli.records.lookup import find_record
+        from retrieve_cli.storage.records.lookup import find_record
 
         return find_record(self._generation, name, visible=access.visible)
 

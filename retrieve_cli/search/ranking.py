@@ -10,17 +10,17 @@ from retrieve_cli.assemble import registry
 from retrieve_cli.contracts import Hit, Query, Ranking, Stage, Unit
 from retrieve_cli.errors import STEP_FAILURES
 from retrieve_cli.frozen import Frozen, replace
+from retrieve_cli.retrieval.stages.pipeline import Edit, Pipeline, Step
+from retrieve_cli.retrieval.stages.retrieve import NotAsked
 from retrieve_cli.search.deadline import Deadline
 from retrieve_cli.search.opened import Opened
 from retrieve_cli.search.options import SearchOptions
 from retrieve_cli.search.pipelines import pipeline_of, reader_of, with_reranker
 from retrieve_cli.search.plan import RankPlan, check, plan, sacrifice, steps_of
-from retrieve_cli.stages.pipeline import Edit, Pipeline, Step
-from retrieve_cli.stages.retrieve import NotAsked
 
 if TYPE_CHECKING:
+    from retrieve_cli.retrieval.stages.expand import Expand
     from retrieve_cli.search.relaxation import Relaxation
-    from retrieve_cli.stages.expand import Expand
 
 
 class Ranked(Frozen):
@@ -77,7 +77,7 @@ class Ranked(Frozen):
         """The stage that follows edges, if there is one."""
         if not any(stage.kind == "expand" for stage in self.pipeline.stages):
             return None
-        from retrieve_cli.stages.expand import Expand  # an index without edges does without it
+        from retrieve_cli.retrieval.stages.expand import Expand  # an index without edges does without it
 
         return next((stage for stage in self.pipeline.stages if isinstance(stage, Expand)), None)
 

@@ -9,11 +9,17 @@ from collections.abc import Callable, Sequence
 
 from retrieve_cli.config.settings import RelaxationSettings
 from retrieve_cli.contracts import Analyzer, Query, Question, Ranking
-from retrieve_cli.frozen import replace
-from retrieve_cli.search.answer import Attempt
+from retrieve_cli.frozen import Frozen, replace
 
 _WORDS = (3, 2)
 """Content words of the first and of the second retry."""
+
+
+class Attempt(Frozen):
+    """A text of a question that was searched for, and the number of results that were good enough."""
+
+    text: str
+    results: int
 
 
 class Relaxation:

@@ -20,7 +20,7 @@ from retrieve_cli.storage.generation import Generation
 
 if TYPE_CHECKING:
     from retrieve_cli.assemble.tokenizers import Counter
-    from retrieve_cli.graph.graph import Graph
+    from retrieve_cli.retrieval.graph.graph import Graph
     from retrieve_cli.search.context import Narrower
 
 
@@ -196,7 +196,7 @@ def bundle(graph: Graph, generation: Generation, record: int, query: Query) -> B
 
     What is not visible to the query is not among them. What its filters leave out is, and is marked.
     """
-    from retrieve_cli.graph.prerequisites import prerequisites
+    from retrieve_cli.retrieval.graph.prerequisites import prerequisites
 
     found = prerequisites(graph, [record], visible=query.visible)
     firsts = generation.starts[list(found.order)].tolist()

@@ -11,7 +11,8 @@ from retrieve_cli.assemble.registry import fusion_of, retriever
 from retrieve_cli.config.plugins import LLM
 from retrieve_cli.contracts import Json, Query, Question, Request
 from retrieve_cli.errors import Unavailable
-from retrieve_cli.search.answer import Answer, Attempt, Course
+from retrieve_cli.retrieval.stages.pipeline import Edit, Pipeline
+from retrieve_cli.search.answer import Answer, Course
 from retrieve_cli.search.confidence import Confidence
 from retrieve_cli.search.freshness import Freshness
 from retrieve_cli.search.opened import Opened
@@ -20,10 +21,9 @@ from retrieve_cli.search.pipelines import pipeline_of
 from retrieve_cli.search.plan import plan
 from retrieve_cli.search.questions import RequestReader, check_requests
 from retrieve_cli.search.ranking import Ranked, rank
-from retrieve_cli.search.relaxation import Relaxation
+from retrieve_cli.search.relaxation import Attempt, Relaxation
 from retrieve_cli.search.results import ResultReader, Shown
 from retrieve_cli.search.term_matches import matching_words, silent, weak_matches
-from retrieve_cli.stages.pipeline import Edit, Pipeline
 from retrieve_cli.storage.manifest import sha1
 
 if TYPE_CHECKING:

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 from retrieve_cli.assemble.registry import retriever
 from retrieve_cli.contracts import Analyzer, Index, Matching, Query, Ranking
+from retrieve_cli.contracts.terms import figures
 from retrieve_cli.errors import quoted
+from retrieve_cli.retrieval.stages.masks import over
 from retrieve_cli.search.answer import removed_by
 from retrieve_cli.search.results import Shown
-from retrieve_cli.stages.masks import over
-from retrieve_cli.terms import figures
 
 if TYPE_CHECKING:
     from retrieve_cli.assemble.indexes import Indexes

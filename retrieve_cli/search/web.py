@@ -17,6 +17,7 @@ import numpy as np
 from retrieve_cli.assemble import text_rerankers, websearch as parts
 from retrieve_cli.config.settings import Settings
 from retrieve_cli.contracts import Evidence, Hit, Query, Ranking
+from retrieve_cli.contracts.terms import figures
 from retrieve_cli.contracts.websearch import (
     Failure,
     NoKey,
@@ -31,15 +32,14 @@ from retrieve_cli.contracts.websearch import (
 )
 from retrieve_cli.contracts.works import Found, Source, Work
 from retrieve_cli.errors import RetrieveError, SourceFailed
+from retrieve_cli.retrieval.stages.fusion import reciprocal_rank
+from retrieve_cli.retrieval.stages.rerank import Rerank
 from retrieve_cli.search.web_answer import ProviderStatus, WebAnswer, WebHit, WebOptions
 from retrieve_cli.search.web_choice import Chosen, check, chosen_providers
-from retrieve_cli.stages.fusion import reciprocal_rank
-from retrieve_cli.stages.rerank import Rerank
-from retrieve_cli.terms import figures
 
 if TYPE_CHECKING:
     from retrieve_cli.contracts import Encoder
-    from retrieve_cli.stages.rerank import Reader
+    from retrieve_cli.retrieval.stages.rerank import Reader
     from retrieve_cli.websearch.asking import Asked
     from retrieve_cli.websearch.exchange import Exchange
     from retrieve_cli.websearch.tape import Tape
@@ -331,7 +331,7 @@ def record_exchanges(settings: Settings, artifacts: Path, options: WebOptions, f
         SourceFailed: a provider failed; files of those before it are written.
         RetrieveError: the folder cannot be written.
     """
-    from retrieve_cli.web.limits import Clock
+    from retrieve_cli.http.limits import Clock
     from retrieve_cli.websearch.recording import record, write
 
     check(options, settings)

@@ -7,11 +7,11 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import islice
 
 from retrieve_cli.contracts import Field, Json, Record
+from retrieve_cli.contracts.terms.licences import spdx_of
+from retrieve_cli.contracts.terms.modalities import modality_of
+from retrieve_cli.contracts.terms.tenants import KEYS, TENANT, conflict
 from retrieve_cli.frozen import Frozen
 from retrieve_cli.storage.manifest import sha1
-from retrieve_cli.terms.licences import spdx_of
-from retrieve_cli.terms.modalities import modality_of
-from retrieve_cli.terms.tenants import KEYS, TENANT, conflict
 
 SPELLINGS: Mapping[str, tuple[str, ...]] = {
     "id": ("_id", "id", "identifier", "@id"),

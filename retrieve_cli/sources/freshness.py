@@ -18,8 +18,8 @@ from pathlib import Path
 from threading import RLock
 
 from retrieve_cli.contracts import DocumentFile, Freshness, Json
+from retrieve_cli.sources.catalogs.line_starts import LineStarts
 from retrieve_cli.sources.digests import BOM, document_digest, file_digest, line_digest, sidecar_of
-from retrieve_cli.sources.line_starts import LineStarts
 from retrieve_cli.storage.marks import marks_of, settled
 from retrieve_cli.untrusted import files
 
@@ -101,7 +101,7 @@ class WatchedFolder:
 
     def stale(self) -> str:
         """Return the number of folders in which files were added or removed, in words; empty if none."""
-        from retrieve_cli.sources.folder_marks import changed_folders
+        from retrieve_cli.sources.folders.folder_marks import changed_folders
 
         changed = changed_folders(self.path, self.folders, self.suffixes)
         if changed and not self.path.is_dir():
@@ -324,7 +324,7 @@ def _lines(content: bytes) -> Sequence[bytes]:
     """Return the lines of a catalog; a graph of records counts as one line per record."""
     if b'"@' not in content:
         return content.split(b"\n")
-    from retrieve_cli.sources.linked_catalog import lines_of
+    from retrieve_cli.sources.catalogs.linked_catalog import lines_of
 
     return lines_of(content)
 

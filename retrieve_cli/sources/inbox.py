@@ -24,9 +24,10 @@ from retrieve_cli.contracts import (
     Refused,
     SourceKind,
 )
+from retrieve_cli.contracts.terms.tenants import KEYS, TENANT, conflict
 from retrieve_cli.errors import BadDocument, quoted
 from retrieve_cli.frozen import replace
-from retrieve_cli.sources.catalog import read_record
+from retrieve_cli.sources.catalogs.catalog import read_record
 from retrieve_cli.sources.fields import FieldMap
 from retrieve_cli.sources.freshness import Unwatched
 from retrieve_cli.sources.parsed_record import parsed_record
@@ -34,7 +35,6 @@ from retrieve_cli.storage.inbox import KIND, Inbox
 from retrieve_cli.storage.inbox_files import StoredFile, expect_sound, path_of
 from retrieve_cli.storage.inbox_log import Entry, Snapshot
 from retrieve_cli.storage.manifest import canonical
-from retrieve_cli.terms.tenants import KEYS, TENANT, conflict
 from retrieve_cli.untrusted import files
 
 _MARKDOWN, _PLAIN = "text/markdown", "text/plain"

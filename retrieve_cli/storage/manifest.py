@@ -251,7 +251,7 @@ def faults(folder: Path, manifest: Manifest, names: Sequence[str] | None = None)
     """Return the faults of a generation's files, or of the named ones, after reading every byte."""
     from concurrent.futures import ThreadPoolExecutor  # hashing releases the interpreter
 
-    from retrieve_cli.progress.tasks import BYTES, task  # nor does a query check every byte
+    from retrieve_cli.contracts.progress import BYTES, task  # nor does a query check every byte
 
     def fault(name: str) -> str:
         entry = manifest.files[name]

@@ -4,14 +4,14 @@
     artifacts/generations/<id>/           immutable once named; manifest.json is written last, after SHA1SUMS
     artifacts/generations/.scratch-*/     a build in progress, or the rest of an interrupted one
     artifacts/cache/                      vectors by the SHA-1 of their text, see vector_cache.py
-    artifacts/cache/lines/                offsets of the lines of catalogs, see sources/line_starts.py
+    artifacts/cache/lines/                offsets of the lines of catalogs, see sources/catalogs/line_starts.py
     artifacts/sources/                    files fetched from remote sources
     artifacts/inbox/                      documents that were added one at a time, see inbox.py
     artifacts/web/                        answers of web and literature providers, see websearch/stored.py
     artifacts/tasks/                      what servers were asked to do, see tasks.py
     artifacts/runs/                       figures of evaluations, query by query
     artifacts/judgments/                  votes of people on results, see evaluation/votes.py
-    artifacts/calibration.json            relevance of scores, see evaluation/calibration.py
+    artifacts/calibration.json            relevance of scores, see retrieval/calibration.py
     artifacts/quarantine.jsonl            items that the last build rejected
     artifacts/sent.txt                    generations that were sent to engines, see ingest/pushing.py
     artifacts/lock                        the active writer

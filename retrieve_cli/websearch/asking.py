@@ -31,8 +31,8 @@ from retrieve_cli.contracts.websearch import (
 from retrieve_cli.contracts.works import Item
 from retrieve_cli.errors import printable, shortened
 from retrieve_cli.frozen import replace
-from retrieve_cli.web.limits import Clock
-from retrieve_cli.web.secrets import Secret, hide
+from retrieve_cli.http.limits import Clock
+from retrieve_cli.http.secrets import Secret, hide
 from retrieve_cli.websearch.exchange import Exchange
 from retrieve_cli.websearch.wire import out_of_time
 

@@ -13,8 +13,8 @@ from typing import ClassVar
 from retrieve_cli.contracts import Json
 from retrieve_cli.contracts.websearch import Call, Enricher, Fetch, NotStored, Provider, ProviderFailed, Response
 from retrieve_cli.frozen import Described, field
-from retrieve_cli.web.addresses import origin
-from retrieve_cli.web.limits import Clock
+from retrieve_cli.http.addresses import origin
+from retrieve_cli.http.limits import Clock
 from retrieve_cli.websearch.rates import Rates
 from retrieve_cli.websearch.stored import Stored, request_key, seconds_of
 from retrieve_cli.websearch.tape import Answered, Outcome, Tape

@@ -9,8 +9,8 @@ import html
 import re
 from collections.abc import Iterable
 
+from retrieve_cli.contracts.terms import licences
 from retrieve_cli.contracts.works import Id, Item, RelationKind, WorkType
-from retrieve_cli.terms import licences
 from retrieve_cli.websearch import dates, ids
 
 TITLE, ABSTRACT, SNIPPET, NAME, ADDRESS = 1000, 20_000, 2000, 300, 2000

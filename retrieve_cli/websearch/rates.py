@@ -18,10 +18,10 @@ from typing import NamedTuple
 
 from retrieve_cli.contracts.websearch import ProviderFailed, Rate, RateLimited
 from retrieve_cli.errors import Locked
+from retrieve_cli.http.addresses import place
+from retrieve_cli.http.limits import Clock
 from retrieve_cli.storage.lock import hold_briefly
 from retrieve_cli.untrusted.files import CONFIG, read_text, regular_descriptor
-from retrieve_cli.web.addresses import place
-from retrieve_cli.web.limits import Clock
 
 _MARGIN = 1.1
 """Factor on intervals: requests may take different times to the server."""

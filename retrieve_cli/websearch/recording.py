@@ -15,9 +15,9 @@ from pathlib import Path
 from retrieve_cli.contracts import Json
 from retrieve_cli.contracts.websearch import Call, Fetch, Provider, Response, WebQuery
 from retrieve_cli.errors import UsageError, quoted
+from retrieve_cli.http.secrets import Secret, hide
 from retrieve_cli.storage import durable
 from retrieve_cli.untrusted.files import read_text
-from retrieve_cli.web.secrets import Secret, hide
 
 _SHORTEST_HIDDEN = 4
 """Characters of the shortest credential that is hidden; a shorter one would occur in other words."""

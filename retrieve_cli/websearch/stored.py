@@ -20,10 +20,10 @@ from pathlib import Path
 
 from retrieve_cli.contracts import Json
 from retrieve_cli.contracts.websearch import Response
+from retrieve_cli.http.guarded import MOST_BYTES
 from retrieve_cli.storage import durable
 from retrieve_cli.storage.manifest import canonical
 from retrieve_cli.untrusted.files import CONFIG, read_bytes, read_text, regular_descriptor
-from retrieve_cli.web.guarded import MOST_BYTES
 
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _AT = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z")

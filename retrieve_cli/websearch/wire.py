@@ -29,13 +29,13 @@ from retrieve_cli.contracts.websearch import (
     Unreachable,
 )
 from retrieve_cli.errors import Unavailable, UsageError
-from retrieve_cli.web.addresses import origin, shown
-from retrieve_cli.web.failures import HttpFailed, NotPermitted, NotReadable, Passing
-from retrieve_cli.web.fetching import check_secure_url
-from retrieve_cli.web.guarded import Answer, Guarded
-from retrieve_cli.web.limits import Clock
-from retrieve_cli.web.secrets import Secret, hide
-from retrieve_cli.web.transport import Request
+from retrieve_cli.http.addresses import origin, shown
+from retrieve_cli.http.failures import HttpFailed, NotPermitted, NotReadable, Passing
+from retrieve_cli.http.fetching import check_secure_url
+from retrieve_cli.http.guarded import Answer, Guarded
+from retrieve_cli.http.limits import Clock
+from retrieve_cli.http.secrets import Secret, hide
+from retrieve_cli.http.transport import Request
 from retrieve_cli.websearch.rates import Rates
 from retrieve_cli.websearch.stored import digest_of
 

@@ -13,10 +13,10 @@ from hypothesis import given, settings, strategies as st
 from indexes.searches import unit_vectors
 
 from retrieve_cli.contracts import Hit, Query, Ranking
-from retrieve_cli.retrievers import vector_index as dense
-from retrieve_cli.retrievers.vector_index import FlatIndex, Parameters
-from retrieve_cli.stages.diversity import Mmr
-from retrieve_cli.stages.fusion import weighted_sum
+from retrieve_cli.retrieval.retrievers import vector_index as dense
+from retrieve_cli.retrieval.retrievers.vector_index import FlatIndex, Parameters
+from retrieve_cli.retrieval.stages.diversity import Mmr
+from retrieve_cli.retrieval.stages.fusion import weighted_sum
 
 pytestmark = pytest.mark.bits
 

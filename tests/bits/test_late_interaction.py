@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from retrieve_cli.contracts import Hit, Query, TokenVectors
-from retrieve_cli.encoders.late_interaction import LateInteraction
+from retrieve_cli.models.rerankers.late_interaction import LateInteraction
 from retrieve_cli.storage.token_table import TokenTable, UnitVectors, pack, unpack, width_of
 
 pytestmark = pytest.mark.bits

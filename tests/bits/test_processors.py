@@ -24,7 +24,7 @@ import hashlib, sys
 from pathlib import Path
 import numpy as np
 from retrieve_cli.cli.main import main
-from retrieve_cli.retrievers.vector_index import open_index
+from retrieve_cli.retrieval.retrievers.vector_index import open_index
 
 assert main(["build", "--catalog", "tools.jsonl", "--quiet"]) == 0
 (folder,) = Path("artifacts/generations").iterdir()

@@ -12,7 +12,7 @@ import numpy as np
 
 from retrieve_cli.contracts import TermWeights
 from retrieve_cli.contracts.engines import AnyOf, Batch, Census, Engine, Label, Part, Staging
-from retrieve_cli.retrievers.splade import SparseIndex, SparseWriter
+from retrieve_cli.retrieval.retrievers.splade import SparseIndex, SparseWriter
 
 if TYPE_CHECKING:
     from retrieve_cli.contracts.values import Mask, Rows, Vectors

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from retrieve_cli.contracts import Candidates
 from retrieve_cli.contracts.engines import AnyOf, Engine, EngineGeneration
-from retrieve_cli.retrievers.vector_index import FlatIndex
+from retrieve_cli.retrieval.retrievers.vector_index import FlatIndex
 
 if TYPE_CHECKING:
     from retrieve_cli.contracts.values import Mask, Rows

@@ -10,7 +10,7 @@ from engines.suite_base import Base, NewEngine, same, vector, words
 from retrieve_cli.assemble.engines import lost
 from retrieve_cli.contracts.engines import BLOCKS, Engine
 from retrieve_cli.errors import IndexCorrupt
-from retrieve_cli.retrievers.vector_index import FlatIndex
+from retrieve_cli.retrieval.retrievers.vector_index import FlatIndex
 from retrieve_cli.storage.engine_record import Entry
 
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from raw_servers import serving
 from told_servers import NONSENSE
-from web.servers import serving
 
 from retrieve_cli.config.engine_settings import OpensearchSettings, QdrantSettings
 from retrieve_cli.contracts import TermWeights

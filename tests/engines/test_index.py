@@ -22,9 +22,9 @@ from retrieve_cli.contracts.engines import AnyOf, Capabilities, Part, Within
 from retrieve_cli.engines.index import TermEngineIndex, VectorEngineIndex
 from retrieve_cli.engines.units import Units
 from retrieve_cli.errors import IndexCorrupt, Unavailable
-from retrieve_cli.retrievers.analyzer import Analyzer
-from retrieve_cli.retrievers.impacts import Bm25Index, Bm25Writer, Formula
-from retrieve_cli.retrievers.vector_index import FlatIndex
+from retrieve_cli.retrieval.retrievers.analyzer import Analyzer
+from retrieve_cli.retrieval.retrievers.impacts import Bm25Index, Bm25Writer, Formula
+from retrieve_cli.retrieval.retrievers.vector_index import FlatIndex
 
 if TYPE_CHECKING:
     from retrieve_cli.contracts.values import Rows, Terms, Vectors

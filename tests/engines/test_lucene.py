@@ -11,8 +11,8 @@ from samples import collection
 
 from retrieve_cli.contracts import Field
 from retrieve_cli.engines.opensearch.collections import _ROUNDED
-from retrieve_cli.retrievers.analyzer import Analyzer
-from retrieve_cli.retrievers.impacts import Bm25Index, Bm25Writer, Formula
+from retrieve_cli.retrieval.retrievers.analyzer import Analyzer
+from retrieve_cli.retrieval.retrievers.impacts import Bm25Index, Bm25Writer, Formula
 
 if TYPE_CHECKING:
     from retrieve_cli.contracts.values import Rows, Vectors

@@ -24,7 +24,7 @@ from retrieve_cli.engines.opensearch.documents import token
 from retrieve_cli.engines.opensearch.engine import OpensearchEngine
 from retrieve_cli.engines.opensearch.server import Server
 from retrieve_cli.errors import Unavailable, UsageError
-from retrieve_cli.retrievers.splade import SparseIndex
+from retrieve_cli.retrieval.retrievers.splade import SparseIndex
 
 __all__ = ["noida_process", "osmem_process"]
 

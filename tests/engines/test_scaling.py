@@ -19,10 +19,10 @@ from engines.traffic import Calls, Counter, Seen, Traffic
 from retrieve_cli.contracts import Query, Ranking, TermWeights
 from retrieve_cli.contracts.engines import AnyOf, Engine, Part
 from retrieve_cli.engines.index import TermEngineIndex, VectorEngineIndex
-from retrieve_cli.retrievers.vector_index import FlatIndex
-from retrieve_cli.stages.fuse import Fuse
-from retrieve_cli.stages.fusion import Fusion
-from retrieve_cli.stages.retrieve import IndexRetrieval, Layout
+from retrieve_cli.retrieval.retrievers.vector_index import FlatIndex
+from retrieve_cli.retrieval.stages.fuse import Fuse
+from retrieve_cli.retrieval.stages.fusion import Fusion
+from retrieve_cli.retrieval.stages.retrieve import IndexRetrieval, Layout
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -20,7 +20,7 @@ from retrieve_cli.cli import progress
 from retrieve_cli.cli.main import main
 from retrieve_cli.config.loading import load
 from retrieve_cli.engines.index import VectorEngineIndex
-from retrieve_cli.experiments.parity_lists import ExactIndex, selections
+from retrieve_cli.evaluation.parity_lists import ExactIndex, selections
 from retrieve_cli.storage.generation import open_generation
 from retrieve_cli.storage.store import Store
 

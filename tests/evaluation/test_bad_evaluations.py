@@ -84,7 +84,7 @@ def test_what_cannot_be_done_is_refused_before_any_work(
 ) -> None:
     Path("broken.run").write_text("no run\n")
     if "--latency-budget-ms" not in flags:
-        monkeypatch.setattr("retrieve_cli.experiments.runs.evaluate", None)
+        monkeypatch.setattr("retrieve_cli.evaluation.runs.evaluate", None)
     done = retrieve("eval", "--gold", gold.name, *flags)
     assert done.code == 2, done.err
     assert message.replace("no valid", "not valid") in done.err

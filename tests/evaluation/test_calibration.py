@@ -16,9 +16,9 @@ from profiles import examples
 
 from retrieve_cli.errors import Unavailable, UsageError
 from retrieve_cli.evaluation import fitting
-from retrieve_cli.evaluation.calibration import GRID, Bin, Calibration, Isotonic, Logistic, read, write
 from retrieve_cli.evaluation.fitting import assign, fit, held_out, isotonic, logistic, rates, reliability
 from retrieve_cli.frozen import replace
+from retrieve_cli.retrieval.calibration import GRID, Bin, Calibration, Isotonic, Logistic, read, write
 
 CARD = {"legs": ["bm25", "dense"], "fusion": "rrf", "unit": "chunk", "depth": 50}
 Truth = Callable[[np.ndarray], np.ndarray]

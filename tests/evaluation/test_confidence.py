@@ -10,7 +10,7 @@ import pytest
 from samples import Program, write_catalog
 
 from retrieve_cli.errors import UsageError
-from retrieve_cli.evaluation.calibration import read
+from retrieve_cli.retrieval.calibration import read
 
 TOPICS = ["lung", "brain", "cell", "liver", "retina", "heart", "bone", "skin", "kidney", "tumour", "nerve", "blood"]
 ACTS = ["segment", "count", "align", "track", "register", "denoise"]

@@ -144,8 +144,8 @@ def test_judgments_of_another_collection_are_refused(index: Path, retrieve: Prog
 
 
 def test_a_leg_that_cannot_run_is_no_result(index: Path, gold: Path, retrieve: Program, monkeypatch) -> None:
-    from retrieve_cli.encoders.hashed import HashedEncoder
     from retrieve_cli.errors import Unavailable
+    from retrieve_cli.models.encoders.hashed import HashedEncoder
 
     def refuse(*_: object) -> None:
         raise Unavailable("the model is gone", hint="fetch it")

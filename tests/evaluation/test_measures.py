@@ -7,7 +7,7 @@ from hypothesis import given, strategies as st
 from retrieve_cli.errors import UsageError
 from retrieve_cli.evaluation.judgments import Run, read_run
 from retrieve_cli.evaluation.measures import DEFAULT, depth, parse, per_query, ranked
-from retrieve_cli.experiments.trial import run_lines
+from retrieve_cli.evaluation.trial import run_lines
 
 Qrels = dict[str, dict[str, int]]
 NAMES = [*DEFAULT, "P@5", "Success@1", "AP", "nDCG", "RR", "P(rel=2)@3"]

@@ -8,7 +8,7 @@ import pytest
 from samples import Program, write_catalog
 
 from retrieve_cli.evaluation.judgments import read_gold
-from retrieve_cli.experiments.passages import Passages, lies_in
+from retrieve_cli.evaluation.passages import Passages, lies_in
 from retrieve_cli.storage.generation import open_generation
 from retrieve_cli.storage.store import Store
 

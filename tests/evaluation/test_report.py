@@ -15,18 +15,18 @@ import pytest
 from hypothesis import given, strategies as st
 from samples import Program
 
+from retrieve_cli.contracts.terms.figures import chance, rounded
 from retrieve_cli.errors import Unavailable
 from retrieve_cli.evaluation import measures
 from retrieve_cli.evaluation.curves import curves
 from retrieve_cli.evaluation.differences import Difference, differences
+from retrieve_cli.evaluation.evaluate import Evaluation, judge, latency
 from retrieve_cli.evaluation.judgments import Run, Topic
 from retrieve_cli.evaluation.measures import ranked
+from retrieve_cli.evaluation.report.about import About
+from retrieve_cli.evaluation.report.page import Column, verdict, write
 from retrieve_cli.evaluation.statistics import Interval, Wins
-from retrieve_cli.experiments.evaluate import Evaluation, judge, latency
-from retrieve_cli.experiments.report.about import About
-from retrieve_cli.experiments.report.page import Column, verdict, write
 from retrieve_cli.frozen import replace
-from retrieve_cli.terms.figures import chance, rounded
 
 MEASURES = measures.parse(["nDCG@10", "RR@10"])
 TOPICS = [
@@ -496,5 +496,5 @@ def test_a_missing_package_is_named_with_what_installs_it(package: str, monkeypa
 
 def test_importing_the_report_loads_no_package_that_draws() -> None:
     drawing = "{'matplotlib', 'jinja2'}"
-    code = f"import sys, retrieve_cli.experiments.report.page; sys.exit(bool({drawing} & sys.modules.keys()))"
+    code = f"import sys, retrieve_cli.evaluation.report.page; sys.exit(bool({drawing} & sys.modules.keys()))"
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0

@@ -11,7 +11,7 @@ import pytest
 from evaluation.conftest import GOLD
 from samples import Program
 
-from retrieve_cli.experiments.runs import fused
+from retrieve_cli.evaluation.runs import fused
 
 
 def test_a_formula_of_bm25_is_measured_as_an_index_built_with_it(

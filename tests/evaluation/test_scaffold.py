@@ -10,7 +10,7 @@ import pytest
 from samples import TOOLS, Program, write_catalog
 
 from retrieve_cli.errors import UsageError
-from retrieve_cli.experiments.scaffold import (
+from retrieve_cli.evaluation.scaffold import (
     CROWD,
     LONGEST,
     Starter,
@@ -21,8 +21,8 @@ from retrieve_cli.experiments.scaffold import (
     starter,
     write,
 )
-from retrieve_cli.experiments.session import Judged
-from retrieve_cli.retrievers.analyzer import Analyzer
+from retrieve_cli.evaluation.session import Judged
+from retrieve_cli.retrieval.retrievers.analyzer import Analyzer
 from retrieve_cli.storage.generation import Generation
 from retrieve_cli.storage.store import Store
 

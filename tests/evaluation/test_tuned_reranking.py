@@ -17,12 +17,12 @@ from samples import Program
 from retrieve_cli.config.loading import override
 from retrieve_cli.config.settings import Settings
 from retrieve_cli.contracts import Hit, Query
+from retrieve_cli.evaluation.choices import Choice, Formula, Reranking
+from retrieve_cli.evaluation.evaluate import evaluate
 from retrieve_cli.evaluation.judgments import Topic
-from retrieve_cli.experiments.choices import Choice, Formula, Reranking
-from retrieve_cli.experiments.evaluate import evaluate
-from retrieve_cli.experiments.memory import remembering
-from retrieve_cli.experiments.table import Table
-from retrieve_cli.experiments.tuning import _Search, tune
+from retrieve_cli.evaluation.memory import remembering
+from retrieve_cli.evaluation.table import Table
+from retrieve_cli.evaluation.tuning import _Search, tune
 from retrieve_cli.frozen import replace
 from retrieve_cli.search.opened import Opened
 from retrieve_cli.search.searcher import Searcher

@@ -15,16 +15,16 @@ from retrieve_cli.cli.main import main
 from retrieve_cli.config.loading import override
 from retrieve_cli.config.settings import Settings
 from retrieve_cli.errors import UsageError
+from retrieve_cli.evaluation.choices import Choice, Formula
+from retrieve_cli.evaluation.evaluate import evaluate, queries_of
 from retrieve_cli.evaluation.judgments import Run, Topic
 from retrieve_cli.evaluation.measures import Scorer, parse
-from retrieve_cli.experiments.choices import Choice, Formula
-from retrieve_cli.experiments.evaluate import evaluate, queries_of
-from retrieve_cli.experiments.table import Table
-from retrieve_cli.experiments.tuning import Tuned, _folds, tune
+from retrieve_cli.evaluation.table import Table
+from retrieve_cli.evaluation.tuning import Tuned, _folds, tune
 from retrieve_cli.frozen import replace
+from retrieve_cli.retrieval.stages.retrieve import IndexRetrieval
 from retrieve_cli.search.opened import Opened
 from retrieve_cli.search.searcher import Searcher
-from retrieve_cli.stages.retrieve import IndexRetrieval
 from retrieve_cli.storage.store import Store
 
 WORDS = [

@@ -5,7 +5,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from encoders.remote.servers import Asked
+from models.remote.servers import Asked
 
 TOKENS = 100
 """Tokens of one request by its account."""

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from encoders.remote.servers import Api, running
 from facets.chat_model import summarises
+from models.remote.servers import Api, running
 from samples import Done, Program
 
 from retrieve_cli.storage.generation import open_generation

@@ -9,9 +9,9 @@ from facets.conftest import facets
 from hypothesis import given, strategies as st
 from samples import Program
 
-from retrieve_cli.chunking.extractive import ExtractiveFacets
 from retrieve_cli.contracts import Chunk
-from retrieve_cli.encoders.hashed import HashedEncoder
+from retrieve_cli.models.encoders.hashed import HashedEncoder
+from retrieve_cli.sources.chunking.extractive import ExtractiveFacets
 
 ENCODER = HashedEncoder(dim=64)
 WORDS = ["lungs", "cells", "bones", "scan", "image", "of", "the", "shows"]

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from encoders.remote.servers import Answer, Api, Asked
 from facets.chat_model import TOKENS, completion, finds_pico, says, summarises, summary_of, text_of
 from facets.conftest import TOPICS, chunks, facets
+from models.remote.servers import Answer, Api, Asked
 from samples import Done, Program
 from waiting import PATIENCE_S
 

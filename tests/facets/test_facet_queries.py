@@ -5,9 +5,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from encoders.remote.servers import Api
 from facets.chat_model import completion, finds_pico, text_of
 from facets.conftest import chunks, facets
+from models.remote.servers import Api
 from samples import Done, Program, write_catalog
 
 Build = Callable[..., Done]

@@ -3,10 +3,10 @@
 import pytest
 from hypothesis import given, strategies as st
 
-from retrieve_cli.encoders.remote.client import wording
 from retrieve_cli.errors import UsageError
+from retrieve_cli.http.addresses import Wording, check_url, shown, without_user
+from retrieve_cli.models.remote.client import wording
 from retrieve_cli.sources.remote.transfer import ADDRESS
-from retrieve_cli.web.addresses import Wording, check_url, shown, without_user
 
 BASE_URL = wording("")
 WORDINGS = [BASE_URL, ADDRESS]

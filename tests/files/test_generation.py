@@ -14,11 +14,11 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 from retrieve_cli.contracts import Chunk, Field, Record
 from retrieve_cli.errors import IndexCorrupt, UsageError
 from retrieve_cli.ingest.generation_writer import GenerationWriter
-from retrieve_cli.records.columns import FILE as COLUMNS
 from retrieve_cli.storage import pickles
 from retrieve_cli.storage.generation import CHUNKS, OFFSETS, RECORDS, Generation, open_generation
 from retrieve_cli.storage.manifest import Manifest
 from retrieve_cli.storage.record_ids import rises
+from retrieve_cli.storage.records.columns import FILE as COLUMNS
 from retrieve_cli.storage.store import Store
 
 ORIGIN = bytes(20)

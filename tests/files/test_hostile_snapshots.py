@@ -13,7 +13,7 @@ import zstandard
 from samples import TOOLS, Program, write_catalog
 
 from retrieve_cli.frozen import replace
-from retrieve_cli.snapshots.form import BadSnapshot, read_tar_header, tar_header
+from retrieve_cli.operations.snapshots.form import BadSnapshot, read_tar_header, tar_header
 from retrieve_cli.storage.manifest import FileEntry, Manifest
 
 Members = list[tuple[bytes, bytes]]

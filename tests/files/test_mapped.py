@@ -13,8 +13,8 @@ from hypothesis import given, strategies as st
 
 from retrieve_cli.contracts import TermWeights
 from retrieve_cli.errors import IndexCorrupt
-from retrieve_cli.retrievers import splade
-from retrieve_cli.retrievers.splade import SparseIndex
+from retrieve_cli.retrieval.retrievers import splade
+from retrieve_cli.retrieval.retrievers.splade import SparseIndex
 from retrieve_cli.storage import pickles, token_table
 from retrieve_cli.storage.mapped import BLOCK, MappedFile, block_sums
 from retrieve_cli.storage.token_table import TokenTable

@@ -30,7 +30,7 @@ SPECIAL: tuple[Content, ...] = (("fifo",), ("link", "/dev/zero"), ("link", "/dev
 @cache
 def _images() -> dict[str, bytes]:
     """Return a sound file of every kind."""
-    from queries import images
+    from retrieval.queries import images
 
     with tempfile.TemporaryDirectory() as name:
         place = Path(name)

@@ -13,7 +13,7 @@ from random import Random
 from hostile import texts
 from hostile.tries import Content, Try
 
-from retrieve_cli.documents.formats import FORMATS
+from retrieve_cli.sources.formats.formats import FORMATS
 
 _HUGE = (b"0", b"-1", b"65535", b"2147483647", b"4294967295", b"9223372036854775807", b"99999999999999999999", b"1e308")
 _WORDS = (b"\xff\xff\xff\xff", b"\x00\x00\x00\x00", b"\xff\xff\xff\x7f", b"\x00\x00\x00\x80")

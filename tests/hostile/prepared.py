@@ -7,7 +7,7 @@ from hashlib import sha1
 from pathlib import Path
 from typing import Any
 
-from retrieve_cli.serving.credentials.keys import KeyFile
+from retrieve_cli.server.auth.keys import KeyFile
 from retrieve_cli.storage.inbox import Change, inbox_of
 from retrieve_cli.storage.inbox_files import Upload
 

@@ -27,8 +27,8 @@ import retrieve_cli
 LOADED = ("Stemmer", "rich.table", "yaml", "pydicom", "nibabel", "tifffile", "nrrd", "PIL.Image", "pyoxigraph",
           "obonet", "ir_measures", "scipy.stats", "jinja2", "matplotlib.figure")  # fmt: skip
 """Modules that every child would otherwise import, in addition to those that the nursery loads."""
-ROOMS = ("chunking", "cli", "doctor", "evaluation", "experiments", "graph", "ingest", "inspect", "output", "queries",
-         "records", "retrievers", "search", "sources", "stages", "storage", "untrusted", "web")  # fmt: skip
+ROOMS = ("cli", "evaluation", "http", "ingest", "operations", "output", "retrieval", "search", "sources", "storage",
+         "untrusted")  # fmt: skip
 """Packages whose modules are loaded as well: their import takes half of a command's time."""
 CALL = "hostile.limits:limited"
 

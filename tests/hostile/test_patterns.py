@@ -18,10 +18,10 @@ from hostile.growth import LARGE, SMALL
 from hostile.patterns import Unknown, Used, files, of_file
 
 from retrieve_cli.api.choices import SEARCH
-from retrieve_cli.chunking.label_sets import LABELS
-from retrieve_cli.chunking.labels import Labels
 from retrieve_cli.engines.collections import Names
-from retrieve_cli.records.globs import path_glob, text_glob
+from retrieve_cli.sources.chunking.label_sets import LABELS
+from retrieve_cli.sources.chunking.labels import Labels
+from retrieve_cli.storage.records.globs import path_glob, text_glob
 
 TESTS = Path(__file__).resolve().parents[1]
 
@@ -42,16 +42,16 @@ NOTED = [rf"\b{name}\s*=\s*[\"'](\d+)" for name in ("SizeZ", "SizeT")] + [r"^sli
 HEADS = SEARCH.rows["files"].schema["items"]["properties"].values()
 PUT_TOGETHER: dict[str, list[Used]] = {
     "api/schemas.py": [Used(head["pattern"], 0, ("search",), "") for head in HEADS],
-    "chunking/labels.py": [used for labels in LABELS.values() for used in labelled(labels)],
-    "encoders/cross/cross_folder.py": [],  # kept in a list of the module, where they are found
+    "sources/chunking/labels.py": [used for labels in LABELS.values() for used in labelled(labels)],
+    "models/rerankers/cross_folder.py": [],  # kept in a list of the module, where they are found
     "engines/collections.py": [Used(Names("tools", mark)._ours.pattern, 0, ("fullmatch",), "") for mark in "_-"],
-    "experiments/scaffold.py": [WITHOUT_NAME],
-    "queries/formats/tiff.py": [Used(pattern, re.MULTILINE, ("search",), "") for pattern in NOTED],
-    "records/globs.py": [
+    "evaluation/scaffold.py": [WITHOUT_NAME],
+    "retrieval/queries/formats/tiff.py": [Used(pattern, re.MULTILINE, ("search",), "") for pattern in NOTED],
+    "storage/records/globs.py": [
         *map(glob, map(text_glob, ("*a*b*a", "*.a", "?*?*a?", "a*" * 9))),
         *map(glob, map(path_glob, ("**/a*b/**/c*", "guides/**", "**/**/a.md", "*/a?/**/b/**/*"))),
     ],
-    "web/secrets.py": [Used(KEY, 0, ("sub",), "")],
+    "http/secrets.py": [Used(KEY, 0, ("sub",), "")],
 }
 """Patterns that are put together from other text when the program runs: examples of each, by file."""
 
@@ -84,12 +84,14 @@ def test_patterns_that_are_put_together_have_examples() -> None:
 def test_patterns_of_every_kind_are_found() -> None:
     found = {pattern.where: pattern for file in files() for pattern in of_file(file) if isinstance(pattern, Used)}
     assert len(found) > 50
-    assert found["queries/tags.py: _TAG"].methods
+    assert found["retrieval/queries/tags.py: _TAG"].methods
     assert {"match", "fullmatch", "search", "finditer", "sub"} <= {
         name for used in found.values() for name in used.methods
     }
     assert any("re.fullmatch(" in where for where in found), "inline patterns"
-    assert sum(where.startswith("chunking/sentences.py: _STOP_OR_SPACE") for where in found), "patterns in lists"
+    assert sum(where.startswith("sources/chunking/sentences.py: _STOP_OR_SPACE") for where in found), (
+        "patterns in lists"
+    )
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, strategies as st
 
-from retrieve_cli.retrievers.analyzer import Analyzer, fold
+from retrieve_cli.retrieval.retrievers.analyzer import Analyzer, fold
 
 PLAIN = Analyzer(stemming="none", stop_words="none")
 

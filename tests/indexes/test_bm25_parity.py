@@ -17,9 +17,9 @@ from rank_bm25 import BM25Okapi
 from samples import collection
 
 from retrieve_cli.contracts import Field
-from retrieve_cli.retrievers.analyzer import Analyzer
-from retrieve_cli.retrievers.impacts import Formula, Variant, idf, impacts
-from retrieve_cli.retrievers.term_postings import Postings
+from retrieve_cli.retrieval.retrievers.analyzer import Analyzer
+from retrieve_cli.retrieval.retrievers.impacts import Formula, Variant, idf, impacts
+from retrieve_cli.retrieval.retrievers.term_postings import Postings
 
 TOLERANCE = {"rtol": 1e-4, "atol": 1e-4}
 VARIANTS: list[Variant] = ["okapi", "lucene", "robertson", "atire"]

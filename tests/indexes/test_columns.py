@@ -13,9 +13,9 @@ from hypothesis import given, strategies as st
 from indexes.searches import shared_folder
 
 from retrieve_cli.errors import IndexCorrupt, UsageError
-from retrieve_cli.records.columns import Columns
-from retrieve_cli.records.columns_writer import ColumnsWriter
 from retrieve_cli.storage import pickles
+from retrieve_cli.storage.records.columns import Columns
+from retrieve_cli.storage.records.columns_writer import ColumnsWriter
 
 
 def selected(rows: Sequence[Row], field: str, operator: str, *values: str, globs: Sequence[str] = ()) -> list[str]:

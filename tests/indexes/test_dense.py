@@ -14,9 +14,9 @@ from hypothesis.extra import numpy as hnp
 from indexes import searches
 
 from retrieve_cli.errors import IndexCorrupt
-from retrieve_cli.retrievers import vector_index as dense
-from retrieve_cli.retrievers.hnsw_index import HnswIndex
-from retrieve_cli.retrievers.vector_index import FlatIndex, Parameters, open_index
+from retrieve_cli.retrieval.retrievers import vector_index as dense
+from retrieve_cli.retrieval.retrievers.hnsw_index import HnswIndex
+from retrieve_cli.retrieval.retrievers.vector_index import FlatIndex, Parameters, open_index
 
 faiss = pytest.importorskip("faiss")
 
@@ -225,7 +225,7 @@ def test_a_damaged_flat_header_is_refused_or_means_the_same(place: int, tmp_path
 
 @pytest.mark.parametrize("dim_and_rows", [(-2, -3), (0, -5), (-1, 0), (0, 7)])
 def test_a_flat_header_with_impossible_numbers_is_refused(dim_and_rows: tuple[int, int], tmp_path: Path) -> None:
-    from retrieve_cli.retrievers.vector_index import _FLAT_HEADER
+    from retrieve_cli.retrieval.retrievers.vector_index import _FLAT_HEADER
 
     dim, rows = dim_and_rows
     header = _FLAT_HEADER.pack(b"IxFI", dim, rows, 0, 0, 1, 0, dim * rows)
@@ -240,7 +240,7 @@ CUTS = """
 import sys
 from pathlib import Path
 from retrieve_cli.errors import IndexCorrupt
-from retrieve_cli.retrievers.vector_index import open_index
+from retrieve_cli.retrieval.retrievers.vector_index import open_index
 
 path = Path(sys.argv[1])
 whole = path.read_bytes()

@@ -13,12 +13,12 @@ from hypothesis import given, settings, strategies as st
 from profiles import examples
 
 from retrieve_cli.contracts import Candidates, Field, Index, TermWeights
-from retrieve_cli.retrievers import vector_index as dense
-from retrieve_cli.retrievers.analyzer import Analyzer
-from retrieve_cli.retrievers.impacts import Bm25Index, Bm25Writer, Formula
-from retrieve_cli.retrievers.rank_bm25 import RankBm25Index, RankBm25Writer
-from retrieve_cli.retrievers.splade import SparseIndex, SparseWriter
-from retrieve_cli.retrievers.vector_index import FlatIndex, Parameters
+from retrieve_cli.retrieval.retrievers import vector_index as dense
+from retrieve_cli.retrieval.retrievers.analyzer import Analyzer
+from retrieve_cli.retrieval.retrievers.impacts import Bm25Index, Bm25Writer, Formula
+from retrieve_cli.retrieval.retrievers.rank_bm25 import RankBm25Index, RankBm25Writer
+from retrieve_cli.retrieval.retrievers.splade import SparseIndex, SparseWriter
+from retrieve_cli.retrieval.retrievers.vector_index import FlatIndex, Parameters
 from retrieve_cli.storage import pickles
 
 pytestmark = pytest.mark.bits

@@ -14,9 +14,9 @@ from samples import TOOLS, Program, write_catalog
 
 from retrieve_cli.contracts import Candidates
 from retrieve_cli.errors import IndexCorrupt, Unavailable
-from retrieve_cli.retrievers import gpu_scan
-from retrieve_cli.retrievers.gpu_scan import WORTH_QUERIES, GpuScan, pairwise_on_gpu
-from retrieve_cli.retrievers.vector_index import FlatIndex, Parameters, open_index, write
+from retrieve_cli.retrieval.retrievers import gpu_scan
+from retrieve_cli.retrieval.retrievers.gpu_scan import WORTH_QUERIES, GpuScan, pairwise_on_gpu
+from retrieve_cli.retrieval.retrievers.vector_index import FlatIndex, Parameters, open_index, write
 
 ROWS, DIM = 5000, 48
 

@@ -15,12 +15,12 @@ from hypothesis import given, strategies as st
 from indexes.searches import shared_folder
 
 from retrieve_cli.errors import IndexCorrupt, UsageError
-from retrieve_cli.graph.edges import Edge, Node
-from retrieve_cli.graph.graph import Dangling, Graph, Neighbour
-from retrieve_cli.graph.picture import to_dot
-from retrieve_cli.records.columns import Columns
-from retrieve_cli.records.columns_writer import ColumnsWriter
+from retrieve_cli.retrieval.graph.edges import Edge, Node
+from retrieve_cli.retrieval.graph.graph import Dangling, Graph, Neighbour
+from retrieve_cli.retrieval.graph.picture import to_dot
 from retrieve_cli.storage import pickles
+from retrieve_cli.storage.records.columns import Columns
+from retrieve_cli.storage.records.columns_writer import ColumnsWriter
 
 CATALOG = [
     record("scanpy", name="Scanpy", metadata={"needs": ["scrublet", "Harmony"], "topics": ["Cells", "RNA"]}),

@@ -10,9 +10,9 @@ from column_samples import columns, record
 from graph_samples import graph
 
 from retrieve_cli.errors import UsageError
-from retrieve_cli.graph.edges import Edge, Node, read_edges
-from retrieve_cli.graph.expand import Reach, expand
-from retrieve_cli.graph.ontology import is_ontology, read_ontology
+from retrieve_cli.retrieval.graph.edges import Edge, Node, read_edges
+from retrieve_cli.retrieval.graph.expand import Reach, expand
+from retrieve_cli.retrieval.graph.ontology import is_ontology, read_ontology
 
 OBO = """format-version: 1.2
 ontology: sample

@@ -30,13 +30,13 @@ from hypothesis import given, strategies as st
 
 from retrieve_cli.errors import IndexCorrupt, UsageError
 from retrieve_cli.frozen import replace
-from retrieve_cli.graph.adjacency import EdgeList, pack
-from retrieve_cli.graph.edges import Edge, Node
-from retrieve_cli.graph.expand import Reach, expand
-from retrieve_cli.graph.graph import Graph
-from retrieve_cli.graph.pagerank import PageRank
-from retrieve_cli.graph.prerequisites import prerequisites
-from retrieve_cli.graph.walks import WALKS as WALKS_BY_DEFAULT, Path, Step, Walk, chosen, damping
+from retrieve_cli.retrieval.graph.adjacency import EdgeList, pack
+from retrieve_cli.retrieval.graph.edges import Edge, Node
+from retrieve_cli.retrieval.graph.expand import Reach, expand
+from retrieve_cli.retrieval.graph.graph import Graph
+from retrieve_cli.retrieval.graph.pagerank import PageRank
+from retrieve_cli.retrieval.graph.prerequisites import prerequisites
+from retrieve_cli.retrieval.graph.walks import WALKS as WALKS_BY_DEFAULT, Path, Step, Walk, chosen, damping
 
 Seeds = list[tuple[int, float]]
 FREE = Reach(max_nodes=1000, walks=WALKS)

@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 from samples import Program, write_catalog
 
-from retrieve_cli.records.columns import Columns, columns_of
-from retrieve_cli.records.offered import offered
 from retrieve_cli.storage.generation import open_generation
+from retrieve_cli.storage.records.columns import Columns, columns_of
+from retrieve_cli.storage.records.offered import offered
 from retrieve_cli.storage.store import Store
 
 

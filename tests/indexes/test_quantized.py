@@ -14,8 +14,8 @@ from samples import TOOLS, Program, fails, succeeds, write_catalog
 
 from retrieve_cli.errors import IndexCorrupt
 from retrieve_cli.numerics import products
-from retrieve_cli.retrievers import quantized, scan, vector_index
-from retrieve_cli.retrievers.vector_index import Parameters, open_index
+from retrieve_cli.retrieval.retrievers import quantized, scan, vector_index
+from retrieve_cli.retrieval.retrievers.vector_index import Parameters, open_index
 from retrieve_cli.storage.mapped import MappedFile
 
 ALWAYS = Parameters(quantized_from=0)

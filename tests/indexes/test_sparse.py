@@ -13,7 +13,7 @@ from indexes.searches import check_batch, check_groups, shared_folder, without
 
 from retrieve_cli.contracts import TermWeights
 from retrieve_cli.errors import IndexCorrupt
-from retrieve_cli.retrievers.splade import SparseIndex, SparseWriter
+from retrieve_cli.retrieval.retrievers.splade import SparseIndex, SparseWriter
 from retrieve_cli.storage import pickles
 
 VOCABULARY = 12

@@ -17,8 +17,8 @@ from layout_samples import DOCUMENTS, Part, document, index_of
 from samples import Program
 from terminals import at_terminal
 
-from retrieve_cli.layout.layout import Place
-from retrieve_cli.layout.words import Box
+from retrieve_cli.contracts.layout import Place
+from retrieve_cli.contracts.page_words import Box
 from retrieve_cli.output.places import linked, located, pages
 from retrieve_cli.search.answer import Span
 from retrieve_cli.search.places import together
@@ -293,7 +293,7 @@ def finding(retrieve: Program) -> dict[str, str]:
 @pytest.fixture
 def installed(monkeypatch: pytest.MonkeyPatch) -> Callable[[str, str], None]:
     """Make the parsers find another version of a package, or none."""
-    from retrieve_cli.documents import formats
+    from retrieve_cli.sources.formats import formats
 
     real = formats.version_of
 

@@ -4,7 +4,7 @@ import json
 import re
 from typing import Any
 
-from encoders.remote.servers import Asked
+from models.remote.servers import Asked
 
 
 def candidates(asked: Asked) -> list[dict[str, Any]]:

@@ -11,7 +11,7 @@ from samples import Program
 
 from retrieve_cli.config.settings import RelaxationSettings
 from retrieve_cli.contracts import Hit, Query, Question, Ranking, Request
-from retrieve_cli.retrievers.analyzer import Analyzer
+from retrieve_cli.retrieval.retrievers.analyzer import Analyzer
 from retrieve_cli.search import ranking
 from retrieve_cli.search.relaxation import Relaxation, answered
 

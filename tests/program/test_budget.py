@@ -15,12 +15,12 @@ from hypothesis import given, strategies as st
 
 from retrieve_cli.assemble.tokenizers import Counter, counter
 from retrieve_cli.contracts import Encoder, Hit
-from retrieve_cli.encoders.hashed import HashedEncoder, WordTokenizer
-from retrieve_cli.encoders.model_folder import read_folder
-from retrieve_cli.encoders.onnx_encoder import OnnxEncoder
-from retrieve_cli.encoders.remote.pieces import PieceTokenizer
-from retrieve_cli.encoders.tokenizer import ModelTokenizer
 from retrieve_cli.errors import Unavailable, UsageError
+from retrieve_cli.models.encoders.hashed import HashedEncoder, WordTokenizer
+from retrieve_cli.models.encoders.onnx_encoder import OnnxEncoder
+from retrieve_cli.models.remote.pieces import PieceTokenizer
+from retrieve_cli.models.runtimes.model_folder import read_folder
+from retrieve_cli.models.runtimes.tokenizer import ModelTokenizer
 from retrieve_cli.search.answer import Result, Spent
 from retrieve_cli.search.budget import spend
 from retrieve_cli.search.context import Narrower, in_context

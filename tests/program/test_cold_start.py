@@ -29,7 +29,10 @@ EVERYWHERE = (
 )
 """Modules that no help and no query of a flat index by a short text needs."""
 NO_NUMBERS = "numpy ctypes hashlib orjson retrieve_cli.contracts retrieve_cli.storage retrieve_cli.search"
-NO_VECTORS = "retrieve_cli.encoders retrieve_cli.graph retrieve_cli.stages.rerank retrieve_cli.storage.token_table"
+NO_VECTORS = (
+    "retrieve_cli.models retrieve_cli.retrieval.graph retrieve_cli.retrieval.stages.rerank "
+    "retrieve_cli.storage.token_table"
+)
 
 
 def loaded(modules: str, *commands: str) -> list[list[str]]:
@@ -90,7 +93,7 @@ def test_a_query_of_a_folder_loads_neither_formats_nor_columns(
     (folder / "a.md").write_text("# Lungs\n\nLungs breathe.")
     monkeypatch.setattr(marks, "SETTLED_NS", 0)  # a folder written a moment ago would be looked at again
     assert retrieve("build", "--docs-dir", folder).code == 0
-    modules = "retrieve_cli.documents.formats retrieve_cli.records.columns"
+    modules = "retrieve_cli.sources.formats.formats retrieve_cli.storage.records.columns"
     assert loaded(modules, "query lungs --mode bm25 --json") == [[]]
 
 
@@ -114,7 +117,10 @@ def test_damaged_vectors_fail_the_queries_that_use_them_alone(index: Path, retri
 
 def test_a_query_without_files_loads_neither_readers_of_documents_nor_yaml(index: Path) -> None:
     Path("other.yaml").write_text("search:\n  k: 2\n")
-    readers = "retrieve_cli.search.attachments retrieve_cli.documents.reader retrieve_cli.queries.abstracts zipfile"
+    readers = (
+        "retrieve_cli.search.attachments retrieve_cli.sources.formats.reader "
+        "retrieve_cli.retrieval.queries.abstracts zipfile"
+    )
     commands = ("query lungs --json", "query lungs --config other.yaml")
     assert loaded(f"yaml {readers}", *commands) == [[], ["yaml"]]
 

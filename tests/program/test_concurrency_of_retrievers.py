@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from encoders.remote.servers import Answer, Api, Asked, embedder, running
+from models.remote.servers import Answer, Api, Asked, embedder, running
 from program.asking import Configure
 from samples import Program
 from waiting import PATIENCE_S
@@ -14,7 +14,7 @@ from waiting import PATIENCE_S
 from retrieve_cli.config.loading import load
 from retrieve_cli.contracts import Request
 from retrieve_cli.output.formats import answer_json
-from retrieve_cli.retrievers.bm25 import Bm25Index
+from retrieve_cli.retrieval.retrievers.bm25 import Bm25Index
 from retrieve_cli.search.opened import Opened
 from retrieve_cli.search.searcher import Searcher
 from retrieve_cli.storage.store import Store

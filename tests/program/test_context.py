@@ -11,17 +11,17 @@ import pytest
 from hypothesis import given, strategies as st
 from samples import pieces
 
-from retrieve_cli.chunking.section import SectionChunker
-from retrieve_cli.chunking.window import WindowChunker
 from retrieve_cli.contracts import Chunker, Hit, Record, Source
-from retrieve_cli.documents.limits import Limits
-from retrieve_cli.documents.reader import Reader
-from retrieve_cli.encoders.hashed import WordTokenizer
 from retrieve_cli.ingest.generation_writer import GenerationWriter
+from retrieve_cli.models.encoders.hashed import WordTokenizer
 from retrieve_cli.search.answer import Result
 from retrieve_cli.search.content_type import content_type
 from retrieve_cli.search.context import in_context, joined
-from retrieve_cli.sources.docs_folder import FolderSource
+from retrieve_cli.sources.chunking.section import SectionChunker
+from retrieve_cli.sources.chunking.window import WindowChunker
+from retrieve_cli.sources.folders.docs_folder import FolderSource
+from retrieve_cli.sources.formats.limits import Limits
+from retrieve_cli.sources.formats.reader import Reader
 from retrieve_cli.storage import pickles
 from retrieve_cli.storage.generation import CHUNKS, OFFSETS, Generation
 from retrieve_cli.storage.manifest import Manifest

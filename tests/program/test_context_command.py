@@ -9,8 +9,8 @@ import pytest
 from program.asking import Configure, answered
 from samples import Program
 
-from retrieve_cli.encoders.hashed import WordTokenizer
-from retrieve_cli.encoders.remote.pieces import PieceTokenizer
+from retrieve_cli.models.encoders.hashed import WordTokenizer
+from retrieve_cli.models.remote.pieces import PieceTokenizer
 
 count = WordTokenizer().count
 

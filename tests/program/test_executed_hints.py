@@ -19,7 +19,7 @@ from retrieve_cli.storage.inbox import Change, inbox_of
 _COMMAND = re.compile(r"\bretrieve ((?:[a-z]+ ?)+)((?:--?[a-z][a-z-]*(?:[ =][A-Z]+)? ?)*)")
 _PROSE = set("a and as at for has in is it makes or prints reads that to with".split())
 
-_PROMPTS = ("encoders/prefixes.py", "encoders/cross/cross_folder.py")
+_PROMPTS = ("models/runtimes/prefixes.py", "models/rerankers/cross_folder.py")
 """Files with instructions for models, which retrieve passages."""
 
 
@@ -67,12 +67,12 @@ def test_every_extra_that_a_message_names_can_be_installed() -> None:
 UNPROVOKED = {
     "completion": "the text of a script, for the file of a shell",
     "doctor": "failures of servers of engines: tests/engines/test_doctor.py runs it over each",
-    "mcp": "it does not end, and agents start it: tests/serving/test_local_files.py asks one",
+    "mcp": "it does not end, and agents start it: tests/server/test_local_files.py asks one",
     "models export": "it takes a model that was exported: tests/program/test_models.py runs it",
     "models list": "the next step of a replay without its model; tests/program/test_models.py runs it",
     "models pull": "it loads from a hub: tests/program/test_downloads.py runs it against a server of its own",
     "replay": "the next step after `retrieve web --save-run`: tests/websearch run it",
-    "serve": "it does not end: tests/warm/test_elsewhere.py asks a server that was started",
+    "serve": "it does not end: tests/cli/warm/test_elsewhere.py asks a server that was started",
     "web": "it asks servers of others: tests/websearch run it over what was recorded",
 }
 """Commands that messages name and no provoker here makes the program name, and why."""

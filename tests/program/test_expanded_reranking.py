@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from encoders.remote.servers import Api, Asked, running
 from graph_samples import SINGLE_CELL
+from models.remote.servers import Api, Asked, running
 from program.asking import Configure
 from samples import Program, write_catalog
 

@@ -11,7 +11,7 @@ import retrieve_cli
 from retrieve_cli.output import explanation
 from retrieve_cli.output.formats import answer_json
 from retrieve_cli.search.answer import Answer, Result
-from retrieve_cli.serving.page.view import Hit, shown
+from retrieve_cli.server.page.view import Hit, shown
 
 QUERY = "segment lungs in CT"
 CHOICES: Mapping[str, Mapping[str, Any]] = {

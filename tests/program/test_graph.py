@@ -11,7 +11,7 @@ from graph_samples import SINGLE_CELL
 from program.asking import Configure, answered, indexed, refused
 from samples import ROOT, Program, collection, write_catalog
 
-from retrieve_cli.graph.walks import WALKS
+from retrieve_cli.retrieval.graph.walks import WALKS
 
 
 @pytest.fixture(autouse=True)

@@ -61,7 +61,7 @@ def test_hints_about_servers_and_sources_name_no_key_that_nobody_can_set() -> No
     word = re.compile(r"(?<![\w/$`.-])[a-z]+(?:_[a-z0-9]+)+\b")
     unknown = [
         (place, name)
-        for folder, keys in (("encoders/remote", SERVERS), ("sources/remote", SOURCES), ("web", SERVERS | SOURCES))
+        for folder, keys in (("models/remote", SERVERS), ("sources/remote", SOURCES), ("http", SERVERS | SOURCES))
         for place, text in hints(folder)
         for name in word.findall(text)
         if name not in keys | STANDARD

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
-from encoders.remote.servers import embedder, running
+from models.remote.servers import embedder, running
 from program.asking import Configure, answered, refused
 from samples import TOOLS, Program, write_catalog
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from samples import TOOLS, Program, write_catalog
 
-from retrieve_cli.inspect import files
+from retrieve_cli.operations import files
 from retrieve_cli.storage.generation import open_generation
 from retrieve_cli.storage.store import Store
 

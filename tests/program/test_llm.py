@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from encoders.remote.servers import Answer, Api, embedder, running
+from models.remote.servers import Answer, Api, embedder, running
 from program.asking import Configure, answered, indexed, refused
 from program.chat_server import by_words, candidates, most, request, said
 from samples import TOOLS, Program, write_catalog

@@ -11,13 +11,13 @@ import pytest
 from program.asking import Configure, answered, refused
 from program.chat_server import said
 from program.test_plugins import PARTS, QUESTION, TOYS, Place
+from raw_servers import Conversation, Say, serving
 from samples import TOOLS, Program
 from waiting import PATIENCE_S
-from web.servers import Conversation, Say, serving
 
 from retrieve_cli.contracts import Hit, Query, Ranking
 from retrieve_cli.errors import ModelFailed
-from retrieve_cli.stages.rerank import Rerank
+from retrieve_cli.retrieval.stages.rerank import Rerank
 
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
 

@@ -16,11 +16,11 @@ from samples import Program
 
 from retrieve_cli.assemble.encoders import encoder_to_build, encoder_to_query
 from retrieve_cli.config.settings import EncoderSettings, Settings
-from retrieve_cli.encoders.devices import why_no_bfloat16
-from retrieve_cli.encoders.locate import locate
-from retrieve_cli.encoders.torch_encoder import TorchEncoder
 from retrieve_cli.errors import UsageError
 from retrieve_cli.frozen import replace
+from retrieve_cli.models.encoders.torch_encoder import TorchEncoder
+from retrieve_cli.models.runtimes.devices import why_no_bfloat16
+from retrieve_cli.models.runtimes.locate import locate
 from retrieve_cli.storage.manifest import Manifest
 
 HAS_OPENVINO = importlib.util.find_spec("openvino") and not why_no_bfloat16()
@@ -78,7 +78,7 @@ def configured(cache: Path, **keys: Any) -> Settings:
 def test_bfloat16_on_a_cpu_is_built_as_configured_and_queried_in_float32(
     cache: Path, monkeypatch: pytest.MonkeyPatch, kind: str, device: str
 ) -> None:
-    monkeypatch.setattr("retrieve_cli.encoders.devices.why_no_bfloat16", lambda: "")
+    monkeypatch.setattr("retrieve_cli.models.runtimes.devices.why_no_bfloat16", lambda: "")
     settings = configured(cache, kind=kind, precision="bfloat16", device="cpu")
     built = encoder_to_build(settings)
     assert built.device.startswith(f"cpu ({device}")

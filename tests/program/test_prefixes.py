@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from encoders.remote.servers import Api, embedder, running
+from models.remote.servers import Api, embedder, running
 from program.asking import Configure
 from samples import Program
 

@@ -11,7 +11,7 @@ from hypothesis import given, strategies as st
 from program.asking import Configure, answered, indexed, refused
 from samples import TOOLS, Done, Program
 
-from retrieve_cli.encoders.hashed import WordTokenizer
+from retrieve_cli.models.encoders.hashed import WordTokenizer
 from retrieve_cli.output.prompt import _cell
 
 CITATION = re.compile(r"\[(\d+)\] (.+):(\d+)(?:-(\d+))?(?: › (.*))?")

@@ -11,8 +11,8 @@ import pytest
 from program.asking import Configure, refused
 from samples import Program
 
-from retrieve_cli.inspect import query_log
-from retrieve_cli.inspect.query_log import Follower, QueryLog, query_metrics
+from retrieve_cli.operations import query_log
+from retrieve_cli.operations.query_log import Follower, QueryLog, query_metrics
 from retrieve_cli.output.prometheus import Metric, Sample, exposition
 
 SAMPLE = re.compile(r'([a-z_]+)(\{[a-z]+="[^"\n]*"(?:,[a-z]+="[^"\n]*")*\})? (\S+)')

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from encoders.remote.servers import Api, Asked, running
+from models.remote.servers import Api, Asked, running
 from program.asking import Configure, answered, refused
 from samples import Program
 

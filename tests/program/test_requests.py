@@ -12,8 +12,8 @@ from program.asking import Batch, Configure, answered, indexed, refused
 from samples import ROOT, Done, Program
 
 from retrieve_cli.frozen import replace
-from retrieve_cli.records.columns import FILE as COLUMNS
 from retrieve_cli.storage.manifest import Manifest
+from retrieve_cli.storage.records.columns import FILE as COLUMNS
 
 OWN = {"acme": {"lungs"}, "ACME": {"cells"}, "globex": {"brain", "stitch"}}
 MODES = [*product(["hybrid"], ["weighted", "rrf"]), ("bm25", "weighted"), ("dense", "weighted")]

@@ -6,14 +6,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from encoders.remote.servers import Api, Asked, chat, running
 from hypothesis import given, strategies as st
+from models.remote.servers import Api, Asked, chat, running
 from program.asking import Configure, answered, indexed, refused
 from samples import TOOLS, Program, write_catalog
 
 from retrieve_cli.config.settings import Settings
 from retrieve_cli.contracts import Query, TokenVectors
-from retrieve_cli.encoders.maxsim import STRIDE, WINDOW, Words, maxsim, windows
+from retrieve_cli.models.rerankers.maxsim import STRIDE, WINDOW, Words, maxsim, windows
 from retrieve_cli.search.opened import Opened
 from retrieve_cli.search.searcher import Searcher
 from retrieve_cli.storage import pickles

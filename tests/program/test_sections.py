@@ -13,8 +13,8 @@ from program.asking import Batch, Configure, answered, indexed, refused
 from samples import Program
 
 from retrieve_cli.errors import UsageError
-from retrieve_cli.queries.boosts import configured, parse_boost
-from retrieve_cli.records.sections import Sections, paths_of, values_of
+from retrieve_cli.retrieval.queries.boosts import configured, parse_boost
+from retrieve_cli.storage.records.sections import Sections, paths_of, values_of
 
 CITIES = ("Berlin", "Munich", "Paris")
 

@@ -17,7 +17,7 @@ from samples import ROOT, Done, Program, write_catalog
 from servers import client_of, state_of
 from websearch.fakes.server import faking
 
-from retrieve_cli.serving.app import server_app
+from retrieve_cli.server.http.app import server_app
 
 PAGE = (ROOT / "docs" / "seeds.md").read_text("utf-8")
 ROW = re.compile(r"^\| ([A-E]\d+) \|.*\| (?:`([^`]*)`|–) \|$", re.MULTILINE)

@@ -23,22 +23,22 @@ from program.asking import refused
 from samples import Program
 from waiting import PATIENCE_S, pause
 
-from retrieve_cli.encoders.cross.scorer import CrossScorer
-from retrieve_cli.encoders.hashed import HashedEncoder
-from retrieve_cli.encoders.locate import locate
-from retrieve_cli.encoders.model_folder import read_folder
-from retrieve_cli.encoders.onnx_encoder import OnnxEncoder
-from retrieve_cli.encoders.remote.answers import ServerFailed, ServerUnavailable
-from retrieve_cli.encoders.remote.client import Client
-from retrieve_cli.encoders.remote.embeddings import RemoteEncoder
-from retrieve_cli.encoders.remote.rerank import RemoteScorer
 from retrieve_cli.errors import UsageError
-from retrieve_cli.serving.callers import Callers
-from retrieve_cli.serving.metrics import Metrics
-from retrieve_cli.serving.model_parts import ModelParts
-from retrieve_cli.serving.models import models_app
-from retrieve_cli.serving.requests import Limits
-from retrieve_cli.web.secrets import Secret
+from retrieve_cli.http.secrets import Secret
+from retrieve_cli.models.encoders.hashed import HashedEncoder
+from retrieve_cli.models.encoders.onnx_encoder import OnnxEncoder
+from retrieve_cli.models.remote.answers import ServerFailed, ServerUnavailable
+from retrieve_cli.models.remote.client import Client
+from retrieve_cli.models.remote.embeddings import RemoteEncoder
+from retrieve_cli.models.remote.rerank import RemoteScorer
+from retrieve_cli.models.rerankers.scorer import CrossScorer
+from retrieve_cli.models.runtimes.locate import locate
+from retrieve_cli.models.runtimes.model_folder import read_folder
+from retrieve_cli.server.http.callers import Callers
+from retrieve_cli.server.http.metrics import Metrics
+from retrieve_cli.server.http.model_parts import ModelParts
+from retrieve_cli.server.http.models import models_app
+from retrieve_cli.server.http.requests import Limits
 
 TEXTS = ["segment lungs in CT", "Grüße 細胞 \U0001f600", "שלום", "a\x00b\nc", "[CLS] <s>", "brain " * 400]
 PASSAGES = ["the word list", "registration of brain", "a", "細胞 café", "segment the word"]

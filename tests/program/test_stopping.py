@@ -19,7 +19,7 @@ from waiting import PATIENCE_S, until
 
 PROGRAM = """
 import os, sys
-from retrieve_cli.encoders.hashed import HashedEncoder
+from retrieve_cli.models.encoders.hashed import HashedEncoder
 plain = HashedEncoder.encode_passages
 HashedEncoder.shares_passes = False  # or requests that wait share a pass
 def waiting(self, texts):

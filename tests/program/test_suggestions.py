@@ -9,9 +9,9 @@ import pytest
 from program.asking import indexed, refused
 from samples import Program, write_catalog
 
-from retrieve_cli.records.columns import columns_of
-from retrieve_cli.records.suggestions import common_values, record_near, value_near
 from retrieve_cli.storage.generation import open_generation
+from retrieve_cli.storage.records.columns import columns_of
+from retrieve_cli.storage.records.suggestions import common_values, record_near, value_near
 from retrieve_cli.storage.store import Store
 
 NAMES = ("Cellpose", "StarDist", "3D Slicer", "ITK-SNAP", "lungmask")

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import yaml
-from encoders.remote.servers import Api, Asked, chat, running
+from models.remote.servers import Api, Asked, chat, running
 from program.asking import Configure
 from samples import Program
 from servers import sent, state_of
@@ -19,7 +19,7 @@ from retrieve_cli.config.starters import presets, starter
 from retrieve_cli.contracts import Request
 from retrieve_cli.search.opened import Opened
 from retrieve_cli.search.searcher import Searcher
-from retrieve_cli.serving.app import server_app
+from retrieve_cli.server.http.app import server_app
 from retrieve_cli.storage.store import Store
 
 OFF_TOPIC = "holidays in Norway"

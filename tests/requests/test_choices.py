@@ -27,8 +27,8 @@ from retrieve_cli.api.schemas import kinds_of
 from retrieve_cli.api.table import PAGE, PANELS, PYTHON, Choice
 from retrieve_cli.cli.elsewhere import request_of as sent
 from retrieve_cli.errors import UsageError
-from retrieve_cli.serving.page.address import Address
-from retrieve_cli.serving.search import from_parameters
+from retrieve_cli.server.http.search import from_parameters
+from retrieve_cli.server.page.address import Address
 
 MORE: dict[str, Any] = {
     "grade": 0.2, "similarity_top_k": 3, "rerank_keep": 2, "rerank_min_score": 0.1, "rerank_depth": 4,
@@ -163,9 +163,9 @@ import retrieve_cli
 from retrieve_cli.api.asked import read_asked
 from retrieve_cli.cli import elsewhere
 from retrieve_cli.cli.main import main
-from retrieve_cli.serving import search
-from retrieve_cli.serving.mcp import tools
-from retrieve_cli.serving.page.address import Address
+from retrieve_cli.server.http import search
+from retrieve_cli.server.mcp import tools
+from retrieve_cli.server.page.address import Address
 from starlette.requests import Request
 from docs import reference
 

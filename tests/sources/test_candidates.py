@@ -18,10 +18,10 @@ from samples import Program, write_catalog
 
 from retrieve_cli.cli.main import main
 from retrieve_cli.contracts import Field, Record
-from retrieve_cli.inspect import views
-from retrieve_cli.records.rows import content_digest
+from retrieve_cli.operations import views
 from retrieve_cli.sources.fields import FieldMap, record_from
 from retrieve_cli.storage.generation import open_generation
+from retrieve_cli.storage.records.rows import content_digest
 from retrieve_cli.storage.store import Store
 
 KNOWN = FieldMap.of({})

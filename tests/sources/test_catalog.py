@@ -9,7 +9,7 @@ from samples import DATA, collection, pieces, write_catalog
 
 from retrieve_cli.contracts import Record, Refused
 from retrieve_cli.errors import UsageError
-from retrieve_cli.sources.catalog import CatalogSource
+from retrieve_cli.sources.catalogs.catalog import CatalogSource
 from retrieve_cli.sources.fields import FieldMap, record_from
 
 KNOWN = FieldMap.of({})

@@ -6,11 +6,11 @@ import pytest
 from samples import collection, pieces
 
 from retrieve_cli.contracts import Notice, Record
-from retrieve_cli.documents.limits import Limits
-from retrieve_cli.documents.markdown import front_matter
-from retrieve_cli.documents.reader import Reader
 from retrieve_cli.errors import UsageError
-from retrieve_cli.sources.docs_folder import FolderSource
+from retrieve_cli.sources.folders.docs_folder import FolderSource
+from retrieve_cli.sources.formats.limits import Limits
+from retrieve_cli.sources.formats.markdown import front_matter
+from retrieve_cli.sources.formats.reader import Reader
 
 
 def read(folder: Path, **settings: object) -> list:

@@ -16,14 +16,14 @@ from progress_samples import Ended, Recorder
 from sources.servers import changes
 from waiting import PATIENCE_S
 
+from retrieve_cli.contracts.progress import showing
 from retrieve_cli.errors import SourceFailed, Unavailable, UsageError
-from retrieve_cli.progress.tasks import showing
+from retrieve_cli.http.addresses import same_server
+from retrieve_cli.http.limits import gunzip
 from retrieve_cli.sources.remote import transfer
 from retrieve_cli.sources.remote.http import HttpFetcher
 from retrieve_cli.sources.remote.publication import intact, sweep
 from retrieve_cli.storage import durable
-from retrieve_cli.web.addresses import same_server
-from retrieve_cli.web.limits import gunzip
 
 LINES = b'{"id": "a", "name": "A"}\n{"id": "b", "name": "B"}\n'
 OTHER = b'{"id": "c", "name": "C"}\n'

@@ -14,11 +14,11 @@ from samples import Program, pieces
 from retrieve_cli.contracts import Record, Refused
 from retrieve_cli.errors import UsageError
 from retrieve_cli.frozen import replace
-from retrieve_cli.sources import json_ld, linked
-from retrieve_cli.sources.catalog import CatalogSource
+from retrieve_cli.sources.catalogs import json_ld, linked
+from retrieve_cli.sources.catalogs.catalog import CatalogSource
+from retrieve_cli.sources.catalogs.json_ld import is_linked, triples_of
+from retrieve_cli.sources.catalogs.linked import records_of_triples
 from retrieve_cli.sources.fields import FieldMap
-from retrieve_cli.sources.json_ld import is_linked, triples_of
-from retrieve_cli.sources.linked import records_of_triples
 from retrieve_cli.sources.remote.sparql import triples_in
 from retrieve_cli.storage.manifest import canonical
 

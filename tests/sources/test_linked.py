@@ -7,14 +7,14 @@ from hypothesis import given, strategies as st
 
 from retrieve_cli.contracts import Record
 from retrieve_cli.errors import SourceFailed
-from retrieve_cli.sources.fields import FieldMap, record_from
-from retrieve_cli.sources.linked import (
+from retrieve_cli.sources.catalogs.linked import (
     Term,
     Triple,
     records_of_solutions,
     records_of_triples,
     triples_of_solutions,
 )
+from retrieve_cli.sources.fields import FieldMap, record_from
 from retrieve_cli.storage.manifest import canonical
 
 SCHEMA = "http://schema.org/"

@@ -6,7 +6,7 @@ import pytest
 from stalls import ending
 
 from retrieve_cli.errors import UsageError
-from retrieve_cli.sources.linked import Term, records_of_triples
+from retrieve_cli.sources.catalogs.linked import Term, records_of_triples
 from retrieve_cli.sources.remote.http import _digest_for
 from retrieve_cli.sources.remote.query import Template
 

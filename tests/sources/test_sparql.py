@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from raw_servers import Conversation, serving
 from sources.servers import changes
 from waiting import PATIENCE_S, pause
-from web.servers import Conversation, serving
 
 from retrieve_cli.contracts import Record
 from retrieve_cli.errors import SourceFailed, Unavailable, UsageError

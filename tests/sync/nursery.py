@@ -20,9 +20,9 @@ from pathlib import Path
 from typing import Any
 
 LOADED = ("faiss", "numpy", "retrieve_cli.cli.main", "retrieve_cli.ingest.build", "retrieve_cli.ingest.sync",
-          "retrieve_cli.search.searcher", "retrieve_cli.encoders.hashed", "retrieve_cli.encoders.onnx_encoder",
-          "retrieve_cli.encoders.splade.encoder", "retrieve_cli.encoders.splade.onnx_queries",
-          "sync.tasks")  # fmt: skip
+          "retrieve_cli.search.searcher", "retrieve_cli.models.encoders.hashed",
+          "retrieve_cli.models.encoders.onnx_encoder", "retrieve_cli.models.encoders.splade_encoder",
+          "retrieve_cli.models.encoders.splade_queries", "sync.tasks")  # fmt: skip
 """What children need and would otherwise import one by one; onnxruntime starts a thread when it is imported."""
 
 CHANGES = {"os.rename", "os.link", "os.remove", "os.rmdir", "os.mkdir", "os.truncate", "shutil.rmtree", "fcntl.flock"}

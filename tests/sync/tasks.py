@@ -15,10 +15,10 @@ from typing import Any
 from retrieve_cli.cli.main import main
 from retrieve_cli.config.settings import Settings
 from retrieve_cli.contracts import Request
-from retrieve_cli.encoders import onnx_runner
-from retrieve_cli.encoders.onnx_encoder import OnnxEncoder
-from retrieve_cli.encoders.splade.encoder import SpladeEncoder
 from retrieve_cli.ingest import embedding, under_way, waiting
+from retrieve_cli.models.encoders.onnx_encoder import OnnxEncoder
+from retrieve_cli.models.encoders.splade_encoder import SpladeEncoder
+from retrieve_cli.models.runtimes import onnx_runner
 from retrieve_cli.search.opened import Opened
 from retrieve_cli.search.searcher import Searcher
 from retrieve_cli.storage.manifest import text_key

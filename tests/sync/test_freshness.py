@@ -14,7 +14,8 @@ from retrieve_cli.config.loading import load
 from retrieve_cli.contracts import Request
 from retrieve_cli.search.opened import Opened
 from retrieve_cli.search.searcher import Searcher
-from retrieve_cli.sources import folder_marks, line_starts
+from retrieve_cli.sources.catalogs import line_starts
+from retrieve_cli.sources.folders import folder_marks
 from retrieve_cli.storage import marks
 from retrieve_cli.storage.store import Store
 

@@ -12,8 +12,8 @@ from sync.state import Fresh, Publish, live, records
 
 from retrieve_cli.contracts import Chunk, Record
 from retrieve_cli.ingest.generation_writer import CHUNK_LINES, RECORD_LINES, GenerationWriter, copy_moved
-from retrieve_cli.records.rows import chunk_row, record_row
 from retrieve_cli.storage.manifest import sha1
+from retrieve_cli.storage.records.rows import chunk_row, record_row
 from retrieve_cli.storage.tables import Table, TableWriter, encode_row
 
 shared_folder = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])

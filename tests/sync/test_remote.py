@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from raw_servers import Conversation, serving
 from samples import Done, Program
 from sources.servers import Endpoint, Site, running, stop
-from web.servers import Conversation, serving
 
 QUERY = "CONSTRUCT { ?s ?p ?o } WHERE { ?s ?p ?o }"
 ARTIFACTS = Path("artifacts")

@@ -14,9 +14,9 @@ from samples import TOOLS, Program, fails, succeeds, write_catalog
 from sync.state import Publish, Start, live, records
 
 from retrieve_cli.frozen import replace
-from retrieve_cli.records import column_values, columns
-from retrieve_cli.sources.catalog import CatalogSource
+from retrieve_cli.sources.catalogs.catalog import CatalogSource
 from retrieve_cli.storage import manifest, marks
+from retrieve_cli.storage.records import column_values, columns
 from retrieve_cli.storage.store import Store
 
 
@@ -261,7 +261,7 @@ def test_a_source_that_is_read_again_and_was_cut_short_after_it_was_planned_is_n
 def test_a_sync_looks_at_its_sources_once_and_parses_a_changed_item_once(
     artifacts: Path, source: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from retrieve_cli.sources.catalog import CatalogSource
+    from retrieve_cli.sources.catalogs.catalog import CatalogSource
 
     scans: list[int] = []
     reads: list[int] = []
@@ -576,7 +576,7 @@ def test_verify_finds_a_wrong_vector_in_the_cache(
     publish: Publish, retrieve: Program, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A cache that lies consistently (another program's, say) is what only a comparison can find."""
-    from retrieve_cli.encoders.hashed import HashedEncoder
+    from retrieve_cli.models.encoders.hashed import HashedEncoder
 
     honest = HashedEncoder.encode_passages
     monkeypatch.setattr(HashedEncoder, "encode_passages", lambda self, texts: honest(self, [*texts][::-1]))

@@ -6,7 +6,7 @@ from importlib.metadata import EntryPoint
 from pathlib import Path
 
 import pytest
-from web.servers import Server, serving
+from raw_servers import Server, serving
 from websearch.echoing import titles
 from websearch.fakes.server import Fakes, faking
 from websearch.taped import Taped

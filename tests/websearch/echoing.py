@@ -7,11 +7,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from web.servers import Conversation
+from raw_servers import Conversation
 
 from retrieve_cli.contracts.websearch import Call, Fetch, KeyPlace, Need, Page, Rate, Response, WebKind, WebQuery
 from retrieve_cli.contracts.works import Id, Item
-from retrieve_cli.web.limits import Clock
+from retrieve_cli.http.limits import Clock
 from retrieve_cli.websearch.exchange import Exchange
 from retrieve_cli.websearch.rates import Rates
 from retrieve_cli.websearch.stored import Stored

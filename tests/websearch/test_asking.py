@@ -11,9 +11,9 @@ from pathlib import Path
 from threading import Barrier, BrokenBarrierError, Event
 
 import pytest
-from documents.sandbox.builds import heeding_interrupts
+from raw_servers import Conversation, Say, Server
+from sources.formats.sandbox.builds import heeding_interrupts
 from waiting import PATIENCE_S, until
-from web.servers import Conversation, Say, Server
 from websearch.echoing import JSON, KEY, Counting, Doing, Echo, Raising, exchange, item, titles
 
 from retrieve_cli.contracts.websearch import (

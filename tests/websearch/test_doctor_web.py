@@ -11,9 +11,9 @@ from samples import Program
 from websearch.fakes.server import Fakes
 
 from retrieve_cli.config.settings import Settings, WebSettings
-from retrieve_cli.doctor.examine import examine
-from retrieve_cli.doctor.subject import Check, Subject
-from retrieve_cli.doctor.web import web
+from retrieve_cli.operations.doctor.examine import examine
+from retrieve_cli.operations.doctor.subject import Check, Subject
+from retrieve_cli.operations.doctor.web import web
 
 EMAIL = "NCBI_EMAIL"
 

@@ -13,7 +13,7 @@ from traceback import TracebackException
 from typing import Any
 
 import pytest
-from web.servers import Asked, Conversation, Say, Server, serving
+from raw_servers import Asked, Conversation, Say, Server, serving
 from websearch.echoing import JSON, KEY, NOW, ORIGIN, Echo, exchange, long, titles
 from websearch.test_stored import files_may_not_grow
 
@@ -32,7 +32,7 @@ from retrieve_cli.contracts.websearch import (
     Unreachable,
 )
 from retrieve_cli.errors import UsageError
-from retrieve_cli.web.limits import Clock
+from retrieve_cli.http.limits import Clock
 from retrieve_cli.websearch.exchange import Exchange
 from retrieve_cli.websearch.rates import Rates
 

@@ -13,14 +13,14 @@ from threading import Lock
 
 import pytest
 from hypothesis import given, strategies as st
+from raw_servers import Conversation, serving
 from waiting import PATIENCE_S, pause
-from web.servers import Conversation, serving
 
 from retrieve_cli.assemble.websearch import rates_folder
 from retrieve_cli.contracts.websearch import ProviderFailed, Rate, RateLimited
+from retrieve_cli.http.failures import Passing
+from retrieve_cli.http.limits import Clock
 from retrieve_cli.storage.lock import hold_briefly
-from retrieve_cli.web.failures import Passing
-from retrieve_cli.web.limits import Clock
 from retrieve_cli.websearch.rates import Rates
 
 SERVER = "https://api.example.org:443"
@@ -229,7 +229,7 @@ IMPORTS = """
 import sys, urllib.request
 from pathlib import Path
 from retrieve_cli.contracts.websearch import Rate
-from retrieve_cli.web.limits import Clock
+from retrieve_cli.http.limits import Clock
 from retrieve_cli.websearch.rates import Rates
 """
 ASKING = """

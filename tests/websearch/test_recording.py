@@ -18,7 +18,7 @@ from websearch.taped import Taped
 from retrieve_cli.contracts.websearch import Call, KeyPlace, NotStored, Page, ProviderFailed, WebQuery
 from retrieve_cli.errors import UsageError
 from retrieve_cli.frozen import replace
-from retrieve_cli.web.limits import Clock
+from retrieve_cli.http.limits import Clock
 from retrieve_cli.websearch.providers.duckduckgo import DUCKDUCKGO
 from retrieve_cli.websearch.providers.web_engines import SERPAPI, SERPER, TAVILY
 from retrieve_cli.websearch.rates import Rates

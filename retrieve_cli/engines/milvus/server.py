@@ -12,8 +12,8 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from retrieve_cli.errors import IndexCorrupt, Unavailable, shortened
-from retrieve_cli.web.addresses import shown
-from retrieve_cli.web.secrets import Secret, hide
+from retrieve_cli.http.addresses import shown
+from retrieve_cli.http.secrets import Secret, hide
 
 if TYPE_CHECKING:
     from retrieve_cli.config.engine_settings import MilvusSettings

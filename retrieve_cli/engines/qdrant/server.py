@@ -15,8 +15,8 @@ import orjson
 
 from retrieve_cli.contracts.values import Json
 from retrieve_cli.errors import IndexCorrupt, Unavailable, UsageError, printable, quoted, shortened
+from retrieve_cli.http.secrets import Secret, hide
 from retrieve_cli.untrusted.foreign_json import foreign_json
-from retrieve_cli.web.secrets import Secret, hide
 
 if TYPE_CHECKING:
     from qdrant_client import QdrantClient

@@ -13,18 +13,18 @@ from shlex import quote
 from urllib.parse import urlsplit, urlunsplit
 
 from retrieve_cli.contracts import Json
+from retrieve_cli.contracts.progress import BYTES, counting, task
 from retrieve_cli.errors import SourceFailed, UsageError, quoted, shortened
 from retrieve_cli.frozen import Frozen, asdict
-from retrieve_cli.progress.tasks import BYTES, counting, task
+from retrieve_cli.http.addresses import check_url, shown
+from retrieve_cli.http.limits import gunzip, peek
+from retrieve_cli.http.secrets import Credentials
+from retrieve_cli.http.transport import Reply
 from retrieve_cli.sources.remote.publication import intact, publish
 from retrieve_cli.sources.remote.transfer import ADDRESS, USUAL, Limits, Transfer
 from retrieve_cli.storage import durable
 from retrieve_cli.storage.manifest import canonical, sha1 as sha1_of
 from retrieve_cli.untrusted.foreign_json import foreign_json
-from retrieve_cli.web.addresses import check_url, shown
-from retrieve_cli.web.limits import gunzip, peek
-from retrieve_cli.web.secrets import Credentials
-from retrieve_cli.web.transport import Reply
 
 Reject = Callable[[str, str, bytes], SourceFailed]
 """Function that makes the error from the kind of the body, a hint, and the body's beginning."""

@@ -8,7 +8,7 @@ from typing import Protocol
 
 from retrieve_cli.contracts import Item, Json, Notice, Refused, SourceKind
 from retrieve_cli.errors import RetrieveError
-from retrieve_cli.sources.catalog import CatalogSource
+from retrieve_cli.sources.catalogs.catalog import CatalogSource
 from retrieve_cli.sources.digests import file_stamp
 from retrieve_cli.sources.fields import FieldMap
 from retrieve_cli.sources.remote.publication import sweep

@@ -17,10 +17,13 @@ from types import ModuleType
 from urllib.parse import urlencode
 
 from retrieve_cli.contracts import Json
+from retrieve_cli.contracts.progress import BYTES, Task, task
 from retrieve_cli.errors import SourceFailed, Unavailable, printable, shortened
 from retrieve_cli.frozen import Frozen
-from retrieve_cli.progress.tasks import BYTES, Task, task
-from retrieve_cli.sources.linked import (
+from retrieve_cli.http.addresses import check_url, shown
+from retrieve_cli.http.secrets import Credentials
+from retrieve_cli.http.transport import INSTALL, Reply
+from retrieve_cli.sources.catalogs.linked import (
     Solution,
     Term,
     Triple,
@@ -33,9 +36,6 @@ from retrieve_cli.sources.remote.query import INNER, Template
 from retrieve_cli.sources.remote.transfer import ADDRESS, USUAL, Limits, Transfer
 from retrieve_cli.storage.manifest import canonical
 from retrieve_cli.untrusted.foreign_json import foreign_json
-from retrieve_cli.web.addresses import check_url, shown
-from retrieve_cli.web.secrets import Credentials
-from retrieve_cli.web.transport import INSTALL, Reply
 
 _KINDS = {"uri": "iri", "bnode": "blank", "literal": "literal", "typed-literal": "literal"}
 """Types of terms in SPARQL 1.1 Query Results JSON; older servers write `typed-literal`."""

@@ -13,12 +13,12 @@ from urllib.parse import urlencode, urlsplit
 
 from retrieve_cli.errors import SourceFailed, UsageError
 from retrieve_cli.frozen import Frozen
-from retrieve_cli.web.addresses import Wording, check_url, resolve, shown, without_user
-from retrieve_cli.web.failures import HttpFailed, Passing
-from retrieve_cli.web.limits import Clock, limit_size
-from retrieve_cli.web.retries import PASSING, GaveUp, Retries, persist, retry_after
-from retrieve_cli.web.secrets import Credentials, Secret, hide, quoted
-from retrieve_cli.web.transport import HEAD, Redirect, Reply, Request, Transport
+from retrieve_cli.http.addresses import Wording, check_url, resolve, shown, without_user
+from retrieve_cli.http.failures import HttpFailed, Passing
+from retrieve_cli.http.limits import Clock, limit_size
+from retrieve_cli.http.retries import PASSING, GaveUp, Retries, persist, retry_after
+from retrieve_cli.http.secrets import Credentials, Secret, hide, quoted
+from retrieve_cli.http.transport import HEAD, Redirect, Reply, Request, Transport
 
 T = TypeVar("T")
 

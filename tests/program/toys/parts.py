@@ -12,7 +12,7 @@ import numpy as np
 
 from retrieve_cli.config.settings import Settings, SourceSetting
 from retrieve_cli.contracts import Chunk, Field, Item, ModelCard, Plugin, Record, SourceKind, Tokenizer
-from retrieve_cli.encoders.hashed import WordTokenizer
+from retrieve_cli.models.encoders.hashed import WordTokenizer
 
 if TYPE_CHECKING:
     from retrieve_cli.contracts import Vectors

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from raw_servers import Conversation
 from waiting import PATIENCE_S
-from web.servers import Conversation
 
 LIMIT = 10_000_000
 """Bytes of the largest answer that is accepted, about: 10 MB or 10 MiB."""

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
-from web.servers import Conversation, Server
+from raw_servers import Conversation, Server
 from websearch.fakes.faults import FAULTS, Answer
 from websearch.taped import FOLDER, body_of, comparable
 

@@ -1,0 +1,184 @@
+"""State of the warm process: the modules of a query, the open index, and the model that encodes queries."""
+
+from __future__ import annotations
+
+import gc
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import redirect_stdout, suppress
+from importlib import import_module
+from io import StringIO
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from retrieve_cli.assemble.registry import retriever
+from retrieve_cli.cli.main import command_of, program
+from retrieve_cli.cli.warm import signs
+from retrieve_cli.cli.warm.server import State
+from retrieve_cli.config.loading import file_of
+from retrieve_cli.config.plugins import LLM, load as load_plugin
+from retrieve_cli.contracts import Request
+from retrieve_cli.errors import RetrieveError
+from retrieve_cli.frozen import replace
+from retrieve_cli.output import text
+from retrieve_cli.output.formats import as_json
+from retrieve_cli.output.page import Page
+from retrieve_cli.search.opened import Opened, forget, keep, kept
+from retrieve_cli.search.searcher import Searcher
+
+if TYPE_CHECKING:
+    from retrieve_cli.cli.options import Shared
+    from retrieve_cli.search.options import SearchOptions
+
+_COMMAND = "answering batches failures logs notes printing query requests saving unindexed"
+_OUTPUT = (
+    "answer_table block cells cuts explanation formats journal markdown numbers page pieces prompt prose "
+    "query_summary reasons run_account snippet terminal text"
+)
+_OTHERS = (
+    "yaml", "numpy.linalg", "rich.console", "rich.table", "retrieve_cli.untrusted.nearest",
+    "retrieve_cli.assemble.unapplied",
+)  # fmt: skip
+_THREADED = ("faiss", "onnxruntime", "openvino", "tokenizers", "torch", "transformers")
+"""Packages with threads of their own, which a copy of a process does not have: each copy loads them by itself."""
+_LIBRARY = ".so"
+"""Part of the names of libraries; other files that are mapped are the index, a model, or a source."""
+_COLUMNS = 100
+_ANYTHING = "image"
+"""The query that is asked if the first record has no name."""
+
+
+class Ready:
+    """The state that copies of this process begin with."""
+
+    def __init__(self, shared: Shared) -> None:
+        """Load and open everything.
+
+        Raises:
+            RetrieveError: the configuration cannot be read, or there is no index that can be opened.
+        """
+        self._shared = shared
+        self._program = signs.marks(signs.program())
+        for name in (*_modules(), *_OTHERS):
+            import_module(name)
+        self._settings = shared.settings()
+        self._configuration = file_of(shared.config)
+        self._rehearsal: Callable[[], None] | None = None
+        self._open()
+
+    def prepare(self) -> State:
+        """Follow the current generation; return what has changed since the last call."""
+        if signs.changed(self._program) or signs.changed(self._libraries):
+            return State.GONE
+        if not self._is_outdated():
+            return State.SAME
+        with suppress(RetrieveError, OSError):  # the copy opens it by itself, and says why it cannot
+            self._settings = self._shared.settings()
+            self._open()
+        return State.OTHER
+
+    def let_go(self) -> bool:
+        """Close an index that is not current any more: its files can be removed then. Return True if one was closed."""
+        opened = kept()
+        if opened is None or opened.store.live() == opened.generation.id:
+            return False
+        forget()
+        self._rehearsal = None
+        return True
+
+    def rehearse(self) -> None:
+        """Do what each call does, as far as it changes nothing."""
+        command_of("query").make_context("query", ["x"], parent=program().make_context("retrieve", ["query"]))
+        if self._rehearsal is not None:
+            self._rehearsal()
+
+    def _is_outdated(self) -> bool:
+        opened = kept()
+        return (
+            opened is None
+            or opened.store.live() != opened.generation.id
+            or self._configuration != file_of(self._shared.config)
+            or signs.changed(self._index) is not None
+        )
+
+    def _open(self) -> None:
+        """Open the current generation, and warm it.
+
+        Raises:
+            RetrieveError: it cannot be opened.
+        """
+        forget()
+        gc.unfreeze()
+        gc.collect()
+        store = self._shared.store
+        store = type(store)(store.path.resolve())
+        opened = Opened.of(store, self._settings)
+        self._rehearsal = warm(opened)
+        self._configuration = file_of(self._shared.config)
+        folder = opened.generation.folder
+        models = [path for path in signs.mapped() if _LIBRARY not in path]
+        self._index = signs.marks([*map(str, (*folder.iterdir(), *filter(None, [self._configuration]))), *models])
+        self._libraries = signs.marks(path for path in signs.mapped() if _LIBRARY in path)
+        keep(opened)
+        gc.collect()
+        gc.freeze()
+
+
+def _modules() -> Iterator[str]:
+    yield from (f"retrieve_cli.cli.{name}" for name in _COMMAND.split())
+    yield from (f"retrieve_cli.output.{name}" for name in _OUTPUT.split())
+
+
+def warm(opened: Opened) -> Callable[[], None] | None:
+    """Answer a query as far as that starts no thread, asks no server and runs no plug-in: first in a copy, to see.
+    Return what answers it again; None if no query is like that."""
+    for answer in _queries(opened):
+        if _is_safe(answer):
+            answer()
+            return answer
+    return None
+
+
+def _queries(opened: Opened) -> Iterator[Callable[[], None]]:
+    """Yield queries by all stages, without reranking, and by words only."""
+    settings = opened.settings
+    local = opened.under(replace(settings, search=replace(settings.search, require_tenant=False)))
+    records = opened.generation.records
+    words = str(records[0].get("name") or _ANYTHING) if len(records) else _ANYTHING
+
+    def query(options: SearchOptions) -> Callable[[], None]:
+        def answer() -> None:
+            with suppress(RetrieveError):
+                answers = Searcher(local, options).answer([Request(words)])
+                as_json(answers)
+                with redirect_stdout(StringIO()):
+                    text.print_answers(answers, Page(_COLUMNS), explain=False, timing=False, batch=False)
+
+        return answer
+
+    options = local.options()
+    asks_server = opened.models.waits or LLM in (options.mode, *options.retrievers)
+    if not asks_server:
+        if settings.rerank.backend not in ("remote", "llm"):
+            yield query(options)
+        yield query(local.options(rerank=False))
+    for name in opened.indexes:
+        if retriever(name).form.name == "text":
+            yield query(local.options(mode=name, rerank=False, expand=False))
+
+
+def _is_safe(answer: Callable[[], None]) -> bool:
+    """Run a query in a copy of this process; return True if this process may run it too."""
+    pid = os.fork()
+    if pid == 0:
+        code = 1
+        try:
+            answer()
+            threads = len(list(Path("/proc/self/task").iterdir()))
+            code = int(
+                threads > 1 or load_plugin.cache_info().misses > 0 or any(name in sys.modules for name in _THREADED)
+            )
+        finally:
+            os._exit(code)
+    return os.waitpid(pid, 0)[1] == 0

@@ -1,0 +1,129 @@
+"""Structure of a document: blocks, pages, and the place of any stretch of its text."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections import Counter
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Literal, NamedTuple
+
+from retrieve_cli.contracts.page_words import Box, Words
+
+Kind = Literal["heading", "paragraph", "list", "table", "code", "caption"]
+ContentType = Literal["text", "table", "code", "list", "figure"]
+"""Kind of most of a stretch of text; a figure is known by its caption."""
+_CONTENT: dict[Kind, ContentType] = {"table": "table", "code": "code", "list": "list", "caption": "figure"}
+
+
+class Block(NamedTuple):
+    """A unit of text that should stay together; blocks are in order and do not overlap."""
+
+    start: int
+    end: int
+    kind: Kind
+    level: int = 0
+    """Level of a heading, from 1 (outermost) to 6."""
+    anchor: str = ""
+    """Name that a link can lead to, without `#`."""
+
+
+class Page(NamedTuple):
+    """A page; `start` and `end` are its characters of the text."""
+
+    index: int  # type: ignore[assignment]  # it hides the method of tuples, which no page needs
+    """Number of the page in the file, from 1."""
+    label: str
+    """Printed label, such as `viii`; empty if the pages have none."""
+    width: float
+    """Width in points as displayed; 0 if it is not known."""
+    height: float
+    start: int
+    end: int
+    image_only: bool = False
+    """True if the page has no text layer."""
+
+
+class Place(NamedTuple):
+    """Place of a stretch of text in its document."""
+
+    page: int | None = None
+    page_end: int | None = None
+    page_label: str | None = None
+    page_label_end: str | None = None
+    anchor: str | None = None
+    """The last anchor at or before the text of the stretch, whose own headings may have one."""
+    kind: ContentType = "text"
+    boxes: tuple[Box, ...] = ()
+
+
+class Layout:
+    """Blocks, pages and words of one document's text."""
+
+    def __init__(self, blocks: Sequence[Block], pages: Sequence[Page] = (), words: Words | None = None) -> None:
+        self.blocks = tuple(blocks)
+        self.pages = tuple(pages)
+        self.words = words
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Layout):
+            return NotImplemented
+        same = self.blocks == other.blocks and self.pages == other.pages
+        return same and list(self.words or ()) == list(other.words or ())
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def place(self, start: int, end: int) -> Place:
+        """Return the place of `text[start:end]`."""
+        pages = self._pages(start, end)
+        first, last = (pages[0], pages[-1]) if pages else (None, None)
+        return Place(
+            page=first and first.index,
+            page_end=last and last.index,
+            page_label=(first and first.label) or None,
+            page_label_end=(last and last.label) or None,
+            anchor=self._anchor(start, end),
+            kind=self._kind(start, end),
+            boxes=() if self.words is None else self.words.boxes(start, end),
+        )
+
+    def page_at(self, position: int) -> int:
+        """Return the number of the page of a character; 0 if the document has no pages."""
+        return self.pages[max(0, bisect_right(self._page_starts, position) - 1)].index if self.pages else 0
+
+    def _pages(self, start: int, end: int) -> Sequence[Page]:
+        """Return the pages with characters of the stretch; if it has none itself, the page before it."""
+        first = max(0, bisect_right(self._page_starts, start) - 1)
+        stop = max(bisect_right(self._page_starts, end - 1), first + 1)
+        pages = [page for page in self.pages[first:stop] if page.end > start and page.start < page.end]
+        return pages or self.pages[first : first + 1]
+
+    def _anchor(self, start: int, end: int) -> str | None:
+        place = bisect_left(self._block_starts, start)
+        while place < len(self.blocks) and self.blocks[place].start < end and self.blocks[place].kind == "heading":
+            start = self.blocks[place].start  # a section that begins below several headings is that of the last one
+            place += 1
+        number = bisect_right(self._anchors[0], start)
+        return self._anchors[1][number - 1] if number else None
+
+    def _kind(self, start: int, end: int) -> ContentType:
+        """Return the content that has most of the characters."""
+        sizes: Counter[ContentType] = Counter()
+        first, stop = max(0, bisect_right(self._block_starts, start) - 1), bisect_left(self._block_starts, end)
+        for block in self.blocks[first:stop]:
+            if (kind := _CONTENT.get(block.kind)) is not None:
+                sizes[kind] += max(0, min(block.end, end) - max(block.start, start))
+        return next((kind for kind, size in sizes.most_common(1) if 2 * size > end - start), "text")
+
+    @cached_property
+    def _page_starts(self) -> list[int]:
+        return [page.start for page in self.pages]
+
+    @cached_property
+    def _block_starts(self) -> list[int]:
+        return [block.start for block in self.blocks]
+
+    @cached_property
+    def _anchors(self) -> tuple[list[int], list[str]]:
+        anchored = [block for block in self.blocks if block.anchor]
+        return [block.start for block in anchored], [block.anchor for block in anchored]

@@ -1,1 +1,0 @@
-"""SPLADE and its kin: texts as weighted entries of a model's vocabulary."""

@@ -1,0 +1,213 @@
+"""Measure of each judged query under any choice of settings: the real pipeline over remembered candidates."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from retrieve_cli.assemble import registry
+from retrieve_cli.config.loading import override
+from retrieve_cli.config.settings import Settings
+from retrieve_cli.contracts import Ranking
+from retrieve_cli.contracts.progress import Task, task
+from retrieve_cli.errors import UsageError
+from retrieve_cli.evaluation.choices import DEPTHS, READ, Choice, Formula
+from retrieve_cli.evaluation.evaluate import queries_of
+from retrieve_cli.evaluation.judgments import Run, Topic
+from retrieve_cli.evaluation.measures import Scorer, depth
+from retrieve_cli.evaluation.memory import PoolMemory, RememberedRetrieval, RetrievalMemory, remembering
+from retrieve_cli.frozen import replace
+from retrieve_cli.retrieval.stages.fuse import Fuse
+from retrieve_cli.retrieval.stages.pipeline import Pipeline
+from retrieve_cli.retrieval.stages.rerank import Reader, Rerank
+from retrieve_cli.retrieval.stages.retrieve import Retrieve
+from retrieve_cli.search.opened import Opened
+from retrieve_cli.search.searcher import Searcher
+
+if TYPE_CHECKING:
+    from ir_measures import Measure
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float64]
+
+_BATCH = 16
+"""Queries that are ranked at a time when nothing is known of them."""
+_FORMULAS_KEPT = 2
+"""Formulas whose candidates are remembered at a time: the configured one and the one being tried."""
+
+
+class Table:
+    """Measure of every query under any choice, computed at first use."""
+
+    def __init__(
+        self,
+        opened: Opened,
+        settings: Settings,
+        topics: Sequence[Topic],
+        measure: Measure,
+        *,
+        k: int,
+        trying: Task | None = None,
+    ) -> None:
+        """Take `k`, the number of results, of which the measure may need fewer, and `trying`, which counts settings.
+
+        Raises:
+            UsageError: fewer than two retrievers answer, so there is nothing to fuse.
+            Unavailable: a step of the pipeline cannot run.
+        """
+        self._opened = opened
+        self._trying = trying
+        self._settings = settings
+        self._topics = topics
+        self._queries = queries_of(opened, topics, [])
+        self._options = replace(opened.options(k=k), deadline_ms=None)
+        if self._options.hybrid and not self._options.retrievers:  # one of weight 0 may be worth more
+            every = tuple(registry.ordered(opened.generation.manifest.recipe.retrievers))
+            self._options = replace(self._options, retrievers=every)
+        self._looked_at = depth([measure])
+        self._scorer = Scorer([measure], {topic.id: topic.grades for topic in topics})
+        self._known: dict[str, Floats] = {}
+        configured = Searcher(opened, self._options).pipeline()
+        names = [each.name for each in configured.retrieves.retrievals]
+        if len(names) < 2:
+            raise UsageError(f"--tune needs at least two retrievers, and only {names[0]} answers", hint="omit --mode")
+        cards = {name: opened.generation.manifest.recipe.retrievers[name] for name in names}
+        self._rerank = next((stage for stage in configured.stages if isinstance(stage, Rerank)), None)
+        together = settings.rerank.backend == "llm"
+        self._reader: Reader | None = (
+            None if self._rerank is None else remembering(self._rerank.reader, together=together)
+        )
+        self.now = Choice.of(settings, cards, reranked=self._rerank is not None)
+        self.read_depths = () if self._rerank is None else (settings.rerank.depth,) if together else READ
+        """Numbers of hits that may be reranked."""
+        self._deepest = max(*DEPTHS, settings.search.depth, k, *self.read_depths, 0)
+        self._memory = lru_cache(maxsize=_FORMULAS_KEPT * len(names))(self._fresh_memory)
+        self._pools = PoolMemory()
+        self._varied = lru_cache(maxsize=_FORMULAS_KEPT)(self._vary)
+        self._record_id = lru_cache(maxsize=None)(opened.generation.record_id)
+
+    @property
+    def reranker(self) -> str | None:
+        """Name of the reranker, if there is one."""
+        return self._reader.name if self._reader else None
+
+    @property
+    def least_depth(self) -> int:
+        """Least retrieval depth, however small the configured one is."""
+        return self._options.k
+
+    @property
+    def tried(self) -> int:
+        """Number of settings that have been computed."""
+        return len(self._known)
+
+    def values(self, choice: Choice) -> Floats:
+        """Return the measure of each query, (n,)."""
+        return self._value(repr(choice.settings), lambda: self.pipeline(choice))
+
+    def alone(self, name: str, formula: Formula) -> Floats:
+        """Return the measure of each query if one retriever answers alone, (n,)."""
+        options = replace(self._options, retrievers=(name,), rerank=False, expand=False)
+
+        def pipeline() -> Pipeline:
+            return self._remembering(Searcher(self._varied(((name, formula),)), options).pipeline(), ((name, formula),))
+
+        return self._value(repr((name, formula)), pipeline)
+
+    def pipeline(self, choice: Choice) -> Pipeline:
+        """Return the pipeline that answers under a choice, over remembered candidates."""
+        settings = override(self._settings, choice.of_answers, where="--tune")
+        opened = self._varied(choice.formulas).under(settings)
+        options = self._options if choice.rerank is not None else replace(self._options, rerank=False)
+        return self._remembering(Searcher(opened, options).pipeline(), choice.formulas)
+
+    def run(self, choice: Choice) -> Run:
+        """Return the run under a choice."""
+        return self._run(self.pipeline(choice)([Ranking(query) for query in self._queries]))
+
+    def _run(self, rankings: Sequence[Ranking]) -> dict[str, dict[str, float]]:
+        return {
+            ranking.query.id: {self._record_id(hit.record): hit.score for hit in ranking.hits[: self._options.k]}
+            for ranking in rankings
+        }
+
+    def _measured(self, pipeline: Pipeline) -> Run:
+        """Return the part of a run that the measure needs; all hits of a query with ties at its end."""
+        short = _passing_on(pipeline, self._looked_at + 1)
+        rankings = self._ranked(short)
+        tied = [] if short == pipeline else [Ranking(each.query) for each in rankings if self._tied(each)]
+        return {**self._run(rankings), **(self._run(pipeline(tied)) if tied else {})}
+
+    def _ranked(self, pipeline: Pipeline) -> list[Ranking]:
+        """The rankings of all queries; when retrievers and reranker first run, in batches that are counted."""
+        rankings = [Ranking(query) for query in self._queries]
+        if self._known:
+            return pipeline(rankings)
+        ranked: list[Ranking] = []
+        with task("searching", "queries", len(rankings)) as searching:
+            for start in range(0, len(rankings), _BATCH):
+                ranked += pipeline(rankings[start : start + _BATCH])
+                searching.reach(len(ranked))
+        return ranked
+
+    def _tied(self, ranking: Ranking) -> bool:
+        """Return True if a hit beyond the cutoff may tie with one that counts: the measure orders ties in its own way.
+
+        It keeps scores in single precision.
+        """
+        last = [np.float32(hit.score) for hit in ranking.hits[self._looked_at - 1 : self._looked_at + 1]]
+        return len(last) == 2 and bool(last[0] == last[1])
+
+    def _value(self, key: str, pipeline: Callable[[], Pipeline]) -> Floats:
+        if key not in self._known:
+            (by_query,) = self._scorer(self._measured(pipeline())).values()
+            self._known[key] = np.array([by_query[topic.id] for topic in self._topics], np.float64)
+            if self._trying is not None:
+                self._trying.advance()
+        return self._known[key]
+
+    def _remembering(self, pipeline: Pipeline, formulas: tuple[tuple[str, Formula], ...]) -> Pipeline:
+        """Return the pipeline over retrievers and a reranker that remember."""
+        by_name = dict(formulas)
+
+        def remembered(stage: Retrieve | Fuse) -> Retrieve | Fuse:
+            known = tuple(
+                RememberedRetrieval(each, self._memory(each.name, by_name.get(each.name, ())))
+                for each in stage.retrievals
+            )
+            if isinstance(stage, Retrieve):
+                return replace(stage, retrieval=known[0])
+            return replace(stage, retrievals=known, gather=self._pools)
+
+        reader = self._reader
+        stages = (
+            replace(stage, reader=reader) if isinstance(stage, Rerank) and reader is not None else stage
+            for stage in pipeline.retrieving(remembered).stages
+        )
+        return Pipeline(tuple(stages))
+
+    def _fresh_memory(self, name: str, formula: Formula) -> RetrievalMemory:  # noqa: ARG002  they are its key
+        return RetrievalMemory(self._deepest)
+
+    def _vary(self, formulas: tuple[tuple[str, Formula], ...]) -> Opened:
+        """Return the index with these formulas of its retrievers."""
+        built = dict(self.now.formulas)
+        opened = self._opened
+        recipe = opened.generation.manifest.recipe
+        varied = {
+            name: registry.retriever(name).varied(opened.indexes[name], recipe.retrievers[name], dict(formula))
+            for name, formula in formulas
+            if formula != built.get(name)
+        }
+        return opened.under(self._settings, varied)
+
+
+def _passing_on(pipeline: Pipeline, count: int) -> Pipeline:
+    """Return the pipeline whose last stage passes on at most `count` hits, if the stage has such a limit."""
+    *before, last = pipeline.stages
+    if not isinstance(last, Retrieve | Fuse | Rerank):
+        return pipeline
+    return Pipeline((*before, replace(last, keep=min(last.keep, count))))

@@ -1,1 +1,0 @@
-"""Experiments on judged queries: evaluate, compare, ablate, tune, calibrate, report."""

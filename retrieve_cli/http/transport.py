@@ -1,0 +1,158 @@
+"""HTTP requests to one server: pooled connections, a clock for each request, credentials, redirects.
+
+Transport.open -> send, repeated for redirects -> Reply -> its body, in pieces, until the clock runs out
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from itertools import count
+from threading import Lock
+from typing import TYPE_CHECKING
+
+from retrieve_cli.errors import Unavailable, printable
+from retrieve_cli.frozen import Frozen
+from retrieve_cli.http.addresses import Permits, anywhere, same_server, shown
+from retrieve_cli.http.failures import HttpFailed, Passing
+from retrieve_cli.http.limits import Clock, gunzip, inflate
+from retrieve_cli.http.secrets import Secret
+
+if TYPE_CHECKING:
+    from retrieve_cli.http.pool import Pool
+
+INSTALL = "pip install 'retrieve-cli[remote]'"
+HEAD = 4096
+"""Maximum bytes of a body that are read for an excerpt."""
+
+_REDIRECTS = frozenset({301, 302, 303, 307, 308})
+_CODINGS = {"gzip": gunzip, "x-gzip": gunzip, "deflate": inflate}
+
+
+class Request(Frozen):
+    """A GET, or a POST if there is a body. Only the server gets credentials, wherever redirects lead."""
+
+    url: str
+    headers: Mapping[str, str] = {}
+    body: bytes | None = None
+    authorization: Secret | None = None
+    credentials: Mapping[str, Secret] = {}
+    """Headers with further credentials."""
+
+    @property
+    def secret(self) -> Mapping[str, Secret]:
+        """Headers that only the server gets."""
+        return {"Authorization": self.authorization, **self.credentials} if self.authorization else self.credentials
+
+
+class Redirect(Frozen):
+    """An answer that names another address."""
+
+    url: str
+    status: int
+    location: str
+    number: int
+    """Number of the redirect within the request, from 1."""
+
+
+Follow = Callable[[Redirect], str]
+"""Function that returns the next address, or raises an error of the caller."""
+
+
+class Reply(Frozen):
+    """An answer whose body can be read once."""
+
+    url: str
+    """Address of the answer, after all redirects."""
+    status: int
+    headers: Mapping[str, str]
+    travelling: Iterator[bytes]
+    """The body before decoding. Raises `Passing` if it is truncated or takes too long."""
+
+    def decoded(self, travelling: Iterator[bytes] | None = None) -> Iterator[bytes]:
+        """Return the body without its content coding; `travelling` may replace the field of that name.
+
+        Raises:
+            Passing: it was truncated or took too long.
+            HttpFailed: the coding is not supported, or the body is damaged.
+        """
+        coding = self.headers.get("Content-Encoding", "").strip().lower()
+        body = self.travelling if travelling is None else travelling
+        if coding in ("", "identity"):
+            return body
+        if coding in _CODINGS:
+            return _CODINGS[coding](body)
+        hint = "configure the server to use gzip or no compression"
+        raise HttpFailed(f"{shown(self.url)} uses the unsupported coding {printable(coding)!r}", hint=hint)
+
+    def head(self, size: int = HEAD) -> bytes:
+        """Return the first `size` bytes of the body, or fewer if reading fails."""
+        body = b""
+        with suppress(Passing, HttpFailed):
+            for piece in self.decoded():
+                body += piece
+                if len(body) >= size:
+                    break
+        return body[:size]
+
+
+class Transport:
+    """Requests to one server, from any number of threads. Nothing is sent or loaded before the first request."""
+
+    def __init__(
+        self, server: str, *, called: str, follow: Follow, connections: int = 1, permits: Permits = anywhere
+    ) -> None:
+        """`server` is the address of the only server that gets credentials; `called` is its name in hints.
+
+        `connections` is the number of open connections kept for later requests; `permits` is the rule for addresses of
+        servers, redirects included.
+        """
+        self._permits = permits
+        self._server = server
+        self._called = called
+        self._follow = follow
+        self._connections = connections
+        self._pool: Pool | None = None
+        self._lock = Lock()
+
+    def close(self) -> None:
+        """Close the open connections; later requests open new ones."""
+        with self._lock:
+            if self._pool is not None:
+                self._pool.close()
+
+    @contextmanager
+    def open(self, request: Request, clock: Clock) -> Iterator[Reply]:
+        """Yield the reply after all redirects.
+
+        Raises:
+            Passing: no reply, but another attempt may succeed.
+            HttpFailed: no reply, and another attempt would fail as well; `NotPermitted` if an address is not permitted.
+            Unavailable: urllib3 is not installed.
+        """
+        pool, url, body = self._opened(), request.url, request.body
+        headers = {"User-Agent": "retrieve-cli", **request.headers}
+        for number in count(1):
+            secret = request.secret if same_server(self._server, url) else {}
+            response = pool.send(url, headers, body, secret, clock)
+            try:
+                location = response.headers.get("Location")
+                if response.status not in _REDIRECTS or location is None:
+                    yield Reply(url, response.status, response.headers, pool.read(response, clock))
+                    return
+            finally:
+                response.close()
+            url = self._follow(Redirect(url, response.status, location, number))
+            body = None if response.status == 303 else body
+
+    def _opened(self) -> Pool:
+        try:
+            import urllib3  # noqa: F401
+        except ImportError as error:
+            message = "connecting to a server needs the package urllib3, which is not installed"
+            raise Unavailable(message, hint=INSTALL) from error
+        from retrieve_cli.http.pool import Pool
+
+        with self._lock:
+            self._pool = self._pool or Pool(self._connections, self._called, self._permits)
+            return self._pool

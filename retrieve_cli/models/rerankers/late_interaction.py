@@ -1,0 +1,184 @@
+"""Readers of hits by late interaction: over token vectors that an index keeps, or over texts that no index holds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+
+from retrieve_cli.contracts import Hit, Query, TokenEncoder, TokenVectors, Unit
+from retrieve_cli.models.rerankers.maxsim import Readable, Windows, Words, match_windows, maxsim, together
+from retrieve_cli.models.runtimes.threads import once
+from retrieve_cli.numerics import products
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from retrieve_cli.contracts import Encoder, Mask, Rows, Terms, Vectors
+
+PASSAGES = 4
+"""Chunks of a record that are read."""
+_TENANTS = 32
+"""Tenants for which the weights of tokens are kept, of 120 KB each."""
+_QUERIES = 4096
+"""Queries whose tokens are kept."""
+_DECIMALS = 5
+"""Decimals of a similarity that count: those below depend on the processor."""
+
+
+class Tokens(Protocol):
+    """The token vectors of all chunks."""
+
+    def tokens(self, rows: Sequence[int]) -> tuple[Terms, Readable, Rows]:
+        """Return ids (t,) and unit vectors (t, dim) of the tokens of chunks, and the end of each chunk among them."""
+
+    def idf(self, ids: Terms) -> Vectors:
+        """(t,) float32 how much a token counts."""
+
+    def within(self, chunks: Mask) -> Tokens:
+        """Return the tokens with the weights that they have among some chunks, (n,) bool."""
+
+
+class LateInteraction:
+    """Reranker that compares a query word by word with each hit's chunk, or with the nearest chunks of a record."""
+
+    name = "maxsim"
+
+    def __init__(
+        self,
+        *,
+        tokens: Callable[[], Tokens],
+        encode: Callable[[str], TokenVectors],
+        vectors_of: Callable[[Rows], Vectors],
+        starts: Rows,
+        unit: Unit,
+    ) -> None:
+        """`tokens` is opened at the first hit; `encode` gives the tokens of a query, `vectors_of` the vectors (n, dim)
+        of chunk rows; `starts` (records + 1,) the first chunk row of each record, then the number of chunks."""
+        self._open = tokens
+        self._encode = encode
+        self._encode_once = lru_cache(maxsize=_QUERIES)(encode)
+        self._vectors_of = vectors_of
+        self._starts = starts
+        self._unit = unit
+        self._tenants: dict[bytes, Tokens] = {}
+
+    def read(self, query: Query, hits: Sequence[Hit]) -> Any:
+        """(n,) float64: each hit's chunk, or of a record the best of those that are read."""
+        return self._match(self._encode(query.text), hits, query).best(len(hits))
+
+    def look(self, query: Query, hits: Sequence[Hit]) -> list[Windows]:
+        """Return the windows of each hit, which do not depend on the other hits. Callers that keep them come again with
+        more hits: the tokens of a query are kept too."""
+        return self._match(self._encode_once(query.text), hits, query).apart(len(hits))
+
+    def scores(self, seen: Sequence[Windows]) -> Any:
+        """(n,) float64: what `read` says of hits that were looked at."""
+        return together(seen).best(len(seen))
+
+    def _match(self, tokens: TokenVectors, hits: Sequence[Hit], query: Query) -> Windows:
+        table = self._table if query.population is None else self._of_tenant(query.population)
+        spans = self._passages(tokens, hits, query.chunks) if self._unit == "record" else [[hit.row] for hit in hits]
+        ids, vectors, ends = table.tokens([row for span in spans for row in span])
+        words = Words(_unit(tokens.vectors), table.idf(tokens.ids))
+        owners = np.repeat(np.arange(len(hits)), [len(span) for span in spans])
+        return match_windows(words, Words(vectors, table.idf(ids)), ends, owners)
+
+    def _passages(self, tokens: TokenVectors, hits: Sequence[Hit], chunks: Mask | None) -> list[Sequence[int]]:
+        """Return by record the rows of the chunks to read, among those that may be found: all of a short record, else
+        those nearest to the query."""
+        spans: list[Sequence[int]] = [
+            range(int(self._starts[hit.record]), int(self._starts[hit.record + 1])) for hit in hits
+        ]
+        if chunks is not None:
+            spans = [[row for row in span if chunks[row]] for span in spans]
+        long = [place for place, span in enumerate(spans) if len(span) > PASSAGES]
+        if not long or not len(tokens.vectors):
+            return list(spans)
+        rows = np.array([row for place in long for row in spans[place]], np.int64)
+        near = products(self._vectors_of(rows), tokens.vectors.mean(0))
+        chosen: list[Sequence[int]] = list(spans)
+        begin = 0
+        for place in long:
+            end = begin + len(spans[place])
+            nearest = np.argsort(-near[begin:end], kind="stable")[:PASSAGES]
+            chosen[place] = [spans[place][row] for row in nearest]
+            begin = end
+        return chosen
+
+    def _of_tenant(self, records: Mask) -> Tokens:
+        """Return the tokens with their weights among the chunks of some records; those of the last tenants are kept."""
+        key = sha256(np.packbits(records).tobytes()).digest()
+        if (table := self._tenants.get(key)) is None:
+            table = self._table.within(np.repeat(records, np.diff(self._starts)))
+            for oldest in list(self._tenants)[: 1 - _TENANTS]:
+                self._tenants.pop(oldest, None)
+            self._tenants[key] = table
+        return table
+
+    @once
+    def _table(self) -> Tokens:
+        return self._open()
+
+
+class TextReader:
+    """Reranker of texts that no index holds: the encoder's cosine and MaxSim, each as a z-score over the texts, whose
+    places are the rows of hits.
+
+    On the first 20 hits of two simple word searches over SciFact and Cranfield (120 queries each, share 0.8), the sum
+    of both gained 0.016 to 0.034 nDCG@10 over either alone, and token weights by rarity among the texts themselves
+    0.005 to 0.02 over equal ones.
+    """
+
+    name = "encoder+maxsim"
+
+    def __init__(self, encoder: Encoder, tokens: TokenEncoder, texts: Sequence[str]) -> None:
+        """`tokens` is the encoder again, as one with token vectors."""
+        self._encoder = encoder
+        self._tokens = tokens
+        self._texts = texts
+
+    def read(self, query: Query, hits: Sequence[Hit]) -> NDArray[np.float64]:
+        """Return (n,) float64 scores, higher is better; they depend on the other hits."""
+        made: dict[int, TokenVectors] = {}
+        passages = self._tokens.encode_passages_into([self._texts[hit.row] for hit in hits], made.__setitem__)
+        parts = [made[place] for place in range(len(hits))]
+        asked = self._encoder.encode_queries([query.text])[0]
+        similar = products(_unit(passages), _unit(asked[None])[0])
+        words = self._tokens.encode_tokens([query.text])[0]
+        rarity = _Rarity(parts)
+        ends = np.cumsum([len(part.ids) for part in parts])
+        ids = np.concatenate([part.ids for part in parts])
+        texts = Words(_unit(np.concatenate([part.vectors for part in parts])), rarity.of(ids))
+        asked_words = Words(_unit(words.vectors), rarity.of(words.ids))
+        matched = maxsim(asked_words, texts, ends, np.arange(len(hits)), len(hits))
+        return sum((_standardised(scores) for scores in (similar, matched)), np.zeros(len(hits)))
+
+
+class _Rarity:
+    """Weights of tokens by the number of texts that have them."""
+
+    def __init__(self, parts: Sequence[TokenVectors]) -> None:
+        ids, counts = np.unique(np.concatenate([np.unique(part.ids) for part in parts]), return_counts=True)
+        self._counts = dict(zip(ids.tolist(), counts.tolist(), strict=True))
+        self._texts = len(parts)
+
+    def of(self, ids: Terms) -> Vectors:
+        """Return (t,) float32 weights: ln(1 + (n - df + 0.5) / (df + 0.5))."""
+        df = np.array([self._counts.get(token, 0) for token in ids.tolist()], np.float64)
+        return np.log1p((self._texts - df + 0.5) / (df + 0.5)).astype(np.float32)
+
+
+def _unit(vectors: Vectors) -> Vectors:
+    lengths = np.sqrt(np.einsum("ij,ij->i", vectors, vectors))[:, None]
+    unit: Vectors = vectors / np.maximum(lengths, np.float32(1e-12))
+    return unit
+
+
+def _standardised(scores: Vectors | NDArray[np.float64]) -> NDArray[np.float64]:
+    rounded = np.round(scores.astype(np.float64), _DECIMALS)
+    deviation = float(rounded.std())
+    return (rounded - rounded.mean()) / deviation if deviation > 0 else np.zeros_like(rounded)

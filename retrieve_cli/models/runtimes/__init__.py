@@ -1,0 +1,1 @@
+"""Parts that models share: folders, tokenizers, devices, and the programs that run a forward pass."""

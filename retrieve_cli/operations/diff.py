@@ -1,0 +1,79 @@
+"""Differences of two generations: their records, recipes, and answers to the same queries."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from retrieve_cli.config.settings import Settings
+from retrieve_cli.contracts import Json, Request
+from retrieve_cli.ingest.changes import Changes, recipe_changes
+from retrieve_cli.operations.agreement import Agreement, Moves
+from retrieve_cli.search.opened import Opened
+from retrieve_cli.search.searcher import Searcher
+from retrieve_cli.storage.generation import Generation, open_generation
+from retrieve_cli.storage.store import Store
+
+DEPTH = 10
+"""Results of each query that are compared."""
+
+
+def compare(
+    store: Store, settings: Settings, old: str | None, new: str | None, queries: Sequence[Request]
+) -> dict[str, Json]:
+    """Return the differences of generation `new` (default: the current one) from `old` (default: its predecessor).
+
+    Raises:
+        UsageError: there is no such generation.
+        IndexCorrupt: one of them is damaged.
+    """
+    after, contents_after = _opened(store, new)
+    before, contents_before = _opened(store, old or store.before(after.manifest.id))
+    changes = Changes.between(contents_before, contents_after)
+    recipe = recipe_changes(before.manifest.recipe.to_json(), after.manifest.recipe.to_json())
+    found: dict[str, Json] = {
+        "from": before.manifest.id,
+        "to": after.manifest.id,
+        "kinds": sorted({source.kind for source in after.manifest.sources}),
+        **changes.counts,
+        "records": {name: list(getattr(changes, name)) for name in ("added", "changed", "removed")},
+        "recipe": {key: {"from": old, "to": new} for key, (old, new) in recipe.items()},
+    }
+    if queries:
+        found["queries"] = _answers(store, settings, before.manifest.id, after.manifest.id, queries)
+    return found
+
+
+def _opened(store: Store, name: str | None) -> tuple[Generation, dict[str, bytes]]:
+    """Return a generation, and the SHA-1 of the content of each record."""
+    with open_generation(store, name) as generation:
+        return generation, generation.contents_by_id()
+
+
+def _answers(store: Store, settings: Settings, before: str, after: str, queries: Sequence[Request]) -> dict[str, Json]:
+    """Return the changes in the top 10 of each query; queries without a change are only counted."""
+    old, new = (_ranked(Opened.of(store, settings, name), queries) for name in (before, after))
+    pairs = [Moves.between(*rankings, empty=0.0) for rankings in zip(old, new, strict=True)]
+    changed = [(query, moves) for query, moves in zip(queries, pairs, strict=True) if not moves.identical]
+    return {
+        "asked": len(queries),
+        "moved": len(changed),
+        f"overlap@{DEPTH}": round(Agreement.of(pairs).overlap, 6),
+        "moves": [_listed(*each) for each in changed],
+    }
+
+
+def _ranked(opened: Opened, queries: Sequence[Request]) -> list[dict[str, float]]:
+    """Return the scores of the top records by id for each query."""
+    answers = Searcher(opened, opened.options(k=DEPTH)).answer(queries)
+    return [{result.doc_id: result.hit.score for result in answer.results} for answer in answers]
+
+
+def _listed(query: Request, moves: Moves[str]) -> dict[str, Json]:
+    """Return the records that entered, left or moved, with their ranks."""
+    return {
+        "id": query.id,
+        "query": query.text,
+        "entered": [{"id": name, "rank": rank} for name, rank in moves.entered.items()],
+        "left": [{"id": name, "rank": rank} for name, rank in moves.left.items()],
+        "moved": [{"id": name, "from": was, "to": now} for name, (was, now) in moves.moved.items()],
+    }

@@ -1,0 +1,212 @@
+"""Checks of the machine: the model, a GPU, the packages."""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections.abc import Callable, Iterator
+from importlib import metadata
+from pathlib import Path
+
+from retrieve_cli import __version__
+from retrieve_cli.assemble import encoders
+from retrieve_cli.assemble.model_servers import configured
+from retrieve_cli.assemble.registry import retriever
+from retrieve_cli.config.plugins import retriever_names
+from retrieve_cli.config.settings import Settings
+from retrieve_cli.contracts import Package
+from retrieve_cli.errors import IndexCorrupt, Unavailable
+from retrieve_cli.frozen import Frozen, replace
+from retrieve_cli.operations.doctor.subject import Check, Status, Subject
+
+_NO_CACHE = Path(os.devnull)
+"""A folder in which nothing can be created: SHA-1 of weights are then computed and not stored."""
+
+
+def model(subject: Subject) -> Check:
+    """Check that the encoder of the current index is here in the right revision, and the one that a sync would use."""
+    settings = _looking_only(subject.settings)
+    if subject.manifest is None or subject.manifest.recipe.encoder is None:
+        if not settings.dense.enabled:
+            return Check("model", "ok", "not needed: the index has no vectors (dense.enabled: false)")
+        try:
+            card = encoders.encoder_to_build(settings).card
+        except Unavailable as error:
+            return _missing(subject, error)
+        return Check("model", "ok", f"{card.name} at revision {card.revision[:12]}, as configured")
+    try:
+        card = encoders.encoder_to_query(settings, subject.manifest.recipe.encoder_card).card
+    except Unavailable as error:
+        return _missing(subject, error)
+    except IndexCorrupt as error:
+        return Check("model", "fail", error.message, subject.sync() or subject.build() or subject.build_from())
+    message = f"{card.name} at revision {card.revision[:12]}, the one that the index was built with"
+    if not settings.dense.enabled:
+        return Check("model", "ok", f"{message}; sync uses none (dense.enabled: false)")
+    try:
+        encoders.encoder_to_build(settings)
+    except Unavailable as error:
+        return Check("model", "warn", f"{message}; but sync needs another one: {error.message}", error.hint)
+    return Check("model", "ok", message)
+
+
+def _looking_only(settings: Settings) -> Settings:
+    """Return settings under which models are only inspected: without network, GPU or writes to the model cache."""
+    models = replace(settings.models, auto_download=False, cache_dir=_NO_CACHE)
+    return replace(settings, models=models, encoder=replace(settings.encoder, device="cpu"))
+
+
+def _missing(subject: Subject, error: Unavailable) -> Check:
+    if encoders.fetches(subject.settings):
+        message = f"{error.message} It is downloaded at first use (models.auto_download)."
+        return Check("model", "warn", message, error.hint)
+    return Check("model", "fail", error.message, error.hint)
+
+
+def model_servers(subject: Subject) -> Check | None:
+    """Report the configured model servers, and check that their API keys are set; no server is contacted."""
+    if not (servers := configured(subject.settings)):
+        return None
+    message = "; ".join(f"{server.stage}: {server.model} at {server.address}" for server in servers)
+    lacking = list(dict.fromkeys(str(server.api_key_env) for server in servers if server.lacks_key))
+    if not lacking:
+        return Check("servers", "ok", message)
+    return Check("servers", "warn", f"{message}; not set: {', '.join(lacking)}", f"export {lacking[0]}=...")
+
+
+def gpu(subject: Subject) -> Check:
+    """Check that a GPU would encode passages, or that the processor has the configured precision."""
+    if not subject.settings.dense.enabled:
+        return Check("gpu", "ok", "not needed: nothing is encoded (dense.enabled: false)")
+    try:
+        status: Status = "warn" if encoders.slow_precision(subject.settings) else "ok"
+        fix = "set `encoder.precision: float32` and build the index again" if status == "warn" else ""
+        return Check("gpu", status, encoders.device(subject.settings), fix)
+    except Unavailable as error:
+        return Check("gpu", "fail", error.message, error.hint)
+
+
+class _Package(Frozen):
+    """A distribution under any of its names, its purpose, and a test of whether this configuration needs it."""
+
+    names: tuple[str, ...]
+    purpose: str
+    needed: Callable[[Subject], bool]
+
+    @property
+    def installed(self) -> str:
+        """Return name and version; empty if it is not installed."""
+        for name in self.names:
+            try:
+                return f"{name} {metadata.version(name)}"
+            except metadata.PackageNotFoundError:
+                continue
+        return ""
+
+
+def packages(subject: Subject) -> Check:
+    """Check that the needed distributions are installed, and list the others."""
+    installed = [version for package in _PACKAGES if (version := package.installed)]
+    absent = [package for package in _PACKAGES if not package.installed]
+    missing = [package for package in absent if package.needed(subject)]
+    if missing:
+        message = "; ".join(f"{package.names[0]} is not installed, needed for {package.purpose}" for package in missing)
+        return Check("packages", "fail", message, "pip install " + " ".join(package.names[0] for package in missing))
+    message = f"retrieve {__version__}, Python {platform.python_version()}, {', '.join(installed)}"
+    for package in absent:
+        message += f"; {package.names[0]} is not installed, needed for {package.purpose}"
+    return Check("packages", "ok", message)
+
+
+def _always(_: Subject) -> bool:
+    return True
+
+
+def _onnx(subject: Subject) -> bool:
+    return subject.settings.dense.enabled and subject.settings.encoder.kind in ("auto", "onnx", "openvino")
+
+
+def _torch(subject: Subject) -> bool:
+    chosen = subject.settings.encoder
+    on_torch = chosen.device == "cuda" or chosen.precision == "bfloat16"
+    wanted = chosen.kind == "torch" or (chosen.kind == "auto" and on_torch)
+    return subject.settings.dense.enabled and wanted
+
+
+def _openvino(subject: Subject) -> bool:
+    return subject.settings.dense.enabled and subject.settings.encoder.kind == "openvino"
+
+
+def _model_servers(subject: Subject) -> bool:
+    chosen = subject.settings
+    by_configuration = chosen.encoder.kind == "remote" or chosen.rerank.backend in ("remote", "llm")
+    return by_configuration or chosen.llm.base_url is not None or chosen.facets.base_url is not None
+
+
+def _source_kinds(subject: Subject) -> set[str]:
+    return {entry.kind for entry in subject.entries}
+
+
+def _needs(name: str, package: Package) -> Callable[[Subject], bool]:
+    """Return a test of whether a retriever needs a package, by the configuration or by the recipe of the index."""
+
+    def needed(subject: Subject) -> bool:
+        card = subject.manifest.recipe.retrievers.get(name, {}) if subject.manifest else {}
+        section = getattr(subject.settings, name, None)
+        return package.value in (getattr(section, package.key, None), card.get(package.card_key or package.key))
+
+    return needed
+
+
+def _of_retrievers() -> Iterator[_Package]:
+    for name in retriever_names():
+        for package in retriever(name).packages:
+            yield _Package(package.names, f"{name}.{package.key}: {package.value}", _needs(name, package))
+
+
+def _names_or_topics(subject: Subject) -> bool:
+    """Return True if texts are cut at changes of topic, searched for names, or split into sentences."""
+    settings = subject.settings
+    return settings.chunking.coherence or settings.chunking.entities or settings.facets.extractive
+
+
+_PACKAGES = (
+    *(_Package((name,), "every command", _always) for name in ("typer", "rich", "PyYAML", "orjson", "numpy")),
+    *(
+        _Package((name,), "the encoder on a CPU (encoder.kind: onnx)", _onnx)
+        for name in ("tokenizers", "onnx", "onnxruntime")
+    ),
+    *(
+        _Package((name,), "the encoder on a GPU (encoder.kind: torch)", _torch)
+        for name in ("torch", "transformers", "sentence-transformers")
+    ),
+    _Package(("openvino",), "a faster encoder on a CPU (encoder.kind: openvino)", _openvino),
+    _Package(
+        ("spacy",),
+        "texts that are cut into chunks",
+        lambda subject: _names_or_topics(subject) or "docs" in _source_kinds(subject),
+    ),
+    *_of_retrievers(),
+    _Package(
+        ("urllib3",),
+        "sources of kind http and sparql, and models on a server",
+        lambda subject: bool(_source_kinds(subject) & {"http", "sparql"}) or _model_servers(subject),
+    ),
+    _Package(("pyoxigraph",), "sources of kind sparql", lambda subject: "sparql" in _source_kinds(subject)),
+    _Package(
+        ("obonet",),
+        "ontologies in OBO (graph.files)",
+        lambda subject: any(path.suffix == ".obo" for path in subject.settings.graph.files),
+    ),
+    *(
+        _Package((name,), "query --file", lambda _: False)
+        for name in ("pydicom", "nibabel", "tifffile", "Pillow", "pynrrd")
+    ),
+    *(
+        _Package((name,), f"documents in {formats}", lambda _: False)
+        for name, formats in (("pypdfium2", "PDF"), ("selectolax", "HTML"), ("trafilatura", "HTML"))
+    ),
+    _Package(("ir-measures",), "retrieve eval", lambda _: False),
+    _Package(("scipy",), "retrieve eval", lambda _: False),
+    _Package(("huggingface_hub",), "models.auto_download", lambda subject: subject.settings.models.auto_download),
+)

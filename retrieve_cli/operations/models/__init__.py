@@ -1,0 +1,1 @@
+"""Models that the stages need; list, pull, verify, export."""

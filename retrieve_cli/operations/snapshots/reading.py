@@ -1,0 +1,270 @@
+"""Reading of a snapshot as an untrusted stream: every member is checked against its name, length and checksums."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO, TypeVar
+
+import numpy as np
+
+from retrieve_cli.contracts.progress import BYTES, Task, counting, task
+from retrieve_cli.errors import IndexCorrupt, RetrieveError, UsageError, quoted
+from retrieve_cli.frozen import Frozen
+from retrieve_cli.operations.snapshots.form import (
+    BLOCK,
+    EXTRAS,
+    FOLDER,
+    HEADER,
+    MANIFEST,
+    SUMS,
+    WINDOW,
+    BadSnapshot,
+    Header,
+    damaged,
+    read_tar_header,
+    zstd,
+)
+from retrieve_cli.storage import durable, sums
+from retrieve_cli.storage.generation import CHUNKS, RECORDS
+from retrieve_cli.storage.manifest import LISTING, FileEntry, Manifest
+from retrieve_cli.storage.mapped import BLOCK as SUMMED, block_sums
+from retrieve_cli.untrusted.files import CONFIG, MANIFEST as LARGE, open_regular
+
+if TYPE_CHECKING:
+    from retrieve_cli.storage.mapped import Sums
+
+_PIECE = 8 * SUMMED
+"""Bytes in memory at a time: whole blocks of those whose checksums are kept."""
+_PACKED = 1024
+"""Bytes that are unpacked at a time: at most 32 MiB, as four bytes may stand for a block of 128 KiB."""
+_RESERVED = ("manifest.json", sums.FILE, LISTING)
+"""Names that no file of a generation may have."""
+T = TypeVar("T")
+
+
+class Snapshot(Frozen):
+    """Contents of a snapshot, completely verified."""
+
+    header: Header
+    manifest: Manifest
+    extras: dict[str, bytes]
+
+
+def read_header(path: Path) -> Header:
+    """Return the header of a snapshot without reading the rest.
+
+    Raises:
+        UsageError: there is no such file.
+        IndexCorrupt: it is not a snapshot.
+    """
+    return _read(path, lambda members: members.header())
+
+
+def verify(path: Path) -> Snapshot:
+    """Read all of a snapshot and compare it with its checksums; nothing is written.
+
+    Raises:
+        UsageError: there is no such file.
+        IndexCorrupt: it is damaged, cut short, or holds something else.
+    """
+    return _read(path, lambda members: members.all(None))
+
+
+def unpack(path: Path, folder: Path) -> Snapshot:
+    """Verify, and write the files of the generation into an empty folder, with the checksums of their blocks.
+
+    Raises:
+        UsageError: there is no such file.
+        IndexCorrupt: it is damaged, cut short, or holds something else.
+        RetrieveError: there is too little disk space.
+        OSError: the folder cannot be written.
+    """
+    return _read(path, lambda members: members.all(folder))
+
+
+def _read(path: Path, read: Callable[[_Members], T]) -> T:
+    try:
+        opened = open_regular(path)
+    except OSError as error:
+        hint = "check the path; snapshots are written by: retrieve snapshot create"
+        raise UsageError(f"cannot read {path}: {error.strerror}", hint=hint) from error
+    with opened as file:
+        try:
+            return read(_Members(file))
+        except BadSnapshot as error:
+            raise damaged(path, str(error)) from error
+        except zstd().ZstdError as error:
+            raise damaged(path, f"it cannot be unpacked ({error})") from error
+
+
+class _Unpacked:
+    """Contents of a file that is one zstd frame."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        self._unpacker = zstd().ZstdDecompressor(max_window_size=WINDOW).decompressobj()
+        self._piece = memoryview(b"")
+
+    def read(self, size: int) -> memoryview:
+        """Return some of the bytes, at most `size`; none at the end. Raises: BadSnapshot: the file ends before."""
+        while not self._piece and not self._unpacker.eof:
+            if not (packed := self._packed()):
+                raise BadSnapshot("it is cut short")
+            self._piece = memoryview(self._unpacker.decompress(packed))
+        found, self._piece = self._piece[:size], self._piece[size:]
+        return found
+
+    def check_end(self) -> None:
+        """Raises: BadSnapshot: the file continues after the frame."""
+        if self._unpacker.unused_data or self._packed():
+            raise BadSnapshot("there is data after its end")
+
+    def _packed(self) -> bytes:
+        try:
+            return self._file.read(_PACKED)
+        except OSError as error:
+            raise BadSnapshot(f"it cannot be read ({error.strerror})") from error
+
+
+class _Members:
+    """The members of an archive, one after the other."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._stream = _Unpacked(file)
+        self._seen: list[str] = []
+        self._sums: list[str] = []
+
+    def header(self) -> Header:
+        """Read the first member."""
+        return Header.of(self._small(HEADER, CONFIG))
+
+    def all(self, folder: Path | None) -> Snapshot:
+        """Read every member; the files of the generation go into the folder, if there is one."""
+        header = self.header()
+        manifest = self._manifest(header)
+        if folder is not None:
+            _check_room(folder, manifest)
+        with task("reading the snapshot", BYTES, header.index_bytes) as progress:
+            files = sorted(manifest.files.items())
+            block_sums_by_file = {name: self._file(name, entry, folder, progress) for name, entry in files}
+        extras = {name: self._extra(name, header) for name in EXTRAS if name in header.extras}
+        listed = "".join(self._sums).encode()
+        if self._small(SUMS, LARGE) != listed:
+            raise BadSnapshot(f"{SUMS} does not list the members as they are")
+        self._end()
+        if folder is not None:
+            sums.keep(folder, block_sums_by_file)
+        return Snapshot(header, manifest, extras)
+
+    def _manifest(self, header: Header) -> Manifest:
+        try:
+            text = self._small(MANIFEST, LARGE).decode("utf-8")
+            manifest = Manifest.of_text(text, MANIFEST)
+        except UnicodeDecodeError as error:
+            raise BadSnapshot(f"{MANIFEST} is not UTF-8") from error
+        except IndexCorrupt as error:
+            raise BadSnapshot(error.message) from error
+        if manifest.id != header.generation:
+            raise BadSnapshot(f"it is of generation {manifest.id}, not {quoted(header.generation)}")
+        counts = (manifest.rows(RECORDS), manifest.rows(CHUNKS), sum(entry.bytes for entry in manifest.files.values()))
+        if counts != (header.records, header.chunks, header.index_bytes):
+            raise BadSnapshot(f"the counts of {HEADER} and {MANIFEST} differ")
+        if reserved := sorted(set(_RESERVED) & manifest.files.keys()):
+            raise BadSnapshot(f"its manifest lists {reserved[0]} as a file of the index")
+        return manifest
+
+    def _file(self, name: str, entry: FileEntry, folder: Path | None, progress: Task) -> Sums:
+        """Read a file of the generation, write it if there is a folder, and return the checksums of its blocks."""
+        self._begin(FOLDER + name, exactly=entry.bytes)
+        sha1 = hashlib.sha1(usedforsecurity=False)
+        parts = [np.empty(0, np.uint64)]
+        with _opened(folder, name) as target:
+            for piece in counting(self._content(FOLDER + name, entry.bytes), progress):
+                sha1.update(piece)
+                if target is not None and folder is not None:
+                    target.write(piece)
+                    parts.append(block_sums(np.frombuffer(piece, np.uint8)))
+        if sha1.hexdigest() != entry.sha1:
+            raise BadSnapshot(f"{FOLDER}{name} has SHA-1 {sha1.hexdigest()}; the manifest says {entry.sha1}")
+        if folder is not None:
+            durable.sync(folder / name)
+        return np.concatenate(parts)
+
+    def _extra(self, name: str, header: Header) -> bytes:
+        content = self._small(name, EXTRAS[name])
+        if hashlib.sha256(content).hexdigest() != header.extras[name]:
+            raise BadSnapshot(f"{name} is not what {HEADER} says")
+        return content
+
+    def _small(self, name: str, limit: int) -> bytes:
+        """Read a member into memory."""
+        size = self._begin(name)
+        if size > limit:
+            raise BadSnapshot(f"{name} has {size} bytes, and at most {limit} are read")
+        return b"".join(self._content(name, size))
+
+    def _begin(self, name: str, *, exactly: int | None = None) -> int:
+        """Read the block before a member, which must be of that name; return the member's size."""
+        block = self._bytes(BLOCK)
+        if not any(block):
+            raise BadSnapshot(f"{name} is missing")
+        member, size = read_tar_header(block)
+        if member != name:
+            where = "twice" if member in self._seen else f"in the place of {name}"
+            raise BadSnapshot(f"member {quoted(member)} is there {where}")
+        if exactly not in (None, size):
+            raise BadSnapshot(f"{name} has {size} bytes; the manifest says {exactly}")
+        self._seen.append(name)
+        return size
+
+    def _content(self, name: str, size: int) -> Iterator[bytes]:
+        """Yield a member in pieces, all but the last of them whole, and note its sum."""
+        sha256 = hashlib.sha256()
+        for start in range(0, size, _PIECE):
+            piece = self._bytes(min(_PIECE, size - start))
+            sha256.update(piece)
+            yield piece
+        if any(self._bytes(-size % BLOCK)):
+            raise BadSnapshot(f"there is data after {name}")
+        if name != SUMS:
+            self._sums.append(f"{sha256.hexdigest()}  {name}\n")
+
+    def _bytes(self, size: int) -> bytes:
+        """Return so many bytes of the archive. Raises: BadSnapshot: it ends before."""
+        parts, left = [], size
+        while left and (part := self._stream.read(left)):
+            parts.append(part)
+            left -= len(part)
+        if left:
+            raise BadSnapshot("it is cut short")
+        return b"".join(parts)
+
+    def _end(self) -> None:
+        if any(self._bytes(2 * BLOCK)) or self._stream.read(1):
+            raise BadSnapshot("there is data after its last member")
+        self._stream.check_end()
+
+
+def _check_room(folder: Path, manifest: Manifest) -> None:
+    """Raises: RetrieveError if the disk has less room than the files of a generation take."""
+    import shutil
+
+    needed, free = sum(entry.bytes for entry in manifest.files.values()), shutil.disk_usage(folder).free
+    if needed > free:
+        message = (
+            f"the snapshot holds {needed / 2**20:,.1f} MiB, and {free / 2**20:,.1f} MiB are free at {folder.parent}"
+        )
+        raise RetrieveError(message, hint="free disk space there, or name another folder: --artifacts DIR")
+
+
+@contextmanager
+def _opened(folder: Path | None, name: str) -> Iterator[BinaryIO | None]:
+    """Open a new file in a folder, if there is a folder."""
+    if folder is None:
+        yield None
+        return
+    with (folder / name).open("xb") as file:
+        yield file

@@ -1,0 +1,175 @@
+"""Restoring of a snapshot into a store: verified while it is unpacked, then published like any other generation."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from retrieve_cli.assemble.indexes import open_indexes
+from retrieve_cli.contracts import Json
+from retrieve_cli.errors import IndexCorrupt, RetrieveError, Unavailable, UsageError
+from retrieve_cli.frozen import Frozen
+from retrieve_cli.ingest.tidying import remove_old
+from retrieve_cli.operations.snapshots import configuration
+from retrieve_cli.operations.snapshots.create import summary
+from retrieve_cli.operations.snapshots.form import CALIBRATION, CONFIG_FILE, CONFIGURATION, Header, damaged
+from retrieve_cli.operations.snapshots.reading import Snapshot, read_header, unpack, verify
+from retrieve_cli.retrieval import calibration
+from retrieve_cli.storage import durable
+from retrieve_cli.storage.generation import open_unpublished
+
+if TYPE_CHECKING:
+    from retrieve_cli.config.settings import Settings
+    from retrieve_cli.ingest.report import Progress
+    from retrieve_cli.retrieval.calibration import Calibration
+    from retrieve_cli.storage.manifest import Manifest
+    from retrieve_cli.storage.store import Store
+
+SCHEMA_VERSION = 1
+
+
+class Restored(Frozen):
+    """A snapshot whose generation is the current one now."""
+
+    header: Header
+    status: Literal["published", "current"]
+    """Published from the snapshot; or it existed already, is sound, and was made current."""
+    calibrations: int
+    differing: tuple[str, ...]
+    """Keys that decide answers and have another value here than at the creation of the snapshot."""
+    config: bytes | None
+    """The text of the configuration file of the snapshot, if there was one."""
+
+    def to_json(self) -> dict[str, Json]:
+        return {
+            "schema_version": SCHEMA_VERSION,
+            "status": self.status,
+            **summary(self.header),
+            "calibrations": self.calibrations,
+            "configuration_differs": list(self.differing),
+        }
+
+
+def restore(path: Path, store: Store, settings: Settings, progress: Progress) -> Restored:
+    """Make the generation of a snapshot the current one of a store.
+
+    Raises:
+        UsageError: there is no such file.
+        IndexCorrupt: it is damaged, or holds something else; the store is as it was.
+        Locked: another process writes in the store.
+        RetrieveError: there is too little disk space, or the store cannot be written; it is as it was.
+    """
+    read_header(path)
+    with _writing(store, settings, progress):
+        if _is_sound(store, read_header(path).generation):
+            snapshot = verify(path)
+            calibrations = _calibrations(path, snapshot)
+            store.roll_back(snapshot.manifest.id)
+            status: Literal["published", "current"] = "current"
+        else:
+            snapshot, calibrations = _publish(path, store, settings)
+            status = "published"
+        if calibrations:
+            calibration.write(store.calibration, calibrations)
+        remove_old(store, settings.store.keep, progress)
+    return Restored(
+        snapshot.header,
+        status,
+        len(calibrations),
+        _differing(settings, snapshot),
+        snapshot.extras.get(CONFIG_FILE),
+    )
+
+
+def write_config(restored: Restored, path: Path, *, force: bool) -> None:
+    """Write the configuration file of a snapshot.
+
+    Raises:
+        UsageError: the snapshot has none; or `path` exists.
+        OSError: it cannot be written.
+    """
+    if restored.config is None:
+        hint = f"its keys are in {CONFIGURATION} of the snapshot: tar --zstd -xOf FILE {CONFIGURATION}"
+        raise UsageError("the snapshot has no configuration file", hint=hint)
+    if os.path.lexists(path) and not force:
+        raise UsageError(f"{path} exists already", hint="--force replaces it; or name another file")
+    durable.put(path, restored.config.decode("utf-8", "replace"))
+
+
+def _publish(path: Path, store: Store, settings: Settings) -> tuple[Snapshot, list[Calibration]]:
+    """Unpack a snapshot beside the generations, open what it holds, and publish it."""
+    with store.scratch() as scratch:
+        snapshot = unpack(path, scratch)
+        calibrations = _calibrations(path, snapshot)
+        _check_tables(path, scratch, snapshot.manifest, settings)
+        built = {key: value for key, value in snapshot.manifest.built.items() if key != "sequence"}
+        store.publish(scratch, snapshot.manifest, built)
+    return snapshot, calibrations
+
+
+def _check_tables(path: Path, folder: Path, manifest: Manifest, settings: Settings) -> None:
+    """Raises: IndexCorrupt if the unpacked files are not an index, although they match their manifest."""
+    try:
+        dict(open_indexes(open_unpublished(folder, manifest), settings))
+    except Unavailable:
+        pass  # a package for one of its indexes is not installed
+    except RetrieveError as error:
+        raise damaged(path, error.message.replace(f"{folder}/", "")) from error
+    except (OSError, MemoryError):
+        raise
+    except Exception as error:
+        raise damaged(path, f"its tables cannot be opened ({type(error).__name__})") from error
+
+
+def _calibrations(path: Path, snapshot: Snapshot) -> list[Calibration]:
+    """Return the calibrations of a snapshot. Raises: IndexCorrupt: they are damaged."""
+    content = snapshot.extras.get(CALIBRATION)
+    try:
+        return [] if content is None else calibration.of_bytes(content)
+    except ValueError as error:
+        raise damaged(path, f"{CALIBRATION} holds no calibrations ({error})") from error
+
+
+def _differing(settings: Settings, snapshot: Snapshot) -> tuple[str, ...]:
+    there = snapshot.extras.get(CONFIGURATION)
+    with suppress(ValueError, RecursionError):
+        return tuple(configuration.differing(configuration.decisive(settings), there)) if there is not None else ()
+    return ()
+
+
+def _is_sound(store: Store, generation: str) -> bool:
+    try:
+        return not store.verify(generation)[1]
+    except IndexCorrupt:
+        return False
+
+
+@contextmanager
+def _writing(store: Store, settings: Settings, progress: Progress) -> Iterator[None]:
+    """Hold the store for one writer; a new one is removed after an error."""
+    fresh = not store.generations.exists()
+    new = [folder for folder in (store.path, *store.path.parents) if not folder.exists()]
+    try:
+        with store.writer(wait=settings.sync.wait, say=progress.say):
+            try:
+                yield
+            except BaseException:
+                if fresh and not store.kept():
+                    _remove_traces(store)
+                raise
+    except BaseException:
+        for folder in new:
+            with suppress(OSError):
+                folder.rmdir()
+        raise
+
+
+def _remove_traces(store: Store) -> None:
+    """Remove the files of a writer in an empty store. Its lock is held: a waiting process makes another one."""
+    with suppress(OSError):
+        store.generations.rmdir()
+        if [path.name for path in store.path.iterdir()] == [store.lock.name]:
+            store.lock.unlink()

@@ -1,0 +1,173 @@
+"""Status of the index: all of its parts for programs, eight lines for people."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from retrieve_cli.config.settings import Settings
+from retrieve_cli.contracts import Json
+from retrieve_cli.contracts.terms import figures
+from retrieve_cli.errors import RetrieveError, printable, shortened
+from retrieve_cli.frozen import asdict
+from retrieve_cli.storage.generation import GRAPH, Generation
+from retrieve_cli.storage.records import columns
+from retrieve_cli.storage.store import Store
+
+_LABEL = 10
+"""Columns of the first word of a line."""
+_PATH = 4096
+"""Characters of a line with a path, which is not to be cut."""
+_SOURCES = 3
+"""Sources that are named."""
+
+
+def status(generation: Generation, artifacts: Path, settings: Settings) -> dict[str, Json]:
+    """Return the parts of the current generation, and the pipeline that answers queries."""
+    manifest = generation.manifest
+    return {
+        "generation": manifest.id,
+        "artifacts": str(artifacts),
+        "records": len(generation.records),
+        "chunks": len(generation.chunks),
+        "built": dict(manifest.built),
+        "sources": [asdict(source) for source in manifest.sources],
+        "rejected": sum(source.refused for source in manifest.sources),
+        "bytes": sum(entry.bytes for entry in manifest.files.values()),
+        "retrievers": list(manifest.recipe.retrievers),
+        **_pipeline(artifacts, settings),
+        "recipe": manifest.recipe.to_json(),
+        **_prefixes(generation),
+        **_columns(generation),
+        **_formats(generation),
+        "graph": {"edges": entry.rows} if (entry := manifest.files.get(GRAPH)) else "no edges: nothing is expanded",
+        "files": {name: asdict(entry) for name, entry in manifest.files.items()},
+    }
+
+
+def _pipeline(artifacts: Path, settings: Settings) -> dict[str, Json]:
+    """Return the stages that answer a query; the reason instead if one of them cannot run here."""
+    from retrieve_cli.search.opened import Opened
+    from retrieve_cli.search.searcher import Searcher
+
+    try:
+        return {"pipeline": str(Searcher(Opened.of(Store(artifacts), settings)).pipeline())}
+    except RetrieveError as error:
+        return {"pipeline": None, "pipeline_error": error.message}
+
+
+def _prefixes(generation: Generation) -> dict[str, Json]:
+    """Return the prefixes of queries and passages with their source; null in an index of an earlier version."""
+    manifest = generation.manifest
+    if manifest.recipe.encoder is None:
+        return {}
+    card, sources = manifest.recipe.encoder_card, manifest.built.get("prefixes", {})
+    texts = {"query": card.query_prefix, "passage": card.passage_prefix}
+    return {"prefixes": {kind: {"text": text, "from": sources.get(kind)} for kind, text in texts.items()}}
+
+
+def _columns(generation: Generation) -> dict[str, Json]:
+    """Return the fields to filter by, and how many records have more values in one than are kept."""
+    if columns.FILE not in generation.manifest.files:
+        return {}
+    found = columns.columns_of(generation)
+    return {"filters": {"fields": found.fields, "omitted": found.omitted}}
+
+
+def _formats(generation: Generation) -> dict[str, Json]:
+    """Return the number of documents in each format, with its parser; nothing if all records are of catalogs."""
+    if columns.FILE not in generation.manifest.files:
+        return {}
+    cards, counts = generation.manifest.recipe.documents or {}, columns.columns_of(generation).counts("kind")
+    formats = {kind: {"records": count, **cards.get(kind, {})} for kind, count in counts.items() if kind != "catalog"}
+    return {"formats": formats} if formats else {}
+
+
+# ------------------------------------------------------------------------------------------------ for people
+
+
+def status_lines(view: Mapping[str, Json], *, width: int) -> list[str]:
+    """Return the eight lines of a status, and one on formats if any has a parser; all but that one and those with paths
+    are at most `width` columns wide."""
+    store, built, sources = Store(Path(view["artifacts"])), view["built"], view["sources"]
+    rejected = f"{figures.count(view['rejected'], 'item')}, listed in {store.quarantine}"
+    lines = {
+        "index": f"{view['artifacts']}, generation {view['generation']}",
+        "contents": f"{_contents(sources)}, {figures.count(view['chunks'], 'chunk')}{_links(view)}",
+        **_formats_line(view.get("formats", {})),
+        "sources": f"{_sources(sources)}; read {_moment(built.get('at'))}",
+        "model": _model(view["recipe"].get("encoder")),
+        "pipeline": view["pipeline"] or f"{', '.join(view['retrievers'])} ({view['pipeline_error']})",
+        "size": figures.size(view["bytes"]),
+        "rejected": rejected if view["rejected"] else "none",
+        "filter by": _fields(view.get("filters", {}).get("fields", []), width - _LABEL - 1),
+    }
+    room = {label: _PATH if label in ("index", "formats", "rejected") else width - _LABEL - 1 for label in lines}
+    return [f"{label:{_LABEL}} {printable(shortened(text, room[label]))}" for label, text in lines.items()]
+
+
+def _contents(sources: Sequence[Mapping[str, Json]]) -> str:
+    """Return how many documents folders hold and how many records catalogs hold."""
+    kinds = {"document": ("docs",), "record": ("catalog",)}
+    totals = {noun: sum(entry["records"] for entry in sources if entry["kind"] in own) for noun, own in kinds.items()}
+    return ", ".join(figures.count(total, noun) for noun, total in totals.items() if total) or "no records"
+
+
+def _formats_line(formats: Mapping[str, Mapping[str, Json]]) -> dict[str, str]:
+    """Return the line on formats, `pdf 12 (pypdfium2 5.15.0), markdown 3`; nothing if none has a parser."""
+    if not any("parser" in each for each in formats.values()):
+        return {}
+    named = (
+        f"{kind} {each['records']:,}" + (f" ({each['parser']})" if "parser" in each else "")
+        for kind, each in formats.items()
+    )
+    return {"formats": ", ".join(named)}
+
+
+def noun_of(kinds: Iterable[str]) -> str:
+    """Return `document` if all kinds of sources are folders, else `record`."""
+    return "document" if set(kinds) == {"docs"} else "record"
+
+
+def _links(view: Mapping[str, Json]) -> str:
+    graph = view["graph"]
+    return f", {figures.count(graph['edges'], 'link')} between them" if isinstance(graph, Mapping) else ""
+
+
+def _sources(sources: Sequence[Mapping[str, Json]]) -> str:
+    named = [
+        f"{entry['name']} ({figures.count(entry['records'], noun_of([entry['kind']]))})" for entry in sources[:_SOURCES]
+    ]
+    more = len(sources) - len(named)
+    return ", ".join(named) + (f" and {more} more" if more else "") if named else "none"
+
+
+def _moment(at: Json) -> str:
+    """Return the time of a build and its age; the text as it is if it is not a time."""
+    try:
+        moment = datetime.fromisoformat(at)
+        seconds = (datetime.now(UTC) - moment.astimezone(UTC)).total_seconds()
+    except (TypeError, ValueError, OverflowError):
+        return shortened(str(at))
+    return f"{figures.age(seconds)} ({moment:%Y-%m-%d %H:%M})"
+
+
+def _model(card: Any) -> str:
+    if not isinstance(card, Mapping):
+        return "none: the index has no embeddings"
+    return f"{card.get('name')} ({card.get('dim')} dimensions, {card.get('max_tokens')} tokens)"
+
+
+def _fields(fields: Sequence[str], room: int) -> str:
+    """Return as many names of fields as fit, those without a dot first, and how many more there are."""
+    if not fields:
+        return "nothing: the index has no fields"
+    ordered = sorted(fields, key=lambda name: "." in name)
+    for shown in range(len(ordered), 0, -1):
+        more = len(ordered) - shown
+        text = ", ".join(ordered[:shown]) + (f" and {more} more (-v)" if more else "")
+        if len(text) <= room:
+            return text
+    return f"{len(ordered)} fields (-v)"

@@ -1,0 +1,246 @@
+"""Views of `inspect`: parts of the current generation as plain values."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from retrieve_cli.assemble.graph import common_domains, open_graph
+from retrieve_cli.assemble.indexes import open_indexes
+from retrieve_cli.config.settings import Settings
+from retrieve_cli.contracts import Json
+from retrieve_cli.errors import IndexCorrupt, RetrieveError, UsageError
+from retrieve_cli.search.conditions import allowed_by
+from retrieve_cli.storage import engine_record
+from retrieve_cli.storage.beside import beside
+from retrieve_cli.storage.generation import CHUNKS, RECORDS, Generation, open_generation
+from retrieve_cli.storage.manifest import LISTING
+from retrieve_cli.storage.records.lookup import find_chunk, find_record
+from retrieve_cli.storage.records.rows import shown_row
+from retrieve_cli.storage.remote_file import ATTACHED
+from retrieve_cli.storage.store import Store
+from retrieve_cli.storage.sums import FILE as SUMS
+
+if TYPE_CHECKING:
+    from retrieve_cli.retrieval.graph.graph import Dangling, Graph
+
+
+def records(generation: Generation, *, filters: Sequence[str], limit: int) -> dict[str, Json]:
+    """Return at most `limit` records that pass every filter (0: all), read one by one, and how many pass.
+
+    Raises:
+        UsageError: a filter has another form, or no record has the field.
+    """
+    allowed = allowed_by(generation, filters)
+    rows = range(len(generation.records)) if allowed is None else allowed.nonzero()[0].tolist()
+    shown = (_line(generation, row) for row in (rows[:limit] if limit else rows))
+    return {"matched": len(rows), "total": len(generation.records), "records": shown}
+
+
+def _line(generation: Generation, row: int) -> dict[str, Json]:
+    """Return a record as a line of a catalog that gives it again: as it is stored, with the text of each field.
+
+    Only a catalog's record has such fields; the text of a document becomes a description.
+    """
+    record = generation.records[row]
+    spans, text = record.pop("spans", ()), generation.record_text(row)
+    texts = {name: text[slice(*span)] for name, span in zip(record["fields"], spans, strict=False)}
+    return {**record, "texts": texts or {"name": record["name"], "description": text.strip()}}
+
+
+_OF_CHUNK = ("id", "section", "start", "end", "tokens")
+_OF_PLACE = ("page", "page_end", "page_label", "page_label_end", "anchor", "content_type")
+"""Keys of a chunk whose record has a layout."""
+
+
+def record(generation: Generation, record_id: str) -> dict[str, Json]:
+    """Return a record as it is stored, the parser of its format, the text that was indexed, and its chunks.
+
+    Raises:
+        UsageError: there is no such record.
+    """
+    at = find_record(generation, record_id)
+    chunks = [generation.chunks[row] for row in range(int(generation.starts[at]), int(generation.starts[at + 1]))]
+    keys = [(*_OF_CHUNK, *(key for key in _OF_PLACE if key in chunk)) for chunk in chunks]
+    shown = [{key: chunk[key] for key in own} for own, chunk in zip(keys, chunks, strict=True)]
+    row, text = shown_row(generation.records[at]), "\n".join(str(chunk["text"]) for chunk in chunks)
+    card = (generation.manifest.recipe.documents or {}).get(str(row["kind"]))
+    return {**row, **({"parser": card} if card else {}), "text": text, "chunks": shown}
+
+
+def chunk(generation: Generation, chunk_id: str, settings: Settings) -> dict[str, Json]:
+    """Return a chunk as it is stored, the text that was embedded, and the terms of its text.
+
+    Raises:
+        UsageError: there is no such chunk.
+    """
+    row = generation.chunks[find_chunk(generation, chunk_id)]
+    recipe = generation.manifest.recipe
+    prefix = recipe.encoder_card.passage_prefix if recipe.encoder is not None else ""
+    analyzer = open_indexes(generation, settings).analyzer
+    return {
+        **shown_row(row),
+        "embedded": f"{prefix}{row['header']}{row['text']}",
+        "terms": analyzer.terms(str(row["text"])),
+    }
+
+
+def graph(generation: Generation, name: str | None, settings: Settings) -> dict[str, Json]:
+    """Return the edges between records by kind with dangling references, or the neighbours of one record.
+
+    Raises:
+        UsageError: there is no such record.
+    """
+    edges = open_graph(generation)
+    if edges is None:
+        if name is not None:
+            find_record(generation, name)
+        return {
+            "edges": 0,
+            "note": "no record refers to another: see graph.relations and graph.entities in config.yaml",
+        }
+    if name is None:
+        sizes = sorted(map(int, np.unique(edges.components(), return_counts=True)[1]), reverse=True)
+        kinds = {kind: len(edges.edges_of([kind]).sources) for kind in edges.kinds}
+        return {
+            "edges": edges.edges,
+            "kinds": kinds,
+            "nodes": {"records": edges.records, "others": len(edges) - edges.records},
+            "components": sizes[:20],
+            "common": common_domains(edges, settings),
+            "dangling": _dangling(edges, generation),
+        }
+    label = partial(edges.label, record=generation.record_id)
+    node = _node(edges, generation, name)
+    neighbours = [
+        {"kind": each.kind, "node": label(each.node), "weight": each.weight, "leads_there": each.forward}
+        for each in edges.neighbours(node, limit=100)
+    ]
+    degree = {kind: {"out": out, "in": into} for kind, (out, into) in edges.degree(node).items()}
+    return {"node": label(node), "degree": degree, "neighbours": neighbours}
+
+
+def _dangling(edges: Graph, generation: Generation) -> list[dict[str, Json]]:
+    """Return dangling references, each with the reason."""
+    from retrieve_cli.retrieval.graph.lookalikes import Lookalikes
+
+    found = edges.dangling
+    unknown = any(each.record is None and not each.ambiguous for each in found)
+    alike = Lookalikes(map(generation.record_id, range(edges.records))) if unknown else None
+
+    def why(each: Dangling) -> str:
+        if each.ambiguous:
+            return "several records have this name"
+        if each.record is None and alike is not None and (near := alike.of(each.name)):
+            return f"similar to the record {near}; a line {{id, label}} in the file makes it a node of its own"
+        return "no record has this name"
+
+    return [
+        {
+            "record": None if each.record is None else generation.record_id(each.record),
+            "kind": each.kind,
+            "name": each.name,
+            "why": why(each),
+        }
+        for each in found
+    ]
+
+
+def drawing(generation: Generation, *, name: str, radius: int, picture: Path | None) -> dict[str, Json]:
+    """Return the neighbourhood of a record for Graphviz, and draw a picture if there is a path for it.
+
+    Raises:
+        UsageError: there is no such record, the index has no edges, or the picture cannot be written.
+        Unavailable: matplotlib is not installed.
+    """
+    from retrieve_cli.retrieval.graph.picture import draw, to_dot
+
+    edges = open_graph(generation)
+    if edges is None:
+        raise UsageError("this index has no edges", hint="see graph.relations in config.yaml")
+    node, record = _node(edges, generation, name), generation.record_id
+    nodes = None if picture is None else draw(edges, node, picture, radius=radius, record=record)
+    return {"dot": to_dot(edges, node, radius=radius, record=record), "nodes": nodes}
+
+
+def _node(edges: Graph, generation: Generation, name: str) -> int:
+    """Return the node of a record id, of a value that records share, or of a name in a file."""
+    try:
+        return find_record(generation, name)
+    except UsageError as error:
+        try:
+            return edges.find(name)
+        except UsageError as other:
+            raise (other if ":" in name else error) from None
+
+
+def verify(store: Store, settings: Settings) -> dict[str, Json]:
+    """Return the state of every file of the current generation, checked against its SHA-1 and the other files, and of
+    those beside it that have digests of their own: the inbox and the keys.
+
+    Raises:
+        IndexMissing, IndexCorrupt: there is no manifest to check against.
+    """
+    manifest, faults = store.verify()
+    elsewhere: Collection[str] = ()
+    if not faults:
+        try:
+            with open_generation(store) as generation:
+                elsewhere = _fetched(generation, faults)
+                dict(open_indexes(generation, settings))  # each is opened when it is reached
+        except IndexCorrupt as error:
+            faults["generation"] = error.message
+    names = list(manifest.files)
+    folder = store.generations / manifest.id
+    for name, intact in ((SUMS, store.has_sums), (LISTING, store.has_listing)):
+        if (folder / name).exists() and not (folder / ATTACHED).exists():
+            names.append(name)
+            if not faults and not intact(manifest):
+                faults[name] = f"{name} is damaged: it would not show damage of other files"
+    for name, read in beside(store.path).items():
+        names.append(name)
+        try:
+            read()
+        except (RetrieveError, OSError) as error:
+            faults[name] = str(error)
+    files = {name: faults.get(name, "elsewhere" if name in elsewhere else "sound") for name in names}
+    return {"generation": manifest.id, "ok": not faults, "files": files, "faults": faults}
+
+
+def _fetched(generation: Generation, faults: dict[str, str]) -> Collection[str]:
+    """Fetch and verify the files of an attached generation; return those that only exist as rows of an engine."""
+    if not (generation.folder / ATTACHED).exists():
+        return ()
+    kept = {file for entry in engine_record.read(generation.folder).values() for file in entry.files}
+    for name in kept & generation.manifest.files.keys():
+        try:
+            generation.file(name).check()
+        except IndexCorrupt as error:
+            faults[name] = error.message
+    return generation.manifest.files.keys() - kept
+
+
+def history(store: Store) -> list[dict[str, Json]]:
+    """Return the generations on disk, newest publication first."""
+    return [
+        {
+            "generation": kept.manifest.id,
+            "current": kept.live,
+            "live": kept.live,
+            "in_use": kept.in_use,
+            "at": kept.manifest.built.get("at"),
+            "sequence": kept.manifest.sequence,
+            "records": kept.manifest.rows(RECORDS),
+            "chunks": kept.manifest.rows(CHUNKS),
+            "quarantined": sum(source.refused for source in kept.manifest.sources),
+            "changes": kept.manifest.built.get("changes", {}),
+            "kinds": sorted({source.kind for source in kept.manifest.sources}),
+            "bytes": kept.bytes,
+        }
+        for kept in reversed(store.kept())
+        if {RECORDS, CHUNKS} <= kept.manifest.files.keys()
+    ]

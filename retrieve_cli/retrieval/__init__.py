@@ -1,0 +1,1 @@
+"""Retrievers, stages, queries and the graph: from a query to a ranking."""

@@ -1,0 +1,187 @@
+"""`graph.pkl`, opened: records and what they share as nodes, and typed, directed, weighted edges between them.
+
+Nodes are numbered: records by their rows, then the values that they share, then nodes that files declare. Opening
+reads no node and no edge.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from retrieve_cli.contracts import Json
+from retrieve_cli.errors import IndexCorrupt, UsageError, printable, quoted
+from retrieve_cli.frozen import Frozen
+from retrieve_cli.retrieval.graph.adjacency import Adjacency, EdgeList
+from retrieve_cli.storage.vocabulary import Vocabulary
+from retrieve_cli.untrusted.nearest import nearest
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+_HINT = "build again: retrieve build"
+
+
+class Neighbour(Frozen):
+    """An edge as seen from one of its ends."""
+
+    kind: str
+    node: int
+    weight: float
+    forward: bool
+    """True if the edge leads to the neighbour."""
+
+
+class Dangling(Frozen):
+    """An edge that leads nowhere."""
+
+    record: int | None
+    """Row of the record that names it; None where a file does."""
+    kind: str
+    name: str
+    ambiguous: bool
+    """True if several records have that name; False if nothing has."""
+
+
+class Group(NamedTuple):
+    """The edges of a node of one kind and direction, heaviest first."""
+
+    kind: int
+    forward: bool
+    edges: Adjacency
+    start: int
+    end: int
+
+
+class Graph:
+    """The graph of a generation, mapped into memory."""
+
+    def __init__(self, stored: Mapping[str, Json]) -> None:
+        """Takes what `GraphWriter` gave. Raises: IndexCorrupt where parts are missing or disagree."""
+        try:
+            self.records = int(stored["records"])
+            self.kinds: list[str] = list(stored["kinds"])
+            self.largest: list[float] = list(stored["largest"])
+            """By kind the largest weight of an edge."""
+            self.loops, self.duplicates = int(stored["loops"]), int(stored["duplicates"])
+            self._labels = _vocabulary(stored["labels"])
+            nodes = self.records + len(self._labels)
+            self.outward = Adjacency(stored["outward"], nodes)
+            self.inward = Adjacency(stored["inward"], nodes)
+            self._dangling: Mapping[str, Any] = stored["dangling"]
+            sizes = {len(self._dangling[name]) for name in ("records", "kinds", "ambiguous")}
+            sound = sizes == {len(self._dangling["names"]["ends"]) - 1} and len(self.outward) == len(self.inward)
+        except (KeyError, TypeError, AttributeError, IndexError, ValueError) as error:
+            raise IndexCorrupt(f"graph.pkl is incomplete ({quoted(error)})", hint=_HINT) from error
+        if not sound or self.records < 0 or len(self.kinds) != len(self.largest):
+            raise IndexCorrupt("the parts of graph.pkl do not match", hint=_HINT)
+
+    def __len__(self) -> int:
+        """Number of nodes."""
+        return self.records + len(self._labels)
+
+    @property
+    def edges(self) -> int:
+        """Number of edges; 0 where the catalog has none."""
+        return len(self.outward)
+
+    def label(self, node: int, record: Callable[[int], str] = str) -> str:
+        """Return the name of a node: a value with its field (`topics:Imaging`), or what `record` says of a row."""
+        return record(node) if node < self.records else self._labels[node - self.records]
+
+    def is_value(self, node: int, field: str) -> bool:
+        """Return True if a node that is no record is a value that records have in a field."""
+        return self._labels[node - self.records].startswith(f"{field}:")
+
+    def values(self, field: str) -> list[tuple[int, int]]:
+        """Return the nodes of the values of a field, and how many records have each, the most common one first."""
+        targets = self.edges_of([field]).targets
+        counts = np.bincount(targets, minlength=len(self))
+        nodes = [node for node in np.unique(targets).tolist() if node >= self.records and self.is_value(node, field)]
+        return sorted(((node, int(counts[node])) for node in nodes), key=lambda found: (-found[1], found[0]))
+
+    def find(self, label: str) -> int:
+        """The node of a label that is no record's. Raises: UsageError where there is none."""
+        node = self._by_label.get(label.casefold())
+        if node is None:
+            near = nearest(label.casefold(), self._by_label)
+            hint = f"did you mean `{self.label(self._by_label[near])}`?" if near else ""
+            raise UsageError(f"there is no node {quoted(label)} in the graph", hint=printable(hint))
+        return node
+
+    @cached_property
+    def _by_label(self) -> dict[str, int]:
+        span = range(len(self._labels))
+        return {folded: self.records + place for place, folded in enumerate(self._labels.all_folded(span))}
+
+    @property
+    def dangling(self) -> list[Dangling]:
+        """The edges that lead nowhere, in order of record, kind and name."""
+        names, records = _vocabulary(self._dangling["names"]), self._dangling["records"].tolist()
+        rest = zip(self._dangling["kinds"].tolist(), self._dangling["ambiguous"].tolist(), strict=True)
+        return [
+            Dangling(record if record >= 0 else None, self._kind(kind), names[place], bool(ambiguous))
+            for place, (record, (kind, ambiguous)) in enumerate(zip(records, rest, strict=True))
+        ]
+
+    def _kind(self, number: int) -> str:
+        if number >= len(self.kinds):
+            raise IndexCorrupt("graph.pkl has an edge without a kind", hint=_HINT)
+        return self.kinds[number]
+
+    def groups(self, node: int) -> Iterator[Group]:
+        """The edges that leave a node, by kind, then those that reach it."""
+        for forward, adjacency in ((True, self.outward), (False, self.inward)):
+            for kind, start, end in adjacency.groups(node):
+                self._kind(kind)
+                yield Group(kind, forward, adjacency, start, end)
+
+    def neighbours(self, node: int, *, limit: int | None = None) -> list[Neighbour]:
+        """The edges of a node, those that leave it first; of each kind the `limit` heaviest."""
+        found = []
+        for kind, forward, adjacency, start, end in self.groups(node):
+            stop = end if limit is None else min(end, start + limit)
+            pairs = zip(*adjacency.edges(start, stop), strict=True)
+            found += [Neighbour(self.kinds[kind], other, weight, forward) for other, weight in pairs]
+        return found
+
+    def degree(self, node: int) -> dict[str, tuple[int, int]]:
+        """By kind, how many edges leave a node and how many reach it."""
+        counts: dict[str, tuple[int, int]] = {}
+        for kind, forward, _, start, end in self.groups(node):
+            leaving, reaching = counts.get(self.kinds[kind], (0, 0))
+            number = end - start
+            counts[self.kinds[kind]] = (leaving + number, reaching) if forward else (leaving, reaching + number)
+        return counts
+
+    def edges_of(self, kinds: Sequence[str] | None = None) -> EdgeList:
+        """Return the edges of some kinds, or of all."""
+        edges = self.outward.edge_list
+        if kinds is None:
+            return edges
+        return edges.chosen(np.isin(edges.kinds, [number for number, kind in enumerate(self.kinds) if kind in kinds]))
+
+    def components(self, kinds: Sequence[str] | None = None) -> NDArray[np.int64]:
+        """(nodes,) the smallest node of each node's weakly connected component."""
+        edges, lowest = self.edges_of(kinds), np.arange(len(self))
+        while True:
+            sources, targets = lowest[edges.sources], lowest[edges.targets]
+            apart = sources != targets
+            if not apart.any():
+                return lowest
+            # Whole trees are hung below the lower of two roots, so that a long chain takes few rounds.
+            low, high = np.minimum(sources, targets)[apart], np.maximum(sources, targets)[apart]
+            np.minimum.at(lowest, high, low)
+            while not np.array_equal(above := lowest[lowest], lowest):
+                lowest = above
+
+
+def _vocabulary(stored: Mapping[str, Any]) -> Vocabulary:
+    """Texts as they are stored. Raises: ValueError where they do not fit."""
+    text, ends = stored["text"], stored["ends"]
+    if text.dtype.str != "|u1" or ends.dtype.str != "<i8" or int(ends[0]) != 0 or int(ends[-1]) != len(text):
+        raise ValueError("its texts do not have the length that they say")
+    return Vocabulary(text, ends)

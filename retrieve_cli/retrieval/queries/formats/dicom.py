@@ -1,0 +1,152 @@
+"""Modality, frames and body part of a DICOM file (PS3.5 and PS3.10, read by pydicom up to the pixels)."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import BinaryIO, cast
+
+from retrieve_cli.retrieval.queries.formats.content import Bounded, Content, Exhausted, content_of, inflated
+from retrieve_cli.retrieval.queries.formats.dicom_terms import BODY_PARTS, CAPTURE, MODALITIES, PROJECTIONS, VOLUMETRIC
+from retrieve_cli.retrieval.queries.formats.header import Header, Unreadable
+
+STORED_CLASS, SYNTAX = 0x00020002, 0x00020010
+IMAGE_TYPE, CLASS, MODALITY, BODY_PART, SERIES = 0x00080008, 0x00080016, 0x00080060, 0x00180015, 0x0020000E
+POSITIONS, FRAMES, INCREMENT, ROWS = 0x00200105, 0x00280008, 0x00280009, 0x00280010
+WANTED = (STORED_CLASS, SYNTAX, IMAGE_TYPE, CLASS, MODALITY, BODY_PART, SERIES, POSITIONS, FRAMES, INCREMENT, ROWS)
+"""The only elements that are read: none says who the patient is, or when."""
+FRAME_GROUPS, PIXELS = 0x52009229, 0x7FE00000
+FRAME_TIMES = (0x00181063, 0x00181065)
+UNDEFINED = 0xFFFFFFFF
+IMPLICIT, DEFLATED, BIG_ENDIAN = "1.2.840.10008.1.2", "1.2.840.10008.1.2.1.99", "1.2.840.10008.1.2.2"
+
+Pixels = tuple[int, int]
+"""Their offset, and their length in bytes by the header."""
+
+
+@dataclass(slots=True)
+class _Values:
+    """The wanted elements, as bytes, and the state of reading."""
+
+    elements: dict[int, bytes] = field(default_factory=dict)
+    little: bool = True
+    broken: bool = False
+
+    def text(self, tag: int) -> str:
+        return self.elements.get(tag, b"").decode("ascii", "replace").strip(" \0")
+
+    def number(self, tag: int) -> int:
+        """Return the first value of an integer string; 1 if there is none."""
+        digits = self.text(tag).partition("\\")[0].strip()
+        return max(int(digits), 1) if digits.isascii() and digits.isdigit() and len(digits) <= 12 else 1
+
+    def tags(self, tag: int) -> list[int]:
+        value, order = self.elements.get(tag, b""), "little" if self.little else "big"
+        halves = [int.from_bytes(value[at : at + 2], order) for at in range(0, len(value) - 1, 2)]  # type: ignore[arg-type]
+        return [high << 16 | low for high, low in zip(halves[::2], halves[1::2], strict=False)]
+
+
+def read_dicom(content: Content, _: str) -> Header:
+    """Return the header of one file.
+
+    Raises:
+        Unreadable: there is no data set after the first bytes.
+    """
+    stream = content.stream
+    values = _Values()
+    if content.head.startswith(b"DICM", 128):
+        stream.seek(132)
+        _collect(stream, values, explicit=True, until=lambda tag: tag >> 16 != 2)
+        complete, dataset = _after_meta(stream, values)
+    else:  # a data set alone, as many older writers leave it
+        stream.seek(0)
+        explicit = content.head[4:6].isalpha() and content.head[4:6].isupper()
+        complete, dataset = True, (stream, explicit)
+    pixels = _collect(dataset[0], values, explicit=dataset[1], until=lambda tag: tag >= FRAME_GROUPS)
+    if not values.elements.keys() & {STORED_CLASS, CLASS, MODALITY}:
+        raise Unreadable("starts as DICOM but has no data set, or a truncated one")
+    cut = values.broken or (content.complete and complete and (stream.overran or _pixels_cut(stream, pixels)))
+    return _header(values, ("is truncated or damaged: its header promises more data than it has",) if cut else ())
+
+
+def _after_meta(stream: Bounded, values: _Values) -> tuple[bool, tuple[Bounded, bool]]:
+    """Return whether the data set is complete, the data set, and whether its elements name their type."""
+    syntax = values.text(SYNTAX)
+    values.little = syntax != BIG_ENDIAN
+    if syntax != DEFLATED:
+        return True, (stream, syntax != IMPLICIT)
+    packed = stream.read(min(65_536, max(stream.size - stream.tell(), 0)))
+    text = inflated(packed, -15)
+    return False, (content_of(io.BytesIO(text), len(text), 2 * len(text) + 4096, complete=False).stream, True)
+
+
+def _collect(stream: Bounded, values: _Values, *, explicit: bool, until: Callable[[int], bool]) -> Pixels | None:
+    """Read the wanted elements up to a tag; return the place of the pixels if it was reached."""
+    from pydicom.filereader import data_element_generator
+
+    pixels: list[Pixels] = []
+
+    def stop(tag: int, _: str | None, size: int) -> bool:
+        if tag >= PIXELS:
+            pixels.append((stream.tell(), size))
+        return until(tag)
+
+    source = cast("BinaryIO", stream)
+    elements = data_element_generator(source, not explicit, values.little, stop, specific_tags=list(WANTED))
+    try:
+        for element in elements:
+            value = getattr(element, "value", None)
+            if int(element.tag) in WANTED and isinstance(value, bytes):
+                values.broken |= len(value) < getattr(element, "length", 0)
+                values.elements.setdefault(int(element.tag), value)
+    except Exhausted:  # the wanted elements come first
+        pass
+    except Exception:  # noqa: BLE001  what was read before an error is kept
+        values.broken = True
+    return pixels[0] if pixels else None
+
+
+def _pixels_cut(stream: Bounded, pixels: Pixels | None) -> bool:
+    """Return True if the pixels end beyond the file, or their last delimiter is missing."""
+    if pixels is None:
+        return False
+    start, length = pixels
+    if length != UNDEFINED:
+        return start + length > stream.size
+    stream.seek(max(stream.size - 4096, 0))
+    ending = stream.read(min(4096, stream.size))
+    return b"\xfe\xff\xdd\xe0" not in ending and b"\xff\xfe\xe0\xdd" not in ending
+
+
+def _header(values: _Values, complaints: tuple[str, ...]) -> Header:
+    modality = MODALITIES.get(values.text(MODALITY).upper())
+    part = values.text(BODY_PART).upper().replace(" ", "").replace("_", "")
+    moments = values.number(POSITIONS)
+    depth = _depth(values, modality, moments)
+    return Header(
+        "DICOM",
+        modality=modality,
+        depth=depth,
+        moments=moments,
+        lone_slice=depth == 1 and modality in VOLUMETRIC and values.number(FRAMES) == 1 and not _projection(values),
+        anatomy=part if part in BODY_PARTS else None,
+        series=values.text(SERIES) or None,
+        complaints=complaints,
+    )
+
+
+def _projection(values: _Values) -> bool:
+    """Return True if the header says that the picture is not a slice."""
+    kinds = (kind.strip().upper() for kind in values.text(IMAGE_TYPE).split("\\"))
+    known = values.text(CLASS) or values.text(STORED_CLASS)
+    return known == CAPTURE or known.startswith(f"{CAPTURE}.") or any(kind.startswith(PROJECTIONS) for kind in kinds)
+
+
+def _depth(values: _Values, modality: str | None, moments: int) -> int | None:
+    """Return the planes of the volume; frames that are tiles or moments do not count."""
+    if ROWS not in values.elements:
+        return None
+    if modality == "histopathology" or set(values.tags(INCREMENT)) & set(FRAME_TIMES):
+        return 1
+    return max(values.number(FRAMES) // moments, 1)

@@ -1,0 +1,130 @@
+"""Dense retrieval: ranks by the inner product of embeddings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from retrieve_cli.contracts import Card, Chunk, Json, Package, Record
+from retrieve_cli.errors import IndexCorrupt, UsageError
+from retrieve_cli.retrieval.retrievers import quantized
+from retrieve_cli.retrieval.retrievers.hnsw_index import HnswIndex
+from retrieve_cli.retrieval.retrievers.retriever import VECTOR, Building, IndexWriter, Passages, Retriever
+from retrieve_cli.retrieval.retrievers.vector_index import FlatIndex, Parameters, open_index, write
+
+if TYPE_CHECKING:
+    from retrieve_cli.config.settings import Settings
+    from retrieve_cli.contracts import Index, Rows, Vectors
+    from retrieve_cli.storage.exported import Exported
+    from retrieve_cli.storage.generation import Generation
+
+_BLOCK = 4096
+"""Rows that are read for an engine at a time."""
+
+
+class _Writer:
+    """Writer of the vectors of all chunks, whatever record they belong to."""
+
+    def __init__(self, parameters: Parameters, dim: int) -> None:
+        self._parameters = parameters
+        self._dim = dim
+
+    def reuse(self, older: Generation) -> None:
+        """Do nothing: vectors come from the cache, which contains those of the older generation."""
+
+    def add(self, record: Record, chunks: Sequence[Chunk]) -> None:
+        """Do nothing: vectors come from the cache."""
+
+    def keep(self, record: int) -> None:
+        """Do nothing: vectors come from the cache, or from the older generation."""
+
+    def keep_all(self, records: range) -> None:
+        """Do nothing: vectors come from the cache, or from the older generation."""
+
+    def companions(self, rows: int) -> Sequence[str]:
+        return (quantized.FILE,) if self._parameters.quantizes(rows) else ()
+
+    def write(self, path: Path, passages: Passages) -> int:
+        rows = len(passages.texts)
+        return write(passages.vectors(), path, rows=rows, dim=self._dim, parameters=self._parameters)
+
+
+class Dense(Retriever["Vectors"]):
+    """Dense retriever: ranks by the inner product of embeddings."""
+
+    name = "dense"
+    file = "dense.faiss"
+    form = VECTOR
+    weight = 0.65
+    cost = (0.15, 0.01)
+    similarity = True
+    role = "dense"
+    replaced = ("dense.faiss", quantized.FILE)
+    packages = (Package(("faiss-cpu", "faiss-gpu-cu12", "faiss-gpu"), "index", "hnsw", "kind"),)
+    by_text = True
+
+    def card(self, building: Building) -> Card | None:
+        return None if building.encoder is None else self._parameters(building).card
+
+    def writer(self, building: Building) -> IndexWriter:
+        if building.encoder is None:
+            raise UsageError("vectors need an encoder", hint=f"set {self.name}.enabled: true")
+        return _Writer(self._parameters(building), building.encoder.card.dim)
+
+    def open(self, generation: Generation, settings: Settings) -> FlatIndex | HnswIndex:
+        file = generation.file(self.file)
+        codes = generation.file(quantized.FILE) if quantized.FILE in generation.manifest.files else None
+        (codes or file).fetch()  # each search reads all of it
+        chosen = settings.dense
+        index = open_index(file, hnsw_ef_search=chosen.hnsw_ef_search, codes=codes, device=chosen.device)
+        dim = generation.manifest.recipe.encoder_card.dim
+        if index.dim != dim:
+            message = f"{self.file} has vectors of {index.dim} numbers; the recipe says {dim}"
+            raise IndexCorrupt(message, hint="build again: retrieve build")
+        return index
+
+    def exported(self, index: Index[Vectors]) -> Exported:
+        from retrieve_cli.contracts.engines import Part
+        from retrieve_cli.storage.exported import Exported
+
+        if not isinstance(index, FlatIndex | HnswIndex):
+            return super().exported(index)
+        return Exported(Part(self.name, "chunk", len(index), index.dim), vectors=partial(_blocks, index))
+
+    def built_with(self, card: Card) -> Mapping[str, Json]:
+        return {"index" if key == "kind" else key: value for key, value in card.items()}
+
+    def required(self, settings: Settings) -> bool:
+        """Return True if a search without it is an error: by policy, or because the configuration asks for a GPU."""
+        chosen = settings.encoder
+        return chosen.policy == "required" or (chosen.device == "cuda" and chosen.kind != "remote")
+
+    def configured(self, settings: Settings) -> bool:
+        return settings.dense.enabled
+
+    @staticmethod
+    def _parameters(building: Building) -> Parameters:
+        chosen = building.settings.dense
+        return Parameters(chosen.index, chosen.hnsw_m, chosen.hnsw_ef_construction, chosen.quantized_from)
+
+
+RETRIEVER = Dense()
+
+
+def _blocks(index: FlatIndex | HnswIndex) -> Iterator[Vectors]:
+    """Yield all vectors of an index, some at a time."""
+    for start in range(0, len(index), _BLOCK):
+        yield index.vectors(np.arange(start, min(start + _BLOCK, len(index))))
+
+
+def stored_vectors(generation: Generation, rows: Rows) -> Vectors:
+    """Return the vectors of chunk rows, (n, dim) float32.
+
+    Raises:
+        IndexCorrupt: the file is damaged.
+    """
+    return open_index(generation.file(RETRIEVER.file), hnsw_ef_search=1).vectors(rows)

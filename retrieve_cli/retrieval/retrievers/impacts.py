@@ -1,0 +1,268 @@
+"""BM25 as one inverted index of impacts.
+
+Every (term, row) score that a query could ever sum is computed at build time (the eager scoring of BM25S, Lù 2024,
+https://arxiv.org/abs/2407.03618) and stored by term in compressed sparse columns. A query then sums a few slices of a
+memory-mapped file. Field weights multiply term frequencies before saturation (BM25F in its simple form: Robertson,
+Zaragoza, Taylor 2004), so a weight of 2 equals writing the field twice.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from retrieve_cli.contracts import Json, TermWeights, Unit
+from retrieve_cli.errors import IndexCorrupt, quoted
+from retrieve_cli.frozen import Frozen
+from retrieve_cli.retrieval.retrievers.analyzer import Analyzer
+from retrieve_cli.retrieval.retrievers.selection import ScoringIndex
+from retrieve_cli.retrieval.retrievers.term_postings import Postings, stored_columns
+from retrieve_cli.storage import pickles
+from retrieve_cli.storage.mapped import unchecked
+from retrieve_cli.storage.pickles import Later
+from retrieve_cli.storage.postings import PostingTable
+
+if TYPE_CHECKING:
+    from typing import Self
+
+    from numpy.typing import NDArray
+
+    from retrieve_cli.contracts import Mask, Rows, Vectors
+    from retrieve_cli.storage.exported import Exported
+    from retrieve_cli.storage.mapped import Check
+
+    Floats = NDArray[np.float64]
+
+Variant = Literal["lucene", "robertson", "atire", "okapi"]
+
+
+# ------------------------------------------------------------------------------------------------- formulas
+
+
+def idf(variant: Variant, documents: int, frequencies: Floats) -> Floats:
+    """Return the inverse document frequency of terms that occur in `frequencies` of `documents` rows, (v,) float64.
+
+    lucene: ln(1 + (N - n + 0.5) / (n + 0.5)); robertson: the same without the 1, floored at 0; atire: ln(N / n);
+    okapi: robertson without the floor, with negatives replaced by a quarter of the mean (rank_bm25's BM25Okapi).
+    """
+    odds = (documents - frequencies + 0.5) / (frequencies + 0.5)
+    if variant == "lucene":
+        return np.log1p(odds)
+    if variant == "atire":
+        return np.log(documents / frequencies)
+    weights: Floats = np.log(odds)
+    if variant == "robertson":
+        return np.maximum(weights, 0.0)
+    if weights.size:
+        weights[weights < 0] = 0.25 * weights.mean()
+    return weights
+
+
+def saturation(variant: Variant, tf: Floats, lengths: Floats, *, k1: float, b: float, mean_length: float) -> Floats:
+    """Return the saturated weight of a term frequency: tf / (tf + k1 (1 - b + b length / mean)).
+
+    atire and okapi multiply it by k1 + 1; lucene and robertson omit that constant.
+    """
+    share = tf / (tf + k1 * (1.0 - b + b * lengths / mean_length))
+    return share * (k1 + 1.0) if variant in ("atire", "okapi") else share
+
+
+# -------------------------------------------------------------------------------------------------- writing
+
+
+class Formula(Frozen):
+    """BM25 variant and parameters; part of the recipe."""
+
+    variant: Variant = "lucene"
+    k1: float = 1.2
+    b: float = 0.75
+
+
+def impacts(columns: Mapping[str, Json], formula: Formula) -> Vectors:
+    """Return the score that each posting adds to its row, (p,) float32."""
+    weigh = _impacts_of(columns, formula)
+    return weigh(slice(0, len(columns["starts"]) - 1), columns["rows"], columns["frequencies"])
+
+
+def _impacts_of(
+    columns: Mapping[str, Json], formula: Formula
+) -> Callable[[slice, NDArray[np.int32], Vectors], Vectors]:
+    """Return a function for the scores of the postings of some terms, from their rows and frequencies."""
+    lengths: Floats = columns["lengths"]
+    counts = np.diff(columns["starts"])
+    weights = idf(formula.variant, len(lengths), counts.astype(np.float64))
+    mean = float(lengths.mean()) if lengths.size else 1.0
+
+    def weigh(terms: slice, rows: NDArray[np.int32], frequencies: Vectors) -> Vectors:
+        tf = frequencies.astype(np.float64)
+        shares = saturation(formula.variant, tf, lengths[rows], k1=formula.k1, b=formula.b, mean_length=mean or 1.0)
+        return (np.repeat(weights[terms], counts[terms]) * shares).astype(np.float32)
+
+    return weigh
+
+
+class Bm25Writer(Postings):
+    """Writer of `bm25.pkl`: rows of weighted fields in, impacts out."""
+
+    def __init__(self, *, analyzer: Analyzer, unit: Unit, formula: Formula) -> None:
+        super().__init__(analyzer)
+        self._head = {"backend": "impacts", "unit": unit, "analyzer": dict(analyzer.card)}
+        self._formula = formula
+
+    def stored(self) -> dict[str, Json]:
+        """Return the contents of the file: the impacts of all rows, and their inputs. This consumes the collected
+        rows."""
+        return pickles.fill(*self._blocks())
+
+    def write(self, path: Path) -> int:
+        """Write the file block by block, and return the number of rows. This consumes the collected rows."""
+        stored, blocks = self._blocks()
+        pickles.dump(stored, path, blocks)
+        return int(stored["length"])
+
+    def _blocks(self) -> tuple[dict[str, Json], Iterator[tuple[Later, NDArray[Any]]]]:
+        columns, merged = self.merged()
+        weigh = _impacts_of(columns, self._formula)
+        stored, rows, frequencies = stored_columns(columns)
+        impacts = Later("<f4", rows.shape)
+
+        def blocks() -> Iterator[tuple[Later, NDArray[Any]]]:
+            for block in merged:
+                yield rows, block.rows
+                yield frequencies, block.values
+                yield impacts, weigh(block.groups, block.rows, block.values)
+
+        return {**self._head, **stored, "impacts": impacts}, blocks()
+
+
+# ---------------------------------------------------------------------------------------------------- index
+
+
+class TermIndex(ScoringIndex[str]):
+    """Common base of the BM25 backends: queries are texts, and each backend has an analyzer for them."""
+
+    analyzer: Analyzer
+
+
+LATER = ("rows", "impacts", "frequencies", "lengths")
+"""Large arrays of `bm25.pkl` of which a query reads little or nothing: each part is checked when it is read."""
+
+
+class Bm25Index(TermIndex):
+    """Opened `bm25.pkl`: sums the impacts of a query's terms over the rows that contain them."""
+
+    def __init__(self, stored: Mapping[str, Json], check: Check = unchecked, *, formula: Formula | None = None) -> None:
+        """Open the contents from `Bm25Writer`; `check` verifies the parts of the `LATER` arrays that are read.
+        `formula` is the one that the impacts were computed with.
+
+        Raises:
+            IndexCorrupt: parts are missing or disagree.
+        """
+        self._stored = stored
+        self._check = check
+        self._formula = formula or Formula()
+        self._mean_length = 1.0
+        """Mean length of the rows that the numbers are computed over, if these are some of all."""
+        try:
+            self.unit: Unit = stored["unit"]
+            self._length: int = stored["length"]
+            self._terms: bytes = stored["terms"].tobytes()
+            self._term_ends: Rows = stored["term_ends"]
+            self._starts: Rows = stored["starts"]
+            self._rows: NDArray[np.int32] = stored["rows"]
+            self._impacts: Vectors = stored["impacts"]
+            card = stored["analyzer"]
+            self.analyzer = Analyzer(stemming=card["stemming"], stop_words=card["stop_words"])
+            complete = len(self._rows) == len(self._impacts) == self._starts[-1]
+        except (KeyError, TypeError, AttributeError, IndexError) as error:
+            raise IndexCorrupt(f"bm25.pkl is incomplete ({quoted(error)})", hint="retrieve inspect verify") from error
+        if not complete or len(self._starts) != len(self._term_ends):
+            raise IndexCorrupt("the arrays of bm25.pkl do not fit each other", hint="retrieve inspect verify")
+
+    def reweighted(self, formula: Formula) -> Bm25Index:
+        """Return the index that a build with another formula would give; in memory, without reading the texts."""
+        self._check(*(self._stored[name] for name in LATER))
+        return Bm25Index({**self._stored, "impacts": impacts(self._stored, formula)}, self._check, formula=formula)
+
+    def within(self, rows: Mask) -> Self:
+        """Return the index over some rows, (n,) bool: a term weighs what it would if there were no others."""
+        view = super().within(rows)
+        lengths: Floats = self._stored["lengths"]
+        self._check(lengths)
+        own = lengths[rows]
+        view._mean_length = float(own.mean()) if own.any() else 1.0  # noqa: SLF001  a copy of this very object
+        return view
+
+    def __len__(self) -> int:
+        return self._length
+
+    def weights_of(self, query: str) -> TermWeights:
+        """Return the terms of a query that occur in the index, by their numbers, in the order of the query; a term
+        weighs as often as the query has it."""
+        counts = Counter(self.analyzer.terms(query))
+        found = {place: count for term, count in counts.items() if (place := self._place(term)) is not None}
+        return TermWeights(np.array(list(found), np.int32), np.array(list(found.values()), np.float32))
+
+    def exported(self, name: str) -> Exported:
+        """Return the rows for an engine; `name` is that of the retriever."""
+        from retrieve_cli.contracts.engines import Part
+        from retrieve_cli.storage.exported import Exported
+
+        self._check(self._rows, self._impacts)
+        table = PostingTable(self._starts, self._rows, self._impacts, self._length)
+        return Exported(Part(name, self.unit, self._length), postings=table)
+
+    def _scores(self, query: str) -> Vectors:
+        scores = np.zeros(self._length, np.float32)
+        try:
+            for term, count in Counter(self.analyzer.terms(query)).items():
+                place = self._place(term)
+                if place is not None:
+                    rows, parts = self._postings(place)
+                    # A row occurs once in a column, so this addition never adds twice to one row.
+                    scores[rows] += parts * np.float32(count)
+        except IndexError as error:
+            raise IndexCorrupt(f"bm25.pkl refers to a missing row ({error})", hint="retrieve build") from error
+        return scores
+
+    def _postings(self, term: int) -> tuple[NDArray[np.int32], Vectors]:
+        """Return the rows with a term, by its number, and the score that it adds to each."""
+        column = slice(int(self._starts[term]), int(self._starts[term + 1]))
+        rows = self._rows[column]
+        if (own := self.population) is None:
+            parts = self._impacts[column]
+            self._check(rows, parts)
+            return rows, parts
+        frequencies: Vectors = self._stored["frequencies"][column]
+        self._check(rows, frequencies)
+        kept = own[rows]
+        rows, tf, lengths = rows[kept], frequencies[kept].astype(np.float64), self._stored["lengths"]
+        form, mean = self._formula, self._mean_length
+        shares = saturation(form.variant, tf, lengths[rows], k1=form.k1, b=form.b, mean_length=mean)
+        return rows, (self._idf(term, len(rows), own) * shares).astype(np.float32)
+
+    def _idf(self, term: int, frequency: int, own: Mask) -> float:
+        """Return the inverse document frequency of a term, by its number, that so many of the `own` rows have."""
+        variant, documents = self._formula.variant, int(np.count_nonzero(own))
+        if variant != "okapi" or not frequency:
+            return float(idf(variant, documents, np.array([max(frequency, 1)], np.float64))[0])
+        # The one variant in which the weight of a term depends on those of all others.
+        self._check(self._rows)
+        seen = np.append(0, np.cumsum(own[self._rows]))
+        counts = np.diff(seen[self._starts]).astype(np.float64)
+        return float(idf(variant, documents, counts[counts > 0])[np.count_nonzero(counts[:term])])
+
+    def _place(self, term: str) -> int | None:
+        """Return the number of a term, by binary search in the sorted, concatenated vocabulary."""
+        wanted, low, high = term.encode(), 0, len(self._term_ends) - 1
+        while low < high:
+            middle = (low + high) // 2
+            term_here = self._terms[self._term_ends[middle] : self._term_ends[middle + 1]]
+            if term_here == wanted:
+                return middle
+            low, high = (middle + 1, high) if term_here < wanted else (low, middle)
+        return None

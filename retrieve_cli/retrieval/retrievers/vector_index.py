@@ -1,0 +1,280 @@
+"""Dense vectors in a FAISS file: a flat inner product (exact, memory-mapped) by default, or an HNSW graph.
+
+A flat file is searched in place by NumPy: importing faiss would take longer than the search, and the product is bound
+by memory bandwidth either way. The file is an ordinary faiss index that any other program can read.
+
+Every score that leaves this file comes from `numerics.products`: the score of a row is the same, to the bit, in a list,
+in a filtered list, in a group and on its own, whatever kernel, file or graph found it.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from copy import copy
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+import numpy as np
+
+from retrieve_cli.contracts import Candidates, Json, Unit
+from retrieve_cli.errors import IndexCorrupt
+from retrieve_cli.frozen import Frozen
+from retrieve_cli.numerics import available_cores
+from retrieve_cli.retrieval.retrievers import quantized
+from retrieve_cli.retrieval.retrievers.hnsw_index import HnswIndex, faiss_package
+from retrieve_cli.retrieval.retrievers.scan import Scan, contenders, members, score_rows
+from retrieve_cli.retrieval.retrievers.selection import best, best_of_groups, masks, spread, total
+from retrieve_cli.storage.mapped import MappedFile, unchecked
+from retrieve_cli.storage.sampled_groups import spread_within
+
+if TYPE_CHECKING:
+    from typing import Self
+
+    from retrieve_cli.contracts import Mask, Rows, Vectors
+
+_FLAT_HEADER = struct.Struct("<4siqqq?iQ")
+"""faiss write_index of an IndexFlatIP: "IxFI", d, ntotal, two unused, is_trained, metric, number of floats."""
+_FLAT = b"IxFI"
+_UNUSED = 1 << 20
+_TRAINED = True
+_INNER_PRODUCT = 0
+_BLOCK = 4096
+"""Rows read at a time for quantisation; bounds the memory."""
+_WORTH_THREADS = 8
+"""Minimum queries that are distributed over the cores: NumPy releases the interpreter while it multiplies."""
+_WORTH_LIMIT = 2
+"""Minimum candidates, as a multiple of the depth, for which the best `depth` of them are scored first: their lowest
+exact score is a tighter limit for the others than the scan's."""
+_SLACK = np.float32(1.01)
+"""Factor for the rounding of a limit."""
+_HINT = "list the damaged files: retrieve inspect verify; then build again: retrieve build"
+
+
+class Parameters(Frozen):
+    """Kind of faiss index to write: `flat`, or `hnsw` with its neighbours per node and its construction breadth."""
+
+    kind: Literal["flat", "hnsw"] = "flat"
+    hnsw_m: int = 32
+    hnsw_ef_construction: int = 200
+    quantized_from: int | None = None
+    """Rows from which on a flat index has a quantised copy; None: never."""
+
+    @property
+    def card(self) -> Mapping[str, Json]:
+        """Return the parameters that change the answers of the index; part of the recipe."""
+        graph = {"hnsw_m": self.hnsw_m, "hnsw_ef_construction": self.hnsw_ef_construction}
+        return {"kind": "flat"} if self.kind == "flat" else {"kind": "hnsw", **graph}
+
+    def quantizes(self, rows: int) -> bool:
+        """Return True if this many rows get a quantised copy, provided that all numbers are finite."""
+        return self.kind == "flat" and self.quantized_from is not None and rows >= self.quantized_from
+
+
+def write(blocks: Iterable[Vectors], path: Path, *, rows: int, dim: int, parameters: Parameters) -> int:
+    """Write a faiss inner-product index of the rows of `blocks`, each (m, dim) float32; return their number.
+
+    A flat file is a header and the vectors: it is written without faiss, to the same bytes. Many rows also get a
+    quantised copy, see `quantized`.
+
+    Raises:
+        Unavailable: `hnsw` is requested and faiss is not installed.
+    """
+    if parameters.kind == "hnsw":
+        faiss: Any = faiss_package()
+        index = faiss.IndexHNSWFlat(dim, parameters.hnsw_m, faiss.METRIC_INNER_PRODUCT)
+        index.hnsw.efConstruction = parameters.hnsw_ef_construction
+        for block in blocks:
+            index.add(np.ascontiguousarray(block))
+        faiss.write_index(index, str(path))
+        return int(index.ntotal)
+    extremes = quantized.Extremes(dim)
+    with path.open("wb") as file:
+        file.write(_FLAT_HEADER.pack(_FLAT, dim, rows, _UNUSED, _UNUSED, _TRAINED, _INNER_PRODUCT, rows * dim))
+        for block in extremes.watch(blocks):
+            file.write(np.ascontiguousarray(block, "<f4").data)
+    if parameters.quantizes(rows) and extremes.finite:
+        quantized.write(_stored_rows(path, dim), path.with_name(quantized.FILE), rows=rows, extremes=extremes)
+    return rows
+
+
+def _stored_rows(path: Path, dim: int) -> Iterator[Vectors]:
+    """Yield the rows of a flat file in blocks."""
+    with path.open("rb") as file:
+        file.seek(_FLAT_HEADER.size)
+        while len(block := np.fromfile(file, "<f4", _BLOCK * dim)):
+            yield block.reshape(-1, dim)
+
+
+def open_index(
+    source: Path | MappedFile,
+    *,
+    hnsw_ef_search: int,
+    codes: MappedFile | None = None,
+    device: Literal["auto", "cpu", "cuda"] = "cpu",
+) -> FlatIndex | HnswIndex:
+    """Map `dense.faiss` into memory, whatever its kind; a flat index is scanned by its quantised `codes` if any.
+
+    `device` is the place where a flat index is scanned for batches of queries.
+
+    Raises:
+        IndexCorrupt: the file is missing, truncated, or not an inner-product index.
+        Unavailable: `cuda` is requested, and faiss finds no GPU.
+    """
+    path = source.path if isinstance(source, MappedFile) else source
+    try:
+        file = MappedFile.of(source)
+    except OSError as error:
+        raise IndexCorrupt(f"cannot read {path}: {error.strerror}", hint=_HINT) from error
+    file.check(0, min(_FLAT_HEADER.size, len(file)))
+    head = file.data[: _FLAT_HEADER.size].tobytes()
+    if head[:4] != _FLAT:
+        file.check()  # faiss follows the links of the graph without checking them
+        return HnswIndex(path, ef_search=hnsw_ef_search)
+    if len(head) < _FLAT_HEADER.size:
+        raise IndexCorrupt(f"{path} is truncated", hint=_HINT)
+    _, dim, rows, _, _, _, _, floats = _FLAT_HEADER.unpack(head)
+    if dim < 1 or rows < 0 or floats != dim * rows or len(file) != _FLAT_HEADER.size + 4 * floats:
+        raise IndexCorrupt(f"{path} does not contain the {rows} rows of {dim} numbers of its header", hint=_HINT)
+    vectors = np.frombuffer(file.data, np.float32, floats, _FLAT_HEADER.size).reshape(rows, dim)
+    scan = None if codes is None else quantized.QuantizedScan(codes, rows=rows, dim=dim)
+    return FlatIndex(vectors, file, scan, device=device)
+
+
+def _spread_of_rows(scores: Vectors, _: Vectors) -> tuple[float, float]:
+    """Return mean and standard deviation of scores, of rows or of the best in groups."""
+    return spread(scores, len(scores))
+
+
+class _Wanted(NamedTuple):
+    """Limits of one search."""
+
+    depth: int
+    starts: Rows | None
+    allowed: Mask | None
+    visible: Mask | None
+
+
+class FlatIndex:
+    """Exact search: the inner product of the query with every row."""
+
+    unit: Unit = "chunk"
+    population: Mask | None = None
+    """Rows that the mean and the deviation of scores are computed over; None: all."""
+
+    def __init__(
+        self,
+        vectors: Vectors,
+        file: MappedFile | None = None,
+        scan: quantized.QuantizedScan | None = None,
+        *,
+        device: Literal["auto", "cpu", "cuda"] = "cpu",
+    ) -> None:
+        """Wrap (n, dim) float32 vectors, usually those of a mapped file, whose blocks are checked when they are read.
+
+        `scan` selects the candidates; by default the vectors themselves are scanned. A GPU scans batches.
+
+        Raises:
+            Unavailable: the device is `cuda`, and faiss finds no GPU.
+        """
+        self._vectors = vectors
+        self._file = file
+        self._check = unchecked if file is None else file.check_parts
+        self._scan = scan or Scan(vectors, self._check)
+        self._device = device
+        if device == "cuda":
+            from retrieve_cli.retrieval.retrievers.gpu_scan import pairwise_on_gpu
+
+            pairwise_on_gpu(device)
+
+    def __len__(self) -> int:
+        return len(self._vectors)
+
+    @property
+    def dim(self) -> int:
+        return int(self._vectors.shape[1])
+
+    def within(self, rows: Mask) -> Self:
+        """Return the index over some rows, (n,) bool."""
+        view = copy(self)
+        view.population = rows
+        return view
+
+    def vectors(self, rows: Rows) -> Vectors:
+        """Return the vectors of rows, (n, dim) float32. Raises: IndexCorrupt if one of them is damaged."""
+        if self._file is None:
+            return self._vectors[rows]
+        return self._file.rows(_FLAT_HEADER.size, 4 * self.dim, rows).view("<f4")
+
+    def search(
+        self,
+        queries: Sequence[Vectors],
+        *,
+        depth: int,
+        starts: Rows | None = None,
+        allowed: Sequence[Mask | None] | None = None,
+        visible: Sequence[Mask | None] | None = None,
+    ) -> list[Candidates]:
+        """Return the best rows by inner product. Each query has its own scan, so its answer ignores the batch."""
+
+        many, cores = len(queries) >= _WORTH_THREADS, available_cores()
+        wanted = [
+            _Wanted(depth, starts, *pair) for pair in zip(masks(queries, allowed), masks(queries, visible), strict=True)
+        ]
+        if not many:
+            return [self._find(query, limits, threads=cores) for query, limits in zip(queries, wanted, strict=True)]
+        if (scanned := self._scanned_on_gpu(queries)) is not None:
+            plain = zip(queries, wanted, scanned, strict=True)
+            return [self._chosen(query, limits, *scores, spread_of=_spread_of_rows) for query, limits, scores in plain]
+        from concurrent.futures import ThreadPoolExecutor  # not needed for a single query
+
+        with ThreadPoolExecutor(cores) as threads:
+            return list(threads.map(self._find, queries, wanted))
+
+    def score(self, query: Vectors, rows: Rows, *, starts: Rows | None = None) -> Vectors:
+        """Return the inner product with each of `rows`, or the best one in each group of rows."""
+        return score_rows(self.vectors, query, rows, starts)
+
+    def _scanned_on_gpu(self, queries: Sequence[Vectors]) -> Iterator[tuple[Vectors, float]] | None:
+        """Return scores of all rows and their bound for each query; None if no GPU is used for this many queries."""
+        from retrieve_cli.retrieval.retrievers import gpu_scan  # only needed for batches
+
+        if len(queries) < gpu_scan.WORTH_QUERIES or (pairwise := gpu_scan.pairwise_on_gpu(self._device)) is None:
+            return None
+        return gpu_scan.GpuScan(self._vectors, pairwise, self._check).scores(queries)
+
+    def _find(self, query: Vectors, wanted: _Wanted, threads: int = 1) -> Candidates:
+        scores, bound = self._scan.scores(query, threads=threads)
+        return self._chosen(query, wanted, scores, bound, spread_of=self._scan.spread)
+
+    def _chosen(
+        self,
+        query: Vectors,
+        wanted: _Wanted,
+        scores: Vectors,
+        bound: float,
+        *,
+        spread_of: Callable[[Vectors, Vectors], tuple[float, float]],
+    ) -> Candidates:
+        """Return the best rows by exact scores, from a scan whose `scores` are within `bound` of these."""
+        depth, starts, allowed, visible = wanted
+        worth = best_of_groups(scores, starts)
+        if self.population is None:
+            mean, deviation = spread_of(worth, query)
+        else:
+            mean, deviation = spread_within(self.population, starts, partial(self.score, query))
+
+        def exact(units: Rows) -> Vectors:
+            if starts is None or not len(units):
+                return self.score(query, units)
+            rows, begins = members(scores, bound, units, worth[units], starts)
+            return best_of_groups(self.score(query, rows), np.append(begins, len(rows)))
+
+        near = contenders(worth, bound, depth, allowed)
+        if len(near) > _WORTH_LIMIT * depth:
+            near = near[~(worth[near] < exact(best(worth, near, depth)).min() - _SLACK * bound)]
+        scored = exact(near)
+        kept = best(scored, np.arange(len(near)), depth)
+        before, after = total(len(worth), visible), total(len(worth), allowed)
+        return Candidates(near[kept], scored[kept], mean, deviation, before, after)

@@ -1,0 +1,1 @@
+"""HTTP doors: requests in, answers out; each file has the routes of one."""

@@ -1,0 +1,141 @@
+"""Values as JSON answers, and failures of every kind as error objects."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from retrieve_cli.contracts import Json
+from retrieve_cli.errors import SPACE, NotConfigured, RetrieveError, UsageError, unwritable
+from retrieve_cli.server.http.requests import Rejected
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+    from starlette.responses import Response
+
+    from retrieve_cli.contracts import Vectors
+
+
+def finite(numbers: Vectors) -> Vectors:
+    """Return finite numbers as float32; JSON has neither NaN nor infinity. Raises: Rejected."""
+    import numpy as np
+
+    if not np.isfinite(numbers).all():
+        raise Rejected(500, "the model returned numbers that are not finite", code="not_finite")
+    return np.ascontiguousarray(numbers, np.float32)
+
+
+def dumped(value: Json) -> bytes:
+    """Return JSON; a float32 has as many digits as distinguish it from the next one."""
+    import orjson
+
+    found: bytes = orjson.dumps(value, option=orjson.OPT_SERIALIZE_NUMPY)
+    return found
+
+
+def response(value: Json, status: int = 200, headers: dict[str, str] | None = None) -> Response:
+    """Return an HTTP response with a value as JSON; bytes are JSON already."""
+    from starlette.responses import Response
+
+    body = value if isinstance(value, bytes) else dumped(value)
+    return Response(body, status, headers, "application/json")
+
+
+def error_response(rejected: Rejected, *, path: str = "/v1/", request_id: str | None = None) -> Response:
+    """Return a rejected request as an error object: that of OpenAI on its routes, that of the command line elsewhere.
+
+    https://platform.openai.com/docs/guides/error-codes
+    """
+    headers = {**_HEADERS.get(rejected.status, {}), **rejected.headers}
+    if path.startswith(OPENAI):
+        kind = "server_error" if rejected.status >= 500 else "invalid_request_error"
+        error = {"message": str(rejected), "type": kind, "param": rejected.param, "code": rejected.code}
+        return response({"error": error}, rejected.status, headers)
+    value: dict[str, Json] = {
+        "code": rejected.exit_code,
+        "kind": rejected.code or _KINDS.get(rejected.status, "error"),
+        "message": str(rejected),
+        "hint": rejected.hint,
+        "request_id": request_id,
+        "retryable": rejected.status in _RETRYABLE,
+    }
+    return response({"error": value}, rejected.status, headers)
+
+
+OPENAI = ("/v1/", "/rerank")
+"""Beginnings of the paths whose errors have OpenAI's shape."""
+_HEADERS: Mapping[int, dict[str, str]] = {401: {"WWW-Authenticate": "Bearer"}, 503: {"Retry-After": "1"}}
+_RETRYABLE = (429, 502, 503, 504)
+_KINDS = {401: "unauthorized", 403: "forbidden", 404: "not_found", 405: "method", 413: "too_large", 500: "internal"}
+STATUS: Mapping[str, int] = {
+    "usage": 422,
+    "forbidden": 403,
+    "not_found": 404,
+    "conflict": 409,
+    "not_yet": 503,
+    "index_missing": 503,
+    "index_corrupt": 503,
+    "unavailable": 503,
+    "locked": 503,
+    "stale": 503,
+    "source_failed": 502,
+    "model_failed": 502,
+    "no_space": 507,
+}
+"""Status of each kind of failure; 500 for any other."""
+
+
+def rejection(error: RetrieveError, *, path: str = "") -> Rejected:
+    """Return a failure as a rejected request."""
+    of_client = isinstance(error, UsageError | NotConfigured)
+    if path.startswith(OPENAI):
+        status = STATUS.get(error.kind, 503)
+        if status not in (403, 404):
+            status = 400 if of_client else 503
+        return Rejected(status, error.message, code=error.kind)
+    status = 422 if isinstance(error, NotConfigured) else STATUS.get(error.kind, 500)
+    number = int(error.code)
+    return Rejected(status, error.message, code=error.kind, hint=error.hint, exit_code=number)
+
+
+def failure_handlers() -> dict[Any, Any]:
+    """Return the handler of each kind of exception."""
+    from starlette.exceptions import HTTPException
+    from starlette.requests import ClientDisconnect
+
+    def answered(request: Request, error: Rejected) -> Response:
+        found: str | None = getattr(request.state, "request_id", None)
+        return error_response(error, path=request.url.path, request_id=found)
+
+    async def rejected(request: Request, error: Rejected) -> Response:
+        return answered(request, error)
+
+    async def failed(request: Request, error: RetrieveError) -> Response:
+        return answered(request, rejection(error, path=request.url.path))
+
+    async def http(request: Request, error: HTTPException) -> Response:
+        return answered(request, Rejected(error.status_code, error.detail, headers=error.headers))
+
+    async def gone(request: Request, _: ClientDisconnect) -> Response:
+        return answered(request, Rejected(400, "the body is incomplete"))
+
+    async def system(request: Request, error: OSError) -> Response:
+        if error.errno not in SPACE:
+            raise error
+        return answered(request, rejection(unwritable(error.filename or "the disk", error)))
+
+    async def unforeseen(request: Request, error: Exception) -> Response:
+        answer = answered(request, Rejected(500, f"internal error ({type(error).__name__})", code="internal"))
+        # Starlette raises the error again after this answer, and uvicorn then closes the connection: say so, or a
+        # client that keeps connections sends its next request into a closed one.
+        answer.headers["Connection"] = "close"
+        return answer
+
+    return {
+        Rejected: rejected,
+        RetrieveError: failed,
+        HTTPException: http,
+        ClientDisconnect: gone,
+        OSError: system,
+        Exception: unforeseen,
+    }

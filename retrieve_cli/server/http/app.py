@@ -1,0 +1,63 @@
+"""The application: one searcher behind all doors."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+
+from fastapi import APIRouter, FastAPI
+
+from retrieve_cli import __version__
+from retrieve_cli.server.http import documents, files, health, index, rag, scrape, search, web
+from retrieve_cli.server.http.answers import failure_handlers
+from retrieve_cli.server.http.observing import Observing
+from retrieve_cli.server.http.service import Guard, Service
+from retrieve_cli.server.http.state import State
+from retrieve_cli.server.mcp import door as mcp
+from retrieve_cli.server.page import routes as page
+
+
+def _models(state: State) -> APIRouter:
+    return state.models.router(state.callers)
+
+
+DOORS: tuple[Callable[[State], APIRouter], ...] = (
+    search.router,
+    rag.router,
+    documents.router,
+    files.router,
+    index.router,
+    web.router,
+    _models,
+    health.router,
+    mcp.router,
+    scrape.router,
+    page.router,
+)
+"""The doors: each returns its routes."""
+
+
+def server_app(state: State) -> Service:
+    """Return the server of an index."""
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        state.start()
+        try:
+            yield
+        finally:
+            state.close()
+
+    app = FastAPI(
+        title="retrieve",
+        version=__version__,
+        description="Hybrid search over catalogs and documents.",
+        docs_url=None,
+        redoc_url=None,
+        lifespan=lifespan,
+        exception_handlers=page.handlers(failure_handlers()),
+    )
+    for door in DOORS:
+        app.include_router(door(state))
+    guarded = Guard(app, state.hosts, state.callers)
+    return Service(guarded, lambda: state.busy, lambda answers: Observing(answers, state.metrics, log=state.access_log))

@@ -1,0 +1,246 @@
+"""Documents: `POST /documents`, `GET /documents`, `GET /documents/{id}`, `DELETE /documents/{id}`."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+from fastapi import APIRouter
+from starlette.requests import Request
+from starlette.responses import Response
+
+from retrieve_cli.api import contents
+from retrieve_cli.api.documents import MOST, Receipt, index_of
+from retrieve_cli.contracts import Json
+from retrieve_cli.errors import IndexMissing, UsageError, quoted
+from retrieve_cli.server.http import uploads
+from retrieve_cli.server.http.admission import read_body
+from retrieve_cli.server.http.answers import response
+from retrieve_cli.server.http.jobs import Job
+from retrieve_cli.server.http.requests import Rejected
+from retrieve_cli.server.http.state import State
+from retrieve_cli.untrusted.files import MB
+
+_LINES = ("application/x-ndjson", "application/ndjson", "application/jsonl", "application/x-jsonlines")
+_WAIT = re.compile(r"(?:^|[,;\s])wait=(\d{1,9})(?:$|[,;\s])")
+_CURSOR = re.compile(r"([0-9a-f]{12})-(r[0-9]{1,11})")
+_LONGEST_WAIT_S = 60
+_LOOK_S = 0.02
+_PAGE, _LARGEST_PAGE = 20, 1000
+_RECORD: dict[str, Json] = {
+    "type": "object",
+    "description": "A record in any spelling that catalogs have; with `id`, `title`, `text` and `metadata`.",
+    "properties": {
+        "id": {"type": "string"},
+        "title": {"type": "string"},
+        "text": {"type": "string"},
+        "metadata": {"type": "object"},
+    },
+}
+_FORM: dict[str, Json] = {
+    "type": "object",
+    "description": "Files as documents; `id` is that of a single file, by default its name.",
+    "properties": {
+        "file": {"type": "array", "items": {"type": "string", "format": "binary"}, "minItems": 1},
+        "id": {"type": "string"},
+        "metadata": {"type": "string", "description": "An object of JSON: title, group, tenant, and other fields."},
+    },
+    "required": ["file"],
+}
+_MANY: dict[str, Json] = {"type": "array", "items": _RECORD, "minItems": 1, "maxItems": MOST}
+_BODY: dict[str, Json] = {
+    "required": True,
+    "content": {
+        "application/json": {
+            "schema": {
+                "anyOf": [
+                    {"type": "object", "properties": {"documents": _MANY}, "required": ["documents"]},
+                    _MANY,
+                    _RECORD,
+                ]
+            }
+        },
+        _LINES[0]: {"schema": {"type": "string", "description": "A record on each line."}},
+        uploads.TYPE: {"schema": _FORM},
+    },
+}
+
+
+def router(state: State) -> APIRouter:
+    """Return the routes of documents."""
+    documents = state.documents
+
+    async def add(request: Request) -> Response:
+        """Add documents to the index, or replace those of the same id."""
+        tenant = state.callers.of(request, "documents:write").tenant
+        kind = request.headers.get("Content-Type", "").partition(";")[0].strip().lower()
+        if kind == uploads.TYPE:
+            return await _acknowledged(state, request, await _stored_files(state, request, tenant), tenant)
+        body = await read_body(request, state.limits)
+        receipt = await state.pool.run(
+            request, lambda: documents.add(given_documents(body, lines=kind in _LINES), tenant=tenant)
+        )
+        _expect_some(receipt)
+        return await _acknowledged(state, request, receipt, tenant)
+
+    async def remove(request: Request) -> Response:
+        """Remove a document that was added."""
+        tenant = state.callers.of(request, "documents:write").tenant
+        name = request.path_params["id"]
+        receipt = await state.pool.run(
+            request, lambda: documents.remove(name, tenant=tenant, index=index_of(state.live))
+        )
+        return await _acknowledged(state, request, receipt, tenant)
+
+    async def one(request: Request) -> Response:
+        """Return a record with its chunks and the status of its document, also of one that is not indexed yet."""
+        tenant = state.callers.of(request, "search").tenant
+        name = request.path_params["id"]
+        found = await state.pool.run(request, lambda: documents.state(name, tenant=tenant, index=index_of(state.live)))
+        return response(found)
+
+    async def several(request: Request) -> Response:
+        """List the records of the index that pass every filter, page by page."""
+        tenant = state.callers.of(request, "search").tenant
+        filters, limit, cursor = _parameters(request)
+        return response(await state.pool.run(request, _page, state, filters, limit, cursor, tenant))
+
+    routes = APIRouter(tags=["documents"])
+    listed = {"parameters": [_parameter(*each) for each in _PARAMETERS]}
+    answered: dict[int | str, dict[str, Any]] = {202: {"description": "Stored; a task brings them into the index."}}
+    routes.add_api_route("/documents", add, methods=["POST"], responses=answered, openapi_extra={"requestBody": _BODY})
+    routes.add_api_route("/documents", several, methods=["GET"], openapi_extra=listed)
+    identified = {"parameters": [_parameter("id", "path", {"type": "string"}, "Id of the record.")]}
+    routes.add_api_route("/documents/{id:path}", one, methods=["GET"], openapi_extra=identified)
+    routes.add_api_route(
+        "/documents/{id:path}", remove, methods=["DELETE"], responses=answered, openapi_extra=identified
+    )
+    return routes
+
+
+async def _stored_files(state: State, request: Request, tenant: str | None) -> Receipt:
+    """Store the files of a form as documents."""
+    documents, most = state.documents, int(state.settings.parsing.max_mb * MB)
+    async with uploads.received(request, documents.inbox.folder, most=most) as form:
+        id_ = form.fields.get("id")
+        add = partial(
+            documents.add_files,
+            form.files,
+            name=None if id_ is None else id_.decode("utf-8", "replace"),
+            metadata=form.fields.get("metadata"),
+            tenant=tenant,
+        )
+        receipt = await state.pool.run(request, add)
+    _expect_some(receipt)
+    return receipt
+
+
+def _expect_some(receipt: Receipt) -> None:
+    """Raise the reason why the only document of a request is rejected. Raises: Rejected."""
+    if len(receipt.documents) == 1 and not receipt.sequence:
+        reason = receipt.documents[0].reason
+        raise Rejected(422, reason, code="rejected", hint="correct the document and send it again")
+
+
+def given_documents(body: bytes, *, lines: bool) -> list[bytes | Json]:
+    """Return the documents of a body: an object, a list, an object with a list `documents`, or one a line.
+
+    Raises:
+        UsageError: it is none of these.
+    """
+    import orjson
+
+    if lines:
+        return [line for line in body.split(b"\n") if line.strip()]
+    try:
+        value = orjson.loads(body)
+    except ValueError as error:
+        hint = f"for one document a line, send Content-Type: {_LINES[0]}"
+        raise UsageError(f"the body is not JSON: {error}", hint=hint) from None
+    if isinstance(value, dict) and set(value) == {"documents"}:
+        value = value["documents"]
+        if not isinstance(value, list):
+            raise UsageError("`documents` must be a list", hint='{"documents": [{"id": "…", "text": "…"}]}')
+    return value if isinstance(value, list) else [value]
+
+
+async def finish(request: Request, job: Job) -> bool:
+    """Wait for a job as long as the client asked for, `Prefer: wait=30`; return True if it is over."""
+    asked = _WAIT.search(request.headers.get("Prefer", ""))
+    end = asyncio.get_running_loop().time() + (min(int(asked[1]), _LONGEST_WAIT_S) if asked else 0)
+    while not job.over.is_set() and asyncio.get_running_loop().time() < end:  # noqa: ASYNC110  a thread sets it
+        await asyncio.sleep(_LOOK_S)
+    return asked is not None and job.over.is_set()
+
+
+async def _acknowledged(state: State, request: Request, receipt: Receipt, tenant: str | None) -> Response:
+    """Return 202 and the task that brings changes into the index, or 200 if it has ended in the time to wait."""
+    if not receipt.sequence:
+        listed = [status.to_json() for status in receipt.documents]
+        return response({"task": None, "sequence": None, "documents": listed})
+    job = await asyncio.to_thread(state.syncing.submit, "documents", tenant=tenant, receipt=receipt)
+    over = await finish(request, job)
+    statuses = await asyncio.to_thread(state.documents.settled, receipt.documents, tenant=tenant)
+    value = {
+        "task": job.task,
+        "sequence": receipt.sequence,
+        "documents": [status.to_json() for status in statuses],
+        **({"status": job.status} if over else {}),
+    }
+    return response(value, 200 if over else 202, {"Location": f"/tasks/{job.task}"})
+
+
+# ------------------------------------------------------------------------------------------------ lists
+
+_PARAMETERS: tuple[tuple[str, str, dict[str, Json], str], ...] = (
+    ("filters", "query", {"type": "array", "items": {"type": "string"}}, "Conditions on records; all must hold."),
+    ("limit", "query", {"type": "integer", "minimum": 1, "maximum": _LARGEST_PAGE, "default": _PAGE}, "Records."),
+    ("cursor", "query", {"type": "string"}, "`next` of the page before."),
+)
+
+
+def _parameter(name: str, place: str, schema: Mapping[str, Json], description: str) -> dict[str, Json]:
+    return {
+        "name": name,
+        "in": place,
+        "required": place == "path",
+        "schema": dict(schema),
+        "description": description,
+    }
+
+
+def _parameters(request: Request) -> tuple[list[str], int, str | None]:
+    given = request.query_params
+    names = [name for name, *_ in _PARAMETERS]
+    if strange := [key for key in given if key not in (*names, "filter")]:
+        raise UsageError(f"unknown parameter {quoted(strange[0])}", hint=f"known: {', '.join(names)}")
+    text = given.get("limit", str(_PAGE))
+    if not (text.isascii() and text.isdigit() and len(text) < 6 and 1 <= int(text) <= _LARGEST_PAGE):
+        raise UsageError(f"`limit` is {quoted(text)}; it takes 1 to {_LARGEST_PAGE}", hint=f"limit={_PAGE}")
+    return [*given.getlist("filters"), *given.getlist("filter")], int(text), given.get("cursor")
+
+
+def _page(state: State, filters: list[str], limit: int, cursor: str | None, tenant: str | None) -> Json:
+    """Return a page. Its cursor names the generation: all pages are of one, as long as that is kept.
+
+    Raises:
+        UsageError: a filter or the cursor cannot be read, or the generation was removed.
+    """
+    generation = after = None
+    if cursor is not None:
+        if not (parts := _CURSOR.fullmatch(cursor)):
+            raise UsageError(f"{quoted(cursor)} is not a cursor", hint="take it from the page before: `next`")
+        generation, after = parts.groups()
+    try:
+        index = state.live.at(generation)
+    except IndexMissing:
+        raise
+    except UsageError as error:
+        hint = "begin again without a cursor"
+        raise UsageError("the generation of this cursor is not kept any more", hint=hint) from error
+    page = contents.records(index, filters=filters, limit=limit, after=after, tenant=tenant)
+    following = None if page.following is None else f"{index.generation}-{page.following}"
+    return {"generation": index.generation, "total": page.total, "records": page.records, "next": following}

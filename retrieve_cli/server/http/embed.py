@@ -1,0 +1,260 @@
+"""Vectors, term weights and token vectors of texts: `POST /embed` and `POST /embed_sparse`.
+
+A request with `inputs` is answered as text-embeddings-inference does, with the numbers alone; one with `texts` by an
+object that names the model, has all forms that were asked for, and tells the terms of term weights.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, cast
+
+from retrieve_cli.contracts import Encoder, Json, SharingPasses, SparseEncoder, TermWeights, TokenEncoder, TokenVectors
+from retrieve_cli.errors import RetrieveError
+from retrieve_cli.frozen import Frozen, replace
+from retrieve_cli.server.http.answers import finite
+from retrieve_cli.server.http.model_parts import EMBED, SPARSE, ModelParts
+from retrieve_cli.server.http.requests import (
+    Limits,
+    Rejected,
+    Work,
+    check_fields,
+    check_model,
+    flag,
+    one_of,
+    read_texts,
+)
+
+if TYPE_CHECKING:
+    from retrieve_cli.contracts import Vectors
+
+_PROMPTS = {"": "", "query": "query", "passage": "passage", "document": "passage"}
+_NO_SPARSE = "this server has no sparse encoder"
+_SPARSE_HINT = "set splade.model, then restart the server"
+
+
+class Embed:
+    """Texts in every form that the models of a server have."""
+
+    def __init__(self, parts: ModelParts, limits: Limits) -> None:
+        self._parts = parts
+        self._limits = limits
+
+    def understand(self, payload: dict[str, Any]) -> Work:
+        """Return the work of a request of `/embed`. Raises: Rejected."""
+        check_fields(payload, EMBED)
+        bare, texts, kind = self._texts(payload)
+        check_model(payload, self._parts.names, status=404)
+        check_dimensions(payload, self._parts)
+        sparse, tokens = flag(payload, "sparse"), flag(payload, "tokens")
+        if bare and sparse and tokens:
+            raise Rejected(400, "`inputs` takes `sparse` or `tokens`; `texts` takes both", param="tokens")
+        if bare and sparse:
+            return partial(self._bare_sparse, texts, kind)
+        if bare and tokens:
+            token_vectors = self._token_vectors(texts, kind)
+            return lambda: [list(one.vectors) for one in token_vectors()]
+        encoding = dense(self._parts, texts, kind, unit=self._unit(payload))
+        if bare:
+            return encoding.then(list)
+        extra: dict[str, Callable[[], Json]] = {}
+        if sparse:
+            extra["sparse"] = partial(self._named_sparse, texts, kind)
+        if tokens:
+            token_vectors = self._token_vectors(texts, kind)
+            extra["tokens"] = lambda: [{"ids": one.ids, "vectors": list(one.vectors)} for one in token_vectors()]
+        return encoding.then(lambda vectors: self._whole(encoding, vectors, extra))
+
+    def understand_sparse(self, payload: dict[str, Any]) -> Work:
+        """Return the work of a request of `/embed_sparse`. Raises: Rejected."""
+        check_fields(payload, SPARSE)
+        _, texts, kind = self._texts(payload)
+        return partial(self._bare_sparse, texts, kind)
+
+    def _texts(self, payload: dict[str, Any]) -> tuple[bool, list[str], str]:
+        """Return if the texts are `inputs`, the texts, and their kind."""
+        if ("inputs" in payload) == ("texts" in payload):
+            raise Rejected(400, "the request needs `inputs` or `texts`, one of them", param="inputs")
+        key = "inputs" if "inputs" in payload else "texts"
+        given = payload[key]
+        texts = read_texts([given] if isinstance(given, str) else given, key, self._limits)
+        kinds = one_of(payload, "input_type", ("", "query", "passage")), one_of(payload, "prompt_name", (*_PROMPTS,))
+        if all(kinds):
+            raise Rejected(400, "`input_type` and `prompt_name` say the same: give one of them", param="prompt_name")
+        one_of(payload, "truncation_direction", ("", "right", "Right"))
+        if flag(payload, "truncate", default=True) is False:
+            self._check_length(texts, key)
+        return key == "inputs", texts, kinds[0] or _PROMPTS[kinds[1]]
+
+    def _check_length(self, texts: Sequence[str], key: str) -> None:
+        """Reject texts that the encoder would cut."""
+        encoder = self._parts.encoder
+        most = encoder.card.max_tokens - encoder.tokenizer.special_tokens
+        for place, text in enumerate(texts):
+            if (tokens := encoder.tokenizer.count(text)) > most:
+                said = f"the text at place {place} has {tokens} tokens; the model reads {most}"
+                raise Rejected(413, said, param=key, code="too_large", hint="omit `truncate`, or set it to true")
+
+    def _unit(self, payload: dict[str, Any]) -> bool:
+        """Return True if vectors are to be normalised here."""
+        normalized, wanted = self._parts.encoder.card.normalize, flag(payload, "normalize", default=True)
+        if normalized and not wanted:
+            said = f"the vectors of {self._parts.name} have length 1"
+            raise Rejected(400, said, param="normalize", hint="omit `normalize`, or set it to true")
+        return wanted and not normalized and "normalize" in payload
+
+    def _whole(self, encoding: Encoding, vectors: Vectors, extra: dict[str, Callable[[], Json]]) -> Json:
+        answer = {"model": self._parts.name, "dim": vectors.shape[1], "embeddings": list(vectors)}
+        answer.update((key, make()) for key, make in extra.items())
+        return {**answer, "usage": usage(self._parts.encoder, encoding.texts)}
+
+    # ------------------------------------------------------------------------------------------- other forms
+
+    def _token_vectors(self, texts: Sequence[str], kind: str) -> Callable[[], list[TokenVectors]]:
+        """Return what computes the tokens of texts with their vectors. Raises: Rejected."""
+        encoder = self._parts.encoder
+        if not isinstance(encoder, TokenEncoder):
+            said = f"{self._parts.name} has no token vectors"
+            raise Rejected(424, said, param="tokens", code="no_token_vectors", hint="omit `tokens`")
+        full = [self._parts.prefixes.get(kind, "") + text for text in texts]
+        if kind == "query":
+            return partial(encoder.encode_tokens, full)
+
+        def passages() -> list[TokenVectors]:
+            taken: dict[int, TokenVectors] = {}
+            encoder.encode_passages_into(full, taken.__setitem__)
+            return [taken[place] for place in range(len(full))]
+
+        return passages
+
+    def _bare_sparse(self, texts: Sequence[str], kind: str) -> Json:
+        """Return term weights by the ids of the terms."""
+        _, weighted = self._sparse(texts, kind)
+        return [
+            [{"index": term, "value": weight} for term, weight in zip(one.terms.tolist(), one.weights, strict=True)]
+            for one in weighted
+        ]
+
+    def _named_sparse(self, texts: Sequence[str], kind: str) -> Json:
+        """Return term weights by term, the heaviest first."""
+        encoder, weighted = self._sparse(texts, kind)
+        words = cast("Any", encoder).vocabulary() if hasattr(encoder, "vocabulary") else []
+        return {"model": encoder.card["name"], "features": [_features(one, words) for one in weighted]}
+
+    def _sparse(self, texts: Sequence[str], kind: str) -> tuple[SparseEncoder, list[TermWeights]]:
+        try:
+            encoder = self._parts.sparse()
+        except RetrieveError as error:
+            raise Rejected(424, error.message, param="sparse", code="no_sparse_encoder", hint=error.hint) from error
+        if encoder is None:
+            raise Rejected(424, _NO_SPARSE, param="sparse", code="no_sparse_encoder", hint=_SPARSE_HINT)
+        encode = encoder.encode_queries if kind == "query" else encoder.encode_passages
+        weighted = encode(texts)
+        for one in weighted:
+            finite(one.weights)
+        return encoder, weighted
+
+
+def _features(one: TermWeights, words: Sequence[str]) -> dict[str, Any]:
+    order = sorted(range(len(one.terms)), key=lambda place: (-one.weights[place], place))
+    terms = one.terms.tolist()
+    return {(words[terms[at]] if terms[at] < len(words) else "") or f"#{terms[at]}": one.weights[at] for at in order}
+
+
+_FIELDS = ("input", "model", "encoding_format", "dimensions", "input_type", "user")
+_JOINED = 16
+"""Texts of a request up to which it may share a pass: a longer one fills a pass by itself."""
+
+
+class Encoding(Frozen):
+    """Work that is one pass of an encoder, which several requests may share; see `admission.Queue`."""
+
+    texts: Sequence[str]
+    encode: Callable[[Sequence[str]], Vectors]
+    finish: Callable[[Vectors], Json]
+    joinable: bool
+    """True if a text has the same vector, to the bit, whatever other texts share the pass."""
+
+    def __call__(self) -> Json:
+        return self.finish(self.encode(self.texts))
+
+    def then(self, finish: Callable[[Vectors], Json]) -> Encoding:
+        """Return the same pass, whose finite vectors become another answer."""
+        before = self.finish
+        return replace(self, finish=lambda vectors: finish(before(vectors)))
+
+
+class Embeddings:
+    """Vectors of texts."""
+
+    def __init__(self, parts: ModelParts, limits: Limits) -> None:
+        self._parts = parts
+        self._limits = limits
+
+    def understand(self, payload: dict[str, Any]) -> Work:
+        """Return the work of an embeddings request. Raises: Rejected."""
+        check_fields(payload, _FIELDS)
+        check_model(payload, self._parts.names, status=404)
+        given = payload.get("input")
+        texts = read_texts([given] if isinstance(given, str) else given, "input", self._limits)
+        form = one_of(payload, "encoding_format", ("float", "base64"))
+        kind = one_of(payload, "input_type", ("", "query", "passage"))
+        check_dimensions(payload, self._parts)
+        encoding = dense(self._parts, texts, kind)
+        return encoding.then(lambda vectors: self._answer(encoding.texts, vectors, form))
+
+    def _answer(self, texts: Sequence[str], vectors: Vectors, form: str) -> Json:
+        spelled = _base64(vectors) if form == "base64" else list(vectors)
+        data = [{"object": "embedding", "index": place, "embedding": row} for place, row in enumerate(spelled)]
+        return {
+            "object": "list",
+            "data": data,
+            "model": self._parts.name,
+            "usage": usage(self._parts.encoder, texts),
+        }
+
+
+def dense(parts: ModelParts, texts: Sequence[str], kind: str, *, unit: bool = False) -> Encoding:
+    """Return the pass that gives the vectors of texts: finite, and of L2 norm 1 if `unit`.
+
+    Raises:
+        Rejected: by the pass, if the model returns numbers that are not finite.
+    """
+    encoder = parts.encoder
+    return Encoding(
+        [parts.prefixes[kind] + text for text in texts] if kind else list(texts),
+        encoder.encode_queries if kind == "query" else encoder.encode_passages,
+        _unit if unit else finite,
+        joinable=isinstance(encoder, SharingPasses) and encoder.shares_passes and len(texts) <= _JOINED,
+    )
+
+
+def check_dimensions(payload: dict[str, Any], parts: ModelParts) -> None:
+    """Reject another number of dimensions than the model's."""
+    dim = parts.encoder.card.dim
+    if payload.get("dimensions", dim) != dim:
+        said = f"{parts.name} has {dim} dimensions; no other number is available"
+        raise Rejected(400, said, param="dimensions")
+
+
+def usage(encoder: Encoder, texts: Sequence[str]) -> dict[str, int]:
+    """Return the tokens of texts as they are encoded, and the number of texts of which the end was cut."""
+    counts = [encoder.tokenizer.count(text) + encoder.tokenizer.special_tokens for text in texts]
+    # An encoder that has never cut a text may read more than its card says.
+    cut = sum(count > encoder.card.max_tokens for count in counts) if encoder.truncated else 0
+    return {"prompt_tokens": sum(counts), "total_tokens": sum(counts), "truncated": cut}
+
+
+def _unit(vectors: Vectors) -> Vectors:
+    import numpy as np
+
+    norms = np.sqrt(np.einsum("ij,ij->i", vectors, vectors, dtype=np.float64))
+    return finite(vectors / np.maximum(norms, 1e-12)[:, None])
+
+
+def _base64(vectors: Vectors) -> list[str]:
+    """Each row as little-endian float32."""
+    from base64 import b64encode
+
+    return [b64encode(row.astype("<f4").tobytes()).decode() for row in vectors]

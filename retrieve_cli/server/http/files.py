@@ -1,0 +1,112 @@
+"""Files of documents: the originals, `GET /files/{id}`, and pictures of pages, `GET /pictures/{id}?chunk=3&page=12`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, BinaryIO
+from urllib.parse import quote
+
+from fastapi import APIRouter
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+
+from retrieve_cli.api import pictures
+from retrieve_cli.api.pictures import Wanted
+from retrieve_cli.errors import UsageError, quoted
+from retrieve_cli.server.http.state import State
+from retrieve_cli.server.page import signing
+
+_NAMES = ("page", "chunk", "generation")
+_DIGITS = 7
+_PIECE = 1 << 18
+"""Bytes of a file that are read at once."""
+_CHANGED = "The file has changed since the build."
+_HEADERS = {
+    "Cache-Control": "private, no-cache",
+    "Cross-Origin-Resource-Policy": "same-origin",
+}
+
+
+def router(state: State) -> APIRouter:
+    """Return the routes of original files and of pictures."""
+
+    async def original(request: Request) -> Response:
+        """Return the file that was sent as a document."""
+        tenant = state.callers.of(request, "search").tenant
+        file, content = await state.pool.run(
+            request, lambda: state.documents.original(request.path_params["id"], tenant=tenant)
+        )
+        etag = f'"{file.sha1}"'
+        if request.headers.get("If-None-Match") == etag:
+            content.close()
+            return Response(status_code=304, headers={"ETag": etag})
+        headers = {
+            "Content-Disposition": f"attachment; filename*=UTF-8''{quote(file.name, safe='')}",
+            "Content-Length": str(file.size),
+            "ETag": etag,
+        }
+        return StreamingResponse(_pieces(content), 200, headers, "application/octet-stream")
+
+    async def picture(request: Request) -> Response:
+        """Return a page of a document as PNG, with the words of a chunk marked."""
+        request = signing.with_credential(request)  # pages show pictures, and browsers send their cookie
+        await state.callers.prepare(request.headers)
+        tenant = state.callers.of(request, "search").tenant
+        wanted, generation = _wanted(request)
+        index = state.live.at(generation)
+        etag = f'"{await state.pool.run(request, lambda: pictures.tag(index, wanted, tenant=tenant))}"'
+        headers = {"ETag": etag, **_HEADERS}
+        if request.headers.get("If-None-Match") == etag:
+            return Response(status_code=304, headers=headers)
+        drawn = await state.pool.run(request, lambda: pictures.picture(index, wanted, tenant=tenant))
+        return Response(drawn, 200, headers, "image/png")
+
+    routes = APIRouter(tags=["documents"])
+    changed: dict[int | str, dict[str, Any]] = {409: {"description": _CHANGED}}
+    for path, answer, media_type, said, further, parameters in (
+        ("/files/{id:path}", original, "application/octet-stream", "The file.", {}, _PARAMETERS[:1]),
+        ("/pictures/{id:path}", picture, "image/png", "The page.", changed, _PARAMETERS),
+    ):
+        answers: dict[int | str, dict[str, Any]] = {
+            200: {"description": said, "content": {media_type: {}}},
+            304: {"description": "The client has it."},
+            **further,
+        }
+        extra = {"parameters": parameters}
+        routes.add_api_route(path, answer, responses=answers, response_class=Response, openapi_extra=extra)
+    return routes
+
+
+def _pieces(content: BinaryIO) -> Iterator[bytes]:
+    with content:
+        while piece := content.read(_PIECE):
+            yield piece
+
+
+def _wanted(request: Request) -> tuple[Wanted, str | None]:
+    """Return the picture that is asked for, and its generation. Raises: UsageError."""
+    given = request.query_params
+    if strange := [key for key in given if key not in _NAMES]:
+        raise UsageError(f"unknown parameter {quoted(strange[0])}", hint=f"known: {', '.join(_NAMES)}")
+    page, chunk = _number(given.get("page"), "page", 1), _number(given.get("chunk"), "chunk", 0)
+    return Wanted(request.path_params["id"], chunk, page), given.get("generation")
+
+
+def _number(text: str | None, name: str, lowest: int) -> int | None:
+    if text is None:
+        return None
+    if not (text.isascii() and text.isdigit() and len(text) <= _DIGITS and int(text) >= lowest):
+        raise UsageError(f"`{name}` is {quoted(text)}; it takes a whole number from {lowest}", hint=f"{name}={lowest}")
+    return int(text)
+
+
+def _parameter(name: str, place: str, kind: dict[str, Any], said: str) -> dict[str, Any]:
+    return {"name": name, "in": place, "required": place == "path", "schema": kind, "description": said}
+
+
+_PARAMETERS = [
+    _parameter("id", "path", {"type": "string"}, "Id of the record."),
+    _parameter("page", "query", {"type": "integer", "minimum": 1}, "Page, from 1; by default the first of the chunk."),
+    _parameter("chunk", "query", {"type": "integer", "minimum": 0}, "Number of the chunk that is marked."),
+    _parameter("generation", "query", {"type": "string"}, "Generation; by default the current one."),
+]

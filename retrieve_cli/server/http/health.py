@@ -1,0 +1,96 @@
+"""Health: `/health` says that the process answers, `/readyz` if searches do, and by which generation."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from contextlib import suppress
+from datetime import UTC, datetime
+
+from fastapi import APIRouter
+from starlette.responses import Response
+
+from retrieve_cli.contracts import Json
+from retrieve_cli.errors import RetrieveError
+from retrieve_cli.server.http.answers import response
+from retrieve_cli.server.http.state import State
+
+_EVERY_S = 5.0
+"""Seconds for which the checks of models and sources hold."""
+
+
+def router(state: State) -> APIRouter:
+    """Return the routes of the health checks."""
+    readiness = Readiness(state)
+
+    async def health() -> Response:
+        """Say that the process answers, and without an index, how the first one comes about."""
+        return response({"status": "ok"} if state.live.opened else await asyncio.to_thread(_without_index, state))
+
+    async def readyz() -> Response:
+        """Say if searches are answered, with the state of the index, its models and its sources."""
+        report = await asyncio.to_thread(readiness.report)
+        return response(report, 200 if report["ready"] else 503)
+
+    routes = APIRouter(tags=["health"])
+    routes.add_api_route("/health", health, methods=["GET"])
+    routes.add_api_route("/readyz", readyz, methods=["GET"])
+    return routes
+
+
+def _without_index(state: State) -> dict[str, Json]:
+    """Return the state of the first build; where clients need a key, without words and numbers on records."""
+    public = ("status", "started", "hint") if state.callers.required else ()
+    return {key: value for key, value in state.syncing.state().items() if key in public or not public}
+
+
+class Readiness:
+    """Checks of the parts of a server."""
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+        self._checked = -_EVERY_S
+        self._checks: dict[str, Json] = {}
+
+    def report(self) -> dict[str, Json]:
+        """Return the generation that answers, and the checks; `ready` is false if searches cannot be answered."""
+        live = self._state.live
+        try:
+            manifest = live.index.opened.generation.manifest
+        except RetrieveError as error:
+            return {"ready": False, "generation": None, "checks": {"index": _fault(error)}}
+        index = {"status": "ok"} if live.fault is None else {**_fault(live.fault), "answering": manifest.id}
+        return {
+            "ready": True,
+            "generation": manifest.id,
+            "sequence": manifest.sequence,
+            "age_s": age_s(manifest.built.get("at")),
+            "checks": {"index": index, **self._slow_checks()},
+        }
+
+    def _slow_checks(self) -> dict[str, Json]:
+        """Return the findings on models and sources, looked at again every few seconds."""
+        if time.monotonic() - self._checked >= _EVERY_S:
+            from retrieve_cli.operations.doctor.examine import check
+
+            with_words = not self._state.callers.required  # their words name paths and servers
+            self._checks = {
+                finding.name: {
+                    "status": finding.status,
+                    **({"message": finding.message, "hint": finding.fix} if with_words else {}),
+                }
+                for finding in check(self._state.store.path, self._state.settings, ("model", "servers", "sources"))
+            }
+            self._checked = time.monotonic()
+        return self._checks
+
+
+def _fault(error: RetrieveError) -> dict[str, Json]:
+    return {"status": "fail", "kind": error.kind, "message": error.message, "hint": error.hint}
+
+
+def age_s(built: Json) -> float | None:
+    """Return the seconds since a time of a manifest; None if it is not one."""
+    with suppress(TypeError, ValueError):
+        return max(0.0, round((datetime.now(UTC) - datetime.fromisoformat(built)).total_seconds(), 1))
+    return None

@@ -1,0 +1,236 @@
+"""The endpoints of the models: vectors, term weights and token vectors of texts, and reranking.
+
+request -> caller -> body, within the limits -> JSON -> work -> one computation at a time -> answer
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from functools import partial
+from threading import Lock
+from typing import TYPE_CHECKING, Any
+
+from fastapi import APIRouter, FastAPI
+from starlette.requests import Request
+from starlette.responses import Response
+
+from retrieve_cli.contracts import Json, PairScorer
+from retrieve_cli.errors import UsageError
+from retrieve_cli.output.prometheus import CONTENT_TYPE
+from retrieve_cli.server.http.access_log import AccessLog
+from retrieve_cli.server.http.admission import Queue, departure, read_body
+from retrieve_cli.server.http.answers import failure_handlers, finite, response
+from retrieve_cli.server.http.callers import Callers
+from retrieve_cli.server.http.embed import Embed, Embeddings
+from retrieve_cli.server.http.hosts import Hosts
+from retrieve_cli.server.http.metrics import Metrics
+from retrieve_cli.server.http.model_parts import POSTS, ModelParts, Post, info, listing
+from retrieve_cli.server.http.observing import Observing
+from retrieve_cli.server.http.requests import (
+    Limits,
+    Rejected,
+    Work,
+    check_fields,
+    check_model,
+    flag,
+    read_object,
+    read_texts,
+)
+from retrieve_cli.server.http.service import Guard, Service
+
+if TYPE_CHECKING:
+    from retrieve_cli.contracts import Vectors
+
+_SCOPE = "search"
+"""Scope of all endpoints of the models."""
+
+
+class Models:
+    """The models that a server has, and the queue before them. They are opened at the first request."""
+
+    def __init__(self, open_parts: Callable[[], ModelParts], limits: Limits | None = None) -> None:
+        self._open = open_parts
+        self._limits = limits or Limits()
+        self._queue = Queue(self._limits)
+        self._opening = Lock()
+        self._works: Mapping[str, Callable[[dict[str, Any]], Work]] = {}
+        self._parts: ModelParts | None = None
+
+    @property
+    def busy(self) -> bool:
+        """True if something is being computed."""
+        return self._queue.busy
+
+    def close(self) -> None:
+        """Drop the jobs that have not begun."""
+        self._queue.close()
+
+    def router(self, callers: Callers) -> APIRouter:
+        """Return the routes for these callers."""
+
+        async def list_models(request: Request) -> Response:
+            """List the models."""
+            callers.of(request, _SCOPE)
+            return response(listing(await self._opened()))
+
+        async def describe(request: Request) -> Response:
+            """Describe the embedding model, as text-embeddings-inference does."""
+            callers.of(request, _SCOPE)
+            return response(info(await self._opened(), self._limits))
+
+        routes = APIRouter(tags=["models"])
+        for path, post in POSTS.items():
+            body = {"requestBody": {"required": True, "content": {"application/json": {"schema": post.schema}}}}
+            handler = self._handler(post, callers)
+            routes.add_api_route(path, handler, methods=["POST"], summary=post.summary, openapi_extra=body)
+        routes.add_api_route("/v1/models", list_models, methods=["GET"])
+        routes.add_api_route("/info", describe, methods=["GET"])
+        return routes
+
+    def _handler(self, post: Post, callers: Callers) -> Callable[[Request], Awaitable[Response]]:
+        async def answer(request: Request) -> Response:
+            callers.of(request, _SCOPE)
+            payload = read_object(await read_body(request, self._limits))
+            await self._opened()
+            work = self._works[post.work](payload)
+            return response(await self._queue.compute(work, partial(departure, request)))
+
+        return answer
+
+    async def _opened(self) -> ModelParts:
+        if (parts := self._parts) is None:
+            parts = await asyncio.to_thread(self._open_once)
+        return parts
+
+    def _open_once(self) -> ModelParts:
+        with self._opening:
+            if self._parts is not None:
+                return self._parts
+            parts = self._open()
+            embed = Embed(parts, self._limits)
+            self._works = {
+                "embeddings": Embeddings(parts, self._limits).understand,
+                "rerank": Rerank(parts.scorer, self._limits).understand,
+                "embed": embed.understand,
+                "sparse": embed.understand_sparse,
+            }
+            self._parts = parts
+            return parts
+
+
+def models_app(
+    parts: ModelParts,
+    callers: Callers | None = None,
+    *,
+    limits: Limits | None = None,
+    hosts: Hosts | None = None,
+    metrics: Metrics,
+    log: AccessLog | None = None,
+) -> Service:
+    """Return a server of models alone, with /health and /metrics.
+
+    Raises:
+        UsageError: the encoder has prefixes of its own.
+    """
+    card = parts.encoder.card
+    if card.query_prefix or card.passage_prefix:
+        raise UsageError(f"the encoder of {parts.name} adds prefixes, which the server adds itself")
+    models, callers = Models(lambda: parts, limits), callers or Callers()
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        try:
+            yield
+        finally:
+            models.close()
+            if log is not None:
+                log.close()
+
+    handlers = failure_handlers()
+    app = FastAPI(title="retrieve", openapi_url=None, lifespan=lifespan, exception_handlers=handlers)
+    app.include_router(models.router(callers))
+    app.include_router(_state_router(callers, metrics))
+    guarded = Guard(app, hosts, callers)
+    return Service(guarded, lambda: models.busy, lambda answers: Observing(answers, metrics, log=log))
+
+
+def _state_router(callers: Callers, metrics: Metrics) -> APIRouter:
+    async def health() -> Response:
+        return response({"status": "ok"})
+
+    async def scrape(request: Request) -> Response:
+        callers.of(request, "metrics")
+        return Response(await asyncio.to_thread(metrics.exposition), headers={"Content-Type": CONTENT_TYPE})
+
+    routes = APIRouter()
+    routes.add_api_route("/health", health, methods=["GET"])
+    routes.add_api_route("/metrics", scrape, methods=["GET"])
+    return routes
+
+
+_FIELDS = ("model", "query", "documents", "top_n", "return_documents")
+_FIELDS_TEI = ("query", "texts", "raw_scores", "return_text", "truncate")
+
+
+class Rerank:
+    """Scores of texts for a query, if there is a scorer."""
+
+    def __init__(self, scorer: PairScorer | None, limits: Limits) -> None:
+        self._scorer = scorer
+        self._limits = limits
+
+    def understand(self, payload: dict[str, Any]) -> Work:
+        """Return the work of a rerank request; one with `texts` is in TEI's form. Raises: Rejected."""
+        scorer = self._scorer
+        if scorer is None:
+            said = "this server has no reranker: set rerank.backend to cross_encoder and rerank.model, then restart it"
+            raise Rejected(501, said, code="no_reranker")
+        tei = "texts" in payload
+        check_fields(payload, _FIELDS_TEI if tei else _FIELDS)
+        # Not 404: a client that tries the other form after a 404 would get scores there, as TEI names no model.
+        check_model(payload, dict.fromkeys((scorer.name, scorer.name.rpartition("/")[2])), status=501)
+        query = payload.get("query")
+        if not isinstance(query, str) or not query.strip():
+            raise Rejected(400, "`query` must be a text that is not blank", param="query")
+        key = "texts" if tei else "documents"
+        texts = read_texts(_plain(payload.get(key)), key, self._limits, blank=True)
+        if flag(payload, "raw_scores", default=True) is False:
+            said = "scores are on the model's own scale: omit `raw_scores`, or set it to true"
+            raise Rejected(400, said, param="raw_scores")
+        flag(payload, "truncate")
+        shown = flag(payload, "return_text" if tei else "return_documents")
+        top = payload.get("top_n", len(texts))
+        if type(top) is not int or top < 1:
+            raise Rejected(400, "`top_n` must be a whole number above 0", param="top_n")
+        rows = _rows_tei if tei else _rows
+        return lambda: rows(scorer.name, finite(scorer.score(query, texts)), texts if shown else None, top)
+
+
+def _plain(documents: Json) -> Json:
+    """Return documents as texts, if they are objects with a `text`."""
+    if not isinstance(documents, list):
+        return documents
+    return [item.get("text") if isinstance(item, dict) else item for item in documents]
+
+
+def _rows(name: str, scores: Vectors, texts: Sequence[str] | None, top: int) -> Json:
+    """Return scores in Jina's and Cohere's form, best first."""
+    found = [
+        {"index": place, "relevance_score": scores[place], **({"document": {"text": texts[place]}} if texts else {})}
+        for place in _best_first(scores)[:top]
+    ]
+    return {"model": name, "results": found}
+
+
+def _rows_tei(_: str, scores: Vectors, texts: Sequence[str] | None, top: int) -> Json:
+    """Return scores in TEI's form, best first."""
+    return [
+        {"index": place, "score": scores[place], **({"text": texts[place]} if texts else {})}
+        for place in _best_first(scores)[:top]
+    ]
+
+
+def _best_first(scores: Vectors) -> list[int]:
+    return sorted(range(len(scores)), key=lambda place: (-scores[place], place))

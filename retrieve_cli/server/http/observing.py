@@ -1,0 +1,271 @@
+"""Observation of requests: an id, metrics, a trace, a line of the access log, and the time of each stage as a header.
+
+request -> id -> span -> door, which notes caller and answers -> headers -> metrics, line, end of the span
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from secrets import token_hex
+from typing import TYPE_CHECKING, Any, Protocol
+
+from retrieve_cli.contracts import Json
+from retrieve_cli.errors import printable, shortened
+from retrieve_cli.server.http.access_log import AccessLog
+from retrieve_cli.server.http.metrics import Metrics, served_ms
+
+if TYPE_CHECKING:
+    from starlette.requests import HTTPConnection
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+    from retrieve_cli.search.answer import Answer
+
+_ID_CHARS = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_.:+=/@")
+_LONGEST_ID = 128
+_NOT_UNDER_WAY = ("/metrics", "/health")
+_UNTRACED = {"fastapi.telemetry": None, "starlette.opentelemetry": True}
+"""Keys that switch off the traces and logs of the frameworks, which have the parameters of links: texts of queries."""
+_LOGGED_TEXTS = 8
+"""Texts of one request that the access log has, if it has any."""
+_LONGEST_TEXT = 300
+_CANCELLED = 499
+"""Status of a request that was not answered: its client left."""
+
+
+class Observed:
+    """Notes on one request, made by the middleware and by the door that answers."""
+
+    __slots__ = ("answers", "bytes", "caller", "id", "route", "started", "status")
+
+    def __init__(self, request_id: str) -> None:
+        self.id = request_id
+        self.route: str | None = None
+        """Template of the route, if the path has one."""
+        self.status = _CANCELLED
+        self.bytes = 0
+        """Bytes of the body of the answer."""
+        self.caller = ""
+        """Name of the caller's credential."""
+        self.answers: Sequence[Answer] = ()
+        """Answers to searches."""
+        self.started = time.time_ns()
+
+    @property
+    def stages_ms(self) -> dict[str, float]:
+        """Milliseconds by stage of all its searches."""
+        total: Counter[str] = Counter()
+        for answer in self.answers:
+            total.update(served_ms(answer.timings_ms))
+        return {stage: round(spent, 3) for stage, spent in total.items()}
+
+    @property
+    def generation(self) -> str | None:
+        """The generation that answered."""
+        return self.answers[0].generation if self.answers else None
+
+    @property
+    def results(self) -> int | None:
+        """Number of results of all its searches."""
+        return sum(len(answer.results) for answer in self.answers) if self.answers else None
+
+
+def observed(request: HTTPConnection) -> Observed:
+    """Return the notes on a request; without the middleware, notes that nobody reads."""
+    notes = request.scope.setdefault("state", {}).get("observed")
+    return notes if isinstance(notes, Observed) else Observed("")
+
+
+class Observing:
+    """An ASGI application around another one, which observes every request."""
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        metrics: Metrics,
+        *,
+        log: AccessLog | None = None,
+    ) -> None:
+        self._app = app
+        self._metrics = metrics
+        self._log = log
+        self._tracing = Tracing.configured()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        begun = time.perf_counter()
+        notes = Observed(_request_id(scope))
+        scope.update(_UNTRACED)
+        scope.setdefault("state", {}).update(request_id=notes.id, observed=notes)
+        under_way = scope["path"] not in _NOT_UNDER_WAY
+
+        async def noting(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                notes.status = message["status"]
+                message = {**message, "headers": [*_unlike_ours(message.get("headers", ())), *_headers(notes)]}
+            else:
+                notes.bytes += len(message.get("body", b""))
+            await send(message)
+
+        if under_way:
+            self._metrics.began()
+        try:
+            if self._tracing is None:
+                await self._app(scope, receive, noting)
+            else:
+                with self._tracing.request(scope, notes):
+                    await self._app(scope, receive, noting)
+        finally:
+            notes.route = _route(scope)
+            self._end(scope, notes, time.perf_counter() - begun, under_way=under_way)
+
+    def _end(self, scope: Scope, notes: Observed, seconds: float, *, under_way: bool) -> None:
+        self._metrics.answered(notes.route, notes.status, seconds, under_way=under_way)
+        if notes.answers:
+            self._metrics.stages(notes.answers)
+        if self._log is not None:
+            self._log.write(_line(scope, notes, seconds, texts=self._log.texts))
+
+
+def _request_id(scope: Scope) -> str:
+    """Return the id that the client sent, if it is short and plain, or a new one."""
+    for name, value in scope["headers"]:
+        if name == b"x-request-id":
+            sent = value.decode("latin-1")
+            if 0 < len(sent) <= _LONGEST_ID and _ID_CHARS.issuperset(sent):
+                return str(sent)
+    return token_hex(16)
+
+
+def _headers(notes: Observed) -> list[tuple[bytes, bytes]]:
+    headers = [(b"x-request-id", notes.id.encode("latin-1"))]
+    if notes.answers:
+        headers.append((b"server-timing", server_timing(notes.stages_ms).encode()))
+    return headers
+
+
+def _unlike_ours(headers: Sequence[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
+    return [header for header in headers if header[0] != b"x-request-id"]
+
+
+def server_timing(stages_ms: dict[str, float]) -> str:
+    """Return milliseconds by stage as a Server-Timing header: https://www.w3.org/TR/server-timing/"""
+    return ", ".join(f"{stage};dur={spent:g}" for stage, spent in stages_ms.items())
+
+
+def _route(scope: Scope) -> str | None:
+    """Return the template of the route that answered, or the path of the application that is mounted there."""
+    path = getattr(scope.get("route"), "path", None)
+    return path if isinstance(path, str) and path else None
+
+
+def _line(scope: Scope, notes: Observed, seconds: float, *, texts: bool) -> dict[str, Json]:
+    line: dict[str, Json] = {
+        "time": notes.started,
+        "request_id": notes.id,
+        "method": scope["method"],
+        "route": notes.route,
+        "status": notes.status,
+        "ms": round(seconds * 1000, 3),
+        "bytes": notes.bytes,
+        "caller": notes.caller or None,
+        "generation": notes.generation,
+        "results": notes.results,
+    }
+    if texts and notes.answers:
+        asked = [answer.query.text for answer in notes.answers[:_LOGGED_TEXTS]]
+        line["queries"] = [printable(shortened(text, _LONGEST_TEXT)) for text in asked]
+    return line
+
+
+_CONTEXT = ("traceparent", "tracestate")
+_FAILED = 500
+
+
+class Notes(Protocol):
+    """Notes on a request that become attributes; see `observing.Observed`."""
+
+    id: str
+    status: int
+
+    @property
+    def stages_ms(self) -> dict[str, float]: ...
+
+    @property
+    def generation(self) -> str | None: ...
+
+    @property
+    def results(self) -> int | None: ...
+
+
+class Tracing:
+    """A tracer of requests."""
+
+    def __init__(self, tracer: Any) -> None:
+        """`tracer` is that of an OpenTelemetry provider."""
+        from opentelemetry import trace
+        from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
+
+        self._tracer = tracer
+        self._trace = trace
+        self._propagator = TraceContextTextMapPropagator()
+
+    @classmethod
+    def configured(cls) -> Tracing | None:
+        """Return the tracing of the configured SDK; None if there is none."""
+        try:
+            from opentelemetry import trace
+        except ImportError:
+            return None
+        provider = trace.get_tracer_provider()
+        if isinstance(provider, trace.ProxyTracerProvider | trace.NoOpTracerProvider):
+            return None
+        from retrieve_cli import __version__
+
+        return cls(provider.get_tracer("retrieve", __version__))
+
+    @contextmanager
+    def request(self, scope: Scope, notes: Notes) -> Iterator[None]:
+        """Run a request in a span, a child of the client's if it sent one. The span has no texts of the request."""
+        sent = {
+            name.decode(): value.decode("latin-1")
+            for name, value in scope["headers"]
+            if name.decode("latin-1") in _CONTEXT
+        }
+        parent = self._propagator.extract(sent)
+        kind = self._trace.SpanKind.SERVER
+        begun = time.time_ns()
+        with self._tracer.start_as_current_span(scope["method"], parent, kind, start_time=begun) as span:
+            try:
+                yield
+            finally:
+                if span.is_recording():
+                    self._stages(notes, begun)
+                    self._finish(span, scope, notes)
+
+    def _finish(self, span: Any, scope: Scope, notes: Notes) -> None:
+        span.set_attribute("http.request.method", scope["method"])
+        span.set_attribute("http.response.status_code", notes.status)
+        span.set_attribute("retrieve.request_id", notes.id)
+        if (route := getattr(scope.get("route"), "path", None)) is not None:
+            span.update_name(f"{scope['method']} {route}")
+            span.set_attribute("http.route", route)
+        if notes.generation is not None:
+            span.set_attribute("retrieve.generation", notes.generation)
+        if notes.results is not None:
+            span.set_attribute("retrieve.results", notes.results)
+        if notes.status >= _FAILED:
+            span.set_status(self._trace.Status(self._trace.StatusCode.ERROR))
+
+    def _stages(self, notes: Notes, begun: int) -> None:
+        """Add a span for each stage. Its length was measured; it begins where the one before ends."""
+        start = begun
+        for stage, spent in notes.stages_ms.items():
+            if stage != "total" and spent > 0:
+                end = start + int(spent * 1e6)
+                self._tracer.start_span(stage, start_time=start).end(end)
+                start = end

@@ -1,0 +1,110 @@
+"""Search in the shapes of other programs: passages for language models, and the requests of OpenAI and Dify."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from fastapi import APIRouter
+from starlette.requests import Request
+from starlette.responses import Response
+
+from retrieve_cli.config.settings import Settings
+from retrieve_cli.contracts import Json
+from retrieve_cli.errors import RetrieveError, quoted
+from retrieve_cli.server.http.admission import read_body
+from retrieve_cli.server.http.answers import dumped, rejection, response
+from retrieve_cli.server.http.observing import Observed, observed
+from retrieve_cli.server.http.requests import Rejected, read_object
+from retrieve_cli.server.http.shapes import external_knowledge, passages, rag_flow, vector_store
+from retrieve_cli.server.http.shapes.shape import Read
+from retrieve_cli.server.http.state import State
+
+Reader = Callable[[Json, str | None, Settings], Read]
+"""Reads a body under the tenant of its credential, and the configuration."""
+
+DEFAULT = "default"
+"""Name of the index of any server, besides that of its folder."""
+
+
+def router(state: State) -> APIRouter:
+    """Return the routes of the shapes."""
+
+    async def retrieve(request: Request) -> Response:
+        """Return passages for a language model, and the same as one text with numbered citations."""
+        return await _answered(state, request, passages.read)
+
+    async def rag_retrieve(request: Request) -> Response:
+        """Return chunks with scores from 0 to 1, in the form of a RAG service."""
+        return await _answered(state, request, rag_flow.read)
+
+    async def search_vector_store(name: str, request: Request) -> Response:
+        """Search as in a vector store of OpenAI."""
+        return await _answered(state, request, vector_store.read, check=lambda _: _expect_index(state, name))
+
+    def expect_knowledge(payload: Json) -> None:
+        _expect_index(state, external_knowledge.knowledge_of(payload))
+
+    async def retrieval(request: Request) -> Response:
+        """Search as an external knowledge base of Dify."""
+        try:
+            return await _answered(state, request, external_knowledge.read, check=expect_knowledge)
+        except RetrieveError as error:
+            return _dify_error(request, rejection(error))
+        except Rejected as error:
+            return _dify_error(request, error)
+
+    routes = APIRouter(tags=["shapes"])
+    for path, endpoint, body in (
+        ("/retrieve", retrieve, passages.SCHEMA),
+        ("/api/v1/rag/retrieve", rag_retrieve, rag_flow.SCHEMA),
+        ("/v1/vector_stores/{name}/search", search_vector_store, vector_store.SCHEMA),
+        ("/retrieval", retrieval, external_knowledge.SCHEMA),
+    ):
+        content = {"required": True, "content": {"application/json": {"schema": body}}}
+        routes.add_api_route(path, endpoint, methods=["POST"], openapi_extra={"requestBody": content})
+    return routes
+
+
+async def _answered(
+    state: State, request: Request, read: Reader, *, check: Callable[[Json], None] = lambda _: None
+) -> Response:
+    """Answer a request; it is read, searched and rendered outside the event loop.
+
+    Raises:
+        Rejected, RetrieveError: it cannot be answered.
+    """
+    tenant = state.callers.of(request, "search").tenant
+    payload = read_object(await read_body(request, state.limits))
+    check(payload)
+    read_request = read(payload, tenant, state.settings)
+    deadline = read_request.asked.choices.get("deadline_ms")
+    notes = observed(request)
+    return response(await state.pool.run(request, _rendered, state, read_request, notes, deadline_ms=deadline))
+
+
+def _rendered(state: State, read: Read, notes: Observed) -> bytes:
+    """Return the answer as JSON. Raises: RetrieveError."""
+    (outcome,) = state.live.answer([read.asked])
+    if isinstance(outcome, RetrieveError):
+        raise outcome
+    notes.answers = [outcome]
+    return dumped(read.render(outcome))
+
+
+def _expect_index(state: State, name: str) -> None:
+    """Raises: Rejected if the server has no index of that name."""
+    own = state.store.path.resolve().name
+    if name not in (own, DEFAULT):
+        raise Rejected(404, f"there is no index {quoted(name)}", code="not_found", hint=f"this one is called {DEFAULT}")
+
+
+def _dify_error(request: Request, rejected: Rejected) -> Response:
+    """Return a failure in the form that Dify documents; an error of the credential is 403 there."""
+    unauthorized = rejected.status in (401, 403)
+    scheme, _, token = request.headers.get("Authorization", "").partition(" ")
+    malformed = unauthorized and (scheme.lower() != "bearer" or not token.strip())
+    message = f"{rejected} ({rejected.hint})" if rejected.hint else str(rejected)
+    error = external_knowledge.error(rejected.status, message, unauthorized=unauthorized, malformed=malformed)
+    headers: Mapping[str, Any] = rejected.headers
+    return response(error, 403 if unauthorized else rejected.status, dict(headers))

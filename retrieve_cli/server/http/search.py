@@ -1,0 +1,255 @@
+"""Search: `POST /search`, `GET /search?q=`, `POST /search/batch`. The answer is that of `retrieve query --json`, or
+in another format as `retrieve query` prints it: `POST /search?format=text&width=100`.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from hashlib import sha256
+from typing import Any, NamedTuple
+
+from fastapi import APIRouter
+from starlette.requests import Request
+from starlette.responses import Response
+
+from retrieve_cli.api.asked import Asked, of_text, read_asked
+from retrieve_cli.api.batches import Outcome
+from retrieve_cli.api.choices import SEARCH
+from retrieve_cli.api.sequences import arrival
+from retrieve_cli.contracts import Json
+from retrieve_cli.errors import RetrieveError, UsageError, quoted
+from retrieve_cli.output import formats
+from retrieve_cli.output.page import Page
+from retrieve_cli.search.answer import Answer
+from retrieve_cli.server.http.admission import read_body
+from retrieve_cli.server.http.answers import dumped, rejection
+from retrieve_cli.server.http.observing import observed
+from retrieve_cli.server.http.requests import Rejected, read_object
+from retrieve_cli.server.http.shapes.modular import PARAMETER, SHAPE, shape_of
+from retrieve_cli.server.http.state import State
+
+JSON = "application/json"
+_MOST = 256
+"""Requests of one batch."""
+
+
+def router(state: State) -> APIRouter:
+    """Return the routes of the search."""
+
+    async def search(request: Request) -> Response:
+        """Search the index."""
+        tenant = state.callers.of(request, "search").tenant
+        expect_form_alone(request)
+        rendering = rendering_of(request)
+        asked = read_asked(read_object(await read_body(request, state.limits)), tenant=tenant)
+        return await _answered(state, request, asked, rendering)
+
+    async def search_by_link(request: Request) -> Response:
+        """Search the index by a link."""
+        tenant = state.callers.of(request, "search").tenant
+        asked = read_asked(from_parameters(request), tenant=tenant)
+        return await _answered(state, request, asked, rendering_of(request))
+
+    async def search_batch(request: Request) -> Response:
+        """Answer several requests as one batch."""
+        tenant = state.callers.of(request, "search").tenant
+        items = _items(read_object(await read_body(request, state.limits)))
+        arrived = await _arrived(state, [_read(item, place, tenant) for place, item in enumerate(items)])
+        sound = [one for one in arrived if isinstance(one, Asked)]
+        answered = await state.pool.run(request, state.live.answer, sound)
+        observed(request).answers = [outcome for outcome in answered if isinstance(outcome, Answer)]
+        outcomes = iter(answered)
+        answers = [_json(next(outcomes) if isinstance(one, Asked) else one) for one in arrived]
+        return Response(dumped({"answers": answers}), media_type=JSON)
+
+    routes = APIRouter(tags=["search"])
+    body = {
+        "requestBody": {"required": True, "content": {JSON: {"schema": SEARCH.schema()}}},
+        "parameters": [PARAMETER, *PARAMETERS],
+    }
+    batch = {"requestBody": {"required": True, "content": {JSON: {"schema": _batch_schema()}}}}
+    routes.add_api_route("/search", search, methods=["POST"], openapi_extra=body)
+    routes.add_api_route("/search", search_by_link, methods=["GET"], openapi_extra={"parameters": _parameters()})
+    routes.add_api_route("/search/batch", search_batch, methods=["POST"], openapi_extra=batch)
+    return routes
+
+
+async def _answered(state: State, request: Request, asked: Asked, rendering: Rendering | None = None) -> Response:
+    """Return the answer to one request, or 304 if the client has it already."""
+    shape, deadline = shape_of(request), asked.choices.get("deadline_ms")
+    await arrival(state.live, asked.at_least or 0, deadline and time.monotonic() + deadline / 1000)
+    (outcome,) = await state.pool.run(request, state.live.answer, [asked], deadline_ms=deadline)
+    if isinstance(outcome, RetrieveError):
+        raise rejection(outcome)
+    observed(request).answers = [outcome]
+    if rendering is not None:
+        rendered = await state.pool.run(request, rendering.of, outcome)
+        return Response(rendered, media_type=rendering.media_type)
+    body = formats.answer_bytes(outcome) if shape is None else dumped(shape.render(outcome))
+    headers = {"ETag": f'"{sha256(body).hexdigest()[:32]}"', "Vary": "Accept"}
+    if headers["ETag"] in request.headers.get("If-None-Match", ""):
+        return Response(status_code=304, headers=headers)
+    return Response(body, headers=headers, media_type=JSON if shape is None else shape.media_type)
+
+
+async def _arrived(state: State, asked: Sequence[Asked | RetrieveError]) -> list[Asked | RetrieveError]:
+    """Wait for the changes that requests ask for; return each, or the error of one whose change is not there."""
+    wanted = [one.at_least or 0 for one in asked if isinstance(one, Asked)]
+    with suppress(RetrieveError):
+        await arrival(state.live, max(wanted, default=0))
+    arrived: list[Asked | RetrieveError] = []
+    for one in asked:
+        try:
+            if isinstance(one, Asked):
+                await arrival(state.live, one.at_least or 0, deadline=0.0)
+            arrived.append(one)
+        except RetrieveError as error:
+            arrived.append(error)
+    return arrived
+
+
+def from_parameters(request: Request) -> dict[str, Json]:
+    """Return the request that the parameters of a link are.
+
+    Raises:
+        UsageError: a parameter is given twice, or its value is not of its kind.
+    """
+    item: dict[str, Json] = {}
+    for key, text in request.query_params.multi_items():
+        if key in FORM:
+            continue
+        row = SEARCH.of_json.get(SEARCH.aliases.get(key, key))
+        value = text if row is None else of_text(row, key, text)
+        if row is not None and row.several:
+            item.setdefault(key, []).append(value)
+        elif key in item:
+            raise UsageError(f"the parameter {quoted(key)} is given twice", hint="give it once")
+        else:
+            item[key] = value
+    return item
+
+
+def _parameters() -> list[dict[str, Json]]:
+    """Return the parameters of a link as OpenAPI describes them."""
+    return [
+        {
+            "name": "q" if key == "query" else key,
+            "in": "query",
+            "required": key == "query",
+            "schema": dict(row.schema),
+            "description": row.description,
+        }
+        for key, row in SEARCH.of_json.items()
+    ] + [PARAMETER, *PARAMETERS]
+
+
+def _batch_schema() -> dict[str, Json]:
+    requests = {"type": "array", "items": SEARCH.schema(), "minItems": 1, "maxItems": _MOST}
+    return {"type": "object", "properties": {"requests": requests}, "required": ["requests"]}
+
+
+def _items(payload: Mapping[str, Any]) -> Sequence[Any]:
+    """Return the requests of a batch. Raises: Rejected."""
+    items = payload.get("requests")
+    if not isinstance(items, list) or not items or len(items) > _MOST:
+        said = f"`requests` must be a list of 1 to {_MOST} requests"
+        raise Rejected(422, said, param="requests", code="usage", hint='{"requests": [{"query": "…"}]}')
+    return items
+
+
+def _read(item: Json, place: int, tenant: str | None) -> Asked | UsageError:
+    """Return a request of a batch, or its error; without an id it has its number."""
+    where = f"request {place + 1}"
+    try:
+        if not isinstance(item, dict):
+            raise UsageError(f"{where} is not an object", hint='for example: {"query": "…"}')
+        named = item if "id" in item or "_id" in item else {**item, "id": str(place + 1)}
+        return read_asked(named, where=where, tenant=tenant)
+    except UsageError as error:
+        return error
+
+
+def _json(outcome: Outcome) -> Json:
+    if isinstance(outcome, Answer):
+        value = formats.answer_json(outcome)
+        del value["timings_ms"]
+        return value
+    code, kind, message, hint = int(outcome.code), outcome.kind, outcome.message, outcome.hint
+    return {"error": {"code": code, "kind": kind, "message": message, "hint": hint}}
+
+
+# -------------------------------------------------------------------------------------------------------- other formats
+
+
+_KINDS = {
+    "text": "text/plain",
+    "jsonl": "application/x-ndjson",
+    "csv": "text/csv",
+    "md": "text/markdown",
+    "trec": "text/plain",
+}
+_NARROWEST, _WIDEST, _USUAL = 40, 120, 100
+FORM = ("format", "width", "color", SHAPE)
+"""Parameters on the form of the answer: they are no part of the request."""
+PARAMETERS: Sequence[Mapping[str, Json]] = (
+    {"name": "format", "in": "query", "schema": {"type": "string", "enum": ["json", *_KINDS]},
+     "description": "Format of the answer, as `retrieve query --format` has it."},
+    {"name": "width", "in": "query", "schema": {"type": "integer", "minimum": 0, "maximum": 99_999},
+     "description": "Columns of `format=text`."},
+    {"name": "color", "in": "query", "schema": {"type": "string", "enum": ["true", "false"]},
+     "description": "Colours in `format=text`."},
+)  # fmt: skip
+"""The same as OpenAPI describes them."""
+_BESIDE_A_BODY = (*FORM, "explain")
+
+
+class Rendering(NamedTuple):
+    """A format, and what is chosen of it."""
+
+    form: str
+    page: Page
+    explain: bool
+
+    @property
+    def media_type(self) -> str:
+        """The type of the body."""
+        return _KINDS[self.form]
+
+    def of(self, answer: Answer) -> bytes:
+        """Return an answer in the format."""
+        if self.form == "text":
+            from retrieve_cli.output.text import as_text
+
+            return as_text(answer, self.page, explain=self.explain).encode()
+        written = formats.as_trec if self.form == "trec" else formats.FORMATS[self.form]
+        return written([answer]).encode()
+
+
+def expect_form_alone(request: Request) -> None:
+    """Raises: UsageError: a request with a body has parameters besides those of its form."""
+    for name in request.query_params:
+        if name not in _BESIDE_A_BODY:
+            hint = f"parameters: {', '.join(_BESIDE_A_BODY)}; the query belongs into the body"
+            raise UsageError(f"the parameter {quoted(name)} is unknown", hint=hint)
+
+
+def rendering_of(request: Request) -> Rendering | None:
+    """Return the format that the parameters of a request ask for; None for JSON.
+
+    Raises:
+        UsageError: the value of a parameter is not one that it takes.
+    """
+    given = dict(request.query_params)
+    form = given.get("format", "json")
+    if form == "json":
+        return None
+    if form not in _KINDS:
+        raise UsageError(f"the format {quoted(form)} is unknown", hint=f"formats: json, {', '.join(_KINDS)}")
+    width = given.get("width", str(_USUAL))
+    if not (width.isascii() and width.isdecimal() and len(width) < 6):
+        raise UsageError(f"the width {quoted(width)} is not a number of columns", hint="width=100")
+    styled = given.get("color") == "true"
+    page = Page(min(max(int(width), _NARROWEST), _WIDEST), styled=styled, linked=False)
+    return Rendering(form, page, given.get("explain") == "true")

@@ -1,0 +1,195 @@
+"""The application as a server runs it: its requests are checked, and all can be ended at once, each with an answer.
+
+Checked are host and origin (CORS) and fresh credentials; answers tell limits and caching.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from retrieve_cli.errors import quoted
+from retrieve_cli.server.http.answers import error_response
+from retrieve_cli.server.http.callers import LIMIT, Callers
+from retrieve_cli.server.http.hosts import Hosts
+from retrieve_cli.server.http.requests import Rejected
+
+if TYPE_CHECKING:
+    from starlette.datastructures import Headers
+    from starlette.responses import Response
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+NOSNIFF = (b"x-content-type-options", b"nosniff")
+"""Header of every answer: a browser takes it for what its type says, and not for a page or a script."""
+
+
+class Service:
+    """An ASGI application in front of another one."""
+
+    def __init__(
+        self, app: ASGIApp, busy: Callable[[], bool], around: Callable[[ASGIApp], ASGIApp] = lambda app: app
+    ) -> None:
+        """`busy` returns True during a computation; `around` puts an application around all answers."""
+        self._app = app
+        self._busy = busy
+        self._entry = around(self._answer)
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._stopped = False
+
+    @property
+    def busy(self) -> bool:
+        """True if a computation has begun and not ended, even if no client waits for it."""
+        return self._busy()
+
+    def give_up(self) -> None:
+        """Answer running and later requests with 503. To be called in the thread of the server."""
+        self._stopped = True
+        for task in self._tasks:
+            task.cancel()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async def marked(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                message["headers"] = [*message.get("headers", ()), NOSNIFF]
+            await send(message)
+
+        if scope["type"] == "http":
+            await self._entry(scope, receive, marked)
+        else:
+            await self._app(scope, receive, send)
+
+    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+        begun = False
+
+        async def noting(message: Message) -> None:
+            nonlocal begun
+            begun = True
+            await send(message)
+
+        answered = not self._stopped and await self._completed(self._app(scope, receive, noting))
+        if not (answered or begun):
+            stopping = Rejected(503, "the server is stopping", code="stopping")
+            found = scope.get("state", {}).get("request_id")
+            await error_response(stopping, path=scope["path"], request_id=found)(scope, receive, noting)
+
+    async def _completed(self, answering: Awaitable[None]) -> bool:
+        """Return True once a request is answered, False if it was cancelled.
+
+        In a task of its own: a server that is cancelled in the middle of a request writes a traceback about it.
+        """
+        task = asyncio.ensure_future(answering)
+        self._tasks.add(task)
+        try:
+            await asyncio.wait({task})
+        except asyncio.CancelledError:
+            task.cancel()
+            with suppress(asyncio.CancelledError):
+                await task
+            raise
+        finally:
+            self._tasks.discard(task)
+        if task.cancelled():
+            return False
+        task.result()
+        return True
+
+
+# --------------------------------------------------------------------------------------------------------------- checks
+
+
+_METHODS = "GET, POST, DELETE"
+_REQUEST_HEADERS = "Authorization, Content-Type, If-None-Match, Prefer, X-API-Key, X-Request-Id, Mcp-Session-Id"
+_EXPOSED = "ETag, Location, RateLimit, RateLimit-Policy, Retry-After, Server-Timing, WWW-Authenticate, X-Request-Id"
+_PREFLIGHT_S = "600"
+
+
+class Guard:
+    """An ASGI application in front of another one."""
+
+    def __init__(self, app: ASGIApp, hosts: Hosts | None, callers: Callers) -> None:
+        """`hosts` is None for a server that no browser reaches: on a socket of the file system."""
+        self._app = app
+        self._hosts = hosts
+        self._callers = callers
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        from starlette.datastructures import Headers
+
+        headers = Headers(scope=scope)
+        origin = headers.get("origin")
+        listed = origin is not None and self._hosts is not None and self._hosts.listed(origin)
+
+        async def completed(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                _complete(message, scope, origin if listed else None, private=self._callers.required)
+            await send(message)
+
+        answer = self._rejection(scope, headers, origin)
+        if answer is None and listed and _is_preflight(scope, headers):
+            answer = _preflight()
+        if answer is not None:
+            await answer(scope, receive, completed)
+            return
+        await self._callers.prepare(headers)
+        await self._app(scope, receive, completed)
+
+    def _rejection(self, scope: Scope, headers: Headers, origin: str | None) -> Response | None:
+        """Return the answer to a request for another host, or of a page that may not use this server."""
+        if "content-length" in headers and "transfer-encoding" in headers:  # RFC 9112, 6.1: it may hide another request
+            said = "a request with both Content-Length and Transfer-Encoding is not answered"
+            rejected = Rejected(400, said, code="bad_request", headers={"Connection": "close"})
+            return self._error(scope, rejected)
+        if self._hosts is None or (scope.get("server") or ("", 0))[1] is None:
+            return None
+        sent = headers.getlist("host")
+        if not self._hosts.accepts(sent):
+            host = quoted(sent[0]) if len(sent) == 1 else f"{len(sent)} hosts"
+            said = f"this server does not answer for {host}"
+            rejected = Rejected(421, said, code="host", hint="the operator can allow it: --allowed-host HOST")
+        elif origin is not None and not self._hosts.permits(origin, sent[0]):
+            said = f"pages of {quoted(origin)} may not use this server"
+            rejected = Rejected(403, said, code="origin", hint="the operator can allow it: --allowed-origin ORIGIN")
+        else:
+            return None
+        return self._error(scope, rejected)
+
+    @staticmethod
+    def _error(scope: Scope, rejected: Rejected) -> Response:
+        request_id: str | None = scope.get("state", {}).get("request_id")
+        return error_response(rejected, path=scope["path"], request_id=request_id)
+
+
+def _is_preflight(scope: Scope, headers: Headers) -> bool:
+    return scope["method"] == "OPTIONS" and "access-control-request-method" in headers
+
+
+def _preflight() -> Response:
+    """Return the answer to a browser that asks before a request of another origin."""
+    from starlette.responses import Response
+
+    permitted = {"Methods": _METHODS, "Headers": _REQUEST_HEADERS}
+    fields = {f"Access-Control-Allow-{name}": value for name, value in permitted.items()}
+    return Response(status_code=204, headers={**fields, "Access-Control-Max-Age": _PREFLIGHT_S})
+
+
+def _complete(message: Message, scope: Scope, origin: str | None, *, private: bool) -> None:
+    """Add the caller's limit to the headers of an answer, and permission for pages of a listed origin to read it.
+
+    A `private` answer is for its caller alone: no cache between them may give it to another one (RFC 9111, 5.2.2.7).
+    """
+    from starlette.datastructures import MutableHeaders
+
+    headers = MutableHeaders(scope=message)
+    for name, value in scope.get(LIMIT, {}).items():
+        headers[name] = value
+    if private:
+        headers.setdefault("Cache-Control", "private, no-cache")
+    if origin is not None:
+        headers["Access-Control-Allow-Origin"] = origin
+        headers["Access-Control-Expose-Headers"] = _EXPOSED
+        headers.add_vary_header("Origin")

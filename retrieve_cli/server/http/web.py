@@ -1,0 +1,52 @@
+"""Web and literature search: `POST /web`. The answer is that of `retrieve web --json`."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+
+from fastapi import APIRouter
+from starlette.requests import Request
+from starlette.responses import Response
+
+from retrieve_cli.api.web import add_hits, read_web
+from retrieve_cli.api.web_choices import WEB
+from retrieve_cli.contracts import Json
+from retrieve_cli.output.web_works import web_json
+from retrieve_cli.search.web_answer import WebAnswer
+from retrieve_cli.server.http.admission import read_body
+from retrieve_cli.server.http.answers import response
+from retrieve_cli.server.http.requests import read_object
+from retrieve_cli.server.http.state import State
+
+SCOPE, ADDING = "web", "documents:write"
+
+
+def router(state: State) -> APIRouter:
+    """Return the route of the web search."""
+
+    async def web(request: Request) -> Response:
+        """Search the web and literature by providers outside, which receive the query."""
+        caller = state.callers.of(request, SCOPE)
+        asked = read_web(read_object(await read_body(request, state.limits)))
+        if asked.add:
+            state.callers.of(request, ADDING)
+        answer = await state.web.answer(request, asked.options, caller)
+        added = await _added(state, request, answer, caller.tenant) if asked.add else {}
+        return response({**web_json(answer), **added})
+
+    routes = APIRouter(tags=["web"])
+    body = {"requestBody": {"required": True, "content": {"application/json": {"schema": WEB.schema()}}}}
+    routes.add_api_route("/web", web, methods=["POST"], openapi_extra=body)
+    return routes
+
+
+async def _added(state: State, request: Request, answer: WebAnswer, tenant: str | None) -> Mapping[str, Json]:
+    """The results as documents that a task brings into the index."""
+    receipt = await state.pool.run(request, lambda: add_hits(state.documents, answer, tenant=tenant))
+    statuses = [status.to_json() for status in receipt.documents]
+    task = None
+    if receipt.sequence:
+        job = await asyncio.to_thread(state.syncing.submit, "documents", tenant=tenant, receipt=receipt)
+        task = job.task
+    return {"added": {"task": task, "sequence": receipt.sequence or None, "documents": statuses}}

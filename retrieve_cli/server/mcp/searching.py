@@ -1,0 +1,158 @@
+"""The tool `search`: the answer of `retrieve query --json`, as much of it as fits into the tokens of the caller."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import NamedTuple
+
+from retrieve_cli.api.asked import Asked, Local, read_asked
+from retrieve_cli.api.choices import MOST_OFFSET, SEARCH
+from retrieve_cli.api.live import LiveIndex
+from retrieve_cli.contracts import Json
+from retrieve_cli.errors import RetrieveError, UsageError, printable, shortened
+from retrieve_cli.output.compact import Count, Entry, as_compact, filled, fitted, title_of
+from retrieve_cli.output.formats import answer_json
+from retrieve_cli.output.reasons import path_in_words
+from retrieve_cli.search.answer import Answer, Result
+from retrieve_cli.server.mcp.addresses import Place, chunk_uri, cursor_of, read_cursor
+from retrieve_cli.server.mcp.outcomes import Channels, Link, Outcome, compact_json
+from retrieve_cli.server.mcp.tools import counter_of, read_budget
+
+_NOTICES, _NOTICE = 3, 200
+"""Most notices, and most characters of each, in the content; the structured content has all of them."""
+_RELATED = 5
+"""Most related records that are named."""
+_KEPT = ("score", "relevance", "section", "page", "page_end", "page_label", "anchor")
+"""Keys of a result besides its id, title, address and text; those that are null are left out."""
+
+
+class Page(NamedTuple):
+    """One page of an answer, and how it is counted and laid out."""
+
+    answer: Answer
+    place: Place
+    limit: int
+    given: Mapping[str, Json]
+    """The arguments that its cursor goes with."""
+    channels: Channels
+
+
+def search(
+    live: LiveIndex, given: Mapping[str, Json], *, tenant: str | None, channels: Channels, local: Local | None = None
+) -> Outcome:
+    """Return the outcome of a search; `local` as for `read_asked`.
+
+    Raises:
+        RetrieveError: an argument cannot be understood, or the search fails.
+    """
+    values = dict(given)
+    cursor, most = values.pop("cursor", None), read_budget(values.pop("max_tokens", None))
+    asked = read_asked(values, where="search", tenant=tenant, local=local)
+    values = {SEARCH.aliases.get(key, key): value for key, value in values.items() if value is not None}
+    place = read_cursor(cursor, values)
+    if place.generation is None:
+        place = place._replace(offset=int(asked.choices.get("offset") or 0))
+    limit = int(asked.choices.get("k") or live.settings.search.k)
+    answer = _answered(live, asked, place, limit)
+    page = Page(answer, place._replace(generation=answer.generation), limit, values, channels)
+    count = counter_of(live.at(answer.generation))
+    return _outcome(page, most, count)
+
+
+def _answered(live: LiveIndex, asked: Asked, place: Place, limit: int) -> Answer:
+    """The answer from the first result of the page on. Raises: RetrieveError."""
+    if place.generation is not None:
+        asked = asked._replace(generation=place.generation)
+    (outcome,) = live.answer([asked._replace(choices={**asked.choices, "k": limit, "offset": place.offset})])
+    if isinstance(outcome, RetrieveError):
+        if place.generation is not None and place.generation not in (kept.manifest.id for kept in live.store.kept()):
+            raise UsageError("the index has changed since the cursor was made", hint="search again without the cursor")
+        raise outcome
+    return outcome
+
+
+def _outcome(page: Page, most: int, count: Count) -> Outcome:
+    """The page within so many tokens."""
+    answer, whole = page.answer, answer_json(page.answer)
+    related = answer.related[:_RELATED] if not page.place.offset else ()
+
+    def in_content(entries: Sequence[Entry[Result]], *, brief: bool = False) -> str:
+        first, last = _first(page), _last(page, len(entries), () if brief else related)
+        return as_compact(entries, first=first, last=last, rank=page.place.offset + 1, brief=brief)
+
+    def in_structure(entries: Sequence[Entry[Result]], *, brief: bool = False) -> str:
+        return compact_json(_structured(page, entries, whole, () if brief else related, brief=brief))
+
+    layout: Callable[..., str] = in_content if page.channels.content else in_structure
+    bare = [Entry(result) for result in answer.results]
+    brief = 2 * count(layout(bare)) > most
+    laid_out = partial(layout, brief=brief)
+    entries = fitted(answer.results, laid_out, partial(filled, answer), most=most, count=count)
+    links = [Link(chunk_uri(answer.generation, entry.result.id), title_of(entry.result)) for entry in entries]
+    text = in_content(entries, brief=brief) if page.channels.content else ""
+    structured = _structured(page, entries, whole, () if brief else related, brief=brief)
+    return Outcome(structured, text, f"{len(entries)} results in structuredContent", links, [answer])
+
+
+def _first(page: Page) -> str:
+    """The first lines of the content: how many there are, and notices."""
+    answer = page.answer
+    total, more = answer.total_matches, "more than " * answer.more_match
+    matches = f"{more}{total} match{'' if total == 1 else 'es'}"
+    notices = [f"note: {printable(shortened(notice, _NOTICE))}" for notice in answer.notices[:_NOTICES]]
+    return "\n".join([matches if answer.results else f"no results ({matches})", *notices])
+
+
+def _last(page: Page, shown: int, related: Sequence[Result]) -> str:
+    """The last lines of the content: related records, and the cursor of the next page."""
+    lines = [f"also: {title_of(each)} [{printable(each.id)}]{_path(each)}" for each in related]
+    following = _following(page, shown)
+    return "\n".join([*lines, *([f"next_cursor: {following}"] if following else [])])
+
+
+def _path(result: Result) -> str:
+    words = path_in_words(result.hit.path or "")
+    return f" ({printable(shortened(words))})" if words else ""
+
+
+def _following(page: Page, shown: int) -> str | None:
+    """The cursor of the next page; None after the last one."""
+    after = page.place.offset + shown
+    more = shown < len(page.answer.results) or (shown == page.limit and page.answer.total_matches > after)
+    if not more or after > MOST_OFFSET:
+        return None
+    return cursor_of(Place(page.answer.generation, after), page.given)
+
+
+def _structured(
+    page: Page, entries: Sequence[Entry[Result]], whole: Mapping[str, Json], related: Sequence[Result], *, brief: bool
+) -> dict[str, Json]:
+    """Ids, numbers and notices: a part of the answer's JSON, and the texts if this channel has them; `brief` leaves out
+    the numbers of each result."""
+    texts = page.channels.structured or page.channels.mirrored
+    results = [
+        {**_document(entry.result, entry.text if texts else ""), **({} if brief else _kept(item))}
+        for entry, item in zip(entries, whole["results"], strict=False)
+    ]
+    following = _following(page, len(entries))
+    return {
+        "results": results,
+        **({"related": [_document(result, "") for result in related]} if related else {}),
+        **{key: whole[key] for key in _optional(whole)},
+        **{key: whole[key] for key in ("total_matches", "total_relation") if key in whole},
+        "generation": whole["generation"],
+        **({"next_cursor": following} if following else {}),
+    }
+
+
+def _document(result: Result, text: str) -> dict[str, Json]:
+    return {"id": result.id, "title": title_of(result), "url": result.url, "text": text}
+
+
+def _kept(item: Mapping[str, Json]) -> dict[str, Json]:
+    return {key: item[key] for key in _KEPT if item[key] is not None}
+
+
+def _optional(whole: Mapping[str, Json]) -> Iterator[str]:
+    yield from (key for key in ("notices", "strategies_skipped") if whole.get(key))

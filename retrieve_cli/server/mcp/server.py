@@ -1,0 +1,195 @@
+"""The MCP server over one open index: the handlers that the SDK calls."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+
+import mcp_types as types
+from mcp.server.caching import CacheHint
+from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
+from mcp.server.lowlevel import Server
+from mcp.shared.exceptions import MCPError
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+
+from retrieve_cli import __version__
+from retrieve_cli.contracts import Json
+from retrieve_cli.errors import NotFound, RetrieveError, printable, quoted
+from retrieve_cli.server.http.requests import Rejected
+from retrieve_cli.server.mcp import addresses, prompts, tools
+from retrieve_cli.server.mcp.host import Host, Run
+from retrieve_cli.server.mcp.outcomes import Channels, Outcome, answer_of, channels_of, failed, failure_of
+from retrieve_cli.server.mcp.prompts import instructions
+from retrieve_cli.server.mcp.reading import explain, fetch, list_fields, read_resource
+from retrieve_cli.server.mcp.searching import search
+from retrieve_cli.server.mcp.web import WEB
+
+_log = logging.getLogger(__name__)
+
+_NAME = "retrieve"
+_NOT_FOUND_BEFORE = -32002
+"""Code of a resource that is not found, in the revisions that open a session; later ones have invalid parameters."""
+_INSTRUCTED = ("initialize", "server/discover")
+_PLAIN_TEXT = "text/plain"
+_LISTS = ("tools/list", "prompts/list", "resources/list", "resources/templates/list")
+_FRESH_MS = 60_000
+"""Time that a client may keep a list."""
+
+Context = ServerRequestContext[Any, Any]
+Read = Callable[..., Outcome]
+READING: Mapping[str, Read] = {"search": search, "fetch": fetch, "list_fields": list_fields, "explain": explain}
+
+
+def server_of(host: Host) -> Server[Any]:
+    """Return the server of an index."""
+    handlers = Handlers(host)
+    hints: dict[Any, CacheHint] = {name: CacheHint(_FRESH_MS, "private") for name in _LISTS}
+    server: Server[Any] = Server(
+        _NAME,
+        version=__version__,
+        title="retrieve",
+        description="Hybrid search over catalogs and documents.",
+        cache_hints={**hints, "resources/read": CacheHint(0, "private"), "server/discover": CacheHint(0, "private")},
+        on_list_tools=handlers.list_tools,
+        on_call_tool=handlers.call_tool,
+        on_list_resources=handlers.list_resources,
+        on_list_resource_templates=handlers.list_templates,
+        on_read_resource=handlers.read_resource,
+        on_list_prompts=handlers.list_prompts,
+        on_get_prompt=handlers.get_prompt,
+    )
+    server.middleware.append(handlers.instruct)
+    return server
+
+
+class Handlers:
+    """Answers to the requests of clients."""
+
+    def __init__(self, host: Host) -> None:
+        self._host = host
+
+    async def instruct(self, ctx: Context, call_next: CallNext) -> HandlerResult:
+        """Add the instructions of the index that answers now, as the caller may see it."""
+        result = await call_next(ctx)
+        if ctx.method not in _INSTRUCTED or not isinstance(result, dict):
+            return result
+        caller = self._host.caller(ctx)
+        web = self._host.web is not None and caller.may(tools.WEB_SCOPE)
+        text = await self._host.run(ctx, partial(instructions, self._host.live, caller.tenant, web=web))
+        return {**result, "instructions": text}
+
+    # ---------------------------------------------------------------------------------------------- tools
+
+    async def list_tools(self, context: Context, _: types.PaginatedRequestParams | None) -> types.ListToolsResult:
+        """List the tools that the caller may call."""
+        return types.ListToolsResult(tools=[kind.tool for kind in self._kinds(context)])
+
+    def _kinds(self, context: Context) -> list[tools.Kind]:
+        host = self._host
+        parts = {name: getattr(host, name) is not None for name in ("web", "local")}
+        return tools.listed(host.caller(context).scopes, writes=host.writer is not None, **parts)
+
+    async def call_tool(self, context: Context, given: types.CallToolRequestParams) -> types.CallToolResult:
+        """Call a tool: its failures are results that the model reads."""
+        names = [kind.tool.name for kind in self._kinds(context)]
+        if given.name not in names:
+            raise MCPError(types.INVALID_PARAMS, f"there is no tool {quoted(given.name)}; tools: {', '.join(names)}")
+        channels = channels_of(_client(context), context.protocol_version, self._host.texts)
+        try:
+            run, work = self._work(context, given.name, given.arguments or {}, channels)
+            return answer_of(await run(context, work), channels)
+        except RetrieveError as error:
+            return failed(error)
+        except Rejected as error:
+            return failure_of(str(error), error.hint)
+        except Exception as error:  # noqa: BLE001  the model is told, the log has the rest
+            _log.exception("the tool %s failed", given.name)
+            return failure_of(f"internal error ({type(error).__name__})", "the log of the server has it")
+
+    def _work(
+        self, context: Context, name: str, arguments: Mapping[str, Json], channels: Channels
+    ) -> tuple[Run, Callable[[], Outcome]]:
+        """The work of a tool, which blocks, and the threads for it."""
+        host, caller = self._host, self._host.caller(context)
+        tenant = caller.tenant
+        if host.web is not None and name in WEB:
+            answer = partial(host.web.search.answer, owner=caller.owner)
+            return host.web.run, partial(WEB[name], answer, host.live, arguments, channels=channels)
+        if name in READING:
+            read = partial(search, local=host.local) if name == "search" else READING[name]
+            return host.run, partial(read, host.live, arguments, tenant=tenant, channels=channels)
+        return host.run, partial(getattr(host.writer, name), arguments, tenant=tenant)
+
+    # ------------------------------------------------------------------------------------------ resources
+
+    async def list_resources(
+        self, context: Context, _: types.PaginatedRequestParams | None
+    ) -> types.ListResourcesResult:
+        """List the resources: one that describes the index. Records are found by searching, and have templates."""
+        del context
+        about = types.Resource(
+            uri=addresses.INDEX,
+            name="index",
+            description="What the index holds, and how to search it.",
+            mime_type=_PLAIN_TEXT,
+        )
+        return types.ListResourcesResult(resources=[about])
+
+    async def list_templates(
+        self, context: Context, _: types.PaginatedRequestParams | None
+    ) -> types.ListResourceTemplatesResult:
+        """List the templates of the addresses of chunks and records."""
+        del context
+        chunk = types.ResourceTemplate(
+            uri_template=addresses.CHUNK,
+            name="chunk",
+            description="A passage, as it was in a generation of the index.",
+            mime_type=_PLAIN_TEXT,
+        )
+        record = types.ResourceTemplate(
+            uri_template=addresses.RECORD,
+            name="record",
+            description="The whole text of a record.",
+            mime_type=_PLAIN_TEXT,
+        )
+        return types.ListResourceTemplatesResult(resource_templates=[chunk, record])
+
+    async def read_resource(self, context: Context, given: types.ReadResourceRequestParams) -> types.ReadResourceResult:
+        """Read a resource that the caller may see; any other is unknown."""
+        uri, tenant = str(given.uri), self._host.caller(context).tenant
+        read = instructions if uri == addresses.INDEX else partial(read_resource, uri=uri)
+        try:
+            text = await self._host.run(context, partial(read, self._host.live, tenant=tenant))
+        except NotFound as error:
+            modern = context.protocol_version in MODERN_PROTOCOL_VERSIONS
+            code = types.INVALID_PARAMS if modern else _NOT_FOUND_BEFORE
+            raise MCPError(code, error.message, {"uri": uri}) from None
+        except (RetrieveError, Rejected) as error:
+            raise MCPError(types.INTERNAL_ERROR, str(error)) from None
+        contents = types.TextResourceContents(uri=uri, mime_type=_PLAIN_TEXT, text=printable(text, "\n\t"))
+        return types.ReadResourceResult(contents=[contents])
+
+    # -------------------------------------------------------------------------------------------- prompts
+
+    async def list_prompts(self, context: Context, _: types.PaginatedRequestParams | None) -> types.ListPromptsResult:
+        """List the prompts."""
+        del context
+        return types.ListPromptsResult(prompts=prompts.listed())
+
+    async def get_prompt(self, context: Context, given: types.GetPromptRequestParams) -> types.GetPromptResult:
+        """Return a prompt for its arguments."""
+        del context
+        try:
+            return prompts.prompt_of(given.name, given.arguments or {})
+        except RetrieveError as error:
+            raise MCPError(types.INVALID_PARAMS, f"{error.message}; {error.hint}") from None
+
+
+def _client(context: Context) -> str:
+    """The name that the client gives itself; over HTTP without a session, what its requests say of it."""
+    if (given := context.session.client_params) is not None and given.client_info is not None:
+        return str(given.client_info.name)
+    headers = getattr(context.request, "headers", {})
+    return str(headers.get("user-agent", "")).partition("/")[0]

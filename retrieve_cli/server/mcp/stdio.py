@@ -1,0 +1,94 @@
+"""MCP over standard input and output: one client, whose requests are answered in threads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext, suppress
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeVar
+
+import anyio
+import anyio.to_thread
+from mcp.server.stdio import stdio_server
+
+from retrieve_cli.api.documents import Documents
+from retrieve_cli.api.live import LiveIndex
+from retrieve_cli.config.trust import outside
+from retrieve_cli.errors import UsageError, quoted
+from retrieve_cli.server.http.callers import SCOPES, Caller
+from retrieve_cli.server.http.pool import web_search_of
+from retrieve_cli.server.http.syncing import Syncing, SyncOptions
+from retrieve_cli.server.mcp.host import Host, McpOptions, Run, WebHost
+from retrieve_cli.server.mcp.server import server_of
+from retrieve_cli.server.mcp.writing import Writer
+
+T = TypeVar("T")
+
+_THREADS = 4
+
+
+def serve_stdio(
+    opened: Callable[[], LiveIndex], options: McpOptions, *, tenant: str | None = None, flags: Sequence[str] = ()
+) -> None:
+    """Answer one client on standard input and output, until it closes them; `flags` are those with which a sync finds
+    the configuration.
+
+    Nothing but the protocol is written to standard output: what libraries print goes to standard error, from before
+    the index is opened on.
+    """
+    anyio.run(partial(_serve, opened, options, tenant=tenant, flags=flags))
+
+
+async def _serve(
+    opened: Callable[[], LiveIndex], options: McpOptions, *, tenant: str | None, flags: Sequence[str]
+) -> None:
+    limiter = anyio.CapacityLimiter(_THREADS)
+    run = _runner(limiter)
+    caller = Caller(tenant, frozenset(SCOPES), "stdio")
+    async with stdio_server() as (reader, writer):
+        live = await anyio.to_thread.run_sync(opened, limiter=limiter)
+        live.follow()
+        with _syncing(live, flags) if options.writes else nullcontext() as writing:
+            search = web_search_of(live.settings, live.store.path)
+            web = None if search is None else WebHost(search, _runner(anyio.CapacityLimiter(_THREADS)))
+            local = partial(local_file, folders=live.settings.mcp.files or [Path.cwd()])
+            server = server_of(Host(live, run, lambda _: caller, options.texts, writing, web, local))
+            try:
+                await server.run(reader, writer, server.create_initialization_options())
+            finally:
+                live.close()
+
+
+def local_file(path: str, folders: Sequence[Path]) -> str:
+    """Return the path of a file or folder in one of the folders, links followed. Raises: UsageError: it is not."""
+
+    def within(place: str | Path) -> bool:
+        return any(not outside(place, folder) for folder in folders)
+
+    with suppress(ValueError):  # no file can have this name
+        if within(path) and all(within(each) for each in Path(path).rglob("*") if each.is_symlink()):
+            return path
+    message = f"{quoted(path)}, or a link in it, is outside of `mcp.files` ({', '.join(map(str, folders))})"
+    raise UsageError(message, hint="copy it there, or add its folder in config.yaml: mcp: {files: [FOLDER]}")
+
+
+def _runner(limiter: anyio.CapacityLimiter) -> Run:
+    """Return what runs blocking work in so many threads."""
+
+    async def run(_: Any, function: Callable[[], T]) -> T:
+        return await anyio.to_thread.run_sync(function, limiter=limiter, abandon_on_cancel=True)
+
+    return run
+
+
+@contextmanager
+def _syncing(live: LiveIndex, flags: Sequence[str]) -> Iterator[Writer]:
+    """Yield a writer, whose syncs run in the background."""
+    documents = Documents(live.store, live.settings)
+    syncing = Syncing(live.store, documents, SyncOptions(flags), on_sync=live.refresh)
+    syncing.start()
+    try:
+        yield Writer(documents, syncing)
+    finally:
+        syncing.close()

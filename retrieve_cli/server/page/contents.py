@@ -1,0 +1,326 @@
+"""Contents of the pages: read from the index, as values for the templates."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import quote, urlencode
+
+from retrieve_cli.api import contents
+from retrieve_cli.api.contents import Chunks
+from retrieve_cli.api.neighbourhood import Link as GraphLink, Neighbourhood, neighbourhood
+from retrieve_cli.contracts import Json
+from retrieve_cli.contracts.terms import figures
+from retrieve_cli.errors import NotFound, RetrieveError, UsageError
+from retrieve_cli.operations.why import why_empty
+from retrieve_cli.output.formats import answer_json
+from retrieve_cli.output.pieces import title as plain_title
+from retrieve_cli.search.answer import Answer
+from retrieve_cli.search.pictures import drawable
+from retrieve_cli.server.http.answers import rejection
+from retrieve_cli.server.page.address import SIZE, Address, record_url
+from retrieve_cli.server.page.rendering import Link, cut, leaves, link
+from retrieve_cli.server.page.view import Shown, badges_of, chips, facets, fields_of, label_of, shown, within
+
+if TYPE_CHECKING:
+    from retrieve_cli.api.index import Index
+    from retrieve_cli.api.live import LiveIndex
+
+RERANKING = (("", "As configured"), ("yes", "On"), ("no", "Off"))
+
+
+class Problem(NamedTuple):
+    """A failure, in words."""
+
+    message: str
+    hint: str
+
+
+class Page(NamedTuple):
+    """A page, for its template."""
+
+    values: Mapping[str, Any]
+    status: int = 200
+    answers: Sequence[Answer] = ()
+    """Answers to its searches."""
+
+
+def search_page(live: LiveIndex, address: Address, tenant: str | None) -> Page:
+    """Return the search page."""
+    values = _search_values(address)
+    try:
+        index = live.at(address.value("generation") or None)
+    except UsageError as error:
+        return Page({**values, "error": Problem(error.message, error.hint)}, 404)
+    with index.reading() as generation:
+        visible = contents.visible_to(generation, tenant)
+        fields = fields_of(generation, visible)
+    values |= {"about": about(live, index, tenant), "modes": modes(index)}
+    if not address.query:
+        return Page(values)
+    asked = None
+    try:
+        asked = address.asked(facets=fields, tenant=tenant)
+        (outcome,) = live.answer([asked._replace(generation=index.generation)])
+    except RetrieveError as error:
+        outcome = error
+    if isinstance(outcome, RetrieveError):
+        problem = Problem(outcome.message, outcome.hint)
+        return Page({**values, "error": problem, "count": "The query has an error."}, rejection(outcome).status)
+    return Page({**values, **_answered(index, outcome, address)}, answers=[outcome])
+
+
+def _search_values(address: Address) -> dict[str, Any]:
+    """Return the values of a search page without an answer."""
+    return {
+        "address": address,
+        "chips": chips(address),
+        "kept": address.filters,
+        "bare": address.without(*address.filters).url(),
+        "reranking": RERANKING,
+        "opened": False,
+        **dict.fromkeys(("about", "answer", "error", "before", "after")),
+        **dict.fromkeys(("modes", "facets"), ()),
+        "count": "",
+    }
+
+
+def _answered(index: Index, answer: Answer, address: Address) -> dict[str, Any]:
+    """Return the values of the page that an answer adds."""
+    offset = (address.page - 1) * SIZE
+    found = shown(answer, offset=offset)
+    boxes = facets(answer_json(answer).get("facets") or {}, address)
+    ticked = {box.filter for facet in boxes for box in (*facet.boxes, *facet.more)}
+    more = SIZE == len(found.hits) < found.total - offset
+    lines = why_empty(index.opened, answer) if not found.hits and address.page == 1 else []
+    return {
+        "answer": found,
+        "count": _count(found, offset),
+        "facets": boxes,
+        "kept": [text for text in address.filters if text not in ticked],
+        "before": address._replace(page=address.page - 1).url() if address.page > 1 else None,
+        "after": address._replace(page=address.page + 1).url() if more else None,
+        "first": address._replace(page=1).url(),
+        "past": not found.hits and address.page > 1,
+        "empty": lines,
+        "lost": lost(answer, lines),
+        "compared": "/compare?" + address._replace(page=1).url().partition("?")[2],
+        "pinned": address.with_choice("generation", answer.generation).url(),
+    }
+
+
+def lost(answer: Answer, lines: list[str]) -> str:
+    """Return the stage that dropped the last hit of an empty answer, in words."""
+    allowed, before = answer.question.query.records, ""
+    if allowed is not None and not allowed.any():
+        return "No record passes all filters."
+    for stage, hits in answer.stages:
+        if not hits:
+            return f"{before}{stage} passed on none." if before else f"{stage} found nothing that matches."
+        before = f"{stage} passed on {figures.count(hits, 'hit')}, and "
+    return f"{before}none of them is shown." if before else (lines or ["Nothing matches."])[0]
+
+
+def _count(found: Shown, offset: int) -> str:
+    """Return how many results there are, and which of them are shown."""
+    if not found.hits:
+        return "No results"
+    shown = max(found.total, offset + len(found.hits))
+    total = figures.count(shown, "match", "matches", more=found.more)
+    return f"{offset + 1}–{offset + len(found.hits)} of {total}"
+
+
+def modes(index: Index) -> list[tuple[str, str]]:
+    """Return the choices of retrievers."""
+    names = index.opened.generation.manifest.recipe.retrievers
+    return [("", "As configured"), ("hybrid", "All (hybrid)"), *((name, f"{name} only") for name in names)]
+
+
+def about(live: LiveIndex, index: Index, tenant: str | None) -> dict[str, Any]:
+    """Return what the page says of a generation, `pinned` if it is not the current one; a tenant is told the numbers of
+    its own records and chunks."""
+    with index.reading() as generation:
+        visible = contents.visible_to(generation, tenant)
+        records = len(generation.records) if visible is None else int(visible.sum())
+        chunks = len(generation.chunks)
+        if visible is not None:
+            import numpy as np
+
+            chunks = int(np.diff(generation.starts)[visible].sum())
+        at = str(generation.manifest.built.get("at") or "")
+    return {
+        "generation": index.generation,
+        "pinned": index.generation != live.index.generation,
+        "at": at,
+        "age": _age(at),
+        "records": figures.count(records, "record"),
+        "chunks": figures.count(chunks, "chunk"),
+    }
+
+
+def _age(at: str) -> str:
+    try:
+        built = datetime.fromisoformat(at)
+        return figures.age((datetime.now(UTC) - built.astimezone(UTC)).total_seconds())
+    except (ValueError, OverflowError):
+        return "at an unknown time"
+
+
+def record_page(live: LiveIndex, record_id: str, first: str, generation: str, tenant: str | None) -> Mapping[str, Any]:
+    """Return the values of the page of a record. Raises: NotFound if it does not exist for the caller."""
+    index = live.at(generation or None)
+    start = int(first) if first.isascii() and first.isdigit() and len(first) < 9 else 0
+    try:
+        found = contents.chunks(index, record_id, first=start, limit=CHUNKS, tenant=tenant)
+        near = neighbourhood(index, record_id, tenant=tenant)
+    except NotFound as error:
+        raise NotFound(error.message, hint="search for it") from None
+    return {
+        "address": Address(),
+        "record": record_view(found, first=start, generation=index.generation),
+        "around": None if near is None else around(near),
+        "about": about(live, index, tenant),
+    }
+
+
+# ------------------------------------------------------------------------------------------------------------- a record
+
+
+CHUNKS = 30
+"""Chunks of a page."""
+_LONGEST = 20_000
+"""Characters of a chunk that are shown."""
+_VALUES, _FIELDS, _VALUE = 50, 100, 300
+_LABEL = 24
+"""Characters of a node's label."""
+_WIDE, _HIGH = 260, 170
+"""Units of the picture between the middle and the first ring."""
+_CHAR = 6.6
+"""Width of a character of a label."""
+_COLOURS = 6
+
+
+def record_view(found: Chunks, *, first: int, generation: str) -> dict[str, Any]:
+    """Return what the page shows of a record of a generation, with its chunks from the one numbered `first` on;
+    `before` and `after` are addresses of further chunks, empty if there are none."""
+    record, here = found.record, record_url(found.record["id"])
+    last = first + len(found.rows)
+    description = str(record["description"] or "")
+    return {
+        "id": record["id"],
+        "title": cut(plain_title(str(record["name"]))) or cut(record["id"]),
+        "description": cut(description, 2000),
+        "place": cut(record["source"]),
+        "link": link(record["url"]),
+        "badges": badges_of(record),
+        "fields": list(_fields(record)),
+        "chunks": [_chunk(row, _pictures(record, row, generation)) for row in found.rows],
+        "extent": _extent(first, last, found.total),
+        "before": _from(here, max(first - CHUNKS, 0)) if first else "",
+        "after": _from(here, last) if last < found.total else "",
+    }
+
+
+def _extent(first: int, last: int, total: int) -> str:
+    """Return how many chunks there are, and which of them are shown."""
+    if last - first == total:
+        return figures.count(total, "chunk")
+    return f"Chunks {first} to {last - 1} of {total:,}" if last > first else f"No chunk {first}, of {total:,}"
+
+
+def _from(here: str, first: int) -> str:
+    return f"{here}{'&' if '?' in here else '?'}{urlencode({'from': first})}#text"
+
+
+def _fields(record: Mapping[str, Json]) -> Iterator[tuple[str, list[tuple[str, Link | None]]]]:
+    """Yield the fields that have values, each with its texts and links; those of the metadata by their path."""
+    own = {key: record.get(key) for key in ("license", "group", "keywords", "url", "kind")}
+    nested = {**record["supporting_data"], **record["metadata"]}
+    for count, (name, values) in enumerate((*leaves(own), *leaves(nested))):
+        if count == _FIELDS:
+            return
+        shown = [(cut(value, _VALUE), link(value)) for value in values[:_VALUES]]
+        yield label_of(name), shown + ([(f"and {len(values) - _VALUES} more", None)] if len(values) > _VALUES else [])
+
+
+def _pictures(record: Mapping[str, Json], row: Mapping[str, Json], generation: str) -> list[tuple[int, str]]:
+    """Return the pages of a chunk that can be drawn, and the addresses of their pictures."""
+    here = f"/pictures/{quote(record['id'], safe='', errors='replace')}"
+    values = {"chunk": row["index"], "generation": generation}
+    return [(page, f"{here}?{urlencode({'page': page, **values})}") for page in drawable(record, row)]
+
+
+def _chunk(row: Mapping[str, Json], pictures: Sequence[tuple[int, str]]) -> dict[str, Any]:
+    text = str(row["text"])
+    lines = text[:_LONGEST].replace("\r\n", "\n").replace("\t", "    ").split("\n")
+    return {
+        "number": int(row["index"]),
+        "heading": cut(plain_title(row["section"] or "")) or f"Chunk {row['index']}",
+        "place": within(row),
+        "lines": [*lines, "…"] if len(text) > _LONGEST else lines,
+        "pictures": pictures,
+    }
+
+
+# ------------------------------------------------------------------------------------------------- graph
+
+
+class Box(NamedTuple):
+    """A node of the picture."""
+
+    label: str
+    title: str
+    href: str
+    here: bool
+    x: float
+    y: float
+    left: float
+    top: float
+    width: float
+
+
+def around(found: Neighbourhood) -> dict[str, Any]:
+    """Return the linked records as a picture and as a list; `box` is its `viewBox`, and `more` the number of links that
+    are not listed."""
+    kinds = sorted({edge.kind for edge in found.edges})
+    spread = 1.0 if len(found.nodes) <= 12 else 1.5
+    points = [(node.x * _WIDE / 1.2 * spread, node.y * _HIGH * spread) for node in found.nodes]
+    nodes = []
+    for number, (node, (x, y)) in enumerate(zip(found.nodes, points, strict=True)):
+        label = cut(node.label, _LABEL)
+        width = round(len(label) * _CHAR + 18, 1)
+        href = "" if node.record_id is None else record_url(node.record_id)
+        place = {"x": round(x, 1), "y": round(y, 1), "left": round(x - width / 2, 1), "top": round(y - 13, 1)}
+        nodes.append(Box(label, cut(node.label), href, here=number == 0, width=width, **place))
+    wide = max(abs(box.x) + box.width / 2 for box in nodes) + 12
+    high = max(abs(box.y) for box in nodes) + 28
+    edges = []
+    for edge in found.edges:
+        start, end = nodes[edge.source], nodes[edge.target]
+        title = f"{start.title}: {edge.kind}: {end.title}"
+        edges.append((kinds.index(edge.kind) % _COLOURS, *_rim(start, end), *_rim(end, start), title))
+    rows = [_row(each) for each in found.links]
+    return {
+        "box": f"{-wide:.0f} {-high:.0f} {2 * wide:.0f} {2 * high:.0f}",
+        "title": f"{figures.count(len(nodes) - 1, 'node')} around {nodes[0].title}",
+        "nodes": nodes,
+        "edges": edges,
+        "kinds": [kind.replace("_", " ") for kind in kinds],
+        "rows": rows,
+        "more": found.total - len(rows),
+    }
+
+
+def _row(each: GraphLink) -> tuple[str, str, str]:
+    """Return a link of the list: its kind in words, a label and an address."""
+    kind = each.kind.replace("_", " ")
+    href = "" if each.record_id is None else record_url(each.record_id)
+    return f"{kind} →" if each.forward else f"← {kind}", cut(each.label), href
+
+
+def _rim(box: Box, other: Box) -> tuple[float, float]:
+    """Return the point of a box at which the line to another one leaves it."""
+    across, down = other.x - box.x, other.y - box.y
+    reach = max(abs(across) / (box.width / 2 + 2), abs(down) / 15, 1.0)
+    return round(box.x + across / reach, 1), round(box.y + down / reach, 1)

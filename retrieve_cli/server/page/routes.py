@@ -1,0 +1,182 @@
+"""Routes of the page: `/`, `/web`, `/r/<id>`, `/compare`, `/judgments`, `/signin`, `/signout`, and its static files."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from functools import wraps
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from retrieve_cli.errors import RetrieveError
+from retrieve_cli.server.http.answers import rejection
+from retrieve_cli.server.http.observing import observed
+from retrieve_cli.server.http.requests import Rejected
+from retrieve_cli.server.http.state import State
+from retrieve_cli.server.page import rendering, signing
+from retrieve_cli.server.page.address import Address
+from retrieve_cli.server.page.compare import Comparison, add_vote, compare_page
+from retrieve_cli.server.page.contents import Problem, record_page, search_page
+from retrieve_cli.server.page.web import Search, web_values
+
+if TYPE_CHECKING:
+    from fastapi import APIRouter
+    from starlette.requests import Request
+    from starlette.responses import Response
+
+    from retrieve_cli.server.http.callers import Caller
+
+    Handler = Callable[[Request], Awaitable[Response]]
+
+_READ = ["GET", "HEAD"]
+_WEB = "web"
+"""Scope of the web search."""
+
+
+class Tab(NamedTuple):
+    """A place to search in."""
+
+    label: str
+    href: str
+    current: bool
+
+
+def router(state: State) -> APIRouter:
+    """Return the routes of the page."""
+    from fastapi import APIRouter
+
+    pages, routes = _Pages(state), APIRouter(include_in_schema=False)
+    table: tuple[tuple[str, Handler, list[str]], ...] = (
+        ("/", pages.search, _READ),
+        ("/r/{record_id:path}", pages.record, _READ),
+        ("/web", pages.web, ["GET"]),
+        ("/compare", pages.compare, _READ),
+        ("/judgments", pages.judge, ["POST"]),
+        ("/static/{name}", pages.static, _READ),
+        ("/signin", pages.sign_in_form, _READ),
+        ("/signin", pages.sign_in, ["POST"]),
+        ("/signout", pages.sign_out, ["POST"]),
+    )
+    for path, handler, methods in table:
+        routes.add_route(path, as_page(handler, state), methods=methods)
+    return routes
+
+
+class _Pages:
+    """Handlers of the pages."""
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+
+    async def search(self, request: Request) -> Response:
+        state, caller = self._state, self._state.callers.of(request, "search")
+        address = Address.of(request.query_params.multi_items())
+        page = await state.pool.run(request, search_page, state.live, address, caller.tenant)
+        observed(request).answers = page.answers
+        return rendering.page(request, "search", {**page.values, **self._tabs(caller)}, status=page.status)
+
+    async def web(self, request: Request) -> Response:
+        state, caller = self._state, self._state.callers.of(request, _WEB)
+        search = Search.of(request.query_params.multi_items())
+        values = {"asks": state.settings.web.providers, **self._tabs(caller, _WEB)}
+        state.web.expect_enabled()
+        if not search.query or signing.from_elsewhere(request):  # no other site may send queries in the user's name
+            return rendering.page(request, "web", {**web_values(search), **values})
+        try:
+            answer = await state.web.answer(request, search.options(), caller)
+        except RetrieveError as error:
+            problem = web_values(search, problem=Problem(error.message, error.hint))
+            return rendering.page(request, "web", {**problem, **values}, status=rejection(error).status)
+        return rendering.page(request, "web", {**web_values(search, answer=answer), **values})
+
+    async def record(self, request: Request) -> Response:
+        state, caller = self._state, self._state.callers.of(request, "search")
+        record_id = request.path_params["record_id"] or request.query_params.get("id", "")
+        first, generation = request.query_params.get("from", ""), request.query_params.get("generation", "")
+        values = await state.pool.run(request, record_page, state.live, record_id, first, generation, caller.tenant)
+        return rendering.page(request, "record", {**values, **self._tabs(caller)})
+
+    async def compare(self, request: Request) -> Response:
+        state, caller = self._state, self._state.callers.of(request, "search")
+        wanted = Comparison.of(request.query_params.multi_items())
+        page = await state.pool.run(request, compare_page, state.live, wanted, caller)
+        observed(request).answers = page.answers
+        return rendering.page(request, "compare", {**page.values, **self._tabs(caller)})
+
+    async def judge(self, request: Request) -> Response:
+        signing.expect_own_page(request, self._state)
+        caller = self._state.callers.of(request, "judge")
+        fields = await signing.fields_of(request)
+        await self._state.pool.run(request, add_vote, self._state.live, fields, caller)
+        return signing.onward(request, fields.get("next", "/compare"))
+
+    def _tabs(self, caller: Caller, current: str = "") -> dict[str, Any]:
+        """The value of the tabs: none unless the caller may search the web, too."""
+        if not (self._state.web.enabled and caller.may(_WEB)):
+            return {}
+        return {"tabs": (Tab("Index", "/", current == ""), Tab("Web", "/web", current == _WEB))}
+
+    async def static(self, request: Request) -> Response:
+        answer = rendering.static(request.path_params["name"])
+        if answer is None:
+            raise Rejected(404, "there is no such file")
+        return answer
+
+    async def sign_in_form(self, request: Request) -> Response:
+        return signing.form(request, following=request.query_params.get("next", "/"))
+
+    async def sign_in(self, request: Request) -> Response:
+        return await signing.sign_in(self._state, request)
+
+    async def sign_out(self, request: Request) -> Response:
+        signing.expect_own_page(request, self._state)
+        return signing.sign_out(request)
+
+
+def as_page(handler: Handler, state: State) -> Handler:
+    """Return a handler whose failures are pages: the form to sign in for 401."""
+
+    @wraps(handler)
+    async def answered(request: Request) -> Response:
+        request = signing.with_credential(request)
+        await state.callers.prepare(request.headers)
+        try:
+            return await handler(request)
+        except Rejected as error:
+            return failure(request, error)
+        except RetrieveError as error:
+            return failure(request, rejection(error))
+
+    return answered
+
+
+def failure(request: Request, error: Rejected) -> Response:
+    """Return the page of a failure."""
+    if error.status == 401:
+        return signing.form(request, following=signing.address_of(request), status=401)
+    headings = {403: "Not allowed", 404: "Not found", 429: "Too many requests", 503: "Not available at the moment"}
+    heading = headings.get(error.status, "This did not work")
+    values = {"heading": heading, "message": str(error), "hint": error.hint}
+    answer = rendering.page(request, "message", values, status=error.status)
+    answer.headers.update(error.headers)
+    return answer
+
+
+def wants_page(request: Request) -> bool:
+    """Return True for a browser: it takes HTML, and prefers it to JSON."""
+    accepted = request.headers.get("Accept", "")
+    return request.method in _READ and "text/html" in accepted and "application/json" not in accepted
+
+
+def handlers(others: dict[Any, Any]) -> dict[Any, Any]:
+    """Return the handlers of exceptions, with a page in place of the error object where a browser asks for an address
+    that does not exist."""
+    from starlette.exceptions import HTTPException
+
+    otherwise = others[HTTPException]
+
+    async def missing(request: Request, error: HTTPException) -> Response:
+        if error.status_code == 404 and wants_page(request):
+            return failure(request, Rejected(404, "No page has this address."))
+        answer: Response = await otherwise(request, error)
+        return answer
+
+    return {**others, HTTPException: missing}

@@ -1,0 +1,132 @@
+"""Signing in with a key: a cookie that scripts cannot read, and that no other site can make a browser send.
+
+The cookie stands for an Authorization header on the routes of the page, and on no others.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+from urllib.parse import parse_qsl, quote, unquote, urlsplit
+
+from retrieve_cli.server.http.admission import read_body
+from retrieve_cli.server.http.requests import Limits, Rejected
+from retrieve_cli.server.page import rendering
+from retrieve_cli.server.page.rendering import COOKIE
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+    from starlette.responses import Response
+
+    from retrieve_cli.server.http.state import State
+
+_FORM = Limits(bytes=64 << 10)
+"""Limits of a form."""
+_LONGEST = 8192
+"""Characters of a key."""
+
+
+def with_credential(request: Request, key: str | None = None) -> Request:
+    """Return the request with a key, by default that of its cookie, as its credential. A header of its own wins."""
+    from starlette.requests import Request as Made
+
+    if key is None:
+        key = unquote(request.cookies.get(COOKIE, ""))
+    own = "authorization" in request.headers or "x-api-key" in request.headers
+    if key and not own and key.isascii() and key.isprintable() and len(key) <= _LONGEST:
+        request.scope["headers"] = [*request.scope["headers"], (b"authorization", f"Bearer {key}".encode())]
+    return Made(request.scope, request.receive)
+
+
+def expect_own_page(request: Request, state: State) -> None:
+    """Check that a form was sent by a page of this server. Raises: Rejected."""
+    origin, host = request.headers.get("Origin"), request.headers.get("Host", "")
+    if origin is None:
+        sound = COOKIE not in request.cookies  # a browser names the origin of every form that it posts
+    else:
+        sound = urlsplit(origin).netloc == host or origin == _origin_of(state.public_url)
+    if not sound:
+        raise Rejected(403, "this form was not sent by a page of this server", code="origin", hint="send it from there")
+
+
+def from_elsewhere(request: Request) -> bool:
+    """Return True if a page of another site made the browser ask: by a link, an image or a form.
+
+    https://www.w3.org/TR/fetch-metadata/#sec-fetch-site-header
+    """
+    return request.headers.get("Sec-Fetch-Site", "none") not in ("none", "same-origin")
+
+
+def _origin_of(url: str) -> str:
+    scheme, host = urlsplit(url)[:2]
+    return f"{scheme}://{host}"
+
+
+async def fields_of(request: Request) -> dict[str, str]:
+    """Return the fields of a posted form. Raises: Rejected if it is too long or not a form."""
+    body = await read_body(request, _FORM)
+    try:
+        return dict(parse_qsl(body.decode(), keep_blank_values=True, max_num_fields=50, errors="strict"))
+    except ValueError as error:
+        raise Rejected(400, "the body is not a form", code="usage") from error
+
+
+def form(request: Request, *, following: str, status: int = 200, message: str = "") -> Response:
+    """Return the form to sign in; `following` is the address to go to afterwards."""
+    return rendering.page(request, "signin", {"next": following, "message": message}, status=status)
+
+
+async def sign_in(state: State, request: Request) -> Response:
+    """Return the way on with the cookie if the key is valid; else the form again."""
+    from starlette.responses import RedirectResponse
+
+    expect_own_page(request, state)
+    fields = await fields_of(request)
+    key, following = fields.get("key", "").strip(), inner(fields.get("next", "/"))
+    without = [pair for pair in request.scope["headers"] if pair[0] not in (b"authorization", b"x-api-key")]
+    request.scope["headers"] = without
+    try:
+        state.callers.of(with_credential(request, key or "-"), "search")
+    except Rejected as error:
+        if error.status not in (401, 403):
+            raise
+        said = "This key is not valid." if error.status == 401 else "This key may not search."
+        return form(request, following=following, status=error.status, message=said)
+    answer = RedirectResponse(_root(request) + following, 303, dict(rendering.HEADERS))
+    secure = request.url.scheme == "https" or state.public_url.startswith("https://")
+    answer.set_cookie(
+        COOKIE, quote(key, safe=""), path=f"{_root(request)}/", secure=secure, httponly=True, samesite="strict"
+    )
+    return answer
+
+
+def onward(request: Request, following: str) -> Response:
+    """Return the way to a page of this server, after a form."""
+    from starlette.responses import RedirectResponse
+
+    return RedirectResponse(_root(request) + inner(following), 303, dict(rendering.HEADERS))
+
+
+def sign_out(request: Request) -> Response:
+    """Return the way to the form, without the cookie."""
+    from starlette.responses import RedirectResponse
+
+    answer = RedirectResponse(f"{_root(request)}/signin", 303, dict(rendering.HEADERS))
+    answer.delete_cookie(COOKIE, path=f"{_root(request)}/", httponly=True, samesite="strict")
+    return answer
+
+
+def address_of(request: Request) -> str:
+    """Return the address of a page below the root, to come back to."""
+    query = f"?{request.url.query}" if request.url.query else ""
+    path = quote(request.scope["path"].removeprefix(_root(request)))
+    return inner(f"{path}{query}") if request.method in ("GET", "HEAD") else "/"
+
+
+def inner(address: str) -> str:
+    """Return an address if it leads to a page of this server; the first page otherwise."""
+    sound = address.startswith("/") and address[1:2] not in ("/", "\\") and address.isascii() and address.isprintable()
+    return address if sound and "\\" not in address else "/"
+
+
+def _root(request: Request) -> str:
+    return str(request.scope.get("root_path", "")).rstrip("/")

@@ -1,0 +1,134 @@
+"""The tab "Web" of the page: results of the web and literature, each with who found it, and what became of asking."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
+
+from retrieve_cli.api.web import read_web
+from retrieve_cli.contracts import Json
+from retrieve_cli.contracts.terms import figures
+from retrieve_cli.contracts.works import Work
+from retrieve_cli.output.prose import significant
+from retrieve_cli.output.web_works import RELATIONS
+from retrieve_cli.search.web_answer import ProviderStatus, WebAnswer, WebHit, WebOptions
+from retrieve_cli.server.page.contents import Problem
+from retrieve_cli.server.page.rendering import Link, cut, link
+from retrieve_cli.server.page.view import Badge
+
+_TEXT = 700
+"""Characters of an abstract or snippet."""
+_AUTHORS = 6
+_VERSIONS = 10
+"""Most versions, linked works and conflicts of a result."""
+KINDS = (("", "Chosen by the query"), ("web", "Web"), ("literature", "Literature"))
+
+
+class Search(NamedTuple):
+    """A web search as the parameters of an address."""
+
+    query: str = ""
+    kind: str = ""
+    """Empty: chosen by the query."""
+    since: str = ""
+    category: str = ""
+    """Categories of arXiv with commas between them."""
+
+    @classmethod
+    def of(cls, parameters: Iterable[tuple[str, str]]) -> Search:
+        """Return the search that the parameters say; unknown ones are ignored."""
+        last = dict(parameters)
+        return cls(*(last.get(key, "").strip() for key in ("q", "kind", "since", "category")))
+
+    def options(self) -> WebOptions:
+        """Return what is searched for. Raises: UsageError."""
+        given: dict[str, Json] = {"kind": self.kind, "since": self.since, "categories": self.category}
+        item = {"query": self.query, **{key: value for key, value in given.items() if value}}
+        return read_web(item, where="the address").options
+
+
+def web_values(search: Search, *, problem: Problem | None = None, answer: WebAnswer | None = None) -> dict[str, Any]:
+    """Return the values of the page: of the form alone, of an error, or of an answer."""
+    values = {"search": search, "kinds": KINDS, "error": problem, "hits": None, "providers": (), "notices": ()}
+    if answer is None:
+        return {**values, "count": "The query has an error." if problem else "", "partial": False}
+    skipped = (f"{name} was skipped: {reason}" for name, reason in answer.strategies_skipped.items())
+    return {
+        **values,
+        "hits": [_shown(hit) for hit in answer.hits],
+        "providers": [_asked(status) for status in answer.statuses],
+        "notices": [*map(cut, answer.notices), *skipped],
+        "partial": answer.partial,
+        "count": _count(answer),
+    }
+
+
+def _count(answer: WebAnswer) -> str:
+    works = figures.count(answer.total_works, "work")
+    incomplete = ", incomplete: a provider failed" if answer.partial else ""
+    return f"{len(answer.hits)} of {works}{incomplete}. {cut(answer.kind_reason)}"
+
+
+def _shown(hit: WebHit) -> dict[str, Any]:
+    """Return what the page shows of a result; `facts` are identifiers, licence, citations and what providers disagree
+    on."""
+    work = hit.work
+    return {
+        "title": cut(work.title) or cut(work.id),
+        "link": link(work.url),
+        "pdf": link(work.pdf_url),
+        "badges": list(_badges(work)),
+        "about": " · ".join(filter(None, (_names(work), work.date, cut(work.venue)))),
+        "text": cut(work.abstract or work.snippet, _TEXT),
+        "retracted": work.retracted,
+        "others": list(_others(work)),
+        "facts": [*_facts(work), ("score", significant(hit.hit.score, 4))],
+    }
+
+
+def _badges(work: Work) -> Iterator[Badge]:
+    yield Badge(work.type, "modality")
+    for provider in dict.fromkeys(source.provider for source in work.found_by):
+        yield Badge(cut(provider), "found")
+    if work.open_access:
+        yield Badge("open access", "licence")
+
+
+def _names(work: Work) -> str:
+    shown = ", ".join(cut(name) for name in work.authors[:_AUTHORS])
+    return shown + (f" and {len(work.authors) - _AUTHORS} more" if len(work.authors) > _AUTHORS else "")
+
+
+def _others(work: Work) -> Iterator[tuple[str, str, Link | None]]:
+    """Yield other versions and works that are linked: the relation, a text and a link."""
+    for version in work.versions[:_VERSIONS]:
+        text = " · ".join(filter(None, (cut(version.title), version.date, cut(version.id))))
+        yield RELATIONS.get(version.relation, version.relation), text, link(version.url)
+    for linked in work.linked[:_VERSIONS]:
+        yield RELATIONS.get(linked.relation, linked.relation), cut(linked.id), link(linked.id)
+
+
+def _facts(work: Work) -> Iterator[tuple[str, str]]:
+    yield from ((id_.kind, cut(id_.value)) for id_ in work.ids if id_.kind != "url")
+    if work.license:
+        yield "licence", cut(work.license)
+    if work.citations is not None:
+        yield "citations", f"{work.citations.number:,} ({cut(work.citations.source)})"
+    for source in work.found_by:
+        place = f"rank {source.rank}" if source.rank else "further facts"
+        yield cut(source.provider), f"{place}, {source.at}"
+    for name, conflicts in list(work.conflicts.items())[:_VERSIONS]:
+        said = "; ".join(f"{cut(each.value)} ({cut(each.source)})" for each in conflicts[:_VERSIONS])
+        yield f"{cut(name)} elsewhere", said
+
+
+def _asked(status: ProviderStatus) -> dict[str, Any]:
+    """Return a provider, and what became of asking it."""
+    name = cut(status.provider) + (" (further facts)" if status.role == "enricher" else "")
+    if status.status == "ok":
+        total = "" if status.total is None else f" of {status.total:,}"
+        age = "" if status.age_s is None else f", stored {status.age_s / 3600:.3g} h ago"
+        message = f"{status.results}{total} results{age}" + "".join(f"; {cut(notice)}" for notice in status.notices)
+        return {"name": name, "status": "answered", "failed": False, "message": message}
+    message = cut("; ".join(filter(None, (status.message, status.hint))), _TEXT)
+    return {"name": name, "status": status.status.replace("_", " "), "failed": status.failed, "message": message}

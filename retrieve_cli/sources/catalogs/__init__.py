@@ -1,0 +1,1 @@
+"""Catalogs: lines to records."""

@@ -1,0 +1,208 @@
+"""A catalog in JSON Lines, or one document of JSON-LD, read record by record."""
+
+from __future__ import annotations
+
+import stat
+from collections.abc import Iterator, Mapping
+from functools import partial
+from io import BufferedReader
+from pathlib import Path
+from shlex import quote
+
+from retrieve_cli.contracts import Item, Json, Notice, Record, Refused, SourceKind
+from retrieve_cli.errors import UsageError
+from retrieve_cli.frozen import replace
+from retrieve_cli.sources.catalogs.linked_catalog import (
+    DEEPEST,
+    NotRead,
+    graph_of_file,
+    graph_of_line,
+    looks_linked,
+    record_of_line,
+    too_deep,
+)
+from retrieve_cli.sources.digests import BOM, absolute, file_stamp, line_digest
+from retrieve_cli.sources.fields import FieldMap, is_stored, record_from
+from retrieve_cli.storage.manifest import canonical
+from retrieve_cli.untrusted import files
+
+_OTHERS = (
+    (b"\x1f\x8b", "compressed by gzip", "unpack it: gunzip -k"),
+    (b"PK\x03\x04", "a zip archive", "unpack it: unzip"),
+    (b"\xff\xfe", "UTF-16", "convert it: iconv -f UTF-16 -t UTF-8"),
+    (b"\xfe\xff", "UTF-16", "convert it: iconv -f UTF-16 -t UTF-8"),
+)
+"""First bytes of files that are not catalogs, with the kind of file and the command that converts it."""
+_EXCERPT = 200
+"""Characters of a rejected line that the quarantine file keeps."""
+
+
+_COUNTED = 8 << 20
+"""Bytes whose lines are counted."""
+
+
+class CatalogSource:
+    """A catalog with one record per line, in any known spelling (BEIR included), or of JSON-LD graphs."""
+
+    kind: SourceKind = "catalog"
+
+    def __init__(self, path: Path, fields: FieldMap, *, name: str = "", id_prefix: str = "") -> None:
+        """Raises: UsageError if `path` is not a file of JSON Lines."""
+        self.path = path
+        self._place = absolute(path)
+        self.name = name or self._place.name
+        self._fields = fields
+        self._id_prefix = id_prefix
+        self._digest = line_digest(self.name, id_prefix)
+        _check(path)
+
+    @property
+    def card(self) -> Mapping[str, Json]:
+        return self._fields.card
+
+    @property
+    def origin(self) -> Mapping[str, Json]:
+        return {"kind": self.kind, "name": self.name, "path": str(self._place), "id_prefix": self._id_prefix}
+
+    def fetch(self) -> None:
+        """Do nothing: the file is local."""
+
+    def stamp(self) -> list[int]:
+        """Return size and times of the file. Raises: UsageError if it cannot be read."""
+        try:
+            return file_stamp(self.path)
+        except OSError as error:
+            raise self._unreadable(error) from error
+
+    def scan(self) -> Iterator[Item | Refused | Notice]:
+        """Yield one item per record. Raises: UsageError if the file cannot be read."""
+        try:
+            with files.open_regular(self.path) as file:
+                if (graph := self._graph(file)) is not None:
+                    yield from self._items(graph, 1)
+                    return
+                for number, raw in enumerate(files.lines(file), 1):
+                    line = raw.removeprefix(BOM) if number == 1 else raw
+                    if len(line) > files.LINE:
+                        yield self._reject(line, number, f"it is longer than {files.LINE // files.MB} MB")
+                    elif line.strip():
+                        yield from self._items_of(line, number)
+        except OSError as error:
+            raise self._unreadable(error) from error
+
+    def count(self) -> int | None:
+        """Return the number of lines; of a large file an estimate from its beginning. None if it is no file of lines.
+
+        Raises:
+            OSError: it cannot be read.
+        """
+        size = self.path.stat().st_size
+        with files.open_regular(self.path) as file:
+            head = file.read(_COUNTED)
+        if not head.strip().partition(b"\n")[0].rstrip().endswith(b"}"):
+            return None
+        lines = head.count(b"\n") + (len(head) == size and not head.endswith(b"\n"))
+        return lines if len(head) >= size else round(lines * size / len(head))
+
+    def _graph(self, file: BufferedReader) -> list[Json] | None:
+        """Return the records of a file that is a single document. Raises: UsageError if it is not a catalog."""
+        try:
+            return graph_of_file(file)
+        except NotRead as error:
+            raise _no_lines(self.path, str(error).removeprefix("it is ")) from error
+
+    def _items_of(self, line: bytes, number: int) -> Iterator[Item | Refused]:
+        try:
+            graph = graph_of_line(line)
+        except NotRead as error:
+            yield self._reject(line, number, str(error))
+            return
+        if graph is None:
+            yield Item(self._digest(line), self.name, number, partial(self._read, line, number))
+        else:
+            yield from self._items(graph, number)
+
+    def _items(self, graph: list[Json], number: int) -> Iterator[Item]:
+        """Yield an item for each record of a graph, as if each were on its own line."""
+        for record in graph:
+            line = canonical(record)
+            yield Item(self._digest(line), self.name, number, partial(self._read, line, number))
+
+    def _unreadable(self, error: OSError) -> UsageError:
+        return UsageError(f"cannot read {self.path}: {error.strerror}", hint="check the path and its permissions")
+
+    def _read(self, line: bytes, number: int) -> tuple[Record | Refused]:
+        return (self._parse(line, number),)
+
+    def _parse(self, line: bytes, number: int) -> Record | Refused:
+        record = read_record(line, self._fields, source=self.name, number=number)
+        if isinstance(record, str):
+            return self._reject(line, number, record)
+        return replace(record, id=self._id_prefix + record.id) if self._id_prefix else record
+
+    def _reject(self, line: bytes, number: int, reason: str) -> Refused:
+        return Refused(self.name, number, reason, line[:_EXCERPT].decode("utf-8", "replace").rstrip("\n"))
+
+
+def read_record(line: bytes, fields: FieldMap, *, source: str, number: int) -> Record | str:
+    """Return the record of one line of a catalog, or the reason why it is rejected."""
+    import orjson
+
+    try:
+        item = orjson.loads(line)
+    except ValueError as error:
+        return _why_not_json(line, error)
+    stored = isinstance(item, dict) and is_stored(item)
+    if _many_levels(line) and too_deep(item, DEEPEST + stored):  # in a stored record, metadata are one level down
+        return f"it is nested deeper than {DEEPEST} levels"
+    if not isinstance(item, dict):
+        return f"it is a JSON {type(item).__name__}, not an object"
+    try:
+        item = item if stored else record_of_line(item, line)
+    except NotRead as error:
+        return str(error)
+    return record_from(item, fields, source=source, line=number)
+
+
+def _why_not_json(line: bytes, error: ValueError) -> str:
+    try:
+        line.decode("utf-8")
+    except UnicodeDecodeError as undecodable:
+        return f"it is not UTF-8 (byte 0x{line[undecodable.start]:02x} at position {undecodable.start})"
+    return f"it is not JSON ({error})"
+
+
+def _many_levels(line: bytes) -> bool:
+    """Return True if a line may be nested too deeply: a cheap test that most lines pass."""
+    return line.count(b"[") + line.count(b"{") > DEEPEST
+
+
+def _no_lines(path: Path, what: str) -> UsageError:
+    lines = quote(str(path.with_suffix(".lines.jsonl")))
+    hint = f"convert it: jq -c '.[]' {quote(str(path))} > {lines}"
+    return UsageError(f"{path} is {what}; a catalog is JSON Lines, one object per line, or JSON-LD", hint=hint)
+
+
+def _check(path: Path) -> None:
+    try:
+        mode = path.stat().st_mode
+        if stat.S_ISREG(mode):
+            with files.open_regular(path) as file:
+                head = file.read(4096).lstrip()
+    except OSError as error:
+        hint = "check the path and its permissions"
+        raise UsageError(f"cannot read the catalog {path}: {error.strerror}", hint=hint) from error
+    if stat.S_ISDIR(mode):
+        corpus = path / "corpus.jsonl"
+        hint = f"--catalog {corpus}" if corpus.is_file() else f"for a folder of documents: --docs-dir {path}"
+        raise UsageError(f"{path} is a folder; --catalog takes a file of JSON Lines", hint=hint)
+    if not stat.S_ISREG(mode):
+        hint = "save it to a file first: a catalog must be the same when it is read again"
+        raise UsageError(f"{path} is not a regular file", hint=hint)
+    if head.startswith(b"[") and not looks_linked(head):
+        raise _no_lines(path, "a JSON array")
+    for start, what, remedy in _OTHERS:
+        if head.startswith(start):
+            raise UsageError(f"{path} is {what}, not JSON Lines", hint=f"{remedy} {quote(str(path))}")
+    if b"\0" in head and not head.startswith((b"{", BOM)):
+        raise UsageError(f"{path} is a binary file, not JSON Lines", hint="pass a file with one JSON object per line")

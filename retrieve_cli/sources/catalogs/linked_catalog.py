@@ -1,0 +1,160 @@
+"""JSON-LD in a catalog: a line that describes one record; a line, or a whole file, that is a graph of records.
+
+Both become the same objects that a SPARQL source writes for that graph (`linked`).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from io import BufferedReader
+
+from retrieve_cli.contracts import Json
+from retrieve_cli.errors import SourceFailed
+from retrieve_cli.sources.catalogs.json_ld import TooLarge, has_vocabulary, is_linked, may_have_keywords, triples_of
+from retrieve_cli.sources.catalogs.linked import record_of_node, records_of_triples
+from retrieve_cli.sources.digests import BOM
+from retrieve_cli.storage.manifest import canonical
+from retrieve_cli.untrusted import files
+
+DEEPEST = 64
+"""Maximum levels of nesting in a record or a graph."""
+_HEAD = 4096
+"""Bytes at the beginning of a file that are checked for its type."""
+_MARKS = tuple(f'"{name}"'.encode() for name in ("@context", "@graph", "@id", "@type"))
+"""Keywords that identify a file as one JSON-LD document if they occur in its head."""
+_LISTING = b'{"matched":'
+"""Beginning of what `retrieve inspect records --json` prints."""
+
+
+class NotRead(Exception):
+    """Linked data that cannot be made into records; the message says why."""
+
+
+def looks_linked(head: bytes) -> bool:
+    """Return True if the beginning of a file contains a keyword of JSON-LD."""
+    return any(mark in head for mark in _MARKS)
+
+
+def record_of_line(item: Json, line: bytes) -> Json:
+    """Return the object of a line unchanged or, if it is JSON-LD, the object of the node that it describes.
+
+    The values of the object are looked at only if its line may have a keyword.
+
+    Raises:
+        NotRead: it has too many values, or describes nothing.
+    """
+    if not (is_linked(item) if may_have_keywords(line) else has_vocabulary(item)):
+        return item
+    try:
+        record = record_of_node(*triples_of(item))
+    except (TooLarge, SourceFailed) as error:
+        raise NotRead(str(error)) from error
+    if not record:
+        raise NotRead("it describes no record")
+    return _sorted(record)
+
+
+def graph_of_line(line: bytes) -> list[Json] | None:
+    """Return the records of a line that is a graph of them, or all that `retrieve inspect records --json` prints; None
+    for any other line.
+
+    Raises:
+        NotRead: the graph has too many values, or no records.
+    """
+    if line.startswith(_LISTING) and isinstance(value := _parsed(line), dict):
+        listed = isinstance(value.get("records"), list) and "total" in value and not too_deep(value, DEEPEST + 3)
+        return value["records"] if listed else None
+    if b'"@graph"' not in line and not line.lstrip().startswith(b"["):
+        return None
+    value = _parsed(line)
+    return _records(value) if isinstance(value, list) or (isinstance(value, dict) and "@graph" in value) else None
+
+
+def graph_of_file(file: BufferedReader) -> list[Json] | None:
+    """Return the records of a file that is one JSON-LD document over several lines, or a list; None if the lines are to
+    be read one by one. The file is then at its beginning.
+
+    Raises:
+        NotRead: it is a list of something else, has too many values, or no records.
+        OSError: it cannot be read.
+    """
+    head = file.read(_HEAD)
+    start = head.removeprefix(BOM).lstrip()
+    file.seek(0)
+    listed = start.startswith(b"[")
+    first, newline, _ = start.partition(b"\n")
+    if not looks_linked(head) or not (listed or (start.startswith(b"{") and newline and _parsed(first) is None)):
+        return None
+    if os.fstat(file.fileno()).st_size > files.LINE:
+        if listed:
+            raise NotRead(f"it is one list larger than {files.LINE // files.MB} MB")
+        return None
+    value = _parsed(file.read(files.LINE + 1).removeprefix(BOM))
+    file.seek(0)
+    if not is_linked(value):
+        if listed:
+            raise NotRead("it is a JSON array" if isinstance(value, list) else "it is not JSON")
+        return None
+    return _records(value)
+
+
+def lines_of(content: bytes) -> list[bytes]:
+    """Return the lines of a catalog; a graph of records is replaced by one line per record."""
+    value = _parsed(content) if looks_linked(content[:_HEAD]) else None
+    lines = content.split(b"\n") if not is_linked(value) else [canonical(value)]
+    return [part for line in lines for part in _expanded(line)]
+
+
+def too_deep(value: Json, levels: int = DEEPEST) -> bool:
+    """Return True if a value is nested deeper than so many levels, by default those of a record, without recursion."""
+    waiting = [(value, 1)]
+    while waiting:
+        part, depth = waiting.pop()
+        if isinstance(part, dict | list):
+            if depth > levels:
+                return True
+            waiting += [(inner, depth + 1) for inner in (part.values() if isinstance(part, dict) else part)]
+    return False
+
+
+def _expanded(line: bytes) -> Iterator[bytes]:
+    try:
+        records = graph_of_line(line)
+    except NotRead:
+        records = None
+    yield from [line] if records is None else map(canonical, records)
+
+
+def _records(value: Json) -> list[Json] | None:
+    """Return the records of a value; None if it is not a graph.
+
+    Raises:
+        NotRead: as in `graph_of_line`.
+    """
+    if not is_linked(value) or too_deep(value):
+        return None
+    try:
+        records = records_of_triples(triples_of(value)[0])
+    except (TooLarge, SourceFailed) as error:
+        raise NotRead(str(error)) from error
+    if not records:
+        raise NotRead("its graph contains no records: no node has an @id or is a SoftwareSourceCode")
+    return [_sorted(record) for record in records]
+
+
+def _sorted(record: Json) -> Json:
+    """Return the object with its keys in the order in which a SPARQL source writes them."""
+    import orjson
+
+    return orjson.loads(canonical(record))
+
+
+def _parsed(text: bytes) -> Json:
+    """Parse a text; return None if it is not JSON."""
+    import orjson
+
+    try:
+        return orjson.loads(text)
+    except ValueError:
+        return None

@@ -1,0 +1,183 @@
+"""Splitting of blocks that are too large for a chunk: into rows, lines, items, sentences, and finally words."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+from retrieve_cli.frozen import Frozen, replace
+from retrieve_cli.sources.chunking.blocks import Block, Kind, inner_starts, item_starts, line_starts
+from retrieve_cli.sources.chunking.coherence import Coherence
+from retrieve_cli.sources.chunking.sentences import sentence_starts
+from retrieve_cli.sources.chunking.titles import is_caption
+from retrieve_cli.sources.chunking.token_budget import Budget
+from retrieve_cli.sources.chunking.token_map import TokenMap
+
+AFTER_HEADING = 1.0
+AFTER_COLON = 0.3
+WITHIN_BLOCK = 0.1
+WITHIN_SENTENCE = 0.3
+AT_DROP = 0.3
+"""Costs of a chunk that begins after a heading, after a block that introduces the next ("as follows:"), inside a block,
+or inside a sentence; and the discount for one that begins at a drop of coherence. The unit is the cost of an empty
+chunk."""
+
+
+class Piece(Frozen):
+    """A stretch of text that no chunk boundary divides, with its cost as the beginning of a chunk."""
+
+    start: int
+    end: int
+    cost: float = 0.0
+    table_header: str = ""
+    """Header of the table of these rows, which a chunk that begins here repeats."""
+    repeated: int = 0
+    """Tokens of the header."""
+
+
+Starts = Callable[[str, int, int], list[int]]
+
+
+class Cutter:
+    """Cutter of one record's blocks into pieces of at most the given size, if the text allows it."""
+
+    def __init__(
+        self, tokens: TokenMap, budget: Budget, *, language: str = "en", coherence: Coherence | None = None
+    ) -> None:
+        self._tokens = tokens
+        self._text = tokens.text
+        self._budget = budget
+        self._language = language
+        self._coherence = coherence
+        self._levels: dict[Kind, tuple[Starts, ...]] = {
+            "heading": (self._sentences,),
+            "paragraph": (self._sentences, line_starts),
+            "quote": (self._sentences, line_starts),
+            "list": (item_starts, inner_starts, self._sentences, line_starts),
+            "code": (line_starts,),
+        }
+
+    def pieces(self, blocks: Sequence[Block], room: int) -> Iterator[Piece]:
+        """Yield the contiguous pieces of the blocks; a block that fits into `room` with its heading stays whole."""
+        heading = 0
+        for block in self._with_captions(blocks, room):
+            tokens = self._tokens.count(block.start, block.end)
+            behind = AFTER_HEADING if heading else self._behind(block)
+            if tokens + heading <= room:
+                yield Piece(block.start, block.end, behind)
+            else:
+                yield from self._within(block, room - heading if 2 * heading < room else room, behind)
+            heading = heading + tokens if block.kind == "heading" else 0
+
+    def _with_captions(self, blocks: Sequence[Block], room: int) -> Iterator[Block]:
+        """Yield the blocks; a figure and its caption become one if both fit into `room` below their heading."""
+        before: Block | None = None
+        heading = 0
+        for block, bound in zip(blocks, [False, *caption_pairs(self._text, blocks)], strict=True):
+            if before is None:
+                before = block
+            elif bound and heading + self._tokens.count(before.start, block.end) <= room:
+                before = replace(before, end=block.end, kind="paragraph")
+            else:
+                yield before
+                tokens = self._tokens.count(before.start, before.end)
+                heading = heading + tokens if before.kind == "heading" else 0
+                before = block
+        if before is not None:
+            yield before
+
+    def _behind(self, block: Block) -> float:
+        """Return the cost of beginning a chunk with this block, by the end of the text above it."""
+        return AFTER_COLON if self._text[max(0, block.start - 16) : block.start].rstrip().endswith(":") else 0.0
+
+    def _within(self, block: Block, room: int, cost: float) -> Iterator[Piece]:
+        if block.kind == "table":
+            return self._table(block, room, cost)
+        if self._coherence and block.kind in ("paragraph", "quote"):
+            return self._coherent(block, room, cost, coherence=self._coherence)
+        return self._cut(block.start, block.end, room, levels=self._levels[block.kind], cost=cost)
+
+    def _cut(self, start: int, end: int, room: int, *, levels: tuple[Starts, ...], cost: float) -> Iterator[Piece]:
+        """Cut `text[start:end]` at the first of the levels, larger rests at the next, and finally by windows."""
+        if self._tokens.count(start, end) <= room:
+            yield Piece(start, end, cost)
+        elif not levels:
+            for first, last in self._tokens.windows(start, end, room=room):
+                yield Piece(first, last, cost if first == start else WITHIN_SENTENCE)
+        else:
+            for first, last in _spans(levels[0](self._text, start, end), start, end):
+                inner = cost if first == start else WITHIN_BLOCK
+                yield from self._cut(first, last, room, levels=levels[1:], cost=inner)
+
+    def _table(self, block: Block, room: int, cost: float) -> Iterator[Piece]:
+        """Cut row by row; header and delimiter rows stay with the first row and are repeated above all others."""
+        rows = line_starts(self._text, block.start, block.end)
+        body, second = [*rows, block.end, block.end][2:4]
+        header = self._budget.shorten(self._text[block.start : body].rstrip() + "\n")
+        repeated = self._budget.tokenizer.count(header)
+        yield from self._cut(block.start, second, room, levels=(line_starts,), cost=cost)
+        for first, last in _spans(rows[4:], second, block.end):
+            for piece in self._cut(first, last, max(1, room - repeated), levels=(), cost=WITHIN_BLOCK):
+                yield replace(piece, table_header=header, repeated=repeated)
+
+    def _coherent(self, block: Block, room: int, cost: float, *, coherence: Coherence) -> Iterator[Piece]:
+        """Cut sentence by sentence; the clearer the change of subject, the cheaper a chunk that begins there."""
+        spans = list(_spans(self._sentences(self._text, block.start, block.end), block.start, block.end))
+        drops = coherence.drops([self._text[first:last] for first, last in spans])
+        costs = [cost, *(WITHIN_BLOCK - AT_DROP * float(drop) for drop in drops)]
+        for (first, last), price in zip(spans, costs, strict=True):
+            yield from self._cut(first, last, room, levels=(line_starts,), cost=price)
+
+    def _sentences(self, text: str, start: int, end: int) -> list[int]:
+        return [start + offset for offset in sentence_starts(text[start:end], self._language)]
+
+
+def _spans(starts: list[int], start: int, end: int) -> Iterator[tuple[int, int]]:
+    """Return the stretches between the starts, which together cover `start` to `end`."""
+    bounds = sorted({start, *starts, end}) if start < end else []
+    return pairwise(bounds)
+
+
+_IMAGE = re.compile(r"!\[[^\[\]]{0,1000}\][(\[]|<(?:img|figure)\b", re.IGNORECASE)
+_EMPHASIZED = re.compile(r"[ ]{0,3}([*_])(?![*_\s])[^*_]{1,2000}(?<!\s)\1\s{0,9}")
+
+
+def caption_pairs(text: str, blocks: Sequence[Block]) -> list[bool]:
+    """Return for each pair of neighbouring blocks whether they are a figure (or its paragraph) and its caption.
+
+    A caption begins with `Figure 3. …` or `Fig. 2: …`. It is below its figure, or above it if no figure is above the
+    caption. A line in italics below an image is a caption as well.
+    """
+    figures = [_figure(text, block) for block in blocks]
+    bonds = []
+    for index, (before, behind) in enumerate(pairwise(figures)):
+        if behind.caption:
+            above = index + 2 < len(figures) and figures[index + 2].shown
+            bonds.append(before.prose and (before.shown or not (before.caption or above)))
+        elif before.caption and behind.shown:
+            bonds.append(index == 0 or not figures[index - 1].shown)
+        else:
+            bonds.append(before.shown and behind.emphasized)
+    return bonds
+
+
+class _Figure(NamedTuple):
+    """Role of a block with regard to figures."""
+
+    prose: bool
+    """True for all blocks but headings."""
+    shown: bool
+    """True if the block contains an image."""
+    caption: bool
+    emphasized: bool
+
+
+def _figure(text: str, block: Block) -> _Figure:
+    if block.kind == "heading":
+        return _Figure(prose=False, shown=False, caption=False, emphasized=False)
+    words = text[block.start : block.end]
+    emphasized = block.kind == "paragraph" and _EMPHASIZED.fullmatch(words) is not None
+    shown = _IMAGE.search(words) is not None
+    return _Figure(prose=True, shown=shown, caption=is_caption(words), emphasized=emphasized)

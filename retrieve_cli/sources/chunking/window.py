@@ -1,0 +1,85 @@
+"""Token windows with overlap: the fallback for every other way of chunking."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from retrieve_cli.contracts import Chunk, Json, Record, Tokenizer
+from retrieve_cli.errors import UsageError
+from retrieve_cli.sources.chunking.blocks import Block
+from retrieve_cli.sources.chunking.coherence import Coherence
+from retrieve_cli.sources.chunking.packing import pack
+from retrieve_cli.sources.chunking.pieces import Cutter
+from retrieve_cli.sources.chunking.token_budget import Budget
+from retrieve_cli.sources.chunking.token_map import TokenMap
+from retrieve_cli.sources.chunking.writing import Stretch, Writer, context_of, single_chunk
+
+
+class WindowChunker:
+    """Chunker with windows of up to `size` tokens, of which about `overlap` are shared with the previous window.
+
+    A window ends after a sentence, or else a word, in its last quarter. With `coherence` it ends at a change of
+    subject.
+
+    Raises:
+        UsageError: `size` or `overlap` leave no room for text.
+    """
+
+    def __init__(
+        self,
+        tokenizer: Tokenizer,
+        *,
+        max_tokens: int,
+        size: int | None = None,
+        overlap: int = 0,
+        prefix: str = "",
+        language: str = "en",
+        coherence: Coherence | None = None,
+    ) -> None:
+        self._budget = Budget(tokenizer, max_tokens=max_tokens, size=size, prefix=prefix)
+        if not 0 <= overlap <= self._budget.size // 2:
+            raise UsageError(
+                f"an overlap of {overlap} tokens is not between 0 and half the chunk size of {self._budget.size}",
+                hint=f"set the overlap to at most {self._budget.size // 2}",
+            )
+        self._overlap = overlap
+        self._language = language
+        self._coherence = coherence
+
+    @property
+    def card(self) -> Mapping[str, Json]:
+        """The parameters that change the chunks."""
+        return {
+            "strategy": "window",
+            **self._budget.card,
+            "overlap": self._overlap,
+            "language": self._language,
+            "coherence": self._coherence and self._coherence.card,
+        }
+
+    def chunk(self, record: Record) -> Iterator[Chunk]:
+        """Yield the record as one chunk if it fits, else its windows in order."""
+        single = single_chunk(record, self._budget)
+        if single:
+            yield single
+            return
+        tokens = TokenMap(self._budget.tokenizer, record.text, record.body_start)
+        room = self._budget.room(self._budget.shorten(context_of(record, ())))
+        windows = self._coherent if self._coherence else self._plain
+        yield from Writer(record, self._budget, tokens).chunks(windows(record, tokens, room))
+
+    def _plain(self, record: Record, tokens: TokenMap, room: int) -> Iterator[Stretch]:
+        overlap = min(self._overlap, room // 2)
+        for start, end in tokens.windows(record.body_start, len(record.text), room=room, overlap=overlap):
+            yield Stretch(start, end)
+
+    def _coherent(self, record: Record, tokens: TokenMap, room: int) -> Iterator[Stretch]:
+        """Yield stretches of one subject, each with the end of the previous one as overlap."""
+        overlap = min(self._overlap, room // 2)
+        cutter = Cutter(tokens, self._budget, language=self._language, coherence=self._coherence)
+        text = Block(record.body_start, len(record.text), "paragraph")
+        before = record.body_start
+        for stretch in pack(cutter.pieces([text], room - overlap), room - overlap, tokens=tokens):
+            start = tokens.back(stretch.start, before, overlap) if stretch.start > before else before
+            yield Stretch(start, stretch.end)
+            before = stretch.start

@@ -1,0 +1,300 @@
+"""Blocks of a document in the order in which Word shows them, written with a blank line between two of them.
+
+Footnotes and endnotes follow the paragraph or table that refers to them, text boxes the paragraph that anchors them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Literal, NamedTuple
+
+from retrieve_cli.contracts.layout import Block, Kind
+from retrieve_cli.sources.formats.docx.inline import TRANSPARENT, Fields, Inline
+from retrieve_cli.sources.formats.docx.markup import Node
+from retrieve_cli.sources.formats.docx.numbering import Label, Note, Notes, Numbering
+from retrieve_cli.sources.formats.docx.pages import Mark, Section, section_of
+from retrieve_cli.sources.formats.docx.styles import BODY_LEVEL, Style, Styles
+from retrieve_cli.sources.formats.docx.tables import Cell, flat_table, one_line, only_cell, pipe_table
+
+Group = Literal["", "list", "code", "toc"]
+"""Kind of consecutive paragraphs that are one block, a line each."""
+
+
+class Writer:
+    """Text, blocks and ends of pages so far."""
+
+    def __init__(self) -> None:
+        self._pieces: list[str] = []
+        self._group: Group = ""
+        self._blank_lines = 0
+        self.length = 0
+        self.blocks: list[Block] = []
+        self.marks: list[Mark] = []
+
+    @property
+    def text(self) -> str:
+        return "".join(self._pieces)
+
+    @property
+    def group(self) -> Group:
+        """Group of the last block, which the next paragraph may continue."""
+        return self._group
+
+    def add(
+        self, kind: Kind, text: str, *, level: int = 0, anchor: str = "", group: Group = "", prefix: str = ""
+    ) -> int:
+        """Add a block, or a line to the last one if it has the same group. Return the place of `text` behind `prefix`;
+        for an empty text, the end."""
+        if not text.strip():
+            self._blank_lines += self._group == "code" == group
+            return self.length
+        joins = bool(group) and group == self._group
+        if self.length:
+            self._append("\n" * (1 + self._blank_lines) if joins else "\n\n")
+        start = self.length
+        self._append(prefix)
+        place = self.length
+        self._append(text)
+        if joins:
+            self.blocks[-1] = self.blocks[-1]._replace(end=self.length)
+        else:
+            self.blocks.append(Block(start, self.length, kind, level, anchor))
+        self._group, self._blank_lines = group, 0
+        return place
+
+    def end_group(self) -> None:
+        """Let the next paragraph begin a block of its own."""
+        self._group, self._blank_lines = "", 0
+
+    def mark(self, place: int, inline: Inline) -> None:
+        """Take over the ends of pages within a text that begins at `place`."""
+        for offset, kind in inline.breaks:
+            self.marks.append(Mark(min(place + offset, self.length), kind))
+
+    def _append(self, text: str) -> None:
+        self._pieces.append(text)
+        self.length += len(text)
+
+
+_DEEPEST = 6
+"""The innermost level of headings; the three further ones of Word are treated as this one."""
+_INDENT = "  "
+_HIDDEN_NAME = "_"
+"""First character of the names of bookmarks that Word adds itself."""
+_CURSOR = "_GoBack"
+"""Bookmark of the place where the document was last edited."""
+
+
+class Document(NamedTuple):
+    """The parts that all stories of a document share."""
+
+    styles: Styles
+    numbering: Numbering
+    notes: Notes
+    on_page: Callable[[int], None]
+
+
+class Story:
+    """A text with paragraphs and tables: the body, a text box, a note, or a cell."""
+
+    def __init__(
+        self, document: Document, *, fields: Fields | None = None, apart: bool = False, in_cell: bool = False
+    ) -> None:
+        """`apart` is true for notes and text boxes, in which no note is referred to; `in_cell` for a text without
+        blocks of its own, such as a cell, which shares the fields of its table."""
+        self._document = document
+        self._fields = fields or Fields()
+        self._apart = apart
+        self._in_cell = in_cell
+        self._open: Inline | None = None
+        """Text of paragraphs that Word shows as one with the next."""
+        self._anchors: list[str] = []
+        """Names of bookmarks since the last paragraph."""
+        self._first_depth = 0
+        self.writer = Writer()
+        self.sections: list[Section] = []
+        self.title = ""
+        """Text of the first paragraph in the style Title."""
+        self.skipped = 0
+        """Number of embedded documents, which are not read."""
+        self.notes: list[Note] = []
+        """Notes that follow the table that is being read, or the cell's table."""
+
+    def read(self, nodes: Iterable[Node]) -> None:
+        """Add blocks."""
+        for node in nodes:
+            self._block(node)
+        self._finish()
+
+    def _block(self, node: Node) -> None:
+        if node.name == "w:p":
+            self._paragraph(node)
+        elif node.name == "w:tbl":
+            self._finish()
+            self._table(node)
+        elif node.name in TRANSPARENT:
+            self._blocks(node.children)
+        elif node.name == "w:sdt":
+            if not node.flag("w:sdtPr", "w:showingPlcHdr"):
+                self._blocks(node.children)
+        elif node.name == "mc:AlternateContent":
+            self._blocks(next((branch.children for branch in node.children if branch.children), ()))
+        elif node.name == "w:bookmarkStart":
+            self._anchors.append(node.get("w:name"))
+        elif node.name == "w:sectPr":
+            self.sections.append(section_of(node))
+        elif node.name == "w:altChunk":
+            self.skipped += 1
+
+    def _blocks(self, nodes: Iterable[Node]) -> None:
+        for node in nodes:
+            self._block(node)
+
+    def _paragraph(self, node: Node) -> None:
+        properties = node.child("w:pPr")
+        document = self._document
+        style = document.styles.paragraph(properties.value("w:pStyle") or "" if properties else "")
+        inline = self._open or Inline(document.styles, self._fields, self._label_of_note)
+        self._open = None
+        own_break = properties.flag("w:pageBreakBefore") if properties else None
+        if style.page_break if own_break is None else own_break:
+            inline.mark("before")
+        before = len(inline.breaks)
+        inline.add(node, style)
+        if len(inline.breaks) > before and not self._apart and not self._in_cell:
+            document.on_page(1 + len(self.writer.marks) + len(inline.breaks))
+        if properties is not None and _continues(properties):
+            self._open = inline
+        else:
+            self._write(inline, properties, style)
+        section = properties.child("w:sectPr") if properties else None
+        if section is not None:
+            self._finish()
+            self.sections.append(section_of(section))
+            self.writer.marks.append(Mark(self.writer.length, "section"))
+
+    def _finish(self) -> None:
+        """Write a paragraph that waits for another one to continue it."""
+        inline, self._open = self._open, None
+        if inline is not None:
+            self._write(inline, None, Style())
+
+    def _write(self, inline: Inline, properties: Node | None, style: Style) -> None:
+        """Write a complete paragraph, its text boxes and its notes."""
+        text = inline.text
+        label = self._label(properties, style, text)
+        level = _heading_level(properties, style)
+        anchors, self._anchors = [*self._anchors, *inline.bookmarks], []
+        if style.role == "title" and not self.title:
+            self.title = " ".join(text.split())
+        if level:
+            words = (label.text + " " * label.space if label and label.text not in ("", "-") else "") + text
+            place = self.writer.add("heading", " ".join(words.split()), level=level, anchor=_anchor(anchors))
+        elif label is not None:
+            place = self._item(text, label)
+        else:
+            kind, group = _kind(inline, style)
+            place = self.writer.add(kind, text, group=group)
+        self.writer.mark(place, inline)
+        for box in inline.boxes:
+            self._box(box)
+        self.notes += inline.notes
+        if not self._in_cell:
+            self._write_notes()
+
+    def _label(self, properties: Node | None, style: Style, text: str) -> Label | None:
+        """Count the paragraph in its list and return its label; a hidden paragraph is not counted."""
+        own = properties.child("w:numPr") if properties else None
+        if not text and properties is not None and properties.flag("w:rPr", "w:vanish"):
+            return None
+        number, level = (own.number("w:numId"), own.number("w:ilvl")) if own else (None, None)
+        return self._document.numbering.label(number, level, style)
+
+    def _item(self, text: str, label: Label) -> int:
+        """Write an item of a list; inner items are indented below the first one."""
+        if self.writer.group != "list":
+            self._first_depth = label.level
+        indent = _INDENT * max(0, label.level - self._first_depth)
+        prefix = indent + (label.text + " " * (label.space or label.text == "-") if label.text else "")
+        return self.writer.add("list", text.replace("\n", f"\n{indent}{_INDENT}"), group="list", prefix=prefix)
+
+    def _box(self, box: Node) -> None:
+        """Write the blocks of a text box."""
+        if self._apart or self._in_cell:
+            inner = Story(self._document, apart=True, in_cell=True)
+            inner.read(box.children)
+            self.writer.add("paragraph", inner.writer.text)
+            return
+        self._apart, fields, self._fields = True, self._fields, Fields()
+        marks = len(self.writer.marks)
+        self.writer.end_group()
+        self.read(box.children)
+        self.writer.end_group()
+        del self.writer.marks[marks:]  # a box is on the page of its anchor
+        self._apart, self._fields = False, fields
+
+    def _label_of_note(self, kind: str, reference: Node) -> str:
+        return "" if self._apart else self._document.notes.label(kind, reference)
+
+    def _write_notes(self) -> None:
+        """Write the notes of the last paragraph or table, each once."""
+        notes, self.notes = self.notes, []
+        for note in notes:
+            node = self._document.notes.text(note)
+            if node is not None:
+                story = Story(self._document, apart=True, in_cell=True)
+                story.read(node.children)
+                self.writer.add("paragraph", f"[{note.label}] {story.writer.text}".replace("\n\n", "\n"))
+
+    def _table(self, node: Node) -> None:
+        frame = only_cell(node)
+        if frame is not None:
+            self.read(frame.children)
+            return
+        if self._in_cell:
+            self.writer.add("paragraph", flat_table(node, self._cell))
+            return
+        table = pipe_table(node, self._cell)
+        self.writer.add("table", table.text)
+        start = self.writer.length - len(table.text)
+        self.writer.marks += (mark._replace(offset=start + mark.offset) for mark in table.marks)
+        self._write_notes()
+
+    def _cell(self, node: Node) -> Cell:
+        """Read a cell; its notes follow the table."""
+        story = Story(self._document, fields=self._fields, apart=self._apart, in_cell=True)
+        story.read(node.children)
+        self.notes += story.notes
+        return one_line(story.writer.text, story.writer.marks)
+
+
+def _continues(properties: Node) -> bool:
+    """Return True if Word shows the next paragraph as part of this one: the end of this one is deleted, or it is a
+    large initial letter."""
+    frame = properties.child("w:framePr")
+    initial = frame is not None and frame.get("w:dropCap") in ("drop", "margin")
+    return initial or properties.child("w:rPr", "w:del") is not None
+
+
+def _heading_level(properties: Node | None, style: Style) -> int:
+    """Return the level of a heading, from 1; 0 for any other paragraph."""
+    own = properties.number("w:outlineLvl") if properties else None
+    outline = style.outline if own is None else own
+    if outline is None or not 0 <= outline < BODY_LEVEL:
+        return 1 if style.role == "title" else 0
+    return min(outline + 1, _DEEPEST)
+
+
+def _kind(inline: Inline, style: Style) -> tuple[Kind, Group]:
+    """Return the kind of a paragraph that is neither a heading nor in a list."""
+    if style.role == "code":
+        return "code", "code"
+    if style.role == "toc":
+        return "paragraph", "toc"
+    return ("caption" if style.role == "caption" or inline.captioned else "paragraph"), ""
+
+
+def _anchor(names: list[str]) -> str:
+    """Return the name of the bookmark that a link would use: one that a person gave, else the first."""
+    named = [name for name in names if name and name != _CURSOR]
+    return next((name for name in named if not name.startswith(_HIDDEN_NAME)), next(iter(named), ""))

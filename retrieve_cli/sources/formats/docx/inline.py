@@ -1,0 +1,327 @@
+"""Text of a paragraph as Word shows it, with what is anchored in it: notes, text boxes, page breaks, bookmarks.
+
+Kept: inserted text, results of fields, links, content controls, one branch of each alternative. Dropped: deleted and
+hidden text, instructions of fields, comments, soft hyphens, phonetic guides. Equations (Office Math) are one line of
+text: `(a + b)/c`, `x^2`, `√(x)`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from retrieve_cli.sources.formats.docx.markup import Node, whole
+from retrieve_cli.sources.formats.docx.numbering import Note
+from retrieve_cli.sources.formats.docx.pages import Break
+from retrieve_cli.sources.formats.docx.styles import Style, Styles
+from retrieve_cli.sources.formats.docx.symbols import from_font, symbol
+
+TRANSPARENT = frozenset(
+    f"w:{name}"
+    for name in ("bdo", "customXml", "dir", "hyperlink", "ins", "moveTo", "ruby", "rubyBase", "sdtContent", "smartTag")
+)
+"""Elements that only group others."""
+_CHARACTERS = {"w:tab": "\t", "w:ptab": "\t", "w:cr": "\n", "w:noBreakHyphen": "-"}
+_REFERENCES = {"w:footnoteReference": "footnotes", "w:endnoteReference": "endnotes"}
+_DRAWN = frozenset({"w:drawing", "w:pict", "w:object"})
+_LONGEST_CODE = 200
+"""Maximum characters that are kept of a field's instruction."""
+_LONGEST_LABEL = 40
+"""Maximum characters before the number of a caption: `Supplementary Figure`."""
+_LONGEST_MARK = 20
+"""Maximum characters of a note's own mark, such as `*`."""
+_MOST_FIELDS = 50
+"""Maximum number of fields that are open at once."""
+
+
+class Fields:
+    """Open fields of a story: a field has an instruction, then perhaps a result, and may go on over paragraphs."""
+
+    def __init__(self) -> None:
+        self._open: list[str | None] = []
+        """Instruction of each open field; None once its result has begun."""
+
+    @property
+    def in_instruction(self) -> bool:
+        return any(code is not None for code in self._open)
+
+    def begin(self) -> None:
+        if len(self._open) < _MOST_FIELDS:
+            self._open.append("")
+
+    def add(self, code: str) -> None:
+        """Add to the instruction of the innermost field."""
+        if self._open and self._open[-1] is not None:
+            self._open[-1] = (self._open[-1] + code)[:_LONGEST_CODE]
+
+    def separate(self) -> str:
+        """Begin the result of the innermost field and return its instruction."""
+        code = self._open[-1] if self._open else None
+        if self._open:
+            self._open[-1] = None
+        return code or ""
+
+    def end(self) -> None:
+        if self._open:
+            self._open.pop()
+
+    def end_instructions(self) -> None:
+        """Close fields without a result at the end of a paragraph, so that one that never ends hides no more."""
+        self._open = [code for code in self._open if code is None]
+
+
+class Inline:
+    """Text of one paragraph while it is read; `add` may be called for several paragraphs that Word shows as one."""
+
+    def __init__(self, styles: Styles, fields: Fields, label: Callable[[str, Node], str]) -> None:
+        """`label` returns the printed mark of a reference to a note."""
+        self._styles = styles
+        self._fields = fields
+        self._label = label
+        self._style = Style()
+        self._pieces: list[str] = []
+        self._length = 0
+        self._verbatim = False
+        self.breaks: list[tuple[int, Break]] = []
+        self.notes: list[Note] = []
+        self.boxes: list[Node] = []
+        """Contents of text boxes."""
+        self.bookmarks: list[str] = []
+        self.captioned = False
+        """True if a word and a counted number begin the text, as in `Figure 3`."""
+
+    @property
+    def text(self) -> str:
+        return "".join(self._pieces).rstrip()
+
+    def add(self, paragraph: Node, style: Style) -> None:
+        """Add the contents of a paragraph."""
+        self._style = style
+        self._verbatim = style.role == "code"
+        self._all(paragraph.children, hidden=False)
+        self._fields.end_instructions()
+
+    def mark(self, kind: Break) -> None:
+        """Note the end of a page at this place."""
+        self.breaks.append((self._length, kind))
+
+    def _all(self, nodes: Iterable[Node], *, hidden: bool, font: str = "") -> None:
+        for node in nodes:
+            self._one(node, hidden=hidden, font=font)
+
+    def _one(self, node: Node, *, hidden: bool, font: str) -> None:
+        name = node.name
+        if name == "w:r":
+            self._run(node)
+        elif name == "w:t":
+            self._write(from_font(node.text, font) if font else node.text, hidden=hidden)
+        elif name in TRANSPARENT:
+            self._all(node.children, hidden=hidden)
+        elif name in _CHARACTERS:
+            self._write(_CHARACTERS[name], hidden=hidden, verbatim=True)
+        elif (read := self._SPECIAL.get(name)) is not None:
+            read(self, node, hidden)
+
+    def _run(self, run: Node) -> None:
+        font, hidden = "", False
+        properties = run.child("w:rPr")
+        if properties is not None or self._style.hidden:
+            hidden = self._hidden(properties)
+            fonts = properties.child("w:rFonts") if properties else None
+            font = fonts.get("w:ascii") if fonts else ""
+        marked = next((node for node in run.children if node.name in _REFERENCES and _has_own_mark(node)), None)
+        if marked is None:
+            self._all(run.children, hidden=hidden, font=font)
+        else:
+            mark = "".join(node.text for node in run.children if node.name == "w:t")
+            self._note(marked, hidden, mark=mark.strip()[:_LONGEST_MARK] or "*")
+
+    def _hidden(self, properties: Node | None) -> bool:
+        """Return True if a run is hidden: by itself, or by exactly one of its character and its paragraph style."""
+        own = properties.flag("w:vanish") if properties else None
+        if own is not None:
+            return own
+        style = properties.value("w:rStyle") if properties else None
+        return bool(style and self._styles.style(style).hidden) != bool(self._style.hidden)
+
+    def _write(self, text: str, *, hidden: bool, verbatim: bool = False) -> None:
+        if hidden or not text or self._fields.in_instruction:
+            return
+        if not verbatim:
+            text = text.replace("\u00ad", "").translate(_SPACES)
+        last = self._pieces[-1][-1:] if self._pieces else "\n"
+        if last == "\n" and not self._verbatim:
+            text = text.lstrip()
+        if text:
+            self._pieces.append(text)
+            self._length += len(text)
+
+    def _break(self, node: Node, hidden: bool) -> None:
+        if hidden:
+            return
+        if node.get("w:type") == "page":
+            self.mark("explicit")
+        else:
+            self._write("\n", hidden=False, verbatim=True)
+
+    def _rendered(self, _: Node, hidden: bool) -> None:
+        if not hidden:
+            self.mark("rendered")
+
+    def _deleted(self, node: Node, _: bool) -> None:
+        """Drop deleted text, but not the ends of pages in it, which may have been displayed."""
+        for inner in node.descendants():
+            if inner.name == "w:lastRenderedPageBreak":
+                self.mark("rendered")
+
+    def _symbol(self, node: Node, hidden: bool) -> None:
+        self._write(symbol(node.get("w:char"), node.get("w:font")), hidden=hidden)
+
+    def _equation(self, node: Node, hidden: bool) -> None:
+        self._write(equation(node), hidden=hidden)
+
+    def _field(self, node: Node, _: bool) -> None:
+        kind = node.get("w:fldCharType")
+        if kind == "begin":
+            self._fields.begin()
+        elif kind == "separate":
+            self._begin_result(self._fields.separate())
+        elif kind == "end":
+            self._fields.end()
+
+    def _instruction(self, node: Node, _: bool) -> None:
+        self._fields.add(node.text)
+
+    def _simple_field(self, node: Node, hidden: bool) -> None:
+        self._begin_result(node.get("w:instr")[:_LONGEST_CODE])
+        self._all(node.children, hidden=hidden)
+
+    def _begin_result(self, code: str) -> None:
+        """Note the number of a caption: a counter behind one to three words that begin the paragraph."""
+        if code.split()[:1] in (["SEQ"], ["seq"]) and self._length <= _LONGEST_LABEL:
+            words = "".join(self._pieces).split()
+            self.captioned |= 1 <= len(words) <= 3 and all(word.rstrip(".").isalpha() for word in words)
+
+    def _note(self, node: Node, hidden: bool, *, mark: str = "") -> None:
+        if not hidden and not self._fields.in_instruction:
+            kind = _REFERENCES[node.name]
+            label = mark or self._label(kind, node)
+            identifier = whole(node.get("w:id"))
+            if label and identifier is not None:
+                self._write(f"[{label}]", hidden=False)
+                self.notes.append(Note(kind, identifier, label))
+
+    def _drawing(self, node: Node, hidden: bool) -> None:
+        if not hidden:
+            self.boxes += _boxes(node)
+
+    def _alternatives(self, node: Node, hidden: bool) -> None:
+        """Read the branch for this reader: the first that has text or a text box, else the fallback."""
+        before = self._length, len(self.boxes), len(self.breaks)
+        for branch in node.children:
+            if before == (self._length, len(self.boxes), len(self.breaks)):
+                self._all(branch.children, hidden=hidden)
+
+    def _control(self, node: Node, hidden: bool) -> None:
+        """Read a content control, unless it shows only the prompt for its content."""
+        if not node.flag("w:sdtPr", "w:showingPlcHdr"):
+            self._all(node.children, hidden=hidden)
+
+    def _bookmark(self, node: Node, _: bool) -> None:
+        self.bookmarks.append(node.get("w:name"))
+
+    _SPECIAL: dict[str, Callable[[Inline, Node, bool], None]] = {  # noqa: RUF012  never changed
+        "m:oMath": _equation,
+        "m:oMathPara": _equation,
+        "mc:AlternateContent": _alternatives,
+        "w:bookmarkStart": _bookmark,
+        "w:br": _break,
+        "w:del": _deleted,
+        "w:fldChar": _field,
+        "w:fldSimple": _simple_field,
+        "w:instrText": _instruction,
+        "w:lastRenderedPageBreak": _rendered,
+        "w:moveFrom": _deleted,
+        "w:sdt": _control,
+        "w:sym": _symbol,
+        **dict.fromkeys(_DRAWN, _drawing),
+        **dict.fromkeys(_REFERENCES, _note),
+    }
+
+
+def _has_own_mark(reference: Node) -> bool:
+    """Return True if a note has a mark of its own instead of a number; it is in the same run."""
+    return reference.get("w:customMarkFollows").lower() in ("1", "true", "on")
+
+
+_SPACES = {ord(char): " " for char in "\n\r\t"}
+
+
+def _boxes(drawing: Node) -> list[Node]:
+    """Return the contents of the text boxes of a drawing, one branch of each alternative, without inner boxes."""
+    boxes: list[Node] = []
+    for child in drawing.children:
+        if child.name == "w:txbxContent":
+            boxes.append(child)
+        elif child.name == "mc:AlternateContent":
+            boxes += next(filter(None, map(_boxes, child.children)), [])
+        else:
+            boxes += _boxes(child)
+    return boxes
+
+
+_BETWEEN = {"m:f": "/", "m:sSub": "_", "m:sSup": "^", "m:limLow": "_", "m:limUpp": "^"}
+_DROPPED_ENDING = "Pr"
+"""Ending of the names of properties, such as `m:fPr`."""
+
+
+def equation(node: Node) -> str:
+    """Return the text of an equation, or of a part of one."""
+    if node.name == "m:t":
+        return node.text
+    if node.name == "w:t":
+        return node.text
+    parts = [child for child in node.children if not child.name.endswith(_DROPPED_ENDING)]
+    texts = [equation(child) for child in parts]
+    between = _BETWEEN.get(node.name)
+    if between is not None:
+        return between.join(map(_grouped, texts))
+    write = {"m:rad": _root, "m:d": _delimited, "m:nary": _operator, "m:m": _matrix, "m:sSubSup": _scripts}.get(
+        node.name
+    )
+    return write(node, texts) if write else "".join(texts)
+
+
+def _grouped(text: str) -> str:
+    """Return a text in brackets if it has more than one part."""
+    return text if len(text) < 2 or text.isalnum() or (text[0] == "(" and text[-1] == ")") else f"({text})"
+
+
+def _root(_: Node, texts: list[str]) -> str:
+    degree = texts[0] if len(texts) > 1 else ""
+    return f"{degree}√({texts[-1]})" if texts else ""
+
+
+def _delimited(node: Node, texts: list[str]) -> str:
+    opening, closing = (_mark(node, "m:dPr", name, other) for name, other in (("m:begChr", "("), ("m:endChr", ")")))
+    return opening + ", ".join(texts) + closing
+
+
+def _operator(node: Node, texts: list[str]) -> str:
+    """Return a sum or an integral with its limits."""
+    low, high, *body = [*texts, "", ""][: max(len(texts), 2)]
+    limits = (f"_{_grouped(low)}" if low else "") + (f"^{_grouped(high)}" if high else "")
+    return f"{_mark(node, 'm:naryPr', 'm:chr', '∫')}{limits} {''.join(body)}"
+
+
+def _matrix(_: Node, texts: list[str]) -> str:
+    return "; ".join(texts)
+
+
+def _scripts(_: Node, texts: list[str]) -> str:
+    return "".join(mark + _grouped(text) for mark, text in zip(("", "_", "^"), texts, strict=False))
+
+
+def _mark(node: Node, properties: str, name: str, other: str) -> str:
+    """Return a character that the properties choose; `other` if they don't."""
+    chosen = node.child(properties, name)
+    return other if chosen is None else chosen.get("m:val")[:1]

@@ -1,0 +1,125 @@
+"""Pages of a document as its last program laid it out.
+
+A Word document has no pages of its own. Word notes where they ended when it saved the file; only a file with such notes
+has pages here. An explicit break, and the note behind it, are one end of a page.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal, NamedTuple
+
+from retrieve_cli.contracts.layout import Page
+from retrieve_cli.sources.formats.docx.markup import Node
+from retrieve_cli.sources.formats.docx.numbering import LARGEST, printed
+
+Break = Literal["rendered", "explicit", "before", "section"]
+"""End of a page: as it was laid out; by a break in the text; before a paragraph that begins a page, unless one begins
+there already; at the end of a section, by the kind of the next one."""
+_TWIPS = 20
+_SIZE = 12_240, 15_840
+"""Width and height in twips of a page without a size: US Letter, as Word assumes."""
+_WIDEST = 31_680
+"""Maximum width and height of a page in Word, in twips."""
+
+
+class Mark(NamedTuple):
+    """An end of a page within the text."""
+
+    offset: int
+    kind: Break
+
+
+class Section(NamedTuple):
+    """Layout of a section: how it begins, its size, and how its pages are numbered."""
+
+    begins: str = "nextPage"
+    width: int = _SIZE[0]
+    height: int = _SIZE[1]
+    form: str = ""
+    start: int | None = None
+
+    @property
+    def numbered(self) -> bool:
+        return bool(self.form) or self.start is not None
+
+
+def section_of(node: Node) -> Section:
+    """Return the section of a `w:sectPr`."""
+    size, numbers = node.child("w:pgSz"), node.child("w:pgNumType")
+    return Section(
+        begins=node.value("w:type") or "nextPage",
+        width=_measure(size, "w:w", _SIZE[0]),
+        height=_measure(size, "w:h", _SIZE[1]),
+        form=numbers.get("w:fmt") if numbers else "",
+        start=_measure(numbers, "w:start", -1, most=LARGEST) if numbers and numbers.get("w:start") else None,
+    )
+
+
+def pages_of(text: str, marks: Sequence[Mark], sections: Sequence[Section]) -> tuple[Page, ...]:
+    """Return the pages of a text; none if no end of a page was noted. `sections` ends with the last one."""
+    if not any(mark.kind == "rendered" for mark in marks):
+        return ()
+    starts = _starts(text, marks, sections)
+    ends = [offset for offset, _ in starts[1:]] + [len(text)]
+    labels = _labels([section for _, section in starts], sections)
+    pages = []
+    for index, ((start, number), end, label) in enumerate(zip(starts, ends, labels, strict=True), 1):
+        section = _section(sections, number)
+        pages.append(Page(index, label, section.width / _TWIPS, section.height / _TWIPS, start, end))
+    return tuple(pages)
+
+
+def _starts(text: str, marks: Sequence[Mark], sections: Sequence[Section]) -> list[tuple[int, int]]:
+    """Return where each page starts, with the number of its section."""
+    starts = [(0, 0)]
+    number, seen = 0, 0
+    empty, awaited = True, False
+    """True if the page has no text yet; behind a break, until the note of the same end of the page, or text."""
+    for offset, kind in marks:
+        if text[seen:offset].strip():
+            empty = awaited = False
+        seen = offset
+        if kind == "section":
+            number += 1
+        if kind == "rendered" and awaited:
+            awaited = False
+            starts[-1] = (offset, number)
+        elif _ends(kind, _section(sections, number), empty=empty):
+            starts.append((offset, number))
+            empty, awaited = True, kind != "rendered"
+    return starts
+
+
+def _ends(kind: Break, section: Section, *, empty: bool) -> bool:
+    """Return True if a page ends; `section` is the one that follows, `empty` is true if the page has no text."""
+    if kind == "before":
+        return not empty
+    return kind != "section" or section.begins in ("nextPage", "oddPage", "evenPage")
+
+
+def _labels(numbers: Sequence[int], sections: Sequence[Section]) -> list[str]:
+    """Return the printed number of each page, given the section of each; empty if no section sets numbers."""
+    if not any(section.numbered for section in sections):
+        return [""] * len(numbers)
+    labels, before, count = [], -1, 0
+    for number in numbers:
+        section = _section(sections, number)
+        restarts = [sections[passed].start for passed in range(before + 1, min(number + 1, len(sections)))]
+        given = [start for start in restarts if start is not None]
+        count = given[-1] if given else count + 1
+        if number != before and section.begins in ("oddPage", "evenPage"):
+            count += (count % 2 == 0) == (section.begins == "oddPage")
+        before = number
+        labels.append(printed(count, section.form))
+    return labels
+
+
+def _section(sections: Sequence[Section], number: int) -> Section:
+    return sections[min(number, len(sections) - 1)] if sections else Section()
+
+
+def _measure(node: Node | None, attribute: str, other: int, *, most: int = _WIDEST) -> int:
+    """Return a number of an attribute within bounds; `other` if there is none."""
+    digits = node.get(attribute) if node else ""
+    return min(int(digits), most) if digits.isascii() and digits.isdigit() and len(digits) <= 9 else other

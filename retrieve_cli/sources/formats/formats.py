@@ -1,0 +1,202 @@
+"""Formats of documents, recognised by their content, and the parser of each."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from functools import cache
+from typing import NamedTuple
+
+from retrieve_cli.contracts import Json
+from retrieve_cli.errors import Unavailable
+
+
+class Format(NamedTuple):
+    """A format of documents; `module` has its `parse`."""
+
+    name: str
+    suffixes: tuple[str, ...]
+    module: str
+    distributions: tuple[str, ...] = ()
+    """Packages that its parser requires."""
+    rules: int = 0
+    """Version of our own rules; 0 for the formats that the recipe does not name."""
+    apart: bool = False
+    """True if it is parsed in a process of its own."""
+    sidecar: str = ""
+    """Ending that is added to the name of a file for a text that supplies pages without a text layer."""
+
+
+class Drawer(NamedTuple):
+    """Drawing of the pages of a format; `module` has its `render`."""
+
+    module: str
+    distributions: tuple[str, ...]
+    """Packages that it requires."""
+
+
+_HERE = "retrieve_cli.sources.formats"
+FORMATS: Mapping[str, Format] = {
+    each.name: each
+    for each in (
+        Format("markdown", (".markdown", ".md"), f"{_HERE}.markdown"),
+        Format("text", (".txt",), f"{_HERE}.markdown"),
+        Format("pdf", (".pdf",), f"{_HERE}.pdf.reading", ("pypdfium2",), rules=1, apart=True, sidecar=".txt"),
+        Format(
+            "html",
+            (".htm", ".html", ".xhtml"),
+            f"{_HERE}.html.reading",
+            ("selectolax", "trafilatura", "lxml_html_clean"),
+            rules=1,
+            apart=True,
+        ),
+        Format("docx", (".docm", ".docx", ".dotm", ".dotx"), f"{_HERE}.docx.reading", rules=1, apart=True),
+        Format("notebook", (".ipynb",), f"{_HERE}.notebook", rules=1, apart=True),
+        Format("rst", (".rst",), f"{_HERE}.rst", rules=1, apart=True),
+        Format("json", (".json", ".jsonl"), f"{_HERE}.json_text", rules=1, apart=True),
+        Format("xml", (".nxml", ".xml"), f"{_HERE}.xml_text", rules=1, apart=True),
+    )
+}
+DRAWERS: Mapping[str, Drawer] = {"pdf": Drawer(f"{_HERE}.pdf.picture", ("pypdfium2", "pillow"))}
+"""Formats whose pages can be drawn."""
+_TEXTS = frozenset({"markdown", "text", "notebook", "rst", "json", "xml"})
+"""Formats that are known by the name of a file."""
+_PDF = b"%PDF-"
+_PDF_WITHIN = 1024
+"""First bytes among which a PDF file has its mark, as Acrobat reads it (ISO 32000-1, annex H.3)."""
+_BY_SUFFIX = {suffix: name for name, each in FORMATS.items() for suffix in each.suffixes}
+
+
+def suffixes() -> Sequence[str]:
+    """Return the suffixes of all formats, sorted."""
+    return sorted(_BY_SUFFIX)
+
+
+def format_of(name: str, head: bytes) -> str | None:
+    """Return the format of a file by its first bytes and its name; None if it is not a document.
+
+    PDF and DOCX have marks of their own and are recognised under any name. Texts are recognised by their suffix. A file
+    with the suffix of a format whose marks it lacks is of that format as well: its parser says what is wrong with it.
+    """
+    stem, dot, ending = name.rpartition("/")[2].rpartition(".")
+    suffix = f".{ending.lower()}" if dot and stem else ""
+    by_name = _BY_SUFFIX.get(suffix)
+    text = by_name in _TEXTS
+    if head.startswith(_PDF) or (not text and _PDF in head[:_PDF_WITHIN]):
+        return "pdf"
+    if looks_like_docx(head):
+        return "docx"
+    if by_name in ("pdf", "docx", None) and (by_name or not suffix) and looks_like_html(head):
+        return "html"
+    return by_name
+
+
+def card(name: str, *, main_content: bool) -> Mapping[str, Json]:
+    """Return what decides the text of documents of a format besides their bytes; empty if its rules have no version."""
+    each = FORMATS.get(name)
+    if each is None or not each.rules:
+        return {}
+    parsers = ", ".join(f"{package} {version}" for package in each.distributions if (version := version_of(package)))
+    choice: dict[str, Json] = {"main_content": main_content} if name == "html" else {}
+    sidecar = {"sidecar": each.sidecar} if each.sidecar else {}
+    return {"parser": parsers or "retrieve", "rules": each.rules, **choice, **sidecar}
+
+
+def lacks(name: str) -> str:
+    """Return a sentence on the packages that a format requires and that are missing; empty if none are."""
+    missing = _missing(FORMATS[name].distributions)
+    return f"{name} needs {' and '.join(missing)}: pip install 'retrieve-cli[documents]'" if missing else ""
+
+
+def drawer_of(name: str) -> Drawer:
+    """Return what draws the pages of a format.
+
+    Raises:
+        Unavailable: nothing does, or a package is missing.
+    """
+    drawer = DRAWERS.get(name)
+    if drawer is None:
+        raise Unavailable(f"pages of {name} files cannot be drawn", hint=f"formats: {', '.join(DRAWERS)}")
+    if missing := _missing(drawer.distributions):
+        hint = "pip install 'retrieve-cli[documents]'"
+        raise Unavailable(f"pictures of pages need {' and '.join(missing)}", hint=hint)
+    return drawer
+
+
+def _missing(distributions: Sequence[str]) -> list[str]:
+    return [package for package in distributions if not version_of(package)]
+
+
+@cache
+def version_of(distribution: str) -> str:
+    """Return the version of an installed package; empty if it is not installed."""
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return version(distribution)
+    except PackageNotFoundError:
+        return ""
+
+
+_BEFORE = re.compile(rb"(?:[\t\n\f\r ]++|<!--(?:(?!-->).)*+-->|<\?xml(?:(?!\?>).)*+\?>)*+", re.DOTALL)
+_TAGS = re.compile(
+    rb"<(?:!doctype html|html|head|script|iframe|h1|div|font|table|a|style|title|b|body|br|p)(?=[\t\n\f\r />])"
+    rb"|<!doctype html",
+    re.IGNORECASE,
+)
+_XHTML = re.compile(rb"<html[\t\n\f\r >]", re.IGNORECASE)
+_BOMS = {b"\xef\xbb\xbf": "utf-8", b"\xff\xfe": "utf-16-le", b"\xfe\xff": "utf-16-be"}
+
+
+def looks_like_html(head: bytes) -> bool:
+    """Return True if a file begins as an HTML or XHTML page: with its doctype or a tag of HTML, perhaps behind white
+    space, comments and an XML declaration."""
+    for bom, charset in _BOMS.items():
+        if head.startswith(bom):
+            head = head[len(bom) :].decode(charset, "replace").encode()
+            break
+    before = _BEFORE.match(head)
+    start = before.end() if before else 0
+    if head[:start].lstrip().startswith(b"<?xml"):  # XML of another kind begins with an element of its own
+        return _TAGS.match(head, start) is not None and (
+            head[start : start + 14].lower() == b"<!doctype html" or _XHTML.match(head, start) is not None
+        )
+    return _TAGS.match(head, start) is not None
+
+
+_HEADER = b"PK\x03\x04"
+_TYPES = b"[Content_Types].xml"
+_MARKS = (b"wordprocessingml.document.main", b"wordprocessingml.template.main", b"ms-word.")
+"""Types of the main part of documents and templates; those with macros are `application/vnd.ms-word…`."""
+
+
+def looks_like_docx(head: bytes) -> bool:
+    """Return True if a file begins as a Word document does: `head` is its first 4 KB.
+
+    A ZIP file is one if a member of it is in `word/`, or if its content types name a Word document.
+    """
+    if not head.startswith(_HEADER):
+        return False
+    start = 0
+    while start >= 0:
+        length = int.from_bytes(head[start + 26 : start + 28], "little")
+        member = head[start + 30 : start + 30 + length]
+        if member.startswith((b"word/", b"word\\")):
+            return True
+        if member == _TYPES and any(mark in _unpacked(head, start, length) for mark in _MARKS):
+            return True
+        start = head.find(_HEADER, start + 30)
+    return False
+
+
+def _unpacked(head: bytes, start: int, length: int) -> bytes:
+    """Return the beginning of the member whose header is at `start`."""
+    import zlib
+
+    body = start + 30 + length + int.from_bytes(head[start + 28 : start + 30], "little")
+    if head[start + 8 : start + 10] == b"\0\0":
+        return head[body:]
+    try:
+        return zlib.decompressobj(-zlib.MAX_WBITS).decompress(head[body:], 2**16)
+    except zlib.error:
+        return b""

@@ -1,0 +1,215 @@
+"""Pictures of pages as PNG, with boxes drawn on them.
+
+Their size is bounded, whatever the file says about its pages, and the same input gives the same bytes. A file from
+outside can crash PDFium, which is not safe for threads either: pictures are drawn in the processes of `Reader.draw`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from io import BytesIO
+from itertools import pairwise
+from math import hypot, sqrt
+from typing import TYPE_CHECKING
+
+from retrieve_cli.contracts.page_marks import Mark, Style
+from retrieve_cli.errors import BadDocument
+
+if TYPE_CHECKING:
+    import pypdfium2
+    from PIL.Image import Image
+    from PIL.ImageDraw import ImageDraw
+
+    Point = tuple[float, float]
+    Corners = tuple[float, float, float, float]
+
+SCALE = 2.0
+"""Pixels per point: 144 dots per inch."""
+MOST_PAGES = 4
+"""Pages of one picture, side by side."""
+_LONGEST, _MOST_PIXELS = 4096, 4_000_000
+"""Pixels of one side, and of all, of a page's picture."""
+_GAP, _GROUND = 12, "#808080"
+"""Space between pages, and its colour."""
+_COLOURS: dict[Style, str] = {
+    "heading": "#d55e00",
+    "paragraph": "#0072b2",
+    "list": "#009e73",
+    "table": "#a33b7d",
+    "code": "#4d4d4d",
+    "caption": "#8a6d00",
+    "cell": "#cc79a7",
+    "passage": "#b35900",
+}
+"""Colours that people with any colour vision can tell apart (Okabe and Ito, 2008), darkened for white labels."""
+_HIGHLIGHT = "#fff176"
+"""Background of a passage; its text stays as dark as it is."""
+_ARROW, _INK = "#222222", "#ffffff"
+_ARROW_AT = 0.75
+"""Share of a box's width at which arrows leave and reach it: the label is to the left."""
+_LETTERS = 13.0
+_LONGEST_LABEL = 40
+
+
+def render(
+    content: bytes,
+    pages: Sequence[int],
+    *,
+    marks: Sequence[Mark] = (),
+    scale: float = SCALE,
+    on_page: Callable[[int], None] | None = None,
+) -> bytes:
+    """Return a PNG of pages, numbered from 1, side by side, with the marks of each; beyond the fourth, none is drawn.
+
+    Raises:
+        BadDocument: it is not a PDF that can be read, or has no such page.
+    """
+    import pypdfium2
+
+    try:
+        document = pypdfium2.PdfDocument(content)
+    except pypdfium2.PdfiumError as error:
+        raise BadDocument(f"it cannot be drawn: {error}") from error
+    drawn = []
+    try:
+        for number in pages[:MOST_PAGES]:
+            if on_page is not None:
+                on_page(number)
+            drawn.append(_page(document, number, marks, scale))
+    finally:
+        document.close()
+    return _png(_beside(drawn))
+
+
+def _page(document: pypdfium2.PdfDocument, number: int, marks: Sequence[Mark], scale: float) -> Image:
+    """Return the picture of one page with its marks."""
+    import pypdfium2
+
+    if not 1 <= number <= len(document):
+        raise BadDocument(f"it has no page {number}; it has {len(document)}")
+    try:
+        page = document[number - 1]
+        width, height = page.get_size()
+        fitting = _fitting(width, height, scale)
+        bitmap = page.render(scale=fitting, fill_color=(255, 255, 255, 255), prefer_bgrx=False)
+        image: Image = bitmap.to_pil().convert("RGB")
+    except (pypdfium2.PdfiumError, ValueError, MemoryError) as error:
+        raise BadDocument(f"its page {number} cannot be drawn: {error}") from error
+    return _marked(image, [mark for mark in marks if mark.box.page == number], fitting)
+
+
+def _fitting(width: float, height: float, scale: float) -> float:
+    """Return the scale, lowered until the picture is within the bounds.
+
+    Raises:
+        BadDocument: the page has no size.
+    """
+    if not (width > 0 and height > 0):
+        raise BadDocument("its page has no size")
+    return min(scale, _LONGEST / max(width, height), sqrt(_MOST_PIXELS / (width * height)))
+
+
+# ------------------------------------------------------------------------------------------------- marks
+
+
+def _marked(image: Image, marks: Sequence[Mark], scale: float) -> Image:
+    from PIL import Image as Images, ImageChops, ImageDraw
+
+    passage = [mark for mark in marks if mark.style == "passage"]
+    if passage:
+        ground = Images.new("RGB", image.size, "#ffffff")
+        painter = ImageDraw.Draw(ground)
+        for mark in passage:
+            painter.rectangle(_corners(mark, scale, image, around=1.0), fill=_HIGHLIGHT)
+        image = ImageChops.multiply(image, ground)
+    draw = ImageDraw.Draw(image)
+    for mark in marks:
+        width = 1 if mark.style in ("cell", "passage") else 2
+        draw.rectangle(_corners(mark, scale, image, around=1.0), outline=_COLOURS[mark.style], width=width)
+    ordered = sorted((mark for mark in marks if mark.order), key=lambda mark: mark.order)
+    for mark, following in pairwise(ordered):
+        _arrow(draw, _corners(mark, scale, image), _corners(following, scale, image))
+    boxes = [_corners(mark, scale, image, around=1.0) for mark in marks if mark.style != "cell"]
+    for mark in marks:
+        if mark.label:
+            _label(draw, mark, _corners(mark, scale, image, around=1.0), boxes)
+    return image
+
+
+def _corners(mark: Mark, scale: float, image: Image, around: float = 0.0) -> Corners:
+    """Return the box of a mark in pixels within the picture, wider by `around` points to each side."""
+    box, (width, height) = mark.box, image.size
+    left, right = sorted((_within((box.x0 - around) * scale, width), _within((box.x1 + around) * scale, width)))
+    top, bottom = sorted((_within((box.y0 - around) * scale, height), _within((box.y1 + around) * scale, height)))
+    return left, top, right, bottom
+
+
+def _within(value: float, size: int) -> float:
+    return min(max(value, 0.0), size - 1.0)
+
+
+def _label(draw: ImageDraw, mark: Mark, corners: Corners, boxes: Sequence[Corners]) -> None:
+    """Write the label to the left of the box if no other box is there, else above the upper left corner."""
+    from PIL import ImageFont
+
+    font = ImageFont.load_default(_LETTERS)
+    left, top, *_ = corners
+    text = mark.label[:_LONGEST_LABEL]
+    x0, y0, x1, y1 = draw.textbbox((0, 0), text, font=font)
+    width, height = x1 - x0 + 6, y1 - y0 + 5
+    beside = (left - width - 1, top, left - 1, top + height)
+    if beside[0] >= 0 and not any(_overlap(beside, box) for box in boxes):
+        left = beside[0]
+    elif top >= height:
+        top -= height
+    draw.rectangle((left, top, left + width, top + height), fill=_COLOURS[mark.style])
+    draw.text((left + 3 - x0, top + 2 - y0), text, font=font, fill=_INK)
+
+
+def _overlap(one: Corners, other: Corners) -> bool:
+    return one[0] < other[2] and other[0] < one[2] and one[1] < other[3] and other[1] < one[3]
+
+
+def _arrow(draw: ImageDraw, start: Sequence[float], end: Sequence[float]) -> None:
+    """Draw an arrow from the lower edge of one box to the upper edge of the next one."""
+    tail = (start[0] + _ARROW_AT * (start[2] - start[0]), start[3])
+    head = (end[0] + _ARROW_AT * (end[2] - end[0]), end[1])
+    draw.line((*tail, *head), fill=_ARROW, width=2)
+    draw.polygon(_head(tail, head), fill=_ARROW)
+
+
+def _head(tail: Point, head: Point, size: float = 9.0) -> list[Point]:
+    """Return the corners of an arrow's head."""
+    across, down = head[0] - tail[0], head[1] - tail[1]
+    length = hypot(across, down) or 1.0
+    along, aside = (
+        (across / length * size, down / length * size),
+        (-down / length * size / 2, across / length * size / 2),
+    )
+    base = (head[0] - along[0], head[1] - along[1])
+    return [head, (base[0] + aside[0], base[1] + aside[1]), (base[0] - aside[0], base[1] - aside[1])]
+
+
+# -------------------------------------------------------------------------------------------------- files
+
+
+def _beside(images: Sequence[Image]) -> Image:
+    """Return pictures as one, from left to right."""
+    from PIL import Image as Images
+
+    if len(images) == 1:
+        return images[0]
+    width = sum(image.width for image in images) + _GAP * (len(images) - 1)
+    joined = Images.new("RGB", (width, max(image.height for image in images)), _GROUND)
+    left = 0
+    for image in images:
+        joined.paste(image, (left, 0))
+        left += image.width + _GAP
+    return joined
+
+
+def _png(image: Image) -> bytes:
+    """Return the file of a picture, without a time."""
+    target = BytesIO()
+    image.save(target, "PNG", compress_level=6)
+    return target.getvalue()

@@ -1,0 +1,297 @@
+"""PDF: bytes -> text in reading order with blocks, pages, their printed labels, and the place of every word."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from retrieve_cli.contracts import Parsed
+from retrieve_cli.contracts.layout import Layout, Page
+from retrieve_cli.errors import BadDocument
+from retrieve_cli.sources.formats.pdf import raw
+from retrieve_cli.sources.formats.pdf.directions import reading_boxes
+from retrieve_cli.sources.formats.pdf.drafts import drafts_of
+from retrieve_cli.sources.formats.pdf.headings import headings_of, outline_of
+from retrieve_cli.sources.formats.pdf.metadata import metadata_of, printed_title
+from retrieve_cli.sources.formats.pdf.page_text import PageText
+from retrieve_cli.sources.formats.pdf.page_words import Frame, PageWords, empty_words, read_words
+from retrieve_cli.sources.formats.pdf.running import remove_running
+from retrieve_cli.sources.formats.pdf.segments import Segment, segments_of
+from retrieve_cli.sources.formats.pdf.styles import PageLines, body_style
+from retrieve_cli.sources.formats.pdf.tables import Table, find_tables
+from retrieve_cli.sources.formats.pdf.writing import Joiner, Writer
+
+if TYPE_CHECKING:
+    from pypdfium2 import PdfDocument
+
+    from retrieve_cli.sources.formats.limits import Limits
+
+_OCR = "run `ocrmypdf IN.pdf OUT.pdf`, which adds a text layer"
+_MOST_NAMED = 20
+"""Ranges of pages that a notice names."""
+
+
+def parse(
+    content: bytes, *, name: str, limits: Limits, on_page: Callable[[int], None], sidecar: bytes | None = None
+) -> Parsed:
+    """Return the text of a PDF file.
+
+    `sidecar` is the text of its pages with form feeds between them, as `ocrmypdf --sidecar` writes it: it replaces the
+    text layer of pages that have none. `on_page` is called before each page.
+
+    Raises:
+        BadDocument: it is damaged or encrypted, has too many pages or no text.
+    """
+    document = _open(content)
+    try:
+        if len(document) > limits.max_pages:
+            raise BadDocument(f"it has {len(document)} pages, more than {limits.max_pages} (parsing.max_pages)")
+        return _parsed(document, name, on_page, _sidecar_pages(sidecar))
+    finally:
+        document.close()
+
+
+def _open(content: bytes) -> PdfDocument:
+    from pypdfium2 import PdfDocument, PdfiumError
+    from pypdfium2.raw import FPDF_ERR_PASSWORD, FPDF_ERR_SECURITY
+
+    try:
+        return PdfDocument(content)
+    except PdfiumError as error:
+        if error.err_code in {FPDF_ERR_PASSWORD, FPDF_ERR_SECURITY}:
+            raise BadDocument("it is encrypted", hint="remove the password with `qpdf --decrypt`") from error
+        raise BadDocument("it is damaged: PDFium cannot open it", hint="`qpdf --check` lists what is wrong") from error
+
+
+def _parsed(document: PdfDocument, name: str, on_page: Callable[[int], None], sidecar: Mapping[int, str]) -> Parsed:
+
+    pages, pictures, broken = _read_pages(document, on_page)
+    missing = [index for index in sorted(pictures) if index not in sidecar]
+    if not sidecar and not any(page.words.texts for page in pages):
+        reason = "it has no text layer" if pictures else "it has no text"
+        raise BadDocument(reason, hint=_OCR)
+    own = [_label(document, index) for index in range(len(pages))]
+    outline = outline_of(document)
+    remove_running(pages)
+    flow = [PageLines(page, page.lines()) for page in pages]
+    body = body_style(flow)
+    writer = Writer(Joiner(pages))
+    later = iter(sorted(sidecar.keys() & {page.index for page in pages if not page.words.texts}))
+    supplied = next(later, None)
+    for drafts in drafts_of(flow, headings_of(flow, body, outline), body):
+        for draft in drafts:
+            while supplied is not None and supplied < draft.lines[0][0].page.index:
+                writer.write_plain(supplied, _paragraphs(sidecar[supplied]))
+                supplied = next(later, None)
+            writer.write(draft)
+    while supplied is not None:
+        writer.write_plain(supplied, _paragraphs(sidecar[supplied]))
+        supplied = next(later, None)
+    metadata = metadata_of(document, name)
+    layout = Layout(writer.blocks, _pages(pages, labels_of(pages, own), writer, pictures), writer.words)
+    title = printed_title(flow, body)
+    return Parsed(writer.text, layout, metadata, title=title, notices=tuple(_notices(missing, broken)))
+
+
+def _read_pages(
+    document: PdfDocument, on_page: Callable[[int], None]
+) -> tuple[list[PageText], set[int], dict[int, str]]:
+    """Return the pages, the numbers of those with content but no text, and the reasons of those that cannot be read."""
+    from pypdfium2 import PdfiumError
+
+    pages: list[PageText] = []
+    pictures: set[int] = set()
+    broken: dict[int, str] = {}
+    for index in range(1, len(document) + 1):
+        on_page(index)
+        try:
+            text, drawn = read_page(document, index)
+        except PdfiumError as error:
+            broken[index] = str(error)
+            text, drawn = empty_page(index), False
+        pages.append(text)
+        if drawn and not text.words.texts:
+            pictures.add(index)
+    return pages, pictures, broken
+
+
+def _label(document: PdfDocument, index: int) -> str:
+    try:
+        label: str = document.get_page_label(index)
+    except (UnicodeDecodeError, ValueError):
+        return ""
+    return " ".join(label.encode("utf-8", "replace").decode().split())
+
+
+def _sidecar_pages(sidecar: bytes | None) -> dict[int, str]:
+    """Return the texts of a sidecar by the numbers of their pages."""
+    if not sidecar:
+        return {}
+    texts = sidecar.decode("utf-8-sig", "replace").split("\f")
+    return {index: text for index, text in enumerate(texts, start=1) if text.strip()}
+
+
+def _paragraphs(text: str) -> Iterator[str]:
+    """Yield the paragraphs of a plain text: lines between blank ones."""
+    lines: list[str] = []
+    for line in [*text.splitlines(), ""]:
+        if line.strip():
+            lines.append(" ".join(line.split()))
+        elif lines:
+            yield "\n".join(lines)
+            lines = []
+
+
+def _pages(pages: Sequence[PageText], labels: Sequence[str], writer: Writer, pictures: set[int]) -> list[Page]:
+    placed: list[Page] = []
+    end = 0
+    for page, label in zip(pages, labels, strict=True):
+        start, end = writer.extents.get(page.index, (end, end))
+        placed.append(Page(page.index, label, page.width, page.height, start, end, page.index in pictures))
+    return placed
+
+
+def _notices(missing: Sequence[int], broken: Mapping[int, str]) -> Iterator[str]:
+    if missing:
+        verb = "has" if len(missing) == 1 else "have"
+        yield f"page{'s' * (len(missing) != 1)} {_ranges(missing)} {verb} no text layer; {_OCR}"
+    if broken:
+        yield f"page{'s' * (len(broken) != 1)} {_ranges(sorted(broken))} cannot be read: {next(iter(broken.values()))}"
+
+
+def _ranges(numbers: Sequence[int]) -> str:
+    """Return numbers as `7-9, 12`."""
+    ranges: list[list[int]] = []
+    for number in numbers:
+        if ranges and number == ranges[-1][1] + 1:
+            ranges[-1][1] = number
+        else:
+            ranges.append([number, number])
+    named = ", ".join(str(first) if first == last else f"{first}-{last}" for first, last in ranges[:_MOST_NAMED])
+    return named + (f" and {len(ranges) - _MOST_NAMED} more" if len(ranges) > _MOST_NAMED else "")
+
+
+_LONGEST = 40
+_NUMBER = re.compile(r"(?<![\w.])\d{1,5}(?![\w.])")
+_ROMAN = re.compile(r"(?=.)(?:c{0,3})(?:xc|xl|l?x{0,3})(?:ix|iv|v?i{0,3})")
+_DIGITS = {"i": 1, "v": 5, "x": 10, "l": 50, "c": 100}
+_FEWEST = 2
+"""Pages whose numbers agree, at least."""
+
+Numeral = tuple[str, int]
+"""Kind (`1`, `i` or `I`) and value of a number."""
+
+
+def labels_of(pages: Sequence[PageText], own: Sequence[str]) -> list[str]:
+    """Return the label of each page; empty strings if there are none. `own` are the labels of the file."""
+    if any(own):
+        return [label[:_LONGEST] for label in own]
+    numerals = {page.index: _numerals(page.numbers) for page in pages}
+    offsets: Counter[tuple[str, int]] = Counter()
+    for index, known in numerals.items():
+        offsets.update({(kind, value - index) for kind, value in known})
+    labels = [""] * len(pages)
+    for (kind, offset), count in sorted(offsets.items(), key=lambda item: (-item[1], item[0])):
+        if count < _FEWEST:
+            break
+        having = {index for index, known in numerals.items() if (kind, index + offset) in known}
+        first, last = min(having), max(having)
+        if 2 * count <= last - first:
+            continue  # by chance: a sequence has a number on at least every second page
+        for index in range(first, last + 1):
+            # A page without a number between two with numbers counts; one with another number does not.
+            if not labels[index - 1] and (index in having or not numerals[index]):
+                labels[index - 1] = _written(kind, index + offset)
+    return labels
+
+
+def _numerals(texts: Sequence[str]) -> set[Numeral]:
+    numerals: set[Numeral] = set()
+    for text in texts:
+        if _ROMAN.fullmatch(text.lower()):
+            numerals.add(("i" if text.islower() else "I", _value(text.lower())))
+        numerals |= {("1", int(number)) for number in _NUMBER.findall(text)}
+    return numerals
+
+
+def _value(roman: str) -> int:
+    digits = [_DIGITS[char] for char in roman]
+    return sum(-digit if digit < max(digits[place:]) else digit for place, digit in enumerate(digits))
+
+
+def _written(kind: str, value: int) -> str:
+    if kind == "1":
+        return str(value)
+    roman = ""
+    for size, mark in (
+        (100, "c"),
+        (90, "xc"),
+        (50, "l"),
+        (40, "xl"),
+        (10, "x"),
+        (9, "ix"),
+        (5, "v"),
+        (4, "iv"),
+        (1, "i"),
+    ):
+        roman += mark * (value // size)
+        value %= size
+    return roman if kind == "i" else roman.upper()
+
+
+_PATH, _FORM = 2, 5
+"""Types of objects that can rule a table: a path, a form with objects of its own."""
+_TABLE_CHARS = 40
+"""Characters with which a table counts where columns are told from cells: those of a line."""
+
+
+def read_page(document: PdfDocument, index: int) -> tuple[PageText, bool]:
+    """Return the text of a page, by its number from 1, and True if anything is drawn on it.
+
+    Raises:
+        pypdfium2.PdfiumError: it cannot be read.
+    """
+    page = document[index - 1]
+    try:
+        handle = raw.address(page.raw)
+        words = read_words(handle)
+        tables: Sequence[Table] = ()
+        if words.texts and _has_rules(handle):
+            tables = find_tables(handle, list(words), (words.width, words.height))
+        return _page_text(index, words, tables), raw.count_objects(handle) > 0
+    finally:
+        page.close()
+
+
+def empty_page(index: int) -> PageText:
+    """Return a page without text."""
+    return PageText(index, empty_words(Frame(0.0, 0.0, 0.0, 0.0, 0)), {})
+
+
+def _has_rules(page: int) -> bool:
+    count = raw.count_objects(page)
+    return any(raw.object_kind(raw.page_object(page, number)) in {_PATH, _FORM} for number in range(count))
+
+
+def _page_text(index: int, words: PageWords, tables: Sequence[Table]) -> PageText:
+    if not tables:
+        return PageText(index, words, segments_of(words))
+    taken = np.zeros(len(words.texts), dtype=bool)
+    segments: dict[int, list[Segment]] = {}
+    for number, table in enumerate(tables):
+        members = [word for row in table.rows for cell in row for word in cell]
+        taken[members] = True
+        turns, counts = np.unique(words.turns[members], return_counts=True)
+        turn = turns[np.argmax(counts)] if members else np.int16(0)
+        box = reading_boxes(np.array([table.box], dtype=np.float32), np.array([turn]))[0].tolist()
+        # A table stands in the flow like a line of its own, as high as its box.
+        x0, y0, x1, y1 = box
+        stand_in = Segment(x0, y0, x1, y1, 0, 0, size=10.0, bold=False, fixed=False, chars=_TABLE_CHARS, table=number)
+        segments.setdefault(int(turn), []).append(stand_in)
+    for turn, of_turn in segments_of(words, taken).items():
+        segments.setdefault(turn, []).extend(of_turn)
+    return PageText(index, words, segments, tables)

@@ -1,0 +1,234 @@
+"""One process that parses and draws documents, as the process that asks for them sees it."""
+
+from __future__ import annotations
+
+import json
+import mmap
+import os
+import sys
+import tempfile
+import time
+from functools import cache
+from typing import Any, NamedTuple
+
+from retrieve_cli.contracts import Parsed
+from retrieve_cli.errors import BadDocument, NotADocument, printable, shortened
+from retrieve_cli.sources.formats.processes import messages, transfer
+from retrieve_cli.sources.formats.processes.kernel_rules import missing
+from retrieve_cli.sources.formats.processes.messages import Request
+from retrieve_cli.sources.formats.processes.pictures import checked
+from retrieve_cli.untrusted.worker import TICK_S, Gone, Worker, signal_name
+
+_KEPT = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "PYTHONHOME", "SYSTEMROOT", "PATH")
+"""Variables of the environment that may be needed to start Python. No other one is passed on: they hold secrets."""
+_ENVIRONMENT = {
+    "LC_ALL": "C.UTF-8",
+    "PYTHONDONTWRITEBYTECODE": "1",
+    "PYTHONNOUSERSITE": "1",
+    "PYTHONUTF8": "1",
+    "OPENBLAS_NUM_THREADS": "1",
+    "OMP_NUM_THREADS": "1",
+    "MALLOC_ARENA_MAX": "2",
+}
+_REASON = 500
+"""Characters of a reason from the process, which is not trusted."""
+_LAST_PAGE = 10_000_000
+"""Largest number of a page that is believed."""
+_NEARLY = 0.75
+"""Share of the memory limit above which a process that crashed is said to have run out of memory."""
+_WALL_PER_CPU, _WALL_S = 4, 30.0
+"""Wall-clock limit: so many times the CPU limit, and this on top, for a machine with other work."""
+_SENSELESS = "an answer that makes no sense"
+_CRASHES = ("SIGSEGV", "SIGBUS", "SIGABRT", "SIGTRAP", "SIGILL", "SIGKILL")
+
+
+class NotBegun(Exception):
+    """The process ended before it began with the file; the text is the last line that it wrote."""
+
+
+class _Answer(NamedTuple):
+    """The head of an answer."""
+
+    form: str
+    number: int
+    last: bool
+
+    @classmethod
+    def of(cls, head: bytes) -> _Answer:
+        """Raises: ValueError if it is none."""
+        try:
+            answer = cls(**json.loads(head))
+        except (TypeError, RecursionError) as error:
+            raise ValueError("no answer") from error
+        if [type(part) for part in answer] != [str, int, bool]:
+            raise ValueError("no answer")
+        return answer
+
+
+class Process:
+    """Parses and draws files, one at a time, within limits of memory and time."""
+
+    def __init__(self, memory_bytes: int) -> None:
+        """Raises: OSError if no process can be started."""
+        say_what_is_missing()
+        self._memory_bytes = memory_bytes
+        self._begun = 0
+        self.last = False
+        """True if it takes no other file."""
+        kept = {name: os.environ[name] for name in _KEPT if name in os.environ}
+        with _state_file() as file:
+            os.ftruncate(file.fileno(), messages.STATE_SIZE)
+            self._marks = mmap.mmap(file.fileno(), messages.STATE_SIZE)
+            self._worker = Worker(
+                "retrieve_cli.sources.formats.processes.child",
+                *(os.getpid(), file.fileno(), memory_bytes),
+                environment={**kept, **_ENVIRONMENT},
+                descriptors=(file.fileno(),),
+                apart=True,
+            )
+
+    def ask(self, request: Request) -> Parsed | bytes:
+        """Return the document, or its picture.
+
+        Raises:
+            BadDocument: it cannot be read, or the process ended with it.
+            NotBegun: the process ended before.
+        """
+        try:
+            packed = request.packed(self._begun + 1)
+        except OSError as error:
+            raise BadDocument(f"it cannot be read: {error.strerror or error}") from error
+        self._begun += 1
+        form, content = self._answer(request, packed)
+        if form == messages.OUT_OF_MEMORY:
+            raise self._ended(self._memory_reason, "parsing.memory_mb")
+        try:
+            if form == request.form:
+                return transfer.unpacked(content) if request.drawing is None else checked(content)
+            if form != messages.REJECTED:
+                raise ValueError("an unknown form")
+            *said, foreign = json.loads(content)
+            message, hint = (shortened(printable(part), _REASON) for part in said)
+        except (ValueError, TypeError, RecursionError) as error:
+            self.close()  # a document may have taken it over
+            what = f": {shortened(str(error))}" if form == request.form else ""
+            raise self._ended(f"{_SENSELESS}{what}") from error
+        raise (NotADocument if foreign is True else BadDocument)(message, hint=hint)
+
+    def _answer(self, request: Request, packed: bytes) -> tuple[str, bytes]:
+        """Send a request and return the form and the content of the answer."""
+        if self._worker.has_spoken:
+            raise NotBegun("it spoke without being asked")
+        watch = _Watch(self._worker.pid, request.limits.cpu_s)
+
+        def look() -> None:
+            if exceeded := watch.exceeded():
+                self.close()
+                raise self._ended(*exceeded)
+
+        self._worker.send(packed)
+        try:
+            head, content = self._worker.receive(head=messages.LONGEST_HEAD, body=request.longest, look=look)
+            form, number, self.last = _Answer.of(head)
+            if number != self._begun or self._worker.has_more:
+                raise ValueError("an answer to no request")
+        except Gone:
+            raise self._gone(request.limits.cpu_s) from None
+        except ValueError as error:
+            self.close()
+            raise self._ended(_SENSELESS) from error
+        return form, content
+
+    def _gone(self, cpu_s: float) -> BadDocument | NotBegun:
+        """Return the error for a process that ended by itself."""
+        end, name, line = self._worker.ending(), signal_name(self._worker.wait(0)), self._worker.last_line()
+        self.close()
+        if messages.STATE.unpack_from(self._marks)[0] != self._begun:
+            return NotBegun(line)
+        if name == "SIGXCPU":
+            return self._ended(*_cpu_reason(cpu_s))
+        if name in _CRASHES and self._peak > _NEARLY * self._memory_bytes:
+            return self._ended(self._memory_reason, "parsing.memory_mb")
+        return self._ended(end)
+
+    def _ended(self, reason: str, key: str = "") -> BadDocument:
+        """Return the reason to reject the file that it was parsing; `key` sets the limit."""
+        self.last = True
+        page = messages.STATE.unpack_from(self._marks)[1]
+        where = f" on page {page}" if 0 < page <= _LAST_PAGE else ""
+        return BadDocument(f"the reader ended{where} ({reason})", hint=f"{key} sets the limit" if key else "")
+
+    @property
+    def _memory_reason(self) -> str:
+        return f"out of memory: limit {self._memory_bytes / 2**20:,.0f} MB"
+
+    @property
+    def _peak(self) -> int:
+        """Bytes that it has used for its last file, as far as the kernel says.
+
+        The kernel counts the peak of a process from that of the process that started it. A peak that has not grown is
+        therefore not one of this file, and the pages are counted that were given to it meanwhile.
+        """
+        used = self._worker.used
+        if used is None:
+            return 0
+        peak, faults = messages.MEMORY.unpack_from(self._marks, messages.STATE.size)
+        if used.ru_maxrss > peak:
+            return int(used.ru_maxrss * (1 if sys.platform == "darwin" else 1024))
+        return max(0, used.ru_minflt - int(faults)) * mmap.PAGESIZE
+
+    def kill(self) -> None:
+        """End it at once; `close` has still to be called by the thread that uses it."""
+        self._worker.kill()
+
+    def close(self) -> None:
+        """End it at once and free what belongs to it."""
+        self.last = True
+        self._worker.close()
+
+
+def _state_file() -> Any:
+    """Return a file without a name."""
+    if hasattr(os, "memfd_create"):
+        return os.fdopen(os.memfd_create("documents"), "w+b")
+    return tempfile.TemporaryFile()
+
+
+@cache
+def say_what_is_missing() -> None:
+    """Say on standard error, once in a run, what this kernel lacks for a complete sandbox."""
+    if lacks := missing():
+        print(f"Documents are parsed with less protection here: {'; '.join(lacks)}.", file=sys.stderr)
+
+
+class _Watch:
+    """Clocks of a process while it parses one file."""
+
+    def __init__(self, pid: int, cpu_s: float) -> None:
+        self._clock = (~pid << 3) | 2
+        """Number of the CPU clock of another process on Linux (`MAKE_PROCESS_CPUCLOCK`)."""
+        self._cpu_s = cpu_s
+        self._cpu_before = self._cpu()
+        self._looked = time.monotonic()
+        self._wall = 0.0
+
+    def exceeded(self) -> tuple[str, str] | None:
+        """Return the reason to end the process, and the key of the limit; None if it is within the limits."""
+        now = time.monotonic()
+        self._wall += min(now - self._looked, 4 * TICK_S)  # if this process was stopped, so was the other one
+        self._looked = now
+        if self._cpu() - self._cpu_before > self._cpu_s:
+            return _cpu_reason(self._cpu_s)
+        wall = _WALL_PER_CPU * self._cpu_s + _WALL_S
+        return (f"no end within {wall:,.0f} s", "parsing.cpu_s") if self._wall > wall else None
+
+    def _cpu(self) -> float:
+        """Return the CPU seconds of the process; 0 on other systems, where RLIMIT_CPU ends it."""
+        try:
+            return time.clock_gettime(self._clock) if sys.platform == "linux" else 0.0
+        except (OSError, OverflowError):  # it has just ended
+            return 0.0
+
+
+def _cpu_reason(cpu_s: float) -> tuple[str, str]:
+    return f"more than {cpu_s:g} s of CPU time", "parsing.cpu_s"

@@ -1,0 +1,103 @@
+"""Reader of documents in all formats (`contracts.DocumentReader`)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib import import_module
+
+from retrieve_cli.contracts import Card, DocumentFile, Parsed, Reading
+from retrieve_cli.contracts.page_marks import Mark
+from retrieve_cli.errors import BadDocument
+from retrieve_cli.sources.formats import formats
+from retrieve_cli.sources.formats.limits import MB, Limits
+from retrieve_cli.sources.formats.processes.messages import Drawing, Request
+from retrieve_cli.sources.formats.processes.pool import Pool
+
+_OF_CPU, _LEAST_CPU_S = 0.25, 2.0
+"""Share of the CPU seconds of a file that a picture of some of its pages may take, and seconds that it may always take
+if the file may: a process needs some to start."""
+_MOST_MARKS = 50_000
+"""Marks of a picture; a page that is full of words in the smallest print has a tenth of it."""
+
+
+class Reader:
+    """Parses and draws documents within limits, all but text and Markdown in processes of their own."""
+
+    def __init__(self, limits: Limits, *, text_bytes: int = 64 * MB, workers: int | None = None) -> None:
+        """`text_bytes` is the size of the largest Markdown or text file; `workers` is the number of processes, by
+        default one for each core."""
+        self._limits = limits
+        self._text_bytes = text_bytes
+        self._pool = Pool(limits.memory_bytes, workers=workers)
+
+    @property
+    def suffixes(self) -> Sequence[str]:
+        """Suffixes of the names of documents, sorted."""
+        return formats.suffixes()
+
+    @property
+    def formats(self) -> Sequence[str]:
+        """Names of the formats."""
+        return list(formats.FORMATS)
+
+    def format_of(self, name: str, head: bytes) -> str | None:
+        """Return the format of a file; see `formats.format_of`."""
+        return formats.format_of(name, head)
+
+    def card(self, kind: str) -> Card:
+        """Return the parser of a format with its version; empty for Markdown and text."""
+        return formats.card(kind, main_content=self._limits.main_content)
+
+    def lacks(self, kind: str) -> str:
+        """Return a sentence on missing packages; empty if the format can be read."""
+        return formats.lacks(kind)
+
+    def max_bytes(self, kind: str) -> int:
+        """Return the size of the largest file of a format that is read."""
+        return self._limits.max_bytes if formats.FORMATS[kind].apart else self._text_bytes
+
+    def begin(self, file: DocumentFile, kind: str, *, name: str) -> Reading:
+        """Begin to read a file in a process of its own, in its turn.
+
+        This process passes the bytes of the file on, and the other one parses them only if their SHA-1 is the same.
+        """
+        module, limit = formats.FORMATS[kind].module, self.max_bytes(kind)
+        request = Request(module, file.path, file.sha1, name, self._limits, limit, file.sidecar, self._text_bytes)
+        return self._pool.begin(request)
+
+    def draw(self, file: DocumentFile, kind: str, *, pages: Sequence[int], marks: Sequence[Mark] = ()) -> bytes:
+        """Return a PNG of pages of a file, drawn in a process of its own, which reads it as in `begin`.
+
+        Raises:
+            BadDocument: it cannot be drawn, has no such page, or has another content by now.
+            Unavailable: a package is missing, or pages of this format cannot be drawn.
+        """
+        drawn = frozenset(pages)
+        shown = tuple(mark for mark in marks if mark.box.page in drawn)
+        if len(shown) > _MOST_MARKS:
+            raise BadDocument(f"it has {len(shown):,} boxes to mark; the limit is {_MOST_MARKS:,}")
+        module, limit = formats.drawer_of(kind).module, self.max_bytes(kind)
+        whole = self._limits.cpu_s
+        limits = self._limits._replace(cpu_s=min(whole, max(_LEAST_CPU_S, _OF_CPU * whole)))
+        drawing = Drawing(tuple(pages), shown)
+        request = Request(module, file.path, file.sha1, file.path.name, limits, limit, drawing=drawing)
+        picture: bytes = self._pool.begin(request).result()
+        return picture
+
+    def close(self) -> None:
+        """End the processes at once; without it, they end when they have been idle, or with this process."""
+        self._pool.close()
+
+    def parse(self, content: bytes, kind: str, *, name: str) -> Parsed:
+        """Return a document whose bytes are at hand.
+
+        Raises:
+            BadDocument: it cannot be read.
+        """
+        module = import_module(formats.FORMATS[kind].module)
+        parsed: Parsed = module.parse(content, name=name, limits=self._limits, on_page=_ignore)
+        return parsed
+
+
+def _ignore(page: int) -> None:
+    """Ignore the number of the page."""

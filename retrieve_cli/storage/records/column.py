@@ -1,0 +1,165 @@
+"""One field of the records: its distinct values in order, those that are numbers, and the records that have them."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from retrieve_cli.errors import UsageError, quoted
+from retrieve_cli.frozen import Frozen, replace
+from retrieve_cli.storage.records.column_values import PATHS, number_of
+from retrieve_cli.storage.records.globs import literal_prefix, path_glob, text_glob
+from retrieve_cli.storage.vocabulary import Vocabulary
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from retrieve_cli.contracts import Terms
+
+    Flags = NDArray[np.bool_]
+
+COMPARISONS: Mapping[str, Callable[..., Any]] = {
+    ">=": np.greater_equal,
+    "<=": np.less_equal,
+    ">": np.greater,
+    "<": np.less,
+}
+
+
+class Column(Frozen, eq=False):
+    """A field: its values are numbered from 0, in order of case-folded text."""
+
+    name: str
+    vocabulary: Vocabulary
+    span: range
+    """Its values in the vocabulary."""
+    numbered: Terms
+    """(m,) values that are numbers, ascending."""
+    numbers: NDArray[np.float64]
+    """(m,) the numbers."""
+    records: Terms
+    """(p,) records, ascending, each once for every value it has."""
+    values: Terms
+    """(p,) the value of each of these, in the order of the record."""
+
+    def __len__(self) -> int:
+        """Number of distinct values."""
+        return len(self.span)
+
+    def text(self, value: int) -> str:
+        """Return a value as written."""
+        return self.vocabulary[self.span[value]]
+
+    def sound(self, length: int) -> bool:
+        """Return True if its arrays fit each other and a table of `length` records."""
+        ends = self.vocabulary.ends[self.span.start : self.span.stop + 1]
+        return bool(
+            (ends[1:] >= ends[:-1]).all()
+            and _within(self.records, length)
+            and _within(self.values, len(self))
+            and _within(self.numbered, len(self))
+            and (self.records[1:] >= self.records[:-1]).all()
+            and (self.numbered[1:] > self.numbered[:-1]).all()
+        )
+
+    def within(self, visible: Flags) -> Column:
+        """Return the field as the `visible` records have it, (n,) bool. Values keep their numbers; no record has those
+        of invisible records alone."""
+        kept = visible[self.records]
+        values = self.values[kept]
+        seen = np.zeros(len(self), np.bool_)
+        seen[values] = True
+        numbered = seen[self.numbered]
+        return replace(
+            self,
+            records=self.records[kept],
+            values=values,
+            numbered=self.numbered[numbered],
+            numbers=self.numbers[numbered],
+        )
+
+    def spelling(self, value: str) -> str:
+        """Return a value, given in any case, as a record spells it, the alphabetically first of several spellings."""
+        first = bisect_left(self.span, value.casefold(), key=self.vocabulary.folded)
+        end = bisect_right(self.span, value.casefold(), first, key=self.vocabulary.folded)
+        held = self.values[(self.values >= first) & (self.values < end)]
+        return self.text(int(held.min())) if len(held) else value
+
+    def starting(self, prefix: str, *, most: int) -> list[str]:
+        """Return the values that records have and that start so in any case, at most so many, in their order."""
+        folded = prefix.casefold()
+        held = np.zeros(len(self), np.bool_)
+        held[self.values] = True
+        texts: list[str] = []
+        for place in range(bisect_left(self.span, folded, key=self.vocabulary.folded), len(self)):
+            if len(texts) == most or not self.vocabulary.folded(self.span[place]).startswith(folded):
+                break
+            texts += [self.text(place)] if held[place] else []
+        return texts
+
+    def equal(self, values: Sequence[str], globs: Collection[str]) -> Flags:
+        """Return the values that are equal to any of `values`, or match it if it is in `globs`; (v,) bool."""
+        wanted = np.zeros(len(self), np.bool_)
+        for value in values:
+            if value in globs:
+                self._match(value.casefold(), wanted)
+                continue
+            folded = value.casefold()
+            first = bisect_left(self.span, folded, key=self.vocabulary.folded)
+            wanted[first : bisect_right(self.span, folded, first, key=self.vocabulary.folded)] = True
+            if self.name == "dimension" and (number := number_of(self.name, value)) is not None:
+                wanted[self.numbered[self.numbers == number]] = True
+        return wanted
+
+    def _match(self, glob: str, wanted: Flags) -> None:
+        """Mark the values that match a glob; only those with its literal prefix are compared."""
+        if self.name in PATHS:
+            glob = glob.removeprefix("./")
+        pattern = path_glob(glob) if self.name in PATHS else text_glob(glob)
+        prefix, folded = literal_prefix(glob), self.vocabulary.folded
+        first = bisect_left(self.span, prefix, key=folded)
+        end = bisect_right(self.span, prefix, first, key=lambda number: folded(number)[: len(prefix)])
+        texts = self.vocabulary.all_folded(self.span[first:end])
+        wanted[first:end] |= np.fromiter((pattern.fullmatch(text) is not None for text in texts), np.bool_, end - first)
+
+    def compared(self, operator: str, values: Sequence[str]) -> Flags:
+        """Return the values that are numbers in the relation to any of `values`; (v,) bool.
+
+        Raises:
+            UsageError: one of these is not a number.
+        """
+        wanted = np.zeros(len(self), np.bool_)
+        for value in values:
+            number = number_of(self.name, value)
+            if number is None:
+                raise UsageError(
+                    f"{quoted(value)} is not a number to compare {quoted(self.name)} with",
+                    hint=f"{self.name}{operator}3",
+                )
+            wanted[self.numbered[COMPARISONS[operator](self.numbers, number)]] = True
+        return wanted
+
+    def values_of(self, record: int) -> list[str]:
+        """Return the values of a record, in its order."""
+        start, end = np.searchsorted(self.records, [record, record + 1])
+        return [self.text(value) for value in self.values[start:end].tolist()]
+
+    def counts(self) -> dict[str, int]:
+        """Return the number of records with each value, most frequent first.
+
+        Values that differ only in case are one, in the most frequent spelling.
+        """
+        spellings: dict[str, list[tuple[int, str]]] = {}
+        for value, count in enumerate(np.bincount(self.values, minlength=len(self)).tolist()):
+            if count:
+                text = self.text(value)
+                spellings.setdefault(text.casefold(), []).append((-count, text))
+        merged = [(sum(count for count, _ in same), folded, min(same)[1]) for folded, same in spellings.items()]
+        return {text: -count for count, _, text in sorted(merged)}
+
+
+def _within(numbers: Terms, limit: int) -> bool:
+    return not len(numbers) or (int(numbers.min()) >= 0 and int(numbers.max()) < limit)

@@ -1,0 +1,62 @@
+"""Records and chunks by their ids; an id that nobody has is an error that suggests one, by name too."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from retrieve_cli.errors import UsageError, quoted, shortened
+from retrieve_cli.storage.records.columns import columns_of
+from retrieve_cli.storage.records.suggestions import record_near
+
+if TYPE_CHECKING:
+    from retrieve_cli.contracts import Mask
+    from retrieve_cli.storage.generation import Generation
+
+_ALIKE = 0.4
+
+
+def find_record(generation: Generation, name: str, *, visible: Mask | None = None) -> int:
+    """Return the row of a record by its id, of those that are `visible`, (records,) bool, if only some are.
+
+    Raises:
+        UsageError: no such record has that id; names the one whose id or name is nearest.
+    """
+    row = generation.row_of(name, visible=visible)
+    if row is not None:
+        return row
+    near = suggested(generation, name, visible=visible, cutoff=_ALIKE)
+    hint = f"did you mean {near}?" if near else "list them: retrieve inspect records"
+    raise UsageError(f"there is no record {quoted(name)} in the index", hint=hint)
+
+
+def find_chunk(generation: Generation, name: str, *, visible: Mask | None = None) -> int:
+    """Return the row of a chunk by its id.
+
+    Raises:
+        UsageError: no chunk has that id; suggests one of the record that is nearest.
+    """
+    record = name.rpartition("#")[0]
+    if record:
+        find_record(generation, record, visible=visible)
+    elif (row := nearest_row(generation, name, visible=visible, cutoff=_ALIKE)) is not None:
+        hint = f"a chunk id is a record id, `#` and a number: {generation.record_id(row)}#0"
+        raise UsageError(f"{quoted(name)} is not a chunk id", hint=hint)
+    return generation.find_chunk(name, visible=visible)
+
+
+def suggested(generation: Generation, name: str, *, visible: Mask | None, cutoff: float) -> str | None:
+    """Return the record whose id or name is nearest as a sentence names it: `3` (Cellpose)."""
+    row = nearest_row(generation, name, visible=visible, cutoff=cutoff)
+    if row is None:
+        return None
+    record_id, title = generation.record_id(row), shortened(str(generation.records[row]["name"]), 60)
+    return f"`{record_id}`" if title.casefold() == record_id.casefold() else f"`{record_id}` ({title})"
+
+
+def nearest_row(generation: Generation, name: str, *, visible: Mask | None, cutoff: float) -> int | None:
+    """Return the row of the record whose id or name is nearest; None if none is alike, or the index has no columns."""
+    try:
+        columns = columns_of(generation)
+    except UsageError:  # it was built before there were any
+        return None
+    return record_near(columns if visible is None else columns.within(visible), name, cutoff=cutoff)

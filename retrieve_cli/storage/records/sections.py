@@ -1,0 +1,114 @@
+"""Sections of chunks, by which they can be filtered as records by their fields.
+
+A chunk has a path of headings, from the outermost inwards: `Munich > Transport`. Its values are each heading, the path
+up to each of them, and the whole. A chunk of several short sections, shown as `Munich > Transport, Heating`, has the
+values of each of their paths besides. Text is compared without regard to case.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from retrieve_cli.contracts import Json
+from retrieve_cli.errors import UsageError, quoted
+from retrieve_cli.storage.generation import Generation
+from retrieve_cli.storage.records.column import COMPARISONS
+from retrieve_cli.storage.records.column_values import number_of
+from retrieve_cli.storage.records.globs import text_glob
+
+if TYPE_CHECKING:
+    from retrieve_cli.contracts import Mask, Rows, Terms
+
+FIELD = "section"
+_LEVEL = " > "
+_DEEPEST = 16
+"""Headings of a path of which every beginning is a value; a deeper path is not an outline."""
+
+
+class Sections:
+    """The section of each chunk, and the chunks that satisfy a condition on it."""
+
+    def __init__(self, numbers: Terms, paths: Sequence[Sequence[str]]) -> None:
+        """`numbers` (chunks,) int32 are the places in `paths` of those of each chunk; -1: none."""
+        self._numbers = numbers
+        self._values: dict[str, list[int]] = {}
+        """By value, case-folded, the sections that have it."""
+        self._different = len(paths)
+        for place, own in enumerate(paths):
+            for value in dict.fromkeys(value for path in own for value in values_of(path)):
+                self._values.setdefault(value, []).append(place)
+
+    def known(self, starts: Rows, visible: Mask | None = None) -> bool:
+        """Return True if a chunk, of those of `visible` records, has a section."""
+        if visible is None:
+            return self._different > 0
+        return bool((self._numbers[np.repeat(visible, np.diff(starts))] >= 0).any())
+
+    def select(self, operator: str, values: Sequence[str], globs: Collection[str]) -> Mask:
+        """Return the chunks that satisfy a condition, (chunks,) bool, as `Columns.select` does for records.
+
+        Raises:
+            UsageError: a value is not a number, and the operator compares numbers.
+        """
+        if operator == "!=":
+            return ~self.select("=", values, globs)
+        wanted = np.zeros(self._different + 1, np.bool_)  # the last is that of chunks without a section
+        for value in values:
+            for match in self._equal(value, globs) if operator == "=" else self._compared(operator, value):
+                wanted[self._values[match]] = True
+        return wanted[self._numbers]
+
+    def _equal(self, value: str, globs: Collection[str]) -> Iterator[str]:
+        folded = value.casefold()
+        if value in globs:
+            pattern = text_glob(folded)
+            yield from (known for known in self._values if pattern.fullmatch(known))
+        elif folded in self._values:
+            yield folded
+
+    def _compared(self, operator: str, value: str) -> Iterator[str]:
+        number = number_of(FIELD, value)
+        if number is None:
+            hint = f"compare its text: {FIELD}={value}"
+            raise UsageError(f"{quoted(value)} is not a number to compare {FIELD!r} with", hint=hint)
+        for known in self._values:
+            if (own := number_of(FIELD, known)) is not None and COMPARISONS[operator](own, number):
+                yield known
+
+
+def values_of(path: str) -> Iterator[str]:
+    """Yield the values of a path, case-folded."""
+    levels = path.casefold().split(_LEVEL)
+    yield from levels
+    if len(levels) <= _DEEPEST:
+        yield from (_LEVEL.join(levels[:end]) for end in range(1, len(levels)))
+    yield path.casefold()
+
+
+def paths_of(chunk: Mapping[str, Json]) -> tuple[str, ...]:
+    """Return the section of a chunk's row as it is shown, and the path of each if there are several."""
+    several = chunk.get("sections")
+    named = (chunk["section"], *(several if isinstance(several, list) else ()))
+    return tuple(path for path in named if isinstance(path, str) and path)
+
+
+def sections_of(generation: Generation) -> Sections:
+    """Return the sections of a generation's chunks, read once."""
+    return generation.once(_read)
+
+
+def _read(generation: Generation) -> Sections:
+    import orjson
+
+    places: dict[tuple[str, ...], int] = {}
+    numbers = np.full(len(generation.chunks), -1, np.int32)
+    row = 0
+    for block, _ in generation.chunks.raw_rows(range(len(generation.chunks))):
+        for line in block.splitlines():
+            if paths := paths_of(orjson.loads(line)):
+                numbers[row] = places.setdefault(paths, len(places))
+            row += 1
+    return Sections(numbers, list(places))

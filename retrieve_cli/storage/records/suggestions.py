@@ -1,0 +1,96 @@
+"""Values and records to suggest in place of unknown ones, with a bounded number of comparisons.
+
+Only what the view of the columns shows is suggested or counted: see `Columns.within`.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Collection, Iterator
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from retrieve_cli.untrusted.nearest import nearest
+
+if TYPE_CHECKING:
+    from retrieve_cli.storage.records.column import Column
+    from retrieve_cli.storage.records.columns import Columns
+
+_FEW = 2000
+"""Values of a field up to which all are compared; of more, those around the place of the given one in the alphabet."""
+_SHORTEST_PART = 3
+"""Characters from which on a text that is part of a value stands for it: `apache` for Apache-2.0."""
+_SPELLINGS = 64
+"""Spellings of one value that are counted together."""
+
+
+def value_near(column: Column, given: str, *, cutoff: float = 0.5) -> str | None:
+    """Return the value of a field that is most like a given text in any case, as it is written there."""
+    texts = {column.text(value).casefold(): value for value in _candidates(column, given)}
+    near = _nearest(given, texts, cutoff)
+    return None if near is None else column.text(texts[near])
+
+
+def common_values(column: Column, most: int) -> tuple[list[tuple[str, int]], int]:
+    """Return the `most` frequent values with their numbers of records, and how many other values there are.
+
+    Values that differ only in case are one, as it is spelt most often.
+    """
+    counts = np.bincount(column.values, minlength=len(column))
+    wanted = min(2 * most, len(counts))
+    top = np.argpartition(-counts, wanted - 1)[:wanted] if wanted else np.empty(0, np.int64)
+    listed: dict[str, tuple[str, int]] = {}
+    others = int(np.count_nonzero(counts))
+    for value in top[np.lexsort((top, -counts[top]))].tolist():
+        folded = column.text(value).casefold()
+        if counts[value] and folded not in listed and len(listed) < most:
+            same = list(_spellings(column, value, folded))
+            listed[folded] = (column.text(value), int(counts[same].sum()))
+            others -= int(np.count_nonzero(counts[same]))
+    return sorted(listed.values(), key=lambda pair: (-pair[1], pair[0].casefold())), others
+
+
+def record_near(columns: Columns, given: str, *, cutoff: float = 0.5) -> int | None:
+    """Return the row of the record whose id or name is most like a given text in any case."""
+    texts: dict[str, tuple[Column, int]] = {}
+    for field in ("name", "id"):  # of equal ones, the id counts
+        if (column := columns.column(field)) is not None:
+            texts |= {column.text(value).casefold(): (column, value) for value in _candidates(column, given)}
+    near = _nearest(given, texts, cutoff)
+    if near is None:
+        return None
+    column, value = texts[near]
+    return int(column.records[np.flatnonzero(column.values == value)[0]])
+
+
+def _nearest(given: str, folded: Collection[str], cutoff: float) -> str | None:
+    """The same text, else the shortest that it is part of, else the one that is most like it."""
+    wanted = given.strip().casefold()
+    if wanted in folded:
+        return wanted
+    if len(wanted) >= _SHORTEST_PART:
+        whole = min((text for text in folded if wanted in text), key=lambda text: (len(text), text), default=None)
+        if whole is not None:
+            return whole
+    return nearest(wanted, folded, cutoff=cutoff)
+
+
+def _candidates(column: Column, given: str) -> list[int]:
+    """Values that a record has: all of a few; of many, those near the given text in the alphabet."""
+    values = column.values
+    if len(column) > _FEW:
+        place = bisect_left(column.span, given.strip().casefold(), key=column.vocabulary.folded)
+        values = values[(values >= place - _FEW // 2) & (values < place + _FEW // 2)]
+    candidates: list[int] = np.unique(values).tolist()
+    return candidates
+
+
+def _spellings(column: Column, value: int, folded: str) -> Iterator[int]:
+    """A value and its neighbours that differ from it only in case."""
+    yield value
+    for step in (-1, 1):
+        other = value + step
+        while 0 <= other < len(column) and abs(other - value) <= _SPELLINGS and column.text(other).casefold() == folded:
+            yield other
+            other += step

@@ -1,0 +1,154 @@
+"""`retrieve doctor --advise`: measures the encoders of a CPU on the index's own texts, and says what to set."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from samples import Program, write_catalog
+
+from retrieve_cli.config.loading import load
+from retrieve_cli.models.runtimes.model_folder import ModelFolder
+from retrieve_cli.operations.doctor.advise import Measured, _verdict
+from retrieve_cli.storage.generation import open_generation
+from retrieve_cli.storage.store import Store
+
+PAIRS = [("onnx", "float32"), ("openvino", "float32"), ("openvino", "bfloat16"), ("torch", "bfloat16")]
+WORDS = "segment lung word the image scan tissue cell volume brain".split()
+
+
+@pytest.fixture
+def tiny(tmp_path: Path, tiny_roberta: ModelFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The tiny model is the configured one, on a CPU."""
+    monkeypatch.setenv("RETRIEVE_ENCODER__KIND", "auto")
+    monkeypatch.setenv("RETRIEVE_ENCODER__DEVICE", "cpu")
+    monkeypatch.setenv("RETRIEVE_ENCODER__MODEL", str(tiny_roberta.path))
+    monkeypatch.setenv("RETRIEVE_MODELS__CACHE_DIR", str(tmp_path / "models"))
+
+
+@pytest.fixture
+def records(tmp_path: Path) -> Path:
+    """A catalog of forty records that differ."""
+    records = [
+        {"id": str(at), "name": f"{WORDS[at % 10]} tool {at}", "description": " ".join(WORDS[at % 7 :])}
+        for at in range(40)
+    ]
+    return write_catalog(tmp_path / "records.jsonl", records)
+
+
+def test_encoders_are_measured_on_the_texts_of_the_index(tiny: None, records: Path, retrieve: Program) -> None:
+    assert retrieve("build", "--catalog", records).code == 0
+    done = retrieve("doctor", "--advise", "--json")
+    assert done.code == 0, done.err
+    advice = done.json["advice"]
+    assert (advice["origin"], advice["queries"]) == ("index", 40)
+    assert advice["texts"] == len(set(open_texts()))
+    tried = {(each["kind"], each["precision"]) for each in [*advice["measured"], *advice["absent"]]}
+    assert tried == set(PAIRS)
+    default, *others = advice["measured"]
+    assert (default["kind"], default["speedup"], default["overlap_at_10"]) == ("onnx", 1, 1)
+    for each in others:
+        assert each["texts_per_cpu_s"] > 0
+        assert 0.999 < each["cosine_min"] <= each["cosine_mean"] <= 1.000001
+        assert 0.5 < each["overlap_at_10"] <= 1
+    assert all(each["message"] for each in advice["absent"])
+    assert set(advice["set"]) in (set(), {"encoder.kind", "encoder.precision"})
+
+
+def open_texts() -> list[str]:
+    with open_generation(Store(Path("artifacts"))) as generation:
+        return list(generation.chunk_texts())
+
+
+def test_the_lines_to_set_are_a_configuration(tiny: None, retrieve: Program, monkeypatch: pytest.MonkeyPatch) -> None:
+    chosen = measured("openvino", "bfloat16", 2.0)
+    monkeypatch.setattr(
+        "retrieve_cli.operations.doctor.advise._compare", lambda *_: [measured("onnx", "float32", 1.0), chosen]
+    )
+    lines = retrieve("doctor", "--advise").out.splitlines()
+    assert any(line.split()[:5] == ["openvino", "bfloat16", "200", "2", "0.99990"] for line in lines)
+    place = lines.index("encoder:")
+    assert lines[place - 1].startswith("advice: openvino in bfloat16 is 2 times as fast as onnx in float32")
+    Path("config.yaml").write_text("\n".join(lines[place:]))
+    assert yaml.safe_load(Path("config.yaml").read_text())["encoder"] == {"kind": "openvino", "precision": "bfloat16"}
+    monkeypatch.delenv("RETRIEVE_ENCODER__KIND")
+    assert load(Path("config.yaml")).encoder.kind == "openvino"
+
+
+def test_without_an_index_the_texts_are_synthetic(tiny: None, retrieve: Program) -> None:
+    advice = retrieve("doctor", "--advise", "--json").json["advice"]
+    assert (advice["origin"], advice["texts"], advice["queries"]) == ("synthetic", 256, 100)
+
+
+def test_an_encoder_that_cannot_be_imported_is_named_with_its_install_line(
+    tiny: None, retrieve: Program, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "openvino", None)
+    monkeypatch.setattr("retrieve_cli.models.runtimes.devices.why_no_bfloat16", lambda: "no such instructions")
+    done = retrieve("doctor", "--advise")
+    [plain] = [line for line in done.out.splitlines() if line.startswith("  openvino  float32")]
+    assert "not measured" in plain
+    assert "pip install 'retrieve-cli[openvino]'" in plain
+    assert done.out.count("not measured: no such instructions") == 2
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "message"),
+    [
+        ("RETRIEVE_ENCODER__KIND", "hashed", "encoder.kind: hashed"),
+        ("RETRIEVE_DENSE__ENABLED", "false", "dense.enabled: false"),
+        ("RETRIEVE_ENCODER__MODEL", "no/such", "no/such is not on this machine"),
+    ],
+)
+def test_where_there_is_nothing_to_measure_it_says_why(
+    tiny: None, retrieve: Program, monkeypatch: pytest.MonkeyPatch, variable: str, value: str, message: str
+) -> None:
+    monkeypatch.setenv(variable, value)
+    advice = retrieve("doctor", "--advise", "--json").json["advice"]
+    assert message in advice["message"]
+    assert advice["measured"] == []
+    assert message in retrieve("doctor", "--advise").out
+
+
+def test_with_a_gpu_there_is_nothing_to_measure(tiny: None, retrieve: Program, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RETRIEVE_ENCODER__DEVICE", "auto")
+    monkeypatch.setattr("retrieve_cli.models.runtimes.devices.why_no_gpu", lambda: "")
+    monkeypatch.setattr("retrieve_cli.models.runtimes.devices.gpu_name", lambda: "NVIDIA H200")
+    assert "on a GPU (cuda: torch (NVIDIA H200))" in retrieve("doctor", "--advise", "--json").json["advice"]["message"]
+
+
+def test_nothing_is_measured_unless_it_is_asked_for(index: Path, retrieve: Program) -> None:
+    assert "advice" not in retrieve("doctor", "--json").json
+    assert "advice" not in retrieve("doctor").out
+
+
+def measured(kind: str, precision: str, speed: float, cosine: float = 0.9999, overlap: float = 0.99) -> Measured:
+    return Measured(kind, precision, 100 * speed, speed, cosine, cosine, overlap)
+
+
+PLAIN, OPENVINO, FAST = ("onnx", "float32"), ("openvino", "float32"), ("openvino", "bfloat16")
+TO_DEFAULT = {"encoder.kind": "auto", "encoder.precision": "auto"}
+TO_OPENVINO = {"encoder.kind": "openvino", "encoder.precision": "bfloat16"}
+
+
+@pytest.mark.parametrize(
+    ("others", "current", "message", "keys"),
+    [
+        ([measured(*FAST, 2)], PLAIN, "2 times as fast as onnx in float32", TO_OPENVINO),
+        ([measured(*OPENVINO, 1.2), measured(*FAST, 2)], OPENVINO, "1.67 times as fast as openvino", TO_OPENVINO),
+        ([measured(*FAST, 2)], FAST, "nothing to change: openvino in bfloat16", {}),
+        ([measured(*FAST, 1.05)], PLAIN, "nothing to change: onnx in float32", {}),
+        ([measured(*FAST, 2, cosine=0.9)], PLAIN, "nothing to change: onnx in float32", {}),
+        ([measured(*FAST, 2, overlap=0.5)], PLAIN, "nothing to change: onnx in float32", {}),
+        ([measured(*FAST, 0.5)], FAST, "onnx in float32 is 2 times as fast as openvino", TO_DEFAULT),
+        ([], FAST, "is configured and does not run here", TO_DEFAULT),
+    ],
+)
+def test_the_fastest_is_advised_that_is_near_and_worth_the_change(
+    others: list[Measured], current: tuple[str, str], message: str, keys: dict[str, Any]
+) -> None:
+    said, chosen = _verdict([measured(*PLAIN, 1, cosine=1, overlap=1), *others], current)
+    assert message in said
+    assert chosen == keys

@@ -1,0 +1,193 @@
+"""bfloat16 on a CPU, by torch and OpenVINO: near float32, and the same bits in any company."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from models.encoders.vectors import TEXTS, cosines
+from waiting import PATIENCE_S
+
+from retrieve_cli.contracts import Encoder
+from retrieve_cli.errors import Exit, Unavailable
+from retrieve_cli.frozen import replace
+from retrieve_cli.models.encoders.onnx_encoder import OnnxEncoder
+from retrieve_cli.models.encoders.torch_encoder import TorchEncoder
+from retrieve_cli.models.runtimes.devices import why_no_bfloat16
+from retrieve_cli.models.runtimes.model_folder import ModelFolder
+
+Make = Callable[..., Encoder]
+MakeOnnx = Callable[..., OnnxEncoder]
+
+NO_OPENVINO = not importlib.util.find_spec("openvino")
+needs_openvino = pytest.mark.skipif(NO_OPENVINO, reason="openvino is not installed: pip install -e '.[openvino]'")
+needs_bfloat16 = pytest.mark.skipif(bool(why_no_bfloat16()), reason=why_no_bfloat16())
+KINDS = ["sentence-transformers", "torch", pytest.param("openvino", marks=[needs_openvino, needs_bfloat16])]
+
+
+@pytest.fixture
+def in_bfloat16(onnx: MakeOnnx, torch_on_cpu: Callable[..., TorchEncoder]) -> Callable[..., Encoder]:
+    """Makes encoders by kind, of a model."""
+
+    def make(kind: str, folder: ModelFolder, threads: int | None = None) -> Encoder:
+        if kind == "sentence-transformers":
+            return torch_on_cpu(folder, precision="bfloat16")
+        return onnx(folder, threads=threads, runtime=kind, precision="bfloat16")
+
+    return make
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    ("model", "least"), [("default_model", 0.9999), ("tiny_bert", 0.999), ("tiny_roberta", 0.999)], ids=str
+)
+def test_vectors_are_near_those_of_float32_and_not_the_same(
+    request: pytest.FixtureRequest, onnx: MakeOnnx, in_bfloat16: Make, kind: str, model: str, least: float
+) -> None:
+    folder = request.getfixturevalue(model)
+    vectors = in_bfloat16(kind, folder).encode_passages(TEXTS)
+    assert vectors.dtype == np.float32
+    assert least < cosines(vectors, onnx(folder).encode_passages(TEXTS)).min() < 1
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_card_differs_from_that_of_float32_in_the_precision_alone(
+    tiny_bert: ModelFolder, onnx: MakeOnnx, in_bfloat16: Make, kind: str
+) -> None:
+    card = in_bfloat16(kind, tiny_bert).card
+    assert card.precision == "bfloat16"
+    assert replace(card, precision="float32") == onnx(tiny_bert).card
+
+
+@pytest.mark.bits
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("kind", KINDS)
+def test_vector_of_a_passage_is_the_same_to_the_bit_in_any_company(
+    default_model: ModelFolder, in_bfloat16: Make, kind: str, threads: int
+) -> None:
+    random = np.random.default_rng(threads)
+    words = ["lung", "segmentation", "of", "CT", "nnU-Net", "registration", "tool"]
+    texts = [" ".join(random.choice(words, size)) for size in [*range(1, 40, 4), *(7,) * 6, *(60,) * 3, 150]]
+    encoder = in_bfloat16(kind, default_model, threads)
+    alone = np.concatenate([encoder.encode_passages([text]) for text in texts])
+    order = random.permutation(len(texts))
+    assert np.array_equal(encoder.encode_passages([texts[place] for place in order]), alone[order])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_tokens_are_taken_beside_the_same_vectors(
+    tiny_bert: ModelFolder, onnx: MakeOnnx, in_bfloat16: Make, kind: str
+) -> None:
+    texts = ["segment the lungs", "a", "", "word word word"]
+    encoder, taken = in_bfloat16(kind, tiny_bert), {}
+    vectors = encoder.encode_passages_into(texts, taken.__setitem__)  # type: ignore[attr-defined]
+    assert np.array_equal(vectors, encoder.encode_passages(texts))
+    expected: dict[int, Any] = {}
+    onnx(tiny_bert).encode_passages_into(texts, expected.__setitem__)
+    for place, tokens in taken.items():
+        assert np.array_equal(tokens.ids, expected[place].ids)
+        assert cosines(tokens.vectors, expected[place].vectors).min() > 0.99
+
+
+@needs_openvino
+def test_openvino_in_float32_is_the_onnx_encoder_but_for_rounding(default_model: ModelFolder, onnx: MakeOnnx) -> None:
+    encoder, other = onnx(default_model), onnx(default_model, runtime="openvino")
+    assert other.card == encoder.card
+    assert np.allclose(other.encode_passages(TEXTS), encoder.encode_passages(TEXTS), atol=1e-5)
+
+
+@pytest.mark.parametrize("activation", ["relu", "gelu_new"])
+@pytest.mark.parametrize("kind", KINDS[1:])
+def test_other_activations_are_near_too(
+    make_tiny: Callable[..., ModelFolder], onnx: MakeOnnx, in_bfloat16: Make, kind: str, activation: str
+) -> None:
+    folder = make_tiny(hidden_act=activation)
+    expected = onnx(folder).encode_passages(TEXTS)
+    assert cosines(in_bfloat16(kind, folder).encode_passages(TEXTS), expected).min() > 0.999
+
+
+def test_torch_has_as_many_threads_after_a_batch_as_before(tiny_bert: ModelFolder, in_bfloat16: Make) -> None:
+    import torch
+
+    usual = torch.get_num_threads()
+    for threads in (1, 2):
+        encoder = in_bfloat16("torch", tiny_bert, threads)
+        encoder.encode_passages(["word " * size for size in range(1, 12)])
+        assert torch.get_num_threads() == usual
+
+
+@pytest.mark.parametrize("kind", KINDS[1:])
+def test_a_short_query_is_encoded_in_float32_whatever_runs_the_passages(
+    default_model: ModelFolder, onnx: MakeOnnx, in_bfloat16: Make, kind: str
+) -> None:
+    encoder = in_bfloat16(kind, default_model)
+    expected = onnx(default_model).encode_queries(["segment lungs in CT"])
+    assert np.array_equal(encoder.encode_queries(["segment lungs in CT"]), expected)
+
+
+@needs_openvino
+def test_openvino_reports_its_import_to_nobody(run_python: Callable[..., str], tiny_bert: ModelFolder) -> None:
+    program = """
+import json, socket, sys
+def refuse(*arguments, **settings):
+    raise AssertionError("a socket was opened")
+socket.socket = socket.create_connection = socket.getaddrinfo = refuse
+from pathlib import Path
+from retrieve_cli.models.runtimes.model_folder import read_folder
+from retrieve_cli.models.encoders.onnx_encoder import OnnxEncoder
+encoder = OnnxEncoder(read_folder(Path(sys.argv[1])), cache_dir=Path(sys.argv[2]), runtime="openvino")
+encoder.encode_passages(["segment lungs"])
+print(json.dumps([name for name in sys.modules if "telemetry" in name or name.startswith("openvino.tools")]))
+"""
+    assert json.loads(run_python(program, tiny_bert.path, tiny_bert.path.parent / "cache")) == []
+
+
+@needs_openvino
+def test_a_graph_that_openvino_cannot_read_is_unavailable(tmp_path: Path) -> None:
+    from retrieve_cli.models.runtimes.bfloat16 import in_openvino
+
+    (tmp_path / "model.onnx").write_bytes(b"not a graph")
+    with pytest.raises(Unavailable, match=r"model\.onnx") as caught:
+        in_openvino(tmp_path / "model.onnx", 1, precision="float32")
+    assert caught.value.code == Exit.UNAVAILABLE
+
+
+def test_openvino_that_is_not_installed_is_named_with_its_install_line(
+    tiny_bert: ModelFolder, onnx: MakeOnnx, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "openvino", None)
+    with pytest.raises(Unavailable, match="openvino") as caught:
+        onnx(tiny_bert, runtime="openvino").encode_passages(["ct"])
+    assert caught.value.hint == "pip install 'retrieve-cli[openvino]'"
+
+
+FIRST = """
+import faulthandler, sys, threading, time
+from pathlib import Path
+from retrieve_cli.models.runtimes.model_folder import read_folder
+from retrieve_cli.models.encoders.onnx_encoder import OnnxEncoder
+
+def slow(frame, event, arg):  # as if the thread lost its turn while OpenVINO asks for NumPy's version
+    if frame.f_code.co_filename.endswith("_version.py"):
+        time.sleep(0.1)
+
+faulthandler.dump_traceback_later(float(sys.argv[3]), exit=True)
+threading.settrace(slow)
+folder, cache = map(Path, sys.argv[1:3])
+encoder = OnnxEncoder(read_folder(folder, name="tiny"), cache_dir=cache, threads=2, runtime="openvino")
+print(encoder.encode_passages([f"{word} " * count for word in ("lung", "heart") for count in range(1, 9)]).shape)
+"""
+
+
+@needs_openvino
+def test_the_first_two_batches_may_come_at_the_same_time(tiny_bert: ModelFolder, tmp_path: Path) -> None:
+    command = [sys.executable, "-c", FIRST, str(tiny_bert.path), str(tmp_path), str(PATIENCE_S)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert (done.returncode, done.stdout.startswith("(16, ")) == (0, True), done.stderr

@@ -1,0 +1,479 @@
+"""Cross-encoders against sentence-transformers, onnxruntime against torch, long passages against windows by hand."""
+
+from __future__ import annotations
+
+import importlib
+import shutil
+import string
+import sys
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from cross_models import edit, make_bert, make_qwen, make_xlmr
+from hypothesis import given, strategies as st
+
+from retrieve_cli.errors import Exit, Unavailable, UsageError
+from retrieve_cli.models.rerankers.cross_folder import QWEN3_RERANKER, CrossFolder, read_cross_folder
+from retrieve_cli.models.rerankers.pairs import frame, stretches
+from retrieve_cli.models.rerankers.scorer import CrossScorer
+from retrieve_cli.models.runtimes.devices import why_no_gpu
+from retrieve_cli.models.runtimes.digests import Digests
+from retrieve_cli.models.runtimes.model_folder import ModelFolder
+from retrieve_cli.models.runtimes.tensors import read, write
+
+FillAbove = Callable[..., list[int]]
+Make = Callable[..., CrossFolder]
+
+QUERY = "segment lungs"
+PASSAGES = [
+    "the word list",
+    "",
+    "registration of brain",
+    "\u05e9\u05dc\u05d5 \U0001f600 caf\u00e9",
+    "[SEP] <s> </s>",
+    "a",
+    "\u7ec6\u80de\u5206\u5272",
+    "a\ud800b\x00\tc",
+]
+"""Each fits beside the query in 40 tokens. Empty, emoji, right-to-left, special tokens spelled out, a surrogate."""
+LETTERS = " ".join((string.ascii_lowercase * 5)[:100])
+"""A hundred tokens, each of which is the same wherever the text is cut."""
+
+
+@pytest.fixture(scope="module")
+def bert(tmp_path_factory: pytest.TempPathFactory) -> CrossFolder:
+    """Two layers, word pieces, at most 40 tokens, the two texts told apart."""
+    return make_bert(tmp_path_factory.mktemp("cross") / "tiny-bert")
+
+
+@pytest.fixture(scope="module")
+def xlmr(tmp_path_factory: pytest.TempPathFactory) -> CrossFolder:
+    """Two layers, pieces of a unigram model, positions that start after the padding index, at most 40 tokens."""
+    return make_xlmr(tmp_path_factory.mktemp("cross") / "tiny-xlmr")
+
+
+@pytest.fixture(scope="module")
+def qwen(tmp_path_factory: pytest.TempPathFactory) -> CrossFolder:
+    """Answers yes or no, one token a byte, with the template of a chat model; at most 600 tokens."""
+    return make_qwen(tmp_path_factory.mktemp("cross") / "tiny-qwen")
+
+
+@pytest.fixture(params=["bert", "xlmr"])
+def folder(request: pytest.FixtureRequest) -> CrossFolder:
+    """A cross-encoder that onnxruntime runs."""
+    found: CrossFolder = request.getfixturevalue(request.param)
+    return found
+
+
+@pytest.fixture
+def make(tmp_path: Path) -> Make:
+    """Makes a tiny BERT of one's own, by settings of its config.json and of its tokenizer."""
+    return lambda tokenizer="BertTokenizer", **settings: make_bert(tmp_path / "own", tokenizer=tokenizer, **settings)
+
+
+def scorer_of(folder: CrossFolder, **settings: Any) -> CrossScorer:
+    """A scorer on the CPU, which keeps its exports beside the model."""
+    return CrossScorer(folder, **{"cache_dir": folder.path.parent / "cache", "device": "cpu", **settings})
+
+
+def peer(folder: CrossFolder, **settings: Any) -> Any:
+    """The model as sentence-transformers loads it."""
+    package = importlib.import_module("sentence_transformers")
+    return package.CrossEncoder(str(folder.path), device="cpu", local_files_only=True, **settings)
+
+
+def predicted(model: Any, query: str = QUERY, passages: Sequence[str] = PASSAGES) -> Any:
+    """What sentence-transformers says, which takes no lone surrogate."""
+    return model.predict([(query, passage.replace("\ud800", "\ufffd")) for passage in passages])
+
+
+def agree(scorer: CrossScorer, model: Any, query: str = QUERY) -> bool:
+    """Whether the scores of `PASSAGES` are what sentence-transformers says."""
+    return np.allclose(scorer.score(query, PASSAGES), predicted(model, query), atol=1e-4)
+
+
+def by_hand(passage: list[str], room: int, *, step: int) -> list[str]:
+    """Windows of `room` words, the last one at the end."""
+    starts = [*range(0, len(passage) - room, step), len(passage) - room]
+    return [" ".join(passage[start : start + room]) for start in starts]
+
+
+# ------------------------------------------------------------------------------------- sentence-transformers' scores
+
+
+@pytest.mark.parametrize(("kind", "device"), [("auto", "cpu: onnxruntime ("), ("torch", "cpu: torch (as configured)")])
+def test_scores_are_those_of_sentence_transformers(folder: CrossFolder, kind: Any, device: str) -> None:
+    scorer = scorer_of(folder, kind=kind)
+    assert scorer.device.startswith(device)
+    assert agree(scorer, peer(folder))
+    found = scorer.score(QUERY, PASSAGES)
+    assert (found.dtype, found.shape) == (np.float32, (len(PASSAGES),))
+    assert len(set(found.tolist())) == len(PASSAGES)
+
+
+def test_model_that_answers_yes_or_no_scores_as_sentence_transformers_does_with_the_cards_prompt(
+    qwen: CrossFolder,
+) -> None:
+    scorer = scorer_of(qwen, batch_size=3)
+    assert scorer.device == "cpu: torch (the model reads pairs through a chat template)"
+    assert agree(scorer, peer(qwen, processor_kwargs={"chat_template": QWEN3_RERANKER}))
+
+
+def test_prompt_of_the_card_is_what_the_model_was_trained_with(qwen: CrossFolder) -> None:
+    runner = scorer_of(qwen)._runner
+    [row] = runner.rows("a query", ["a document"])
+    text = importlib.import_module("tokenizers").Tokenizer.from_file(str(qwen.path / "tokenizer.json"))
+    assert text.decode(row.ids, skip_special_tokens=False) == (
+        "<|im_start|>system\nJudge whether the Document meets the requirements based on the Query and the Instruct "
+        'provided. Note that the answer can only be "yes" or "no".<|im_end|>\n<|im_start|>user\n'
+        "<Instruct>: Given a web search query, retrieve relevant passages that answer the query\n"
+        "<Query>: a query\n<Document>: a document<|im_end|>\n<|im_start|>assistant\n<think>\n\n</think>\n\n"
+    )
+
+
+def test_chat_template_that_takes_query_and_document_is_kept(qwen: CrossFolder, tmp_path: Path) -> None:
+    path = shutil.copytree(qwen.path, tmp_path / "own")
+    content = "{{ messages | selectattr('role', 'eq', role) | map(attribute='content') | first }}"
+    own = "{% for role in ['query', 'document'] %}" + content + "? {% endfor %}"
+    (path / "chat_template.jinja").write_text(own)
+    changed = read_cross_folder(path)
+    assert changed.template is None
+    assert agree(scorer_of(changed), peer(changed))
+
+
+@pytest.mark.parametrize("settings", [{"num_hidden_layers": 1}, {"hidden_act": "gelu_new"}, {"hidden_act": "relu"}])
+def test_models_of_other_settings_score_as_sentence_transformers_does(make: Make, settings: dict[str, Any]) -> None:
+    own = make(**settings)
+    assert agree(scorer_of(own, kind="onnx"), peer(own))
+
+
+@pytest.mark.parametrize("tokenizer", ["BertTokenizer", "BertTokenizerFast", "TokenizersBackend", None])
+def test_the_two_texts_are_told_apart_where_the_models_tokenizer_does_so(make: Make, tokenizer: str | None) -> None:
+    own = make(tokenizer)
+    for kind in ("onnx", "torch"):
+        assert agree(scorer_of(own, kind=kind), peer(own))
+
+
+def test_telling_the_two_texts_apart_changes_the_scores(bert: CrossFolder, make: Make) -> None:
+    other = make("TokenizersBackend")
+    found = [scorer_of(each).score(QUERY, PASSAGES) for each in (bert, other)]
+    assert not np.allclose(*found, atol=1e-2)
+
+
+def test_prompt_that_the_model_names_as_its_default_stands_before_the_query(bert: CrossFolder, tmp_path: Path) -> None:
+    model = peer(bert, prompts={"find": "word: "}, default_prompt_name="find")
+    model.save_pretrained(str(tmp_path / "saved"))
+    own = read_cross_folder(tmp_path / "saved")
+    assert not np.allclose(predicted(model), predicted(peer(bert)), atol=1e-2)
+    for kind in ("onnx", "torch"):
+        scorer = scorer_of(own, kind=kind)
+        assert scorer.card["prompt"] == "word: "
+        assert agree(scorer, model)
+
+
+@pytest.mark.parametrize(
+    ("settings", "activation", "device"),
+    [
+        ({}, "Sigmoid", "onnxruntime"),
+        ({"sentence_transformers": {"activation_fn": "torch.nn.modules.linear.Identity"}}, "Identity", "onnxruntime"),
+        ({"sbert_ce_default_activation_function": "torch.nn.Tanh"}, "Tanh", "onnxruntime"),
+        ({"sentence_transformers": {"activation_fn": "torch.nn.modules.activation.Softplus"}}, "Softplus", "torch"),
+        ({"sentence_transformers": {"activation_fn": "somebody.else.Code"}}, "Sigmoid", "onnxruntime"),
+    ],
+)
+def test_score_is_what_the_activation_of_the_models_settings_makes_of_the_logit(
+    make: Make, settings: dict[str, Any], activation: str, device: str
+) -> None:
+    path = make().path
+    edit(path / "config.json", **settings)
+    own = read_cross_folder(path)
+    scorer = scorer_of(own)
+    assert scorer.card["activation"] == activation
+    assert scorer.device.startswith(f"cpu: {device}")
+    for each in (scorer, scorer_of(own, kind="torch")):
+        assert agree(each, peer(own))
+
+
+def test_activation_that_sentence_transformers_saved_wins_over_the_one_in_config_json(
+    make: Make, tmp_path: Path
+) -> None:
+    path = make().path
+    edit(path / "config.json", sentence_transformers={"activation_fn": "torch.nn.modules.activation.Tanh"})
+    identity = importlib.import_module("torch").nn.Identity()
+    peer(read_cross_folder(path), activation_fn=identity).save_pretrained(str(tmp_path / "saved"))
+    own = read_cross_folder(tmp_path / "saved")
+    assert agree(scorer_of(own), peer(own))
+    assert scorer_of(own).score(QUERY, PASSAGES).max() > 1
+
+
+def test_family_that_the_graph_does_not_know_runs_in_torch_and_says_so(bert: CrossFolder, tmp_path: Path) -> None:
+    transformers = importlib.import_module("transformers")
+    sizes = {"dim": 36, "n_layers": 2, "n_heads": 3, "hidden_dim": 52, "max_position_embeddings": 40, "num_labels": 1}
+    config = transformers.DistilBertConfig(**sizes, vocab_size=200, initializer_range=0.4)
+    path = shutil.copytree(bert.path, tmp_path / "own")
+    transformers.DistilBertForSequenceClassification(config).save_pretrained(path)
+    edit(path / "tokenizer_config.json", tokenizer_class="DistilBertTokenizer")
+    own = read_cross_folder(path)
+    scorer = scorer_of(own)
+    assert scorer.device == "cpu: torch (the graph does not know this distilbert)"
+    assert agree(scorer, peer(own))
+    with pytest.raises(Unavailable, match="distilbert"):
+        scorer_of(own, kind="onnx").score(QUERY, PASSAGES)
+
+
+# ----------------------------------------------------------------------------------------------- in other company
+
+
+@pytest.mark.bits
+def test_score_on_a_cpu_is_the_same_to_the_bit_in_any_company(folder: CrossFolder) -> None:
+    passages = [*PASSAGES, *("word " * size for size in range(1, 20)), LETTERS]
+    scorer = scorer_of(folder)
+    alone = np.concatenate([scorer.score(QUERY, [passage]) for passage in passages])
+    order = np.random.default_rng(1).permutation(len(passages))
+    for threads, size in ((1, None), (3, None), (2, 2)):
+        other = scorer_of(folder, threads=threads, batch_size=size)
+        assert np.array_equal(other.score(QUERY, [passages[place] for place in order]), alone[order])
+
+
+@pytest.mark.parametrize("name", ["bert", "xlmr", "qwen"])
+def test_score_of_torch_hardly_depends_on_the_company(request: pytest.FixtureRequest, name: str) -> None:
+    scorer = scorer_of(request.getfixturevalue(name), kind="torch", batch_size=4)
+    alone = np.concatenate([scorer.score(QUERY, [passage]) for passage in PASSAGES])
+    assert np.allclose(scorer.score(QUERY, PASSAGES[::-1]), alone[::-1], atol=1e-5)
+
+
+@pytest.mark.parametrize("kind", ["onnx", "torch"])
+def test_no_passage_gives_no_score_and_loads_nothing(bert: CrossFolder, tmp_path: Path, kind: Any) -> None:
+    scorer = scorer_of(bert, cache_dir=tmp_path / "cache", kind=kind)
+    assert scorer.score(QUERY, []).shape == (0,)
+    assert not (tmp_path / "cache").exists()
+
+
+def test_empty_query_is_scored_too(folder: CrossFolder) -> None:
+    assert agree(scorer_of(folder), peer(folder), "")
+
+
+def test_scores_survive_a_device_that_runs_out_of_memory(bert: CrossFolder, fill_above: FillAbove) -> None:
+    scorer = scorer_of(bert, kind="torch", batch_size=8)
+    expected = scorer.score(QUERY, PASSAGES)
+    sizes = fill_above(scorer._runner, "_run", 2)
+    assert np.allclose(scorer.score(QUERY, PASSAGES), expected, atol=1e-5)
+    assert sum(size for size in sizes if size <= 2) == len(PASSAGES)
+
+
+# ------------------------------------------------------------------------------------------------- long passages
+
+
+@pytest.mark.parametrize("kind", ["onnx", "torch"])
+@pytest.mark.parametrize(("stride", "step"), [(0.5, 18), (1.0, 36), (0.1, 3)])
+def test_long_passage_is_worth_its_best_window(bert: CrossFolder, kind: Any, stride: float, step: int) -> None:
+    scorer = scorer_of(bert, kind=kind, stride=stride)
+    windows = by_hand(LETTERS.split(), 36, step=step)
+    expected = predicted(peer(bert), "segment", windows)
+    found = scorer.score("segment", ["a", LETTERS, "b"])
+    assert np.isclose(found[1], expected.max(), atol=1e-4)
+    assert expected.max() - expected.min() > 1e-3
+    assert scorer.truncated == 0
+
+
+def test_long_passage_of_a_model_that_answers_yes_or_no_is_worth_its_best_window(qwen: CrossFolder) -> None:
+    scorer = scorer_of(qwen)
+    passage = "".join(np.random.default_rng(0).choice(list("abcdefg"), 500))
+    room = 600 - len(scorer._runner.rows(QUERY, [""])[0].ids)
+    starts = [*range(0, len(passage) - room, room // 2), len(passage) - room]
+    model = peer(qwen, processor_kwargs={"chat_template": QWEN3_RERANKER})
+    expected = predicted(model, QUERY, [passage[start : start + room] for start in starts])
+    assert np.isclose(scorer.score(QUERY, [passage])[0], expected.max(), atol=1e-4)
+
+
+def test_onnxruntime_and_torch_cut_the_same_windows(folder: CrossFolder) -> None:
+    passages = [passage * 30 for passage in PASSAGES] + ["x" * 5000]
+    found = [scorer_of(folder, kind=kind).score("segment the lungs of it", passages) for kind in ("onnx", "torch")]
+    assert np.allclose(*found, atol=1e-4)
+
+
+def test_fewer_tokens_that_the_user_sets_make_smaller_windows(bert: CrossFolder) -> None:
+    scorer = scorer_of(bert, max_tokens=14)
+    expected = predicted(peer(bert), "segment", by_hand(LETTERS.split(), 10, step=5))
+    assert np.isclose(scorer.score("segment", [LETTERS])[0], expected.max(), atol=1e-4)
+    assert scorer.card["max_tokens"] == 14
+
+
+@pytest.mark.parametrize("kind", ["onnx", "torch"])
+def test_long_query_leaves_half_of_the_room_to_the_passage_and_is_counted(bert: CrossFolder, kind: Any) -> None:
+    scorer = scorer_of(bert, kind=kind)
+    found = scorer.score(LETTERS, PASSAGES)
+    assert scorer.truncated == 1
+    shorter = " ".join(LETTERS.split()[: (40 - 3) // 2])
+    assert np.array_equal(found, scorer.score(shorter, PASSAGES))
+    assert scorer.truncated == 1
+
+
+@given(count=st.integers(0, 300), room=st.integers(1, 50), stride=st.floats(0.01, 1))
+def test_windows_cover_every_token_and_are_all_as_long_as_there_is_room(count: int, room: int, stride: float) -> None:
+    found = list(stretches(count, room, stride=stride))
+    assert (found[0][0], found[-1][1]) == (0, count)
+    assert {end - start for start, end in found} == {min(count, room)}
+    for (start, end), (following, _) in pairwise(found):
+        assert start < following <= end
+
+
+@given(head=st.lists(st.integers(0, 2), max_size=5), tail=st.lists(st.integers(0, 2), max_size=5))
+def test_what_stands_around_a_passage_is_found_whatever_it_is(head: list[int], tail: list[int]) -> None:
+    before, after = frame([*head, *tail], [*head, 9, *tail])
+    filled = [*head, 9, *tail]
+    assert filled[before : len(filled) - after] == [9]
+
+
+# ------------------------------------------------------------------------------------------- the card, the choice
+
+
+def test_card_says_what_decides_a_score(bert: CrossFolder) -> None:
+    card = dict(scorer_of(bert).card)
+    assert len(card.pop("revision")) == 40
+    settings = {"max_tokens": 40, "stride": 0.5, "activation": "Sigmoid", "prompt": "", "precision": "float32"}
+    assert card == {"name": "tiny-bert", **settings}
+
+
+def test_other_weights_and_other_tokenizer_settings_are_another_revision(bert: CrossFolder, make: Make) -> None:
+    digests = Digests(Path("cache"))
+    revisions = [bert.revision(digests), make("TokenizersBackend").revision(digests)]
+    assert len({*revisions, make(num_hidden_layers=1).revision(digests)}) == 3
+
+
+def test_precision_that_only_torch_has_runs_in_torch_and_moves_the_scores_little(bert: CrossFolder) -> None:
+    half = scorer_of(bert, precision="bfloat16")
+    assert half.device == "cpu: torch (bfloat16 is requested)"
+    assert half.card["precision"] == "bfloat16"
+    exact = scorer_of(bert).score(QUERY, PASSAGES)
+    assert 0 < np.abs(half.score(QUERY, PASSAGES) - exact).max() < 0.1
+
+
+@pytest.mark.skipif(bool(why_no_gpu()), reason="no GPU")
+def test_scores_in_half_precision_on_a_gpu_are_near_those_of_the_cpu(folder: CrossFolder) -> None:
+    on_gpu = scorer_of(folder, device="auto")
+    assert on_gpu.device.startswith("cuda: torch")
+    assert on_gpu.card["precision"] == "float16"
+    expected = scorer_of(folder).score(QUERY, PASSAGES)
+    assert np.allclose(on_gpu.score(QUERY, PASSAGES), expected, atol=0.02)
+
+
+@pytest.mark.skipif(not why_no_gpu(), reason="a GPU is there")
+def test_required_gpu_that_is_not_there_is_unavailable(bert: CrossFolder) -> None:
+    with pytest.raises(Unavailable, match="GPU") as caught:
+        scorer_of(bert, device="cuda").score(QUERY, PASSAGES)
+    assert caught.value.code == Exit.UNAVAILABLE
+
+
+@pytest.mark.parametrize("settings", [{"max_tokens": 41}, {"max_tokens": 0}, {"stride": 0.0}, {"stride": 1.5}])
+def test_settings_that_make_no_window_are_refused_by_name(bert: CrossFolder, settings: dict[str, Any]) -> None:
+    with pytest.raises(UsageError, match=f"`{next(iter(settings))}`"):
+        scorer_of(bert, **settings)
+
+
+def test_tokens_that_leave_no_room_for_a_passage_are_refused(bert: CrossFolder) -> None:
+    with pytest.raises(UsageError, match="no space") as caught:
+        scorer_of(bert, max_tokens=4).score(QUERY, PASSAGES)
+    assert "max_tokens" in caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("change", "what"),
+    [
+        ({"architectures": ["BertModel"]}, "BertModel"),
+        ({"architectures": ["BertForMaskedLM"]}, "BertForMaskedLM"),
+        ({"architectures": None}, "without a named architecture"),
+        ({"architectures": ["LlamaForCausalLM"]}, "a language model"),
+        ({"id2label": {"0": "no", "1": "perhaps", "2": "yes"}}, "3 labels"),
+        ({"id2label": None}, "2 labels"),
+    ],
+)
+def test_folder_that_holds_no_cross_encoder_is_refused_by_what_it_holds(
+    make: Make, change: dict[str, Any], what: str
+) -> None:
+    path = make().path
+    edit(path / "config.json", **change)
+    with pytest.raises(UsageError, match=what) as caught:
+        read_cross_folder(path)
+    assert "cross-encoder/" in caught.value.hint
+
+
+def test_embedding_model_and_a_folder_that_is_not_there_are_no_cross_encoder(
+    tiny_bert: ModelFolder, tmp_path: Path
+) -> None:
+    with pytest.raises(UsageError, match="an embedding model"):
+        read_cross_folder(tiny_bert.path)
+    with pytest.raises(UsageError, match="does not exist"):
+        read_cross_folder(tmp_path / "nowhere")
+
+
+@pytest.mark.parametrize(("kind", "package"), [("onnx", "onnxruntime"), ("torch", "sentence_transformers")])
+def test_missing_package_is_said_with_the_line_that_installs_it(
+    bert: CrossFolder, monkeypatch: pytest.MonkeyPatch, kind: Any, package: str
+) -> None:
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(Unavailable, match=package) as caught:
+        scorer_of(bert, kind=kind).score(QUERY, PASSAGES)
+    assert caught.value.hint == f"pip install {package.replace('_', '-')}"
+
+
+def test_weights_that_torch_cannot_load_are_unavailable(make: Make) -> None:
+    own = make()
+    own.model.weights[0].unlink()
+    with pytest.raises(Unavailable, match="cannot load"):
+        scorer_of(own, kind="torch").score(QUERY, PASSAGES)
+
+
+def test_weights_without_a_head_are_refused_by_the_tensors_name(make: Make) -> None:
+    own = make()
+    tensors = {name: np.array(tensor) for name, tensor in read(own.model.weights).items() if "classifier" not in name}
+    write(own.model.weights[0], tensors)
+    with pytest.raises(UsageError, match=r"classifier\.weight"):
+        scorer_of(own).score(QUERY, PASSAGES)
+
+
+# ---------------------------------------------------------------------------------------------- the model cache
+
+PROGRAM = """
+import sys
+from pathlib import Path
+from retrieve_cli.models.rerankers.scorer import CrossScorer
+from retrieve_cli.models.rerankers.cross_folder import read_cross_folder
+scorer = CrossScorer(read_cross_folder(Path(sys.argv[1])), cache_dir=Path(sys.argv[2]), device="cpu")
+assert not {"onnxruntime", "tokenizers", "onnx", "torch"} & set(sys.modules), "making one is cheap"
+print(*scorer.score("segment lungs", ["the word list", "word " * 100]))
+print(*sorted({"torch", "transformers", "sentence_transformers", "onnx"} & set(sys.modules)))
+"""
+
+
+def test_export_is_made_without_torch_and_a_second_process_reuses_it(
+    folder: CrossFolder, tmp_path: Path, run_python: Callable[..., str]
+) -> None:
+    first, loaded = run_python(PROGRAM, folder.path, tmp_path / "cache").split("\n")[:2]
+    assert loaded == "onnx"
+    [graph] = (tmp_path / "cache").glob("*/model.onnx")
+    written = graph.stat().st_ino, graph.stat().st_mtime_ns
+    second, loaded = run_python(PROGRAM, folder.path, tmp_path / "cache").split("\n")[:2]
+    assert (second, loaded) == (first, "")
+    assert (graph.stat().st_ino, graph.stat().st_mtime_ns) == written
+
+
+def test_damaged_export_is_made_again(bert: CrossFolder, tmp_path: Path) -> None:
+    """Of what damage may be, `test_model_cache.py` has more."""
+    expected = scorer_of(bert, cache_dir=tmp_path).score(QUERY, PASSAGES)
+    [weights] = tmp_path.glob("*/weights.safetensors")
+    sound = weights.read_bytes()
+    weights.write_bytes(sound[:-100])
+    assert np.array_equal(scorer_of(bert, cache_dir=tmp_path).score(QUERY, PASSAGES), expected)
+    assert weights.read_bytes() == sound
+
+
+def test_cache_that_cannot_be_written_is_said_so(bert: CrossFolder, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("in the way")
+    with pytest.raises(Unavailable, match="cannot be written") as caught:
+        scorer_of(bert, cache_dir=tmp_path / "file").score(QUERY, PASSAGES)
+    assert caught.value.hint

@@ -1,0 +1,65 @@
+"""The NumPy pass: its formulas, and the company it keeps with OpenBLAS."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, strategies as st
+
+from retrieve_cli.models.runtimes.bert import pool, to_unit
+from retrieve_cli.models.runtimes.eager import gelu
+from retrieve_cli.numerics import one_blas_thread, openblas
+
+
+@given(st.lists(st.floats(-30, 30, width=32), min_size=1, max_size=50))
+def test_gelu_is_x_times_the_normal_distribution(values: list[float]) -> None:
+    expected = [value * 0.5 * math.erfc(-value / math.sqrt(2)) for value in values]
+    assert np.allclose(gelu(np.array(values, dtype=np.float32)), expected, atol=1e-6, rtol=1e-6)
+
+
+def test_openblas_keeps_to_one_thread_inside_and_gets_its_threads_back() -> None:
+    blas = openblas()
+    if blas is None:
+        return
+    read, _ = blas
+    before = read()
+    with one_blas_thread:
+        assert read() == 1
+        with one_blas_thread:
+            assert read() == 1
+        assert read() == 1
+    assert read() == before
+
+
+def test_the_openblas_that_is_found_is_the_one_that_numpy_multiplies_with() -> None:
+    threadpoolctl = pytest.importorskip("threadpoolctl")
+    root = str(Path(np.__file__).parents[1] / "numpy")
+    known = threadpoolctl.ThreadpoolController().select(internal_api="openblas").info()
+    own = [each for each in known if each["filepath"].startswith(root)]
+    blas = openblas()
+    assert len(own) == (blas is not None)
+    if blas is None:
+        return
+    read, put = blas
+    before = read()
+    try:
+        put(1)
+        (own,) = threadpoolctl.ThreadpoolController().select(filepath=own[0]["filepath"]).info()
+        assert own["num_threads"] == read() == 1
+    finally:
+        put(before)
+
+
+def test_zero_vector_stays_zero() -> None:
+    assert to_unit(np.zeros(3, dtype=np.float32)).tolist() == [0, 0, 0]
+
+
+def test_pooling_takes_what_its_name_says() -> None:
+    hidden = np.array([[1, 5], [3, 1], [2, 0]], dtype=np.float32)
+    assert pool(hidden, "mean").tolist() == [2, 2]
+    assert pool(hidden, "cls").tolist() == [1, 5]
+    assert pool(hidden, "max").tolist() == [3, 5]
+    assert pool(hidden, "lasttoken").tolist() == [2, 0]

@@ -1,0 +1,315 @@
+"""The encoder behind an embeddings endpoint."""
+
+import base64
+import json
+import logging
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, strategies as st
+from models.remote.servers import Answer, Api, Asked, embedder, vector
+
+from retrieve_cli.contracts import Encoder, ModelCard
+from retrieve_cli.errors import IndexCorrupt, RetrieveError, Unavailable
+from retrieve_cli.frozen import replace
+from retrieve_cli.models.remote.answers import ServerFailed
+from retrieve_cli.models.remote.embeddings import RemoteEncoder
+from retrieve_cli.models.remote.pieces import PieceTokenizer
+from retrieve_cli.models.runtimes.tokenizer import ModelTokenizer
+
+TEXTS = ["segment lungs", "Grüße 細胞 \U0001f600", "x", "\ud800 alone", "a\x00b\nc"]
+
+
+@pytest.fixture
+def encoder(api: Api, connect):
+    """Makes encoders of a server that knows the model `qwen` with 8 dimensions."""
+    api.respond = embedder()
+
+    def make(**settings: Any) -> RemoteEncoder:
+        ours = {"api_key_env", "concurrency", "retries"}
+        client = connect(**{name: settings.pop(name) for name in ours & settings.keys()})
+        return RemoteEncoder(client, **{"model": "qwen", "max_tokens": 100, **settings})
+
+    return make
+
+
+def unit(text: str) -> np.ndarray:
+    wide = np.array(vector(text))
+    return (wide / np.linalg.norm(wide)).astype(np.float32)
+
+
+# -------------------------------------------------------------------------------------------- vectors
+
+
+def test_it_is_an_encoder_and_making_one_asks_nobody(api: Api, encoder) -> None:
+    made: Encoder = encoder(api_key_env="NOT_SET", tokenizer=Path("nowhere"))
+    assert made.device == f"remote ({api.url})"
+    assert made.truncated == 0
+    assert api.asked == []
+
+
+@pytest.mark.parametrize("batch_size", [1, 2, 3, 100])
+@pytest.mark.parametrize("concurrency", [1, 4])
+def test_each_text_has_its_vector_whatever_the_batches(encoder, batch_size: int, concurrency: int) -> None:
+    texts = [f"text {number}" for number in range(13)]
+    found = encoder(batch_size=batch_size, concurrency=concurrency).encode_passages(texts)
+    assert found.dtype == np.float32
+    np.testing.assert_allclose(found, [unit(text) for text in texts], rtol=1e-6)
+    np.testing.assert_allclose(np.linalg.norm(found, axis=1), 1, rtol=1e-6)
+
+
+def test_batches_are_sent_side_by_side_and_none_is_too_large(api: Api, encoder) -> None:
+    encoder(batch_size=4).encode_passages([f"text {number}" for number in range(10)])
+    assert sorted(len(asked.json["input"]) for asked in api.asked[1:]) == [2, 4, 4]
+
+
+def test_any_text_is_sent_as_it_is_and_a_lone_surrogate_as_another_character(api: Api, encoder) -> None:
+    found = encoder().encode_passages(TEXTS)
+    assert api.last.json["input"] == [text.replace("\ud800", "\ufffd") for text in TEXTS]
+    np.testing.assert_allclose(found[1], unit(TEXTS[1]), rtol=1e-6)
+
+
+def test_queries_and_passages_have_their_prefixes(api: Api, encoder) -> None:
+    made = encoder(query_prefix="Instruct: find tools\nQuery: ", passage_prefix="doc: ")
+    made.encode_queries(["lungs"])
+    assert api.last.json["input"] == ["Instruct: find tools\nQuery: lungs"]
+    made.encode_passages(["lungs"])
+    assert api.last.json["input"] == ["doc: lungs"]
+
+
+def test_dimensions_are_sent_where_they_are_set(api: Api, encoder) -> None:
+    encoder().encode_queries(["x"])
+    assert api.last.path == "/v1/embeddings"
+    assert api.last.json == {"model": "qwen", "input": ["x"], "encoding_format": "float"}
+    api.respond = embedder(dim=4)
+    assert encoder(dimensions=4).encode_queries(["x"]).shape == (1, 4)
+    assert api.last.json["dimensions"] == 4
+
+
+def test_without_normalisation_vectors_are_the_servers(encoder) -> None:
+    made = encoder(normalize=False)
+    assert made.encode_queries(["x"])[0].tolist() == vector("x")
+    assert made.card.normalize is False
+
+
+def test_no_text_is_no_vector_and_a_blank_one_is_zero_and_not_sent(api: Api, encoder) -> None:
+    made = encoder()
+    assert made.encode_passages([]).shape == (0, 8)
+    found = made.encode_passages(["", "a", " \n"])
+    assert api.last.json["input"] == ["a"]
+    assert not found[[0, 2]].any()
+    np.testing.assert_allclose(found[1], unit("a"), rtol=1e-6)
+
+
+def test_an_answer_may_be_in_base64_and_in_any_order(api: Api, encoder) -> None:
+    def respond(asked: Asked) -> Any:
+        data = [
+            {"index": at, "embedding": base64.b64encode(np.array(vector(text), "<f4").tobytes()).decode()}
+            for at, text in enumerate(asked.json["input"])
+        ]
+        return {"data": data[::-1], "model": "qwen"}
+
+    api.respond = respond
+    np.testing.assert_allclose(encoder().encode_passages(["a", "b", "c"]), [unit(text) for text in "abc"], rtol=1e-6)
+
+
+# ------------------------------------------------------------------------------------------- the card
+
+
+def test_the_card_says_what_the_server_says(api: Api, encoder) -> None:
+    api.respond = embedder(model="Qwen/Qwen3-Embedding-8B", dim=16)
+    made = encoder(query_prefix="q: ", passage_prefix="p: ")
+    card = made.card
+    assert card == ModelCard(
+        family="remote", name="Qwen/Qwen3-Embedding-8B", revision=card.revision, dim=16, max_tokens=100,
+        query_prefix="q: ", passage_prefix="p: ", pooling="none",
+    )  # fmt: skip
+    assert len(card.revision) == 40
+    made.encode_queries(["x"])
+    assert len(api.asked) == 2
+
+
+def test_the_revision_follows_the_model_and_the_dimension_and_nothing_else(api: Api, encoder) -> None:
+    revision = encoder().card.revision
+    assert encoder(batch_size=1, max_tokens=7, normalize=False).card.revision == revision
+    api.respond = embedder(model="other")
+    assert encoder().card.revision != revision
+    api.respond = embedder(dim=4)
+    assert encoder().card.revision != revision
+
+
+@pytest.mark.parametrize("named", [None, "", "  ", 3])
+def test_a_server_that_does_not_name_its_model_has_the_one_that_was_asked_for(api: Api, encoder, named: Any) -> None:
+    api.respond = embedder(model=named)
+    assert encoder().card.name == "qwen"
+
+
+def test_other_dimensions_than_were_asked_for_are_refused(encoder) -> None:
+    with pytest.raises(ServerFailed, match="asked for 4 dimensions and answers with 8"):
+        _ = encoder(dimensions=4).card
+
+
+def test_with_the_card_of_an_index_one_query_is_one_request(api: Api, encoder) -> None:
+    card = replace(encoder(query_prefix="q: ").card, max_tokens=3)
+    api.asked.clear()
+    made = encoder(expected=card, query_prefix="another: ")
+    assert made.card is card
+    assert made.encode_queries(["lungs"]).shape == (1, 8)
+    assert [asked.json["input"] for asked in api.asked] == [["q"]]
+    assert made.truncated == 1
+
+
+@pytest.mark.parametrize("other", [{"model": "e5"}, {"dim": 4}])
+def test_another_model_than_the_indexs_is_refused_with_both_names(api: Api, encoder, other: dict[str, Any]) -> None:
+    card = encoder().card
+    api.respond = embedder(**other)
+    with pytest.raises(IndexCorrupt) as caught:
+        encoder(expected=card).encode_queries(["x"])
+    assert "qwen (8 dimensions)" in caught.value.message
+    assert f"{other.get('model', 'qwen')} ({other.get('dim', 8)} dimensions)" in caught.value.message
+    assert "retrieve build" in caught.value.hint
+
+
+def test_a_server_that_becomes_another_model_is_refused(api: Api, encoder) -> None:
+    made = encoder()
+    made.encode_queries(["x"])
+    api.respond = embedder(model="e5", dim=4)
+    with pytest.raises(ServerFailed, match=r"qwen \(8 dimensions\) before, and now as e5 \(4 dimensions\)"):
+        made.encode_queries(["x"])
+
+
+# ---------------------------------------------------------------------------------------- bad answers
+
+
+def rows(*vectors: Any) -> list[dict[str, Any]]:
+    return [{"index": at, "embedding": vector} for at, vector in enumerate(vectors)]
+
+
+GOOD = [0.5] * 8
+NAN = np.full(8, np.nan, "<f4").tobytes()
+BAD = {
+    "without a list of vectors": [{}, [], None, "text", {"data": None}, {"error": {"message": "no"}}],
+    "1 vectors for 2 texts": [{"data": rows(GOOD)}],
+    "3 vectors for 2 texts": [{"data": rows(GOOD, GOOD, GOOD)}],
+    "by `index`": [
+        {"data": [{"index": index, "embedding": GOOD}, {"index": 1, "embedding": GOOD}]}
+        for index in (1, 2, -1, None, "0", 0.0, True)
+    ]
+    + [{"data": [GOOD, GOOD]}, {"data": [{"embedding": GOOD}] * 2}],
+    "different lengths: 7 and 8": [{"data": rows(GOOD, GOOD[:7])}],
+    "not a list of numbers": [
+        {"data": rows(GOOD, bad)} for bad in (None, [], {}, ["1"] * 8, [True] * 8, [None] * 8, [GOOD] * 8)
+    ],
+    "not base64": [{"data": rows(GOOD, bad)} for bad in ("", "AAA", "AAAA", "????")],
+    "infinite": [{"data": rows(GOOD, [1e300] * 8)}, {"data": rows(GOOD, base64.b64encode(NAN).decode())}],
+    "not JSON": [Answer(b'{"data": [{"index": 0, "embedding": [NaN, 1.0]}], "model": "qwen"}')],
+    "of zeros": [{"data": rows(GOOD, [0.0] * 8)}, {"data": rows(GOOD, [-0.0] * 8)}],
+}
+
+
+@pytest.mark.parametrize(("fault", "answer"), [(fault, answer) for fault, each in BAD.items() for answer in each])
+def test_what_is_not_one_vector_a_text_is_refused_by_what_is_wrong(api: Api, encoder, fault: str, answer: Any) -> None:
+    made = encoder(retries=3)
+    _ = made.card
+    api.respond = lambda _: answer
+    with pytest.raises(ServerFailed, match=fault) as caught:
+        made.encode_passages(["a", "b"])
+    assert f"{api.url}/embeddings" in caught.value.message
+    assert len(caught.value.message) < 500
+    assert len(api.asked) == 2
+
+
+def test_one_bad_batch_among_good_ones_is_an_error(api: Api, encoder) -> None:
+    made, good = encoder(batch_size=1), embedder()
+    api.respond = lambda asked: {"data": []} if asked.json["input"] == ["text 7"] else good(asked)
+    with pytest.raises(ServerFailed, match="0 vectors for 1 texts"):
+        made.encode_passages([f"text {number}" for number in range(10)])
+
+
+def test_a_text_that_the_server_finds_too_long_says_what_to_do(api: Api, encoder) -> None:
+    made = encoder()
+    _ = made.card
+    api.say({"error": {"message": "maximum context length is 512"}}, status=400)
+    with pytest.raises(ServerFailed, match="maximum context length is 512") as caught:
+        made.encode_queries(["x"])
+    assert "max_tokens" in caught.value.hint
+
+
+def test_the_key_is_in_no_card_error_or_log(api: Api, encoder, key: str, caplog) -> None:
+    caplog.set_level(logging.DEBUG)
+    api.respond = embedder(model=f"model of {key}")
+    made = encoder(api_key_env="MODEL_KEY")
+    shown = [repr(made.card), made.device, repr(made), repr(vars(made))]
+    for answer in (embedder(model=key), lambda _: {"error": key}, lambda _: {"data": [{"index": key}]}):
+        api.respond = answer
+        with pytest.raises(RetrieveError) as caught:
+            made.encode_queries(["x"])
+        shown += [caught.value.message, caught.value.hint, repr(caught.value)]
+    shown.append(caplog.text)
+    assert "***" in made.card.name
+    assert not any(spelling in text for text in shown for spelling in (key, json.dumps(key)[1:-1]))
+
+
+# ----------------------------------------------------------------------------------------- tokens
+
+
+def test_a_text_that_is_too_long_loses_its_end_and_is_counted(api: Api, encoder) -> None:
+    made = encoder(max_tokens=12)
+    made.encode_passages(["one two three " * 50, "short"])
+    assert made.truncated == 1
+    cut, short = api.last.json["input"]
+    assert short == "short"
+    assert cut
+    assert ("one two three " * 50).startswith(cut)
+    assert PieceTokenizer().count(cut) + 2 <= 12
+
+
+@pytest.mark.parametrize("max_tokens", [0, 1, 2, 3])
+def test_a_limit_without_room_ends(encoder, max_tokens: int) -> None:
+    made = encoder(max_tokens=max_tokens)
+    made.encode_passages(["\U0001f600\U0001f600 abcdefgh", "細胞"])
+    assert made.truncated == 2
+
+
+def test_the_models_own_tokenizer_counts_where_it_is_named(encoder, default_model) -> None:
+    folder = default_model.transformer
+    for place in (folder, folder / "tokenizer.json"):
+        made = encoder(tokenizer=place)
+        assert isinstance(made.tokenizer, ModelTokenizer)
+        assert made.tokenizer.count("word") == 1
+    made = encoder(tokenizer=folder, max_tokens=5)
+    made.encode_passages(["one two three four five six", "one two three"])
+    assert made.truncated == 1
+
+
+def test_a_tokenizer_that_is_not_there_is_said(encoder, tmp_path: Path) -> None:
+    with pytest.raises(Unavailable, match=r"tokenizer\.json does not exist"):
+        _ = encoder(tokenizer=tmp_path).tokenizer
+
+
+@given(st.text(max_size=200))
+def test_pieces_lie_in_order_within_the_text_and_leave_out_nothing_that_is_seen(text: str) -> None:
+    pieces = PieceTokenizer()
+    spans = pieces.spans(text)
+    assert pieces.count(text) == len(spans) <= len(text.encode("utf-8", "replace"))
+    assert list(spans) == sorted(spans)
+    assert all(0 <= start < end <= len(text) for start, end in spans)
+    covered = {place for start, end in spans for place in range(start, end)}
+    assert all(text[place].isspace() for place in set(range(len(text))) - covered)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "nnU-Net: self-configuring deep learning for biomedical image segmentation",
+        "Die Donaudampfschifffahrtsgesellschaft beförderte außergewöhnlich viele Fahrgäste",
+        "Сегментация медицинских изображений является важной задачей",
+        "医学图像分割是计算机视觉中的一项重要任务",
+        "def f(x: int) -> int:\n    return x * 2 + 17\n" * 3,
+    ],
+)
+def test_pieces_are_not_fewer_than_a_models_tokens(text: str, default_model) -> None:
+    own = ModelTokenizer.read(default_model.transformer / "tokenizer.json", lowercase=True)
+    assert own.count(text) <= PieceTokenizer().count(text) <= 3 * own.count(text)

@@ -1,0 +1,183 @@
+"""The laws of caps and of maximal marginal relevance, the latter against its formula in plain loops."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, strategies as st
+from hypothesis.extra import numpy as hnp
+
+from retrieve_cli.contracts import Evidence, Hit, Query, Ranking
+from retrieve_cli.retrieval.stages.diversity import Limit, Mmr, per_group, per_source
+
+GROUPS = np.array([0, 0, 1, 1, 2, -1, -1, -1], np.int32)
+
+places = st.lists(st.integers(0, 7), max_size=20)
+counts = st.integers(1, 4)
+
+Case = tuple[Ranking, Any]
+
+
+def ranking(records: list[int], **options: Any) -> Ranking:
+    """Chunks of these records, in this order."""
+    hits = [Hit(f"{at:02}", at, record, -float(at)) for at, record in enumerate(records)]
+    return Ranking(Query("q"), tuple(hits), **options)
+
+
+# ---------------------------------------------------------------------------------------------------- caps
+
+
+@given(places, counts, counts, st.integers(1, 20))
+def test_caps_hold_and_what_is_left_stands_as_it_stood(
+    records: list[int], sources: int, groups: int, keep: int
+) -> None:
+    before = ranking(records)
+    (after,) = Limit((per_source(sources), per_group(groups, GROUPS)), keep=keep)([before])
+    left = [hit.record for hit in after.hits]
+    assert all(count <= sources for count in Counter(left).values())
+    assert all(count <= groups for group, count in Counter(GROUPS[left].tolist()).items() if group >= 0)
+    kept = set(after.hits)
+    assert after.hits == tuple(hit for hit in before.hits if hit in kept)
+    assert len(after.hits) <= keep
+
+
+@given(places, counts, st.integers(1, 20))
+def test_a_hit_is_handed_on_or_cut_for_a_reason_or_comes_after_enough(
+    records: list[int], sources: int, keep: int
+) -> None:
+    before = ranking(records)
+    (after,) = Limit((per_source(sources),), keep=keep)([before])
+    cut = [each["id"] for each in after.trace["diversity"]["cut"]]
+    seen = sorted([*cut, *(hit.id for hit in after.hits)])
+    assert seen == [hit.id for hit in before.hits[: len(seen)]]
+    assert len(after.hits) == keep or len(seen) == len(before.hits)
+    for name in cut:
+        earlier = [hit.record for hit in after.hits if hit.id < name]
+        assert earlier.count(records[int(name)]) == sources
+
+
+def test_the_trace_says_what_was_cut_and_why_after_what_was_said_before() -> None:
+    said = {"gate": {"passes": 2}, "diversity": {"cut": [{"id": "x", "why": "per_query 1"}]}}
+    stage = Limit((per_source(2), per_group(2, GROUPS)), keep=10)
+    (after,) = stage([ranking([0, 1, 1, 5, 5, 5], trace=said)])
+    assert [hit.id for hit in after.hits] == ["00", "01", "03", "04"]
+    assert after.trace == {
+        "gate": {"passes": 2},
+        "diversity": {
+            "cut": [
+                {"id": "x", "why": "per_query 1"},
+                {"id": "02", "why": "per_group 2", "rank": 3},
+                {"id": "05", "why": "per_source 2", "rank": 6},
+            ]
+        },
+    }
+
+
+def test_records_without_a_group_are_never_cut_for_their_group() -> None:
+    (after,) = Limit((per_group(1, GROUPS),), keep=10)([ranking([5, 6, 7, 0, 1])])
+    assert [hit.record for hit in after.hits] == [5, 6, 7, 0]
+
+
+def test_stages_print_as_the_expressions_that_made_them() -> None:
+    assert str(Limit((per_source(2), per_group(3, GROUPS)), keep=5)) == "limit(per_source 2, per_group 3)"
+    assert str(Mmr(lambda rows: rows, trade_off=0.7, keep=5)) == "mmr(0.7)"
+
+
+# ---------------------------------------------------------------------------------------------------- mmr
+
+
+@st.composite
+def cases(draw: st.DrawFn) -> Case:
+    """A ranking with ties, and unit vectors of its rows; products are exact, so that ties are ties."""
+    size = draw(st.integers(1, 10))
+    signs = draw(hnp.arrays(np.int8, (size, 4), elements=st.sampled_from([-1, 1])))
+    scores = draw(st.lists(st.integers(-8, 8), min_size=size, max_size=size))
+    why = (Evidence("dense", None, 1.0, 1.0, 1.0),)
+    hits = [Hit(f"{row:02}", row, row, score / 4, why) for row, score in enumerate(scores)]
+    return Ranking.of(Query("q"), hits), signs.astype(np.float32) / 2
+
+
+def diversified(case: Case, trade_off: float, keep: int = 100) -> Ranking:
+    before, vectors = case
+    (after,) = Mmr(lambda rows: vectors[rows], trade_off=trade_off, keep=keep)([before])
+    return after
+
+
+def in_plain_loops(case: Case, trade_off: float, keep: int) -> list[int]:
+    """The rows that Carbonell and Goldstein's formula chooses, one after the other."""
+    before, vectors = case
+    scores = [hit.score for hit in before.hits]
+    low, high = min(scores), max(scores)
+    left, chosen = list(before.hits), []
+    while left and len(chosen) < keep:
+        worths = []
+        for hit in left:
+            relevance = (hit.score - low) / (high - low) if high > low else 1.0
+            alike = max([0.0, *(float(vectors[hit.row] @ vectors[row]) for row in chosen)])
+            worths.append(trade_off * relevance - (1.0 - trade_off) * alike)
+        chosen.append(left.pop(worths.index(max(worths))).row)
+    return chosen
+
+
+@given(cases(), st.floats(0.05, 1), st.integers(1, 12))
+def test_it_chooses_what_the_formula_chooses(case: Case, trade_off: float, keep: int) -> None:
+    assert [hit.row for hit in diversified(case, trade_off, keep).hits] == in_plain_loops(case, trade_off, keep)
+
+
+@given(cases(), st.integers(1, 12))
+def test_relevance_alone_leaves_order_and_scores_as_they_were(case: Case, keep: int) -> None:
+    before = [(hit.id, hit.score) for hit in case[0].hits]
+    assert [(hit.id, hit.score) for hit in diversified(case, 1.0, keep).hits] == before[:keep]
+
+
+@given(cases(), st.floats(0.01, 1))
+def test_scores_never_contradict_the_order_and_never_exceed_what_they_were(case: Case, trade_off: float) -> None:
+    after = diversified(case, trade_off)
+    scores = [hit.score for hit in after.hits]
+    assert scores == sorted(scores, reverse=True)
+    assert after.hits[0] is not case[0].hits[0]
+    assert (after.hits[0].id, after.hits[0].score) == (case[0].hits[0].id, case[0].hits[0].score)
+    was = {hit.id: hit.score for hit in case[0].hits}
+    assert {hit.id for hit in after.hits} == set(was)
+    assert all(hit.score <= was[hit.id] for hit in after.hits)
+
+
+@given(cases(), st.floats(0.05, 1))
+def test_the_evidence_tells_rank_and_score_before_and_adds_up(case: Case, trade_off: float) -> None:
+    places = {hit.id: (rank, hit) for rank, hit in enumerate(case[0].hits, 1)}
+    for hit in diversified(case, trade_off).hits:
+        rank, before = places[hit.id]
+        *others, why = hit.evidence
+        assert tuple(others) == before.evidence
+        assert (why.source, why.rank, why.score) == ("mmr", rank, before.score)
+        assert hit.score == pytest.approx(before.score + why.weight * why.normalized, abs=1e-9)
+
+
+def test_scores_do_not_rise_where_a_difference_rounds_upwards() -> None:
+    signs = np.array([[-1, 1, 1, -1], [-1, 1, -1, -1], [-1, 1, 1, -1], [1, -1, -1, 1], [1, 1, -1, 1]], np.float32)
+    hits = [Hit(f"{row:02}", row, row, score) for row, score in enumerate([1.75, 0.5, 0.0, -0.25, -1.75])]
+    after = diversified((Ranking.of(Query("q"), hits), signs / 2), 0.7)
+    assert [hit.row for hit in after.hits] == [0, 1, 3, 2, 4]
+
+
+def test_a_copy_of_the_best_hit_gives_way_to_another_that_is_nearly_as_good() -> None:
+    vectors = np.array([[1, 0], [1, 0], [0, 1], [0, -1]], np.float32)
+    hits = [Hit(f"{row:02}", row, row, score) for row, score in enumerate([1.0, 0.9, 0.8, 0.0])]
+    before = Ranking.of(Query("q"), hits)
+    (after,) = Mmr(lambda rows: vectors[rows], trade_off=0.5, keep=3)([before])
+    assert [(hit.row, pytest.approx(hit.score)) for hit in after.hits] == [(0, 1.0), (2, 0.8), (3, 0.0)]
+
+
+def test_an_empty_ranking_asks_for_no_vectors_and_keeps_what_was_said() -> None:
+    def never(rows: Any) -> Any:
+        raise AssertionError(rows)
+
+    empty = ranking([], trace={"gate": 1})
+    assert Mmr(never, trade_off=0.5, keep=3)([empty]) == [empty]
+    assert Limit((per_source(1),), keep=3)([empty])[0].trace == {"gate": 1, "diversity": {"cut": []}}
+    stage = Mmr(lambda rows: np.eye(2, dtype=np.float32)[rows], trade_off=0.5, keep=1)
+    (after,) = stage([ranking([0, 1], trace={"gate": 1})])
+    assert after.trace == {"gate": 1}

@@ -1,0 +1,208 @@
+"""A filter of records, from the query to the retrievers: what comes back is what all would give, less the others."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, strategies as st
+from hypothesis.extra import numpy as hnp
+from retrieval.stages.retrievers import UNITS, make_layout, make_retriever, table_for, words_index, words_retriever
+
+from retrieve_cli.contracts import Hit, Query, Ranking, Unit
+from retrieve_cli.retrieval.stages.fuse import Fuse
+from retrieve_cli.retrieval.stages.fusion import Fusion
+from retrieve_cli.retrieval.stages.rerank import Rerank
+from retrieve_cli.retrieval.stages.retrieve import IndexRetrieval, Layout, Retrieve
+
+ZSCORE = Fusion("weighted", "zscore", weights={"words": 0.7, "dense": 1.3, "names": 0.4})
+WORDS = "ct lung liver scan".split()
+
+layouts = st.lists(st.integers(1, 4), min_size=1, max_size=8).map(make_layout)
+units = st.sampled_from(UNITS)
+
+
+def rows_of(layout: Layout, unit: Unit) -> int:
+    return len(layout.starts) - 1 if unit == "record" else int(layout.starts[-1])
+
+
+def mask_for(data: st.DataObject, layout: Layout) -> Any:
+    return data.draw(hnp.arrays(np.bool_, len(layout.starts) - 1))
+
+
+def within(mask: Any, layout: Layout, unit: Unit, rows: Any) -> Any:
+    """Which of these records or chunks are of records in the mask."""
+    return mask[rows if unit == "record" else layout.record_of(rows)]
+
+
+def retrievers_for(data: st.DataObject, layout: Layout, unit: Unit) -> list[IndexRetrieval[Any]]:
+    """Words, vectors of chunks and vectors of records, asked for all they have."""
+    dense = make_retriever("dense", table_for(data, int(layout.starts[-1])), layout=layout, unit=unit)
+    table = table_for(data, len(layout.starts) - 1)
+    names = make_retriever("names", table, layout=layout, unit=unit, index_unit="record")
+    words_unit = data.draw(units)
+    of_words = st.lists(st.sampled_from(WORDS), max_size=4).map(" ".join)
+    texts = [data.draw(of_words) for _ in range(rows_of(layout, words_unit))]
+    index = words_index(texts, words_unit)
+    words = IndexRetrieval("words", index, lambda texts: ["ct lung"] * len(texts), layout, unit, 1000)
+    return [words, dense, names]
+
+
+def close(expected: Any) -> Any:
+    return pytest.approx(expected, rel=1e-9, abs=1e-9)
+
+
+# -------------------------------------------------------------------------------------------------- one retriever
+
+
+@pytest.mark.bits
+@pytest.mark.parametrize("unit", UNITS)
+@pytest.mark.parametrize("index_unit", UNITS)
+@given(layout=layouts, data=st.data(), depth=st.integers(1, 12))
+def test_a_retriever_lists_of_the_records_allowed_what_it_would_list_of_all(
+    index_unit: Unit, unit: Unit, layout: Layout, data: st.DataObject, depth: int
+) -> None:
+    options = {"layout": layout, "unit": unit, "index_unit": index_unit}
+    table, mask = table_for(data, rows_of(layout, index_unit)), mask_for(data, layout)
+    retriever, whole = (make_retriever("retriever", table, depth=each, **options) for each in (depth, 1000))
+
+    found = retriever.ask([Query("0", records=mask)])[0].candidates
+
+    free = whole.ask([Query("0")])[0].candidates
+    kept = within(mask, layout, unit, free.rows)
+    counted_as: Unit = "record" if "record" in (unit, index_unit) else "chunk"
+    counted = np.arange(rows_of(layout, counted_as))
+    assert found.rows.tolist() == free.rows[kept][:depth].tolist()
+    assert found.scores.tolist() == free.scores[kept][:depth].tolist()
+    assert (found.mean, found.deviation) == (free.mean, free.deviation)
+    assert (found.before, found.after) == (len(counted), within(mask, layout, counted_as, counted).sum())
+
+
+@pytest.mark.bits
+@given(
+    layout=layouts, unit=units, index_unit=units, data=st.data(), masked=st.lists(st.sampled_from("ab-"), max_size=6)
+)
+def test_a_batch_with_different_masks_answers_as_its_queries_do_one_by_one(
+    layout: Layout, unit: Unit, index_unit: Unit, data: st.DataObject, masked: Sequence[str]
+) -> None:
+    table = table_for(data, rows_of(layout, index_unit), queries=2)
+    retriever = make_retriever("retriever", table, layout=layout, unit=unit, index_unit=index_unit, depth=5)
+    masks = {"a": mask_for(data, layout), "b": mask_for(data, layout), "-": None}
+    rankings = [Ranking(Query(str(at % 2), records=masks[name])) for at, name in enumerate(masked)]
+
+    for stage in (Retrieve(retriever, keep=3), Fuse((retriever, retriever), fusion=Fusion(), keep=3)):
+        together, alone = stage(rankings), [stage([ranking])[0] for ranking in rankings]
+        assert together == alone
+        assert [each.trace for each in together] == [each.trace for each in alone]
+
+
+# ------------------------------------------------------------------------------------------------ all stages
+
+
+@pytest.mark.bits
+@pytest.mark.parametrize("unit", UNITS)
+@given(layout=layouts, data=st.data())
+def test_a_filtered_fusion_is_the_fusion_of_everything_less_what_is_filtered_out(
+    unit: Unit, layout: Layout, data: st.DataObject
+) -> None:
+    stage = Fuse(tuple(retrievers_for(data, layout, unit)), fusion=ZSCORE, keep=1000)
+    mask = mask_for(data, layout)
+
+    filtered, whole = stage([Ranking(Query("0", records=mask)), Ranking(Query("0"))])
+
+    kept = [hit for hit in whole.hits if mask[hit.record]]
+    expected = {hit.id: hit for hit in kept}
+    assert {hit.id for hit in filtered.hits} == set(expected)
+    assert [hit.score for hit in filtered.hits] == close([hit.score for hit in kept])
+    for hit in filtered.hits:
+        same = expected[hit.id]
+        assert (hit.row, hit.record, hit.score) == (same.row, same.record, close(same.score))
+        for why, before in zip(hit.evidence, same.evidence, strict=True):
+            assert (why.source, why.score, why.weight) == (before.source, before.score, before.weight)
+            assert why.normalized == close(before.normalized)
+            assert why.rank == rank_among(kept, before.source, before.rank)
+
+
+def rank_among(hits: Sequence[Hit], retriever: str, rank: int | None) -> int | None:
+    """The place of a rank of a retriever's list among those that these hits have."""
+    ranks = [why.rank for hit in hits for why in hit.evidence if why.source == retriever and why.rank is not None]
+    return None if rank is None else sorted(ranks).index(rank) + 1
+
+
+@pytest.mark.bits
+@given(layout=layouts, unit=units, data=st.data(), method=st.sampled_from(["weighted", "rrf"]), keep=st.integers(1, 9))
+def test_a_filter_that_lets_all_through_changes_nothing(
+    layout: Layout, unit: Unit, data: st.DataObject, method: Any, keep: int
+) -> None:
+    stage = Fuse(tuple(retrievers_for(data, layout, unit)), fusion=Fusion(method), keep=keep)
+
+    (free,) = stage([Ranking(Query("0"))])
+    (filtered,) = stage([Ranking(Query("0", records=np.ones(rows_of(layout, "record"), np.bool_)))])
+
+    assert filtered == free
+
+
+def test_what_is_allowed_is_found_however_much_else_is_better() -> None:
+    texts = ["lung"] * 50 + ["lung and much else besides it", "liver"]
+    mask = np.arange(52) >= 50
+    words = words_retriever(texts, depth=3)
+
+    for stage in (Retrieve(words, keep=3), Fuse((words,), fusion=Fusion(), keep=3)):
+        (ranking,) = stage([Ranking(Query("lung", records=mask))])
+        assert [hit.row for hit in ranking.hits] == [50]
+        assert ranking.hits[0].evidence[0].rank == 1
+
+
+def test_a_filter_tells_by_retriever_how_many_candidates_it_left() -> None:
+    words = words_retriever(["lung", "lung", "liver", "lung"])
+    table = make_retriever("dense", [[1, 2, 3, 4]], layout=words.layout)
+    axis = table.prepare(["0"])
+    dense = IndexRetrieval("dense", table.index, lambda texts: axis * len(texts), words.layout, "chunk", 1)
+    ranking = Ranking(Query("lung", records=np.array([True, False, True, True])), trace={"rewritten": "lungs"})
+    of_words = {"candidates_before_filter": 3, "candidates_after_filter": 2}
+    of_dense = {"candidates_before_filter": 4, "candidates_after_filter": 3}
+
+    (alone,) = Retrieve(words, keep=1)([ranking])
+    (fused,) = Fuse((words, dense), fusion=Fusion(), keep=1)([ranking])
+
+    assert alone.trace == {"rewritten": "lungs", "filter": {"bm25": of_words}}
+    assert fused.trace == {"rewritten": "lungs", "filter": {"bm25": of_words, "dense": of_dense}}
+
+
+def test_without_a_filter_nothing_is_said_of_one() -> None:
+    retriever = make_retriever("dense", [[1, 2]])
+    asked = [Ranking(Query("0")), Ranking(Query("0", records=np.array([True, False])))]
+
+    for stage in (Retrieve(retriever, keep=5), Fuse((retriever, retriever), fusion=Fusion(), keep=5)):
+        free, filtered = stage(asked)
+        assert free.trace == {}
+        assert "filter" in filtered.trace
+
+
+class Backwards:
+    """A reader who likes the last hit best."""
+
+    name = "backwards"
+
+    def read(self, query: Query, hits: Sequence[Hit]) -> Any:
+        return np.arange(len(hits), dtype=np.float64)
+
+
+def test_what_was_said_of_a_ranking_outlasts_its_being_read_again_and_cut() -> None:
+    before = Ranking.of(Query("q"), [Hit(f"{at}#0", at, at, -float(at)) for at in range(3)], trace={"filter": {}})
+
+    (after,) = Rerank(Backwards(), "backwards", depth=2, keep=2, interpolate=1.0)([before])
+
+    assert [hit.row for hit in after.hits] == [1, 0]
+    assert after.trace == after.first(1).trace == {"filter": {}}
+
+
+def test_a_query_is_the_same_whatever_may_be_found_and_a_ranking_whatever_is_said_of_it() -> None:
+    query, narrowed = Query("q", "1"), Query("q", "1", records=np.array([True, False]))
+
+    assert query == narrowed
+    assert hash(query) == hash(narrowed)
+    assert Ranking(query) == Ranking(narrowed, trace={"filter": {}})
+    assert hash(Ranking(query)) == hash(Ranking(narrowed, trace={"filter": {}}))

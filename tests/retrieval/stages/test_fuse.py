@@ -1,0 +1,251 @@
+"""The laws of fusion, whatever the formula: what may change without changing an answer, and what an answer tells."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, strategies as st
+from hypothesis.extra import numpy as hnp
+from retrieval.stages.retrievers import ASKED, deaf_retriever, make_retriever, make_retrievers, words_retriever
+
+from retrieve_cli.contracts import Query, Ranking
+from retrieve_cli.evaluation.memory import RememberedRetrieval, RetrievalMemory
+from retrieve_cli.retrieval.stages.fuse import Fuse
+from retrieve_cli.retrieval.stages.fusion import Fusion, highest, minmax, reciprocal_rank, weighted_sum, zscore
+from retrieve_cli.retrieval.stages.retrieve import IndexRetrieval, Retrieval, Retrieve
+
+FORMULAS = [("rrf", "zscore"), ("weighted", "zscore"), ("weighted", "zscore_candidates"), ("weighted", "minmax")]
+
+formulas = st.sampled_from(FORMULAS)
+weights = st.floats(0.05, 4)
+
+
+@st.composite
+def tables(draw: st.DrawFn, retrievers: int = 2, queries: int = 1) -> Any:
+    """(retrievers, queries, rows) float32 scores, ties included."""
+    rows = draw(st.integers(1, 12))
+    quarters = hnp.arrays(np.int16, (retrievers, queries, rows), elements=st.integers(-40, 40))
+    return draw(quarters).astype(np.float32) / 4
+
+
+Formula = tuple[str, str]
+Legs = list[IndexRetrieval[Any]]
+
+
+def legs(count: int) -> st.SearchStrategy[Legs]:
+    """Retrievers over tables, asked to one depth."""
+    return st.builds(make_retrievers, tables(retrievers=count), depth=st.integers(1, 12))
+
+
+def fuse(
+    retrievers: Sequence[Retrieval], formula: Formula, weights: list[float] | None = None, keep: int = 1000
+) -> Fuse:
+    method, normalization = formula
+    named = dict(zip((retriever.name for retriever in retrievers), weights or [1.0] * len(retrievers), strict=True))
+    return Fuse(tuple(retrievers), fusion=Fusion(method, normalization, 60, named), keep=keep)  # type: ignore[arg-type]
+
+
+def scores(ranking: Ranking) -> dict[int, float]:
+    return {hit.row: hit.score for hit in ranking.hits}
+
+
+def close(expected: Any) -> Any:
+    return pytest.approx(expected, rel=1e-9, abs=1e-9)
+
+
+# ---------------------------------------------------------------------------------------------------- laws
+
+
+@given(retrievers=legs(3), formula=formulas, shares=st.tuples(weights, weights, weights))
+def test_the_order_of_the_retrievers_changes_nothing(
+    retrievers: Legs, formula: Formula, shares: tuple[float, ...]
+) -> None:
+    (forward,) = fuse(retrievers, formula, list(shares))(ASKED)
+    (backward,) = fuse(retrievers[::-1], formula, list(shares)[::-1])(ASKED)
+
+    assert scores(forward) == close(scores(backward))
+
+
+@given(table=tables(), formula=formulas, data=st.data())
+def test_the_order_of_the_rows_changes_nothing_where_scores_differ(
+    table: Any, formula: Formula, data: st.DataObject
+) -> None:
+    rows = table.shape[2]
+    table = table + np.arange(rows, dtype=np.float32) / 128  # quarters of a point apart or not at all: now all differ
+    order = data.draw(st.permutations(range(rows)))
+
+    (plain,) = fuse([make_retriever("a", table[0]), make_retriever("b", table[1])], formula)(ASKED)
+    (moved,) = fuse([make_retriever("a", table[0][:, order]), make_retriever("b", table[1][:, order])], formula)(ASKED)
+
+    assert {order[row]: score for row, score in scores(moved).items()} == close(scores(plain))
+
+
+@given(retrievers=legs(2), normalization=st.sampled_from(["zscore", "zscore_candidates", "minmax"]))
+def test_a_weight_of_zero_equals_the_retriever_removed_for_what_the_other_lists(
+    retrievers: Legs, normalization: str
+) -> None:
+    kept, silent = retrievers
+
+    (alone,) = fuse([kept], ("weighted", normalization), [0.7])(ASKED)
+    (both,) = fuse([kept, silent], ("weighted", normalization), [0.7, 0.0])(ASKED)
+
+    listed = scores(alone)
+    assert {row: score for row, score in scores(both).items() if row in listed} == close(listed)
+
+
+@given(retrievers=legs(2), formula=formulas, shares=st.tuples(weights, weights))
+def test_the_evidence_adds_up_to_the_score(retrievers: Legs, formula: Formula, shares: tuple[float, ...]) -> None:
+    (ranking,) = fuse(retrievers, formula, list(shares))(ASKED)
+
+    for hit in ranking.hits:
+        assert [each.source for each in hit.evidence] == ["retriever0", "retriever1"]
+        assert hit.score == close(sum(each.weight * each.normalized for each in hit.evidence))
+
+
+@given(table=tables(), formula=formulas, depth=st.integers(1, 12))
+def test_every_raw_score_in_the_evidence_is_the_retrievers_own_and_every_rank_its_place(
+    table: Any, formula: Formula, depth: int
+) -> None:
+    retrievers = make_retrievers(table, depth=depth)
+    lists = [retriever.ask([Query("0")])[0].candidates.rows.tolist() for retriever in retrievers]
+
+    (ranking,) = fuse(retrievers, formula)(ASKED)
+
+    assert set(scores(ranking)) == {row for listed in lists for row in listed}
+    for hit in ranking.hits:
+        for why, part, listed in zip(hit.evidence, table, lists, strict=True):
+            assert why.score == part[0, hit.row]
+            assert why.rank == (listed.index(hit.row) + 1 if hit.row in listed else None)
+
+
+@given(table=tables(retrievers=2, queries=4), formula=formulas, asked=st.lists(st.integers(0, 3), max_size=5))
+def test_a_batch_answers_as_its_queries_do_one_by_one_and_in_their_order(
+    table: Any, formula: Formula, asked: list[int]
+) -> None:
+    retrievers = make_retrievers(table, depth=5)
+    rankings = [Ranking(Query(str(number), id=f"{at}")) for at, number in enumerate(asked)]
+
+    for stage in (fuse(retrievers, formula), Retrieve(retrievers[0], keep=3)):
+        assert stage(rankings) == [stage([ranking])[0] for ranking in rankings]
+        assert [ranking.query for ranking in stage(rankings)] == [ranking.query for ranking in rankings]
+
+
+# ------------------------------------------------------------------------------------------------ the edges
+
+
+@given(table=tables())
+def test_zscores_are_over_all_rows_however_few_are_listed(table: Any) -> None:
+    shallow = fuse([make_retriever("a", table[0], depth=1)], ("weighted", "zscore"))
+    row = table[0, 0].astype(np.float64)
+
+    (ranking,) = shallow(ASKED)
+
+    expected = (row.max() - row.mean()) / row.std() if np.ptp(row) > 0 else 0.0
+    assert ranking.hits[0].score == pytest.approx(expected, abs=1e-6)
+
+
+@pytest.mark.parametrize("formula", FORMULAS[1:], ids="-".join)
+def test_a_retriever_without_any_match_leaves_the_order_to_the_other(formula: Formula) -> None:
+    retrievers = [words_retriever(["lung", "liver", "spleen"]), deaf_retriever([0.1, 0.9, 0.5])]
+
+    (ranking,) = fuse(retrievers, formula)([Ranking(Query("kidney"))])
+
+    assert [hit.row for hit in ranking.hits] == [1, 2, 0]
+    assert all(hit.evidence[0].rank is None and hit.evidence[0].normalized == 0 for hit in ranking.hits)
+
+
+@pytest.mark.parametrize("formula", FORMULAS, ids="-".join)
+def test_retrievers_that_all_find_nothing_give_an_empty_ranking(formula: Formula) -> None:
+    words = words_retriever(["lung", "liver"])
+
+    assert fuse([words, words], formula)([Ranking(Query("kidney"))]) == [Ranking(Query("kidney"))]
+
+
+@pytest.mark.parametrize("formula", FORMULAS[1:], ids="-".join)
+@given(value=st.floats(-100, 100, width=32), rows=st.integers(1, 40))
+def test_a_retriever_whose_scores_are_all_equal_has_no_say_in_the_order(
+    formula: Formula, value: float, rows: int
+) -> None:
+    level = make_retriever("level", np.full((1, rows), value))
+    rising = make_retriever("rising", np.arange(rows)[None])
+
+    (ranking,) = fuse([level, rising], formula)(ASKED)
+
+    assert [hit.row for hit in ranking.hits] == list(range(rows))[::-1]
+    assert len({hit.evidence[0].normalized for hit in ranking.hits}) == 1
+
+
+def test_a_retriever_that_lists_one_row_says_more_for_it_than_for_those_it_does_not_list() -> None:
+    retrievers = [words_retriever(["lung", "liver", "spleen"]), deaf_retriever([0.5, 0.5, 0.5])]
+
+    (ranking,) = fuse(retrievers, ("weighted", "minmax"))([Ranking(Query("liver"))])
+
+    assert ranking.hits[0].row == 1
+    assert ranking.hits[0].score > ranking.hits[1].score
+
+
+@given(ranks=hnp.arrays(np.int64, st.integers(0, 20), elements=st.integers(0, 1000)), k=st.floats(0.5, 100))
+def test_a_reciprocal_rank_is_zero_for_the_unlisted_and_falls_with_the_rank(ranks: Any, k: float) -> None:
+    for rank, share in zip(ranks, reciprocal_rank(ranks, k=k), strict=True):
+        assert share == (1 / (k + rank) if rank else 0)
+
+
+def test_the_formulas_do_what_their_names_say() -> None:
+    values = np.array([1.0, 2.0, 4.0])
+
+    assert minmax(values, low=1, high=3).tolist() == [0, 0.5, 1.5]
+    assert zscore(values, mean=2, deviation=0.5).tolist() == [-2, 0, 4]
+    assert zscore(values, mean=2, deviation=0).tolist() == [0, 0, 0]
+    assert weighted_sum(np.array([values, values]), np.array([1.0, -0.5])).tolist() == [0.5, 1, 2]
+
+
+def test_a_stage_prints_as_the_expression_that_made_it() -> None:
+    stage = fuse([make_retriever("bm25", [[1]], depth=200), make_retriever("dense", [[1]], depth=50)], FORMULAS[0])
+
+    assert str(stage) == "fuse(bm25@200, dense@50)"
+    assert str(Fusion("rrf")) == "rrf(k=60)"
+    assert str(Fusion(*FORMULAS[3])) == "weighted(minmax)"  # type: ignore[arg-type]
+
+
+@given(retrievers=legs(2), formula=formulas, keep=st.integers(1, 12))
+def test_what_is_handed_on_is_the_beginning_of_the_whole_ranking(retrievers: Legs, formula: Formula, keep: int) -> None:
+    (whole,) = fuse(retrievers, formula)(ASKED)
+    (beginning,) = fuse(retrievers, formula, keep=keep)(ASKED)
+
+    assert beginning == whole.first(keep)
+    assert Retrieve(retrievers[0], keep=keep)(ASKED)[0] == Retrieve(retrievers[0], keep=1000)(ASKED)[0].first(keep)
+
+
+@given(table=tables(queries=2), formula=formulas, depths=st.lists(st.integers(1, 12), min_size=1, max_size=4))
+def test_retrievers_that_remember_are_fused_as_if_each_were_asked_to_the_depth_again(
+    table: Any, formula: Formula, depths: list[int]
+) -> None:
+    memories = [RetrievalMemory(12) for _ in table]
+    asked = [Ranking(Query("0")), Ranking(Query("1")), Ranking(Query("0"))]
+
+    for depth in depths:
+        made = make_retrievers(table, depth=depth)
+        remembered = [RememberedRetrieval(each, memory) for each, memory in zip(made, memories, strict=True)]
+        assert fuse(remembered, formula)(asked) == fuse(made, formula)(asked)
+        assert str(fuse(remembered, formula)) == str(fuse(made, formula))
+
+
+@given(table=tables(queries=1), data=st.data())
+def test_retrievers_that_remember_keep_what_they_found_for_other_records_apart(table: Any, data: st.DataObject) -> None:
+    made = make_retrievers(table, depth=3)
+    remembered = [RememberedRetrieval(each, RetrievalMemory(12)) for each in made]
+    masks = st.one_of(st.none(), hnp.arrays(np.bool_, table.shape[2]))
+    asked = [Ranking(Query("0", records=mask)) for mask in data.draw(st.lists(masks, max_size=4))]
+
+    assert fuse(remembered, FORMULAS[1])(asked) == fuse(made, FORMULAS[1])(asked)
+
+
+@given(hnp.arrays(np.float64, st.integers(0, 12), elements=st.integers(-3, 3)), st.integers(1, 14))
+def test_the_highest_are_so_many_and_their_equals(values: Any, count: int) -> None:
+    least = sorted(values, reverse=True)[:count]
+    assert sorted(values[highest(values, count)], reverse=True) == sorted(
+        (value for value in values if not least or value >= least[-1]), reverse=True
+    )

@@ -1,0 +1,143 @@
+"""One retriever alone, and how records and chunks meet: groups of chunks, and records spread over their chunks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from hypothesis import given, strategies as st
+from retrieval.stages.retrievers import ASKED, make_layout, make_retriever, table_for
+
+from retrieve_cli.contracts import Evidence, Hit, Query, Ranking
+from retrieve_cli.frozen import replace
+from retrieve_cli.retrieval.retrievers.vector_index import FlatIndex
+from retrieve_cli.retrieval.stages.fuse import Fuse
+from retrieve_cli.retrieval.stages.fusion import Fusion
+from retrieve_cli.retrieval.stages.retrieve import Retrieve
+
+sizes = st.lists(st.integers(1, 4), min_size=1, max_size=6)
+
+
+@given(
+    hits=st.lists(
+        st.tuples(st.sampled_from(["a#0", "a#1", "b#0", "ä#0"]), st.floats(-3, 3)), unique_by=lambda hit: hit[0]
+    )
+)
+def test_a_ranking_is_ordered_by_score_and_then_by_id(hits: list[tuple[str, float]]) -> None:
+    ranking = Ranking.of(Query("q"), [Hit(name, 0, 0, score) for name, score in hits])
+
+    keys = [(-hit.score, hit.id) for hit in ranking.hits]
+    assert keys == sorted(keys)
+    assert Ranking.of(Query("q"), reversed(ranking.hits)) == ranking
+
+
+def test_one_retriever_alone_ranks_by_its_own_scores_and_says_so() -> None:
+    stage = Retrieve(make_retriever("dense", [[0.25, 0.75, 0.5]], depth=2), keep=1000)
+
+    (ranking,) = stage(ASKED)
+
+    assert ranking.hits == (
+        Hit("01#0", 1, 1, 0.75, (Evidence("dense", 1, 0.75, 0.75, 1.0),)),
+        Hit("02#0", 2, 2, 0.5, (Evidence("dense", 2, 0.5, 0.5, 1.0),)),
+    )
+    assert str(stage) == "dense@2"
+
+
+def test_no_query_gives_no_ranking() -> None:
+    retriever = make_retriever("dense", [[1, 2]])
+
+    assert Retrieve(retriever, keep=1000)([]) == []
+    assert Fuse((retriever, retriever), fusion=Fusion("rrf"), keep=10)([]) == []
+
+
+@given(sizes=sizes, depth=st.integers(1, 8), data=st.data())
+def test_a_chunk_index_ranks_records_by_their_best_chunk_and_shows_it(
+    sizes: list[int], depth: int, data: st.DataObject
+) -> None:
+    layout = make_layout(sizes)
+    table = table_for(data, sum(sizes))
+    retriever = make_retriever("dense", table, layout=layout, unit="record", depth=depth)
+    groups = np.split(table[0], layout.starts[1:-1])
+    expected = sorted(((-group.max(), at, int(group.argmax())) for at, group in enumerate(groups)))[:depth]
+
+    (ranking,) = Retrieve(retriever, keep=1000)(ASKED)
+
+    assert [(-hit.score, hit.record, hit.row - layout.starts[hit.record]) for hit in ranking.hits] == expected
+
+
+def test_the_chunks_that_stand_for_records_are_found_by_asking_the_index_once() -> None:
+    asked: list[int] = []
+
+    class Counted(FlatIndex):
+        def score(self, query: Any, rows: Any, **options: Any) -> Any:
+            asked.append(len(rows))
+            return super().score(query, rows, **options)
+
+    table = np.array([[1, 3, 2, 9, 0, 7, 7]], np.float32)
+    retriever = make_retriever("dense", table, layout=make_layout([3, 1, 3]), unit="record")
+    (account,) = replace(retriever, index=Counted(np.ascontiguousarray(table.T))).ask([Query("0")])
+    asked.clear()
+
+    assert account.best_chunks(np.array([2, 0, 1])).tolist() == [5, 1, 3]
+    assert asked == [7]
+
+
+@given(sizes=sizes, depth=st.integers(1, 8), data=st.data())
+def test_a_record_index_gives_each_chunk_the_score_of_its_record(
+    sizes: list[int], depth: int, data: st.DataObject
+) -> None:
+    layout = make_layout(sizes)
+    table = table_for(data, len(sizes))
+    retriever = make_retriever("bm25", table, layout=layout, unit="chunk", index_unit="record", depth=depth)
+    spread = np.repeat(table[0], sizes)
+
+    (ranking,) = Retrieve(retriever, keep=1000)(ASKED)
+
+    order = np.lexsort((np.arange(len(spread)), -spread))[:depth]
+    assert [(hit.row, hit.score) for hit in ranking.hits] == [(row, spread[row]) for row in order]
+    (account,) = retriever.ask([Query("0")])
+    assert account.score(np.arange(len(spread))).tolist() == spread.tolist()
+
+
+@given(sizes=sizes, data=st.data())
+def test_a_record_retriever_and_a_chunk_retriever_fuse_at_the_level_of_chunks(
+    sizes: list[int], data: st.DataObject
+) -> None:
+    layout = make_layout(sizes)
+    words, vectors = table_for(data, len(sizes)), table_for(data, sum(sizes))
+    of_records = make_retriever("bm25", words, layout=layout, index_unit="record")
+    of_chunks = make_retriever("dense", vectors, layout=layout)
+
+    (ranking,) = Fuse((of_records, of_chunks), fusion=Fusion("weighted", "minmax"), keep=1000)(ASKED)
+
+    assert {hit.row: tuple(why.score for why in hit.evidence) for hit in ranking.hits} == {
+        row: (words[0, record], vectors[0, row]) for row, record in enumerate(np.repeat(np.arange(len(sizes)), sizes))
+    }
+
+
+@given(sizes=sizes, data=st.data())
+def test_a_record_retriever_and_a_chunk_retriever_fuse_at_the_level_of_records_in_either_order(
+    sizes: list[int], data: st.DataObject
+) -> None:
+    layout = make_layout(sizes)
+    words, vectors = table_for(data, len(sizes)), table_for(data, sum(sizes))
+    of_records = make_retriever("bm25", words, layout=layout, unit="record", index_unit="record")
+    of_chunks = make_retriever("dense", vectors, layout=layout, unit="record")
+    fusion = Fusion("weighted", "minmax", weights={"bm25": 1, "dense": 2})
+
+    (forward,) = Fuse((of_records, of_chunks), fusion=fusion, keep=1000)(ASKED)
+    (backward,) = Fuse((of_chunks, of_records), fusion=fusion, keep=1000)(ASKED)
+
+    groups = np.split(vectors[0], layout.starts[1:-1])
+    assert {hit.record: (hit.row, *(why.score for why in hit.evidence)) for hit in forward.hits} == {
+        at: (layout.starts[at] + group.argmax(), words[0, at], group.max()) for at, group in enumerate(groups)
+    }
+    assert [(hit.id, hit.score) for hit in forward.hits] == [(hit.id, hit.score) for hit in backward.hits]
+
+
+def test_a_record_index_alone_shows_the_first_chunk_of_each_record() -> None:
+    retriever = make_retriever("bm25", [[1, 2]], layout=make_layout([3, 2]), unit="record", index_unit="record")
+
+    (ranking,) = Retrieve(retriever, keep=1000)(ASKED)
+
+    assert [hit.id for hit in ranking.hits] == ["01#0", "00#0"]

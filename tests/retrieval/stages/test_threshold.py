@@ -1,0 +1,71 @@
+"""What is not good enough is left out, and the trace says by which test."""
+
+from hypothesis import given, strategies as st
+
+from retrieve_cli.contracts import Evidence, Hit, Query, Ranking
+from retrieve_cli.retrieval.stages.threshold import Threshold
+
+
+def ranking(scores: list[tuple[float, float | None]]) -> Ranking:
+    """Hits with a final score, and a similarity where the dense retriever has one."""
+    hits = []
+    for at, (score, similarity) in enumerate(scores):
+        evidence = () if similarity is None else (Evidence("dense", 1, similarity, 0.0, 1.0),)
+        hits.append(Hit(f"r{at}#0", at, at, score, evidence))
+    return Ranking.of(Query("q"), hits)
+
+
+def test_each_test_is_named_with_what_it_cut() -> None:
+    before = ranking([(0.9, 0.8), (0.7, 0.3), (0.5, None), (0.1, 0.9)])
+    (after,) = Threshold(min_score=0.4, grade=0.5, similar=("dense",))([before])
+    assert [hit.id for hit in after.hits] == ["r0#0"]
+    told = after.trace["threshold"]
+    assert (told["kept"], told["cut"]) == (1, {"grade 0.5": 2, "min_score 0.4": 1})
+    assert [(hit["id"], hit["rank"], hit["why"]) for hit in told["hits"]] == [
+        ("r1#0", 2, "grade 0.5"),
+        ("r2#0", 3, "grade 0.5"),
+        ("r3#0", 4, "min_score 0.4"),
+    ]
+
+
+def test_hits_that_are_cut_are_listed_as_far_as_they_would_be_shown() -> None:
+    before = ranking([(0.9, 0.8), (0.8, 0.3), (0.7, 0.9), (0.6, 0.3), (0.5, 0.3)])
+
+    def listed(k: int) -> list[str]:
+        (after,) = Threshold(grade=0.5, similar=("dense",), k=k)([before])
+        return [hit["id"] for hit in after.trace["threshold"]["hits"]]
+
+    assert [listed(k) for k in (1, 2, 3)] == [[], ["r1#0"], ["r1#0"]]
+    assert [listed(k) for k in (4, 9)] == [["r1#0", "r3#0"], ["r1#0", "r3#0", "r4#0"]]
+
+
+def test_a_distance_is_one_less_the_similarity() -> None:
+    before = ranking([(0.9, 0.8), (0.7, 0.69)])
+    (after,) = Threshold(max_distance=0.25, similar=("dense",))([before])
+    assert [hit.id for hit in after.hits] == ["r0#0"]
+    assert str(Threshold(max_distance=0.25, min_score=1)) == "threshold(min_score=1, max_distance=0.25)"
+
+
+PAIRS = st.lists(st.tuples(st.floats(-2, 2), st.none() | st.floats(-1, 1)), max_size=12)
+
+
+@given(PAIRS, st.none() | st.floats(-2, 2), st.none() | st.floats(-1, 1))
+def test_what_stays_is_in_its_old_order_and_passes_every_test(
+    pairs: list[tuple[float, float | None]], least: float | None, grade: float | None
+) -> None:
+    before = ranking(pairs)
+    (after,) = Threshold(min_score=least, grade=grade, similar=("dense",))([before])
+    assert list(after.hits) == [
+        hit
+        for hit in before.hits
+        if (least is None or hit.score >= least)
+        and (grade is None or any(evidence.score >= grade for evidence in hit.evidence))
+    ]
+    cut = after.trace["threshold"]["cut"]
+    assert after.trace["threshold"]["kept"] + sum(cut.values()) == len(before.hits)
+
+
+def test_a_similarity_is_that_of_the_retrievers_named_and_of_no_other() -> None:
+    before = ranking([(0.9, 0.9)])
+    assert [each.hits for each in Threshold(grade=0.5, similar=("words",))([before])] == [()]
+    assert Threshold(min_score=0.5, similar=("words",))([before])[0].hits == before.hits

@@ -1,0 +1,134 @@
+"""What has answered lets go: an index of its files with its last reference, a server of every older generation."""
+
+import gc
+import weakref
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from pathlib import Path
+from threading import Event
+from typing import Any
+
+import pytest
+from asked_samples import VALUES
+from golden.corpora import TOOLS
+from server.doors import Door
+from servers import built, started
+from waiting import until
+from warm_samples import copies
+
+import retrieve_cli
+from retrieve_cli.api.choices import SEARCH
+from retrieve_cli.api.index import Index
+from retrieve_cli.api.table import PYTHON
+from retrieve_cli.errors import RetrieveError
+
+QUERY = "segment lungs and ribs in CT"
+PUBLICATIONS = 50
+KEPT = 3
+"""The default of `store.keep`."""
+CHOICES: dict[str, list[Any]] = {
+    **{("k" if name == "limit" else name): values for name, values in VALUES.items()},
+    "retrievers": [["bm25"], ["dense", "bm25"]],
+    "files": [[]],
+    "grade": [0.1],
+    "similarity_top_k": [3],
+    "rerank_keep": [2],
+    "rerank_min_score": [0.1],
+    "rerank_depth": [3],
+    "rerank_interpolate": [1.0],
+}
+"""Values of every choice of a search. Some are errors here, which let go as well."""
+
+
+@pytest.fixture(scope="module")
+def reranked(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The artifacts of an index whose answers are reranked, as they are by default."""
+    return built(tmp_path_factory.mktemp("reranked"), TOOLS, RETRIEVE_ENCODER__KIND="auto")
+
+
+@pytest.fixture
+def no_collector() -> Iterator[None]:
+    """No cycle is freed meanwhile."""
+    gc.collect()
+    gc.disable()
+    yield
+    gc.enable()
+
+
+def generations(artifacts: Path, process: int | str = "self") -> set[str]:
+    """The generations of which a process has files mapped into memory."""
+    place = f"{artifacts}/generations/"
+    maps = Path(f"/proc/{process}/maps").read_text().splitlines()
+    return {line.partition(place)[2].partition("/")[0] for line in maps if place in line}
+
+
+def searched(**choices: Any) -> Callable[[Index], object]:
+    return lambda index: index.search(QUERY, **choices).to_json()
+
+
+USES = {
+    **{f"{name}={value}": searched(**{name: value}) for name, values in CHOICES.items() for value in values},
+    "plain": searched(),
+    "empty": lambda index: index.search(""),
+    "batch": lambda index: index.search_many([QUERY, "brain MRI"], k=2),
+    "status": lambda index: index.status,
+    "records": lambda index: index.records(filters="license=MIT"),
+    "record": lambda index: index.record("lungs"),
+    "no record": lambda index: index.record("nobody"),
+}
+
+
+def test_every_choice_of_a_search_is_tried() -> None:
+    assert set(CHOICES) == {row.chosen for row in SEARCH.in_door(PYTHON).values()}
+
+
+@pytest.mark.parametrize("use", USES)
+def test_an_index_that_has_answered_is_freed_with_its_last_reference(
+    reranked: Path, no_collector: None, use: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RETRIEVE_ENCODER__KIND", "auto")
+    index = retrieve_cli.open(reranked)
+    with suppress(RetrieveError):
+        USES[use](index)
+    assert generations(reranked) == {index.generation}
+    alive = [weakref.ref(each) for each in (index, index.opened, index.opened.models, index.opened.generation)]
+    del index
+    assert [each() for each in alive] == [None] * len(alive)
+    assert generations(reranked) == set()
+
+
+def test_a_server_maps_two_generations_at_most_and_store_keep_holds_on_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RETRIEVE_ENCODER__KIND", "auto")
+    artifacts = built(tmp_path, TOOLS, RETRIEVE_ENCODER__KIND="auto")
+    over = Event()
+
+    def ask(server: Any, word: str) -> int:
+        """Search until all is over; the number of answers."""
+        answers = 0
+        while not over.is_set():
+            server.search(query=word, explain=bool(answers % 2))
+            answers += 1
+        return answers
+
+    with started(artifacts, cwd=tmp_path) as server, ThreadPoolExecutor(2) as threads:
+        asking = [threads.submit(ask, server, word) for word in (QUERY, "brain MRI")]
+        seen = []
+        try:
+            for number in range(PUBLICATIONS):
+                assert Door(server, "").add({"id": f"d{number}", "text": f"Part {number}."})["status"] == "succeeded"
+                seen.append(len(generations(artifacts, server.process.pid)))
+        finally:
+            over.set()
+        assert all(each.result() for each in asking)
+        assert max(seen) <= 2
+        current = (artifacts / "current").read_text().strip()
+        processes = [server.process.pid, *copies(server.process.pid)]
+        until(
+            lambda: all(generations(artifacts, each) <= {current} for each in processes),
+            "every process of the server lets go of older generations",
+        )
+        assert Door(server, "").add({"id": "last", "text": "The last part."})["status"] == "succeeded"
+        assert len(list((artifacts / "generations").iterdir())) == KEPT

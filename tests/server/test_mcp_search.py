@@ -1,0 +1,188 @@
+"""MCP: the tool `search`, asked by the SDK's client in this process."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+from mcp_clients import called, connected, text_of
+from samples import Program
+from servers import built
+
+from retrieve_cli.assemble.tokenizers import counter
+from retrieve_cli.server.mcp.outcomes import BOTH, CHOICES, CLIENTS, CONTENT, PLAIN, STRUCTURED, channels_of
+
+_MODERN, _OLD = "2026-07-28", "2025-03-26"
+_WORDS = "segments registers counts scans volumes cells lungs brain tissue images slices masks labels".split()
+
+
+def count(text: str) -> int:
+    """Return the tokens of a text as the server counts them for an index without a model's tokenizer."""
+    return counter("pieces", lambda: pytest.fail("no model is needed")).tokenizer.count(text)
+
+
+@pytest.fixture
+def many(tmp_path: Path) -> Path:
+    """An index of forty tools with long descriptions."""
+    tools = [
+        {
+            "id": f"tool/{number} ä",
+            "name": f"Tool {number}",
+            "description": " ".join(f"It {_WORDS[(number + n) % len(_WORDS)]} lungs in step {n}." for n in range(40)),
+            "url": f"https://example.org/{number}",
+            "license": ("MIT", "Apache-2.0")[number % 2],
+        }
+        for number in range(40)
+    ]
+    return built(tmp_path, tools)
+
+
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+def test_search_answers_in_old_and_new_revisions_under_the_names_that_models_invent(index: Path, mode: str) -> None:
+    answer = called(index, "search", {"q": "lungs in CT", "top_k": 2}, mode=mode)
+    assert not answer.is_error
+    assert text_of(answer).splitlines()[1].startswith("1. LungMapper [lungs#0]")
+    assert answer.structured_content["results"][0]["id"] == "lungs#0"
+
+
+def test_structured_content_has_the_values_of_query_json(index: Path, retrieve: Program) -> None:
+    answer = called(index, "search", {"query": "brain MRI scans", "filters": ["license=MIT"]}).structured_content
+    whole = json.loads(retrieve("query", "brain MRI scans", "--filter", "license=MIT", "--json").out)
+    for key in answer.keys() - {"results", "related", "next_cursor"}:
+        assert answer[key] == whole[key], key
+    assert len(answer["results"]) == len(whole["results"])
+    for ours, theirs in zip(answer["results"], whole["results"], strict=True):
+        for key in ours.keys() - {"title", "text"}:
+            assert ours[key] == theirs[key], key
+
+
+def test_each_result_has_its_id_title_address_and_text(index: Path) -> None:
+    for texts in CHOICES:
+        answer = called(index, "search", {"query": "cells"}, texts=texts)
+        for result in answer.structured_content["results"]:
+            assert {"id", "title", "url", "text"} <= result.keys()
+            assert bool(result["text"]) is (texts != "content")
+
+
+@pytest.mark.anyio
+async def test_each_result_has_a_link_that_can_be_read(many: Path) -> None:
+    async with connected(many) as client:
+        answer = await client.call_tool("search", {"query": "lungs", "limit": 3})
+        links = [block for block in answer.content if block.type == "resource_link"]
+        results = answer.structured_content["results"]
+        assert len(links) == len(results) == 3
+        generation = answer.structured_content["generation"]
+        for link, result in zip(links, results, strict=True):
+            assert link.uri.startswith(f"retrieve://g/{generation}/chunk/tool%2F")
+            assert not {" ", "#"} & set(link.uri)
+            contents = (await client.read_resource(link.uri)).contents
+            assert contents[0].text.startswith(result["title"])
+
+
+@pytest.mark.parametrize("texts", ["content", "structured"])
+@pytest.mark.parametrize("most", [150, 500, 1000, 2000])
+def test_an_answer_keeps_within_the_tokens_of_the_caller(many: Path, texts: str, most: int) -> None:
+    answer = called(many, "search", {"query": "lungs", "max_tokens": most}, texts=texts)
+    assert not answer.is_error, text_of(answer)
+    structured = json.dumps(answer.structured_content, ensure_ascii=False, separators=(",", ":"))
+    assert count(text_of(answer) if texts == "content" else structured) <= most
+
+
+def test_every_result_is_named_before_the_text_of_any_is_long(many: Path) -> None:
+    answer = called(many, "search", {"query": "lungs", "max_tokens": 600}, texts="both")
+    texts = [result["text"] for result in answer.structured_content["results"]]
+    assert len(texts) == 10
+    assert all(texts)
+    assert max(map(len, texts)) < 3 * min(map(len, texts))
+
+
+def test_without_a_budget_an_answer_has_at_most_2000_tokens(many: Path) -> None:
+    assert 1500 < count(text_of(called(many, "search", {"query": "lungs"}, texts="content"))) <= 2000
+
+
+def test_the_cursor_leads_through_all_results_and_repeats_none(many: Path) -> None:
+    async def read() -> list[str]:
+        async with connected(many) as client:
+            ids: list[str] = []
+            given: dict[str, Any] = {"query": "lungs", "limit": 7, "max_tokens": 400}
+            while len(ids) < 100:
+                answer = (await client.call_tool("search", given)).structured_content
+                ids += [result["id"] for result in answer["results"]]
+                if "next_cursor" not in answer:
+                    break
+                given["cursor"] = answer["next_cursor"]
+            return ids
+
+    ids = anyio.run(read)
+    assert len(ids) == len(set(ids)) == 40
+
+
+def test_an_offset_is_where_the_first_page_begins(many: Path) -> None:
+    whole = called(many, "search", {"query": "lungs", "limit": 6}).structured_content["results"]
+    given = {"query": "lungs", "limit": 2, "offset": 2}
+    first = called(many, "search", given).structured_content
+    second = called(many, "search", {**given, "cursor": first["next_cursor"]}).structured_content
+    ids = [result["id"] for page in (first, second) for result in page["results"]]
+    assert ids == [result["id"] for result in whole[2:6]]
+
+
+def test_a_cursor_goes_with_its_arguments_and_its_generation(many: Path) -> None:
+    first = called(many, "search", {"query": "lungs", "limit": 2}).structured_content["next_cursor"]
+    for cursor, said in (
+        (first, "belongs to other arguments"),
+        ("nonsense", "is not a cursor"),
+        (7, "is not a cursor"),
+        ("a.b.c", "is not a cursor"),
+    ):
+        answer = called(many, "search", {"query": "brain", "limit": 2, "cursor": cursor})
+        assert answer.is_error
+        assert said in text_of(answer)
+    gone = first.replace(first.partition(".")[0], "000000000000")
+    answer = called(many, "search", {"query": "lungs", "limit": 2, "cursor": gone})
+    assert "the index has changed since the cursor was made; search again without the cursor" in text_of(answer)
+
+
+def test_errors_name_what_the_model_may_have_meant(index: Path) -> None:
+    for arguments, said in (
+        ({"query": "lungs", "filters": ["modality2=CT"]}, "no record has a field 'modality2'"),
+        ({"query": "lungs", "filters": ["licens=MIT"]}, "did you mean `license`?"),
+        ({"qury": "lungs"}, "did you mean `query`?"),
+        ({}, "has no query"),
+        ({"query": "lungs", "max_tokens": 3}, "max_tokens is a whole number from 50"),
+        ({"query": "lungs", "max_tokens": "many"}, "max_tokens is a whole number from 50"),
+    ):
+        answer = called(index, "search", arguments)
+        assert answer.is_error, arguments
+        assert said in text_of(answer), arguments
+        assert answer.structured_content is None
+
+
+def test_texts_go_into_the_channel_that_the_client_passes_on() -> None:
+    assert channels_of("claude-code", _MODERN) == STRUCTURED
+    assert channels_of("Visual Studio Code - Insiders", _MODERN) == STRUCTURED
+    assert channels_of("claude-ai", _MODERN) == CONTENT
+    assert channels_of("somebody", _MODERN) == BOTH
+    assert channels_of("claude-code", _MODERN, "content") == CONTENT
+    assert channels_of("claude-code", _OLD) == PLAIN
+
+
+def test_a_client_that_passes_on_both_channels_pays_for_the_texts_once(many: Path) -> None:
+    answer = called(many, "search", {"query": "lungs"}, name="github-copilot-cli")
+    structured = count(json.dumps(answer.structured_content, ensure_ascii=False, separators=(",", ":")))
+    content = sum(count(json.dumps(block.model_dump(exclude_none=True))) for block in answer.content)
+    assert structured > 1000
+    assert structured + content <= 1.1 * structured
+
+
+def test_a_connector_of_chatgpt_finds_the_results_as_json_in_the_content(index: Path) -> None:
+    assert any(channels.mirrored for channels in CLIENTS.values())
+    for tool, arguments in (("search", {"query": "cells"}), ("fetch", {"id": "cells"})):
+        answer = called(index, tool, arguments, name="openai-mcp")
+        assert len(answer.content) == 1
+        assert json.loads(text_of(answer)) == answer.structured_content
+
+
+def test_an_answer_is_the_same_each_time(index: Path) -> None:
+    first, second = (called(index, "search", {"query": "brain"}) for _ in range(2))
+    assert first.model_dump_json() == second.model_dump_json()

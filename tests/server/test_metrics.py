@@ -1,0 +1,160 @@
+"""Metrics: names and labels, sums over processes, and the numbers of a server with several workers."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+from servers import sent, started, state_of
+
+from retrieve_cli.server.http.app import server_app
+from retrieve_cli.server.http.metrics import SYNCED, Metrics
+
+
+def numbers(text: str) -> dict[tuple[str, ...], float]:
+    """Samples by name and label values, as a client of Prometheus reads them."""
+    return {
+        (sample.name, *sample.labels.values()): sample.value
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+    }
+
+
+def test_a_search_counts_by_route_stage_and_generation_without_a_word_of_it(artifacts: Path) -> None:
+    state = state_of(artifacts)
+    searches = [("POST", "/search", {"json": {"query": text}}) for text in ("segment secret lungs", "secret brain")]
+    wrong = [("POST", "/search", {"json": {"secret": 1}}), ("GET", "/secret", {}), ("PUT", "/search", {})]
+    *answers, scraped = sent(server_app(state), *searches, *wrong, ("GET", "/metrics", {}))
+    assert [answer.status_code for answer in answers] == [200, 200, 422, 404, 405]
+    text = scraped.text
+    found = numbers(text)
+    assert "secret" not in text
+    assert found["retrieve_http_requests_total", "/search", "200"] == 2
+    assert found["retrieve_http_requests_total", "/search", "422"] == 1
+    assert found["retrieve_http_requests_total", "/search", "405"] == 1
+    assert found["retrieve_http_requests_total", "other", "404"] == 1
+    assert found["retrieve_http_requests_waiting",] == 0
+    assert found["retrieve_http_request_duration_seconds_count", "/search"] == 4
+    assert found["retrieve_stage_duration_seconds_count", "search"] == 2
+    assert found["retrieve_stage_duration_seconds_bucket", "total", "+Inf"] == 2
+    assert found["retrieve_generation_info", state.live.index.generation] == 1
+    assert found["retrieve_generation_sequence",] == 1
+    assert found["retrieve_generation_age_seconds",] >= 0
+    assert ("retrieve_stage_duration_seconds_count", "open") not in found
+    state.close()
+
+
+def test_skipped_stages_count_by_the_kind_of_the_reason(artifacts: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RETRIEVE_RERANK__BACKEND", "cross_encoder")
+    monkeypatch.setenv("RETRIEVE_RERANK__MODEL", "no/such-model")
+    state = state_of(artifacts)
+    requests: list[dict[str, Any]] = [{"query": "segment lungs"}, {"query": "segment lungs", "deadline_ms": 1}]
+    searches = [("POST", "/search", {"json": request}) for request in requests]
+    *answers, scraped = sent(server_app(state), *searches, ("GET", "/metrics", {}))
+    assert [answer.status_code for answer in answers] == [200, 200]
+    degraded = {key[1:]: value for key, value in numbers(scraped.text).items() if "degraded" in key[0]}
+    assert degraded["no/such-model" if ("no/such-model", "unavailable") in degraded else "cross_encoder", "unavailable"]
+    assert {reason for _, reason in degraded} == {"unavailable", "deadline"}
+    state.close()
+
+
+def test_syncs_count_by_status_and_only_success_moves_the_time() -> None:
+    metrics = Metrics()
+    metrics.sync("failed")
+    assert not any("last_successful" in key[0] for key in numbers(metrics.exposition()))
+    metrics.sync("published")
+    metrics.sync("unchanged")
+    found = numbers(metrics.exposition())
+    assert found["retrieve_syncs_total", "published"] == found["retrieve_syncs_total", "failed"] == 1
+    assert found["retrieve_last_successful_sync_timestamp_seconds",] > 1.7e9
+
+
+def test_a_sync_of_the_server_counts(artifacts: Path) -> None:
+    with started(artifacts, RETRIEVE_ENCODER__KIND="hashed") as server:
+        task = server.post("/index", {"action": "sync"}, Prefer="wait=60")
+        assert task.status == 200, task.data
+        found = numbers(server.get("/metrics").data.decode())
+    ((status, count),) = ((key[1], value) for key, value in found.items() if key[0] == "retrieve_syncs_total")
+    assert (status in SYNCED, count) == (True, 1)
+    assert found["retrieve_last_successful_sync_timestamp_seconds",] > 1.7e9
+
+
+def test_buckets_of_a_histogram_add_up_and_hold_their_bounds() -> None:
+    metrics = Metrics()
+    for seconds in (0.0005, 0.001, 0.0011, 3.0, 99.0):
+        metrics.answered("/search", 200, seconds)
+    found = numbers(metrics.exposition())
+    name = "retrieve_http_request_duration_seconds"
+    assert [found[f"{name}_bucket", "/search", bound] for bound in ("0.001", "0.0025", "2.5", "5", "10", "+Inf")] == [
+        2, 3, 3, 4, 4, 5,
+    ]  # fmt: skip
+    assert found[f"{name}_count", "/search"] == 5
+    assert found[f"{name}_sum", "/search"] == pytest.approx(102.0026)
+
+
+WORKER = """
+import sys, time
+from pathlib import Path
+from retrieve_cli.server.http.metrics import Metrics
+metrics = Metrics(Path(sys.argv[1]))
+for _ in range(int(sys.argv[2])):
+    metrics.began()
+    metrics.answered("/search", 200, 0.01, under_way=True)
+metrics.began()
+print("ready", flush=True)
+sys.stdin.read()
+"""
+
+
+def worker(folder: Path, count: int) -> "subprocess.Popen[str]":
+    command = [sys.executable, "-c", WORKER, str(folder), str(count)]
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "ready\n"
+    return process
+
+
+def test_processes_add_up_and_one_that_is_killed_loses_no_count_and_leaves_no_request_under_way(tmp_path: Path) -> None:
+    total, under_way = ("retrieve_http_requests_total", "/search", "200"), ("retrieve_http_requests_waiting",)
+    own = Metrics(tmp_path)
+    own.answered("/search", 200, 0.01)
+    first, second = worker(tmp_path, 10), worker(tmp_path, 100)
+    try:
+        found = numbers(own.exposition())
+        assert (found[total], found[under_way]) == (111, 2)
+        assert numbers(Metrics(tmp_path).exposition())[total] == 111
+        first.kill()
+        first.communicate()
+        found = numbers(own.exposition())
+        assert (found[total], found[under_way]) == (111, 1)
+        files = len(list(tmp_path.iterdir()))
+        first = worker(tmp_path, 1000)
+        found = numbers(own.exposition())
+        assert (found[total], found[under_way]) == (1111, 2)
+        assert len(list(tmp_path.iterdir())) == files
+    finally:
+        for process in (first, second):
+            process.kill()
+            process.communicate()
+
+
+def test_a_damaged_file_of_counts_is_not_the_end_of_a_scrape(tmp_path: Path) -> None:
+    metrics = Metrics(tmp_path)
+    metrics.answered("/search", 200, 0.01)
+    for number, contents in enumerate((b"", b"\x00", os.urandom(4096), b"\xff" * 64)):
+        (tmp_path / f"{number + 50}.counts").write_bytes(contents)
+    assert numbers(metrics.exposition())["retrieve_http_requests_total", "/search", "200"] == 1
+
+
+def test_a_scrape_on_any_worker_gives_the_sum(artifacts: Path) -> None:
+    with started(artifacts, "--workers", "2", RETRIEVE_ENCODER__KIND="hashed") as server:
+        for _ in range(30):
+            server.search(query="segment lungs")
+        sums = [
+            numbers(server.get("/metrics").data.decode())["retrieve_http_requests_total", "/search", "200"]
+            for _ in range(8)
+        ]
+    assert sums == [30.0] * 8

@@ -1,0 +1,226 @@
+"""Observation of requests: ids, the access log, Server-Timing and traces."""
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from servers import sent, started, state_of
+from waiting import until
+
+from retrieve_cli.server.http.access_log import AccessLog
+from retrieve_cli.server.http.app import server_app
+from retrieve_cli.server.http.observing import Tracing
+from retrieve_cli.server.http.state import State
+
+
+@pytest.fixture
+def state(artifacts: Path, tmp_path: Path) -> Iterator[State]:
+    state = state_of(artifacts)
+    state.access_log = AccessLog(str(tmp_path / "access.jsonl"))
+    yield state
+    state.close()
+
+
+def lines(state: State, tmp_path: Path) -> list[dict[str, Any]]:
+    """Lines of the access log, once all are written."""
+    assert state.access_log is not None
+    state.access_log.close()
+    return [json.loads(line) for line in (tmp_path / "access.jsonl").read_text("utf-8").splitlines()]
+
+
+def search(text: str, **headers: str) -> tuple[str, str, dict[str, Any]]:
+    return "POST", "/search", {"json": {"query": text}, "headers": headers}
+
+
+# ------------------------------------------------------------------------------------------------ ids
+
+
+@pytest.mark.parametrize(
+    "given", ["a" * 129, "two words", "tab\tulator", "ümlaut".encode("latin-1").decode("latin-1"), ""]
+)
+def test_an_id_that_is_long_or_not_plain_is_replaced(state: State, given: str) -> None:
+    (answer,) = sent(server_app(state), ("GET", "/health", {"headers": {"X-Request-Id": given.encode("latin-1")}}))
+    made = answer.headers["X-Request-Id"]
+    assert made != given
+    assert len(made) == 32
+
+
+def test_a_plain_id_comes_back_in_answers_errors_and_the_log(state: State, tmp_path: Path) -> None:
+    ids = ["req-1", "4bf9.2f35:77b3_4da6", "c/d=+@"]
+    answered, failed, missing = sent(
+        server_app(state),
+        search("lungs", **{"X-Request-Id": ids[0]}),
+        ("POST", "/search", {"json": {"queri": "x"}, "headers": {"X-Request-Id": ids[1]}}),
+        ("GET", "/nowhere", {"headers": {"X-Request-Id": ids[2]}}),
+    )
+    assert [answer.headers["X-Request-Id"] for answer in (answered, failed, missing)] == ids
+    assert failed.json()["error"]["request_id"] == ids[1]
+    assert missing.json()["error"]["request_id"] == ids[2]
+    assert [line["request_id"] for line in lines(state, tmp_path)] == ids
+
+
+def test_every_answer_has_one_id_header(state: State) -> None:
+    answers = sent(server_app(state), search("lungs"), ("GET", "/health", {}), ("GET", "/nowhere", {}))
+    assert [len(answer.headers.get_list("X-Request-Id")) for answer in answers] == [1, 1, 1]
+    assert len({answer.headers["X-Request-Id"] for answer in answers}) == 3
+
+
+# ------------------------------------------------------------------------------------------------ the log
+
+
+def test_a_line_of_the_log_tells_of_the_request_and_not_its_text(state: State, tmp_path: Path) -> None:
+    answered, _ = sent(server_app(state), search("segment secret lungs"), ("GET", "/nowhere/secret?q=secret", {}))
+    text = (tmp_path / "access.jsonl").read_text("utf-8") if lines(state, tmp_path) else ""
+    first, second = map(json.loads, text.splitlines())
+    assert "secret" not in text
+    assert list(first) == [
+        "time", "request_id", "method", "route", "status", "ms", "bytes", "caller", "generation", "results",
+    ]  # fmt: skip
+    body = answered.json()
+    assert (first["method"], first["route"], first["status"]) == ("POST", "/search", 200)
+    assert (first["bytes"], first["results"]) == (len(answered.content), len(body["results"]))
+    assert (first["generation"], first["time"][-1]) == (body["generation"], "Z")
+    assert (second["route"], second["status"], second["results"]) == (None, 404, None)
+
+
+def test_the_log_has_texts_if_that_is_asked_for_and_they_do_not_control_a_terminal(
+    artifacts: Path, tmp_path: Path
+) -> None:
+    state = state_of(artifacts)
+    state.access_log = AccessLog(str(tmp_path / "access.jsonl"), texts=True)
+    sent(server_app(state), search("segment\nlungs \x1b[31m\u202e"), search("x" * 5000))
+    first, second = lines(state, tmp_path)
+    assert first["queries"] == ["segment lungs \ufffd[31m\ufffd"]
+    assert len(second["queries"][0]) == 300
+    state.close()
+
+
+def test_the_log_names_the_credential_and_not_its_secret(artifacts: Path, tmp_path: Path) -> None:
+    state = state_of(artifacts, key="abcdefgh12345678")
+    state.access_log = AccessLog(str(tmp_path / "access.jsonl"))
+    sent(server_app(state), search("lungs", Authorization="Bearer abcdefgh12345678"), search("lungs"))
+    assert [(line["caller"], line["status"]) for line in lines(state, tmp_path)] == [("key", 200), (None, 401)]
+    assert "abcdefgh" not in (tmp_path / "access.jsonl").read_text("utf-8")
+    state.close()
+
+
+def test_the_log_goes_on_in_a_new_file_after_the_old_one_is_moved(tmp_path: Path) -> None:
+    path = tmp_path / "access.jsonl"
+    log = AccessLog(str(path))
+    log.write({"time": 0, "number": 1})
+    until(lambda: b"1" in path.read_bytes())
+    path.rename(tmp_path / "access.1.jsonl")
+    log.write({"time": 0, "number": 2})
+    log.close()
+    assert json.loads(path.read_bytes())["number"] == 2
+    assert json.loads((tmp_path / "access.1.jsonl").read_bytes())["number"] == 1
+
+
+def test_a_pipe_that_nobody_reads_does_not_hold_up_requests(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    log = AccessLog(str(pipe))
+    for number in range(30_000):
+        log.write({"time": 0, "number": number, "padding": "x" * 100})
+    assert log.dropped > 0
+    os.close(reader)  # the writing thread sees a broken pipe and goes on
+    log.close()
+
+
+def test_the_command_logs_to_a_file_or_to_stderr(artifacts: Path, tmp_path: Path) -> None:
+    log = tmp_path / "requests.jsonl"
+    flags = ("--access-log", str(log), "--log-queries")
+    with started(artifacts, *flags, RETRIEVE_ENCODER__KIND="hashed") as server:
+        server.search(query="segment lungs")
+        until(lambda: b"segment lungs" in log.read_bytes())
+    assert [json.loads(line)["route"] for line in log.read_text().splitlines()] == ["/health", "/search"]
+
+
+# ---------------------------------------------------------------------------------------------- the header
+
+
+def test_server_timing_has_the_milliseconds_of_each_stage(state: State) -> None:
+    answered, health, shaped = sent(
+        server_app(state),
+        search("segment lungs"),
+        ("GET", "/health", {}),
+        ("POST", "/retrieve", {"json": {"query": "segment lungs"}}),
+    )
+    assert "total" in shaped.headers["Server-Timing"]
+    stages = dict(part.split(";dur=") for part in answered.headers["Server-Timing"].split(", "))
+    assert list(stages) == ["encode", "search", "rerank", "total"]
+    assert float(stages["total"]) == pytest.approx(sum(float(stages[name]) for name in ("encode", "search", "rerank")))
+    assert "Server-Timing" not in health.headers
+
+
+def test_searches_of_pages_and_of_mcp_have_their_stages_in_header_log_and_metrics(state: State, tmp_path: Path) -> None:
+    call = {"jsonrpc": "2.0", "id": 1, "method": "tools/call"}
+    accept = {"Accept": "application/json, text/event-stream", "MCP-Protocol-Version": "2025-11-25"}
+    tool = {"json": {**call, "params": {"name": "search", "arguments": {"query": "lungs"}}}, "headers": accept}
+    pages = ("GET", "/?q=lungs", {}), ("GET", "/compare?q=lungs&b.rerank=no", {}), ("GET", "/compare", {})
+    answers = sent(server_app(state), *pages, ("POST", "/mcp", tool), ("GET", "/metrics", {}))
+    page, comparison, empty, called, metrics = answers
+    assert [answer.status_code for answer in answers] == [200] * 5
+    assert [bool(answer.headers.get("Server-Timing")) for answer in answers] == [True, True, False, True, False]
+    assert 'retrieve_stage_duration_seconds_count{stage="search"} 4' in metrics.text
+    logged = [line["results"] for line in lines(state, tmp_path)]
+    shown = len(called.json()["result"]["structuredContent"]["results"])
+    assert logged == [page.text.count("<article"), 2 * page.text.count("<article"), None, shown, None]
+    assert min(shown, len(comparison.text), len(empty.text)) > 0
+
+
+# ------------------------------------------------------------------------------------------------- traces
+
+
+Exported = tuple[Any, InMemorySpanExporter]
+
+
+@pytest.fixture
+def exported(state: State, monkeypatch: pytest.MonkeyPatch) -> Exported:
+    """An app of which the spans are kept."""
+    exporter = InMemorySpanExporter()
+    provider = TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    monkeypatch.setattr("opentelemetry.trace.get_tracer_provider", lambda: provider)
+    return server_app(state), exporter
+
+
+def test_a_request_is_a_child_of_its_clients_span_and_its_stages_are_its_children(exported: Exported) -> None:
+    app, exporter = exported
+    parent = {"traceparent": "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"}
+    (answer,) = sent(app, search("segment secret lungs", **parent))
+    *stages, request = exporter.get_finished_spans()
+    assert request.name == "POST /search"
+    assert f"{request.context.trace_id:032x}" == "4bf92f3577b34da6a3ce929d0e0e4736"
+    assert f"{request.parent.span_id:016x}" == "00f067aa0ba902b7"
+    assert {span.name for span in stages} >= {"search"}
+    assert {span.parent.span_id for span in stages} == {request.context.span_id}
+    assert request.attributes["http.response.status_code"] == 200
+    assert request.attributes["retrieve.generation"] == answer.json()["generation"]
+    assert "secret" not in "".join(span.to_json() for span in (*stages, request))
+
+
+def test_the_text_of_a_link_is_in_no_span(exported: Exported) -> None:
+    app, exporter = exported
+    (answer,) = sent(app, ("GET", "/search?q=secret", {}))
+    assert answer.status_code == 200
+    assert "secret" not in "".join(span.to_json() for span in exporter.get_finished_spans())
+
+
+def test_a_failed_request_and_a_damaged_parent_are_traced_all_the_same(exported: Exported) -> None:
+    app, exporter = exported
+    sent(app, ("POST", "/search", {"json": {}, "headers": {"traceparent": "nonsense"}}))
+    (span,) = exporter.get_finished_spans()
+    assert span.parent is None
+    assert span.attributes["http.response.status_code"] == 422
+
+
+def test_without_an_sdk_nothing_is_traced() -> None:
+    assert Tracing.configured() is None

@@ -1,0 +1,386 @@
+"""The search page as HTML: complete without JavaScript, and nothing of a record is markup."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import parse_qsl, quote, urlencode
+
+import pytest
+import urllib3
+from pages import ATTACKS, Node, hostile_records, read_html
+from samples import TOOLS
+from servers import Server, built, served, started, state_of
+from waiting import PATIENCE_S
+
+from retrieve_cli.server.http.callers import SCOPES, Caller
+from retrieve_cli.server.page.address import Address, merged, record_url
+from retrieve_cli.server.page.rendering import link, parts, static_file
+from retrieve_cli.server.page.view import label_of
+
+LONG: list[dict[str, object]] = [
+    {"id": f"many{number}", "name": f"Many {number}", "description": "microscope text", "group": "many"}
+    for number in range(25)
+]
+LINKED = [
+    {"id": "base", "name": "Base", "description": "A base library.", "tenant": "one"},
+    {"id": "top", "name": "Top", "description": "A top tool.", "requires": ["base", "secret"], "tenant": "one"},
+    {"id": "secret", "name": "Secret", "description": "A hidden tool.", "tenant": "two", "license": "MIT"},
+]
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    folder = tmp_path_factory.mktemp("page")
+    docs = folder / "docs"
+    docs.mkdir()
+    sections = [f"## Part {number}\n\nText of part {number}. " * 40 for number in range(40)]
+    (docs / "guide.md").write_text("\n\n".join(["# Guide", *sections]))
+    artifacts = built(folder, [*TOOLS, *LONG], "--docs-dir", str(docs))
+    with started(artifacts, cwd=folder, RETRIEVE_ENCODER__KIND="hashed") as running:
+        yield running
+
+
+def page(server: Server, path: str = "/", **parameters: object) -> Node:
+    answer = server.get(f"{path}?{urlencode(parameters, doseq=True)}" if parameters else path)
+    assert answer.status == 200, answer.data
+    return read_html(answer.data)
+
+
+def hits(tree: Node) -> list[str]:
+    return [node.text for node in tree.all("a", class_="hit")]
+
+
+# ------------------------------------------------------------------------------------------------ search
+
+
+def test_a_search_shows_title_snippet_source_lines_and_badges(server: Server) -> None:
+    tree = page(server, q="segment lungs")
+    first = tree.one("article")
+    assert first.one("a", class_="hit").text == "LungMapper"
+    assert [mark.text for mark in first.one("p", class_="snippet").all("mark")][:1] == ["Segments"]
+    assert "tools.jsonl, line 1" in first.one("p", class_="meta").text
+    assert first.one("span", class_="badge licence").text == "MIT"
+
+
+def test_the_why_table_adds_up_to_the_score_of_the_answer(server: Server) -> None:
+    tree = page(server, q="segment lungs", rerank="no")
+    result = server.search(query="segment lungs", rerank=False)["results"][0]
+    rows = {row.one("th").text: [cell.text for cell in row.all("td")] for row in tree.one("tbody").all("tr")}
+    assert set(rows) == set(result["source_scores"])
+    for source, evidence in result["source_scores"].items():
+        assert rows[source][0] == str(evidence["rank"])
+        assert float(rows[source][3]) == pytest.approx(evidence["normalized"] * evidence["weight"], rel=0.01)
+    assert float(tree.one("tfoot").one("td").text) == pytest.approx(result["score"], rel=0.001)
+
+
+def test_the_results_are_those_of_the_search_door(server: Server) -> None:
+    ids = [result["id"] for result in server.search(query="microscope")["results"]]
+    shown = [node.one("code").text for node in page(server, q="microscope").all("p", class_="copies")]
+    assert shown[: len(ids)] == ids
+
+
+def test_pages_follow_one_another_without_gap_or_repetition(server: Server) -> None:
+    first = page(server, q="microscope text")
+    follow = first.one("a", rel="next").attributes["href"]
+    assert follow is not None
+    second = page(server, follow)
+    assert second.one("ol").attributes["start"] == "11"
+    assert len({*hits(first), *hits(second)}) == 20
+    assert second.one("a", rel="prev").attributes["href"] == "/?q=microscope+text"
+
+
+def test_a_page_behind_the_last_one_leads_back(server: Server) -> None:
+    tree = page(server, q="lungs", page=40)
+    assert "There is nothing on page 40" in tree.one("div", class_="box").text
+
+
+def test_facets_have_counts_and_ticked_values_and_chips_take_them_back(server: Server) -> None:
+    tree = page(server, q="brain volumes cells", f=["group=neuroimaging"])
+    boxes = {box.attributes["value"]: box.attributes for box in tree.all("input", type="checkbox")}
+    assert "checked" in boxes["group=neuroimaging"]
+    assert "checked" not in boxes["group=microscopy"], "values of a field can be joined"
+    chip = tree.one("ul", class_="chips").one("a")
+    assert chip.attributes["href"] == "/?q=brain+volumes+cells"
+    assert {"BrainStrip", "WarpAlign"} >= set(hits(tree)) != set()
+
+
+def test_two_values_of_one_field_are_alternatives_and_two_fields_both_hold(server: Server) -> None:
+    either = page(server, q="brain cells", f=["group=neuroimaging", "group=microscopy"])
+    assert {"BrainStrip", "CellFinder"} <= set(hits(either))
+    both = page(server, q="brain cells", f=["group=neuroimaging", "license=MIT"])
+    assert hits(both) == ["BrainStrip"]
+
+
+def test_a_filter_that_no_checkbox_stands_for_stays_in_the_form(server: Server) -> None:
+    tree = page(server, q="lungs", f=["dims>=3"])
+    kept = [box.attributes["value"] for box in tree.all("input", type="hidden", name="f")]
+    assert kept == ["dims>=3"]
+    assert hits(tree) == ["LungMapper"]
+
+
+def test_an_empty_answer_says_which_stage_took_the_last_hit(server: Server) -> None:
+    filtered = page(server, q="lungs", f=["license=MIT", "group=microscopy"]).one("div", class_="box").text
+    assert "No record passes all filters." in filtered
+    assert "pass license=MIT" in filtered
+    nothing = page(server, q="qqqqzzzz", mode="bm25").one("div", class_="box").text
+    assert "found nothing that matches" in nothing
+
+
+def test_a_wrong_filter_is_a_message_with_a_hint_on_the_page(server: Server) -> None:
+    answer = server.get("/?q=lungs&f=licence%3DMIT")
+    tree = read_html(answer.data)
+    assert answer.status == 422
+    assert "did you mean `license`" in tree.one("div", role="alert").text
+    assert tree.one("ul", class_="chips").text.endswith("licence=MIT ×")
+
+
+def test_the_status_line_has_generation_and_age(server: Server) -> None:
+    generation = server.search(query="lungs")["generation"]
+    assert generation in page(server).one("footer").text
+    assert "built just now" in page(server).one("footer").text
+
+
+def test_a_generation_that_is_gone_is_a_message(server: Server) -> None:
+    answer = server.get("/?q=lungs&generation=ffff")
+    assert answer.status == 404
+    assert read_html(answer.data).one("div", role="alert").text
+
+
+# ------------------------------------------------------------------------------------------------ record
+
+
+def test_the_page_of_a_record_has_its_fields_and_its_text(server: Server) -> None:
+    tree = page(server, "/r/lungs")
+    fields = {row.one("dt").text: row.one("dd").text for row in tree.one("dl", class_="fields").all("div")}
+    assert fields["License"] == "MIT"
+    assert fields["Keywords"] == "lung, CT"
+    assert "Segments lungs and lobes" in tree.one("div", class_="text").text
+
+
+def test_a_long_document_is_shown_in_parts_with_places_to_link_to(server: Server) -> None:
+    tree = page(server, "/r/guide.md")
+    assert tree.one("article", id="c0")
+    follow = tree.one("a", rel="next").attributes["href"]
+    assert follow is not None
+    assert page(server, follow.partition("#")[0]).one("article", id="c30")
+
+
+def test_an_unknown_record_is_a_page_for_browsers(server: Server) -> None:
+    answer = server.get("/r/nope")
+    assert answer.status == 404
+    assert "there is no record 'nope'" in read_html(answer.data).one("main").text
+
+
+def test_an_id_of_any_characters_has_an_address() -> None:
+    assert record_url("a/b?c#d é") == "/r/a%2Fb%3Fc%23d%20%C3%A9"
+    assert record_url("..") == "/r/?id=.."
+
+
+# ---------------------------------------------------------------------------------------------- protocol
+
+
+def test_every_page_forbids_scripts_styles_and_frames_from_elsewhere(server: Server) -> None:
+    for path in ("/", "/?q=lungs", "/r/lungs", "/r/nope", "/signin", "/nowhere"):
+        answer = server.get(path, Accept="text/html")
+        policy = answer.headers["Content-Security-Policy"]
+        assert policy.startswith("default-src 'none'; script-src 'self'; style-src 'self'")
+        assert "unsafe" not in policy
+        assert answer.headers["X-Content-Type-Options"] == "nosniff"
+        assert answer.headers["Referrer-Policy"] == "same-origin"
+        tree = read_html(answer.data)
+        inline = [node.tag for node in tree.all() if node.tag == "style" or "style" in node.attributes]
+        inline += [node.tag for node in tree.all("script") if "src" not in node.attributes]
+        inline += [name for node in tree.all() for name in node.attributes if name.startswith("on")]
+        assert inline == []
+
+
+def test_head_answers_as_get_does_without_a_body(server: Server) -> None:
+    for path in ("/", "/r/lungs", "/static/page.css", "/static/page.js"):
+        answer = urllib3.request("HEAD", server.url + path, timeout=PATIENCE_S)
+        assert (answer.status, answer.data) == (200, b"")
+
+
+def test_the_page_shadows_no_other_route(server: Server) -> None:
+    assert server.get("/health").json() == {"status": "ok"}
+    assert server.get("/search?q=lungs").json()["results"]
+    assert json.loads(server.get("/openapi.json").data)["paths"].keys().isdisjoint({"/", "/signin"})
+
+
+def test_an_unknown_address_is_a_page_for_browsers_and_an_object_for_programs(server: Server) -> None:
+    browser = server.get("/nowhere", Accept="text/html,application/xhtml+xml,*/*;q=0.8")
+    program = server.get("/nowhere", Accept="application/json")
+    assert (browser.status, program.status) == (404, 404)
+    assert "No page has this address." in read_html(browser.data).one("main").text
+    assert program.json()["error"]["kind"] == "not_found"
+
+
+def test_static_files_are_kept_for_good_under_an_address_with_their_digest(server: Server) -> None:
+    tree = page(server)
+    address = tree.one("script").attributes["src"]
+    assert address is not None
+    answer = server.get(address)
+    assert "immutable" in answer.headers["Cache-Control"]
+    assert answer.data == static_file("page.js").content
+    assert server.get("/static/..%2F__init__.py").status == 404
+
+
+def test_the_first_page_is_at_most_30_kb_and_the_script_15(server: Server) -> None:
+    files = {name: len(static_file(name).content) for name in ("page.css", "page.js", "icon.svg")}
+    assert files["page.js"] <= 15_000
+    assert len(server.get("/").data) + sum(files.values()) <= 30_000
+    compressed = server.get("/?q=microscope", **{"Accept-Encoding": "gzip"})
+    assert int(compressed.headers["Content-Length"]) + sum(files.values()) <= 30_000, "with results, by gzip"
+
+
+# --------------------------------------------------------------------------------------------- hostile text
+
+
+@pytest.fixture(scope="module")
+def hostile(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return built(tmp_path_factory.mktemp("hostile"), hostile_records(), "--max-fail", "300")
+
+
+@pytest.mark.anyio
+async def test_nothing_of_a_record_is_markup_or_an_address_that_runs(hostile: Path) -> None:
+    state = state_of(hostile)
+    records = state.live.index.records()
+    assert len(records) == 300
+    paths = [f"/?q=victim&mode=bm25&page={number}" for number in range(1, 31)]
+    paths += [record_url(record["id"]) for record in records]
+    paths += [f"/?{urlencode({'q': attack, 'f': 'group=' + attack})}" for attack in ATTACKS if len(attack) < 1000]
+    known = None
+    async with served(state) as client:
+        for path in paths:
+            answer = await client.get(path)
+            assert answer.status_code in ((200, 422) if "&f=" in path else (200,)), path
+            tree = read_html(answer.content)
+            assert [node.attributes for node in tree.all("script")] == [
+                {"type": "module", "src": f"/static/page.js?v={static_file('page.js').digest}"}
+            ]
+            tags = {node.tag for node in tree.all()}
+            assert not tags & {"img", "iframe", "object", "embed", "style", "base", "math", "mglyph", "animate"}, path
+            for node in tree.all():
+                assert not any(name.startswith("on") for name in node.attributes), path
+                address = node.attributes.get("href") or node.attributes.get("action") or "/"
+                assert address.startswith(("/", "#", "http://", "https://")), (path, address)
+                assert not address.startswith("//"), (path, address)
+            text = tree.text
+            assert not set(text) & set("\u202e\u2066\x00\x07\x1b\x7f\u0085\u2028"), path
+            assert "4949" not in text or "49" in path, "templates in records are not run"
+            known = known or tree
+    assert known is not None
+    assert len(hits(known)) == 10
+
+
+@pytest.mark.parametrize(
+    "address", ["javascript:x", "data:text/html,x", "//evil.org", "ftp://x", "https://", "http://[", "x"]
+)
+def test_only_addresses_of_web_servers_are_links(address: str) -> None:
+    assert link(address) is None
+    assert link(f" {address}") is None
+    assert link(None) is None
+
+
+def test_a_link_names_its_server_and_has_no_character_that_html_or_a_reader_could_take_for_another() -> None:
+    found = link('https://user@example.org/a"b<c>')
+    assert found == ('https://user@example.org/a"b<c>', "example.org")
+    assert link("https://example.org/\u202egpj") is None
+
+
+def test_marks_that_overlap_or_leave_the_text_are_parts_all_the_same() -> None:
+    assert parts("abcdef", [(1, 3), (2, 4), (5, 9)]) == [("a", False), ("bc", True), ("d", True), ("ef", False)]
+    assert parts("", [(0, 1)]) == []
+
+
+# ------------------------------------------------------------------------------------------------- address
+
+
+def test_the_address_is_the_state() -> None:
+    choices = (("min_score", "0.5"), ("mode", "bm25"), ("rerank", "no"), ("generation", "3f2a"))
+    address = Address("größe & co", ("license=MIT", "dims>=3"), choices, 3)
+    assert Address.of(parse_qsl(address.url().partition("?")[2])) == address
+    assert Address.of([("q", " x "), ("page", "-1"), ("rerank", "maybe"), ("z", "1")]) == Address("x")
+
+
+def test_filters_of_one_field_are_joined_as_they_are_quoted() -> None:
+    filters = ['license="a,b"', "license=MIT", "!group=x", "licence>=3"]
+    assert merged(filters) == ['license="a,b",MIT', "!group=x", "licence>=3"]
+
+
+def test_names_of_fields_become_words() -> None:
+    assert label_of("supportingData.bodySite") == "Body site"
+    assert label_of("requires_tool") == "Requires tool"
+    assert label_of("URL") == "URL"
+
+
+# ----------------------------------------------------------------------------------- keys, tenants, signing in
+
+
+@pytest.mark.anyio
+async def test_with_keys_the_page_asks_for_one_and_keeps_it_in_a_cookie_that_scripts_cannot_read(index: Path) -> None:
+    async with served(state_of(index, key="s3cret")) as client:
+        asked = await client.get("/?q=lungs&f=license%3DMIT")
+        assert asked.status_code == 401
+        form = read_html(asked.content).one("form", class_="signin")
+        following = form.one("input", name="next").attributes["value"]
+        assert following == "/?q=lungs&f=license%3DMIT"
+        own = {"Origin": "http://test"}
+        wrong = await client.post("/signin", data={"key": "no", "next": following}, headers=own)
+        assert wrong.status_code == 401
+        assert "not valid" in read_html(wrong.content).one("p", role="alert").text
+        done = await client.post("/signin", data={"key": "s3cret", "next": following}, headers=own)
+        assert (done.status_code, done.headers["Location"]) == (303, following)
+        cookie = done.headers["Set-Cookie"]
+        assert "retrieve_key=s3cret" in cookie
+        assert "HttpOnly" in cookie
+        assert "SameSite=strict" in cookie
+        signed = await client.get("/?q=lungs")
+        assert signed.status_code == 200
+        assert read_html(signed.content).one("form", action="/signout").attributes["method"] == "post"
+        assert (await client.post("/search", json={"query": "lungs"})).status_code == 401, "the cookie is the page's"
+        out = await client.post("/signout", headers=own)
+        assert out.status_code == 303
+        client.cookies.clear()
+        assert (await client.get("/?q=lungs")).status_code == 401
+
+
+@pytest.mark.anyio
+async def test_a_form_of_another_site_is_rejected_and_no_address_leads_away(index: Path) -> None:
+    async with served(state_of(index, key="s3cret")) as client:
+        for origin in ("http://evil.org", "null", "http://test.evil.org"):
+            answer = await client.post("/signin", data={"key": "s3cret"}, headers={"Origin": origin})
+            assert answer.status_code == 403
+            assert "Set-Cookie" not in answer.headers
+        for following in ("//evil.org", "https://evil.org", "/\\evil.org", "\\\\evil.org", "/a\r\nSet-Cookie: x=1"):
+            data = {"key": "s3cret", "next": following}
+            done = await client.post("/signin", data=data, headers={"Origin": "http://test"})
+            assert done.headers["Location"] == "/"
+            client.cookies.clear()
+
+
+@pytest.mark.anyio
+async def test_records_of_another_tenant_are_not_on_any_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    config = tmp_path / "config.yaml"
+    config.write_text("graph: {relations: {requires: requires}}\n")
+    state = state_of(built(tmp_path, LINKED, "--config", str(config)))
+    caller = Caller("one", frozenset(SCOPES), "one")
+    monkeypatch.setattr(state.callers, "of", lambda request, scope: caller)
+    async with served(state) as client:
+        for path in ("/", "/?q=tool", "/?q=hidden+secret", "/r/top", "/r/base"):
+            answer = await client.get(path)
+            assert answer.status_code == 200, path
+            text = read_html(answer.content).one("main").text + read_html(answer.content).one("footer").text
+            assert "ecret tool" not in text, path
+            assert "Secret" not in text.replace("hidden secret", ""), path
+            assert "2 records" in text, path
+        foreign, unknown = await client.get("/r/secret"), await client.get("/r/secrex")
+        assert foreign.status_code == unknown.status_code == 404
+        assert foreign.text.replace("secret", "secrex") == unknown.text
+        top = read_html((await client.get("/r/top")).content)
+        assert [node.text for node in top.one("ul", class_="links").all("li")] == ["requires → base"]
+        assert len(top.one("svg").all("rect")) == 2
+
+
+def test_quoted_ids_reach_their_record(server: Server) -> None:
+    assert server.get(f"/r/{quote('guide.md', safe='')}").status == 200
+    assert server.get("/r/?id=guide.md").status == 200

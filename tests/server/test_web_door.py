@@ -1,0 +1,220 @@
+"""`POST /web`: reading of requests, scopes, failures, and results as documents of the index."""
+
+import asyncio
+import json
+from pathlib import Path
+from threading import Event
+from typing import Any
+
+import pytest
+import web_answers as made
+from jsonschema import Draft202012Validator
+from samples import Program
+from server.doors import web_client
+from servers import built, served, state_of
+from waiting import PATIENCE_S
+
+import retrieve_cli
+from retrieve_cli.api.web import add_hits, document_of, read_web
+from retrieve_cli.api.web_choices import WEB
+from retrieve_cli.errors import UsageError
+from retrieve_cli.search.web_answer import WebAnswer, WebOptions
+from retrieve_cli.server.http import pool
+
+# ---------------------------------------------------------------------------------------------- requests
+
+
+def test_a_request_has_all_choices_in_all_spellings() -> None:
+    chosen = {"kind": "literature", "first": True, "deadline_ms": 1500}
+    spelt = {"provider": "pubmed, arxiv", "category": ["q-bio", "cs.AI"], "since": 2024, "max_age": "2h"}
+    asked = read_web({"q": " off-target ", "max_results": 5, **chosen, **spelt, "offline": False, "add": True})
+    assert asked.add
+    several: Any = {"providers": ("pubmed", "arxiv"), "categories": ("q-bio", "cs.AI")}
+    assert asked.options == WebOptions(text="off-target", k=5, since="2024", max_age_s=7200.0, **chosen, **several)
+    for spelling, name in WEB.aliases.items():
+        assert WEB.of_json[name]
+        values: dict[str, Any] = {"query": "x", "k": 3, "providers": "arxiv", "categories": "q-bio"}
+        plain = {"query": "x", name: values[name]}
+        aliased = {**{key: value for key, value in plain.items() if key != name}, spelling: values[name]}
+        assert read_web(aliased) == read_web(plain), spelling
+
+
+@pytest.mark.parametrize(
+    ("item", "message", "hint"),
+    [
+        ({"query": "x", "kinds": "web"}, "unknown key 'kinds'", "did you mean `kind`?"),
+        ({"query": "x", "zzz": 1}, "unknown key 'zzz'", "keys: query, k, kind"),
+        ({"query": "  "}, "has no query", "for example"),
+        ({}, "has no query", "for example"),
+        ({"query": "x", "k": 0}, "`k` of the request must be from 1 to 100", "Number of results"),
+        ({"query": "x", "k": True}, "`k` of the request must be a whole number", "Number of results"),
+        ({"query": "x", "kind": "webb"}, "unknown kind 'webb'", "did you mean `web`?"),
+        ({"query": "x", "since": "2024-13"}, "`since` of the request is not a date", "2024-03"),
+        ({"query": "x", "since": "yesterday"}, "`since` of the request cannot be", "2024-03"),
+        ({"query": "x", "max_age": "soon"}, "`max_age` of the request takes a span of time", "10m"),
+        ({"query": "x", "providers": " , "}, "`providers` of the request is empty", "remove the key"),
+        ({"query": "x", "k": 3, "limit": 4}, "`k` and `limit`, which mean the same", "remove one"),
+        ({"query": "x" * 2001}, "`query` of the request has 2,001 characters", "query"),
+        ({"query": "x", "deadline_ms": 0}, "`deadline_ms` of the request must be from 1", "Time"),
+    ],
+)
+def test_a_wrong_request_is_an_error_that_names_the_key(item: Any, message: str, hint: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        read_web(item)
+    assert message in caught.value.message
+    assert hint in caught.value.hint
+
+
+def test_the_schema_accepts_what_is_read() -> None:
+    Draft202012Validator.check_schema(WEB.schema())
+    check = Draft202012Validator(WEB.schema())
+    assert check.is_valid({"q": "x", "since": "2024-03", "providers": ["s2"], "max_age": 60})
+    assert not check.is_valid({"q": "x", "since": "March"})
+    assert not check.is_valid({"k": 3})
+
+
+# -------------------------------------------------------------------------------------------------- door
+
+
+@pytest.mark.anyio
+async def test_a_partial_answer_has_status_200_and_equal_requests_give_equal_bytes(artifacts: Path) -> None:
+    search = made.Canned(made.answer(made.work(), made.PREPRINT, statuses=(made.OK, made.FAILED)))
+    async with web_client(artifacts, search) as client:
+        first = await client.post("/web", json={"query": "off-target", "k": 2})
+        second = await client.post("/web", json={"k": 2, "q": "off-target"})
+    assert first.status_code == 200, first.text
+    assert first.json()["partial"] is True
+    assert [result["id"] for result in first.json()["results"]] == ["doi:10.1000/w1", "doi:10.1000/pre"]
+    states = {status["provider"]: status["status"] for status in first.json()["providers"]}
+    assert states == {"pubmed": "ok", "s2": "rate_limited"}
+    assert first.content == second.content
+    assert search.asked[0] == search.asked[1]
+
+
+@pytest.mark.anyio
+async def test_a_search_needs_the_scope_web_which_search_does_not_imply(artifacts: Path) -> None:
+    search = made.Canned(made.answer(made.work()))
+    async with web_client(artifacts, search, "search,documents:write,index:admin,metrics,judge") as client:
+        answer = await client.post("/web", json={"query": "x"})
+        assert answer.status_code == 403
+        assert "does not have the scope web" in answer.text
+        page = await client.get("/web?q=x")
+        assert page.status_code == 403
+    assert search.asked == []
+    async with web_client(artifacts, search, "web", tenant="acme") as client:
+        assert (await client.post("/web", json={"query": "x"})).status_code == 200
+        assert (await client.post("/search", json={"query": "x"})).status_code == 403
+        adding = await client.post("/web", json={"query": "x", "add": True})
+        assert adding.status_code == 403
+        assert "documents:write" in adding.text
+    assert len(search.asked) == 1, "nothing was sent for requests that are not permitted"
+
+
+@pytest.mark.anyio
+async def test_a_server_without_web_search_says_how_to_enable_it(artifacts: Path) -> None:
+    state = state_of(artifacts)
+    assert not state.web.enabled
+    async with served(state) as client:
+        answer = await client.post("/web", json={"query": "x"})
+        assert answer.status_code == 422
+        assert answer.json()["error"]["hint"] == "enable it: retrieve config set web.enabled true"
+        wrong = await client.post("/web", json={"query": "x", "quary": "y"})
+        assert (wrong.status_code, wrong.json()["error"]["hint"]) == (422, "did you mean `query`?")
+        page = await client.get("/web")
+        assert page.status_code == 422
+        assert "web.enabled" in page.text
+        assert "tabs" not in (await client.get("/")).text
+
+
+@pytest.mark.anyio
+async def test_searches_beyond_the_queue_get_503_and_local_ones_are_answered_meanwhile(
+    artifacts: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pool, "_AT_ONCE", 1)
+    monkeypatch.setattr(pool, "_WAITING", 0)
+    begun, released = Event(), Event()
+
+    def slowly(options: WebOptions) -> WebAnswer:
+        begun.set()
+        assert released.wait(PATIENCE_S)
+        return made.answer(made.work(), options=options)
+
+    async with web_client(artifacts, made.Canned(slowly)) as client:
+        waiting = asyncio.ensure_future(client.post("/web", json={"query": "x"}))
+        assert await asyncio.to_thread(begun.wait, PATIENCE_S)
+        rejected = await client.post("/web", json={"query": "y"})
+        local = await client.post("/search", json={"query": "lungs"})
+        released.set()
+        assert rejected.status_code == 503
+        assert rejected.headers["Retry-After"]
+        assert local.status_code == 200
+        assert (await waiting).status_code == 200
+
+
+@pytest.mark.anyio
+async def test_the_route_is_described(artifacts: Path) -> None:
+    async with web_client(artifacts, made.Canned(made.answer())) as client:
+        description = (await client.get("/openapi.json")).json()
+    operation = description["paths"]["/web"]["post"]
+    assert operation["summary"]
+    body = operation["requestBody"]["content"]["application/json"]["schema"]
+    assert set(body["properties"]) == {*WEB.of_json, *WEB.aliases}
+
+
+# --------------------------------------------------------------------------------------------- documents
+
+
+@pytest.mark.anyio
+async def test_added_results_are_documents_of_the_tenant_and_the_others_are_named_with_a_reason(tmp_path: Path) -> None:
+    artifacts = built(tmp_path)
+    search = made.Canned(made.answer(made.work(), made.BARE, made.PAGE))
+    async with web_client(artifacts, search, "web,documents:write,search", tenant="acme") as client:
+        answer = await client.post("/web", json={"query": "off-target", "add": True})
+        assert answer.status_code == 200, answer.text
+        added = answer.json()["added"]
+        assert [status["status"] for status in added["documents"]] == ["queued", "rejected", "queued"]
+        reason = "not added: it has neither an abstract nor a snippet"
+        assert added["documents"][1] == {"id": "doi:10.1000/w4", "status": "rejected", "reason": reason}
+        assert added["task"]
+        assert added["sequence"] == 2
+        stored = await client.get("/documents/acme:doi:10.1000%2Fw1")
+        assert stored.status_code == 200, stored.text
+        assert stored.json()["document"]["metadata"]["origin"] == "web"
+    async with web_client(artifacts, search, "search", tenant="globex") as client:
+        assert (await client.get("/documents/acme:doi:10.1000%2Fw1")).status_code == 404
+
+
+def test_an_answer_without_texts_adds_nothing(tmp_path: Path) -> None:
+    state = state_of(built(tmp_path))
+    receipt = add_hits(state.documents, made.answer(made.BARE), tenant=None)
+    assert receipt.sequence == 0
+    assert [status.status for status in receipt.documents] == ["rejected"]
+    assert add_hits(state.documents, made.answer(), tenant=None).documents == []
+    state.close()
+
+
+def test_a_document_has_what_is_known_of_the_work_and_nothing_of_the_query() -> None:
+    document = document_of(made.PREPRINT)
+    assert (document["id"], document["title"]) == ("doi:10.1000/pre", "A preprint on guides")
+    assert document["text"] == made.PREPRINT.abstract.strip()
+    metadata = document["metadata"]
+    assert metadata["arxiv"] == "2401.01234"
+    assert metadata["license"] == "CC-BY-4.0"
+    assert metadata["retracted"] is True
+    assert metadata["retrieved_at"] == made.AT
+    assert metadata["found_by"][0] == {"provider": "pubmed", "at": made.AT, "digest": "ab" * 32}
+    assert "off-target" not in json.dumps({**metadata, "provenance": {}})
+    page = document_of(made.PAGE)
+    assert page["text"] == "A guide for beginners."
+    assert not {"date", "venue", "authors", "retracted"} & page["metadata"].keys()
+
+
+def test_a_document_of_the_web_is_found_after_a_sync(tmp_path: Path, retrieve: Program) -> None:
+    artifacts = built(tmp_path)
+    state = state_of(artifacts)
+    add_hits(state.documents, made.answer(made.PREPRINT, made.PAGE), tenant=None)
+    state.close()
+    assert retrieve("sync").code == 0
+    with retrieve_cli.open(artifacts) as index:
+        (result,) = index.search("guides off-target cuts", k=1, filters=["type=preprint", "origin=web"]).results
+    assert result.doc_id == "doi:10.1000/pre"

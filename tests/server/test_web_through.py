@@ -1,0 +1,227 @@
+"""The doors of the web search with the real search behind them, which asks fakes of the providers on loopback."""
+
+import json
+import os
+import sys
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from pathlib import Path
+from typing import Any, NoReturn
+
+import pytest
+import yaml
+from mcp import Client, StdioServerParameters
+from mcp.client.stdio import stdio_client
+from mcp_clients import connected, text_of
+from pages import read_html
+from samples import Program
+from servers import built, served, state_of
+from tenant_asks import mcp
+from websearch.fakes.server import Fakes, faking
+from websearch.taped import read
+
+from retrieve_cli.assemble.websearch import provider
+from retrieve_cli.config.loading import load
+from retrieve_cli.contracts.websearch import Call, WebQuery
+from retrieve_cli.server.auth.keys import KeyFile, KeyRing
+from retrieve_cli.server.http.callers import Callers
+
+QUESTION = {"query": "crispr off-target", "k": 10, "since": "2024", "kind": "web"}
+"""The question to which the fakes of the web have answers."""
+KEYS = {"TAVILY_API_KEY": "quetzal-tavily", "SERPER_API_KEY": "quetzal-serper"}
+SERPER = "https://google.serper.dev"
+
+
+class _Caught(Exception):
+    """Carries the first call of a provider."""
+
+    def __init__(self, call: Call) -> None:
+        self.call = call
+
+
+@pytest.fixture
+def artifacts(tmp_path: Path) -> Path:
+    return built(tmp_path)
+
+
+@pytest.fixture
+def fakes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Fakes of the providers, and a configuration that asks them."""
+    environment = {**KEYS, "XDG_CACHE_HOME": str(tmp_path / "cache"), "RETRIEVE_ENCODER__KIND": "hashed"}
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.chdir(tmp_path)
+    with faking() as made:
+        made.add([of_arxiv(WebQuery("crispr off-target", 10, "", ("q-bio", "cs.LG")))])
+        web = {"enabled": True, "providers": ["tavily", "serper", "arxiv"], "enrich": [], "k": 10}
+        Path("config.yaml").write_text(yaml.safe_dump({"web": {**web, "endpoints": made.endpoints}}), "utf-8")
+        yield made
+
+
+def of_arxiv(query: WebQuery) -> dict[str, Any]:
+    """The request of arXiv's provider for a query, with the answer that its file has for another one."""
+
+    def caught(call: Call, *, accept: Sequence[int] = (200,)) -> NoReturn:
+        raise _Caught(call)
+
+    with pytest.raises(_Caught) as found:
+        provider("arxiv", load(None)).search(query, caught)
+    call = found.value.call
+    (exchange, *_) = read("arxiv")["exchanges"]
+    request = {"method": "GET", "url": call.url, "parameters": dict(call.parameters), "body": None}
+    return {**exchange, "request": request}
+
+
+def serving(artifacts: Path) -> AbstractAsyncContextManager[Any]:
+    """Return a client of a server with the configuration of the current folder."""
+    return served(state_of(artifacts))
+
+
+@asynccontextmanager
+async def agent_of(artifacts: Path) -> AsyncIterator[Client]:
+    """Yield a client of the server's MCP tools, with its web search."""
+    state = state_of(artifacts)
+    async with connected(artifacts, texts="both", web=state.web.search) as client:
+        yield client
+    state.close()
+
+
+@pytest.mark.anyio
+async def test_the_route_the_page_and_the_command_give_the_same_results(
+    artifacts: Path, fakes: Fakes, retrieve: Program
+) -> None:
+    async with serving(artifacts) as client:
+        answer = await client.post("/web", json=QUESTION)
+        assert answer.status_code == 200, answer.text
+        sent = len(fakes.calls)
+        again = (await client.post("/web", json={**QUESTION, "offline": True})).json()
+        shown = read_html((await client.get("/web", params={**QUESTION, "q": QUESTION["query"]})).content)
+    assert fakes.unknown == []
+    assert sent == 2
+    results = answer.json()["results"]
+    assert results
+    assert {source["provider"] for result in results for source in result["found_by"]} == {"tavily", "serper"}
+    assert not answer.json()["partial"]
+    assert again["results"] == results
+    words = ("web", QUESTION["query"], "-k", "10", "--since", "2024", "--kind", "web")
+    command = retrieve(*words, "--artifacts", artifacts, "--json")
+    assert command.json["results"] == results
+    assert len(shown.all("article")) == len(results)
+    for secret in KEYS.values():
+        assert secret not in answer.text
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("asking", ["tenant acme", "key one"])
+async def test_what_is_stored_for_one_caller_answers_no_other(artifacts: Path, fakes: Fakes, asking: str) -> None:
+    state, keys = state_of(artifacts), KeyFile(artifacts)
+    tenants = {"tenant acme": "acme", "tenant beta": "beta", "key one": None, "key two": None}
+    texts = {name: keys.create(("search", "web"), tenant=tenant).text for name, tenant in tenants.items()}
+    texts["another key of tenant acme"] = keys.create(("web",), tenant="acme").text
+    state.callers = Callers(ring=KeyRing(keys))
+    async with served(state) as client:
+
+        async def asked(name: str, **more: Any) -> int:
+            headers = {"Authorization": f"Bearer {texts[name]}"}
+            return len((await client.post("/web", json={**QUESTION, **more}, headers=headers)).json()["results"])
+
+        assert await asked(asking)
+        offline = {name: await asked(name, offline=True) for name in texts}
+        same = {asking, "another key of tenant acme"} if asking == "tenant acme" else {asking}
+        assert {name for name, results in offline.items() if results} == same
+        tool = mcp("tools/call", name="web_search", arguments=QUESTION)
+        tool_call = {"method": "POST", "url": tool.path, "content": tool.content}
+        page = {"method": "GET", "url": "/web", "params": {**QUESTION, "q": QUESTION["query"]}}
+        for name, request, sends in (
+            *((asking, door, False) for door in (tool_call, page)),
+            *(("tenant beta", tool_call, True), ("key two", page, True)),
+        ):
+            sent, credential = len(fakes.calls), {"Authorization": f"Bearer {texts[name]}"}
+            headers = {**tool.headers, **credential, "Content-Type": "application/json"}
+            assert (await client.request(**request, headers=headers)).status_code == 200
+            assert (len(fakes.calls) > sent) is sends, (name, request)
+
+
+@pytest.mark.anyio
+async def test_a_provider_that_permits_no_request_makes_the_answer_partial_at_every_door(
+    artifacts: Path, fakes: Fakes
+) -> None:
+    fakes.misbehave(SERPER, "429 with Retry-After")
+    async with serving(artifacts) as client:
+        answer = await client.post("/web", json=QUESTION)
+        page = await client.get("/web", params={"q": QUESTION["query"], "kind": "web", "since": "2024"})
+    assert answer.status_code == 200
+    assert answer.json()["partial"] is True
+    states = {status["provider"]: status["status"] for status in answer.json()["providers"]}
+    assert states == {"tavily": "ok", "serper": "rate_limited"}
+    assert "serper: rate limited" in read_html(page.content).one("div", role="alert").text
+    async with agent_of(artifacts) as client:
+        told = await client.call_tool("web_search", {key: QUESTION[key] for key in ("query", "kind", "since")})
+    assert text_of(told).startswith("partial answer; failed: serper (rate_limited)")
+    assert told.structured_content["results"]
+
+
+@pytest.mark.anyio
+async def test_the_arxiv_tool_gives_ids_and_pdf_links(artifacts: Path, fakes: Fakes) -> None:
+    arguments = {"query": "crispr off-target", "max_results": 10, "categories": ["q-bio", "cs.LG"], "max_tokens": 9000}
+    async with agent_of(artifacts) as client:
+        answer = await client.call_tool("search_arxiv", arguments)
+    assert not answer.is_error, text_of(answer)
+    assert fakes.unknown == []
+    results = answer.structured_content["results"]
+    assert results
+    for result in results:
+        arxiv = result.get("ids", {}).get("arxiv") or result["id"]
+        assert arxiv.removeprefix("arxiv:")[:4].isdigit()
+        assert result["title"]
+        assert result["authors"]
+        assert result["text"]
+    links = [result["pdf_url"] for result in results if "pdf_url" in result]
+    assert len(links) >= 2, "one entry of the file has none"
+    assert all(link.startswith("https://arxiv.org/pdf/") for link in links)
+
+
+@pytest.mark.anyio
+async def test_a_provider_that_is_not_configured_is_an_error_with_a_hint_and_nothing_is_sent(
+    artifacts: Path, fakes: Fakes
+) -> None:
+    async with serving(artifacts) as client:
+        answer = await client.post("/web", json={**QUESTION, "providers": "pubmed"})
+    assert answer.status_code == 422
+    assert "web.providers" in answer.json()["error"]["hint"]
+    assert fakes.calls == []
+
+
+@pytest.mark.anyio
+async def test_results_that_were_added_are_found_offline_after_a_sync(
+    artifacts: Path, fakes: Fakes, retrieve: Program
+) -> None:
+    async with serving(artifacts) as client:
+        answer = (await client.post("/web", json={**QUESTION, "add": True})).json()
+    stored = [status for status in answer["added"]["documents"] if status["status"] == "queued"]
+    assert stored
+    assert retrieve("sync", "--artifacts", artifacts).code == 0
+    fakes.calls.clear()
+    title = next(result["title"] for result in answer["results"] if result["id"] == stored[0]["id"])
+    found = retrieve("query", title, "--filter", "origin=web", "--artifacts", artifacts, "--json")
+    assert stored[0]["id"] in [result["doc_id"] for result in json.loads(found.out)["results"]]
+    assert fakes.calls == []
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("enabled", [True, False])
+async def test_the_process_of_an_agent_has_the_tools_only_if_web_search_is_enabled(
+    artifacts: Path, fakes: Fakes, enabled: bool
+) -> None:
+    arguments = ["-m", "retrieve_cli", "mcp", "--artifacts", str(artifacts)]
+    environment = {**os.environ, "RETRIEVE_WEB__ENABLED": str(enabled).lower()}
+    parameters = StdioServerParameters(command=sys.executable, args=arguments, env=environment)
+    async with Client(stdio_client(parameters), mode="auto") as client:
+        names = {tool.name for tool in (await client.list_tools()).tools}
+        assert ({"web_search", "search_arxiv"} <= names) is enabled
+        if enabled:
+            wanted = {key: QUESTION[key] for key in ("query", "kind", "since")}
+            answer = await client.call_tool("web_search", wanted)
+            assert answer.structured_content["results"], text_of(answer)
+    assert fakes.unknown == []
+    assert bool(fakes.calls) is enabled

@@ -1,0 +1,244 @@
+"""Several worker processes on one port; slow clients; the end of a server."""
+
+import asyncio
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+from asyncio import base_events
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, suppress
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import urllib3
+import uvicorn
+from samples import TOOLS, Program, write_catalog
+from servers import Server, started, workers_of
+from waiting import PATIENCE_S, pause, until
+
+from retrieve_cli.http.listening import beside, reserve
+from retrieve_cli.server.http.admission import HEADERS_S, READING_S, SlowClients
+
+
+def ids_of(answer: Any) -> list[str]:
+    return [result["id"] for result in answer["results"]]
+
+
+@pytest.fixture
+def workers(index: Path) -> Iterator[Server]:
+    with started(index, "--workers", "2", cwd=index.parent) as server:
+        yield server
+
+
+def test_a_worker_that_is_killed_is_replaced_while_the_other_answers(workers: Server) -> None:
+    until(lambda: len(workers_of(workers.process.pid)) == 2)
+    until(lambda: all(listens(pid) for pid in workers_of(workers.process.pid)))
+    before = workers.search(query="brain")
+    killed = workers_of(workers.process.pid)[0]
+    with ThreadPoolExecutor(4) as pool:
+        answers = pool.map(lambda _: answer(workers), range(100))
+        os.kill(killed, signal.SIGKILL)
+        seen = list(answers)
+    assert {json.dumps(value) for value in seen if value is not None} == {json.dumps(before)}
+    assert len([value for value in seen if value is None]) <= 4  # those that the killed worker was answering
+    until(lambda: len(set(workers_of(workers.process.pid)) - {killed}) == 2)
+    assert workers.search(query="brain") == before
+
+
+def answer(server: Server) -> object:
+    """The answer to a query; None if the connection broke."""
+    try:
+        return server.search(query="brain")
+    except urllib3.exceptions.HTTPError:
+        return None
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 0), (signal.SIGINT, 130)])
+def test_the_workers_end_with_their_parent(index: Path, number: signal.Signals, code: int) -> None:
+    with started(index, "--workers", "2", cwd=index.parent) as server:
+        until(lambda: len(workers_of(server.process.pid)) == 2)
+        pids = workers_of(server.process.pid)
+        server.process.send_signal(number)
+        assert server.process.wait(PATIENCE_S) == code
+        assert not any(Path(f"/proc/{pid}").exists() for pid in pids)
+
+
+def test_connections_are_dealt_out_among_the_workers(workers: Server) -> None:
+    until(lambda: len(workers_of(workers.process.pid)) == 2)
+    until(lambda: all(listens(pid) for pid in workers_of(workers.process.pid)))
+    host, port = workers.url.removeprefix("http://").split(":")
+    before = {pid: sockets(pid) for pid in workers_of(workers.process.pid)}
+    with ExitStack() as stack:
+        for _ in range(40):
+            stack.enter_context(socket.create_connection((host, int(port)), timeout=PATIENCE_S))
+        until(lambda: sum(sockets(pid) - count for pid, count in before.items()) >= 36)  # earlier ones may end
+        assert min(sockets(pid) - count for pid, count in before.items()) >= 4
+
+
+def test_asyncio_sends_the_answers_of_workers_without_delay() -> None:
+    with reserve("127.0.0.1", 0) as reserved, beside(reserved.fileno()) as own:
+        own.listen()
+        with socket.create_connection(own.getsockname(), timeout=PATIENCE_S), own.accept()[0] as accepted:
+            base_events._set_nodelay(accepted)  # type: ignore[attr-defined]
+            assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+
+
+def sockets(pid: int) -> int:
+    return len(descriptors(pid))
+
+
+def descriptors(pid: int) -> list[str]:
+    """The sockets of a process."""
+    links = []
+    for path in Path(f"/proc/{pid}/fd").iterdir():
+        with suppress(FileNotFoundError):
+            links.append(str(path.readlink()))
+    return [link for link in links if link.startswith("socket:")]
+
+
+def listens(pid: int) -> bool:
+    """True if a process has a socket that listens: an entry in state 0A whose inode is one of its descriptors."""
+    entries = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
+    inodes = {f"socket:[{entry[9]}]" for entry in entries if entry[3] == "0A"}
+    return not inodes.isdisjoint(descriptors(pid))
+
+
+def test_two_servers_do_not_share_an_address_by_accident(workers: Server, index: Path) -> None:
+    port = workers.url.rpartition(":")[2]
+    for flags in ([], ["--workers", "2"]):
+        command = [sys.executable, "-m", "retrieve_cli", "serve", "--artifacts", str(index), "--port", port, *flags]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S)
+        assert (done.returncode, "cannot listen" in done.stderr) == (1, True)
+
+
+def test_workers_do_not_outlive_a_killed_parent(index: Path) -> None:
+    with started(index, "--workers", "2", cwd=index.parent) as server:
+        until(lambda: len(workers_of(server.process.pid)) == 2)
+        pids = workers_of(server.process.pid)
+        server.process.kill()
+        until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in pids))
+
+
+def test_workers_that_cannot_start_end_the_server(index: Path) -> None:
+    from retrieve_cli.errors import RetrieveError
+    from retrieve_cli.server.http.workers import Workers
+
+    said: list[str] = []
+    with (
+        socket.create_server(("127.0.0.1", 0)) as reserved,
+        pytest.raises(RetrieveError, match="end as soon as they start"),
+    ):
+        Workers(["serve", "--no-such-flag"], 1, reserved, say=said.append).run()
+    assert "ended with code 2" in said[0]
+
+
+def test_without_an_index_it_starts_and_answers_as_soon_as_there_is_one(catalog: Path, retrieve: Program) -> None:
+    with started(Path("artifacts"), cwd=Path.cwd()) as server:
+        missing = server.post("/search", {"query": "brain"})
+        assert (missing.status, missing.json()["error"]["kind"]) == (503, "index_missing")
+        assert missing.json()["error"]["retryable"] is True
+        assert server.get("/readyz").status == 503
+        assert server.get("/health").status == 200
+        assert retrieve("build", "--catalog", catalog).code == 0
+        assert server.search(query="brain")["results"]
+        assert server.get("/readyz").status == 200
+
+
+def test_a_damaged_generation_leaves_the_one_before_in_service(index: Path, retrieve: Program) -> None:
+    with started(index, cwd=index.parent) as server:
+        before = server.search(query="brain")
+        write_catalog(index.parent / "tools.jsonl", TOOLS[:3])
+        assert retrieve("sync").code == 0
+        newer = (index / "current").read_text()
+        until(lambda: server.search(query="brain")["generation"] == newer.strip())
+        (index / "current").write_text("0123456789ab\n")
+        until(lambda: server.get("/readyz").json()["checks"]["index"]["status"] == "fail")
+        assert server.search(query="brain")["generation"] == newer.strip() != before["generation"]
+        older = server.search(query="brain", generation=before["generation"])
+        assert ids_of(older) == ids_of(before) != ids_of(server.search(query="brain"))
+        (index / "current").write_text(newer)
+        until(lambda: server.get("/readyz").json()["checks"]["index"]["status"] == "ok")
+
+
+def test_a_body_above_the_limit_is_rejected(index: Path) -> None:
+    with started(index, cwd=index.parent) as server:
+        answer = server.post("/search", b"x" * (33 << 20))
+        assert (answer.status, answer.json()["error"]["kind"]) == (413, "too_large")
+
+
+class Connection:
+    """A connection as uvicorn keeps it."""
+
+    def __init__(self) -> None:
+        self.cycle: SimpleNamespace | None = None
+        self.timeout_keep_alive_task: object | None = None
+        self.flow = SimpleNamespace(write_paused=False)
+        self.aborted = False
+        self.transport = SimpleNamespace(abort=self.abort)
+
+    def abort(self) -> None:
+        self.aborted = True
+
+
+def test_a_client_that_never_completes_its_headers_is_cut_off() -> None:
+    slow, connection = SlowClients(), Connection()
+    slow.close([connection], 0.0)
+    slow.close([connection], HEADERS_S)
+    assert not connection.aborted
+    slow.close([connection], HEADERS_S + 1)
+    assert connection.aborted
+
+
+def test_a_client_that_does_not_read_is_cut_off_and_one_that_waits_is_not() -> None:
+    slow, stuck, waiting, idle = SlowClients(), Connection(), Connection(), Connection()
+    stuck.cycle = waiting.cycle = SimpleNamespace(response_complete=False)
+    stuck.flow.write_paused = True
+    idle.cycle, idle.timeout_keep_alive_task = SimpleNamespace(response_complete=True), object()
+    for now in (0.0, READING_S + 1):
+        slow.close([stuck, waiting, idle], now)
+    assert (stuck.aborted, waiting.aborted, idle.aborted) == (True, False, False)
+
+
+def test_uvicorn_has_what_the_watch_on_slow_clients_reads(index: Path) -> None:
+    with started(index, cwd=index.parent) as server:
+        host, port = server.url.removeprefix("http://").split(":")
+        with socket.create_connection((host, int(port)), timeout=PATIENCE_S) as half:
+            half.sendall(b"GET /health HTTP/1.1\r\nHost: ")
+            pause(1.5, why="the watch looks once a second; it would fail on an attribute that is not there")
+            assert server.get("/health").status == 200
+            half.sendall(f"{host}\r\n\r\n".encode())
+            assert half.recv(100).startswith(b"HTTP/1.1 200")
+
+
+def test_the_watch_ends_a_client_that_never_sends_its_headers() -> None:
+    """A connection without a request stands in its list as one that waits for its headers."""
+
+    async def watched() -> bytes:
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            server, slow = uvicorn.Server(uvicorn.Config("none:app", lifespan="off", log_config=None)), SlowClients()
+            server.config.load_app = lambda: None
+            running = asyncio.ensure_future(server.serve(sockets=[listener]))
+            reader, writer = await asyncio.open_connection(*listener.getsockname())
+            writer.write(b"GET /health HTTP/1.1\r\nHost: ")
+            while not server.server_state.connections:  # noqa: ASYNC110  uvicorn tells nobody
+                await asyncio.sleep(0)
+            for now in (0.0, HEADERS_S):
+                slow.close(server.server_state.connections, now)
+            assert not reader.at_eof()
+            slow.close(server.server_state.connections, HEADERS_S + 1)
+            try:
+                return await reader.read()
+            except ConnectionResetError:
+                return b""
+            finally:
+                writer.close()
+                server.should_exit = True
+                await running
+
+    assert asyncio.run(asyncio.wait_for(watched(), PATIENCE_S)) == b""

@@ -1,0 +1,84 @@
+"""Chunks of documents whose structure their parser has told: cut at its blocks, with their places."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+
+from retrieve_cli.contracts import Chunk, Record, Tokenizer
+from retrieve_cli.contracts.layout import Block, Kind, Layout, Page
+from retrieve_cli.sources.chunking.section import SectionChunker
+
+
+def record(*parts: tuple[Kind, int, str, int]) -> Record:
+    """A document of blocks, each with its kind, the level of a heading, its text and its page."""
+    text, blocks, spans = "", [], {}
+    for kind, level, words, page in parts:
+        text += "\n\n" if text else ""
+        blocks.append(Block(len(text), len(text) + len(words), kind, level))
+        spans.setdefault(page, [len(text), 0])
+        text += words
+        spans[page][1] = len(text)
+    pages = [Page(number, "", 100, 100, start, end) for number, (start, end) in spans.items() if number]
+    return Record("a", "A", text, "pdf", "a.pdf", layout=Layout(blocks, pages))
+
+
+@pytest.fixture
+def chunker(words: Tokenizer) -> SectionChunker:
+    return SectionChunker(words, max_tokens=64)
+
+
+def chunks(chunker: SectionChunker, document: Record) -> list[Chunk]:
+    made = list(chunker.chunk(document))
+    for chunk in made:
+        assert document.text[chunk.start : chunk.end] == chunk.text
+    assert all(before.end <= after.start for before, after in pairwise(made))
+    return made
+
+
+def test_headings_of_the_layout_name_the_sections(chunker: SectionChunker) -> None:
+    prose: tuple[Kind, int, str, int] = ("paragraph", 0, "word " * 40, 0)
+    document = record(("heading", 1, "One", 0), prose, ("heading", 2, "Inner", 0), prose)
+    assert {chunk.section for chunk in chunks(chunker, document)} == {"One", "One > Inner"}
+
+
+def test_marks_of_markdown_mean_nothing_in_a_paragraph_of_a_layout(chunker: SectionChunker) -> None:
+    document = record(("paragraph", 0, "# 5 of them\n- were counted", 0), ("paragraph", 0, "word " * 60, 0))
+    assert {chunk.section for chunk in chunks(chunker, document)} == {None}
+
+
+def test_short_sections_of_one_page_share_a_chunk_and_those_of_two_pages_do_not(chunker: SectionChunker) -> None:
+    def sections(*pages: int) -> list[str | None]:
+        parts: list[tuple[Kind, int, str, int]] = []
+        for number, page in enumerate(pages):
+            parts += [("heading", 1, f"S{number}", page), ("paragraph", 0, "ab cd.", page)]
+        return [chunk.section for chunk in chunks(chunker, record(*parts))]
+
+    assert sections(1, 1) == ["S0, S1"]
+    assert sections(1, 2) == ["S0", "S1"]
+    assert sections(0, 0) == ["S0, S1"]
+
+
+def test_a_cut_table_of_a_layout_repeats_its_header(chunker: SectionChunker) -> None:
+    table = "| name | value |\n|---|---|\n" + "\n".join(f"| row {number} | {number} |" for number in range(30))
+    made = chunks(chunker, record(("heading", 1, "T", 0), ("table", 0, table, 0)))
+    assert len(made) > 2
+    assert all(chunk.table_header == "| name | value |\n|---|---|\n" for chunk in made[1:])
+
+
+def test_a_section_may_go_on_over_pages(chunker: SectionChunker) -> None:
+    document = record(("heading", 1, "S", 1), ("paragraph", 0, "ab cd.", 1), ("paragraph", 0, "ef gh.", 2))
+    [chunk] = chunks(chunker, document)
+    assert document.layout is not None
+    assert document.layout.place(chunk.start, chunk.end)[:2] == (1, 2)
+
+
+def test_listed_titles_head_sections_of_a_layout_as_of_any_text(words: Tokenizer) -> None:
+    from retrieve_cli.sources.chunking.markers import Markers
+
+    chunker = SectionChunker(words, max_tokens=64, markers=Markers(titles=("Dosage and Use",)))
+    document = record(
+        ("paragraph", 0, "ab cd.", 0), ("paragraph", 0, "2 DOSAGE AND USE", 0), ("paragraph", 0, "ef.", 0)
+    )
+    assert [chunk.section for chunk in chunks(chunker, document)] == [None, "Dosage and Use"]

@@ -1,0 +1,77 @@
+"""PDF files drawn with reportlab, and what the parser reads of them."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable
+
+from pypdf import PdfWriter
+from reportlab.pdfbase import pdfmetrics
+from reportlab.pdfgen.canvas import Canvas
+from sources.formats.layouts import layout_of
+
+from retrieve_cli.contracts import Parsed
+from retrieve_cli.sources.formats.limits import Limits
+from retrieve_cli.sources.formats.pdf.reading import parse
+
+WORDS = (
+    "alder birch cedar dogwood elm fir gorse hazel iris juniper larch maple nettle oak poplar quince rowan spruce "
+    "thyme umbel vetch willow yarrow zelkova"
+).split()
+
+
+def draw(*pages: Callable[[Canvas], None], size: tuple[float, float] = (595, 842)) -> bytes:
+    """Return a file whose pages the functions draw."""
+    file = io.BytesIO()
+    canvas = Canvas(file, pagesize=size, invariant=1)
+    for page in pages:
+        page(canvas)
+        canvas.showPage()
+    canvas.save()
+    return file.getvalue()
+
+
+def changed(content: bytes, change: Callable[[PdfWriter], object]) -> bytes:
+    """Return a file after a change by pypdf."""
+    writer = PdfWriter(clone_from=io.BytesIO(content))
+    change(writer)
+    written = io.BytesIO()
+    writer.write(written)
+    return written.getvalue()
+
+
+def read(
+    content: bytes, *, name: str = "paper.pdf", limits: Limits | None = None, sidecar: bytes | None = None
+) -> Parsed:
+    return parse(content, name=name, limits=limits or Limits(), on_page=lambda _: None, sidecar=sidecar)
+
+
+def text(canvas: Canvas, x: float, y: float, content: str, *, font: str = "Times-Roman", size: float = 10) -> None:
+    """Draw a line."""
+    canvas.setFont(font, size)
+    canvas.drawString(x, y, content)
+
+
+def prose(seed: int, count: int) -> list[str]:
+    """Return words in an order that the seed decides."""
+    return [WORDS[(seed * 7 + place * place + place * (seed + 3)) % len(WORDS)] for place in range(count)]
+
+
+def column(
+    canvas: Canvas, x: float, y: float, words: list[str], *, width: float = 230, size: float = 10, leading: float = 12.5
+) -> float:
+    """Draw words as a paragraph; return the baseline below it."""
+    line = ""
+    for word in [*words, ""]:
+        longer = f"{line} {word}".strip()
+        if word and pdfmetrics.stringWidth(longer, "Times-Roman", size) <= width:
+            line = longer
+        else:
+            text(canvas, x, y, line, size=size)
+            y -= leading
+            line = word
+    return y
+
+
+def labels(parsed: Parsed) -> list[str]:
+    return [page.label for page in layout_of(parsed).pages]

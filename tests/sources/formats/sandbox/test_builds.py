@@ -1,0 +1,175 @@
+"""A build goes on whatever a document does to its parser, and leaves no process behind however it ends."""
+
+import json
+import os
+import signal
+from pathlib import Path
+
+import pytest
+from samples import Program
+from sources.formats.sandbox.builds import children, ended, start, write
+from waiting import PATIENCE_S, pause, until
+
+from retrieve_cli.sources.formats import formats
+
+LENIENT = ("--max-fail", "100")
+ONE = {"RETRIEVE_PARSING__WORKERS": "1"}
+
+
+def rejected() -> dict[str, str]:
+    """Return the reasons of the quarantine file by the name of the file."""
+    lines = Path("artifacts/quarantine.jsonl").read_text().splitlines()
+    return {value["source"]: value["reason"] for value in map(json.loads, lines)}
+
+
+@pytest.fixture
+def odd(retrieve: Program, monkeypatch: pytest.MonkeyPatch) -> Program:
+    """The program in this process, with a parser that does what a file says."""
+    parser = formats.FORMATS["rst"]._replace(module="documents.sandbox.odd_parsers", distributions=())
+    monkeypatch.setitem(formats.FORMATS, "rst", parser)
+    return retrieve
+
+
+@pytest.fixture
+def pipe(readable: Path) -> Path:
+    """A named pipe outside the folder of documents: a parser that reads it waits for the test."""
+    path = readable / "pipe"
+    os.mkfifo(path)
+    return path
+
+
+def test_documents_that_end_their_readers_are_rejected_and_the_others_are_indexed(
+    odd: Program, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    docs = Path("docs")
+    for number in range(12):
+        write(docs, f"{number:02}.rst", "say", f"lungs {number}")
+    write(docs, "03-a.rst", "kill", int(signal.SIGSEGV), page=12)
+    write(docs, "05-a.rst", "spin", page=2)
+    write(docs, "07-a.rst", "eat", 2000, page=7)
+    write(docs, "09-a.rst", "reject", "it is encrypted")
+    monkeypatch.setenv("RETRIEVE_PARSING__CPU_S", "1")
+    monkeypatch.setenv("RETRIEVE_PARSING__MEMORY_MB", "300")
+    done = odd("build", "--docs-dir", docs, *LENIENT)
+    assert done.code == 8, done.err
+    assert rejected() == {
+        "03-a.rst": "the reader ended on page 12 (signal SIGSEGV)",
+        "05-a.rst": "the reader ended on page 2 (more than 1 s of CPU time); parsing.cpu_s sets the limit",
+        "07-a.rst": "the reader ended on page 7 (out of memory: limit 300 MB); parsing.memory_mb sets the limit",
+        "09-a.rst": "it is encrypted; a hint",
+    }
+    out = odd("inspect", "records", "--json", "--limit", "0").out
+    assert [out.count(f'"{number:02}.rst"') > 0 for number in range(12)] == [True] * 12
+
+
+def test_a_reader_killed_in_the_middle_of_a_build_costs_its_file_only(pipe: Path) -> None:
+    docs = Path("docs")
+    write(docs, "a.rst", "read", str(pipe), page=3)
+    write(docs, "b.rst", "say", "lungs")
+    built = start("build", "--docs-dir", docs, *LENIENT, **ONE)
+    with pipe.open("w"):  # opens once the parser has opened it
+        (child,) = children(built.pid)
+        os.kill(child, signal.SIGKILL)
+        _, err = built.communicate(timeout=PATIENCE_S)
+    assert built.returncode == 8, err
+    assert rejected() == {"a.rst": "the reader ended on page 3 (signal SIGKILL)"}
+
+
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGKILL, -signal.SIGKILL)]
+)
+def test_the_end_of_a_build_ends_its_readers_at_once(pipe: Path, number: signal.Signals, code: int) -> None:
+    docs = Path("docs")
+    write(docs, "a.rst", "read", str(pipe))
+    built = start("build", "--docs-dir", docs, **ONE)
+    with pipe.open("w"):
+        (child,) = children(built.pid)
+        built.send_signal(number)
+        _, err = built.communicate(timeout=PATIENCE_S)
+        until(lambda: ended(child), "the end of the reader")
+    assert built.returncode == code, err
+    assert not Path("artifacts/current").exists()
+    if number != signal.SIGKILL:
+        assert "interrupted" in err or "ended" in err or "terminated" in err
+
+
+def test_a_terminal_interrupts_the_build_and_not_a_document(pipe: Path) -> None:
+    docs = Path("docs")
+    write(docs, "a.rst", "read", str(pipe))
+    built = start("build", "--docs-dir", docs, **ONE)
+    with pipe.open("w") as writer:
+        (child,) = children(built.pid)
+        for number in (signal.SIGINT, signal.SIGHUP, signal.SIGQUIT):
+            os.kill(child, number)
+        writer.write("the whole text")
+    _, err = built.communicate(timeout=PATIENCE_S)
+    assert built.returncode == 0, err
+
+
+def test_two_builds_at_once_have_readers_of_their_own() -> None:
+    docs = Path("docs")
+    for number in range(6):
+        write(docs, f"{number}.rst", "say", f"lungs {number}")
+    builds = [start("build", "--docs-dir", docs, "--artifacts", name) for name in ("one", "two")]
+    for built in builds:
+        _, err = built.communicate(timeout=PATIENCE_S)
+        assert built.returncode == 0, err
+    assert Path("one/current").read_text() == Path("two/current").read_text()
+
+
+def test_a_pipe_a_link_and_a_device_named_as_documents_are_not_waited_for(retrieve) -> None:
+    docs = Path("docs")
+    write(docs, "a.md", "say")
+    os.mkfifo(docs / "pipe.pdf")
+    (docs / "zero.pdf").symlink_to("/dev/zero")
+    done = retrieve("build", "--docs-dir", docs, *LENIENT)
+    assert done.code == 8
+    assert rejected() == {"pipe.pdf": "it cannot be read: it is a named pipe, not a regular file"}
+    assert "symbolic link (zero.pdf)" in done.err
+    done = retrieve("build", "--docs-dir", docs, *LENIENT, "--config", followed())
+    assert rejected()["zero.pdf"] == "it cannot be read: it is a device, not a regular file"
+
+
+def followed() -> Path:
+    """Return a configuration that follows links."""
+    path = Path("following.yaml")
+    path.write_text("docs: {follow_links: true}\n")
+    return path
+
+
+KEYS = {"MAX_MB": "3", "MAX_PAGES": "7", "MAX_RATIO": "9", "MEMORY_MB": "400", "CPU_S": "11", "MAIN_CONTENT": "false"}
+LIMITS = {"max_bytes": 3 << 20, "max_pages": 7, "max_ratio": 9.0, "memory_bytes": 400 << 20, "cpu_s": 11.0}
+
+
+def test_every_key_of_parsing_reaches_the_parsers(odd: Program, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(Path("docs"), "a.rst", "limits")
+    for key, value in KEYS.items():
+        monkeypatch.setenv(f"RETRIEVE_PARSING__{key}", value)
+    done = odd("build", "--docs-dir", "docs")
+    assert done.code == 0, done.err
+    (records,) = Path("artifacts/generations").glob("*/chunks.jsonl")
+    limits = json.loads(json.loads(records.read_text().splitlines()[0])["text"])
+    assert limits.items() >= {**LIMITS, "main_content": False}.items()
+
+
+def test_a_file_above_parsing_max_mb_is_rejected(odd: Program, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(Path("docs"), "a.rst", "say", "x" * 30_000)
+    write(Path("docs"), "b.rst", "say", "lungs")
+    monkeypatch.setenv("RETRIEVE_PARSING__MAX_MB", "0.02")
+    odd("build", "--docs-dir", "docs", *LENIENT)
+    assert list(rejected()) == ["a.rst"]
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+def test_parsing_workers_is_the_number_of_processes(pipe: Path, workers: int) -> None:
+    docs = Path("docs")
+    for number in range(5):
+        write(docs, f"{number}.rst", "read", str(pipe))
+    built = start("build", "--docs-dir", docs, RETRIEVE_PARSING__WORKERS=str(workers))
+    with pipe.open("w") as writer:
+        until(lambda: len(children(built.pid)) >= workers, "as many readers as there are workers")
+        pause(0.2, why="one reader too many would have started by then; if it is later, the test only misses it")
+        assert len(children(built.pid)) == workers
+        writer.write("x")
+    built.kill()
+    built.communicate(timeout=PATIENCE_S)

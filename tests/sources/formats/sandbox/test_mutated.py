@@ -1,0 +1,104 @@
+"""A damaged file of any format is read or rejected with a reason: nothing hangs, and nothing ends the build.
+
+`RETRIEVE_MUTATED=500 python -m pytest tests/sources/formats/sandbox/test_mutated.py -s` runs 500 files of each format
+and prints the reasons of rejection; by default there are a few. `RETRIEVE_MUTATED_SEED` draws others.
+"""
+
+import hashlib
+import os
+import re
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import closing
+from importlib.util import find_spec
+from pathlib import Path
+from random import Random
+
+import pytest
+from hostile.mutated import KINDS, mutated, seeds
+
+from retrieve_cli.contracts import Parsed
+from retrieve_cli.errors import BadDocument
+from retrieve_cli.sources.formats.formats import FORMATS, lacks
+from retrieve_cli.sources.formats.limits import Limits
+from retrieve_cli.sources.formats.processes.messages import Request
+from retrieve_cli.sources.formats.processes.pool import Pool, Reading
+
+COUNT = int(os.environ.get("RETRIEVE_MUTATED", "25"))
+SEED = os.environ.get("RETRIEVE_MUTATED_SEED", "mutated")
+LIMITS = Limits(max_bytes=64 << 20, max_pages=200, memory_bytes=1 << 30, cpu_s=20)
+FAULTS = ("please report it", "makes no sense")
+"""Parts of reasons that name a fault of a parser: an unforeseen error, places outside of the text."""
+
+
+@pytest.fixture(scope="module")
+def readers() -> Iterator[Pool]:
+    """Processes for all formats, so that damage by one file would show in the next."""
+    with closing(Pool(LIMITS.memory_bytes, workers=2)) as pool:
+        yield pool
+
+
+def is_there(kind: str) -> bool:
+    """Return True if the parser of a format can run here."""
+    try:
+        return find_spec(FORMATS[kind].module) is not None and not lacks(kind)
+    except ModuleNotFoundError:
+        return False
+
+
+def begun(pool: Pool, path: Path, kind: str) -> Reading:
+    """Begin to read a file."""
+    sha1 = hashlib.sha1(path.read_bytes()).digest()
+    return pool.begin(Request(FORMATS[kind].module, path, sha1, path.name, LIMITS, LIMITS.max_bytes))
+
+
+def outcome(reading: Reading) -> Parsed | str:
+    """Return a document, or the reason why it is rejected."""
+    try:
+        return reading.result()
+    except BadDocument as error:
+        return error.message
+
+
+def check(parsed: Parsed) -> None:
+    """Check that each place of a document is one of its text."""
+    parsed.text.encode()
+    for block in parsed.layout.blocks if parsed.layout else ():
+        assert parsed.text[block.start : block.end].strip()
+        parsed.layout.place(block.start, block.end)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_damaged_file_is_read_or_rejected_with_a_reason(readers: Pool, tmp_path: Path, kind: str) -> None:
+    if not is_there(kind):
+        pytest.skip(f"no parser of {kind}")
+    reasons: Counter[str] = Counter()
+    faults = {}
+    files = [tmp_path / f"{kind}-{number}{FORMATS[kind].suffixes[0]}" for number in range(COUNT)]
+    for number, path in enumerate(files):
+        path.write_bytes(mutated(Random(f"{SEED} {kind} {number}"), kind))
+    readings = [begun(readers, path, kind) for path in files]
+    for path, reading in zip(files, readings, strict=True):
+        said = outcome(reading)
+        if isinstance(said, Parsed):
+            check(said)
+        elif any(fault in said for fault in FAULTS):
+            faults[path.name] = said
+        reasons["read" if isinstance(said, Parsed) else re.sub(r"\d+", "N", said)] += 1
+        assert said
+    print(f"\n{kind}: {COUNT} files")
+    for reason, count in reasons.most_common():
+        print(f"  {count:4} {reason}")
+    assert faults == {}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_undamaged_files_are_read(readers: Pool, tmp_path: Path, kind: str) -> None:
+    if not is_there(kind):
+        pytest.skip(f"no parser of {kind}")
+    for number, content in enumerate(seeds(kind)):
+        path = tmp_path / f"{number}{FORMATS[kind].suffixes[0]}"
+        path.write_bytes(content)
+        said = outcome(begun(readers, path, kind))
+        assert isinstance(said, Parsed), said
+        assert "ungs" in said.text

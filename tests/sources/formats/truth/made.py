@@ -1,0 +1,161 @@
+"""Documents of every kind of layout, made with known contents."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from pypdf import PdfWriter
+from sources.formats.pdf.drawn import changed
+from sources.formats.truth.typesetting import Made, Sheet, Speech, wide_font
+
+_ROMAN = ["i", "ii", "iii", "iv", "v", "vi", "vii", "viii", "ix", "x"]
+
+
+def report(seed: int) -> Made:
+    """One column, sections, running heads and page numbers, labels in roman and arabic numerals."""
+    speech, sheet = Speech(seed), Sheet("report")
+    for number in sheet.numbers(6):
+        label = _ROMAN[number] if number < 2 else str(number - 1)
+        sheet.made.labels.append(label)
+        sheet.head("Annual report of the institute", label)
+        y = sheet.heading(["Section", str(number + 1), *speech.title()], 56, 770)
+        y = sheet.paragraph(speech.words(110), 56, y, 480)
+        y = sheet.heading(["Part", str(number + 1), *speech.title(2)], 56, y, level=2)
+        for _ in range(3):
+            y = sheet.paragraph(speech.words(80), 56, y, 480)
+    sheet.canvas.addPageLabel(0, style="ROMAN_LOWER", start=1)
+    sheet.canvas.addPageLabel(2, style="ARABIC", start=1)
+    return sheet.finish()
+
+
+def paper(seed: int) -> Made:
+    """Two columns below a title of full width, divided words, a figure with its caption, a table, footnotes."""
+    speech, sheet = Speech(seed), Sheet("paper")
+    for number in sheet.numbers(4):
+        sheet.head("Journal of made results", str(100 + number))
+        top = 770.0
+        if number == 0:
+            top = sheet.heading(["On", *speech.title(4)], 56, 765)
+            top = sheet.paragraph(speech.words(60), 56, top, 484)
+        for column, x in enumerate((56, 306)):
+            y = sheet.heading([str(2 * number + column + 1), *speech.title(2)], x, top - 6, level=2)
+            while y > 460:
+                y = sheet.paragraph(speech.words(40 + speech.number(30)), x, y, 234, hyphens=True)
+            if column == 0:
+                sheet.canvas.rect(x, 185, 200, 80, stroke=1)
+                y = sheet.caption(["Figure", f"{number + 1}.", *speech.words(4)], x, 170)
+            else:
+                header = [word.lower() for word in speech.title(3)]
+                rows = [
+                    header,
+                    *([word, f"{speech.number(99)}.5", str(speech.number(900))] for word in speech.title(4)),
+                ]
+                sheet.table(rows, x, 265, (90, 70, 70))
+    sheet.made.labels = [str(100 + number) for number in range(4)]
+    sheet.canvas.addPageLabel(0, style="ARABIC", start=100)
+    return sheet.finish()
+
+
+def three_columns(seed: int) -> Made:
+    """Three columns on a wide page, without page labels."""
+    speech, sheet = Speech(seed), Sheet("three columns", size=(842, 595))
+    for _ in sheet.numbers(3):
+        for x in (40, 300, 560):
+            y = 550.0
+            while y > 190:
+                y = sheet.paragraph(speech.words(45), x, y, 235)
+    return sheet.finish()
+
+
+def manual(seed: int) -> Made:
+    """Headings, lists, programs and tables in one column, with different heads on odd and even pages."""
+    speech, sheet = Speech(seed), Sheet("manual")
+    for number in sheet.numbers(6):
+        sheet.head("The manual" if number % 2 else "Part one: installing", f"{number + 1}")
+        y = sheet.heading([f"{number + 1}.", *speech.title()], 56, 770)
+        y = sheet.paragraph(speech.words(60), 56, y, 480)
+        for item in range(4):
+            y = sheet.paragraph([f"{item + 1}.", *speech.words(9)], 70, y, 460)
+        y = sheet.program([f"def {word.lower()}(value):" for word in speech.title(2)] + ["    return value"], 70, y)
+        y = sheet.paragraph(speech.words(70), 56, y, 480)
+        rows = [["name", "value", "unit"], *([word, str(speech.number(500)), "mm"] for word in speech.title(5))]
+        y = sheet.table(rows, 56, y, (160, 100, 80))
+        sheet.paragraph(speech.words(50), 56, y, 480)
+    return sheet.finish()
+
+
+def footnotes(seed: int) -> Made:
+    """One column with notes in small type at the foot of each page."""
+    speech, sheet = Speech(seed), Sheet("footnotes")
+    for number in sheet.numbers(4):
+        y = 780.0
+        for _ in range(6):
+            y = sheet.paragraph(speech.words(80), 56, y, 480)
+        sheet.canvas.line(56, 120, 200, 120)
+        sheet.paragraph([str(number + 1), *speech.words(25)], 56, 108, 480, size=8)
+    return sheet.finish()
+
+
+def rotated(seed: int) -> Made:
+    """The pages of a paper, turned by a quarter, a half or three quarters."""
+    made = paper(seed)
+
+    def turn(writer: PdfWriter) -> None:
+        for page in writer.pages:
+            page.rotate(90 * seed)
+
+    return replace(made, name="rotated", content=changed(made.content, turn))
+
+
+def cropped(seed: int) -> Made:
+    """A report whose pages show a part of a larger sheet."""
+    made = report(seed)
+
+    def crop(writer: PdfWriter) -> None:
+        for page in writer.pages:
+            page.mediabox.lower_left = (-100, -50)
+            page.cropbox.lower_left, page.cropbox.upper_right = (20, 10), (580, 830)
+
+    return replace(made, name="cropped", content=changed(made.content, crop))
+
+
+def ligatures(seed: int) -> Made | None:
+    """Words with the ligatures of a font, drawn as single characters."""
+    font = wide_font()
+    if font is None:
+        return None
+    speech, sheet = Speech(seed), Sheet("ligatures", font=font)
+    for _ in sheet.numbers(2):
+        y = 780.0
+        for _ in range(5):
+            words = [*speech.words(30), "efficient", "office", "fluid", "affluent.", *speech.words(10)]
+            drawn = [word.replace("ffi", "\ufb03").replace("ffl", "\ufb04").replace("fl", "\ufb02") for word in words]
+            y = sheet.paragraph(drawn, 56, y, 480)
+            sheet.made.pages[-1][-len(words) :] = words
+    return sheet.finish()
+
+
+def hebrew(seed: int) -> Made | None:
+    """Lines that are read from right to left, set as a typesetter places their glyphs."""
+    font = wide_font()
+    if font is None:
+        return None
+    speech, sheet = Speech(seed), Sheet("hebrew", font=font)
+    letters = "אבגדהוזחטילמנסעפקרשת"
+    for _ in sheet.numbers(2):
+        y = 780.0
+        for _ in range(20):
+            words = ["".join(letters[speech.number(20) - 1] for _ in range(5)) for _ in range(8)]
+            text = " ".join(words)
+            sheet.canvas.setFont(font, 11)
+            sheet.canvas.drawRightString(540, y, text[::-1])
+            sheet.note(words)
+            y -= 20
+    return sheet.finish()
+
+
+MAKERS: dict[str, Callable[[int], Made | None]] = {
+    maker.__name__: maker
+    for maker in (report, paper, three_columns, manual, footnotes, rotated, cropped, ligatures, hebrew)
+}
