@@ -24,6 +24,8 @@ this list and checks every import against it.
     frozen          fast definition of frozen dataclasses
     errors          failures that a user can act on
 
+    search          Request -> Answer: questions, plan, rankings, results, context, budget
+    ingest          sources -> generation: plan, build, sync, reuse, embedding
     sources         catalogs/ folders/ remote/ inbox; formats/ bytes -> text with places; chunking/
     models          encoders/ rerankers/ remote/ runtimes/; executors/ where embedding runs
     retrieval       retrievers/ stages/ queries/ graph/; calibration

@@ -2,6 +2,7 @@
 
 import ast
 import gc
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cache
@@ -10,6 +11,12 @@ from pathlib import Path
 import retrieve_cli
 
 PACKAGE = Path(retrieve_cli.__file__).parent
+_PLAN = str(retrieve_cli.__doc__).partition("    __main__ ")
+_ROOMS = re.compile(r"^ {4}((?:[a-z_]+ )*[a-z_]+)(?: {2,}(.*))?$", re.MULTILINE)
+FLOORS = [line.split() for line, _ in _ROOMS.findall("".join(_PLAN[1:]).partition("\n\n")[0])][::-1]
+"""The rooms of each floor, the ground first, as the package's docstring lists them."""
+SENTENCES = {room: sentence for room, sentence in _ROOMS.findall("".join(_PLAN[1:])) if sentence}
+"""What the package's docstring says about each room."""
 
 
 @dataclass(frozen=True)
@@ -66,3 +73,22 @@ def _parsed(path: Path) -> Parsed:
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
             parsed.calls.append((node.func.id, node.lineno))
     return parsed
+
+
+@cache
+def imports() -> list[tuple[str, str]]:
+    """Every import of one file by another, as names of modules without that of the package."""
+    modules = {file.path.removesuffix(".py").replace("/", ".").removesuffix(".__init__") for file in package()}
+    found = []
+    for file in package():
+        here = file.path.removesuffix(".py").replace("/", ".")
+        for node in file.imports:
+            if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("retrieve_cli"):
+                inner = node.module.removeprefix("retrieve_cli").lstrip(".")
+                names = [f"{inner}.{alias.name}".lstrip(".") for alias in node.names]
+                found += [(here, name if name in modules else inner) for name in names]
+    return [(here, there) for here, there in dict.fromkeys(found) if there and here != "__init__"]
+
+
+def room(module: str) -> str:
+    return module.partition(".")[0]

@@ -1,11 +1,14 @@
 """docs/architecture.md names the files that a query and a record really take, in their order."""
 
+import os
 import re
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from architecture_picture import picture
 from call_profile import Calls, profiled
+from package_text import FLOORS, SENTENCES, imports, room
 from samples import ROOT, Program
 
 MOST_HOPS = 700
@@ -82,3 +85,14 @@ def test_a_reader_of_a_query_opens_few_files() -> None:
     lines = sum(len((ROOT / "retrieve_cli" / file).read_text().splitlines()) for file in files)
     assert len(files) <= MOST_FILES
     assert lines <= MOST_LINES
+
+
+def test_the_picture_is_that_of_the_package(query: Calls, record: Calls) -> None:
+    """RETRIEVE_WRITE_GOLDEN=1 writes it."""
+    rooms = [name for floor in FLOORS for name in floor]
+    crossing = {(room(here), room(there)) for here, there in imports() if room(here) != room(there)}
+    drawn = picture(FLOORS[::-1], SENTENCES, [pair for pair in crossing if {*pair} <= {*rooms}], [query, record])
+    path = ROOT / "docs" / "architecture.svg"
+    if os.environ.get("RETRIEVE_WRITE_GOLDEN"):
+        path.write_text(drawn)
+    assert path.read_text() == drawn

@@ -5,21 +5,14 @@ import re
 import subprocess
 import sys
 from collections.abc import Sequence
-from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
-from package_text import PACKAGE, package
-
-import retrieve_cli
+from package_text import FLOORS, PACKAGE, imports, package, room
 
 pytestmark = pytest.mark.usefixtures("parsed_package")
 
-_ROOMS = re.compile(r"^ {4}((?:[a-z_]+ )*[a-z_]+)(?: {2,}.*)?$", re.MULTILINE)
-PLAN = str(retrieve_cli.__doc__).partition("    __main__ ")
-FLOORS = [line.split() for line in _ROOMS.findall("".join(PLAN[1:]).partition("\n\n")[0])][::-1]
-"""The rooms of each floor, the ground first, as the package's docstring lists them."""
 FLOOR = {room: number for number, rooms in enumerate(FLOORS) for room in rooms}
 MOST_ROOMS, MOST_FILES_ON_TOP = 19, 6
 CONCRETE = ("models", "retrieval.retrievers", "engines", "sources")
@@ -55,28 +48,9 @@ HEAVY = (
 ).split()
 
 
-@cache
-def imports() -> list[tuple[str, str]]:
-    """Every import of one file by another, as names of modules without that of the package."""
-    modules = {file.path.removesuffix(".py").replace("/", ".").removesuffix(".__init__") for file in package()}
-    found = []
-    for file in package():
-        here = file.path.removesuffix(".py").replace("/", ".")
-        for node in file.imports:
-            if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("retrieve_cli"):
-                inner = node.module.removeprefix("retrieve_cli").lstrip(".")
-                names = [f"{inner}.{alias.name}".lstrip(".") for alias in node.names]
-                found += [(here, name if name in modules else inner) for name in names]
-    return [(here, there) for here, there in dict.fromkeys(found) if there and here != "__init__"]
-
-
 def between_rooms() -> list[tuple[str, str]]:
     """Those of them that cross from one room to another."""
     return [(here, there) for here, there in imports() if room(here) != room(there)]
-
-
-def room(module: str) -> str:
-    return module.partition(".")[0]
 
 
 def within(module: str, folders: Sequence[str]) -> bool:

@@ -99,7 +99,7 @@ class Server:
             except UnexpectedResponse as error:
                 raise self._rejection(error.status_code or 0, error.content, path) from None
             except ResponseHandlingException as error:
-                # Only `web/` may import the HTTP client whose failures these are, so that they are known by name.
+                # Only `http/` may import the HTTP client whose failures these are, so that they are known by name.
                 late = "Timeout" in type(error.source).__name__
                 if late or not attempts:
                     raise self._silence(error.source, late=late) from None

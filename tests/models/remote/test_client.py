@@ -390,7 +390,7 @@ def test_the_key_is_never_shown_whatever_the_server_repeats(
 def test_the_key_does_not_show_among_the_variables_of_a_traceback(api: Api, connect, key: str, how) -> None:
     api.say(**{"body": b"[1]", **how}, times=2)
     error = refused(connect(api_key_env="MODEL_KEY", retries=1), RetrieveError)
-    frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__) if "encoders/remote/client" in str(frame)]
+    frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__) if "models/remote/client" in str(frame)]
     assert frames
     assert key not in repr([frame.f_locals for frame in frames])
 

@@ -110,7 +110,7 @@ def _code() -> Iterable[str | Path]:
     """
     whole = (*_SYSTEM, sys.prefix, sys.base_prefix, *filter(None, os.environ.get("LD_LIBRARY_PATH", "").split(":")))
     yield from whole
-    yield Path(__file__).parents[2]
+    yield Path(__file__).parents[3]
     for folder in map(Path, sys.path):
         if any(map(folder.is_relative_to, whole)):
             continue

@@ -27,7 +27,7 @@ def request(
     path = folder / name
     path.write_text(json.dumps({"do": do, "with": argument, "page": page}))
     sha1 = hashlib.sha1(path.read_bytes()).digest()
-    return Request("documents.sandbox.odd_parsers", path, sha1, name, Limits(**limits), 10 * MB)
+    return Request("sources.formats.sandbox.odd_parsers", path, sha1, name, Limits(**limits), 10 * MB)
 
 
 def text_of(pool: Pool, asked: Request) -> str:

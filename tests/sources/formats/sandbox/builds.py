@@ -10,11 +10,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-TESTS = Path(__file__).parents[2]
+TESTS = Path(__file__).parents[3]
 PROGRAM = """
 import sys
 from retrieve_cli.sources.formats import formats
-formats.FORMATS["rst"] = formats.FORMATS["rst"]._replace(module="documents.sandbox.odd_parsers", distributions=())
+formats.FORMATS["rst"] = formats.FORMATS["rst"]._replace(module="sources.formats.sandbox.odd_parsers", distributions=())
 from retrieve_cli.cli.main import main
 sys.exit(main(sys.argv[1:]))
 """

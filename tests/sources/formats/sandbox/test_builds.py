@@ -25,7 +25,7 @@ def rejected() -> dict[str, str]:
 @pytest.fixture
 def odd(retrieve: Program, monkeypatch: pytest.MonkeyPatch) -> Program:
     """The program in this process, with a parser that does what a file says."""
-    parser = formats.FORMATS["rst"]._replace(module="documents.sandbox.odd_parsers", distributions=())
+    parser = formats.FORMATS["rst"]._replace(module="sources.formats.sandbox.odd_parsers", distributions=())
     monkeypatch.setitem(formats.FORMATS, "rst", parser)
     return retrieve
 

@@ -77,7 +77,7 @@ print(odd_parsers._attempt([sys.argv[1], "", *sys.argv[2:]]))
 def test_python_code_is_stopped_by_a_guard_where_the_kernel_has_no_rules(tmp_path: Path, deed: str) -> None:
     file = tmp_path / "victim"
     file.write_text("as it was")
-    paths = os.pathsep.join([str(Path(__file__).parents[2]), str(Path(__file__).parents[3])])
+    paths = os.pathsep.join([str(Path(__file__).parents[3]), str(Path(__file__).parents[4])])
     words = [sys.executable, "-c", GUARDED, deed, *arguments(deed, file)]
     done = subprocess.run(words, env={**os.environ, "PYTHONPATH": paths}, capture_output=True, text=True)
     assert done.stdout.startswith("rejected: a process that parses documents"), done.stderr

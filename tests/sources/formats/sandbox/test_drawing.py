@@ -258,4 +258,4 @@ def readers(server: Server) -> int:
     """Return the number of processes for documents that the server and its own processes have started."""
     own = [server.process.pid, *children(server.process.pid)]
     started_by = [child for pid in own for child in children(pid)]
-    return sum(b"documents.processes.child" in Path(f"/proc/{pid}/cmdline").read_bytes() for pid in started_by)
+    return sum(b"formats.processes.child" in Path(f"/proc/{pid}/cmdline").read_bytes() for pid in started_by)

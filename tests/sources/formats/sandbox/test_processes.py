@@ -220,7 +220,7 @@ sys.stdin.read()
 @pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT, None])
 def test_no_process_outlives_the_one_that_started_it(tmp_path: Path, end: int | None) -> None:
     words = [sys.executable, "-c", PARENT, str(tmp_path), "wait" if end else "leave"]
-    paths = os.pathsep.join([str(Path(__file__).parents[2]), str(Path(__file__).parents[3])])
+    paths = os.pathsep.join([str(Path(__file__).parents[3]), str(Path(__file__).parents[4])])
     environment = {**os.environ, "PYTHONPATH": paths}
     with heeding_interrupts():
         parent = subprocess.Popen(

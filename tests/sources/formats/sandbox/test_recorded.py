@@ -14,7 +14,7 @@ REFUSED = {"ioctl", "epoll_create1", "mbind"}
 
 @pytest.mark.skipif(shutil.which("strace") is None, reason="strace is not installed")
 def test_no_parser_is_refused_a_system_call_that_it_needs(tmp_path: Path) -> None:
-    trace, tests = tmp_path / "trace", Path(__file__).parents[2]
+    trace, tests = tmp_path / "trace", Path(__file__).parents[3]
     words = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", "--tier=all"]
     words += ["sources/formats/sandbox/test_same_results.py"]
     done = subprocess.run(["strace", "-f", "-qq", "-o", trace, *words], cwd=tests, capture_output=True, text=True)
