@@ -14,7 +14,7 @@ query's weights these add up: rows that occur in none of the blocks read so far 
     pooled      scores of those that pass the condition, from their own terms
     threshold   the last score of the list if the list were from the pool: that of the true list is not below it, and
                 about 8 % above it
-    taken       blocks until unread rows cannot have more than 0.4 of the threshold
+    taken       blocks until unread rows cannot have more than half of the threshold
     passing     all rows that pass, if those of the pool are fewer than the list: then the condition is selective
     candidates  rows in the blocks taken whose sum, with all that they may have in blocks not read, reaches the
                 threshold; or those that pass, if they are few
@@ -22,7 +22,7 @@ query's weights these add up: rows that occur in none of the blocks read so far 
 and then the scores of the candidates that are not in the pool, from their own terms. The list is exact. If the answer
 is empty, more rows pass than are scored one by one, but few of the best: all postings have to be read.
 
-The share of 0.4 trades postings (0.3 µs each, most of it for a new row in the hash table) for look-ups of rows (4 µs
+The half trades postings (0.3 µs each, most of it for a new row in the hash table) for look-ups of rows (4 µs
 each, half of it for the row and half for ten terms): of 400,000 generated rows and 550,000 postings of a query, 100,000
 are read and 2,000 rows looked up at 0.4, 65,000 and 4,000 at 0.5, 40,000 and 8,000 at 0.6.
 
@@ -90,7 +90,7 @@ def pruned(table: Identifier, postings: Identifier, *, condition: Composed, rest
             ORDER BY pooled.score DESC OFFSET %(limit)s - 1 LIMIT 1),
         taken AS MATERIALIZED (
             SELECT term, block, weight, min(rest) OVER (PARTITION BY term) AS rest FROM ranked
-            WHERE bound >= 0.4 * (SELECT score FROM threshold)),
+            WHERE bound >= 0.5 * (SELECT score FROM threshold)),
         passing AS MATERIALIZED (
             SELECT "row" FROM {table} WHERE EXISTS (SELECT FROM pool) AND NOT EXISTS (SELECT FROM threshold)
             AND {condition} LIMIT {most} + 1),
@@ -99,7 +99,7 @@ def pruned(table: Identifier, postings: Identifier, *, condition: Composed, rest
                 SELECT unnest(p.rows) AS "row", unnest(p.weights) AS weight, b.weight AS factor, b.rest
                 FROM taken AS b JOIN {postings} AS p USING (term, block)) AS u
             GROUP BY "row" HAVING sum(weight * factor - rest) >= (SELECT score FROM threshold) - (
-                SELECT coalesce(sum(gain), 0) FROM ranked WHERE bound < 0.4 * (SELECT score FROM threshold))
+                SELECT coalesce(sum(gain), 0) FROM ranked WHERE bound < 0.5 * (SELECT score FROM threshold))
             UNION ALL SELECT "row" FROM passing WHERE (SELECT count(*) FROM passing) <= {most})
         SELECT "row", score FROM whole WHERE {kept} UNION ALL SELECT * FROM pooled WHERE EXISTS (SELECT FROM candidates)
         UNION ALL ({listed}) ORDER BY score DESC, "row" LIMIT %(limit)s
@@ -110,7 +110,7 @@ def pruned(table: Identifier, postings: Identifier, *, condition: Composed, rest
         condition=condition,
         # A condition on so many rows would be dearer than the look-ups that it takes to read fewer postings.
         few=number(10_000 if restricted else 30_000),
-        lookups=number(12 if restricted else 5),  # rows for each row of the list; enough if a twelfth of them pass
+        lookups=number(12 if restricted else 6),  # rows for each row of the list; enough if a twelfth of them pass
         most=number(MOST_SCORED),
         pooled=scores(statement('SELECT array_agg("row") FROM pool'), table=table, condition=condition),
         listed=scores(unpooled, table=table, condition=condition),
