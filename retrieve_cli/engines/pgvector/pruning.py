@@ -22,15 +22,15 @@ query's weights these add up: rows that occur in none of the blocks read so far 
 and then the scores of the candidates that are not in the pool, from their own terms. The list is exact. If the answer
 is empty, more rows pass than are scored one by one, but few of the best: all postings have to be read.
 
-The half trades postings (0.3 µs each, most of it for a new row in the hash table) for look-ups of rows (4 µs
-each, half of it for the row and half for ten terms): of 400,000 generated rows and 550,000 postings of a query, 100,000
-are read and 2,000 rows looked up at 0.4, 65,000 and 4,000 at 0.5, 40,000 and 8,000 at 0.6.
+The half trades postings (0.3 µs each, most of it for a new row in the hash table) for look-ups of rows (4 µs each, half
+of it for the row and half for ten terms): of 400,000 generated rows and 550,000 postings of a query, 100,000 are read
+and 2,000 rows looked up at 0.4 of the threshold, 65,000 and 4,000 at 0.5, 40,000 and 8,000 at 0.6.
 
 Tried and slower: ranges of rows with the highest weight of each term in each (of 64 rows, a quarter of the ranges is
 skipped for a list of 250); `unnest` in FROM, which stores all before it returns the first (four times as slow as in the
 list of columns); joining the rows' own terms, unnested, with those of the query (9 µs a row; `width_bucket` searches an
 ascending array); sorting postings instead of a hash table. No faster: adding up only rows that occur where unread ones
-could still reach the threshold; blocks that begin small and double; a threshold from the sums so far.
+could still reach the threshold; blocks that begin small and double.
 """
 
 from __future__ import annotations
