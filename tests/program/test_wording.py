@@ -24,7 +24,7 @@ _CLAUSES = {
     "of its own": r"\bof (?:its|their|your|our) own\b",
     "stands": r"\bstands?\b|\bstood\b",
     "nobody": r"\b(?:[Nn]obody|[Ss]omebody)\b",
-    "as it is": r"\bas (?:it|they) (?:is|are|was|were)\b",
+    "as it is": r"(?<!soon )\bas (?:it|they) (?:is|are|was|were)\b",
     "whatever": r"\b(?:[Ww]hichever|[Ww]hoever|[Ww]hatever|[Ww]hosever)\b",
     "besides": r"\b[Bb]esides\b",
 }
