@@ -30,7 +30,7 @@ def record(index: Index, record_id: str, *, tenant: str | None) -> dict[str, Jso
     """Return a record with its text and chunks, as `retrieve inspect record ID --json` prints it.
 
     Raises:
-        NotFound: there is no such record for the caller.
+        NotFound: the caller has no record with that id.
     """
     from retrieve_cli.operations import views
 
@@ -44,7 +44,7 @@ class Chunks(NamedTuple):
     """Some chunks of a record, in order."""
 
     record: dict[str, Json]
-    """The record as it is stored."""
+    """The stored record."""
     rows: list[dict[str, Json]]
     total: int
     """Number of chunks of the record."""
@@ -54,7 +54,7 @@ def chunks(index: Index, record_id: str, *, first: int = 0, limit: int, tenant: 
     """Return a record and at most `limit` of its chunks with their text, from the one numbered `first` on.
 
     Raises:
-        NotFound: there is no such record for the caller.
+        NotFound: the caller has no record with that id.
     """
     with index.reading() as generation:
         if (row := generation.row_of(record_id, visible=visible_to(generation, tenant))) is None:

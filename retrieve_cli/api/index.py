@@ -141,7 +141,7 @@ class Index:
             return status(generation, self._store.path, self._settings)
 
     def records(self, *, filters: Filters = (), limit: int | None = None) -> list[dict[str, Json]]:
-        """Return the records that pass every filter, at most `limit`: those of all tenants.
+        """Return the records of all tenants that pass every filter, at most `limit`.
 
         Raises:
             UsageError: a filter cannot be read, or names a field that no record has.
@@ -175,7 +175,7 @@ class Index:
         """Open the generation that is current now, if a build or sync has published another one. Return True if so.
 
         Searches under way in other threads end on the generation that they began with. An index that was opened at a
-        generation of its own stays there.
+        given generation stays there.
 
         Raises:
             IndexCorrupt: the current generation is damaged; the one before stays open.

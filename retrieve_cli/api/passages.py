@@ -39,7 +39,7 @@ class Passage(NamedTuple):
 
 
 def passage_of(index: Index, name: str, *, tenant: str | None = None) -> Passage:
-    """Return the text of a record, by its id or by that of one of its chunks.
+    """Return the text of a record, by its id or by the id of one of its chunks.
 
     Raises:
         NotFound: the caller has neither; the hint names the nearest record that the caller has.
@@ -59,7 +59,7 @@ def _without_boxes(place: Place | None) -> Place | None:
 
 
 def _find(generation: Generation, name: str, visible: Mask | None) -> tuple[int, int | None]:
-    """Return the row of a record, and that of a chunk if the id is one."""
+    """Return the row of a record, and the row of a chunk if the id names a chunk."""
     try:
         return find_record(generation, name, visible=visible), None
     except UsageError as error:

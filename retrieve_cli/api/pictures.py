@@ -31,7 +31,7 @@ def tag(index: Index, wanted: Wanted, *, tenant: str | None) -> str:
     """Return a text that changes with the picture.
 
     Raises:
-        NotFound: there is no such record for the caller.
+        NotFound: the caller has no record with that id.
     """
     with index.reading() as generation:
         row = generation.row_of(wanted.record_id, visible=contents.visible_to(generation, tenant))
@@ -44,7 +44,7 @@ def picture(index: Index, wanted: Wanted, *, tenant: str | None) -> bytes:
     """Return the PNG of one page of a document, with the words of a chunk marked.
 
     Raises:
-        NotFound: there is no such record for the caller, or it has no such chunk or page.
+        NotFound: the caller has no record with that id, or the record does not have that chunk or page.
         Conflict: its file is gone or has changed since the build.
         Unavailable: a package is missing.
     """

@@ -28,7 +28,7 @@ def ablations(base: Answers) -> list[Answers]:
     """Return a run for each active part of the pipeline, without that part and named after it.
 
     Raises:
-        UsageError: there is none.
+        UsageError: the pipeline has no active part to leave out.
     """
     pipeline = Searcher(base.opened).pipeline()
     found = [base.edited(name, edit) for name, edit in edits(pipeline)]
@@ -158,7 +158,7 @@ def recommendation(
 ) -> str:
     """Return a recommendation: the best run by the primary measure whose 95th percentile is within the budget.
 
-    It is the configuration as it is, unless that is too slow, or another run is significantly better.
+    It recommends the current configuration, unless that is too slow or another run is significantly better.
     """
     if not (isfinite(budget_ms) and budget_ms > 0):
         message = f"--latency-budget-ms is {budget_ms:g}; it takes a number of milliseconds above 0"

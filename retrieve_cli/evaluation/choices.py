@@ -42,11 +42,11 @@ class Choice(Frozen):
     formulas: tuple[tuple[str, Formula], ...] = ()
     """Formulas by retriever."""
     rerank: Reranking | None = None
-    """Reranking of the fused hits; None if there is none."""
+    """Reranking of the fused hits; None without a reranker."""
 
     @classmethod
     def of(cls, settings: Settings, cards: Mapping[str, Card], *, reranked: bool) -> Choice:
-        """Return the configured choice; `cards` are those of the retrievers that answer."""
+        """Return the configured choice; `cards` holds the card of each retriever that answers."""
         fusion = settings.fusion
         return cls(
             method=fusion.method,
@@ -85,7 +85,7 @@ class Choice(Frozen):
         return replace(self, rerank=None)
 
     def changes(self, other: Choice) -> dict[str, dict[str, Json]]:
-        """Return the settings that differ from those of `other`."""
+        """Return the settings that differ between this choice and `other`."""
         theirs = other.settings
         changed = {
             section: {key: value for key, value in keys.items() if theirs.get(section, {}).get(key) != value}
@@ -119,7 +119,7 @@ class Choice(Frozen):
         return (replace(self, depth=depth) for depth in DEPTHS if depth >= least)
 
     def rerankings(self, depths: Sequence[int]) -> Iterator[Choice]:
-        """Yield the choice with every other reranking, of its own depth or one of `depths`."""
+        """Yield the choice with every other reranking, at the current depth or one of `depths`."""
         if self.rerank is None:
             return
         interpolations = sorted({*_INTERPOLATIONS, self.rerank.interpolate})

@@ -156,7 +156,7 @@ def _rank(opened: Opened, queries: Sequence[Query], edit: Edit | None, *, k: int
 
 
 def rank_all(opened: Opened, queries: Sequence[Query], options: SearchOptions, edit: Edit | None = None) -> Ranked:
-    """Return what `Searcher.rank` does for all queries at once; of steps and pipeline those of the first batch.
+    """Return what `Searcher.rank` does for all queries at once, with the steps and the pipeline of the first batch.
 
     Raises as `Searcher.rank` does.
     """

@@ -45,8 +45,8 @@ def fit(
     """Return the calibration of the scores of hits, of which some are relevant, for (n,) queries.
 
     The shapes are compared by their Brier score over `folds` folds of the queries; if they tie, the sigmoid is taken.
-    All errors are those of predictions for held-out queries; the curve is fitted on all queries. Reporting the better
-    of two shapes is slightly optimistic, and with few hits the calibration error is above 0 even for the true curve.
+    All errors are measured on held-out queries; the curve is fitted on all queries. Reporting the better of two shapes
+    is slightly optimistic, and with few hits the calibration error is above 0 even for the true curve.
 
     Raises:
         UsageError: too few hits that are relevant or that are not, or too few queries that have them.

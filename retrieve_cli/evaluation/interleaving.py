@@ -31,7 +31,7 @@ class Preference(NamedTuple):
 
 def team_draft(first: Sequence[str], second: Sequence[str], *, most: int, seed: str) -> list[Pick]:
     """Return at most `most` results of two rankings. In each round, each ranking picks its best result that is not on
-    the list yet; a coin, which `seed` decides, says which one picks first."""
+    the list yet; a coin toss, seeded by `seed`, decides which one picks first."""
     rankings: dict[Team, Sequence[str]] = {"a": first, "b": second}
     picks: list[Pick] = []
     taken: set[str] = set()

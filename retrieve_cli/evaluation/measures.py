@@ -1,7 +1,7 @@
 """Measures by their ir_measures names, computed by that package, per query first.
 
 Every judged query has a value: the measure's default if the query has no results. Scores decide the order, and ties are
-broken as in trec_eval, so that the run as it is written to a file gives the same numbers in any tool.
+broken as in trec_eval, so that the run file gives the same numbers in any tool.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""Parity certificate: answers through engines, compared with those of the local index of the same generation.
+"""Parity certificate: answers through engines, compared with answers of the local index of the same generation.
 
     judged queries -> lists of each retriever, in both places -> overlap, short lists, filters, latency
                    -> rankings of each retriever and of the whole pipeline -> differences of nDCG@10, paired by query
 
 The local index is the reference. Where scores of several retrievers are fused, the reference normalises them by the
-stored statistics that indexes in engines use; how far local answers with a pass over all rows are from these is a
-line of its own.
+stored statistics that indexes in engines use; a separate line shows how far local answers with a pass over all rows
+are from these.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class Quality(NamedTuple):
     ndcg: float
     """Mean of the local index, or of another reference."""
     difference: Difference
-    """That of the engine, less that of the reference."""
+    """Quality of the engine minus the quality of the reference."""
 
     @classmethod
     def of(cls, reference: Mapping[str, float], engine: Mapping[str, float]) -> Quality:
@@ -137,9 +137,9 @@ class Certificate(Frozen):
     retrievers: Sequence[Measured]
     pipeline: str
     quality: Quality
-    """That of the pipeline."""
+    """Quality of the pipeline."""
     full_pass: Quality
-    """That of the pipeline over local indexes as they are, in the place of engines."""
+    """Quality of the pipeline over unchanged local indexes in place of engines."""
     facts: Mapping[str, Mapping[str, str]]
     """Facts about each engine."""
     engine_bytes: Mapping[str, int | None]

@@ -73,7 +73,7 @@ def selections(generation: Generation) -> list[Selection]:
 
 
 def _nearest_value(generation: Generation, wanted: int) -> AnyOf | None:
-    """Return the condition on a stored value that about so many records have; None if there is none."""
+    """Return a condition on a stored value that about so many records have; None if no value is stored."""
     try:
         columns = columns_of(generation)
     except UsageError:  # an earlier version's index, without any
@@ -207,7 +207,7 @@ class Pair(NamedTuple):
         return Lists(bool(lists), short, short and completed > 0, completed, len(theirs.rows) < len(ours.rows))
 
     def _units(self, rows: Rows, mask: Mask | None) -> int:
-        """Number of allowed rows, or groups, among those of a list."""
+        """Number of allowed rows, or groups, in a list."""
         units = rows if self.starts is None else np.searchsorted(self.starts, rows, side="right") - 1
         units = units if mask is None else units[mask[units]]
         return len(np.unique(units))
@@ -344,6 +344,6 @@ class _MatchingWithSameSpread(_SameSpread):
 
 
 def with_same_spread(local: Index[Any], remote: Index[Any]) -> Index[Any]:
-    """Return a local index whose scores are normalised in a fusion as those of the index in an engine are."""
+    """Return a local index whose scores are normalised in a fusion in the same way as scores of the remote index."""
     kind = _MatchingWithSameSpread if isinstance(local, Matching) else _SameSpread
     return cast("Index[Any]", kind(local, remote))

@@ -24,7 +24,7 @@ _CONDITION = 24
 
 
 def print_certificate(found: Certificate, console: Console) -> None:
-    """Print what was measured, and whether it passes."""
+    """Print the measured values and the verdict."""
     width = min(console.width, WIDTH)
     for line in _head(found):
         say(console, line)
@@ -39,7 +39,7 @@ def print_certificate(found: Certificate, console: Console) -> None:
     console.print()
     console.print(_latency(found), width=width)
     for name, size in found.engine_bytes.items():
-        held = "does not say how much it stores" if size is None else f"stores {figures.size(size)}"
+        held = "does not report how much it stores" if size is None else f"stores {figures.size(size)}"
         say(console, f"{name} {held}")
     console.print()
     console.print(_lists(found), width=width)

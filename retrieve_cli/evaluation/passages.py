@@ -122,9 +122,9 @@ class _Wanted:
         return group is None or bool(generation.records[generation.find_record(record)]["group"] == group)
 
     def has_quote(self, chunk: Mapping[str, Json], words: list[str]) -> bool:
-        """Return True if a chunk contains the quote, or if there is none.
+        """Return True if a chunk contains the quote, or if the judgment has no quote.
 
-        Any white space counts as one blank; `words` keeps the text in that form for the next topic.
+        Any white space counts as one blank; `words` caches the text in that form for the next topic.
         """
         if not self.quote:
             return True

@@ -97,7 +97,7 @@ class Answers(Frozen):
 
 
 class Runs(Frozen):
-    """TREC run as it is, or several fused by reciprocal ranks."""
+    """One TREC run, or several fused by reciprocal ranks."""
 
     name: str
     pipeline: str
@@ -141,10 +141,10 @@ def fused(runs: Sequence[Run], *, k: float) -> dict[str, dict[str, float]]:
 def named_run(text: str, base: Answers | None, *, rrf_k: float, ids: TrecIds | None = None) -> NamedRun:
     """Return the run of `--with TEXT`: an artifacts folder, a configuration file, a run file, or changed settings.
 
-    `ids` are those of run files.
+    `ids` decodes the ids of run files.
 
     Raises:
-        UsageError: it is none of these, or needs an index while --run is given.
+        UsageError: TEXT is something else, or needs an index while --run is given.
     """
     path = Path(text)
     if path.is_file() and path.suffix not in (".yaml", ".yml"):

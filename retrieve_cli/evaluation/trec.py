@@ -51,8 +51,8 @@ class Matched(NamedTuple):
 def matched(run: Run, topics: Iterable[Topic], ids: TrecIds | None) -> Matched:
     """Return a run under the ids of a file of ids.
 
-    Without such a file, encoded ids become the judged ids that they decode to if that is unambiguous: they are not
-    judged as they are, and no other id of the list decodes to the same.
+    Without such a file, encoded ids become the judged ids that they decode to if that is unambiguous: the encoded
+    form has no judgment, and no other id of the list decodes to the same.
     """
     topics = list(topics)
     judged = dict.fromkeys(name for topic in topics for name in topic.grades)
@@ -85,7 +85,7 @@ class _Decoded:
         self.doubtful: set[str] = set()
 
     def renamed(self, values: Mapping[str, Mapping[str, float]] | Mapping[str, float]) -> dict[str, Any]:
-        """Return the values under the ids; a word whose id exists already stays as it is."""
+        """Return the values under the ids; a word whose id exists already stays unchanged."""
         meant = {word: self._meant(word) for word in values}
         claims: dict[str, int] = {}
         for name in meant.values():

@@ -68,7 +68,7 @@ class Trial:
         """Evaluate all runs; `notes` are about the queries.
 
         Raises:
-            UsageError: two runs have one name, or none of the judged ids is in the index.
+            UsageError: two runs have the same name, or the index has no judged id.
             Unavailable: a retriever of one of them cannot run.
         """
         names = [base.name, *(run.name for run in others)]

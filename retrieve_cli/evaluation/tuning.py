@@ -1,9 +1,10 @@
 """Tuning of fusion, depth, BM25's formula and reranking on judged queries, checked on held-out ones.
 
 Tuning runs each retriever and the reranker once, and then the real pipeline over their results. A formula is chosen by
-the results of its retriever alone, then fusion and depth in turn by those of the pipeline, then the number of reranked
-hits and the reranker's weight; a change is only taken if it gains enough. The gain is measured by cross-validation:
-each fold of queries is answered with the settings chosen on the other folds, so that overfitting is not counted.
+the results of its retriever alone, then fusion and depth in turn by the results of the pipeline, then the number of
+reranked hits and the reranker's weight; a change is only taken if it gains enough. The gain is measured by
+cross-validation: each fold of queries is answered with the settings chosen on the other folds, so that overfitting is
+not counted.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
     artifacts/judgments/votes.jsonl   every vote, appended and on disk before it is acknowledged
     artifacts/judgments/gold.jsonl    the last vote of each query and record, as `retrieve eval --gold` reads it
 
-The votes of a tenant have a folder of their own.
+The votes of each tenant are in a separate folder.
 """
 
 from __future__ import annotations

@@ -42,7 +42,7 @@ def status_of(store: Store, settings: Settings) -> dict[str, Json]:
 
 
 def _fault(chosen: Engine, store: Store, generation: str) -> str:
-    """Return what an engine lacks of a generation as it was noted when it was sent; empty if nothing."""
+    """Return the parts of a generation, as recorded when it was sent, that an engine lacks; empty if it has all."""
     try:
         entry = engine_record.read(store.generations / generation).get(chosen.name)
     except IndexCorrupt as error:

@@ -145,7 +145,7 @@ def _sources(sources: Sequence[Mapping[str, Json]]) -> str:
 
 
 def _moment(at: Json) -> str:
-    """Return the time of a build and its age; the text as it is if it is not a time."""
+    """Return the time of a build and its age; a text that is not a time is returned unchanged."""
     try:
         moment = datetime.fromisoformat(at)
         seconds = (datetime.now(UTC) - moment.astimezone(UTC)).total_seconds()

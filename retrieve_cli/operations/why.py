@@ -36,7 +36,7 @@ def why(opened: Opened, request: Request, name: str) -> tuple[dict[str, Json], S
     """Return the ranks of a record (or chunk) in the stages that answer a request, however long they take, and notices.
 
     Raises:
-        UsageError: there is no such record or chunk, or the request cannot be answered.
+        UsageError: the record or chunk does not exist, or the request cannot be answered.
         Unavailable: the request cannot be answered.
     """
     Searcher(opened).check([request])

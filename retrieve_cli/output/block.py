@@ -123,7 +123,7 @@ def _hanging(label: str, text: str, room: int) -> Iterator[Line]:
 
 
 def related(answer: Answer, width: int) -> Iterator[Line]:
-    """Yield the records that the results lead to, under a heading; nothing if there are none."""
+    """Yield the records that the results lead to, under a heading; nothing without such records."""
     if not answer.related:
         return
     indent = Span(" " * indent_of(answer))
@@ -141,14 +141,14 @@ def related(answer: Answer, width: int) -> Iterator[Line]:
 _BETWEEN = Span("  ")
 _BELOW = " › "
 _LEAST_SECTION = 24
-"""Cells in which the path of a section is shown shortened; with fewer it has a line of its own."""
+"""Least number of cells for a shortened path of a section; with fewer it goes on a separate line."""
 
 
 class Head(NamedTuple):
     """The parts of the first lines of a result."""
 
     parts: Sequence[Span]
-    """Each stands on one line whole; a name of several words may be broken between them."""
+    """Each part is kept on one line; a name of several words may be broken between them."""
     section: str = ""
     """The path of a section, which may be shortened from its start."""
 
@@ -180,7 +180,7 @@ def _sections(result: Result) -> str:
 
 
 def _says_more(record: Mapping[str, Json]) -> bool:
-    """Return True if the name of a document is not that of its file."""
+    """Return True if the name of a document differs from the name of its file."""
     stem = str(record["id"]).rpartition("/")[2].rpartition(".")[0]
     return _plain(record["name"]) != _plain(stem)
 
@@ -202,7 +202,7 @@ def _of_record(result: Result, *, chunk: bool) -> Head:
 
 
 def web_address(url: Json) -> str:
-    """Return an address that a browser may be sent to; empty if it is another one, or none."""
+    """Return an address that a browser may be sent to; empty for any other value."""
     text = str(url or "")
     return text if text.startswith(("http://", "https://")) else ""
 
@@ -293,7 +293,7 @@ class _Flow:
             self._end = None
 
     def finished(self) -> list[Line]:
-        """Return the lines; the end has one of its own if there was no room for it."""
+        """Return the lines; the end goes on a separate line if there was no room for it."""
         if self._end is not None:
             if not self._reserved:
                 self._break()

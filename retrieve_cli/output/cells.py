@@ -18,7 +18,7 @@ def width(text: str) -> int:
 
 
 def _measured(text: str) -> Iterator[tuple[str, int]]:
-    """Yield each character with its cells: none for marks and for what is joined to the character before."""
+    """Yield each character with its cells: 0 for marks and for characters joined to the one before."""
     before, cells = "", 0
     for char in text:
         if char == _EMOJI_STYLE and cells == 1:
@@ -34,7 +34,7 @@ def _measured(text: str) -> Iterator[tuple[str, int]]:
 def lines(text: str, most: int, *, breaks_words: bool = False) -> list[tuple[int, int]]:
     """Return the places in `text`, start and end, of lines of at most `most` cells, broken at blanks.
 
-    A longer word has a line of its own. With `breaks_words` it goes on in the next line, and a line may end between
+    A longer word is alone on its line. With `breaks_words` it goes on in the next line, and a line may end between
     wide characters: their scripts have no blanks.
     """
     done: list[tuple[int, int]] = []

@@ -5,7 +5,7 @@
 the whole passage
 ```
 
-A document with a layout has pages or an anchor for lines, as output/places.py says.
+A document with a layout has pages or an anchor in place of lines (see output/places.py).
 """
 
 from __future__ import annotations

@@ -35,7 +35,7 @@ _INDENT = "   "
 
 
 class Entry(NamedTuple, Generic[R]):
-    """A result as it is shown: one of the index, or of the web."""
+    """A result of the index, or of the web, to show."""
 
     result: R
     text: str = ""

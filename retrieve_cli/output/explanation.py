@@ -12,7 +12,7 @@ from retrieve_cli.search.answer import Answer, Result
 
 _DIGITS = 4
 Row = tuple[str, str]
-"""A label and what stands beside it."""
+"""A label and its value."""
 
 
 def of_result(answer: Answer, result: Result) -> list[Row]:
@@ -64,7 +64,7 @@ def _number(value: float) -> str:
 
 
 def of_answer(answer: Answer) -> list[Row]:
-    """Return what holds for all results: the pipeline, how the query was read, and what was skipped or cut."""
+    """Return the facts that hold for all results: the pipeline, the parsed query, and skipped or cut parts."""
     return [
         *_reading(answer),
         ("pipeline", answer.pipeline),
@@ -78,7 +78,7 @@ def of_answer(answer: Answer) -> list[Row]:
 
 
 def _reading(answer: Answer) -> Iterator[Row]:
-    """The query as it was understood, and the candidates that pass its filters and the group routing."""
+    """The parsed query, and the candidates that pass its filters and the group routing."""
     question = answer.question
     if question.enhanced != question.request.text:
         yield "read as", repr(question.enhanced)

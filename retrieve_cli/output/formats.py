@@ -33,27 +33,28 @@ def answer_json(answer: Answer) -> dict[str, Json]:
     """Return the JSON object of one answer.
 
     `total_results` are shown, `total_matches` is the number of records (with --chunks, of chunks) that any retriever
-    matched: they share a term with the query, or are among the nearest by their vectors, as many as the retrieval depth
-    says. Filters, tenants and exclusions hold; records that edges alone lead to are not counted.
+    matched: they share a term with the query, or are among the nearest by their vectors, up to the retrieval depth.
+    Filters, tenants and exclusions apply; records that are only reached over edges are not counted.
     `total_relation` is `gte` if there are more: an engine counts up to 10,000.
-    `candidates_considered` are those on the retrievers' lists, from which the results were made.
+    `candidates_considered` are the hits on the retrievers' lists, from which the results were made.
 
-    Of a result, `score` is that of the ranking, by which results are ordered; `retrieval_score` is the reranker's own
-    score, on its scale, of a result that it scored, else the score of the retrieval (`final_score` is the same number).
+    Of a result, `score` is the score of the ranking, by which results are ordered; `retrieval_score` is the reranker's
+    own score, on its scale, of a result that it scored, else the score of the retrieval (`final_score` is the same
+    number).
     `relevance` is from 0 to 1: the calibrated confidence, else the score of a reranker with that scale, else null.
     `highlights` are pairs of offsets into `content`, in characters, of words that share a term with the query.
 
     `page` and `page_end` are the numbers of pages in the file, from 1, `page_label` is the printed label of the first
-    one, `anchor` the name that a link can lead to: null if there is none. With `explain`, `boxes` has one rectangle for
-    each line: page, left, top, right and bottom edge in points from the top left corner of the page as displayed.
+    one, `anchor` the name that a link can lead to; each is null if unknown. With `explain`, `boxes` has one rectangle
+    for each line: page, left, top, right and bottom edge in points from the top left corner of the page as displayed.
 
     `facets` are the values of fields among the records that match, for a field that filters concern without these
     filters: `value` and `count`, most frequent first, at most 50; `facet_others` has the numbers of further values.
 
     `removed` is the number of results by threshold that removed them. With a reranker that picks, `picked` is true.
 
-    `related` are records that the results link to and that are not among them, best first, ranked from 1: objects like
-    those of `results`, each with the `path` that leads to it, and a `score` on the scale of the results.
+    `related` are records that the results link to and that are not among them, best first, ranked from 1: objects as
+    in `results`, each with the `path` that leads to it, and a `score` on the scale of the results.
     """
     return {
         "schema_version": SCHEMA_VERSION,
@@ -323,7 +324,7 @@ def as_ids(answers: Sequence[Answer]) -> str:
 
 
 def result_id(answer: Answer, result: Result) -> str:
-    """Return the id of a result: that of its chunk if chunks are ranked, else that of its record."""
+    """Return the id of a result: the id of its chunk if chunks are ranked, else the id of its record."""
     return result.hit.id if answer.unit == "chunk" else str(result.record["id"])
 
 

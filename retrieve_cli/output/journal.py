@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 RETRIEVAL, RUN, SUMMARY, QUERIES = "retrieval.json", "run.json", "run_summary.txt", "queries.jsonl"
 WEB = "web"
-"""`kind` of web searches in run.json; that of other runs is not written."""
+"""`kind` of web searches in run.json; other runs have no `kind`."""
 TAPE, _BODIES = "tape.json", "bodies"
 _LARGEST_BODY = 16 * MB
 """Above the bound of responses, which is on their decoded bytes."""
@@ -64,8 +64,8 @@ def save(
     texts: Texts = "brief",
     mode: str = INDEXED,
 ) -> str:
-    """Write a run of these answers and return its id. `recipe` is that of their index; `texts` says if the texts of the
-    results are kept.
+    """Write a run of these answers and return its id. `recipe` is the recipe of their index; `texts` decides how much
+    of the texts of the results is kept.
 
     Raises:
         RetrieveError: the folder cannot be written to.
@@ -152,7 +152,7 @@ def _dump(value: Json) -> str:
 
 
 def calibration_digest(store: Store) -> str | None:
-    """Return the SHA-1 of the calibration of scores; None if there is none."""
+    """Return the SHA-1 of the calibration of scores; None if scores are not calibrated."""
     try:
         return sha1_file(store.calibration)
     except OSError:
@@ -163,7 +163,7 @@ def folder_of(runs: Path, run_id: str) -> Path:
     """Return the folder of a run that was saved.
 
     Raises:
-        UsageError: there is no such run.
+        UsageError: the run does not exist.
     """
     run_ids = sorted(path.parent.name for path in runs.glob(f"*/{RUN}"))
     if run_id not in run_ids:

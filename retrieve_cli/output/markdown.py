@@ -60,7 +60,7 @@ def without_hidden(text: str) -> str:
 
 
 def _without(text: str, opening: str, closing: str) -> str:
-    """Return a text without what stands between two marks, the marks included."""
+    """Return a text without the parts between two marks, the marks included."""
     kept, place = [], 0
     while (begin := text.find(opening, place)) >= 0 and (end := text.find(closing, begin)) >= 0:
         kept.append(text[place:begin])

@@ -50,7 +50,7 @@ class Page(NamedTuple):
     """With links that a terminal opens (OSC 8)."""
 
     def render(self, lines: Iterable[Line]) -> str:
-        """Return the lines as text; what stands in them cannot drive a terminal."""
+        """Return the lines as text with their control characters escaped."""
         return "".join("".join(self._rendered(line)).rstrip(" ") + "\n" for line in lines)
 
     def _rendered(self, line: Line) -> Iterator[str]:

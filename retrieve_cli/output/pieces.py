@@ -11,7 +11,7 @@ _LONGEST = 50_000
 _MARKS = frozenset("#*_`~<>|\\[]{}&=\n")
 """Characters without which a paragraph that begins with a letter has no marks."""
 _BEGINNINGS = ("|", "- ")
-"""Beginnings of tables and lists in extracted texts, besides numbers."""
+"""Beginnings of tables and lists in extracted texts, in addition to numbers."""
 
 
 def pieces(text: str, *, markdown: bool = True) -> list[Piece]:

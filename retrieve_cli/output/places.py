@@ -43,7 +43,7 @@ def pages(place: Place | None) -> str:
 
 
 def lines(span: Span) -> str:
-    """Return the lines of a passage, `12-40`; empty for a document with a layout, whose lines are not those of a text
+    """Return the lines of a passage, `12-40`; empty for a document with a layout, whose lines do not exist in a text
     that one can open."""
     if span.place is not None:
         return ""
@@ -82,7 +82,7 @@ def page_keys(place: Place | None) -> dict[str, Json]:
 
 
 def known_keys(place: Place | None) -> dict[str, Json]:
-    """Return those of `page_keys` that are known."""
+    """Return the known values of `page_keys`."""
     return {key: value for key, value in page_keys(place).items() if value is not None}
 
 

@@ -9,8 +9,8 @@
     the whole passage
     ```
 
-Documents stand in the order of their best hits, and the passages of one in the order in which they are read. A passage
-is data: no fence within it is as long as the one around it, so that no text can end its passage or forge a citation.
+Documents are in the order of their best hits, and the passages of one document in reading order. A passage is data: no
+fence within it is as long as the one around it, so that no text can end its passage or forge a citation.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def as_table(answers: Sequence[Answer], *, batch: bool = False) -> Written:
 
 
 _COLUMNS = "name description url keywords license modalities dimensions formats demo retrieval_score".split()
-"""The last one is the reranker's score, on its own scale, of what was reranked; of all else the retrieval score."""
+"""The last one is the reranker's score, on its own scale, for reranked results; else the retrieval score."""
 
 
 Render = Callable[[Answer, Sequence[Result], Sequence[Result]], str]
@@ -96,7 +96,7 @@ def _written(answer: Answer, render: Render) -> tuple[str, Sequence[Result]]:
 
 
 def fitting(answer: Answer, results: Sequence[Result], render: Callable[[Sequence[Result]], str]) -> Sequence[Result]:
-    """Return the first of some results with which the text as it is printed, headings and all, is within the budget."""
+    """Return the first results whose printed text, headings included, is within the budget."""
     spent = answer.spent
     if spent is None or spent.count is None or spent.max_tokens is None:
         return results
@@ -206,7 +206,7 @@ def _needs(result: Result) -> list[str]:
 
 
 def _also_needed(related: Sequence[Result]) -> str:
-    """A list of the records that the results lead to, each with the reason; empty if there are none."""
+    """A list of the records that the results lead to, each with the reason; empty without such records."""
     if not related:
         return ""
     lines = []

@@ -1,4 +1,4 @@
-"""Reasons why a result stands where it stands, in a few words each: `bm25 #1`, `required by lungmask`."""
+"""Reasons for the rank of a result, in a few words each: `bm25 #1`, `required by lungmask`."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def _move(before: int, after: int) -> str:
 
 
 def path_in_words(path: str) -> str:
-    """Return what the end of a path is to its start: `a —requires→ b` says of b that it is `required by a`."""
+    """Return the relation of the end of a path to its start: for `a —requires→ b`, b is `required by a`."""
     names = _ARROW.split(_SCORE.sub("", path))
     nodes, steps = names[::3], list(zip(names[1::3], names[2::3], strict=True))
     words: list[str] = []

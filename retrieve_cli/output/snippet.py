@@ -1,4 +1,4 @@
-"""The sentence of a result that says most about a query: never tokens of the index, never the middle of a list."""
+"""The sentence of a result that tells most about a query: never tokens of the index, never the middle of a list."""
 
 from __future__ import annotations
 
@@ -47,8 +47,8 @@ class Snippet(NamedTuple):
 
 
 def snippet(answer: Answer, result: Result, *, room: int = ROOM) -> Snippet:
-    """Return what is shown of a result, from the start of the sentence with the most different matched words within
-    `room` characters on; empty if it says no more than the name of the result."""
+    """Return the text to show for a result, from the start of the sentence with the most different matched words within
+    `room` characters on; empty if it adds nothing to the name of the result."""
     record = result.record
     catalog = record["kind"] == "catalog"
     if result.place is None:
@@ -91,8 +91,8 @@ def _fields(result: Result) -> list[Piece]:
 def best(found: Sequence[Piece], matches: Callable[[str], Spans], *, room: int, cut_before: bool = False) -> Snippet:
     """Return the start of the best sentence, item or row, and what follows it; code only if no other piece matches.
 
-    The best one is the earliest of those with the most different matched words within `room` characters. `cut_before`
-    says that the first sentence may have lost its beginning.
+    The best one is the earliest one with the most different matched words within `room` characters. With `cut_before`,
+    the first sentence may have lost its beginning.
     """
     first: Snippet | None = None
     for kinds in (("prose", "row"), ("code",), ("heading",)):

@@ -1,4 +1,4 @@
-"""Answers as text for people: results as blocks or as a table, what they lead to, and how it all came about."""
+"""Answers as text for people: results as blocks or as a table, related records, and the explanation."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def print_answers(
 
 
 def as_text(answer: Answer, page: Page, *, explain: bool) -> str:
-    """Return what is printed of one answer."""
+    """Return one answer as text."""
     blocks = page.render(_blocks(answer, page.width, explain=explain))
     return blocks + page.render(_end(answer, page.width, explain=explain, timing=False))
 

@@ -1,7 +1,7 @@
 """Answers to web and literature searches in every format: JSON, text for people, Markdown, and a prompt for a model.
 
 Titles, abstracts and snippets come from servers that are not trusted. In Markdown they are escaped, so that they are
-text. In a prompt each stands in a fence that is longer than any within it, so that no text can end its own.
+text. In a prompt each is in a fence that is longer than any within it, so that no text can end its fence.
 """
 
 from __future__ import annotations
@@ -46,12 +46,11 @@ _SPECIAL = re.compile(r"([\\`*_{}\[\]<>()#+!|~$&])")
 def web_json(answer: WebAnswer) -> dict[str, Json]:
     """Return the JSON object of an answer: equal for equal exchanges, without times of this machine.
 
-    Of a result, `score` is that of the ranking, `retrieval_score` the reranker's own score, else the sum of the
-    reciprocal ranks, `relevance` the score of a reranker whose scale is 0 to 1, else null. `found_by` says by whom it
-    was found: rank, the question as it was sent, time and SHA-256 of the response. `provenance` names the provider of
-    each field, `conflicts` the values of others that differ. `versions` are merged into the result; `linked` are other
-    works, such as its reviews.
-    `partial` is true if anybody who was asked failed.
+    Of a result, `score` is the score of the ranking, `retrieval_score` the reranker's own score, else the sum of the
+    reciprocal ranks, `relevance` the score of a reranker whose scale is 0 to 1, else null. `found_by` lists the
+    providers that found it: rank, the question that was sent, time and SHA-256 of the response. `provenance` names the
+    provider of each field, `conflicts` the values of others that differ. `versions` are merged into the result;
+    `linked` are other works, such as its reviews. `partial` is true if any provider failed.
     """
     options = answer.options
     return {
@@ -181,7 +180,7 @@ def _result_lines(rank: int, hit: WebHit, indent: int, width: int) -> Iterator[L
 
 
 def _facts(work: Work) -> Iterator[str]:
-    """Yield what is known of a work besides its title: type, authors, venue, date, citations, providers."""
+    """Yield the known facts of a work except its title: type, authors, venue, date, citations, providers."""
     yield work.type
     yield from filter(None, (_authors(work, _FEW_AUTHORS, " and {} more"), work.venue, work.date))
     if work.citations is not None:
@@ -276,8 +275,8 @@ def _prompt_blocks(answer: WebAnswer) -> Iterator[str]:
 
 
 def result_block(rank: int, hit: WebHit, *, body: str | None = None) -> str:
-    """Return a result under its number: its id and what is known of it on one line, its texts in a fence. `body` stands
-    in place of the abstract or snippet."""
+    """Return a result under its number: its id and its facts on one line, its texts in a fence. `body` replaces the
+    abstract or snippet."""
     work = hit.work
     shown = (work.abstract or work.snippet) if body is None else body
     rows = (

@@ -32,7 +32,7 @@ _WORST, _TOP, _RELEVANT = 10, 5, 20
 _EXTREMES, _NOTES = 3, 20
 """Queries named beside a plot of differences, at either end; notes in all."""
 _TIED = 1e-9
-"""Differences up to this size are none, as in the counts of won and lost."""
+"""Differences up to this size count as ties, as in the counts of won and lost."""
 _STAGES = {"": "whole", "encode_": "encoding", "search_": "search", "rerank_": "reranking"}
 
 
@@ -129,7 +129,7 @@ def write(
 
 
 def verdict(found: Difference) -> str:
-    """Return the conclusion in words; of a measure that is not primary there is none."""
+    """Return the conclusion in words; empty for a measure that is not primary."""
     if not (found.wins.won or found.wins.lost):
         return "no query differs"
     if not found.primary:
@@ -138,12 +138,12 @@ def verdict(found: Difference) -> str:
 
 
 def _letter(at: int) -> str:
-    """Return the letter of a run, which stands for its name: A is the baseline."""
+    """Return the letter that the page uses for a run: A is the baseline."""
     return chr(ord("A") + at % 26) + (str(at // 26) if at >= 26 else "")
 
 
 def _notes(runs: Sequence[Column], notes: Sequence[str]) -> list[str]:
-    """Return each note once, those of a further run under its letter, and at most `_NOTES` of them."""
+    """Return each note once, prefixed with the letter of a further run, and at most `_NOTES` of them."""
     found = list(dict.fromkeys([*notes, *runs[0].evaluation.notes]))
     for at, run in enumerate(runs):
         found += [f"{_letter(at)}: {note}" for note in run.evaluation.notes if note not in found]
@@ -224,7 +224,7 @@ def _histograms(evaluations: Mapping[str, Evaluation]) -> dict[str, str]:
 def _worst(
     measure: str | None, baseline: Evaluation, changes: Mapping[str, Mapping[str, float]], topics: Sequence[Topic]
 ) -> tuple[list[Topic], bool]:
-    """Return the queries with the largest drops in any run and True, or if there are none, the worst and False."""
+    """Return the queries with the largest drops in any run and True; without any drop, the worst queries and False."""
     values = {} if measure is None else baseline.per_query[measure]
     loss = {name: min(each[name] for each in changes.values() if name in each) for name in values}
     lost = any(change < -_TIED for change in loss.values())

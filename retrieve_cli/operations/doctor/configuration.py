@@ -24,7 +24,7 @@ _LOCAL = (*TOKEN_BACKENDS, "cross_encoder")
 
 
 def settings(subject: Subject) -> Check:
-    """Check that a sync would build the index as it is."""
+    """Check that a sync with these settings would not change how the index is built."""
     if subject.manifest is None:
         return Check("settings", "ok", "skipped: there is no index to compare with")
 

@@ -19,7 +19,7 @@ _WORST: tuple[Status, ...] = ("fail", "warn", "ok")
 
 
 def sources(subject: Subject) -> Check:
-    """Check that each source can be read and is as it was at the build; nothing is downloaded."""
+    """Check that each source can be read and has not changed since the build; nothing is downloaded."""
     strange = strange_sources(subject.artifacts, subject.manifest) if subject.manifest else []
     if strange and not subject.settings.sources.list:
         message = f"you did not agree to read {', '.join(strange)}"

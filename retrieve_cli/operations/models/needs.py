@@ -75,7 +75,7 @@ def find(need: Need, settings: Settings) -> Folder:
 
     Raises:
         Unavailable: it is not on this machine.
-        UsageError: its folder is not that of a model for this stage.
+        UsageError: its folder does not hold a model for this stage.
     """
     place = locate(need.model, settings.models.dir)
     return read(need.stage, place.path, name=place.name)
@@ -85,7 +85,7 @@ def read(stage: str, path: Path, *, name: str = "") -> Folder:
     """Read the folder of a model for a stage; of any kind if there is no stage.
 
     Raises:
-        UsageError: it is no such folder.
+        UsageError: the folder does not hold such a model.
     """
     if stage == "rerank":
         return read_cross_folder(path, name=name)
@@ -112,7 +112,7 @@ def export_of(model: Folder, cache: Path, digests: Digests) -> Export | str:
                 return "its queries are looked up and do not need a model"
             return _unfit(route.folder) or masked_export(route, cache, digests, name=model.name)
         if model.extras:
-            return f"the model has modules of its own ({', '.join(model.extras)}): torch runs it"
+            return f"the model has extra modules ({', '.join(model.extras)}): torch runs it"
         return _unfit(model) or dense_export(model, cache, digests)
     except Unavailable as error:
         return f"{error.message} torch runs it"
@@ -127,7 +127,7 @@ def _unfit(folder: ModelFolder) -> str:
 
 
 def export(settings: Settings, name: str | None, *, say: Callable[[str], None]) -> list[dict[str, Json]]:
-    """Writes the export of each model that has one; those that have none say why.
+    """Write the export of each model that has one; report a reason for every other model.
 
     Raises:
         Unavailable: a model is not on this machine, or the model cache cannot be written.

@@ -42,8 +42,8 @@ def pull(
     """Fetch the models that are needed, one of them, or any model of the hub by its name; those that are here stay.
 
     Raises:
-        Unavailable: the hub cannot be reached, or may not be; or what it has is no whole model.
-        UsageError: the name is not one of the hub, the folder no sound model, or another sound one is in its place.
+        Unavailable: the hub cannot be reached, or may not be; or the model on the hub is not complete.
+        UsageError: the hub does not have the name, the folder holds no sound model, or another sound model exists.
     """
     if from_dir is not None:
         return [_copied(_single(settings, name), from_dir, settings, force=force, say=say)]
@@ -193,11 +193,11 @@ def _check(need: Need, path: Path) -> None:
     if problems:
         reason = problems[0].replace(f"{path}/", "").replace(str(path), "it")
         hint = "name another model: one with safetensors weights, for this stage"
-        raise Unavailable(f"What was fetched as {need.model} is not a sound model: {reason}", hint=hint)
+        raise Unavailable(f"the download of {need.model} is not a sound model: {reason}", hint=hint)
 
 
 def _admit(need: Need, made: Path, *, source: str) -> None:
-    """Checks a folder, and writes down what is in it; then it may stand where models are looked for."""
+    """Check a folder and record its files; then it may be moved to the place where models are looked up."""
     (made / RECORD).unlink(missing_ok=True)
     _check(need, made)
     files = {path.relative_to(made).as_posix(): sha1_file(path) for path in sorted(made.rglob("*")) if path.is_file()}
@@ -252,7 +252,7 @@ _PAUSE = 0.5
 
 @contextmanager
 def watching(folder: Path, name: str, total: Callable[[], int | None], *, pause: float = _PAUSE) -> Iterator[None]:
-    """Count the bytes that arrive in a folder during this context, if somebody is shown them."""
+    """Count the bytes that arrive in a folder during this context, if progress is shown."""
     if not shown():
         yield
         return
@@ -274,7 +274,7 @@ def _watch(folder: Path, progress: Task, stop: Event, pause: float) -> None:
 
 
 def size_of(folder: Path) -> int:
-    """Return the bytes of the files under a folder as far as they are on the disk; links are not followed."""
+    """Return the bytes that the files under a folder take on the disk; links are not followed."""
     total = 0
     for path in folder.rglob("*"):
         with suppress(OSError):  # a file that was renamed meanwhile

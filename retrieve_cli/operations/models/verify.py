@@ -29,7 +29,7 @@ from retrieve_cli.untrusted import files
 RECORD = ".retrieve.json"
 """File beside a model that was pulled into `models.dir`, with the SHA-1 of each of its files."""
 _AFRESH = Path(os.devnull)
-"""No folder: what is remembered is not believed, and nothing is."""
+"""Not a folder: cached digests are neither read nor written."""
 _OLDER = ("vocab.txt", "vocab.json", "spiece.model", "sentencepiece.bpe.model", "tokenizer.model")
 _HASHES = {40: "git", 64: "sha256"}
 """Digests by the length of a blob's name in the cache of the hub: small files have git's own SHA-1."""
@@ -70,7 +70,7 @@ def _checked(need: Need, settings: Settings) -> dict[str, Json]:
 
 
 def damages(model: Folder) -> list[str]:
-    """Return what is wrong with the files of a model, a sentence each; nothing if it is sound.
+    """Return the problems of the files of a model, a sentence each; empty if it is sound.
 
     Raises:
         Unavailable: the package that reads tokenizers is not installed.

@@ -88,12 +88,12 @@ def create(
 ) -> Created:
     """Write a snapshot of a generation, by default the current one, to a file, or into a folder under its own name.
 
-    In a folder, an equal one that exists is verified to the last byte and stays as it is; if a snapshot of the same
-    generation with another calibration or configuration has the name, a mark is added. `config` is the configuration
-    file, if there is one.
+    In a folder, an equal snapshot that exists is verified to the last byte and kept unchanged; if a snapshot of the
+    same generation with another calibration or configuration has the name, a mark is added. `config` is the
+    configuration file, if there is one.
 
     Raises:
-        IndexMissing, IndexCorrupt: there is no such generation, or it is damaged, or the existing snapshot is.
+        IndexMissing, IndexCorrupt: the generation does not exist, or it or the existing snapshot is damaged.
         UsageError: the place has something else.
         RetrieveError: it cannot be written.
     """

@@ -37,7 +37,7 @@ EXTRAS = {CALIBRATION: LARGE, CONFIGURATION: CONFIG, CONFIG_FILE: CONFIG}
 """Small members beside the generation, in their order, and the most bytes of each."""
 BLOCK = tarfile.BLOCKSIZE
 WINDOW = 1 << 23
-"""The most bytes that a reader keeps of what it unpacked (RFC 8878 asks decoders for 8 MB)."""
+"""The most unpacked bytes that a reader keeps (RFC 8878 asks decoders for 8 MB)."""
 _FORMAT = "retrieve-snapshot"
 _VERSION = 1
 _LONGEST_NAME = 100

@@ -22,7 +22,7 @@ def listing(store: Store, folder: Path) -> dict[str, Json]:
     """Return the snapshots of a folder and the generations of a store, the latest first.
 
     Raises:
-        UsageError: there is no such folder.
+        UsageError: the folder does not exist.
     """
     try:
         paths = sorted(path for path in folder.iterdir() if path.name.endswith(SUFFIX) and path.is_file())

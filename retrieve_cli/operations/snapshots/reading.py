@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 _PIECE = 8 * SUMMED
 """Bytes in memory at a time: whole blocks of those whose checksums are kept."""
 _PACKED = 1024
-"""Bytes that are unpacked at a time: at most 32 MiB, as four bytes may stand for a block of 128 KiB."""
+"""Packed bytes that are read at a time: they unpack to at most 32 MiB, as four bytes may encode a block of 128 KiB."""
 _RESERVED = ("manifest.json", sums.FILE, LISTING)
 """Names that no file of a generation may have."""
 T = TypeVar("T")
@@ -57,7 +57,7 @@ def read_header(path: Path) -> Header:
     """Return the header of a snapshot without reading the rest.
 
     Raises:
-        UsageError: there is no such file.
+        UsageError: the file does not exist.
         IndexCorrupt: it is not a snapshot.
     """
     return _read(path, lambda members: members.header())
@@ -67,7 +67,7 @@ def verify(path: Path) -> Snapshot:
     """Read all of a snapshot and compare it with its checksums; nothing is written.
 
     Raises:
-        UsageError: there is no such file.
+        UsageError: the file does not exist.
         IndexCorrupt: it is damaged, cut short, or holds something else.
     """
     return _read(path, lambda members: members.all(None))
@@ -77,7 +77,7 @@ def unpack(path: Path, folder: Path) -> Snapshot:
     """Verify, and write the files of the generation into an empty folder, with the checksums of their blocks.
 
     Raises:
-        UsageError: there is no such file.
+        UsageError: the file does not exist.
         IndexCorrupt: it is damaged, cut short, or holds something else.
         RetrieveError: there is too little disk space.
         OSError: the folder cannot be written.
@@ -153,7 +153,7 @@ class _Members:
         extras = {name: self._extra(name, header) for name in EXTRAS if name in header.extras}
         listed = "".join(self._sums).encode()
         if self._small(SUMS, LARGE) != listed:
-            raise BadSnapshot(f"{SUMS} does not list the members as they are")
+            raise BadSnapshot(f"{SUMS} does not match the members")
         self._end()
         if folder is not None:
             sums.keep(folder, block_sums_by_file)
@@ -188,7 +188,7 @@ class _Members:
                     target.write(piece)
                     parts.append(block_sums(np.frombuffer(piece, np.uint8)))
         if sha1.hexdigest() != entry.sha1:
-            raise BadSnapshot(f"{FOLDER}{name} has SHA-1 {sha1.hexdigest()}; the manifest says {entry.sha1}")
+            raise BadSnapshot(f"{FOLDER}{name} has SHA-1 {sha1.hexdigest()}, not {entry.sha1} as in the manifest")
         if folder is not None:
             durable.sync(folder / name)
         return np.concatenate(parts)
@@ -216,7 +216,7 @@ class _Members:
             where = "twice" if member in self._seen else f"in the place of {name}"
             raise BadSnapshot(f"member {quoted(member)} is there {where}")
         if exactly not in (None, size):
-            raise BadSnapshot(f"{name} has {size} bytes; the manifest says {exactly}")
+            raise BadSnapshot(f"{name} has {size} bytes, not {exactly} as in the manifest")
         self._seen.append(name)
         return size
 

@@ -57,10 +57,10 @@ def restore(path: Path, store: Store, settings: Settings, progress: Progress) ->
     """Make the generation of a snapshot the current one of a store.
 
     Raises:
-        UsageError: there is no such file.
-        IndexCorrupt: it is damaged, or holds something else; the store is as it was.
+        UsageError: the file does not exist.
+        IndexCorrupt: it is damaged, or holds something else; the store is unchanged.
         Locked: another process writes in the store.
-        RetrieveError: there is too little disk space, or the store cannot be written; it is as it was.
+        RetrieveError: there is too little disk space, or the store cannot be written; it is unchanged.
     """
     read_header(path)
     with _writing(store, settings, progress):
@@ -100,7 +100,7 @@ def write_config(restored: Restored, path: Path, *, force: bool) -> None:
 
 
 def _publish(path: Path, store: Store, settings: Settings) -> tuple[Snapshot, list[Calibration]]:
-    """Unpack a snapshot beside the generations, open what it holds, and publish it."""
+    """Unpack a snapshot beside the generations, open its generation, and publish it."""
     with store.scratch() as scratch:
         snapshot = unpack(path, scratch)
         calibrations = _calibrations(path, snapshot)

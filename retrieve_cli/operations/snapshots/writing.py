@@ -88,7 +88,7 @@ def in_place_of(path: Path, *, force: bool) -> Iterator[BinaryIO]:
     existing file is replaced only with `force`.
 
     Raises:
-        UsageError: the path exists already, or there is no such folder.
+        UsageError: the path exists already, or its folder does not exist.
         Locked: another process writes the same snapshot.
         RetrieveError: it cannot be written.
     """
