@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from retrieve_cli.storage.generation import Generation
 
 
-class Page(NamedTuple):
+class RecordPage(NamedTuple):
     """A page of a list of records."""
 
     records: list[dict[str, Json]]
@@ -68,7 +68,7 @@ def chunks(index: Index, record_id: str, *, first: int = 0, limit: int, tenant: 
 
 def records(
     index: Index, *, filters: Sequence[str] = (), limit: int = 20, after: str | None = None, tenant: str | None = None
-) -> Page:
+) -> RecordPage:
     """Return the records that pass every filter, in the order of the index, from behind the cursor `after`.
 
     Raises:
@@ -84,7 +84,7 @@ def records(
         shown = [shown_row(generation.records[row]) for row in rows[first : first + limit]]
         # The place among the records of the list: a row of the index would count the records of others.
         following = f"r{first + limit}" if first + limit < len(rows) else None
-        return Page(shown, len(rows), following)
+        return RecordPage(shown, len(rows), following)
 
 
 def visible_to(generation: Generation, tenant: str | None) -> Mask | None:

@@ -16,7 +16,7 @@ from retrieve_cli.errors import UsageError, printable
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from retrieve_cli.operations.snapshots.form import Header
+    from retrieve_cli.operations.snapshots.form import SnapshotHeader
 
 app = group("Keep a generation as one file: create, list, verify, restore.")
 
@@ -148,7 +148,7 @@ def restore(
     print(dump(restored.to_json()) if shared.format == "json" else text)
 
 
-def _size(header: Header) -> str:
+def _size(header: SnapshotHeader) -> str:
     return f"{header.records:,} records, {header.chunks:,} chunks"
 
 

@@ -20,7 +20,7 @@ from retrieve_cli.errors import Unavailable, UsageError, quoted
 from retrieve_cli.evaluation.groups import chosen_groups, group_measures, related_measures
 from retrieve_cli.evaluation.judgments import Run, Topic
 from retrieve_cli.evaluation.measures import Values, depth, per_query
-from retrieve_cli.evaluation.passages import Passages
+from retrieve_cli.evaluation.passages import RelevantPassages
 from retrieve_cli.evaluation.statistics import Interval, interval
 from retrieve_cli.frozen import Frozen, replace
 from retrieve_cli.retrieval.stages.pipeline import Edit
@@ -122,7 +122,7 @@ def evaluate(
         UsageError: no judged id is in the index, or no file or heading that a query names.
         Unavailable: a configured retriever or reranker cannot run.
     """
-    passages = Passages.of(opened.generation, topics)
+    passages = RelevantPassages.of(opened.generation, topics)
     topics = passages.judged(topics)
     notes = [*check_ids(opened, topics), *passages.check(topics, opened.generation)]
     queries = queries_of(opened, topics, notes)
@@ -286,7 +286,7 @@ def _evaluation(
 
 
 def _of_chunks(
-    opened: Opened, topics: Sequence[Topic], passages: Passages, measures: Sequence[Measure], edit: Edit | None
+    opened: Opened, topics: Sequence[Topic], passages: RelevantPassages, measures: Sequence[Measure], edit: Edit | None
 ) -> Values:
     """Return the measures over chunks; those are relevant that a file, a heading or a quote selects."""
     answered = _rank(opened, queries_of(opened, topics, []), edit, k=depth(measures), unit="chunk")

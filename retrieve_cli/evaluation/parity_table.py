@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from retrieve_cli.evaluation.differences import Difference
     from retrieve_cli.evaluation.parity import Certificate
-    from retrieve_cli.evaluation.parity_lists import Compared, Selection
+    from retrieve_cli.evaluation.parity_lists import Compared, ParityFilter
 
 _CONDITION = 24
 """Columns of a condition."""
@@ -111,7 +111,7 @@ def _lists(found: Certificate) -> Table:
     return made
 
 
-def _kind(selection: Selection) -> str:
+def _kind(selection: ParityFilter) -> str:
     return "rows" if selection.written is None else shortened(printable(selection.written), _CONDITION)
 
 

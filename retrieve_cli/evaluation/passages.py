@@ -24,14 +24,14 @@ _SHOWN = 3
 
 
 @dataclass(slots=True)
-class Passages:
+class RelevantPassages:
     """Relevant chunks, and the records that they belong to, by query, each with its grade."""
 
     chunks: dict[str, dict[str, int]]
     records: dict[str, dict[str, int]]
 
     @classmethod
-    def of(cls, generation: Generation, topics: Iterable[Topic]) -> Passages:
+    def of(cls, generation: Generation, topics: Iterable[Topic]) -> RelevantPassages:
         """Look up the relevant chunks of the topics that name some."""
         wanted = [_Wanted.of(topic) for topic in topics if topic.names_chunks]
         found = cls({each.topic.id: {} for each in wanted}, {each.topic.id: {} for each in wanted})

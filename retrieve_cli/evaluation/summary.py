@@ -41,7 +41,7 @@ _DROPS = 3
 _SAME = "no query differs"
 
 
-class Outcome(Frozen):
+class EvaluationOutcome(Frozen):
     """Everything that one command computed."""
 
     trial: Trial
@@ -52,7 +52,7 @@ class Outcome(Frozen):
     calibration: Calibration | None
 
 
-def to_json(outcome: Outcome) -> str:
+def to_json(outcome: EvaluationOutcome) -> str:
     """Return the contract's object, and a key for each further result.
 
     `runs` and `run` are called `arms` and `arm` as well, their earlier names.
@@ -82,7 +82,7 @@ def to_json(outcome: Outcome) -> str:
     return dump(value)
 
 
-def show(outcome: Outcome, console: Console) -> None:
+def show(outcome: EvaluationOutcome, console: Console) -> None:
     """Print tables of measures and comparisons, and a few lines on everything else that was computed."""
     found = outcome.trial.found
     made = table("measure", "mean", "95 % interval", words=1)
@@ -276,7 +276,7 @@ def say(console: Console, line: str) -> None:
     console.print(printable(line), markup=False, highlight=False, soft_wrap=True)
 
 
-FORMATS: Mapping[str, Callable[[Outcome, Console], None]] = {
+FORMATS: Mapping[str, Callable[[EvaluationOutcome, Console], None]] = {
     "text": show,
     "json": lambda outcome, _: print(to_json(outcome)),
 }

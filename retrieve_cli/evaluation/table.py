@@ -14,7 +14,7 @@ from retrieve_cli.config.settings import Settings
 from retrieve_cli.contracts import Ranking
 from retrieve_cli.contracts.progress import Task, task
 from retrieve_cli.errors import UsageError
-from retrieve_cli.evaluation.choices import DEPTHS, READ, Choice, Formula
+from retrieve_cli.evaluation.choices import DEPTHS, READ, Formula, TuningSettings
 from retrieve_cli.evaluation.evaluate import queries_of
 from retrieve_cli.evaluation.judgments import Run, Topic
 from retrieve_cli.evaluation.measures import Scorer, depth
@@ -39,7 +39,7 @@ _FORMULAS_KEPT = 2
 """Formulas whose candidates are remembered at a time: the configured one and the one being tried."""
 
 
-class Table:
+class MeasureTable:
     """Measure of every query under any choice, computed at first use."""
 
     def __init__(
@@ -80,7 +80,7 @@ class Table:
         self._reader: Reader | None = (
             None if self._rerank is None else remembering(self._rerank.reader, together=together)
         )
-        self.now = Choice.of(settings, cards, reranked=self._rerank is not None)
+        self.now = TuningSettings.of(settings, cards, reranked=self._rerank is not None)
         self.read_depths = () if self._rerank is None else (settings.rerank.depth,) if together else READ
         """Numbers of hits that may be reranked."""
         self._deepest = max(*DEPTHS, settings.search.depth, k, *self.read_depths, 0)
@@ -104,7 +104,7 @@ class Table:
         """Number of settings that have been computed."""
         return len(self._known)
 
-    def values(self, choice: Choice) -> Floats:
+    def values(self, choice: TuningSettings) -> Floats:
         """Return the measure of each query, (n,)."""
         return self._value(repr(choice.settings), lambda: self.pipeline(choice))
 
@@ -117,14 +117,14 @@ class Table:
 
         return self._value(repr((name, formula)), pipeline)
 
-    def pipeline(self, choice: Choice) -> Pipeline:
+    def pipeline(self, choice: TuningSettings) -> Pipeline:
         """Return the pipeline that answers under a choice, over remembered candidates."""
         settings = override(self._settings, choice.of_answers, where="--tune")
         opened = self._varied(choice.formulas).under(settings)
         options = self._options if choice.rerank is not None else replace(self._options, rerank=False)
         return self._remembering(Searcher(opened, options).pipeline(), choice.formulas)
 
-    def run(self, choice: Choice) -> Run:
+    def run(self, choice: TuningSettings) -> Run:
         """Return the run under a choice."""
         return self._run(self.pipeline(choice)([Ranking(query) for query in self._queries]))
 

@@ -113,9 +113,12 @@ class Trial:
     ) -> Path:
         """Write everything as one HTML page; return its path."""
         from retrieve_cli.evaluation.report.about import About
-        from retrieve_cli.evaluation.report.page import Column, write
+        from retrieve_cli.evaluation.report.page import NamedEvaluation, write
 
-        columns = [Column(self.base, self.found), *(Column(name, run) for name, run in self.runs.items())]
+        columns = [
+            NamedEvaluation(self.base, self.found),
+            *(NamedEvaluation(name, run) for name, run in self.runs.items()),
+        ]
         generation = None if index is None else index.opened.generation
         about = About.of(generation, settings, runs=[self.base], command=command, judgments=judgments)
         return write(

@@ -74,7 +74,7 @@ def typed(run: Mapping[str, Json], key: str, kind: type, name: str, *, hint: str
     return value
 
 
-class Difference(NamedTuple):
+class ReplayDifference(NamedTuple):
     """A value that differs from the saved one."""
 
     query_id: str
@@ -91,7 +91,7 @@ class Replay(Frozen):
     """None for a search of the web, which has none."""
     queries: int
     identical: bool
-    differences: Sequence[Difference]
+    differences: Sequence[ReplayDifference]
     notes: Sequence[str]
     not_compared: Sequence[str] = LEFT_OUT
 
@@ -108,7 +108,9 @@ class Replay(Frozen):
             queries=len(pairs),
             identical=all(json.dumps(was) == json.dumps(now) for was, now in pairs),
             differences=[
-                Difference(id_, *each) for id_, pair in zip(ids, pairs, strict=True) for each in differences(*pair)
+                ReplayDifference(id_, *each)
+                for id_, pair in zip(ids, pairs, strict=True)
+                for each in differences(*pair)
             ],
             notes=list(notes),
             not_compared=() if generation is None else LEFT_OUT,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from retrieve_cli.output.prose import Kind, Piece, one_line
+from retrieve_cli.output.prose import Kind, TextPiece, one_line
 
 _HIDDEN = (("<!--", "-->"), ("{{", "}}"), ("{%", "%}"))
 """Comments and template tags."""
@@ -32,10 +32,10 @@ _STRUCK = re.compile(r"~~([^~]{1,300}+)~~")
 _ESCAPED = re.compile(r"\\([\\`*_{}\[\]()#+.!|<>~-])")
 
 
-def pieces(text: str) -> list[Piece]:
+def pieces(text: str) -> list[TextPiece]:
     """Return the pieces of a text in order, its marks cleaned off."""
     blocks = _blocks(_without_front(without_hidden(text)).split("\n"))
-    return [Piece(text if kind == "code" else inline(text), kind) for kind, text in blocks]
+    return [TextPiece(text if kind == "code" else inline(text), kind) for kind, text in blocks]
 
 
 def inline(text: str) -> str:

@@ -23,7 +23,7 @@ _CODES = {
 """Styles as parameters of SGR, colours of the terminal's own palette."""
 
 
-class Span(NamedTuple):
+class StyledText(NamedTuple):
     """A stretch of a line in one style; `link` is the address that it leads to."""
 
     text: str
@@ -36,10 +36,10 @@ class Span(NamedTuple):
         return width(self.text)
 
 
-Line = Sequence[Span]
+Line = Sequence[StyledText]
 
 
-class Page(NamedTuple):
+class LineRenderer(NamedTuple):
     """A surface that lines are printed on."""
 
     width: int

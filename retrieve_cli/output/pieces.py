@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from retrieve_cli.output.prose import Piece, one_line
+from retrieve_cli.output.prose import TextPiece, one_line
 
 _LONGEST = 50_000
 """Characters that are looked at."""
@@ -14,13 +14,13 @@ _BEGINNINGS = ("|", "- ")
 """Beginnings of tables and lists in extracted texts, in addition to numbers."""
 
 
-def pieces(text: str, *, markdown: bool = True) -> list[Piece]:
+def pieces(text: str, *, markdown: bool = True) -> list[TextPiece]:
     """Return the pieces of a text in order, its marks cleaned off if it is Markdown."""
     text = text[:_LONGEST]
     if not markdown:
-        return [Piece(line, "prose") for part in text.split("\n\n") if (line := one_line(part))]
+        return [TextPiece(line, "prose") for part in text.split("\n\n") if (line := one_line(part))]
     if _is_plain(text):
-        found = [Piece(one_line(text), "prose")]
+        found = [TextPiece(one_line(text), "prose")]
     else:
         from retrieve_cli.output import markdown as marked  # compiling its patterns takes 2 ms
 
@@ -28,18 +28,18 @@ def pieces(text: str, *, markdown: bool = True) -> list[Piece]:
     return [piece for piece in found if any(map(str.isalnum, piece.text))]
 
 
-def extracted_pieces(text: str, headings: Collection[str]) -> list[Piece]:
+def extracted_pieces(text: str, headings: Collection[str]) -> list[TextPiece]:
     """Return the pieces of a text that was extracted from a document: its tables and lists are written as in Markdown,
     everything else is plain, also a paragraph that is one of the `headings`."""
-    found: list[Piece] = []
+    found: list[TextPiece] = []
     for part in text[:_LONGEST].split("\n\n"):
         line = one_line(part)
         if line in headings:
-            found.append(Piece(line, "heading"))
+            found.append(TextPiece(line, "heading"))
         elif part.startswith(_BEGINNINGS) or part[:1].isdigit():
             found += pieces(part)
         elif any(map(str.isalnum, line)):
-            found.append(Piece(line, "prose"))
+            found.append(TextPiece(line, "prose"))
     return found
 
 

@@ -11,7 +11,7 @@ _INVISIBLE = dict.fromkeys((0xAD, 0x200B, 0x2060, 0xFEFF))
 _TOKEN = "format:"  # noqa: S105  begins what an index holds of formats beside the text of a record
 
 
-class Piece(NamedTuple):
+class TextPiece(NamedTuple):
     """Text of one kind, on one line."""
 
     text: str

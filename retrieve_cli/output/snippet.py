@@ -10,7 +10,7 @@ from retrieve_cli.contracts import Json
 from retrieve_cli.errors import printable
 from retrieve_cli.output.cells import ELLIPSIS, cut
 from retrieve_cli.output.pieces import extracted_pieces, pieces
-from retrieve_cli.output.prose import Piece, one_line
+from retrieve_cli.output.prose import TextPiece, one_line
 from retrieve_cli.search.answer import Answer, Result
 
 Spans = list[tuple[int, int]]
@@ -57,7 +57,7 @@ def snippet(answer: Answer, result: Result, *, room: int = ROOM) -> Snippet:
         found = extracted_pieces(result.text, _headings(result.chunk))
     if catalog and not found:
         found = _fields(result)
-    if found == [Piece(one_line(str(record["name"])), "prose")]:
+    if found == [TextPiece(one_line(str(record["name"])), "prose")]:
         return Snippet("", [])
     cut_before = not catalog and int(result.chunk["index"]) > 0
     return best(found, answer.matches, room=room, cut_before=cut_before)
@@ -81,14 +81,16 @@ def _described(result: Result) -> str:
     return part if part.strip() and part in result.text else description[:_DESCRIBED]
 
 
-def _fields(result: Result) -> list[Piece]:
+def _fields(result: Result) -> list[TextPiece]:
     """The fields of a record without a description, each from its start."""
     name = one_line(str(result.record["name"]))
     lines = (one_line(line) for line in result.text[:_DESCRIBED].split("\n"))
-    return [Piece(line, "row") for line in lines if line and line != name]
+    return [TextPiece(line, "row") for line in lines if line and line != name]
 
 
-def best(found: Sequence[Piece], matches: Callable[[str], Spans], *, room: int, cut_before: bool = False) -> Snippet:
+def best(
+    found: Sequence[TextPiece], matches: Callable[[str], Spans], *, room: int, cut_before: bool = False
+) -> Snippet:
     """Return the start of the best sentence, item or row, and what follows it; code only if no other piece matches.
 
     The best one is the earliest one with the most different matched words within `room` characters. With `cut_before`,
@@ -110,7 +112,7 @@ def best(found: Sequence[Piece], matches: Callable[[str], Spans], *, room: int, 
     return first or Snippet("", [])
 
 
-def _joined(found: Sequence[Piece]) -> tuple[str, Spans]:
+def _joined(found: Sequence[TextPiece]) -> tuple[str, Spans]:
     """Pieces as one text; where each sentence, row or line of code starts, and where a snippet from there has to end:
     with the row or the line, or with the prose."""
     parts: list[str] = []

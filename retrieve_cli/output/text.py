@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from retrieve_cli.errors import shortened
 from retrieve_cli.output import block, cells
-from retrieve_cli.output.page import Line, Page, Span
+from retrieve_cli.output.page import Line, LineRenderer, StyledText
 from retrieve_cli.search.answer import Answer
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ Table = Callable[[Answer], None]
 
 def print_answers(
     answers: Sequence[Answer],
-    page: Page,
+    renderer: LineRenderer,
     *,
     explain: bool,
     timing: bool,
@@ -33,34 +33,34 @@ def print_answers(
     """Print answers one after the other, each under its query if they are a batch; results as blocks without a
     `table`."""
     for place, answer in enumerate(answers):
-        _write(page, _heading(answer, first=place == 0) if batch else ())
+        _write(renderer, _heading(answer, first=place == 0) if batch else ())
         if table is None or not answer.results:
-            _write(page, _blocks(answer, page.width, explain=explain))
+            _write(renderer, _blocks(answer, renderer.width, explain=explain))
         else:
             table(answer)
-            _write(page, _below_table(answer, page.width, explain=explain))
-        _write(page, _end(answer, page.width, explain=explain, timing=timing))
+            _write(renderer, _below_table(answer, renderer.width, explain=explain))
+        _write(renderer, _end(answer, renderer.width, explain=explain, timing=timing))
 
 
-def as_text(answer: Answer, page: Page, *, explain: bool) -> str:
+def as_text(answer: Answer, renderer: LineRenderer, *, explain: bool) -> str:
     """Return one answer as text."""
-    blocks = page.render(_blocks(answer, page.width, explain=explain))
-    return blocks + page.render(_end(answer, page.width, explain=explain, timing=False))
+    blocks = renderer.render(_blocks(answer, renderer.width, explain=explain))
+    return blocks + renderer.render(_end(answer, renderer.width, explain=explain, timing=False))
 
 
-def _write(page: Page, lines: Sequence[Line] | Iterator[Line]) -> None:
-    sys.stdout.write(page.render(lines))
+def _write(renderer: LineRenderer, lines: Sequence[Line] | Iterator[Line]) -> None:
+    sys.stdout.write(renderer.render(lines))
 
 
 def _heading(answer: Answer, *, first: bool) -> Iterator[Line]:
     if not first:
         yield []
-    yield [Span(f"{answer.query.id}: {' '.join(answer.query.text.split())}", "heading")]
+    yield [StyledText(f"{answer.query.id}: {' '.join(answer.query.text.split())}", "heading")]
 
 
 def _blocks(answer: Answer, width: int, *, explain: bool) -> Iterator[Line]:
     if not answer.results:
-        yield [Span("no results")]
+        yield [StyledText("no results")]
     indent = block.indent_of(answer)
     for rank, result in answer.ranked:
         yield from block.block(answer, result, rank=rank, width=width)
@@ -77,9 +77,9 @@ def _below_table(answer: Answer, width: int, *, explain: bool) -> Iterator[Line]
     for rank, result in answer.ranked:
         if result.bundle is None and not explain:
             continue
-        yield [Span(f"{rank}. {result.hit.id if explain else result.record['id']}")]
+        yield [StyledText(f"{rank}. {result.hit.id if explain else result.record['id']}")]
         if result.bundle is not None:
-            yield from ([Span("   "), *line] for line in block.needs(result.bundle, width - 3))
+            yield from ([StyledText("   "), *line] for line in block.needs(result.bundle, width - 3))
         if explain:
             yield from _rows(explanation.of_result(answer, result), 3, width)
 
@@ -94,7 +94,7 @@ def _end(answer: Answer, width: int, *, explain: bool, timing: bool) -> Iterator
 
         yield from _rows(explanation.of_answer(answer), 0, width)
     if timing:
-        yield [Span(", ".join(f"{name} {value:.1f} ms" for name, value in answer.timings_ms.items()), "dim")]
+        yield [StyledText(", ".join(f"{name} {value:.1f} ms" for name, value in answer.timings_ms.items()), "dim")]
 
 
 def _counts(facet: Facet) -> str:
@@ -112,4 +112,4 @@ def _rows(rows: Sequence[tuple[str, str]], indent: int, width: int) -> Iterator[
         for place, (start, end) in enumerate(cells.lines(text, room)):
             shown = "" if place else label
             padding = " " * (column - cells.width(shown))
-            yield [Span(" " * indent), Span(shown, "dim"), Span(padding), Span(text[start:end])]
+            yield [StyledText(" " * indent), StyledText(shown, "dim"), StyledText(padding), StyledText(text[start:end])]

@@ -15,7 +15,7 @@ from retrieve_cli.contracts.works import Work
 from retrieve_cli.output import cells
 from retrieve_cli.output.citations import numbered, one_line
 from retrieve_cli.output.formats import SCHEMA_VERSION, evidence_json
-from retrieve_cli.output.page import Line, Span, address
+from retrieve_cli.output.page import Line, StyledText, address
 from retrieve_cli.search.web_answer import ProviderStatus, WebAnswer, WebHit
 from retrieve_cli.websearch import dates
 
@@ -129,18 +129,18 @@ def _status_json(status: ProviderStatus) -> dict[str, Json]:
 def web_lines(answer: WebAnswer, width: int, *, explain: bool) -> Iterator[Line]:
     """Yield the lines of an answer for people; with `explain`, the evidence for each result, and every status."""
     if not answer.hits:
-        yield [Span(_nothing(answer))]
+        yield [StyledText(_nothing(answer))]
     indent = len(str(len(answer.hits))) + 2
     for rank, hit in enumerate(answer.hits, 1):
         yield from _result_lines(rank, hit, indent, width)
         if explain:
-            yield from ([Span(" " * indent), Span(line, "dim")] for line in _explained(hit))
+            yield from ([StyledText(" " * indent), StyledText(line, "dim")] for line in _explained(hit))
     if explain:
         yield []
-        yield [Span(answer.pipeline, "dim")]
+        yield [StyledText(answer.pipeline, "dim")]
         for status in answer.statuses:
             style = "alert" if status.failed else "dim"
-            yield [Span(f"{status.provider} ({status.role}): ", style), Span(status_text(status))]
+            yield [StyledText(f"{status.provider} ({status.role}): ", style), StyledText(status_text(status))]
 
 
 def _nothing(answer: WebAnswer) -> str:
@@ -169,14 +169,14 @@ def _result_lines(rank: int, hit: WebHit, indent: int, width: int) -> Iterator[L
     for place, (start, end) in enumerate(cells.lines(title, room)):
         lead = number.ljust(indent) if not place else " " * indent
         style = "alert" if work.retracted else "name"
-        yield [Span(lead), Span(title[start:end], style, work.url)]
-    yield [Span(" " * indent), Span(" · ".join(_facts(work)), "dim")]
+        yield [StyledText(lead), StyledText(title[start:end], style, work.url)]
+    yield [StyledText(" " * indent), StyledText(" · ".join(_facts(work)), "dim")]
     if work.url:
-        yield [Span(" " * indent), Span(work.url, "place", work.url)]
+        yield [StyledText(" " * indent), StyledText(work.url, "place", work.url)]
     body = work.abstract or work.snippet
     text = body if len(body) <= _ABSTRACT else body[: _ABSTRACT - 1].rstrip() + "…"
     for start, end in cells.lines(text, room) if text else ():
-        yield [Span(" " * indent), Span(text[start:end])]
+        yield [StyledText(" " * indent), StyledText(text[start:end])]
 
 
 def _facts(work: Work) -> Iterator[str]:

@@ -36,7 +36,7 @@ _TIED = 1e-9
 _STAGES = {"": "whole", "encode_": "encoding", "search_": "search", "rerank_": "reranking"}
 
 
-class Column(Frozen):
+class NamedEvaluation(Frozen):
     """A run under its name on the page."""
 
     name: str
@@ -83,7 +83,7 @@ class _Case(Frozen):
 def write(
     folder: Path,
     *,
-    runs: Sequence[Column],
+    runs: Sequence[NamedEvaluation],
     topics: Sequence[Topic],
     compared: Sequence[Difference],
     describe: Callable[[str], str | None],
@@ -142,7 +142,7 @@ def _letter(at: int) -> str:
     return chr(ord("A") + at % 26) + (str(at // 26) if at >= 26 else "")
 
 
-def _notes(runs: Sequence[Column], notes: Sequence[str]) -> list[str]:
+def _notes(runs: Sequence[NamedEvaluation], notes: Sequence[str]) -> list[str]:
     """Return each note once, prefixed with the letter of a further run, and at most `_NOTES` of them."""
     found = list(dict.fromkeys([*notes, *runs[0].evaluation.notes]))
     for at, run in enumerate(runs):

@@ -28,14 +28,14 @@ _FROM_FOLDERS = ("auto", "onnx", "openvino", "torch", "remote")
 Folder = ModelFolder | CrossFolder | SpladeFolder
 
 
-class Need(Frozen):
+class ModelNeed(Frozen):
     """A model, and the stage that is configured with it; no stage where a user named any model of the hub."""
 
     stage: str
     model: str
 
 
-def needs(settings: Settings) -> list[Need]:
+def needs(settings: Settings) -> list[ModelNeed]:
     """The models of the stages that are configured, in the order of their work.
 
     Raises:
@@ -43,18 +43,18 @@ def needs(settings: Settings) -> list[Need]:
     """
     needed = []
     if settings.dense.enabled and settings.encoder.kind in _FROM_FOLDERS:
-        needed.append(Need("encoder", settings.encoder.model))
+        needed.append(ModelNeed("encoder", settings.encoder.model))
     sections = {name: getattr(settings, name) for name in asked_with(TERMS)}
-    needed += [Need(name, section.model) for name, section in sections.items() if section.model]
+    needed += [ModelNeed(name, section.model) for name, section in sections.items() if section.model]
     if settings.rerank.backend == "cross_encoder":
         if settings.rerank.model is None:
             hint = "name it: rerank.model"
             raise UsageError("rerank.backend cross_encoder needs a model, and none is named", hint=hint)
-        needed.append(Need("rerank", settings.rerank.model))
+        needed.append(ModelNeed("rerank", settings.rerank.model))
     return needed
 
 
-def wanted(settings: Settings, name: str | None) -> list[Need]:
+def wanted(settings: Settings, name: str | None) -> list[ModelNeed]:
     """Return the models of all stages, of one stage, or one model by name.
 
     Raises:
@@ -70,7 +70,7 @@ def wanted(settings: Settings, name: str | None) -> list[Need]:
     return chosen
 
 
-def find(need: Need, settings: Settings) -> Folder:
+def find(need: ModelNeed, settings: Settings) -> Folder:
     """Return the model on this machine; the network is never used.
 
     Raises:

@@ -22,7 +22,7 @@ from retrieve_cli.models.runtimes.packages import require
 from retrieve_cli.models.runtimes.tensors import read
 from retrieve_cli.models.runtimes.tokenizer import ModelTokenizer
 from retrieve_cli.operations.models.listing import pull_hint
-from retrieve_cli.operations.models.needs import Folder, Need, export_of, find, wanted
+from retrieve_cli.operations.models.needs import Folder, ModelNeed, export_of, find, wanted
 from retrieve_cli.storage.manifest import sha1_file
 from retrieve_cli.untrusted import files
 
@@ -45,7 +45,7 @@ def verify(settings: Settings, name: str | None) -> dict[str, Json]:
     return {"schema_version": 1, "ok": all(model["state"] == "sound" for model in models), "models": models}
 
 
-def _checked(need: Need, settings: Settings) -> dict[str, Json]:
+def _checked(need: ModelNeed, settings: Settings) -> dict[str, Json]:
     entry: dict[str, Json] = {"stage": need.stage, "model": need.model, "state": "sound", "path": None}
     entry |= {"files_with_digest": 0, "export": None, "problems": [], "hint": None}
     again = f"{pull_hint(need)} --force"

@@ -26,7 +26,7 @@ from retrieve_cli.operations.snapshots.form import (
     MANIFEST,
     NAME,
     SUFFIX,
-    Header,
+    SnapshotHeader,
 )
 from retrieve_cli.operations.snapshots.reading import read_header, verify
 from retrieve_cli.operations.snapshots.writing import SnapshotWriter, check_target, in_place_of, sweep
@@ -47,7 +47,7 @@ class Created(Frozen):
     """A snapshot that was written, or existed already."""
 
     path: Path
-    header: Header
+    header: SnapshotHeader
     status: Literal["written", "unchanged"]
     bytes: int
     """Size of the file."""
@@ -65,7 +65,7 @@ class Created(Frozen):
         }
 
 
-def summary(header: Header) -> dict[str, Json]:
+def summary(header: SnapshotHeader) -> dict[str, Json]:
     """Return the description of a snapshot, for people and programs."""
     return {
         "generation": header.generation,
@@ -149,7 +149,7 @@ def remove_old(created: Created, keep: int) -> Created:
     return Created(created.path, created.header, created.status, created.bytes, removed)
 
 
-def _named(folder: Path, header: Header, *, force: bool) -> Path:
+def _named(folder: Path, header: SnapshotHeader, *, force: bool) -> Path:
     """Return the file of a snapshot in a folder.
 
     Raises:
@@ -186,8 +186,8 @@ def _extras(store: Store, settings: Settings, config: Path | None) -> dict[str, 
     return {name: extras[name] for name in EXTRAS if name in extras}
 
 
-def _header(store: Store, manifest: Manifest, extras: Mapping[str, bytes]) -> Header:
-    return Header(
+def _header(store: Store, manifest: Manifest, extras: Mapping[str, bytes]) -> SnapshotHeader:
+    return SnapshotHeader(
         generation=manifest.id,
         created=datetime.now(UTC).isoformat(),
         version=__version__,

@@ -57,7 +57,7 @@ class BadSnapshot(ValueError):
     """A snapshot that is damaged, cut short, or was not written here."""
 
 
-class Header(Frozen):
+class SnapshotHeader(Frozen):
     """Description of a snapshot, its first member."""
 
     generation: str
@@ -78,7 +78,7 @@ class Header(Frozen):
         return {"format": _FORMAT, "schema_version": _VERSION, **asdict(self)}
 
     @classmethod
-    def of(cls, text: bytes) -> Header:
+    def of(cls, text: bytes) -> SnapshotHeader:
         """Return the header from the first member. Raises: BadSnapshot."""
         try:
             value = shapes.mapping(json.loads(text), HEADER)

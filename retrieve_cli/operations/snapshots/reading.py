@@ -22,7 +22,7 @@ from retrieve_cli.operations.snapshots.form import (
     SUMS,
     WINDOW,
     BadSnapshot,
-    Header,
+    SnapshotHeader,
     damaged,
     read_tar_header,
     zstd,
@@ -48,12 +48,12 @@ T = TypeVar("T")
 class Snapshot(Frozen):
     """Contents of a snapshot, completely verified."""
 
-    header: Header
+    header: SnapshotHeader
     manifest: Manifest
     extras: dict[str, bytes]
 
 
-def read_header(path: Path) -> Header:
+def read_header(path: Path) -> SnapshotHeader:
     """Return the header of a snapshot without reading the rest.
 
     Raises:
@@ -137,9 +137,9 @@ class _Members:
         self._seen: list[str] = []
         self._sums: list[str] = []
 
-    def header(self) -> Header:
+    def header(self) -> SnapshotHeader:
         """Read the first member."""
-        return Header.of(self._small(HEADER, CONFIG))
+        return SnapshotHeader.of(self._small(HEADER, CONFIG))
 
     def all(self, folder: Path | None) -> Snapshot:
         """Read every member; the files of the generation go into the folder, if there is one."""
@@ -159,7 +159,7 @@ class _Members:
             sums.keep(folder, block_sums_by_file)
         return Snapshot(header, manifest, extras)
 
-    def _manifest(self, header: Header) -> Manifest:
+    def _manifest(self, header: SnapshotHeader) -> Manifest:
         try:
             text = self._small(MANIFEST, LARGE).decode("utf-8")
             manifest = Manifest.of_text(text, MANIFEST)
@@ -193,7 +193,7 @@ class _Members:
             durable.sync(folder / name)
         return np.concatenate(parts)
 
-    def _extra(self, name: str, header: Header) -> bytes:
+    def _extra(self, name: str, header: SnapshotHeader) -> bytes:
         content = self._small(name, EXTRAS[name])
         if hashlib.sha256(content).hexdigest() != header.extras[name]:
             raise BadSnapshot(f"{name} is not what {HEADER} says")

@@ -15,7 +15,7 @@ from retrieve_cli.frozen import Frozen
 from retrieve_cli.ingest.tidying import remove_old
 from retrieve_cli.operations.snapshots import configuration
 from retrieve_cli.operations.snapshots.create import summary
-from retrieve_cli.operations.snapshots.form import CALIBRATION, CONFIG_FILE, CONFIGURATION, Header, damaged
+from retrieve_cli.operations.snapshots.form import CALIBRATION, CONFIG_FILE, CONFIGURATION, SnapshotHeader, damaged
 from retrieve_cli.operations.snapshots.reading import Snapshot, read_header, unpack, verify
 from retrieve_cli.retrieval import calibration
 from retrieve_cli.storage import durable
@@ -34,7 +34,7 @@ SCHEMA_VERSION = 1
 class Restored(Frozen):
     """A snapshot whose generation is the current one now."""
 
-    header: Header
+    header: SnapshotHeader
     status: Literal["published", "current"]
     """Published from the snapshot; or it existed already, is sound, and was made current."""
     calibrations: int
