@@ -53,7 +53,7 @@ def verify(
     from retrieve_cli.cli import judged
     from retrieve_cli.cli.progress import progress_for
     from retrieve_cli.evaluation.parity import ParityLimits, certify
-    from retrieve_cli.evaluation.parity_table import print_certificate
+    from retrieve_cli.evaluation.parity_report import print_certificate
     from retrieve_cli.output.formats import dump
 
     context.with_resource(progress_for(shared.talk, sys.stderr, interval=_INTERVAL))

@@ -110,8 +110,7 @@ def evaluate(
     from retrieve_cli.cli.progress import progress_for
     from retrieve_cli.evaluation import gates, measures, summary, trial as trials
     from retrieve_cli.evaluation.ablation import ablations, recommendation
-    from retrieve_cli.evaluation.runs import Runs, named_run
-    from retrieve_cli.evaluation.trec import read_ids
+    from retrieve_cli.evaluation.runs import Runs, named_run, read_ids
 
     context.with_resource(progress_for(shared.talk, sys.stderr))
     settings = shared.settings("search", mode=mode)

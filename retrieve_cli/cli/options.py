@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from retrieve_cli.api.table import Choice, Table
     from retrieve_cli.config.settings import Settings
     from retrieve_cli.config.trust import Trust
-    from retrieve_cli.output.page import LineRenderer
+    from retrieve_cli.output.styled_lines import LineRenderer
     from retrieve_cli.storage.manifest import Manifest
     from retrieve_cli.storage.remote_file import Blocks
     from retrieve_cli.storage.store import Store
@@ -172,7 +172,7 @@ class Shared(NamedTuple):
     @property
     def page(self) -> LineRenderer:
         """Surface of lines on stdout: as wide as the terminal, styled unless that is unwanted, linked on a terminal."""
-        from retrieve_cli.output.page import LineRenderer
+        from retrieve_cli.output.styled_lines import LineRenderer
 
         terminal = sys.stdout.isatty()
         forced = {"FORCE_COLOR", "TTY_COMPATIBLE"}.intersection(os.environ)

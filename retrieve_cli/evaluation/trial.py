@@ -112,8 +112,7 @@ class Trial:
         self, folder: Path, index: Answers | None, settings: Settings, *, command: str, judgments: str
     ) -> Path:
         """Write everything as one HTML page; return its path."""
-        from retrieve_cli.evaluation.report.about import About
-        from retrieve_cli.evaluation.report.page import NamedEvaluation, write
+        from retrieve_cli.evaluation.report.page import About, NamedEvaluation, write
 
         columns = [
             NamedEvaluation(self.base, self.found),

@@ -12,13 +12,11 @@ from typing import NamedTuple
 
 from retrieve_cli.contracts import Json
 from retrieve_cli.errors import printable
-from retrieve_cli.output import cells
-from retrieve_cli.output.page import Line, StyledText, file_address
-from retrieve_cli.output.pieces import title
 from retrieve_cli.output.places import linked, located, span_of
-from retrieve_cli.output.prose import one_line, percent, significant
+from retrieve_cli.output.plain_text import one_line, percent, significant, title
 from retrieve_cli.output.reasons import ALSO_NEEDED, SEPARATOR, Reason, path_in_words, rank_before_budget, reasons
 from retrieve_cli.output.snippet import Snippet, snippet
+from retrieve_cli.output.styled_lines import ELLIPSIS, Line, StyledText, cell_width, cut, file_address, wrap
 from retrieve_cli.search.answer import Answer, Bundle, Result
 from retrieve_cli.storage.records.facets import facets_of
 
@@ -64,7 +62,7 @@ def _sentence(found: Snippet, room: int) -> Iterator[Line]:
     room, most = min(room, _MOST), 1 if room >= _WIDE else 2
     if not found.text:
         return
-    places = cells.lines(found.text, room, breaks_words=True)
+    places = wrap(found.text, room, breaks_words=True)
     if len(places) > most:
         start = places[most - 1][0]
         rest = Snippet(found.text[start:], [(begin - start, stop - start) for begin, stop in found.marks])
@@ -77,7 +75,7 @@ def _sentence(found: Snippet, room: int) -> Iterator[Line]:
 def _facets(result: Result, room: int) -> Iterator[Line]:
     """The facets of the chunk on one line."""
     if named := [f"{name}: {text}" for name, text in facets_of(result.chunk).items()]:
-        yield [StyledText(cells.cut(printable(SEPARATOR.join(named)), min(room, _MOST)), "dim")]
+        yield [StyledText(cut(printable(SEPARATOR.join(named)), min(room, _MOST)), "dim")]
 
 
 def _marked(found: Snippet, start: int, end: int) -> list[StyledText]:
@@ -95,7 +93,7 @@ def _reasons(found: Sequence[Reason], room: int) -> Iterator[Line]:
     line: list[StyledText] = []
     used = 0
     for reason in found:
-        size = cells.width(reason.text)
+        size = cell_width(reason.text)
         if line and used + len(SEPARATOR) + size > room:
             yield line
             line, used = [], 0
@@ -118,7 +116,7 @@ def needs(bundle: Bundle, room: int) -> Iterator[Line]:
 
 def _hanging(label: str, text: str, room: int) -> Iterator[Line]:
     """A text behind a label, below itself where it has several lines."""
-    for place, (start, end) in enumerate(cells.lines(text, room - len(label))):
+    for place, (start, end) in enumerate(wrap(text, room - len(label))):
         yield [StyledText(" " * len(label) if place else label, "dim"), StyledText(text[start:end])]
 
 
@@ -230,7 +228,7 @@ def laid_out(head: Head, room: int, *, end: StyledText | None = None) -> list[Li
         if part.width <= room:
             flow.add(part)
         else:
-            for start, stop in cells.lines(part.text, room):
+            for start, stop in wrap(part.text, room):
                 flow.add(part._replace(text=part.text[start:stop]))
     if head.section:
         flow.add_section(head.section)
@@ -260,13 +258,13 @@ class _Flow:
         """Add the path of a section: whole, or without its outer headings, or cut."""
         path = section.split(_BELOW)
         marked = f"› {section}"
-        if self._lines[-1] and cells.width(marked) > self._left and self._left < _LEAST_SECTION:
+        if self._lines[-1] and cell_width(marked) > self._left and self._left < _LEAST_SECTION:
             self._break()
             self._reserved = 0 if self._end is None else self._end.width + _BETWEEN.width
-        while cells.width(marked) > self._left and len(path) > 1:
+        while cell_width(marked) > self._left and len(path) > 1:
             path.pop(0)
-            marked = f"{cells.ELLIPSIS} › {_BELOW.join(path)}"
-        self._append(StyledText(cells.cut(marked, self._left), "section"))
+            marked = f"{ELLIPSIS} › {_BELOW.join(path)}"
+        self._append(StyledText(cut(marked, self._left), "section"))
 
     @property
     def _left(self) -> int:

@@ -16,10 +16,10 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Generic, NamedTuple, TypeVar
 
 from retrieve_cli.errors import UsageError, printable, shortened
-from retrieve_cli.output.cells import ELLIPSIS
 from retrieve_cli.output.places import linked, pages, span_of
-from retrieve_cli.output.prose import one_line, percent, significant
+from retrieve_cli.output.plain_text import one_line, percent, significant
 from retrieve_cli.output.snippet import snippet
+from retrieve_cli.output.styled_lines import ELLIPSIS
 from retrieve_cli.search.answer import Answer, Result
 
 R = TypeVar("R")

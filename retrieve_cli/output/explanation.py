@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from itertools import takewhile
 
 from retrieve_cli.contracts import LOWERED, Evidence
-from retrieve_cli.output.prose import percent, significant
+from retrieve_cli.output.plain_text import percent, significant
 from retrieve_cli.output.reasons import GRAPH, path_in_words
 from retrieve_cli.search.answer import Answer, Result
 

@@ -22,8 +22,7 @@ from typing import Literal, NamedTuple
 
 from retrieve_cli.contracts import Json
 from retrieve_cli.errors import printable
-from retrieve_cli.output.citations import citation, numbered, one_line
-from retrieve_cli.output.places import span_of
+from retrieve_cli.output.places import citation, numbered, printable_line, span_of
 from retrieve_cli.output.reasons import ALSO_NEEDED, path_in_words
 from retrieve_cli.search.answer import Answer, Result, Span
 from retrieve_cli.search.context import together
@@ -179,7 +178,7 @@ def _by_document(documents: Sequence[_Document], numbers: Iterator[int], mark: s
     for document in documents:
         record = document.result.record
         aside = "" if record["id"] in (record["name"], record["source"]) else f" ({record['id']})"
-        title = one_line(f"{record['name']}{aside}")
+        title = printable_line(f"{record['name']}{aside}")
         blocks = [_block(document.result, passage, next(numbers)) for passage in document.passages]
         yield f"{mark} {title}\n\n" + "\n".join([*blocks, *_needs(document.result)])
 
@@ -189,7 +188,7 @@ def _by_group(documents: Sequence[_Document], numbers: Iterator[int]) -> Iterato
     for document in documents:
         groups.setdefault(str(document.result.record["group"] or "(no group)"), []).append(document)
     for group, own in groups.items():
-        yield f"## {one_line(group)}\n"
+        yield f"## {printable_line(group)}\n"
         yield from _by_document(own, numbers, "###")
 
 
@@ -202,7 +201,7 @@ def _needs(result: Result) -> list[str]:
     """A line on the dependencies of a result, if it has them."""
     if result.bundle is None or not result.bundle.needs:
         return []
-    return [one_line(f"requires, in this order: {', '.join(need.id for need in result.bundle.needs)}") + "\n"]
+    return [printable_line(f"requires, in this order: {', '.join(need.id for need in result.bundle.needs)}") + "\n"]
 
 
 def _also_needed(related: Sequence[Result]) -> str:
@@ -212,12 +211,14 @@ def _also_needed(related: Sequence[Result]) -> str:
     lines = []
     for result in related:
         words = path_in_words(result.hit.path or "")
-        lines.append("- " + one_line(f"{result.record['name']} ({result.record['id']}){f': {words}' if words else ''}"))
+        lines.append(
+            "- " + printable_line(f"{result.record['name']} ({result.record['id']}){f': {words}' if words else ''}")
+        )
     return "\n".join(["", f"## {ALSO_NEEDED}", "", *lines, ""])
 
 
 def _title(answer: Answer, batch: bool) -> str:
-    return one_line(f"{answer.query.id}: {answer.query.text}" if batch else answer.query.text)
+    return printable_line(f"{answer.query.id}: {answer.query.text}" if batch else answer.query.text)
 
 
 # ---------------------------------------------------------------------------------------------- tables

@@ -8,9 +8,8 @@ from typing import NamedTuple
 
 from retrieve_cli.contracts import Json
 from retrieve_cli.errors import printable
-from retrieve_cli.output.cells import ELLIPSIS, cut
-from retrieve_cli.output.pieces import extracted_pieces, pieces
-from retrieve_cli.output.prose import TextPiece, one_line
+from retrieve_cli.output.plain_text import TextPiece, extracted_pieces, one_line, pieces
+from retrieve_cli.output.styled_lines import ELLIPSIS, cut
 from retrieve_cli.search.answer import Answer, Result
 
 Spans = list[tuple[int, int]]

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from retrieve_cli.errors import shortened
-from retrieve_cli.output import block, cells
-from retrieve_cli.output.page import Line, LineRenderer, StyledText
+from retrieve_cli.output import block
+from retrieve_cli.output.styled_lines import Line, LineRenderer, StyledText, cell_width, wrap
 from retrieve_cli.search.answer import Answer
 
 if TYPE_CHECKING:
@@ -106,10 +106,10 @@ def _counts(facet: Facet) -> str:
 
 def _rows(rows: Sequence[tuple[str, str]], indent: int, width: int) -> Iterator[Line]:
     """Labels and their texts, these in a column."""
-    column = max((cells.width(label) for label, _ in rows), default=0) + 2
+    column = max((cell_width(label) for label, _ in rows), default=0) + 2
     for label, text in rows:
         room = max(width - indent - column, 20)
-        for place, (start, end) in enumerate(cells.lines(text, room)):
+        for place, (start, end) in enumerate(wrap(text, room)):
             shown = "" if place else label
-            padding = " " * (column - cells.width(shown))
+            padding = " " * (column - cell_width(shown))
             yield [StyledText(" " * indent), StyledText(shown, "dim"), StyledText(padding), StyledText(text[start:end])]

@@ -12,10 +12,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from retrieve_cli.contracts import Json, Reranked
 from retrieve_cli.contracts.terms import figures
 from retrieve_cli.contracts.works import Work
-from retrieve_cli.output import cells
-from retrieve_cli.output.citations import numbered, one_line
 from retrieve_cli.output.formats import SCHEMA_VERSION, evidence_json
-from retrieve_cli.output.page import Line, StyledText, address
+from retrieve_cli.output.places import numbered, printable_line
+from retrieve_cli.output.styled_lines import Line, StyledText, address, wrap
 from retrieve_cli.search.web_answer import ProviderStatus, WebAnswer, WebHit
 from retrieve_cli.websearch import dates
 
@@ -166,7 +165,7 @@ def _result_lines(rank: int, hit: WebHit, indent: int, width: int) -> Iterator[L
     number = f"{rank}."
     title = f"{_warning(work)}{work.title}"
     room = max(width - indent, 20)
-    for place, (start, end) in enumerate(cells.lines(title, room)):
+    for place, (start, end) in enumerate(wrap(title, room)):
         lead = number.ljust(indent) if not place else " " * indent
         style = "alert" if work.retracted else "name"
         yield [StyledText(lead), StyledText(title[start:end], style, work.url)]
@@ -175,7 +174,7 @@ def _result_lines(rank: int, hit: WebHit, indent: int, width: int) -> Iterator[L
         yield [StyledText(" " * indent), StyledText(work.url, "place", work.url)]
     body = work.abstract or work.snippet
     text = body if len(body) <= _ABSTRACT else body[: _ABSTRACT - 1].rstrip() + "…"
-    for start, end in cells.lines(text, room) if text else ():
+    for start, end in wrap(text, room) if text else ():
         yield [StyledText(" " * indent), StyledText(text[start:end])]
 
 
@@ -244,11 +243,11 @@ def _entry(hit: WebHit) -> str:
     linked = f"[{title}](<{address(work.url).replace('<', '%3C').replace('>', '%3E')}>)" if work.url else title
     authors = _authors(work, _FEW_AUTHORS, " et al.")
     facts = [_escaped(fact) for fact in (authors, work.venue, work.date) if fact]
-    return ". ".join([linked, *facts, f"`{one_line(work.id).replace('`', '')}`"])
+    return ". ".join([linked, *facts, f"`{printable_line(work.id).replace('`', '')}`"])
 
 
 def _escaped(text: str) -> str:
-    return _SPECIAL.sub(r"\\\1", one_line(text))
+    return _SPECIAL.sub(r"\\\1", printable_line(text))
 
 
 # ----------------------------------------------------------------------------------------------- prompt
@@ -260,10 +259,10 @@ def as_web_prompt(answer: WebAnswer) -> str:
 
 
 def _prompt_blocks(answer: WebAnswer) -> Iterator[str]:
-    yield f"# {one_line(answer.options.text)}\n"
+    yield f"# {printable_line(answer.options.text)}\n"
     if answer.partial:
         failed = [
-            f"- {status.provider}: {one_line(status_text(status))}" for status in answer.statuses if status.failed
+            f"- {status.provider}: {printable_line(status_text(status))}" for status in answer.statuses if status.failed
         ]
         yield "\n".join(["This answer is partial. These failed:", *failed, ""])
     if not answer.hits:
@@ -287,7 +286,7 @@ def result_block(rank: int, hit: WebHit, *, body: str | None = None) -> str:
         ("abstract" if work.abstract else "snippet", shown),
     )
     text = "\n".join(f"{name}: {value}" for name, value in rows if value)
-    return numbered(rank, one_line(", ".join(_facts_outside(hit))), text)
+    return numbered(rank, printable_line(", ".join(_facts_outside(hit))), text)
 
 
 def _facts_outside(hit: WebHit) -> Iterator[str]:

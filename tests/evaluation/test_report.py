@@ -18,13 +18,11 @@ from samples import Program
 from retrieve_cli.contracts.terms.figures import chance, rounded
 from retrieve_cli.errors import Unavailable
 from retrieve_cli.evaluation import measures
-from retrieve_cli.evaluation.curves import curves
 from retrieve_cli.evaluation.differences import Difference, differences
 from retrieve_cli.evaluation.evaluate import Evaluation, judge, latency
 from retrieve_cli.evaluation.judgments import Run, Topic
-from retrieve_cli.evaluation.measures import ranked
-from retrieve_cli.evaluation.report.about import About
-from retrieve_cli.evaluation.report.page import NamedEvaluation, verdict, write
+from retrieve_cli.evaluation.measures import curves, ranked
+from retrieve_cli.evaluation.report.page import About, NamedEvaluation, verdict, write
 from retrieve_cli.evaluation.statistics import Interval, Wins
 from retrieve_cli.frozen import replace
 

@@ -17,12 +17,12 @@ from samples import Program
 from retrieve_cli.config.loading import override
 from retrieve_cli.config.settings import Settings
 from retrieve_cli.contracts import Hit, Query
-from retrieve_cli.evaluation.choices import Formula, Reranking, TuningSettings
 from retrieve_cli.evaluation.evaluate import evaluate
 from retrieve_cli.evaluation.judgments import Topic
 from retrieve_cli.evaluation.memory import remembering
-from retrieve_cli.evaluation.table import MeasureTable
 from retrieve_cli.evaluation.tuning import _Search, tune
+from retrieve_cli.evaluation.tuning_measures import MeasureTable
+from retrieve_cli.evaluation.tuning_settings import Formula, Reranking, TuningSettings
 from retrieve_cli.frozen import replace
 from retrieve_cli.search.opened import Opened
 from retrieve_cli.search.searcher import Searcher

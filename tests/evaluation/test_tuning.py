@@ -15,12 +15,12 @@ from retrieve_cli.cli.main import main
 from retrieve_cli.config.loading import override
 from retrieve_cli.config.settings import Settings
 from retrieve_cli.errors import UsageError
-from retrieve_cli.evaluation.choices import Formula, TuningSettings
 from retrieve_cli.evaluation.evaluate import evaluate, queries_of
 from retrieve_cli.evaluation.judgments import Run, Topic
 from retrieve_cli.evaluation.measures import Scorer, parse
-from retrieve_cli.evaluation.table import MeasureTable
 from retrieve_cli.evaluation.tuning import Tuned, _folds, tune
+from retrieve_cli.evaluation.tuning_measures import MeasureTable
+from retrieve_cli.evaluation.tuning_settings import Formula, TuningSettings
 from retrieve_cli.frozen import replace
 from retrieve_cli.retrieval.stages.retrieve import IndexRetrieval
 from retrieve_cli.search.opened import Opened

@@ -12,9 +12,9 @@ from rich.cells import cell_len
 from samples import TOOLS, Program, write_catalog
 from terminals import at_terminal
 
-from retrieve_cli.output.page import LineRenderer, StyledText, address, file_address
-from retrieve_cli.output.prose import percent, significant
+from retrieve_cli.output.plain_text import percent, significant
 from retrieve_cli.output.reasons import path_in_words
+from retrieve_cli.output.styled_lines import LineRenderer, StyledText, address, file_address
 
 WIDTHS = (40, 60, 80, 100, 120)
 NAMES = ("Whole-slide", "肺分割ツール", "Name of several words that is longer than a narrow line", "x" * 50)

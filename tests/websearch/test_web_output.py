@@ -6,7 +6,7 @@ import orjson
 from web_answers import FAILED, PREPRINT
 from websearch.web_samples import answer, work
 
-from retrieve_cli.output.page import LineRenderer
+from retrieve_cli.output.styled_lines import LineRenderer
 from retrieve_cli.output.web_works import as_web_markdown, as_web_prompt, web_json, web_lines
 from retrieve_cli.search.web_answer import WebAnswer
 

@@ -23,7 +23,7 @@ from retrieve_cli.errors import RetrieveError
 from retrieve_cli.frozen import replace
 from retrieve_cli.output import text
 from retrieve_cli.output.formats import as_json
-from retrieve_cli.output.page import LineRenderer
+from retrieve_cli.output.styled_lines import LineRenderer
 from retrieve_cli.search.opened import Opened, forget, keep, kept
 from retrieve_cli.search.searcher import Searcher
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from retrieve_cli.errors import Unavailable
-from retrieve_cli.evaluation.curves import RECALLS, Points
+from retrieve_cli.evaluation.measures import RECALLS, Points
 from retrieve_cli.frozen import Frozen
 
 if TYPE_CHECKING:

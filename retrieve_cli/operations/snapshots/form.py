@@ -145,3 +145,15 @@ def zstd() -> Any:
     except ImportError as error:
         raise Unavailable("the package zstandard is not installed", hint="pip install zstandard") from error
     return zstandard
+
+
+def summary(header: SnapshotHeader) -> dict[str, Json]:
+    """Return the description of a snapshot, for people and programs."""
+    return {
+        "generation": header.generation,
+        "created": header.created,
+        "records": header.records,
+        "chunks": header.chunks,
+        "index_bytes": header.index_bytes,
+        "members": [name for name in EXTRAS if name in header.extras],
+    }

@@ -1,4 +1,7 @@
-"""Reading of a snapshot as an untrusted stream: every member is checked against its name, length and checksums."""
+"""Reading of a snapshot as an untrusted stream: every member is checked against its name, length and checksums.
+
+A folder of snapshots is listed by their headers alone.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,7 @@ from typing import TYPE_CHECKING, BinaryIO, TypeVar
 
 import numpy as np
 
+from retrieve_cli.contracts import Json
 from retrieve_cli.contracts.progress import BYTES, Task, counting, task
 from retrieve_cli.errors import IndexCorrupt, RetrieveError, UsageError, quoted
 from retrieve_cli.frozen import Frozen
@@ -19,12 +23,14 @@ from retrieve_cli.operations.snapshots.form import (
     FOLDER,
     HEADER,
     MANIFEST,
+    SUFFIX,
     SUMS,
     WINDOW,
     BadSnapshot,
     SnapshotHeader,
     damaged,
     read_tar_header,
+    summary,
     zstd,
 )
 from retrieve_cli.storage import durable, sums
@@ -35,6 +41,7 @@ from retrieve_cli.untrusted.files import CONFIG, MANIFEST as LARGE, open_regular
 
 if TYPE_CHECKING:
     from retrieve_cli.storage.mapped import Sums
+    from retrieve_cli.storage.store import Store
 
 _PIECE = 8 * SUMMED
 """Bytes in memory at a time: whole blocks of those whose checksums are kept."""
@@ -268,3 +275,39 @@ def _opened(folder: Path | None, name: str) -> Iterator[BinaryIO | None]:
         return
     with (folder / name).open("xb") as file:
         yield file
+
+
+SCHEMA_VERSION = 1
+
+
+def listing(store: Store, folder: Path) -> dict[str, Json]:
+    """Return the snapshots of a folder and the generations of a store, the latest first.
+
+    Raises:
+        UsageError: the folder does not exist.
+    """
+    try:
+        paths = sorted(path for path in folder.iterdir() if path.name.endswith(SUFFIX) and path.is_file())
+    except OSError as error:
+        raise UsageError(f"cannot read the folder {folder}: {error.strerror}", hint="check the path") from error
+    snapshots = sorted((_of(path) for path in paths), key=lambda entry: str(entry.get("created", "")), reverse=True)
+    return {"schema_version": SCHEMA_VERSION, "snapshots": snapshots, "generations": list(_generations(store))}
+
+
+def _of(path: Path) -> dict[str, Json]:
+    """Return the description of a snapshot; for another file, the fault."""
+    entry: dict[str, Json] = {"file": str(path), "bytes": path.stat().st_size}
+    try:
+        return {**entry, **summary(read_header(path))}
+    except RetrieveError as error:
+        return {**entry, "fault": error.message}
+
+
+def _generations(store: Store) -> Iterator[dict[str, Json]]:
+    for kept in reversed(store.kept()):
+        yield {
+            "generation": kept.manifest.id,
+            "current": kept.live,
+            "at": kept.manifest.built.get("at"),
+            "bytes": kept.bytes,
+        }

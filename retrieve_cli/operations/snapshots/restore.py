@@ -14,8 +14,14 @@ from retrieve_cli.errors import IndexCorrupt, RetrieveError, Unavailable, UsageE
 from retrieve_cli.frozen import Frozen
 from retrieve_cli.ingest.tidying import remove_old
 from retrieve_cli.operations.snapshots import configuration
-from retrieve_cli.operations.snapshots.create import summary
-from retrieve_cli.operations.snapshots.form import CALIBRATION, CONFIG_FILE, CONFIGURATION, SnapshotHeader, damaged
+from retrieve_cli.operations.snapshots.form import (
+    CALIBRATION,
+    CONFIG_FILE,
+    CONFIGURATION,
+    SnapshotHeader,
+    damaged,
+    summary,
+)
 from retrieve_cli.operations.snapshots.reading import Snapshot, read_header, unpack, verify
 from retrieve_cli.retrieval import calibration
 from retrieve_cli.storage import durable

@@ -21,7 +21,7 @@ from retrieve_cli.api.sequences import arrival
 from retrieve_cli.contracts import Json
 from retrieve_cli.errors import RetrieveError, UsageError, quoted
 from retrieve_cli.output import formats
-from retrieve_cli.output.page import LineRenderer
+from retrieve_cli.output.styled_lines import LineRenderer
 from retrieve_cli.search.answer import Answer
 from retrieve_cli.server.http.admission import read_body
 from retrieve_cli.server.http.answers import dumped, rejection

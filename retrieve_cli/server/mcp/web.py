@@ -26,8 +26,8 @@ from retrieve_cli.contracts import Json
 from retrieve_cli.contracts.works import Work
 from retrieve_cli.errors import RetrieveError, SourceFailed, printable, shortened
 from retrieve_cli.frozen import replace
-from retrieve_cli.output.citations import one_line
 from retrieve_cli.output.compact import CompactEntry, Cost, Count, clean, fitted
+from retrieve_cli.output.places import printable_line
 from retrieve_cli.output.web_works import DATA, result_block
 from retrieve_cli.search.web_answer import ProviderStatus, WebAnswer, WebHit, WebOptions
 from retrieve_cli.server.mcp.outcomes import Channels, Outcome, compact_json
@@ -208,7 +208,7 @@ def _failures(statuses: Sequence[ProviderStatus]) -> str:
 
 
 def _message(status: ProviderStatus) -> str:
-    return printable(shortened(one_line(status.message), _NOTICE))
+    return printable(shortened(printable_line(status.message), _NOTICE))
 
 
 def _failure_json(status: ProviderStatus) -> dict[str, Json]:
@@ -218,7 +218,7 @@ def _failure_json(status: ProviderStatus) -> dict[str, Json]:
 
 
 def _notices(answer: WebAnswer) -> Iterator[str]:
-    yield from (printable(shortened(one_line(notice), _NOTICE)) for notice in answer.notices[:_NOTICES])
+    yield from (printable(shortened(printable_line(notice), _NOTICE)) for notice in answer.notices[:_NOTICES])
 
 
 def _shortened(work: Work, detail: Detail) -> Work:
@@ -235,7 +235,7 @@ def _shortened(work: Work, detail: Detail) -> Work:
 
 
 def _title(work: Work) -> str:
-    return printable(shortened(one_line(work.title), _TITLE)) or _line(work.id)
+    return printable(shortened(printable_line(work.title), _TITLE)) or _line(work.id)
 
 
 def _place(url: str) -> str:
@@ -244,7 +244,7 @@ def _place(url: str) -> str:
 
 
 def _line(text: str) -> str:
-    return printable(shortened(one_line(text), _PLACE))
+    return printable(shortened(printable_line(text), _PLACE))
 
 
 def _text(work: Work) -> str:

@@ -14,11 +14,11 @@ from retrieve_cli.config.settings import Settings
 from retrieve_cli.contracts import Ranking
 from retrieve_cli.contracts.progress import Task, task
 from retrieve_cli.errors import UsageError
-from retrieve_cli.evaluation.choices import DEPTHS, READ, Formula, TuningSettings
 from retrieve_cli.evaluation.evaluate import queries_of
 from retrieve_cli.evaluation.judgments import Run, Topic
 from retrieve_cli.evaluation.measures import Scorer, depth
 from retrieve_cli.evaluation.memory import PoolMemory, RememberedRetrieval, RetrievalMemory, remembering
+from retrieve_cli.evaluation.tuning_settings import DEPTHS, READ, Formula, TuningSettings
 from retrieve_cli.frozen import replace
 from retrieve_cli.retrieval.stages.fuse import Fuse
 from retrieve_cli.retrieval.stages.pipeline import Pipeline

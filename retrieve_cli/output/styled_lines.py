@@ -1,10 +1,16 @@
-"""Cells that a text takes on a terminal, and texts fitted into so many: wide, joining and zero-width characters count
-as terminals show them. A word of a name is never broken."""
+"""Lines of styled text, printed to a terminal with colours and links, or into a file without.
+
+Widths are cells of a terminal: wide, joining and zero-width characters count as terminals show them. A word of a name
+is never broken.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
 from unicodedata import category, east_asian_width
+
+from retrieve_cli.errors import printable
 
 ELLIPSIS = "…"
 _JOINER, _EMOJI_STYLE = "\u200d", "\ufe0f"
@@ -12,7 +18,7 @@ _JAMO = range(0x1160, 0x1200)
 """Vowels and final consonants of Hangul, drawn into the cell of the consonant before them."""
 
 
-def width(text: str) -> int:
+def cell_width(text: str) -> int:
     """Return the cells that a printable text takes."""
     return len(text) if text.isascii() else sum(cells for _, cells in _measured(text))
 
@@ -31,7 +37,7 @@ def _measured(text: str) -> Iterator[tuple[str, int]]:
         before = char
 
 
-def lines(text: str, most: int, *, breaks_words: bool = False) -> list[tuple[int, int]]:
+def wrap(text: str, most: int, *, breaks_words: bool = False) -> list[tuple[int, int]]:
     """Return the places in `text`, start and end, of lines of at most `most` cells, broken at blanks.
 
     A longer word is alone on its line. With `breaks_words` it goes on in the next line, and a line may end between
@@ -68,8 +74,76 @@ def _words(text: str, most: int | None) -> Iterator[tuple[int, int, int]]:
 
 def cut(text: str, most: int) -> str:
     """Return a text that takes at most `most` cells: cut behind a word if need be, with an ellipsis."""
-    if width(text) <= most:
+    if cell_width(text) <= most:
         return text
-    found = lines(text, max(most - 2, 1), breaks_words=True)
+    found = wrap(text, max(most - 2, 1), breaks_words=True)
     start, end = found[0]
     return f"{text[start:end].rstrip(' ,;:·–-')} {ELLIPSIS}"
+
+
+_CODES = {
+    "": "",
+    "name": "1",
+    "place": "36",
+    "match": "1;33",
+    "score": "1",
+    "section": "3",
+    "dim": "2",
+    "heading": "1;4",
+    "alert": "31",
+    "hint": "33",
+}
+"""Styles as parameters of SGR, colours of the terminal's own palette."""
+
+
+class StyledText(NamedTuple):
+    """A stretch of a line in one style; `link` is the address that it leads to."""
+
+    text: str
+    style: str = ""
+    link: str = ""
+
+    @property
+    def width(self) -> int:
+        """Cells that it takes."""
+        return cell_width(self.text)
+
+
+Line = Sequence[StyledText]
+
+
+class LineRenderer(NamedTuple):
+    """A surface that lines are printed on."""
+
+    width: int
+    """Cells of a line."""
+    styled: bool = False
+    """With colours."""
+    linked: bool = False
+    """With links that a terminal opens (OSC 8)."""
+
+    def render(self, lines: Iterable[Line]) -> str:
+        """Return the lines as text with their control characters escaped."""
+        return "".join("".join(self._rendered(line)).rstrip(" ") + "\n" for line in lines)
+
+    def _rendered(self, line: Line) -> Iterator[str]:
+        for span in line:
+            text = printable(span.text)
+            if self.styled and text.strip() and (code := _CODES[span.style]):
+                text = f"\x1b[{code}m{text}\x1b[0m"
+            if self.linked and span.link:
+                text = f"\x1b]8;;{address(span.link)}\x1b\\{text}\x1b]8;;\x1b\\"
+            yield text
+
+
+def address(link: str) -> str:
+    """Return a link in the characters that one may have: all others as bytes of UTF-8, in percent."""
+    return "".join(
+        char if "!" <= char <= "~" else "".join(f"%{byte:02X}" for byte in char.encode("utf-8", "replace"))
+        for char in link
+    )
+
+
+def file_address(path: str) -> str:
+    """Return the link to a file by its absolute path."""
+    return "file://" + "".join(f"%{ord(char):02X}" if char in "%?#;" else char for char in path)
