@@ -81,7 +81,6 @@ def _read(
     local: Local | None = None,
     id_: str = "1",
 ) -> Asked:
-    """The request that keys with values are."""
     values: dict[str, Json] = {}
     paths: tuple[str, ...] = ()
     for row, spelling, value in given:
@@ -131,7 +130,6 @@ def _schema_of(row: Choice, value: Json) -> Schema:
 
 
 def _hint(row: Choice) -> str:
-    """A hint on the value of a key."""
     example = {"retrievers": '["bm25"]', "files": '[{"name": "scan.nii.gz", "head_base64": "…"}]'}.get(
         row.name, '["…"]'
     )
@@ -139,7 +137,6 @@ def _hint(row: Choice) -> str:
 
 
 def _asked(values: Mapping[str, Json], where: str, tenant: str | None) -> Asked:
-    """The request of values that are checked."""
     if "query" not in values:
         raise UsageError(f"{where} has no query", hint=_EXAMPLE)
     if tenant is not None and values.get("tenant", tenant) != tenant:

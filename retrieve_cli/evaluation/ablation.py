@@ -65,7 +65,6 @@ def edits(pipeline: Pipeline) -> Iterator[tuple[str, Edit]]:
 
 
 def _fusions(first: Fuse) -> Iterator[tuple[str, Callable[[Fuse], First]]]:
-    """Yield other fusions of the same candidates."""
     fusion = first.fusion
     if fusion.method != "weighted":
         return
@@ -108,14 +107,6 @@ def _every(kept: Callable[[Stage], Stage | None]) -> Edit:
     return edit
 
 
-def _no_expansion(stage: Stage) -> Stage | None:
-    return None if stage.kind == "expand" else stage
-
-
-def _no_mmr(stage: Stage) -> Stage | None:
-    return None if hasattr(stage, "trade_off") else stage
-
-
 def _no_group_cap(stage: Stage) -> Stage | None:
     from retrieve_cli.retrieval.stages.diversity import Limit
 
@@ -144,8 +135,8 @@ def _no_similarity_threshold(stage: Stage) -> Stage | None:
 
 
 _CUTS: Mapping[str, Callable[[Stage], Stage | None]] = {
-    "without expansion": _no_expansion,
-    "without MMR": _no_mmr,
+    "without expansion": lambda stage: None if stage.kind == "expand" else stage,
+    "without MMR": lambda stage: None if hasattr(stage, "trade_off") else stage,
     "without a cap per group": _no_group_cap,
     "without min_score": _no_min_score,
     "without a similarity threshold": _no_similarity_threshold,

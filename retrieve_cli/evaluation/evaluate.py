@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from retrieve_cli.contracts import Json, Query, Ranking, Request, Unit
+from retrieve_cli.contracts import Json, Query, Request, Unit
 from retrieve_cli.contracts.progress import task
 from retrieve_cli.contracts.terms import figures
 from retrieve_cli.errors import Unavailable, UsageError, quoted
@@ -131,7 +131,10 @@ def evaluate(
         notes.append(f"retrieval depth is {k}, not {opened.settings.search.depth}: the measures need it")
     answered = _rank(opened, queries, edit, k=k)
     check_complete(answered, "an evaluation", "fix that, or evaluate without it (--mode, or rerank.backend: none)")
-    run = {ranking.query.id: _scores(opened, ranking) for ranking in answered.rankings}
+    run = {
+        ranking.query.id: {opened.generation.record_id(hit.record): hit.score for hit in ranking.hits}
+        for ranking in answered.rankings
+    }
     groups = group_measures(opened.generation, answered.rankings, topics)
     if groups is None:
         notes.append("no result has a group: group measures are skipped")
@@ -299,7 +302,3 @@ def queries_of(opened: Opened, topics: Iterable[Topic], notes: list[str]) -> lis
     questions = Searcher(opened).read([Request(topic.text, topic.id, files=topic.files) for topic in topics])
     notes += dict.fromkeys(notice for question in questions for notice in question.notices)
     return [question.query for question in questions]
-
-
-def _scores(opened: Opened, ranking: Ranking) -> dict[str, float]:
-    return {opened.generation.record_id(hit.record): hit.score for hit in ranking.hits}

@@ -267,7 +267,6 @@ class _Comparison:
         return shown, Quality.of(reference, remote), Quality.of(reference, local)
 
     def _alone(self, name: str) -> SearchOptions:
-        """Return the options under which one retriever answers alone."""
         return replace(self._options, retrievers=(name,), rerank=False, expand=False)
 
     def _over(self, indexes: Mapping[str, Index[Any]]) -> Opened:

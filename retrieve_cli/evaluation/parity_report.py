@@ -77,7 +77,6 @@ def _apart(found: Difference) -> tuple[str, str]:
 
 
 def _statistics(found: Certificate) -> Iterator[str]:
-    """Lines on the statistics by which scores are normalised in a fusion."""
     apart, p = _apart(found.full_pass.difference)
     quality = f"{MEASURE} {apart}, p {p}" if p else "no query differs"
     yield "stored statistics instead of a pass over all rows, as the engines and this reference use:"
@@ -102,7 +101,6 @@ def _latency(found: Certificate) -> Table:
 
 
 def _lists(found: Certificate) -> Table:
-    """Recall under filters, and short lists."""
     made = table("retriever", "records", "filter by", f"recall@{CUTOFF}", "listed", "short", "completed", words=3)
     for each in found.retrievers:
         made.add_row(each.name, "all", "", *_counts(each.plain))

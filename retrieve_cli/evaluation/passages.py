@@ -149,7 +149,6 @@ def _described(topic: Topic) -> str:
 
 
 def _example(generation: Generation) -> str:
-    """Return a file and a heading of the index."""
     for chunk in generation.chunks:
         if chunk["section"]:
             return f"{quoted(chunk['source'])} and {quoted(str(chunk['section']).split(_LEVEL)[-1])}"

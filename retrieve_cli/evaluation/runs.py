@@ -302,7 +302,6 @@ class _Decoded:
 
 
 def _columns(line: str, where: str) -> tuple[str, str, str]:
-    """Return kind, word and id of a line."""
     columns = line.split("\t")
     if len(columns) != len(("kind", "word", "id")) or columns[0] not in KINDS:
         raise UsageError(f"{where} is not `query|document TAB encoded TAB id`", hint=_FORM)

@@ -154,7 +154,6 @@ def _headings(generation: Generation, record: int) -> Iterator[str]:
 
 
 def _plain(text: str) -> str:
-    """Return the words of a text without markup, on one line."""
     words = html.unescape(_LINK.sub(r"\1", _TAG.sub(" ", text))).replace("**", "").replace("`", "").split()
     return " ".join(words).strip(" :;,>")
 

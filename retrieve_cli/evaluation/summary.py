@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from retrieve_cli.evaluation.evaluate import Evaluation
-    from retrieve_cli.evaluation.statistics import Interval
 
 _SHOWN = (0.1, 0.3, 0.5, 0.7, 0.9)
 """Thresholds of confidence whose rates are shown; JSON has all of them."""
@@ -87,7 +86,8 @@ def show(outcome: EvaluationOutcome, console: Console) -> None:
     found = outcome.trial.found
     made = table("measure", "mean", "95 % interval", words=1)
     for name, interval in found.intervals.items():
-        made.add_row(name, figures.rounded(interval.mean), _bounds(interval))
+        low, high = figures.rounded(interval.low), figures.rounded(interval.high)
+        made.add_row(name, figures.rounded(interval.mean), f"{low} to {high}")
     console.print(made)
     for line in _account(found):
         say(console, line)
@@ -96,10 +96,6 @@ def show(outcome: EvaluationOutcome, console: Console) -> None:
     advice = [] if outcome.advice is None else [outcome.advice]
     for line in (*advice, *_tuning(outcome.tuned), *_calibration(outcome.calibration)):
         say(console, line)
-
-
-def _bounds(interval: Interval) -> str:
-    return f"{figures.rounded(interval.low)} to {figures.rounded(interval.high)}"
 
 
 def _account(found: Evaluation) -> Iterator[str]:
@@ -152,7 +148,6 @@ def _calibration(found: Calibration | None) -> Iterator[str]:
 
 
 def _print_comparison(trial: Trial, console: Console) -> None:
-    """Print the differences of all runs from the baseline, and the queries with the largest drops."""
     primary = [each for each in trial.compared if each.primary]
     others = [each for each in trial.compared if not each.primary]
     if primary:

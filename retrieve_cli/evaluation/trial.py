@@ -132,7 +132,6 @@ class Trial:
 
 
 def _measured(runs: Sequence[NamedRun], topics: Sequence[Topic], measures: Sequence[Measure]) -> list[Evaluation]:
-    """The evaluations of runs, one after the other."""
     evaluations = []
     for number, run in enumerate(runs, 1):
         title = f"run {number} of {len(runs)} ({shortened(run.name, 40)})" if len(runs) > 1 else ""

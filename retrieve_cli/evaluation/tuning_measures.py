@@ -25,6 +25,7 @@ from retrieve_cli.retrieval.stages.pipeline import Pipeline
 from retrieve_cli.retrieval.stages.rerank import Reader, Rerank
 from retrieve_cli.retrieval.stages.retrieve import Retrieve
 from retrieve_cli.search.opened import Opened
+from retrieve_cli.search.options import SearchOptions
 from retrieve_cli.search.searcher import Searcher
 
 if TYPE_CHECKING:
@@ -37,6 +38,14 @@ _BATCH = 16
 """Queries that are ranked at a time when nothing is known of them."""
 _FORMULAS_KEPT = 2
 """Formulas whose candidates are remembered at a time: the configured one and the one being tried."""
+
+
+def _options_of(opened: Opened, k: int) -> SearchOptions:
+    """Return options without a deadline, and with every retriever: one of weight 0 may be worth more."""
+    options = replace(opened.options(k=k), deadline_ms=None)
+    if options.hybrid and not options.retrievers:
+        return replace(options, retrievers=tuple(registry.ordered(opened.generation.manifest.recipe.retrievers)))
+    return options
 
 
 class MeasureTable:
@@ -63,10 +72,7 @@ class MeasureTable:
         self._settings = settings
         self._topics = topics
         self._queries = queries_of(opened, topics, [])
-        self._options = replace(opened.options(k=k), deadline_ms=None)
-        if self._options.hybrid and not self._options.retrievers:  # one of weight 0 may be worth more
-            every = tuple(registry.ordered(opened.generation.manifest.recipe.retrievers))
-            self._options = replace(self._options, retrievers=every)
+        self._options = _options_of(opened, k)
         self._looked_at = depth([measure])
         self._scorer = Scorer([measure], {topic.id: topic.grades for topic in topics})
         self._known: dict[str, Floats] = {}

@@ -100,7 +100,7 @@ def history_lines(rows: Sequence[Mapping[str, Json]], noun: str) -> list[str]:
             (
                 row["generation"],
                 state,
-                _minute(row["at"]),
+                shortened(str(row["at"])[:16].replace("T", " "), 16),
                 *counts,
                 _changes(row["changes"]),
                 figures.size(row["bytes"]),
@@ -109,11 +109,6 @@ def history_lines(rows: Sequence[Mapping[str, Json]], noun: str) -> list[str]:
     return aligned(
         ("generation", "state", "published", f"{noun}s", "chunks", "changes", "size"), cells, right=(3, 4, 6)
     )
-
-
-def _minute(at: Json) -> str:
-    """Return a time without its seconds."""
-    return shortened(str(at)[:16].replace("T", " "), 16)
 
 
 def _changes(changes: Json) -> str:

@@ -125,7 +125,6 @@ def graph(generation: Generation, name: str | None, settings: Settings) -> dict[
 
 
 def _dangling(edges: Graph, generation: Generation) -> list[dict[str, Json]]:
-    """Return dangling references, each with the reason."""
     from retrieve_cli.retrieval.graph.lookalikes import Lookalikes
 
     found = edges.dangling

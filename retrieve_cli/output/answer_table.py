@@ -38,7 +38,6 @@ def _names(answer: Answer, result: Result) -> Iterator[tuple[str, str]]:
 
 
 def _cells(answer: Answer, result: Result, rank: int) -> list[str]:
-    """The cells on the score and the reasons of a result."""
     confidence = "" if result.confidence is None else percent(result.confidence)
     lines = "\n".join(cut(reason.text, _REASON) for reason in reasons(result, rank=rank))
     return [f"{result.hit.score:.3f}", *([confidence] if answer.confidence else []), lines]

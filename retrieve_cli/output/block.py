@@ -58,7 +58,6 @@ def worth(result: Result) -> str:
 
 
 def _sentence(found: Snippet, room: int) -> Iterator[Line]:
-    """The lines of a snippet."""
     room, most = min(room, _MOST), 1 if room >= _WIDE else 2
     if not found.text:
         return
@@ -73,7 +72,6 @@ def _sentence(found: Snippet, room: int) -> Iterator[Line]:
 
 
 def _facets(result: Result, room: int) -> Iterator[Line]:
-    """The facets of the chunk on one line."""
     if named := [f"{name}: {text}" for name, text in facets_of(result.chunk).items()]:
         yield [StyledText(cut(printable(SEPARATOR.join(named)), min(room, _MOST)), "dim")]
 

@@ -35,7 +35,6 @@ def _score(answer: Answer, result: Result) -> str:
 
 
 def _evidence(answer: Answer, result: Result, evidence: Evidence) -> str:
-    """The part of one retriever or stage."""
     score = _number(evidence.score)
     if evidence.source == GRAPH:
         path = result.hit.path or ""

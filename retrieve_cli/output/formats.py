@@ -121,7 +121,7 @@ def _filters_json(conditions: Sequence[tuple[str, str]]) -> dict[str, Json]:
 
 
 def _result_json(rank: int, result: Result, answer: Answer) -> dict[str, Json]:
-    record, chunk, place = result.record, result.chunk, result.place
+    record = result.record
     return {
         "rank": rank,
         "id": result.hit.id,
@@ -139,21 +139,7 @@ def _result_json(rank: int, result: Result, answer: Answer) -> dict[str, Json]:
             "demo_url": None,
             **record["supporting_data"],
         },
-        "content": result.text,
-        "content_type": content_type(chunk),
-        "highlights": [list(span) for span in answer.matches(result.text)],
-        "header": result.header or None,
-        "section": chunk["section"],
-        **({"sections": chunk["sections"]} if "sections" in chunk else {}),
-        **page_keys(place),
-        **(boxes(place) if answer.explain else {}),
-        **({"facets": facets} if (facets := facets_of(chunk)) else {}),
-        "metadata": {
-            **record["metadata"],
-            "source": chunk["source"],
-            "chunk_index": chunk["index"],
-            **{key: chunk[key] for key in ("start_line", "end_line", "start", "end")},
-        },
+        **_passage_json(result, answer),
         **({} if result.context is None else {"context": _span_json(result.context, answer)}),
         "freshness": result.freshness,
         **({} if result.bundle is None else {"bundle": _bundle_json(result.bundle)}),
@@ -164,6 +150,28 @@ def _result_json(rank: int, result: Result, answer: Answer) -> dict[str, Json]:
         "strategies_used": answer.strategies_of(result),
         "source_scores": {evidence.source: evidence_json(evidence) for evidence in result.hit.evidence},
         **({"why": _why(rank, result, answer)} if answer.explain else {}),
+    }
+
+
+def _passage_json(result: Result, answer: Answer) -> dict[str, Json]:
+    """The text of a result, and its place."""
+    chunk = result.chunk
+    return {
+        "content": result.text,
+        "content_type": content_type(chunk),
+        "highlights": [list(span) for span in answer.matches(result.text)],
+        "header": result.header or None,
+        "section": chunk["section"],
+        **({"sections": chunk["sections"]} if "sections" in chunk else {}),
+        **page_keys(result.place),
+        **(boxes(result.place) if answer.explain else {}),
+        **({"facets": facets} if (facets := facets_of(chunk)) else {}),
+        "metadata": {
+            **result.record["metadata"],
+            "source": chunk["source"],
+            "chunk_index": chunk["index"],
+            **{key: chunk[key] for key in ("start_line", "end_line", "start", "end")},
+        },
     }
 
 
@@ -289,7 +297,6 @@ def as_markdown(answers: Sequence[Answer]) -> str:
 
 
 def _also_needed(answer: Answer) -> Iterator[str]:
-    """The lines of a list of the records that the results lead to."""
     from retrieve_cli.output.reasons import ALSO_NEEDED, path_in_words
 
     yield from (f"### {ALSO_NEEDED}", "")

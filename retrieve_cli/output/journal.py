@@ -234,7 +234,6 @@ def log(runs: Path, answers: Sequence[Answer], *, min_candidates: int) -> None:
 
 
 def _logged(answer: Answer, min_candidates: int) -> dict[str, Json]:
-    """One answer as the log keeps it."""
     related = answer.related
     return {
         "query": answer.query.text,
@@ -249,7 +248,6 @@ def _logged(answer: Answer, min_candidates: int) -> dict[str, Json]:
 
 
 def _summary(run: Mapping[str, Json], answers: Sequence[Answer]) -> str:
-    """A few lines for people."""
     lines = [f"run {run['run_id']}, {run['at']}, generation {run['generation']}, {len(answers)} queries"]
     for answer in answers:
         lines += ["", f"{answer.query.id}: {answer.query.text}", f"   {answer.pipeline}"]

@@ -86,7 +86,6 @@ def _thresholds(answer: Answer) -> Iterator[str]:
 
 
 def _name(answer: Answer, chunk_id: str) -> str:
-    """The id of a hit, for a line of text."""
     return printable(shortened(chunk_id if answer.unit == "chunk" else chunk_id.rpartition("#")[0]))
 
 

@@ -179,7 +179,10 @@ def _by_document(documents: Sequence[_Document], numbers: Iterator[int], mark: s
         record = document.result.record
         aside = "" if record["id"] in (record["name"], record["source"]) else f" ({record['id']})"
         title = printable_line(f"{record['name']}{aside}")
-        blocks = [_block(document.result, passage, next(numbers)) for passage in document.passages]
+        blocks = []
+        for passage in document.passages:
+            place = citation(document.result, passage.span, passage.sections)
+            blocks.append(numbered(next(numbers), place, passage.above + passage.span.text))
         yield f"{mark} {title}\n\n" + "\n".join([*blocks, *_needs(document.result)])
 
 
@@ -192,13 +195,7 @@ def _by_group(documents: Sequence[_Document], numbers: Iterator[int]) -> Iterato
         yield from _by_document(own, numbers, "###")
 
 
-def _block(result: Result, passage: _Passage, number: int) -> str:
-    """A passage under its citation."""
-    return numbered(number, citation(result, passage.span, passage.sections), passage.above + passage.span.text)
-
-
 def _needs(result: Result) -> list[str]:
-    """A line on the dependencies of a result, if it has them."""
     if result.bundle is None or not result.bundle.needs:
         return []
     return [printable_line(f"requires, in this order: {', '.join(need.id for need in result.bundle.needs)}") + "\n"]

@@ -60,7 +60,6 @@ def rank_before_budget(answer: Answer, rank: int) -> int:
 
 
 def _states(result: Result) -> Iterator[Reason]:
-    """Notes on a result."""
     if result.hit.topped_up is not None:
         yield Reason(f"topped up: {result.hit.topped_up}", "hint")
     if result.freshness != "fresh":
@@ -68,7 +67,6 @@ def _states(result: Result) -> Iterator[Reason]:
 
 
 def _of(evidence: Evidence, result: Result, rank: int) -> str:
-    """Evidence in a few words."""
     source, place = evidence.source, evidence.rank
     if source == GRAPH:
         return path_in_words(result.hit.path) if result.hit.path else "linked"

@@ -63,7 +63,6 @@ def snippet(answer: Answer, result: Result, *, room: int = ROOM) -> Snippet:
 
 
 def _headings(chunk: Mapping[str, Json]) -> set[str]:
-    """The headings of a chunk's sections."""
     paths = [*chunk.get("sections", ()), chunk["section"] or ""]
     return {one_line(heading) for path in paths for heading in str(path).split(" > ")}
 

@@ -85,7 +85,6 @@ def _below_table(answer: Answer, width: int, *, explain: bool) -> Iterator[Line]
 
 
 def _end(answer: Answer, width: int, *, explain: bool, timing: bool) -> Iterator[Line]:
-    """The lines below all results."""
     yield from block.related(answer, width)
     facets = [(shortened(field, _LONGEST), _counts(facet)) for field, facet in answer.facets.items()]
     yield from _rows(facets, 0, width)
@@ -98,7 +97,6 @@ def _end(answer: Answer, width: int, *, explain: bool, timing: bool) -> Iterator
 
 
 def _counts(facet: Facet) -> str:
-    """The most frequent values of a facet with their numbers of records."""
     parts = [f"{shortened(value, _LONGEST)} {count:,}" for value, count in facet.values[:_VALUES]]
     more = len(facet.values) - len(parts) + facet.others
     return ", ".join([*parts, *([f"{more:,} more"] if more else [])]) or "none"

@@ -45,14 +45,11 @@ def engine(name: str, subject: Subject) -> Check | None:
     faults += contents
     if not faults:
         facts = ", ".join(f"{key} {value}" for key, value in chosen.describe().items())
-        return Check(name, "ok", f"{_held(subject)}: {facts}")
+        index = f"holds {subject.manifest.id}" if subject.manifest else "reachable, and there is no index yet"
+        return Check(name, "ok", f"{index}: {facts}")
     worst = max((fault.status for fault in faults), key=_WORSE.index)
     message = "; ".join(fault.message for fault in faults)
     return Check(name, worst, message, "; ".join(dict.fromkeys(fault.fix for fault in faults if fault.fix)))
-
-
-def _held(subject: Subject) -> str:
-    return "reachable, and there is no index yet" if subject.manifest is None else f"holds {subject.manifest.id}"
 
 
 def _exposed(name: str, section: Any, problems: Sequence[tuple[str, str]]) -> Iterator[_Fault]:

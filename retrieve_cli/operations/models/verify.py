@@ -80,7 +80,8 @@ def damages(model: Folder) -> list[str]:
     for part in model.transformers:
         safe = [path for path in part.weights if path.suffix == ".safetensors"]
         problems += _tried(partial(read, safe))
-        problems += [f"{path} is missing or empty" for path in part.weights if not _filled(path)]
+        empty = (path for path in part.weights if not (path.is_file() and path.stat().st_size > 0))
+        problems += [f"{path} is missing or empty" for path in empty]
         problems += _tokenizer(part.transformer)
     if isinstance(model, SpladeFolder) and isinstance(static := model.query, Static):
         problems += _tried(lambda: ModelTokenizer.read(static.tokenizer).special_tokens)
@@ -104,10 +105,6 @@ def _tried(attempt: Callable[[], object]) -> list[str]:
     except (OSError, ValueError) as error:
         return [str(error)]
     return []
-
-
-def _filled(path: Path) -> bool:
-    return path.is_file() and path.stat().st_size > 0
 
 
 def _forgotten(model: Folder, digests: Digests) -> list[str]:

@@ -106,17 +106,23 @@ def create(
             verify(path)
             return Created(path, read_header(path), "unchanged", path.stat().st_size)
     with in_place_of(path, force=force) as file:
-        writer = SnapshotWriter(file, int(datetime.fromisoformat(header.created).timestamp()))
-        writer.add(HEADER, _dumped(header.to_json()))
-        writer.add(MANIFEST, _dumped(configuration.public_manifest(manifest).to_json()))
-        with task("writing the snapshot", BYTES, header.index_bytes) as progress:
-            for name, entry in sorted(manifest.files.items()):
-                writer.add_file(FOLDER + name, folder / name, entry, progress)
-        for name, content in extras.items():
-            writer.add(name, content)
-        writer.finish()
+        _write(file, folder, header, manifest, extras)
     del hold
     return Created(path, header, "written", path.stat().st_size)
+
+
+def _write(
+    file: BinaryIO, folder: Path, header: SnapshotHeader, manifest: Manifest, extras: Mapping[str, bytes]
+) -> None:
+    writer = SnapshotWriter(file, int(datetime.fromisoformat(header.created).timestamp()))
+    writer.add(HEADER, _dumped(header.to_json()))
+    writer.add(MANIFEST, _dumped(configuration.public_manifest(manifest).to_json()))
+    with task("writing the snapshot", BYTES, header.index_bytes) as progress:
+        for name, entry in sorted(manifest.files.items()):
+            writer.add_file(FOLDER + name, folder / name, entry, progress)
+    for name, content in extras.items():
+        writer.add(name, content)
+    writer.finish()
 
 
 def remove_old(created: Created, keep: int) -> Created:
