@@ -1,4 +1,4 @@
-"""The table of choices: one row for each thing that a search may choose, and for each flag that says how it is shown.
+"""The table of choices: one row for each choice of a search, and for each flag about how its answer is shown.
 
 Every door is derived from it: flags and `--help`, JSON bodies and lines, links, the arguments and schemas of MCP,
 addresses of the page, what `--server URL` sends, OpenAPI, and the arguments of Python. To add a choice, add its row and
@@ -122,7 +122,7 @@ SEARCH = Table(
     # Results
     Choice("limit", _whole(1, MOST_RESULTS), "Number of results.", RESULTS, "-k -n --top-k --limit N", _FOR_MODELS,
            "search.k", aliases=("k", "top_k", "n"), default="10", option="k"),
-    Choice("offset", _whole(0, MOST_OFFSET), "Skip the first N results: those of earlier pages.", RESULTS,
+    Choice("offset", _whole(0, MOST_OFFSET), "Skip the first N results, the results of earlier pages.", RESULTS,
            "--offset N", SEVERAL),
     Choice("min_score", _number(-LARGEST, LARGEST), "Drop results that score below this.", RESULTS, "--min-score S",
            key="search.min_score"),

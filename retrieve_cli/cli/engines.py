@@ -56,11 +56,11 @@ def push(
 @shared("text", "json")
 def status(*, shared: Shared) -> None:
     """Show what the configured engines hold, and which generation their aliases name."""
-    from retrieve_cli.operations.engines import status_of
+    from retrieve_cli.operations.status import engine_status
     from retrieve_cli.output.formats import dump
 
     settings = _configured(shared)
-    found = status_of(shared.store, settings)
+    found = engine_status(shared.store, settings)
     if shared.format == "json":
         print(dump({"schema_version": 1, "engines": found}))
         return

@@ -62,7 +62,7 @@ def records(
     """
     from retrieve_cli.contracts.terms import figures
     from retrieve_cli.operations import views
-    from retrieve_cli.output import formats, terminal
+    from retrieve_cli.output import console_tables, formats
 
     if limit is None:
         limit = 20 if shared.format == "text" else 0
@@ -75,7 +75,7 @@ def records(
     elif shared.format == "json":
         print(formats.dump({**found, "records": list(found["records"])}))
     else:
-        terminal.print_records(rows := list(found["records"]), shared.console())
+        console_tables.print_records(rows := list(found["records"]), shared.console())
         shared.talk.say(f"{len(rows):,} of {figures.count(found['matched'], 'record')}")
 
 
@@ -273,11 +273,11 @@ def _look(shared: Shared, look: Callable[[Generation], dict[str, Any]]) -> dict[
 
 def _show(value: dict[str, Any], shared: Shared, lines: Iterable[str] | None = None) -> None:
     """Print a view: as JSON, as these lines for people, or whole as YAML if there are none."""
-    from retrieve_cli.output import formats, terminal
+    from retrieve_cli.output import console_tables, formats
 
     if shared.format == "json":
         print(formats.dump(value))
     elif lines is None:
-        print(terminal.outline(value), end="")
+        print(console_tables.outline(value), end="")
     else:
         print("\n".join(lines).rstrip("\n"))

@@ -37,7 +37,7 @@ def queries(
     elif shared.format == "json":
         print(formats.dump({"log": str(path), **log.to_json(most)}))
     else:
-        from retrieve_cli.output.query_summary import print_queries
+        from retrieve_cli.output.console_tables import print_queries
 
         print_queries(log.to_json(most), shared.console())
     if log.damages:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from retrieve_cli.contracts import Json
 from retrieve_cli.errors import printable, shortened
-from retrieve_cli.output.numbers import numbers
+from retrieve_cli.output.journal import numbers
 from retrieve_cli.search.answer import Answer
 
 

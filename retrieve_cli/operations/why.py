@@ -36,7 +36,7 @@ def why(opened: Opened, request: Request, name: str) -> tuple[dict[str, Json], S
     """Return the ranks of a record (or chunk) in the stages that answer a request, however long they take, and notices.
 
     Raises:
-        UsageError: there is no such record or chunk, or the request cannot be answered.
+        UsageError: the record or chunk does not exist, or the request cannot be answered.
         Unavailable: the request cannot be answered.
     """
     Searcher(opened).check([request])
@@ -68,12 +68,8 @@ def why(opened: Opened, request: Request, name: str) -> tuple[dict[str, Json], S
         "rank": rank,
         **({} if related is None else {"related_rank": related}),
     }
-    return {**view, "verdict": "; ".join(_verdict(view, ranked, answer, place, opened))}, _notices(answer)
-
-
-def _notices(answer: Answer) -> Sequence[str]:
-    """Return the notices of an answer, with that on its sources."""
-    return [*answer.notices, answer.stale] if answer.stale else answer.notices
+    notices = [*answer.notices, *([answer.stale] if answer.stale else [])]
+    return {**view, "verdict": "; ".join(_verdict(view, ranked, answer, place, opened))}, notices
 
 
 class _Place(Frozen):
@@ -108,7 +104,6 @@ def _find(generation: Generation, name: str, own: Mask | None) -> _Place:
 
 
 def _rank(hits: Iterable[Hit], place: _Place) -> int | None:
-    """Return the rank of the record among hits; None if it is not there."""
     return next((rank for rank, hit in enumerate(hits, 1) if place.is_at(hit)), None)
 
 
@@ -126,7 +121,6 @@ def _stage(step: Step, place: _Place) -> dict[str, Json]:
 
 
 def _depths(ranked: Ranked) -> dict[str, int]:
-    """Return the retrieval depth by retriever."""
     return {each.name: each.depth for each in ranked.pipeline.retrieves.retrievals}
 
 
@@ -209,7 +203,6 @@ def _lost(stages: Sequence[dict[str, Json]]) -> int | None:
 
 
 def _not_found(view: dict[str, Json], ranked: Ranked, answer: Answer, place: _Place, opened: Opened) -> str:
-    """Return the reason why the first stage does not have the record."""
     settings = opened.settings
     gate = view["trace"].get("gate")
     if gate is not None and gate["passes"] == 2:
@@ -234,7 +227,6 @@ def _not_found(view: dict[str, Json], ranked: Ranked, answer: Answer, place: _Pl
 
 
 def _cut(before: dict[str, Json], stage: dict[str, Json], ranked: Ranked, settings: Settings) -> str:
-    """Return the reason why a stage dropped the record."""
     had = f"{before['stage']} has it at rank {before['rank']} (score {figures.rounded(before['score'])})"
     if stage["stage"] == ranked.reranker and before["rank"] > settings.rerank.depth:
         return f"{had}, and {stage['stage']} reranks the top {settings.rerank.depth}"

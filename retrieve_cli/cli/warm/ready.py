@@ -23,7 +23,7 @@ from retrieve_cli.errors import RetrieveError
 from retrieve_cli.frozen import replace
 from retrieve_cli.output import text
 from retrieve_cli.output.formats import as_json
-from retrieve_cli.output.page import Page
+from retrieve_cli.output.styled_lines import LineRenderer
 from retrieve_cli.search.opened import Opened, forget, keep, kept
 from retrieve_cli.search.searcher import Searcher
 
@@ -153,7 +153,7 @@ def _queries(opened: Opened) -> Iterator[Callable[[], None]]:
                 answers = Searcher(local, options).answer([Request(words)])
                 as_json(answers)
                 with redirect_stdout(StringIO()):
-                    text.print_answers(answers, Page(_COLUMNS), explain=False, timing=False, batch=False)
+                    text.print_answers(answers, LineRenderer(_COLUMNS), explain=False, timing=False, batch=False)
 
         return answer
 
