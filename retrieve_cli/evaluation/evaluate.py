@@ -218,9 +218,8 @@ def check_ids(opened: Opened, topics: Sequence[Topic]) -> list[str]:
         return []
     shown = ", ".join(map(quoted, absent[:3])) + (", …" if len(absent) > 3 else "")
     ids = figures.count(len(relevant), "relevant id")
-    return [
-        f"{len(absent):,} of {ids} {'is' if len(absent) == 1 else 'are'} not in the index and count as missed ({shown})"
-    ]
+    verbs = "is not in the index and counts" if len(absent) == 1 else "are not in the index and count"
+    return [f"{len(absent):,} of {ids} {verbs} as missed ({shown})"]
 
 
 def samples_ms(opened: Opened, queries: Sequence[Query], edit: Edit | None = None, *, k: int) -> dict[str, list[float]]:

@@ -65,8 +65,9 @@ class RelevantPassages:
             raise UsageError(f"none of the {len(placed)} files and headings is in the index ({shown}{more})", hint=hint)
         notes = []
         if unfound:
-            many = f"{len(unfound):,} of {len(placed):,} files and headings {'is' if len(unfound) == 1 else 'are'}"
-            notes.append(f"{many} not in the index and count as missed ({shown}{more})")
+            verbs = "is not in the index and counts" if len(unfound) == 1 else "are not in the index and count"
+            many = f"{len(unfound):,} of {len(placed):,} files and headings"
+            notes.append(f"{many} {verbs} as missed ({shown}{more})")
         notes += [
             f"the quote of query {quoted(topic.id)} is in no chunk and counts as missed"
             for topic in topics

@@ -175,7 +175,7 @@ def _verdict(view: dict[str, Json], ranked: Ranked, answer: Answer, place: _Plac
     elif lost == 0:
         yield _not_found(view, ranked, answer, place, opened)
     else:
-        yield _cut(view["stages"][lost - 1], view["stages"][lost], ranked, opened.settings)
+        yield _cut(view["stages"][lost - 1], ranked, lost, opened.settings)
     for rank, result in answer.ranked:
         name = opened.generation.chunk_id(place.row)
         if place.unit == "chunk" and result.context and result.hit.id != name and name in result.context.chunk_ids:
@@ -215,31 +215,52 @@ def _not_found(view: dict[str, Json], ranked: Ranked, answer: Answer, place: _Pl
             return f"group routing searches {searched}, and not {own}"
     standings = view["retrievers"].items()
     if any(standing["listed"] for _, standing in standings):
-        first, rank = view["stages"][0], view["fused"]["rank"]
-        passed = figures.count(first["hits"], "hit")
-        return f"it is at rank {rank} without cuts, and {first['stage']} passes on {passed}"
+        passed = figures.count(view["stages"][0]["hits"], "hit")
+        return f"it is at rank {view['fused']['rank']} without cuts, and {_in_words(ranked, 0)} passes on {passed}"
     ranks = (
-        f"{name} has it at rank {standing['rank']}" if standing["rank"] else f"{name} does not match it"
+        f"{name} ranks it {standing['rank']:,}" if standing["rank"] else f"{name} does not match it"
         for name, standing in standings
     )
     depths = set(_depths(ranked).values())
     return f"no retriever has it in its top {' or '.join(map(str, sorted(depths)))}: {', '.join(ranks)}"
 
 
-def _cut(before: dict[str, Json], stage: dict[str, Json], ranked: Ranked, settings: Settings) -> str:
-    had = f"{before['stage']} has it at rank {before['rank']} (score {figures.rounded(before['score'])})"
-    if stage["stage"] == ranked.reranker and before["rank"] > settings.rerank.depth:
-        return f"{had}, and {stage['stage']} reranks the top {settings.rerank.depth}"
-    return f"{had}, and {stage['stage']} drops it"
+def _cut(before: dict[str, Json], ranked: Ranked, lost: int, settings: Settings) -> str:
+    had = (
+        f"it is at rank {before['rank']} after {_in_words(ranked, lost - 1)} (score {figures.rounded(before['score'])})"
+    )
+    stage = _in_words(ranked, lost)
+    if ranked.steps[lost].name == ranked.reranker and before["rank"] > settings.rerank.depth:
+        return f"{had}, and {stage} keeps the top {settings.rerank.depth}"
+    return f"{had}, and {stage} removes it"
+
+
+_RERANKING = {"maxsim": "word vectors", "llm": "a language model"}
+
+
+def _in_words(ranked: Ranked, step: int) -> str:
+    """Return a stage as people read it; `--explain` and JSON print the expression that made it."""
+    stage = ranked.steps[step].stage
+    if stage.kind == "rerank":
+        name = str(getattr(stage, "name", "the reranker"))
+        return f"reranking by {_RERANKING.get(name, name)}"
+    names = " and ".join(ranked.retrievers)
+    words = {
+        "retrieve": f"the retriever {names}",
+        "fuse": f"the fusion of {names}",
+        "merge": "merging of the query variants",
+        "expand": "adding linked records",
+        "boost": "boosting",
+    }
+    return words.get(stage.kind, f"the cut {stage}")
 
 
 def _unshown(last: dict[str, Json], ranked: Ranked, answer: Answer, place: _Place, generation: Generation) -> str:
     """Return the reason why a record that all stages have is not a result."""
     if last["rank"] > (shown := len(ranked.rankings[0].hits)):
         requested = figures.count(shown, "result is", "results are")
-        return (
-            f"it is at rank {last['rank']} after {last['stage']}, and {requested} requested: -k {last['rank']} shows it"
-        )
+        where = f"it is at rank {last['rank']} after {_in_words(ranked, -1)}"
+        return f"{where}, and {requested} requested: -k {last['rank']} shows it"
     own = [hit.id for hit in ranked.rankings[0].hits if place.is_at(hit)]
     own += [generation.chunk_id(place.row)] if place.unit == "chunk" else []
     cut = dict(answer.spent.cut) if answer.spent is not None else {}
