@@ -28,12 +28,12 @@ class Sample:
         self._sha1 = hashlib.sha1(usedforsecurity=False)
 
     def add_vectors(self, part: str, vectors: Vectors) -> None:
-        """Add the vectors of the sampled rows of a part, (m, dim) float32, as they were read back."""
+        """Add the vectors that were read back from the sampled rows of a part, (m, dim) float32."""
         self._sha1.update(f"{part} {vectors.shape}\n".encode())
         self._sha1.update(np.ascontiguousarray(vectors, "<f4").data)
 
     def add_weights(self, part: str, weights: Sequence[TermWeights]) -> None:
-        """Add the term weights of the sampled rows of a part, terms ascending, as they were read back."""
+        """Add the term weights that were read back from the sampled rows of a part, terms ascending."""
         for row in weights:
             self._sha1.update(f"{part} {len(row.terms)}\n".encode())
             self._sha1.update(np.ascontiguousarray(row.terms, "<i4").data)

@@ -72,7 +72,7 @@ class CollectionLifeCycle(LifeCycle):
     """Life cycle in a server without transactions over several collections."""
 
     def begin(self, wanted: Record) -> None:
-        """Create what is missing of a generation, after dropping one that was made in another way."""
+        """Create the missing collections of a generation, after dropping one that was made with other settings."""
         before = self.record(wanted.generation)
         if before is None or not self.alike(before, wanted):
             # Parts without a record are what a crash left, of any shape.
@@ -94,7 +94,7 @@ class CollectionLifeCycle(LifeCycle):
         return staged
 
     def drop(self, generation: str) -> None:
-        """Remove a generation, the alias first if it names it; nothing happens if there is none."""
+        """Remove a generation, the alias first if it names it; does nothing if the generation does not exist."""
         collections = self.collections().get(generation, ())
         if collections and self.live() == generation:
             self.drop_alias()

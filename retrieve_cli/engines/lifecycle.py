@@ -66,7 +66,7 @@ class LifeCycle(ABC):
 
     @abstractmethod
     def begin(self, wanted: Record) -> None:
-        """Create what is missing of a generation, after dropping one that was made in another way."""
+        """Create the missing parts of a generation, after dropping one that was made with other settings."""
 
     def publish(self, generation: str) -> None:
         """Let the alias name this generation, in one step. Raises: IndexCorrupt: there is no complete one."""
@@ -74,7 +74,7 @@ class LifeCycle(ABC):
 
     @abstractmethod
     def live(self) -> str | None:
-        """Return the generation that the alias names; None if there is none."""
+        """Return the generation that the alias names; None if there is no alias."""
 
     @abstractmethod
     def generations(self) -> Sequence[Staged]:
@@ -82,7 +82,7 @@ class LifeCycle(ABC):
 
     @abstractmethod
     def drop(self, generation: str) -> None:
-        """Remove a generation and all that belongs to it; nothing happens if there is none."""
+        """Remove a generation and all that belongs to it; does nothing if it does not exist."""
 
     def open(self, generation: str) -> OpenGeneration:
         """Open a generation for queries. Raises: IndexCorrupt: there is no complete one."""
@@ -108,7 +108,7 @@ class LifeCycle(ABC):
         """Close connections."""
 
     def complete(self, generation: str) -> Record:
-        """Return the record of a complete generation. Raises: IndexCorrupt: there is none."""
+        """Return the record of a complete generation. Raises: IndexCorrupt: it does not exist or is incomplete."""
         record = self.record(generation)
         if record is None or record.census is None:
             raise IndexCorrupt(f"{self.product} has no complete generation {generation}", hint=PUSH)
@@ -118,7 +118,7 @@ class LifeCycle(ABC):
 
     @abstractmethod
     def record(self, generation: str) -> Record | None:
-        """Return the record of a generation; None if there is none. Raises: IndexCorrupt: it cannot be read."""
+        """Return the record of a generation; None if it does not exist. Raises: IndexCorrupt: it cannot be read."""
 
     @abstractmethod
     def put_record(self, record: Record) -> None:
@@ -148,7 +148,7 @@ class LifeCycle(ABC):
 
     @abstractmethod
     def blocks(self, generation: str, file: str, numbers: Sequence[int]) -> Mapping[int, bytes]:
-        """Return those of some blocks of a file that are there, by number."""
+        """Return the given blocks of a file by number, without those that are missing."""
 
     @abstractmethod
     def settle(self, record: Record) -> None:
@@ -167,7 +167,7 @@ class LifeCycle(ABC):
         return {}
 
     def size(self, record: Record) -> int | None:  # noqa: ARG002
-        """Return the bytes that a generation takes; None if the server does not say."""
+        """Return the bytes that a generation takes; None if the server does not report them."""
         return None
 
     @abstractmethod
@@ -212,7 +212,7 @@ class LifeStaging:
         """Wait for indexes, count and read back, and mark the generation as complete.
 
         Raises:
-            IndexCorrupt: rows are missing, or a row that was read back is not what was sent.
+            IndexCorrupt: rows are missing, or a row that was read back differs from the row that was sent.
         """
         engine, record = self._engine, self._record
         engine.settle(record)
@@ -221,7 +221,7 @@ class LifeStaging:
             counts[part.name] = engine.count(record, part)
             if counts[part.name] != part.rows:
                 message = f"{engine.product} has {counts[part.name]:,} rows of {part.name}, not {part.rows:,}"
-                raise IndexCorrupt(message, hint="run `retrieve engines push`, which sends what is missing")
+                raise IndexCorrupt(message, hint="run `retrieve engines push`, which sends the missing rows")
             self._read_back(part, sample)
         seconds = round(time.monotonic() - self._begun, 3)
         census = Census(counts, sample.digest(), seconds, engine.size(record))
@@ -229,7 +229,7 @@ class LifeStaging:
         return census
 
     def close(self) -> None:
-        """Forget what was sent."""
+        """Forget the rows that were sent."""
         self._sent.clear()
 
     def _part(self, name: str) -> Part:
@@ -243,7 +243,7 @@ class LifeStaging:
         (sample.add_weights if part.dim is None else sample.add_vectors)(part.name, stored)
         for row, numbers in zip(rows.tolist(), stored, strict=True):
             if self._sent.get((part.name, row), numbers := _bytes(numbers)) != numbers:
-                message = f"row {row} of {part.name} in {self._engine.product} is not what was sent"
+                message = f"row {row} of {part.name} in {self._engine.product} differs from the row that was sent"
                 raise IndexCorrupt(message, hint="check that no other program writes there, and run it again")
 
 
@@ -266,11 +266,11 @@ class OpenGeneration:
         return self._engine.count(self._record, self._part(part))
 
     def vectors(self, part: str) -> VectorCollection:
-        """Return a part with vectors. Raises: IndexCorrupt: there is none of that name."""
+        """Return a part with vectors. Raises: IndexCorrupt: it has no part with this name."""
         return self._engine.vectors(self._record, self._part(part, with_vectors=True))
 
     def terms(self, part: str) -> TermCollection:
-        """Return a part with term weights. Raises: IndexCorrupt: there is none of that name."""
+        """Return a part with term weights. Raises: IndexCorrupt: it has no part with this name."""
         return self._engine.terms(self._record, self._part(part, with_vectors=False))
 
     def blocks(self, file: str, numbers: Sequence[int]) -> list[bytes]:

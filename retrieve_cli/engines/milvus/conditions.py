@@ -29,7 +29,7 @@ def tag(field: str, value: str) -> str:
     """Return the tag of a value in a field: 32 hex digits.
 
     Expression templates, which bind values, came with Milvus 2.5 and are missing in Milvus Lite 3.2. Digests of 128
-    bits are exact in practice, need no escaping in any version, and have one length, whatever the value is.
+    bits are exact in practice, need no escaping in any version, and have the same length for every value.
     """
     name = field.encode("utf-8", "surrogatepass")
     text = b"%d:%b%b" % (len(name), name, value.encode("utf-8", "surrogatepass"))
@@ -37,8 +37,8 @@ def tag(field: str, value: str) -> str:
 
 
 def tags(fields: Mapping[str, Sequence[str]]) -> list[str]:
-    """Return the tags of a row, ascending. Those that exceed the limit of an array are replaced by one that stands for
-    any value."""
+    """Return the tags of a row, ascending. Tags beyond the limit of an array are replaced by one that means any
+    value."""
     distinct = sorted({tag(field, value) for field, values in fields.items() for value in values})
     return distinct if len(distinct) <= MOST_TAGS else [_OVERFLOW, *distinct[: MOST_TAGS - 1]]
 

@@ -75,7 +75,8 @@ class MilvusEngine(CollectionLifeCycle):
         return Capabilities(most_rows=_MOST_ROWS, terms=self._server.version.has_sparse)
 
     def begin(self, wanted: Record) -> None:
-        """Create what is missing of a generation. Raises: Unavailable: the server is too old for one of its parts."""
+        """Create the missing collections of a generation. Raises: Unavailable: the server is too old for one of its
+        parts."""
         if any(part.dim is None for part in wanted.parts) and not self._server.version.has_sparse:
             message = f"{self._server.version.name} has no sparse vectors, which term weights need: it needs Milvus 2.4"
             fix = "upgrade the server, or set engines.lexical and engines.sparse to local"
@@ -119,7 +120,7 @@ class MilvusEngine(CollectionLifeCycle):
         self._server.ask("drop_collection", collection)
 
     def record(self, generation: str) -> Record | None:
-        """Return the record of a generation; None if there is none."""
+        """Return the record of a generation; None if it does not exist."""
         meta = self._home(generation, reload=True).meta()
         if meta is None or meta["format"] != _FORMAT:
             return None
@@ -128,7 +129,7 @@ class MilvusEngine(CollectionLifeCycle):
         return Record(generation, meta["card"], [Part(*part) for part in meta["parts"]], census, notes)
 
     def put_record(self, record: Record) -> None:
-        """Store the record; that of a complete generation is on the server's disk afterwards."""
+        """Store the record; the record of a complete generation is on the server's disk afterwards."""
         card = {key: value for key, value in record.card.items() if key not in self.per_query}
         meta: dict[str, Any] = {"format": _FORMAT, "card": card, "parts": [list(part) for part in record.parts]}
         home = self._home(record.generation)
@@ -158,7 +159,7 @@ class MilvusEngine(CollectionLifeCycle):
         self._server.ask("drop_alias", self._names.prefix)
 
     def live(self) -> str | None:
-        """Return the generation that the alias names; None if there is none."""
+        """Return the generation that the alias names; None if there is no alias."""
         target = self._server.target(self._names.prefix)
         return None if target is None else self._names.owner(target)
 
@@ -183,7 +184,7 @@ class MilvusEngine(CollectionLifeCycle):
         self._home(generation).put("file", file, blocks)
 
     def blocks(self, generation: str, file: str, numbers: Sequence[int]) -> Mapping[int, bytes]:
-        """Return those of some blocks of a file that are there."""
+        """Return the given blocks of a file, without those that are missing."""
         return self._home(generation).get("file", file, numbers)
 
     def settle(self, record: Record) -> None:
@@ -224,7 +225,7 @@ class MilvusEngine(CollectionLifeCycle):
         )
 
     def snapshot(self, generation: str, place: str) -> str:  # noqa: ARG002
-        """Raise UsageError: Milvus has a tool of its own for this."""
+        """Raise UsageError: Milvus has a separate tool for this."""
         raise UsageError(
             "Milvus does not write snapshots", hint="use the tool milvus-backup, or snapshots of its storage"
         )

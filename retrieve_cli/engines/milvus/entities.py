@@ -134,7 +134,7 @@ def packed(weights: TermWeights) -> bytes:
 
 
 def unpacked(data: bytes) -> TermWeights:
-    """Return what was packed. Raises: ValueError: these are not packed weights."""
+    """Return the unpacked weights. Raises: ValueError: these are not packed weights."""
     if len(data) % 8:
         raise ValueError("not term weights")
     middle = len(data) // 2

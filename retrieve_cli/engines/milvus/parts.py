@@ -225,7 +225,7 @@ class MilvusTerms:
 
     def weights(self, rows: Rows, terms: Terms) -> Sequence[TermWeights]:  # noqa: ARG002  all come in one VARCHAR
         """Return all stored weights of some rows, to the bit, terms ascending. Raises: IndexCorrupt: a row is missing,
-        or is not what was stored."""
+        or differs from the stored one."""
         stored: dict[int, TermWeights] = {}
         for numbers, values in self._collection.by_row(rows, "weights"):
             for row, value in zip(numbers.tolist(), values, strict=True):

@@ -33,7 +33,7 @@ class Version(NamedTuple):
 
     text: str
     number: tuple[int, int]
-    """Major and minor number; those of Milvus Lite count separately."""
+    """Major and minor number; Milvus Lite has its own numbering."""
     lite: bool
 
     @property
@@ -110,7 +110,7 @@ class Server:
         return int(answer[0]["count(*)"])
 
     def flush(self, collection: str) -> None:
-        """Let the server write to its storage what it holds in memory."""
+        """Make the server write the rows that it holds in memory to its storage."""
         self.ask("flush", collection, seconds=_PATIENCE_S)
 
     def load(self, collection: str) -> None:

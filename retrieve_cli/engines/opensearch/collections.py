@@ -238,7 +238,7 @@ class OpensearchTerms:
         return {"bool": restriction}
 
     def _clauses(self, terms: Terms, weights: Vectors) -> list[Json]:
-        """Return clauses that add to a row's score its weight of each term times that of the query."""
+        """Return clauses that add, for each term, the row's weight times the query's weight to the row's score."""
         names = [documents.feature(term) for term in terms.tolist()]
         clauses: list[Json] = [
             {"rank_feature": {"field": f"{self._field}.{name}", "linear": {}, "boost": max(weight, 0.0)}}

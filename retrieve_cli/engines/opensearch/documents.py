@@ -26,7 +26,7 @@ MOST_TERMS = 65_536
 WINDOW = 20_000
 """Most hits of one answer, as `index.max_result_window` of our indexes."""
 _TOKEN_BYTES = 8_000
-"""Longest value that is stored as it is; Lucene takes terms of 32,766 bytes at most."""
+"""Longest value that is stored unchanged; Lucene takes terms of 32,766 bytes at most."""
 _KEYWORD = {"type": "keyword", "ignore_above": 8_000}
 _SEPARATOR = "\x1f"
 _SMALLEST = float(np.finfo(np.float32).tiny)

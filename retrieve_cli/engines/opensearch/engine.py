@@ -37,13 +37,13 @@ class OpensearchEngine(CollectionLifeCycle):
 
     A generation is one index per part, and a home index with its record and the blocks of files. The alias `chunks`
     names the first part whose rows are chunks, which has titles and texts that can be searched as `title^2 content^1`;
-    each part has an alias of its own, such as `chunks-lexical`. All aliases move with one request.
+    each part has a separate alias, such as `chunks-lexical`. All aliases move with one request.
 
     Tested against osmem-server 0.1.6, an independent implementation of the API of OpenSearch 3.8 (everything but
     vectors and snapshots), and against noida-db 0.2.3, one of the API of Elasticsearch 8.15, through a translation of
-    the requests that differ (vectors, snapshots). OpenSearch 2.19.1 with its k-NN plugin ran what the release before
-    asked; the requests for term weights and counts have changed since, by its published API. Scores and rounding of
-    rank features are compared with Lucene's.
+    the requests that differ (vectors, snapshots). The requests of the previous release ran on OpenSearch 2.19.1 with
+    its k-NN plugin; the requests for term weights and counts have changed since, by its published API. Scores and
+    rounding of rank features are compared with Lucene's.
     """
 
     name = "opensearch"
@@ -74,7 +74,7 @@ class OpensearchEngine(CollectionLifeCycle):
         return Capabilities(most_rows=documents.MOST_TERMS, snapshots=True)
 
     def begin(self, wanted: Record) -> None:
-        """Create what is missing of a generation. Raises: Unavailable: the server cannot hold vectors."""
+        """Create the missing indexes of a generation. Raises: Unavailable: the server cannot hold vectors."""
         if any(part.dim is not None for part in wanted.parts):
             require_vectors(self._server)
         super().begin(wanted)
@@ -107,7 +107,7 @@ class OpensearchEngine(CollectionLifeCycle):
             raise Unavailable(f"OpenSearch does not drop {collection}: {error}", hint=hint) from error
 
     def record(self, generation: str) -> Record | None:
-        """Return the record of a generation; None if there is none. Raises: IndexCorrupt: it cannot be read."""
+        """Return the record of a generation; None if it does not exist. Raises: IndexCorrupt: it cannot be read."""
         home = self._names.home(generation)
         try:
             stored = self._server.ask("GET", f"/{home}/_doc/{documents.METADATA}")["_source"]
@@ -127,7 +127,7 @@ class OpensearchEngine(CollectionLifeCycle):
             raise corrupt(home, "its metadata cannot be read") from error
 
     def put_record(self, record: Record) -> None:
-        """Store the record of a generation. Texts of JSON keep keys and numbers as they are."""
+        """Store the record of a generation, as a text of JSON, which preserves keys and numbers."""
         document: Json = {
             "card": _json(dict(record.card)),
             "parts": _json([part._asdict() for part in record.parts]),
@@ -161,7 +161,7 @@ class OpensearchEngine(CollectionLifeCycle):
         """Do nothing: aliases of an index end with it."""
 
     def live(self) -> str | None:
-        """Return the generation that the alias names; None if there is none."""
+        """Return the generation that the alias names; None if there is no alias."""
         live = [index for index, aliases in self._indexes().items() if self._names.prefix in aliases]
         return self._names.owner(live[0]) if live else None
 
@@ -184,7 +184,7 @@ class OpensearchEngine(CollectionLifeCycle):
         self._server.store(self._names.home(generation), lines)
 
     def blocks(self, generation: str, file: str, numbers: Sequence[int]) -> Mapping[int, bytes]:
-        """Return those of some blocks of a file that are there."""
+        """Return the given blocks of a file, without those that are missing."""
         by_id = {documents.block_id(file, number): number for number in numbers}
         try:
             found = self._server.ask("POST", f"/{self._names.home(generation)}/_mget", {"ids": list(by_id)})["docs"]

@@ -100,8 +100,8 @@ class Server:
         """Return the answer to a request. `body` is a value for JSON, or bytes.
 
         Raises:
-            Absent: what is requested is not there.
-            Rejected: the server says that the request is invalid or not allowed.
+            Absent: the server has nothing at this path.
+            Rejected: the server reports that the request is invalid or not allowed.
             Unavailable: the server does not answer, or rejects the credential.
         """
         client = self._opened()

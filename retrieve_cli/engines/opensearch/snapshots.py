@@ -55,7 +55,7 @@ _LOG = "check the permissions of the user and the log of the server"
 
 
 def _state(server: Server, path: str, *, repository: str) -> Json | None:
-    """Return the server's description of a snapshot; None if there is none."""
+    """Return the server's description of a snapshot; None if the snapshot does not exist."""
     try:
         server.ask("GET", f"/_snapshot/{repository}")
     except Absent as error:

@@ -54,7 +54,7 @@ _BLOCKS = uuid.UUID("6f1d1e5c-6a2c-5f0e-9d7e-2f4c1b7a9e10")
 class QdrantEngine(CollectionLifeCycle):
     """Qdrant 1.10 or later, by its REST interface.
 
-    A part has a collection of its own, because a row is a record in one part and a chunk in another: points are
+    Each part has a separate collection, because a row is a record in one part and a chunk in another: points are
     numbered by row. The home of a generation has no vectors. The alias names the first part with vectors. Distances are
     inner products, since Qdrant normalises vectors for cosine and would not return the same bits.
 
@@ -127,7 +127,7 @@ class QdrantEngine(CollectionLifeCycle):
         self._server.call("DELETE", f"/collections/{collection}")
 
     def record(self, generation: str) -> Record | None:
-        """Return the record of a generation; None if there is none. Raises: IndexCorrupt: it cannot be read."""
+        """Return the record of a generation; None if it does not exist. Raises: IndexCorrupt: it cannot be read."""
         collection = self._names.home(generation)
         found = self._payloads(collection, [_RECORD], with_payload=True)
         if not found:
@@ -162,7 +162,7 @@ class QdrantEngine(CollectionLifeCycle):
         self._server.call("POST", "/collections/aliases", body={"actions": [action]})
 
     def live(self) -> str | None:
-        """Return the generation that the alias names; None if there is none."""
+        """Return the generation that the alias names; None if there is no alias."""
         collection = self._aliased()
         return self._names.owner(collection) if collection is not None else None
 
@@ -180,7 +180,7 @@ class QdrantEngine(CollectionLifeCycle):
         self._put(generation, payloads, wait=False)
 
     def blocks(self, generation: str, file: str, numbers: Sequence[int]) -> Mapping[int, bytes]:
-        """Return those of some blocks of a file that are there."""
+        """Return the given blocks of a file, without those that are missing."""
         points = [_block(file, number) for number in numbers]
         found = self._payloads(self._names.home(generation), points, with_payload=["number", "data"])
         return {int(payload["number"]): b64decode(payload["data"]) for payload in found}
@@ -291,7 +291,7 @@ class QdrantEngine(CollectionLifeCycle):
         return body
 
     def _payloads(self, collection: str, points: Sequence[int | str], *, with_payload: Any) -> list[Json]:
-        """Return the payloads of those of some points that are there; none if the collection is not there."""
+        """Return the payloads of the points that exist; an empty list if the collection does not exist."""
         body = {"ids": list(points), "with_payload": with_payload, "with_vector": False}
         try:
             found = self._server.call("POST", f"/collections/{collection}/points", body=body)

@@ -29,7 +29,7 @@ _READ = 2_000
 
 @reading("Qdrant")
 class VectorPart:
-    """Rows with vectors, in a collection of their own."""
+    """Rows with vectors, in a separate collection."""
 
     def __init__(self, server: Server, collection: str, *, dim: int, ef: int) -> None:
         self._server, self._collection = server, collection
@@ -70,7 +70,7 @@ class VectorPart:
 
 @reading("Qdrant")
 class TermPart:
-    """Rows with term weights, in a collection of their own."""
+    """Rows with term weights, in a separate collection."""
 
     def __init__(self, server: Server, collection: str) -> None:
         self._server, self._collection = server, collection

@@ -38,7 +38,7 @@ _COMMON_WORDS = (
     " which will with"
 )
 _COMMON = frozenset(_COMMON_WORDS.split())
-"""Words that say little; without a model or a collection nothing else shows it."""
+"""Words with little meaning, listed because there is no model or collection to tell them."""
 
 
 class WordTokenizer:
@@ -143,7 +143,7 @@ class HashedEncoder:
                 yield marked[start : start + size]
 
     def _add(self, vector: Vectors, hashes: Sequence[int] | Hashes, weight: float) -> None:
-        """Add each feature at its bucket, with the sign that its highest bit says."""
+        """Add each feature at its bucket, with the sign that its highest bit gives."""
         features = np.asarray(hashes, dtype=np.uint64)
         signs = np.where(features >> np.uint64(63), np.float32(-weight), np.float32(weight))
         np.add.at(vector, _buckets(features, self._dim), signs)

@@ -1,7 +1,7 @@
 """Texts to weighted vocabulary entries by a SPLADE model (Formal et al. 2021, https://arxiv.org/abs/2109.10086).
 
 Passages go through sentence-transformers. Queries do too on a GPU; on a CPU they go through an export of the same model
-that needs no torch, and those of an inference-free model are looked up.
+that needs no torch; queries of an inference-free model are looked up.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 _SECTION = str(__package__).rpartition(".")[2]
 """Section of the settings: named after the folder."""
 _BATCH = {"cpu": 1, "cuda": 512}
-"""On a CPU one text at a time: its weights are then the same to the bit whatever stands beside it, and a sync ends with
-the bytes of a fresh build."""
+"""On a CPU one text at a time: its weights are then the same to the bit regardless of the other texts, and a sync ends
+with the bytes of a fresh build."""
 _TOKENS = {"cpu": 2048, "cuda": 32768}
 """Upper limit of a batch: a token costs a logit for every entry of the vocabulary, so that with BERT's 30,522 these
 are 250 MB in float32 and 2 GB in float16."""
@@ -267,7 +267,7 @@ def _stretches(order: Rows, lengths: Rows, *, most: int, tokens: int) -> Iterato
 
 
 def _taken(dense: Any, pruning: Pruning) -> Iterator[TermWeights]:
-    """The terms of each row of a (n, v) tensor; what is below `min_weight` never leaves the device."""
+    """The terms of each row of a (n, v) tensor; weights below `min_weight` never leave the device."""
     dense = dense.float()
     rows, terms = ((dense > 0) & (dense >= pruning.min_weight)).nonzero(as_tuple=True)
     weights = dense[rows, terms].cpu().numpy()

@@ -89,7 +89,7 @@ class SpladeFolder(Frozen):
 
     @property
     def kind(self) -> Literal["symmetric", "asymmetric", "inference-free"]:
-        """Form of query encoding: as a passage, by a model of its own, or by none."""
+        """Form of query encoding: as a passage, by a separate model, or without a model."""
         if isinstance(self.query, Static):
             return "inference-free"
         return "symmetric" if self.query is self.document else "asymmetric"
@@ -106,7 +106,7 @@ def read_splade(path: Path, *, name: str = "") -> SpladeFolder:
     """Read the folder of a SPLADE model.
 
     Raises:
-        UsageError: it is no such folder; the message names what is missing or broken.
+        UsageError: it is not the folder of a SPLADE model; the message names the missing or broken file.
     """
     modules = modules_of(path, pooling="SpladePooling")
     passages, queries = _routes(modules) if (path / "modules.json").is_file() else (modules, _plain(path) or modules)

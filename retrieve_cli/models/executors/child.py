@@ -25,7 +25,7 @@ _REASON = 300
 
 
 def main() -> None:
-    """Answer requests until there are none."""
+    """Answer requests until the coordinator closes the pipe."""
     requests = Requests()
     ignore_terminal()
     units: SimpleQueue[Any] = SimpleQueue()
@@ -42,7 +42,7 @@ def main() -> None:
 
 
 def _receive(requests: Requests, units: SimpleQueue[Any]) -> None:
-    """Pass requests on. Their end is that of this process, whatever it is at."""
+    """Pass requests on. When they end, the process exits at once."""
     try:
         while True:
             units.put(pickle.loads(requests.read(requests.head(0)[1])))  # noqa: S301  from the coordinator
@@ -51,7 +51,7 @@ def _receive(requests: Requests, units: SimpleQueue[Any]) -> None:
 
 
 def _begin(hello: Hello, send: Send) -> Encoders:
-    """Make the encoders and answer with what they make of the probes; end the process if they cannot be made."""
+    """Make the encoders and answer with the encoded probes; end the process if the encoders cannot be made."""
     sys.path[:0] = [folder for folder in hello.paths if folder not in sys.path]
     module, _, name = hello.factory.partition(":")
     try:

@@ -51,7 +51,7 @@ class Crew:
     def __init__(
         self, seats: Sequence[Seat], admission: Admission, *, policy: Policy, say: Callable[[str], None]
     ) -> None:
-        """`say` receives notices: workers that end, and those that are not admitted."""
+        """The callback receives notices: workers that end, and workers that are not admitted."""
         self._seats = seats
         self._admission = admission
         self._say = say
@@ -198,7 +198,7 @@ class Crew:
             self._other_bits = True
             self._say(
                 f"note: {taken.name} computes other last bits than this machine: the generation id may differ from "
-                "that of a build without it (--require-bit-equal rejects such workers)"
+                "the id of a build without it (--require-bit-equal rejects such workers)"
             )
         taken.ready, taken.failures = True, 0
         self._scheduler.join(taken.name)
@@ -216,24 +216,24 @@ class Crew:
             taken.out = ended.reason
             self._say(f"note: {taken.name} is not used: {ended.reason}")
         elif was_ready:
-            self._say(f"note: {taken.name} ended ({ended.reason}); what it had is encoded again")
+            self._say(f"note: {taken.name} ended ({ended.reason}); its texts are encoded again")
             self._check_hope(ended.reason)
         elif taken.failures == _STARTS:
             self._say(f"note: {taken.name} does not start ({ended.reason}); it is tried again later")
         self._check_left(ended.reason)
 
     def _check_left(self, reason: str) -> None:
-        """Raises: Unavailable if nobody is left."""
+        """Raises: Unavailable if no worker is left."""
         if all(taken.out or taken.failures >= _STARTS for taken in self._taken.values()):
             message = f"no worker can be used ({reason})"
-            raise Unavailable(message, hint="what is encoded is kept; without workers: --workers 0")
+            raise Unavailable(message, hint="finished texts are kept; without workers: --workers 0")
 
     def _check_hope(self, reason: str) -> None:
         """Raises: ModelFailed if workers end and end."""
         self._vain += 1
         if self._vain >= max(_HOPELESS, 4 * len(self._taken)):
             message = f"{self._vain} workers ended one after another without a result ({reason})"
-            raise ModelFailed(message, hint="is memory short? use fewer workers; what is encoded is kept")
+            raise ModelFailed(message, hint="is memory short? use fewer workers; finished texts are kept")
 
 
 def estimated_tokens(text: str) -> int:

@@ -32,7 +32,7 @@ _WITH_TOKENS = 8
 _UNKNOWN = frozenset({400, 404, 405, 415, 422})
 """Statuses of a server that does not know our form of a request."""
 _HINTED = frozenset({401, 403, 424})
-"""Statuses that will not change: no access, no such model."""
+"""Statuses that will not change: no access, or the model does not exist."""
 _UNIT = 1e-5
 """Error of a squared norm up to which a vector has length 1."""
 
@@ -213,7 +213,7 @@ def _numbers(value: Json) -> Vectors:
 
 
 def _unit(vector: Vectors) -> Vectors:
-    """Return the vector at length 1, to the bit as it is if it has that."""
+    """Return the vector scaled to length 1; a vector of length 1 is unchanged to the bit."""
     square = float(vector.astype(np.float64) @ vector.astype(np.float64))
     if abs(square - 1) <= _UNIT or square == 0:
         return vector

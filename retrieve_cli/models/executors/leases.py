@@ -16,13 +16,14 @@ class Policy(Frozen):
     """Tokens that a worker gets at a time, at most; a longer text comes alone."""
     unit_texts: int = 512
     window: int = 4096
-    """Texts that are queued or leased before the scheduler says that it has enough."""
+    """Texts that are queued or leased at most before the scheduler accepts no more."""
     lease_s: float = 300.0
     """Seconds without a result after which a worker is taken for dead."""
     kills: int = 3
     """Workers that a text may end, alone in its unit, before it is given up."""
     share: float = 2.0
-    """Towards the end a unit is this fraction of a worker's fair share of what is left, so that all end together,"""
+    """Towards the end a unit is this fraction of a worker's fair share of the remaining texts, so that all end
+    together,"""
     least_tokens: int = 512
     """and at least this many tokens: a unit costs some time beside its texts."""
     patience: float = 2.0
@@ -47,7 +48,7 @@ class GivenUp(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class Unit:
-    """A lease that has not ended, and what is left of it."""
+    """A lease that has not ended, and its texts without a result."""
 
     lease: Lease
     worker: str
@@ -56,7 +57,7 @@ class Unit:
     since: float
     renewed: float
     suspect: bool = False
-    """True if its texts are what is left of a unit during which a worker ended."""
+    """True if its texts are the rest of a unit during which a worker ended."""
     copied: bool = False
     """True if another worker got the same texts, or this one got another one's."""
 

@@ -54,7 +54,7 @@ def gpus() -> list[str]:
 
 
 class LocalWorker:
-    """`workers.Worker` in a process of its own, which ends with this one, however this one ends.
+    """`workers.Worker` in a separate process, which ends with this one, however this one ends.
 
     Requests and answers are pickles: both are of this program, and the process may do what this one may.
     """

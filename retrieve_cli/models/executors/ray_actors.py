@@ -27,7 +27,7 @@ class Actor:
         self._encoders: Encoders = getattr(import_module(module), name)(settings)
 
     def start(self, probes: Sequence[str]) -> Answer:
-        """Return the cards of the encoders, and what they make of the probes."""
+        """Return the cards of the encoders, and the encoded probes."""
         return self._encoders.answer(probes)
 
     def encode(self, work: Work) -> Results:
@@ -81,7 +81,7 @@ def connect(address: str) -> int:
     """Connect to a cluster, or start one on this machine (`local`), and return the number of its CPUs.
 
     Raises:
-        Unavailable: Ray is not installed, or there is no such cluster.
+        Unavailable: Ray is not installed, or the cluster does not exist.
     """
     ray = _package()
     where = {"include_dashboard": False} if address == "local" else {"address": address}

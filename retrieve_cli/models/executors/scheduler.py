@@ -1,9 +1,9 @@
 """The division of texts among workers: pure decisions, without clocks, threads, processes or networks.
 
-Whoever calls says what happened, and when. The longest texts of a batch come first. If a worker ends, or gives no sign
-for the time of its lease, one of its texts may be the reason: what it had left is halved, and halved again with each
-worker that ends with it, until one text is alone. A text that ends several workers alone is given up. Towards the end
-units become smaller, and a worker without work encodes again what a much slower one still has.
+The caller reports every event and its time. The longest texts of a batch come first. If a worker ends, or gives no sign
+for the time of its lease, one of its texts may be the reason: its remaining texts are halved, and halved again with
+each worker that ends with it, until one text is alone. A text that ends several workers alone is given up. Towards the
+end units become smaller, and a worker without work encodes again what a much slower one still has.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Scheduler:
         self._closed = False
 
     def close(self) -> None:
-        """Note that nothing is added for now: what is queued is divided so that all workers end together."""
+        """Note that nothing is added for now: the queue is divided so that all workers end together."""
         self._closed = True
 
     @property
@@ -78,7 +78,7 @@ class Scheduler:
         return worker in self._units
 
     def next(self, worker: str, now: float) -> Lease | None:
-        """Return work for a worker that has none; None if there is none for it now."""
+        """Return work for an idle worker; None if there is no work for it now."""
         if worker not in self._present or worker in self._units:
             return None
         if (suspects := self._suspected()) is not None:
@@ -105,7 +105,7 @@ class Scheduler:
         return new
 
     def finished(self, worker: str, now: float, reason: str = "") -> None:
-        """End the lease of a worker that stays. What it left, it could not encode, for this reason."""
+        """End the lease of a worker that stays. It could not encode the remaining texts, for this reason."""
         unit = self._units.pop(worker, None)
         if unit is None:
             return
@@ -114,14 +114,14 @@ class Scheduler:
         self._blame(unit, reason or "a worker left it without a vector")
 
     def leave(self, worker: str, reason: str) -> None:
-        """Note that a worker has ended, and queue again what it had."""
+        """Note that a worker has ended, and queue its texts again."""
         self._present.pop(worker, None)
         unit = self._units.pop(worker, None)
         if unit is not None:
             self._blame(unit, reason)
 
     def overdue(self, now: float) -> list[str]:
-        """Return the workers that have given no sign for too long; whoever ends them calls `leave`."""
+        """Return the workers that have given no sign for too long; the caller ends them and calls `leave`."""
         return [worker for worker, unit in self._units.items() if now - unit.renewed > self._patience(unit)]
 
     # ------------------------------------------------------------------------------------------ decisions

@@ -1,4 +1,4 @@
-"""Places of workers, each with a thread that speaks with the worker, and what they report."""
+"""Slots of workers, each with a thread that talks to the worker, and their reports."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from retrieve_cli.models.executors.workers import Answer, NotEncoded, Results, S
 _REASON = 300
 _TICK_S = 0.1
 _JOIN_S = 2.0
-"""Seconds in which the thread of a worker that was ended is done; that of a server may wait for its answer."""
+"""Seconds to wait for the thread of a worker that was ended; the thread of a server may wait for its answer."""
 
 
 class Ready(NamedTuple):
@@ -59,14 +59,14 @@ class Reports:
         self._closed = Event()
 
     def put(self, report: Report) -> None:
-        """Add a report; it is dropped once nobody listens."""
+        """Add a report; it is dropped once the coordinator has stopped listening."""
         while not self._closed.is_set():
             with suppress(Full):
                 self._queue.put(report, timeout=_TICK_S)
                 return
 
     def get(self, seconds: float) -> Report | None:
-        """Return the next report; None if there is none within some seconds."""
+        """Return the next report; None if none arrives within some seconds."""
         with suppress(Empty):
             return self._queue.get(timeout=seconds)
         return None
@@ -173,7 +173,7 @@ class _Opened:
         return self._worker
 
     def kill(self) -> None:
-        """End it, now or as soon as it is open."""
+        """End the worker, now or as soon as it has started."""
         self._ended.set()
         if self._worker is not None:
             self._worker.kill()

@@ -49,22 +49,22 @@ class Answer(NamedTuple):
 
 
 class WorkerEnded(Exception):
-    """The worker is gone, with the unit that it had; the text says why."""
+    """The worker is gone, with its unit; the text gives the reason."""
 
 
 class Unfit(Exception):
-    """The worker will never be of use: its model is missing, or it is another one. The text says why."""
+    """The worker cannot be used: its model is missing or is another model. The text gives the reason."""
 
 
 class NotEncoded(Exception):
-    """The worker lives, and could not encode what it has not returned; the text says why."""
+    """The worker lives, and could not encode the texts without a result; the text gives the reason."""
 
 
 class Worker(Protocol):
     """Encodes one unit at a time. All methods but `kill` are called from one thread, and may block."""
 
     def start(self, probes: Sequence[str]) -> Answer:
-        """Make it ready, and return what it makes of the probes. Raises: WorkerEnded, Unfit."""
+        """Make the worker ready, and return the encoded probes. Raises: WorkerEnded, Unfit."""
 
     def encode(self, work: Work) -> Iterator[Results]:
         """Yield results as they come. Raises: WorkerEnded, NotEncoded."""

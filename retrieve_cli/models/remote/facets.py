@@ -144,7 +144,8 @@ class ChatFacets:
         return [{"role": "system", "content": self._task.prompt}, {"role": "user", "content": asked}]
 
     def _ask(self, messages: list[Json], most: int, stop: Event) -> _Answered:
-        """Return the answer to one request; `most` is the tokens that it can take, which count if nobody says."""
+        """Return the answer to one request; `most` is the tokens that it can take, which count if the server does not
+        report the use."""
         tokens = 0
 
         def receive(answer: Json) -> Reply:

@@ -1,4 +1,4 @@
-"""Records read by a chat model, in batches that fit what it can take in: the best of each batch, then of these."""
+"""Records read by a chat model, in batches that fit its context: the best of each batch, then the best of these."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _ANSWER = 2048
 _MARKS = 128
 """Tokens of the marks around request and candidates, and of what a server puts around messages."""
 _OF_A_NUMBER = 6
-"""Tokens of a number in an answer, what stands between two of them included."""
+"""Tokens of a number in an answer, the separator between two numbers included."""
 
 
 def answer_tokens(context: int) -> int:
@@ -44,7 +44,7 @@ class CatalogReader:
         left: Callable[[], float | None] = lambda: None,
         hint: str = "",
     ) -> None:
-        """`text_of` returns what is shown of a record; `left` the seconds that there are, None for as many as the
+        """`text_of` returns the line that the model reads for a record; `left` the remaining seconds, None for the
         server's timeout; `hint` is for a model that gives no usable answer."""
         self._selector = selector
         self._text_of = text_of
@@ -64,7 +64,7 @@ class CatalogReader:
 
         Raises:
             Unavailable: the server is not there.
-            ModelFailed: it answers with what is no choice, twice.
+            ModelFailed: it gives an unusable answer twice.
         """
         clock = self._selector.clock(self._left())
         asked = self._fitted(query, self._room // 4)
@@ -81,7 +81,7 @@ class CatalogReader:
         return []
 
     def _batches(self, rows: Sequence[int], room: int) -> Iterator[list[tuple[int, str]]]:
-        """Records and what is shown of them, as many at a time as there is room for; two at least."""
+        """Records and their lines, as many at a time as the context has room for; two at least."""
         batch: list[tuple[int, str]] = []
         spent = 0
         for row in rows:

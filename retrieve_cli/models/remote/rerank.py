@@ -1,4 +1,4 @@
-"""Pair scores from a rerank endpoint, in the form of Jina, Cohere, vLLM and Infinity or in that of TEI.
+"""Pair scores from a rerank endpoint, in the form of Jina, Cohere, vLLM and Infinity or in the form of TEI.
 
 https://docs.vllm.ai/en/latest/serving/openai_compatible_server.html, "Re-rank API"
 https://huggingface.github.io/text-embeddings-inference, POST /rerank
@@ -45,9 +45,10 @@ class RemoteScorer:
         batch_size: int = 32,
         max_chars: int | None = None,
     ) -> None:
-        """`form` auto asks as Jina does and, where that is refused, as TEI does; what was understood is kept to.
+        """`form` auto sends the request of Jina and, if the server rejects it, the request of TEI; the form that works
+        is kept.
 
-        `max_chars` cuts each passage, for a server that refuses what is too long for its model.
+        `max_chars` cuts each passage, for a server that rejects passages that are too long for its model.
         """
         self._client = client
         self._model = model
@@ -119,7 +120,7 @@ class RemoteScorer:
         rows = answer.get("results") if isinstance(answer, dict) else answer
         key = "relevance_score" if isinstance(answer, dict) else "score"
         if not isinstance(rows, list):
-            raise self._client.failure(_PATH, "answers without a list of results", said=answer)
+            raise self._client.failure(_PATH, "answers without a list of results", part=answer)
         if len(rows) != count:
             raise self._client.failure(_PATH, f"answers with {len(rows)} scores for {count} passages")
         scores = np.full(count, np.nan)
@@ -127,8 +128,8 @@ class RemoteScorer:
             place, score = (row.get("index"), row.get(key)) if isinstance(row, dict) else (None, None)
             if type(place) is not int or not 0 <= place < count or not np.isnan(scores[place]):
                 what = f"does not number its scores from 0 to {count - 1}, each once, by `index`"
-                raise self._client.failure(_PATH, what, said=row)
+                raise self._client.failure(_PATH, what, part=row)
             if not isinstance(score, int | float) or isinstance(score, bool) or not abs(score) < _LARGEST:
-                raise self._client.failure(_PATH, f"gives passage {place} no number as its `{key}`", said=row)
+                raise self._client.failure(_PATH, f"gives passage {place} no number as its `{key}`", part=row)
             scores[place] = score
         return scores.astype(np.float32)

@@ -76,7 +76,7 @@ class LateInteraction:
         return self._match(self._encode_once(query.text), hits, query).apart(len(hits))
 
     def scores(self, seen: Sequence[Windows]) -> Any:
-        """(n,) float64: what `read` says of hits that were looked at."""
+        """(n,) float64: the scores that `read` would return for the hits of `look`."""
         return together(seen).best(len(seen))
 
     def _match(self, tokens: TokenVectors, hits: Sequence[Hit], query: Query) -> Windows:
@@ -110,7 +110,8 @@ class LateInteraction:
         return chosen
 
     def _of_tenant(self, records: Mask) -> Tokens:
-        """Return the tokens with their weights among the chunks of some records; those of the last tenants are kept."""
+        """Return the tokens with their weights among the chunks of some records; the tables of the last tenants are
+        cached."""
         key = sha256(np.packbits(records).tobytes()).digest()
         if (table := self._tenants.get(key)) is None:
             table = self._table.within(np.repeat(records, np.diff(self._starts)))

@@ -75,7 +75,7 @@ class Windows(Frozen, eq=False):
 
 
 def together(parts: Sequence[Windows]) -> Windows:
-    """The windows of several candidates, each of which stands alone in its part."""
+    """Return the windows of several candidates, one candidate per part."""
     owners = np.repeat(np.arange(len(parts)), [len(part.owners) for part in parts])
     columns = ([getattr(part, name) for part in parts] for name in ("lengths", "met", "covered"))
     return Windows(max(part.words for part in parts), owners, *map(np.concatenate, columns))
@@ -84,7 +84,7 @@ def together(parts: Sequence[Windows]) -> Windows:
 def maxsim(query: Words, texts: Words, ends: Rows, owners: Rows, candidates: int) -> NDArray[np.float64]:
     """(candidates,) float64 scores: of each candidate the best window of all its texts.
 
-    `ends` (n,) says where each text ends, `owners` (n,) whose it is.
+    `ends` (n,) is the end of each text, `owners` (n,) its candidate.
     """
     return match_windows(query, texts, ends, owners).best(candidates)
 

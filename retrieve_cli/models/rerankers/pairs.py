@@ -54,7 +54,7 @@ class PairTokenizer(ModelTokenizer):
 
 
 def shortened(reader: PairReader, query: str, *, max_tokens: int) -> str:
-    """The query, cut so that half of the tokens besides the special ones are left for the passage."""
+    """Return the query, cut so that half of the tokens are left for the passage; special tokens do not count."""
     [bare] = reader.rows("", [""])
     half = max(1, (max_tokens - len(bare.ids)) // 2)
     spans = reader.spans(query)
@@ -65,7 +65,7 @@ def windows(reader: PairReader, query: str, passages: Sequence[str], *, max_toke
     """Rows of at most `max_tokens`; each window starts `stride` of a window after the one before.
 
     Raises:
-        UsageError: the query and what stands around it leave no space for a passage that does not fit.
+        UsageError: the query and the special tokens leave no space for a passage that does not fit.
     """
     bare, filled, *whole = reader.rows(query, ["", "x", *passages])
     head, tail = frame(bare.ids, filled.ids)

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from retrieve_cli.contracts import Rows, Vectors
 _BATCH = {"cpu": 32, "cuda": 128}
 _WHOLE = {"text": {"truncation": False, "verbose": False}}
-"""Pairs are read whole and cut into windows afterwards, so that a cut never falls into what stands around them."""
+"""Pairs are read whole and cut into windows afterwards, so that a cut never falls into the template around them."""
 
 
 class _Runner(PairReader, Protocol):

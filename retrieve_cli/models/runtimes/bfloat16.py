@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 _HINTS = {"float32": ("f32", "float32"), "bfloat16": ("bf16", "bfloat16")}
 """By precision, the name that OpenVINO takes and the one that it returns."""
 _REPORTERS = ("openvino.tools.ovc", "openvino_telemetry")
-"""Modules of OpenVINO that report their import to a server; what is done here needs neither."""
+"""Modules of OpenVINO that report their import to a server; neither is needed here."""
 
 
 def in_openvino(path: Path, threads: int, *, precision: Precision) -> Graph:
@@ -79,7 +79,7 @@ def in_openvino(path: Path, threads: int, *, precision: Precision) -> Graph:
 
 @contextmanager
 def _silent() -> Iterator[None]:
-    """Keep the modules that report to a server from being imported, unless somebody has imported them already."""
+    """Keep the modules that report to a server from being imported, unless they have already been imported."""
     kept_out = [name for name in _REPORTERS if name not in sys.modules]
     absent: dict[str, Any] = dict.fromkeys(kept_out)
     sys.modules.update(absent)

@@ -24,7 +24,7 @@ _BFLOAT16 = {"avx512_bf16", "amx_bf16", "bf16"}
 """Linux names of the instructions that multiply bfloat16: two sets on x86, the last one on ARM."""
 _FASTER = "set `encoder.precision: float32`, which is faster here; it changes the index"
 _DRIVER = ("/proc/driver/nvidia/version", "/dev/nvidiactl", "/dev/nvidia0", "/dev/dxg")
-"""Files that show NVIDIA's driver; the last one is that of WSL."""
+"""Files that show NVIDIA's driver; the last one is the driver in WSL."""
 
 
 class Choice(Frozen):
@@ -44,8 +44,8 @@ def choose(
 ) -> Choice:
     """Return the encoder for a device: torch on a GPU, onnxruntime on a CPU, unless one of them is configured.
 
-    `section` is that of the settings, for hints. On a CPU onnxruntime computes in float32 only: for bfloat16, `auto` is
-    torch there as well.
+    `section` is the section of the settings, for hints. On a CPU onnxruntime computes in float32 only: for bfloat16,
+    `auto` is torch there as well.
 
     Raises:
         Unavailable: `cuda` was asked for and there is no GPU that torch can use.

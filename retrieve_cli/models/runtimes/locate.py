@@ -56,7 +56,7 @@ def locate(model: str, models_dir: Path | None = None, *, download: bool = False
 
 
 def full_name(model: str) -> str:
-    """Return the name that a model has in full: that of the default model for its short names."""
+    """Return the full name of a model; the short names mean the default model."""
     return DEFAULT_MODEL if model.lower() in _ALIASES else model
 
 
@@ -111,10 +111,10 @@ def _fetch(name: str) -> Path:
 
 
 def download(name: str, **options: Any) -> Path:
-    """Fetch a model from the hub and return its folder; `options` are those of huggingface_hub.snapshot_download.
+    """Fetch a model from the hub and return its folder; `options` go to huggingface_hub.snapshot_download.
 
     Raises:
-        Unavailable: the hub cannot be reached, or has no such model.
+        Unavailable: the hub cannot be reached, or does not have the model.
     """
     hub = require("huggingface_hub")
     try:
@@ -127,7 +127,7 @@ def download(name: str, **options: Any) -> Path:
 
 
 def size_on_hub(name: str, *, allow_patterns: Sequence[str], ignore_patterns: Sequence[str]) -> int | None:
-    """Return the bytes of a model's files that match the patterns; None if the hub does not say."""
+    """Return the bytes of a model's files that match the patterns; None if the hub does not report them."""
     hub = require("huggingface_hub")
     try:
         files = {file.rfilename: file.size for file in hub.HfApi().model_info(name, files_metadata=True).siblings}

@@ -51,11 +51,7 @@ class ModelTokenizer:
 
     @classmethod
     def read(cls, path: Path, *, lowercase: bool = False) -> Self:
-        """From a tokenizer.json.
-
-        Raises:
-            Unavailable: there is none.
-        """
+        """Read a tokenizer.json. Raises: Unavailable: the file does not exist."""
         if not path.is_file():
             raise Unavailable(
                 f"{path.parent} does not hold a tokenizer.json, which the onnx encoder needs.",
@@ -66,7 +62,7 @@ class ModelTokenizer:
 
     @classmethod
     def read_or_convert(cls, path: Path, *, lowercase: bool = False) -> Self:
-        """From a tokenizer.json or, if there is none, from the older vocabulary files beside it (by transformers)."""
+        """Read a tokenizer.json or, without one, the older vocabulary files beside it (by transformers)."""
         if path.is_file():
             return cls.read(path, lowercase=lowercase)
         return cls(lambda: _convert(path.parent), lowercase=lowercase)
@@ -189,6 +185,6 @@ def parse(path: Path) -> Any:
 
 
 def content(ids: Terms, hidden: Vectors, special: frozenset[int]) -> TokenVectors:
-    """(t,) ids and (t, dim) hidden states without those of special tokens, unless there are no others."""
+    """(t,) ids and (t, dim) hidden states without special tokens, unless there are no other tokens."""
     kept = np.isin(ids, list(special), invert=True)
     return TokenVectors(ids[kept], hidden[kept]) if kept.any() else TokenVectors(ids, hidden)

@@ -1,8 +1,8 @@
 """WordPiece over plain ASCII: the ids that the `tokenizers` library gives, without loading it for one short query.
 
 The library takes 20 ms to load and to index a vocabulary of 30,000 words; reading the same file as JSON takes 3. Only
-the tokenizer of BERT is read, and only printable ASCII, where its normalisation is lower case or nothing. Whatever is
-beyond that is for the library. tests/models/encoders/test_word_pieces.py holds both to the same ids.
+the tokenizer of BERT is read, and only printable ASCII, where its normalisation is lower case or nothing. All other
+texts are for the library. tests/models/encoders/test_word_pieces.py holds both to the same ids.
 
 Schuster and Nakajima 2012 (WordPiece), Devlin et al. 2019 (BERT).
 """
@@ -33,17 +33,17 @@ _ID = 2**31
 
 
 class WordPieces(Frozen):
-    """A vocabulary of word pieces, and what stands around a text."""
+    """A vocabulary of word pieces, and the special tokens around a text."""
 
     vocabulary: Mapping[str, int]
     unknown: int
     prefix: str
-    """Stands before a piece that continues a word."""
+    """Prefix of a piece that continues a word."""
     longest: int
     """Characters of a word; a longer one is unknown."""
     lowercase: bool
     added: tuple[str, ...]
-    """Texts in lower case that are tokens wherever they stand; a text that has one is for the library."""
+    """Texts in lower case that are tokens everywhere; a text that has one is for the library."""
     before: tuple[int, ...]
     after: tuple[int, ...]
     """Ids around a text."""
@@ -150,6 +150,6 @@ def _are_ids(values: Sequence[Json]) -> TypeGuard[Sequence[int]]:
 
 
 def _plain(token: Json) -> bool:
-    """True if a token is found by its text as it stands, or in lower case."""
+    """Return True if a token is found by its exact text, or in lower case."""
     content = token["content"]
     return bool(content) and content.isascii() and content.isprintable()

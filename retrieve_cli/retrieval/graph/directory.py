@@ -57,7 +57,7 @@ class RecordNames:
     """The row that an id or a name means: to anybody, or to a tenant, for whom the records of others do not exist."""
 
     def __init__(self, ids: ValueColumn, names: ValueColumn, tenants: ValueColumn | None = None) -> None:
-        """`tenants` says whose a record is, if there are any."""
+        """`tenants` names the tenants of each record, if the index has tenants."""
         self._ids = ids
         self._names = names
         self._tenants = tenants
@@ -73,15 +73,14 @@ class RecordNames:
         return self._id_rows.get(name, UNKNOWN)
 
     def row(self, name: str) -> int:
-        """The row of the record with this id, else of the only one with this name in any case; `UNKNOWN` where there
-        is none, `AMBIGUOUS` where several are called so."""
+        """The row of the record with this id, else of the only one with this name in any case; `UNKNOWN` without one,
+        `AMBIGUOUS` if several have the name."""
         found = self.by_id(name)
         return self._name_rows.get(name.casefold(), UNKNOWN) if found == UNKNOWN else found
 
     def rows_of_tenants(self, name: str, record: int) -> list[int]:
-        """The rows that a name means to the tenants of the record that has it; none if it is nobody's.
-
-        So a tenant's record leads to one of its own by a name that others use too.
+        """The rows that a name means to the tenants of the record that has it; an empty list for a record without
+        tenants. So a name in a tenant's record leads to another record of the tenant, even if others use the name too.
         """
         found = []
         for tenant in self.tenants_of.get(record, ()):
@@ -156,11 +155,11 @@ class Entities:
         return self._nodes[field]
 
     def meant(self, name: str) -> list[int]:
-        """The nodes that a name means, ascending; the same value may stand in several fields."""
+        """The nodes that a name means, ascending; several fields may have the same value."""
         return self._places.get(name.casefold(), [])
 
     def declare(self, declared: Sequence[Node]) -> dict[str, list[int]]:
-        """By id of a declared node, the nodes that it is: values called so, else one of its own."""
+        """By id of a declared node, its nodes: the values with this name, else a new node."""
         names: dict[str, dict[str, None]] = {}
         for node in sorted(set(declared), key=lambda each: (each.id, each.names)):
             names.setdefault(node.id, {}).update(dict.fromkeys((*node.names, node.id)))
@@ -181,7 +180,8 @@ class Entities:
                 self._add(Entity("", name), [name.casefold()])
 
     def joined(self, sources: Sequence[int], targets: Sequence[int]) -> list[tuple[int, int]]:
-        """The pairs that an edge between two names joins: those of one field where there are any, else all."""
+        """The pairs that an edge between two names joins: the pairs within one field if there are any, else all
+        pairs."""
         pairs = [(source, target) for source in sources for target in targets]
         alike = [pair for pair in pairs if self._field(pair[0]) == self._field(pair[1])]
         return alike or pairs

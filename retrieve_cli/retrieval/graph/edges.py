@@ -20,7 +20,7 @@ _SPELLINGS: Mapping[str, tuple[str, ...]] = {
     "id": ("id", "_id"),
     "label": ("label", "name"),
 }
-"""Names of each part, best first; `subject`, `predicate` and `object` are those of KGX."""
+"""Names of each part, best first; `subject`, `predicate` and `object` are the names of KGX."""
 _EXPECTED = "a line is an edge {source, target, kind, weight} or a node {id, label}"
 _DELIMITERS = {".csv": ",", ".tsv": "\t"}
 _LARGEST = 1e30
@@ -29,7 +29,7 @@ _LINES = frozenset({".jsonl", ".ndjson"})
 
 
 class Node(Frozen):
-    """Something that edges may name besides records and their values."""
+    """Something that edges may name and that is neither a record nor one of its values."""
 
     id: str
     names: tuple[str, ...] = ()
@@ -63,7 +63,7 @@ def read_edges(path: Path) -> Iterator[Node | Edge]:
 
 
 def checked(weight: float, place: str) -> float:
-    """The weight of an edge that stands at `place`. Raises: UsageError where it cannot be one."""
+    """Return the weight of the edge at `place`. Raises: UsageError: the weight is invalid."""
     if not 0 <= weight <= _LARGEST:
         raise UsageError(f"{place}: an edge cannot have the weight {weight}", hint="a weight is a number from 0 on")
     return weight

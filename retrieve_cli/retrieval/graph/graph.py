@@ -1,4 +1,5 @@
-"""`graph.pkl`, opened: records and what they share as nodes, and typed, directed, weighted edges between them.
+"""`graph.pkl`, opened: records and the values that they share as nodes, and typed, directed, weighted edges between
+them.
 
 Nodes are numbered: records by their rows, then the values that they share, then nodes that files declare. Opening
 reads no node and no edge.
@@ -89,7 +90,7 @@ class Graph:
         return len(self.outward)
 
     def label(self, node: int, record: Callable[[int], str] = str) -> str:
-        """Return the name of a node: a value with its field (`topics:Imaging`), or what `record` says of a row."""
+        """Return the name of a node: a value with its field (`topics:Imaging`), or `record` of a row."""
         return record(node) if node < self.records else self._labels[node - self.records]
 
     def is_value(self, node: int, field: str) -> bool:
@@ -104,7 +105,8 @@ class Graph:
         return sorted(((node, int(counts[node])) for node in nodes), key=lambda found: (-found[1], found[0]))
 
     def find(self, label: str) -> int:
-        """The node of a label that is no record's. Raises: UsageError where there is none."""
+        """Return the node with a label, among the nodes behind the records. Raises: UsageError: no node has this
+        label."""
         node = self._by_label.get(label.casefold())
         if node is None:
             near = nearest(label.casefold(), self._by_label)
@@ -180,8 +182,8 @@ class Graph:
 
 
 def _vocabulary(stored: Mapping[str, Any]) -> Vocabulary:
-    """Texts as they are stored. Raises: ValueError where they do not fit."""
+    """Return the stored texts. Raises: ValueError: their lengths do not fit."""
     text, ends = stored["text"], stored["ends"]
     if text.dtype.str != "|u1" or ends.dtype.str != "<i8" or int(ends[0]) != 0 or int(ends[-1]) != len(text):
-        raise ValueError("its texts do not have the length that they say")
+        raise ValueError("its texts do not have the length that is stored with them")
     return Vocabulary(text, ends)

@@ -23,18 +23,18 @@ class Lookalikes:
 
     def __init__(self, names: Iterable[str]) -> None:
         self._names: dict[str, str] = {}
-        """By what is left of a folded name without one of its letters, the name."""
+        """The name, by each variant of its folded form with one letter removed."""
         for name in islice(names, _MOST):
             for part in _parts(name):
                 self._names.setdefault(part, name)
 
     def of(self, name: str) -> str | None:
-        """Return the name that another one looks like; None if there is none."""
+        """Return the name that another one looks like; None if it looks like no other name."""
         return next((self._names[part] for part in _parts(name) if part in self._names), None)
 
 
 def _parts(name: str) -> Iterator[str]:
-    """A folded name, and what is left of it without each of its characters that are not digits."""
+    """A folded name, and its variants with one character removed that is not a digit."""
     folded = name.casefold()
     if len(folded) > _LONGEST or sum(letter.isalpha() for letter in folded) < _LEAST:
         return

@@ -32,7 +32,7 @@ _ENTITY = re.compile(rb"""\s+([^\s"'%&;<>]+)\s+["']([^"'<>]*)["']\s*>""")
 
 
 def is_ontology(path: Path) -> bool:
-    """Return True if a file's name says that it holds an ontology."""
+    """Return True if a file's name has an ending of ontologies."""
     return _suffix(path) in SUFFIXES
 
 
@@ -77,7 +77,7 @@ def _opened(path: Path) -> BinaryIO:
 
 def _check_entities(xml: bytes) -> None:
     """Hold the entities of an XML file to plain texts that are short in all places together: nested ones unfold to any
-    size, and the parser has no limit of its own.
+    size, and the parser itself has no limit.
 
     Raises:
         ValueError: they are more than that, or the file is not UTF-8.

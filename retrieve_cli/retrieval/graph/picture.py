@@ -47,7 +47,8 @@ def _node(graph: Graph, node: int, record: Callable[[int], str], *, bold: bool) 
 
 
 def _edges(graph: Graph, shown: set[int], limit: int) -> Iterator[str]:
-    """The edges among what is shown. From a hub only its heaviest are looked at; the other end may show the rest."""
+    """The edges among the nodes that are drawn. Of a hub only the heaviest edges are read; the other ends may add the
+    rest."""
     found = set()
     for node in shown:
         for near in graph.neighbours(node, limit=limit):

@@ -1,7 +1,8 @@
 """The part of a graph that a request sees if only some records exist for it.
 
 Edges to other records are not there, and neither is a value that only other records have: nothing steps on them, counts
-them or names them. What is left is the graph of the visible records, so that a walk finds what it would find in that.
+them or names them. The rest is the graph of the visible records, so that a walk finds the same as in an index of these
+records alone.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ class View:
         return self._seen[node]
 
     def value(self, node: int) -> tuple[str, str] | None:
-        """Return the field and the value that a node stands for; None for any other node."""
+        """Return the field and the value of a value node; None for any other node."""
         if node not in self._values:
             label = "" if node < self._graph.records else self._graph.label(node)
             kinds = (self._graph.kinds[kind] for kind, _, _ in self._graph.inward.groups(node))

@@ -1,7 +1,7 @@
-"""Makes the graph of a generation from the columns of its records and from what files say besides.
+"""Makes the graph of a generation from the columns of its records and from files with further edges.
 
-Records are not read again: whichever of them a sync kept, their columns are those of a fresh build, and so is what is
-made of these. Names are resolved again each time, since rows move.
+Records are not read again: after a sync their columns equal the columns of a fresh build, and so does the graph. Names
+are resolved again each time, since rows move.
 """
 
 from __future__ import annotations
@@ -24,21 +24,21 @@ if TYPE_CHECKING:
     from retrieve_cli.contracts import Rows
 
 NOT_A_RECORD = -1
-"""In place of a record's row, where a file says something of what is not there."""
+"""In place of a record's row, if a file names a record that does not exist."""
 
 
 class GraphWriter:
     """Gathers edges in any order; the same edges give the same bytes.
 
-    A name in an edge of a file that means no record, no value and no declared node is a node of its own, unless it is
-    spelt like a record but for one letter: it is reported then, as a name in a record is that leads nowhere.
+    A name in an edge of a file that means no record, no value and no declared node becomes a new node. If it differs
+    from the name of a record by one letter it is reported instead, like a dangling reference of a record.
     """
 
     def __init__(
         self, *, ids: ValueColumn, names: ValueColumn, records: int, tenants: ValueColumn | None = None
     ) -> None:
-        """`ids` and `names` are the columns of the records that every one of them has; `tenants` says whose they are,
-        if there are any."""
+        """`ids` and `names` are the columns of the records that every one of them has; `tenants` names their tenants,
+        if the index has tenants."""
         self._records = records
         self._names = RecordNames(ids, names, tenants)
         self._references: dict[str, list[ValueColumn]] = {}
@@ -53,7 +53,7 @@ class GraphWriter:
         self._references.setdefault(kind, []).append(column)
 
     def share(self, field: str, column: ValueColumn) -> None:
-        """The values of a column are nodes of their own, to which there are edges of the field's name."""
+        """Make the values of a column nodes, with edges of the field's name to them."""
         self._shared[field] = column
 
     def add(self, found: Iterable[Node | Edge]) -> None:
@@ -120,7 +120,7 @@ class GraphWriter:
         return EdgeList(sources, targets, np.full(len(sources), self._numbers[kind]), np.ones(len(sources)))
 
     def _stated(self, entities: Entities) -> EdgeList:
-        """The edges that files state, between whatever their names mean."""
+        """The edges that files state, between all nodes that their names mean."""
         if not self._external and not self._declared:
             return EdgeList.joined([])
         declared = entities.declare(self._declared)

@@ -2,7 +2,7 @@
 
     condition := ["!"] field operator value {"," value}
     operator  := "=" | "!=" | ">=" | "<=" | ">" | "<"
-    value     := plain text, in which * and ? are wildcards, or "text as it is", in which "" is a quotation mark
+    value     := plain text, in which * and ? are wildcards, or "verbatim text", in which "" is a quotation mark
 
 Several values mean any of them; several conditions, all of them. Text is compared without regard to case.
 """
@@ -27,7 +27,7 @@ _LIKE = "write a filter like license=MIT, modality=CT,MRI, dims>=3 or path=guide
 
 
 class Condition(Frozen):
-    """A test of records: any value of the field stands in this relation to any of `values`.
+    """A test of records: any value of the field has this relation to any of `values`.
 
     `!=` and `negated` are true if the positive condition is false, also for records without the field.
     """
@@ -71,7 +71,7 @@ def parse(expression: str) -> Condition:
 
 
 def _values(expression: str, start: str, text: str) -> tuple[tuple[str, ...], frozenset[str]]:
-    """Return the values after the operator, and those of them that are globs."""
+    """Return the values after the operator, and which of them are globs."""
     if text.startswith(("=", "<", ">")):
         hint = f'write {start}value, or {start}"{text[:1]}…" if the value starts like that'
         raise UsageError(

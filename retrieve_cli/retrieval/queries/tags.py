@@ -23,7 +23,7 @@ _KEYS = {
 }
 _TAG = re.compile(r"\[\s*([A-Za-z]+)\s*:([^\[\]]*)(\]?)")
 _ALIKE = 0.82
-"""Similarity from which on a key counts as misspelt: that of EXCLUD and FORMTA, not of `see` and `exclusive`."""
+"""Similarity from which on a key counts as misspelt: EXCLUD and FORMTA reach it, `see` and `exclusive` do not."""
 
 
 class Tagged(Frozen):

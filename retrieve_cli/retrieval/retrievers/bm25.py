@@ -125,7 +125,7 @@ class Bm25(Retriever[str]):
         return self._with_impacts(index).exported(self.name)
 
     def remote(self, index: Index[Any], generation: Generation, settings: Settings) -> Index[str]:
-        """Return an index of texts; its vocabulary is that of the local file."""
+        """Return an index of texts; its vocabulary comes from the local file."""
         from retrieve_cli.retrieval.retrievers.remote_texts import RemoteTexts
 
         return RemoteTexts(index, self._with_impacts(self.open(generation, settings)))

@@ -89,7 +89,7 @@ class HnswIndex:
         return score_rows(self.vectors, query, rows, starts)
 
     def within(self, rows: Mask) -> Self:
-        """Return the index over some rows, (n,) bool; the graph that is walked is that of all."""
+        """Return the index over some rows, (n,) bool; the search walks the graph of all rows."""
         view = copy(self)
         view.population = rows
         return view

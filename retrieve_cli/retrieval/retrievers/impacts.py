@@ -189,7 +189,8 @@ class Bm25Index(TermIndex):
         return Bm25Index({**self._stored, "impacts": impacts(self._stored, formula)}, self._check, formula=formula)
 
     def within(self, rows: Mask) -> Self:
-        """Return the index over some rows, (n,) bool: a term weighs what it would if there were no others."""
+        """Return the index over some rows, (n,) bool: a term has the weight that it would have without the other
+        rows."""
         view = super().within(rows)
         lengths: Floats = self._stored["lengths"]
         self._check(lengths)
@@ -208,7 +209,7 @@ class Bm25Index(TermIndex):
         return TermWeights(np.array(list(found), np.int32), np.array(list(found.values()), np.float32))
 
     def exported(self, name: str) -> Exported:
-        """Return the rows for an engine; `name` is that of the retriever."""
+        """Return the rows for an engine; `name` is the retriever's name."""
         from retrieve_cli.contracts.engines import Part
         from retrieve_cli.storage.exported import Exported
 

@@ -32,8 +32,8 @@ class RemoteTexts:
         return int(self._index.completed)
 
     def within(self, rows: Mask) -> Bm25Index:
-        """Return the index over some rows, (n,) bool: that of the file, as the weights in the engine are those of all
-        rows."""
+        """Return the index over some rows, (n,) bool: from the local file, since the weights in the engine are computed
+        over all rows."""
         return self._words.within(rows)
 
     def search(

@@ -83,7 +83,7 @@ class Passages(Protocol):
 
 
 class IndexWriter(Protocol):
-    """Writer of one artifact. Records come one by one: new ones (`add`) or those of an older generation (`keep`)."""
+    """Writer of one artifact. Records come one by one: new ones (`add`) or records of an older generation (`keep`)."""
 
     def reuse(self, older: Generation) -> None:
         """Take rows from the artifact of this generation from now on."""

@@ -96,7 +96,7 @@ class Postings:
         return columns, self._rows.merged(old, origins, counts, old_groups=names.texts.of_old, groups=names.of_fresh)
 
     def _names(self, used: NDArray[np.bool_]) -> _Names:
-        """Return the merged vocabulary: the terms of the older index that are `used`, and those of new rows."""
+        """Return the merged vocabulary: the terms of the older index that are `used`, and the terms of new rows."""
         old = Vocabulary(self._old["terms"], self._old["term_ends"])
         words = [term.encode() for term in self._vocabulary]
         order = sorted(range(len(words)), key=words.__getitem__)

@@ -46,7 +46,7 @@ class ChoosingRetrieval(Described):
     depth: int
     most_read: int
     shortlist: Retrieval | None = None
-    """Ranks records by what is cheap to compare."""
+    """Ranks records by a cheap comparison."""
     say: Callable[[str], None] = lambda _: None
     timed: Callable[[], AbstractContextManager[None]] | None = None
     """Measures the time that choosing takes."""
@@ -136,9 +136,10 @@ class ChoiceAccount:
         return np.array([0.0 if rank is None else 1.0 / rank for rank in ranks], np.float32)
 
     def best_chunks(self, records: Rows) -> Rows:
-        """Return the first chunk of each record, of those that may be shown: what was read says nothing of chunks."""
+        """Return the first chunk of each record, among the chunks that may be shown: the chooser compares records, not
+        chunks."""
         return first_chunks(self._retrieval.layout.starts, records, self._chunks)
 
     def matched(self) -> Rows:
-        """Return what was chosen: a model compares no terms."""
+        """Return the chosen records: a model compares no terms."""
         return self.candidates.rows

@@ -1,4 +1,4 @@
-"""The stage that follows edges from the first hits: to matches that stand too low, and to records that a query implies
+"""The stage that follows edges from the first hits: to matches that rank too low, and to records that a query implies
 and does not name."""
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 _PART = 8
 """A retriever's first hits support a record only within this part of the records that may be found: a retriever of
-vectors lists every record of a small catalog, and being on that list says nothing."""
+vectors lists every record of a small catalog, and being on that list means nothing."""
 
 
 class Found(Described):
@@ -29,7 +29,7 @@ class Found(Described):
     apart: ClassVar = ("path",)
     record: int
     score: float
-    """From 0 to 1, that of the best hit."""
+    """From 0 to 1, the score of the best hit."""
     path: Callable[[], str]
     """Returns the steps that lead to it, for people: few of the records that a walk finds are shown."""
 
@@ -54,10 +54,10 @@ class Support(NamedTuple):
 
 class Expand(Described):
     """Lays scores of paths on the scale of the ranking: `floor + (top - floor) * score`, where the floor is the score
-    at a rank, and gives each record the better one of that and its own. Where all hits are worth the same, what they
-    are worth is the range.
+    at a rank, and gives each record the better of this score and its own. If all hits have the same score, the range is
+    this score.
 
-    So what a hit leads to never stands above it, and what is far from the top leads nowhere. The stage follows the
+    So a linked record never ranks above its hit, and hits far from the top lead nowhere. The stage follows the
     reranker, which would demote records whose text does not match.
 
     With `support`, nothing is added and only hits that a retriever supports are raised: a match that the first hits
@@ -67,7 +67,8 @@ class Expand(Described):
 
     apart: ClassVar = ("walk", "layout")
     walk: Callable[[Sequence[tuple[int, float]], Mask | None], list[Found]]
-    """Records with scores from 0 to 1 to what they lead to by way of visible records, if only some are; best first."""
+    """From records with scores from 0 to 1 to the records they lead to by way of visible records, if only some are;
+    best first."""
     layout: Layout
     seeds: int
     """Hits that start the walk."""

@@ -86,7 +86,7 @@ class Fuse(Described):
         return pool.lists[by_terms].after + int(np.count_nonzero(pool.scores[by_terms] == 0.0))
 
     def _best_chunks(self, accounts: Sequence[Account], rows: Rows) -> Rows:
-        """The chunk that stands for each record: the choice of the first retriever that knows chunks."""
+        """The chunk that represents each record: the choice of the first retriever that knows chunks."""
         if self.retrievals[0].unit == "chunk":
             return rows
         at = next((at for at, each in enumerate(self.retrievals) if each.row_unit == "chunk"), 0)

@@ -55,7 +55,7 @@ class Merge(Frozen):
 
 
 def texts_of(query: Query) -> list[Query]:
-    """Return the query's own text and its variants, each as a query of its own with the id and masks of the query."""
+    """Return the query's own text and its variants, each as a separate query with the id and masks of the query."""
     return [
         replace(
             each,
@@ -93,10 +93,11 @@ def merge(
 ) -> Ranking:
     """Reciprocal rank fusion over the rankings of a query's texts, its own first (Cormack, Clarke, Büttcher 2009).
 
-    Equal scores stand by best rank, then by id. Hits are the same by record or by chunk, as `unit` says; a merged one
-    is the hit of the text that ranked it best, with its evidence, and has evidence `text 1`, `text 2` ... of the texts
-    that found it, whose parts add up to its score. To the text that ranked it best it also counts where a text may give
-    `per_query` hits and no more; where several did, to the query's own or else the first in the order of the alphabet.
+    Equal scores are ordered by best rank, then by id. `unit` decides whether hits are the same by record or by chunk; a
+    merged one is the hit of the text that ranked it best, with its evidence, and has evidence `text 1`, `text 2` ... of
+    the texts that found it, whose parts add up to its score. To the text that ranked it best it also counts where a
+    text may give `per_query` hits and no more; where several did, to the query's own or else the first in alphabetical
+    order.
     """
     found = _by_unit(rankings, unit)
     giver = {}

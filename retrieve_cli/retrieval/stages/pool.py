@@ -23,19 +23,19 @@ T = TypeVar("T")
 
 
 class Pool(Frozen, eq=False):
-    """The union of the retrievers' candidates for one query, with what every retriever says of each of them."""
+    """The union of the retrievers' candidates for one query, with each retriever's rank and score of each candidate."""
 
     rows: Rows
     """(m,) int64, ascending."""
     ranks: NDArray[np.int64]
     """(retrievers, m) from 1; 0 if the retriever did not list it."""
     scores: Floats
-    """(retrievers, m) float64; a retriever is asked for its score of what it did not list."""
+    """(retrievers, m) float64; a retriever also scores the candidates that it did not list."""
     lists: Sequence[Candidates]
-    """By retriever, what it found."""
+    """The candidates of each retriever."""
 
     def contributions(self, fusion: Fusion) -> Floats:
-        """Return what each retriever says of each candidate, (retrievers, m), on one scale and not weighted yet."""
+        """Return each retriever's score of each candidate, (retrievers, m), on one scale and not yet weighted."""
         if fusion.method == "rrf":
             return reciprocal_rank(self.ranks, k=fusion.rrf_k)
         parts = [_normalized(*each, fusion) for each in zip(self.scores, self.lists, strict=True)]

@@ -39,10 +39,10 @@ class Separable(Reader, Protocol):
     """A reader whose costly part looks at one hit at a time: the result serves any list that has the hit."""
 
     def look(self, query: Query, hits: Sequence[Hit]) -> Sequence[Any]:
-        """Return what it computes for each hit, independent of the others."""
+        """Return the costly part of the computation for each hit, independent of the others."""
 
     def scores(self, seen: Sequence[Any]) -> Any:
-        """Return (n,) scores like those of `read`, from what `look` returned for each hit."""
+        """Return (n,) scores as `read` does, from the results of `look` for each hit."""
 
 
 @runtime_checkable
@@ -54,11 +54,11 @@ class Picking(Protocol):
 
 
 class Rerank(Described):
-    """Mixes what a reranker says of the first hits with what retrieval said, on retrieval's scale.
+    """Mixes a reranker's scores of the first hits with their retrieval scores, on the scale of retrieval.
 
     The reranker's scores become z-scores over the hits that it read, laid on the mean and the deviation of their
-    retrieval scores: so `interpolate` 0 leaves every score as it was, 1 takes the reranker's order alone, and a score
-    still means what it meant before. Hits that were not read follow those that were, in the order they had.
+    retrieval scores: so `interpolate` 0 changes no score, 1 takes the reranker's order alone, and scores keep their
+    meaning. Hits that were not read follow those that were, in the order they had.
     """
 
     apart: ClassVar = ("reader",)

@@ -62,7 +62,7 @@ class Account(Protocol):
 
     @property
     def candidates(self) -> Candidates:
-        """Its candidates: records or chunks, whichever are ranked."""
+        """Its candidates, in the unit of the ranking."""
 
     @property
     def waits(self) -> bool:
@@ -81,7 +81,7 @@ class Account(Protocol):
 
 
 class Retrieval(Protocol):
-    """A retriever asked to some depth, whatever it is asked with."""
+    """A retriever with its retrieval depth, for any kind of query."""
 
     @property
     def name(self) -> str: ...
@@ -91,7 +91,7 @@ class Retrieval(Protocol):
 
     @property
     def unit(self) -> Unit:
-        """Records or chunks, whichever are ranked."""
+        """The unit of the ranking: records or chunks."""
 
     @property
     def row_unit(self) -> Unit:
@@ -120,7 +120,7 @@ class Retrieval(Protocol):
 
 
 class IndexRetrieval(Described, Generic[Q]):
-    """A retriever's index as a pipeline sees it: it speaks of records or chunks, whichever the ranking is made of."""
+    """A retriever's index as a pipeline sees it: it returns the unit of the ranking, records or chunks."""
 
     apart: ClassVar = ("index", "prepare", "layout", "waits")
     name: str
@@ -285,7 +285,7 @@ class Retrieve(Frozen):
 
 
 def _of_one_population(queries: Sequence[Query]) -> list[list[int]]:
-    """The places of queries, those of one tenant together."""
+    """The places of queries, grouped by tenant."""
     found: dict[int, list[int]] = {}
     for place, query in enumerate(queries):
         found.setdefault(id(query.population), []).append(place)

@@ -1,4 +1,4 @@
-"""The bytes of a file, read within a limit whatever its header claims."""
+"""The bytes of a file, read within a limit that its header cannot raise."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ GZIP = b"\x1f\x8b"
 
 
 class Exhausted(OSError):
-    """A header is longer than the limit of what is read."""
+    """A header is longer than the limit of the reader."""
 
 
 class Bounded(io.RawIOBase):

@@ -15,7 +15,7 @@ STORED_CLASS, SYNTAX = 0x00020002, 0x00020010
 IMAGE_TYPE, CLASS, MODALITY, BODY_PART, SERIES = 0x00080008, 0x00080016, 0x00080060, 0x00180015, 0x0020000E
 POSITIONS, FRAMES, INCREMENT, ROWS = 0x00200105, 0x00280008, 0x00280009, 0x00280010
 WANTED = (STORED_CLASS, SYNTAX, IMAGE_TYPE, CLASS, MODALITY, BODY_PART, SERIES, POSITIONS, FRAMES, INCREMENT, ROWS)
-"""The only elements that are read: none says who the patient is, or when."""
+"""The only elements that are read: none identifies the patient or the date."""
 FRAME_GROUPS, PIXELS = 0x52009229, 0x7FE00000
 FRAME_TIMES = (0x00181063, 0x00181065)
 UNDEFINED = 0xFFFFFFFF
@@ -37,7 +37,7 @@ class _Values:
         return self.elements.get(tag, b"").decode("ascii", "replace").strip(" \0")
 
     def number(self, tag: int) -> int:
-        """Return the first value of an integer string; 1 if there is none."""
+        """Return the first value of an integer string; 1 if it is missing."""
         digits = self.text(tag).partition("\\")[0].strip()
         return max(int(digits), 1) if digits.isascii() and digits.isdigit() and len(digits) <= 12 else 1
 
@@ -137,7 +137,7 @@ def _header(values: _Values, complaints: tuple[str, ...]) -> Header:
 
 
 def _projection(values: _Values) -> bool:
-    """Return True if the header says that the picture is not a slice."""
+    """Return True if the header marks the picture as something other than a slice."""
     kinds = (kind.strip().upper() for kind in values.text(IMAGE_TYPE).split("\\"))
     known = values.text(CLASS) or values.text(STORED_CLASS)
     return known == CAPTURE or known.startswith(f"{CAPTURE}.") or any(kind.startswith(PROJECTIONS) for kind in kinds)

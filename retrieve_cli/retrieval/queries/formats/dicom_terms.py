@@ -9,7 +9,7 @@ __all__ = ["BODY_PARTS", "MODALITIES", "SLICED"]
 SLICED = frozenset({"CT", "MRI", "PET", "nuclear-medicine", "OCT"})
 """Modalities of which a series of pictures is a volume."""
 VOLUMETRIC = frozenset({"CT", "MRI", "PET"})
-"""Modalities of which a single picture is a slice of a volume, unless its header says that it is a projection. Of the
+"""Modalities of which a single picture is a slice of a volume, unless its header marks it as a projection. Of the
 other sliced ones a single picture is often all there is: a scintigram, a photograph of the retina's layers."""
 PROJECTIONS = ("LOCALIZER", "SCOUT", "TOPOGRAM", "PROJECTION", "MIP", "MINIP", "SCREEN", "DOSE")
 """Beginnings of values of Image Type (PS3.3, C.7.6.1.1.2) of pictures that are not slices: an overview, a

@@ -11,7 +11,7 @@ class Header(Frozen):
     format: str | None = None
     modality: str | None = None
     depth: int | None = None
-    """Planes of a volume, 1 for a picture; None if the file is not an image or does not say."""
+    """Planes of a volume, 1 for a picture; None if the file is not an image or its header does not have them."""
     moments: int = 1
     """Volumes or pictures that follow each other in time."""
     lone_slice: bool = False
@@ -33,7 +33,7 @@ class Header(Frozen):
 
     @property
     def likely(self) -> str | None:
-        """The likely dimensionality of the data: that of its series, if the file is one slice of it."""
+        """The likely dimensionality of the data: the dimensionality of its series, if the file is one slice of it."""
         if self.lone_slice:
             return "4D" if self.moments > 1 else "3D"
         return self.dimensionality

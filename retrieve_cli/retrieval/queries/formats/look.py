@@ -34,7 +34,7 @@ def read_nrrd(content: Content, _: str) -> Header:
     """Read the text before the first blank line.
 
     Raises:
-        Unreadable: it has no end within what is read.
+        Unreadable: it does not end within the bytes that are read.
     """
     import nrrd
 
@@ -103,10 +103,10 @@ MODALITIES = {"MET_MOD_CT": "CT", "MET_MOD_MR": "MRI", "MET_MOD_NM": "nuclear-me
 
 
 def read_metaimage(content: Content, _: str) -> Header:
-    """Read the lines up to the one that says where the pixels are.
+    """Read the lines up to the line with the place of the pixels.
 
     Raises:
-        Unreadable: they do not say how many dimensions there are.
+        Unreadable: they do not give the number of dimensions.
     """
     values = _values(content)
     count, sizes = values.get("NDims", ""), values.get("DimSize", "").split()

@@ -19,7 +19,7 @@ class FileTokens(Frozen):
     """Facts about the kind of a file, and its problems."""
 
     tokens: tuple[str, ...] = ()
-    """Format, modality, dimensionality and anatomy, in this order, as far as they are known: `format:CT`."""
+    """Format, modality, dimensionality and anatomy, in this order, without unknown ones: `format:CT`."""
     warnings: tuple[str, ...] = ()
     """Sentences for the user, each with the name of the file."""
     remarks: tuple[str, ...] = ()
