@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from retrieve_cli.contracts.executors import Executor
     from retrieve_cli.models.executors.encoding import Encoders
     from retrieve_cli.models.executors.http import Model
-    from retrieve_cli.models.executors.workers import Answer, Seat, Worker
+    from retrieve_cli.models.executors.workers import EncodingWorker, ProbeAnswer, Seat
     from retrieve_cli.models.remote.client import Client
 
 FACTORY = f"{__name__}:encoders_of"
@@ -119,13 +119,13 @@ def _plain(value: Json) -> Json:
     return str(value.absolute()) if isinstance(value, Path) else value
 
 
-def _reference(building: _Building) -> Answer:
+def _reference(building: _Building) -> ProbeAnswer:
     """Return what this process makes of the probes."""
     from retrieve_cli.models.executors.admission import PROBES
-    from retrieve_cli.models.executors.workers import Answer
+    from retrieve_cli.models.executors.workers import ProbeAnswer
 
     encoders = encoders_of(_payload(building))  # others than those of the build, which count what they truncate
-    return Answer(encoders.cards, encoders.encode_all(PROBES, [encoders.everything] * len(PROBES)))
+    return ProbeAnswer(encoders.cards, encoders.encode_all(PROBES, [encoders.everything] * len(PROBES)))
 
 
 # ------------------------------------------------------------------------------------------ seats
@@ -175,7 +175,7 @@ def _servers(building: _Building, scheme: str, where: str) -> list[Seat]:
     ]
 
 
-def _on_server(settings: Settings, url: str, model: Model) -> Worker:
+def _on_server(settings: Settings, url: str, model: Model) -> EncodingWorker:
     from retrieve_cli.models.executors.http import HttpWorker
 
     return HttpWorker(_client(settings, url), model)

@@ -21,7 +21,7 @@ def sampled(rows: int) -> Rows:
     return np.unique(np.linspace(0, max(rows - 1, 0), min(_SAMPLED, rows)).astype(np.int64))
 
 
-class Sample:
+class RowSample:
     """Digest of the contents of sampled rows, part by part."""
 
     def __init__(self) -> None:

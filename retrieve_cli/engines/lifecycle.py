@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 import numpy as np
 
 from retrieve_cli.contracts.engines import Batch, Capabilities, Census, Label, Part, Staged
-from retrieve_cli.engines.census import Sample, sampled
+from retrieve_cli.engines.census import RowSample, sampled
 from retrieve_cli.errors import IndexCorrupt, Unavailable, UsageError, quoted
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 PUSH = "run: retrieve engines push"
 
 
-class Record(NamedTuple):
+class GenerationRecord(NamedTuple):
     """Record of a generation, as the engine keeps it."""
 
     generation: str
@@ -60,12 +60,12 @@ class LifeCycle(ABC):
 
     def stage(self, generation: str, parts: Sequence[Part]) -> LifeStaging:
         """Begin to store a generation, or go on with one that is there, unless it was made in another way."""
-        wanted = Record(generation, dict(self.card), list(parts))
+        wanted = GenerationRecord(generation, dict(self.card), list(parts))
         self.begin(wanted)
         return LifeStaging(self, wanted)
 
     @abstractmethod
-    def begin(self, wanted: Record) -> None:
+    def begin(self, wanted: GenerationRecord) -> None:
         """Create the missing parts of a generation, after dropping one that was made with other settings."""
 
     def publish(self, generation: str) -> None:
@@ -107,7 +107,7 @@ class LifeCycle(ABC):
     def close(self) -> None:
         """Close connections."""
 
-    def complete(self, generation: str) -> Record:
+    def complete(self, generation: str) -> GenerationRecord:
         """Return the record of a complete generation. Raises: IndexCorrupt: it does not exist or is incomplete."""
         record = self.record(generation)
         if record is None or record.census is None:
@@ -117,15 +117,15 @@ class LifeCycle(ABC):
     # Primitives of records and of the alias.
 
     @abstractmethod
-    def record(self, generation: str) -> Record | None:
+    def record(self, generation: str) -> GenerationRecord | None:
         """Return the record of a generation; None if it does not exist. Raises: IndexCorrupt: it cannot be read."""
 
     @abstractmethod
-    def put_record(self, record: Record) -> None:
+    def put_record(self, record: GenerationRecord) -> None:
         """Store the record of a generation durably; one that is there is replaced."""
 
     @abstractmethod
-    def set_alias(self, record: Record) -> None:
+    def set_alias(self, record: GenerationRecord) -> None:
         """Let the alias name a generation, in one step."""
 
     @abstractmethod
@@ -135,10 +135,16 @@ class LifeCycle(ABC):
     # Primitives of rows and blocks.
 
     @abstractmethod
-    def put_rows(self, record: Record, part: Part, batch: Batch) -> None:
+    def put_rows(self, record: GenerationRecord, part: Part, batch: Batch) -> None:
         """Store rows of a part; those that are there are replaced."""
 
-    def copy_rows(self, record: Record, part: Part, older: str, rows: tuple[Rows, Rows, Sequence[Label]]) -> None:  # noqa: ARG002
+    def copy_rows(
+        self,
+        record: GenerationRecord,  # noqa: ARG002
+        part: Part,  # noqa: ARG002
+        older: str,  # noqa: ARG002
+        rows: tuple[Rows, Rows, Sequence[Label]],  # noqa: ARG002
+    ) -> None:
         """Store rows with the contents of another generation's rows. Raises: UsageError: the engine cannot."""
         raise UsageError(f"{self.product} does not copy rows between generations", hint="send the rows")
 
@@ -151,38 +157,38 @@ class LifeCycle(ABC):
         """Return the given blocks of a file by number, without those that are missing."""
 
     @abstractmethod
-    def settle(self, record: Record) -> None:
+    def settle(self, record: GenerationRecord) -> None:
         """Wait until all that was stored is durable, visible to queries, and indexed."""
 
     @abstractmethod
-    def count(self, record: Record, part: Part) -> int:
+    def count(self, record: GenerationRecord, part: Part) -> int:
         """Return the number of rows of a part. Raises: IndexCorrupt: its collection is gone."""
 
     @abstractmethod
-    def stored(self, record: Record, part: Part, rows: Rows) -> Vectors | Sequence[TermWeights]:
+    def stored(self, record: GenerationRecord, part: Part, rows: Rows) -> Vectors | Sequence[TermWeights]:
         """Return the vectors or all term weights of some rows. Raises: IndexCorrupt: a row is missing."""
 
-    def notes(self, record: Record) -> Mapping[str, Any]:  # noqa: ARG002
+    def notes(self, record: GenerationRecord) -> Mapping[str, Any]:  # noqa: ARG002
         """Return what searches must know of the rows, counted when all are there."""
         return {}
 
-    def size(self, record: Record) -> int | None:  # noqa: ARG002
+    def size(self, record: GenerationRecord) -> int | None:  # noqa: ARG002
         """Return the bytes that a generation takes; None if the server does not report them."""
         return None
 
     @abstractmethod
-    def vectors(self, record: Record, part: Part) -> VectorCollection:
+    def vectors(self, record: GenerationRecord, part: Part) -> VectorCollection:
         """Return the nearest rows and stored numbers of a part with vectors."""
 
     @abstractmethod
-    def terms(self, record: Record, part: Part) -> TermCollection:
+    def terms(self, record: GenerationRecord, part: Part) -> TermCollection:
         """Return the nearest rows and stored numbers of a part with term weights."""
 
 
 class LifeStaging:
     """A generation on its way into an engine; connections belong to the engine."""
 
-    def __init__(self, engine: LifeCycle, record: Record) -> None:
+    def __init__(self, engine: LifeCycle, record: GenerationRecord) -> None:
         self._engine, self._record, self._generation = engine, record, record.generation
         self._parts = {part.name: part for part in record.parts}
         self._sampled = {part.name: frozenset(sampled(part.rows).tolist()) for part in record.parts}
@@ -216,7 +222,7 @@ class LifeStaging:
         """
         engine, record = self._engine, self._record
         engine.settle(record)
-        sample, counts = Sample(), {}
+        sample, counts = RowSample(), {}
         for part in record.parts:
             counts[part.name] = engine.count(record, part)
             if counts[part.name] != part.rows:
@@ -237,7 +243,7 @@ class LifeStaging:
             raise UsageError(f"the generation was staged without a part {quoted(name)}", hint="stage it with all parts")
         return self._parts[name]
 
-    def _read_back(self, part: Part, sample: Sample) -> None:
+    def _read_back(self, part: Part, sample: RowSample) -> None:
         rows = sampled(part.rows)
         stored: Any = self._engine.stored(self._record, part, rows)
         (sample.add_weights if part.dim is None else sample.add_vectors)(part.name, stored)
@@ -250,7 +256,7 @@ class LifeStaging:
 class OpenGeneration:
     """A complete generation, open for queries from any thread; connections belong to the engine."""
 
-    def __init__(self, engine: LifeCycle, record: Record) -> None:
+    def __init__(self, engine: LifeCycle, record: GenerationRecord) -> None:
         self._engine, self._record, self._generation = engine, record, record.generation
         self._parts = {part.name: part for part in record.parts}
 

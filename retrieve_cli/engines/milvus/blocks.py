@@ -14,7 +14,7 @@ from retrieve_cli.engines.milvus.server import client_package
 from retrieve_cli.errors import IndexCorrupt
 
 if TYPE_CHECKING:
-    from retrieve_cli.engines.milvus.server import Server
+    from retrieve_cli.engines.milvus.server import MilvusServer
 
 _PIECE = LONGEST // 4 * 3
 """Bytes in one VARCHAR as base64: 49,149."""
@@ -23,10 +23,10 @@ _AT_ONCE = 256
 _META = ("meta", "")
 
 
-class Blocks:
+class MilvusBlocks:
     """Named bytes in a collection, each in pieces of at most 48 KiB: a VARCHAR of Milvus holds 65,535 bytes."""
 
-    def __init__(self, server: Server, collection: str) -> None:
+    def __init__(self, server: MilvusServer, collection: str) -> None:
         self._server = server
         self._collection = collection
         self._loaded = False

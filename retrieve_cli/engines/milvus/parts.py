@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from retrieve_cli.contracts.engines import Part
     from retrieve_cli.contracts.models import TermWeights
     from retrieve_cli.contracts.values import Rows, Terms, Vectors
-    from retrieve_cli.engines.milvus.blocks import Blocks
-    from retrieve_cli.engines.milvus.server import Server
+    from retrieve_cli.engines.milvus.blocks import MilvusBlocks
+    from retrieve_cli.engines.milvus.server import MilvusServer
 
 _MOST = 16_384
 """The most results of one search or query in Milvus."""
@@ -40,7 +40,7 @@ class _Collection:
     A complete generation does not change, and was counted with Strong when it was opened.
     """
 
-    def __init__(self, server: Server, collection: str, part: Part) -> None:
+    def __init__(self, server: MilvusServer, collection: str, part: Part) -> None:
         self._server = server
         self._name = collection
         self._part = part
@@ -128,7 +128,7 @@ class _Collection:
 class MilvusVectors:
     """A part with vectors."""
 
-    def __init__(self, server: Server, collection: str, part: Part, *, settings: MilvusSettings) -> None:
+    def __init__(self, server: MilvusServer, collection: str, part: Part, *, settings: MilvusSettings) -> None:
         self._collection = _Collection(server, collection, part)
         self._dim = part.dim or 0
         self._settings = settings
@@ -193,7 +193,7 @@ class MilvusTerms:
     """A part with term weights."""
 
     def __init__(
-        self, server: Server, collection: str, part: Part, *, blocks: Blocks, signed: bool, counted: bool
+        self, server: MilvusServer, collection: str, part: Part, *, blocks: MilvusBlocks, signed: bool, counted: bool
     ) -> None:
         self._collection = _Collection(server, collection, part)
         self._part = part

@@ -31,15 +31,15 @@ Line = tuple[str, bytes]
 """Id of a document, and the document as JSON."""
 
 
-class Absent(RetrieveError):
+class ResourceMissing(RetrieveError):
     """The index, document or repository of a request is not there."""
 
 
-class Rejected(RetrieveError):
+class RequestRejected(RetrieveError):
     """The server understands a request and rejects it, with its reason."""
 
 
-class Version(NamedTuple):
+class OpensearchVersion(NamedTuple):
     """Version of a server."""
 
     distribution: str
@@ -55,7 +55,7 @@ class Version(NamedTuple):
         return (numbers[0], numbers[1]) if len(numbers) > 1 else (0, 0)
 
 
-class Server:
+class OpensearchServer:
     """Connections to a server. The first request opens them; threads may share them."""
 
     def __init__(self, settings: OpensearchSettings, *, user: str | None, password: str | None) -> None:
@@ -75,17 +75,17 @@ class Server:
         self._client: Any = None
         self._lock = Lock()
 
-    def version(self) -> Version:
+    def version(self) -> OpensearchVersion:
         """Return the version that the server reports."""
         facts = self.ask("GET", "/")["version"]
-        return Version(str(facts.get("distribution", "elasticsearch")), str(facts.get("number", "0")))
+        return OpensearchVersion(str(facts.get("distribution", "elasticsearch")), str(facts.get("number", "0")))
 
     def plugins(self) -> Mapping[str, str] | None:
         """Return the installed plugins with their versions; None if the credential may not list them."""
         try:
             installed = self.ask("GET", "/_cat/plugins", params={"format": "json"})
             return {plugin["component"]: str(plugin.get("version", "")) for plugin in installed}
-        except (Rejected, Absent):
+        except (RequestRejected, ResourceMissing):
             return None
 
     def ask(
@@ -115,7 +115,7 @@ class Server:
                 method, path, params=dict(params or {}), body=data, timeout=timeout or self._timeout
             )
         except failures.NotFoundError as error:
-            raise Absent(f"OpenSearch at {self.address}: {_reason(error)}") from error
+            raise ResourceMissing(f"OpenSearch at {self.address}: {_reason(error)}") from error
         except failures.AuthenticationException as error:
             hint = "set the variables that opensearch.user_env and password_env name"
             raise Unavailable(f"OpenSearch at {self.address} rejects the credential", hint=hint) from error
@@ -163,7 +163,7 @@ class Server:
             body = b"".join(b'{"index":{"_id":%b}}\n%b\n' % (orjson.dumps(id_), document) for id_, document in batch)
             try:
                 answer = self.ask("POST", f"/{index}/_bulk", body)
-            except (Absent, Rejected) as error:
+            except (ResourceMissing, RequestRejected) as error:
                 raise Unavailable(f"OpenSearch does not store documents in {index}: {error}", hint=_DISK) from error
             items = [item["index"] for item in answer["items"]]
             if len(items) != len(batch):
@@ -189,7 +189,7 @@ class Server:
         if status == _TOO_MANY_REQUESTS or status >= 500:
             hint = "check the health of the server, and try again"
             return Unavailable(f"OpenSearch at {self.address} failed ({status}): {_reason(error)}", hint=hint)
-        return Rejected(f"OpenSearch at {self.address}: {_reason(error)}")
+        return RequestRejected(f"OpenSearch at {self.address}: {_reason(error)}")
 
     def _opened(self) -> Any:
         with self._lock:

@@ -33,7 +33,7 @@ class Missing(IndexCorrupt):
     kind = "index_corrupt"
 
 
-class Server:
+class QdrantServer:
     """A Qdrant server. The connection is opened by the first request; threads may share it."""
 
     def __init__(self, url: str, *, api_key: str | None, timeout_s: float) -> None:

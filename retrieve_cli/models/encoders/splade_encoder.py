@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 import numpy as np
 
 from retrieve_cli.contracts import Json, TermWeights
-from retrieve_cli.models.encoders.splade_folder import TRANSFORMERS, Masked, SpladeFolder, Static
+from retrieve_cli.models.encoders.splade_folder import TRANSFORMERS, Masked, SpladeFolder, StaticWeights
 from retrieve_cli.models.encoders.splade_queries import OnnxQueries, Pruning, runs
-from retrieve_cli.models.runtimes.devices import Choice, Device, choose, precision_on
+from retrieve_cli.models.runtimes.devices import Device, DeviceChoice, choose, precision_on
 from retrieve_cli.models.runtimes.digests import Digests
 from retrieve_cli.models.runtimes.model_folder import Precision, broken
 from retrieve_cli.models.runtimes.tensors import read, to_float32
@@ -40,7 +40,7 @@ _POOLED = 32
 """Tokens of each text that are pooled at once, so that the activation does not take as much memory as the logits."""
 
 
-class Way(Protocol):
+class TermEncoder(Protocol):
     """A way to turn texts into terms. Its string names what runs it, for people."""
 
     truncated: int
@@ -139,9 +139,9 @@ class SpladeEncoder:
         return self._through_torch("encode_document", self._folder.document, self.tokenizer)
 
     @once
-    def _query_way(self) -> Way:
+    def _query_way(self) -> TermEncoder:
         query = self._folder.query
-        if isinstance(query, Static):
+        if isinstance(query, StaticWeights):
             return StaticQueries(query)
         tokenizer = self.tokenizer if query is self._folder.document else _tokenizer(query)
         if self._choice.device == "cpu" and runs(query):
@@ -162,7 +162,7 @@ class SpladeEncoder:
         return splade_runner(self._folder, device=self._choice.device, precision=precision)
 
     @once
-    def _choice(self) -> Choice:
+    def _choice(self) -> DeviceChoice:
         return choose(self._asked, "torch", section=_SECTION)
 
     @once
@@ -283,7 +283,7 @@ class StaticQueries(Truncating):
     Neither torch nor onnxruntime is needed. A token counts once, however often it is written.
     """
 
-    def __init__(self, route: Static) -> None:
+    def __init__(self, route: StaticWeights) -> None:
         self._route = route
 
     def __str__(self) -> str:

@@ -13,7 +13,7 @@ from threading import Lock, Thread
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from retrieve_cli.errors import RetrieveError, shortened
-from retrieve_cli.models.executors.workers import Hello, NotEncoded, Results, Unfit, Work
+from retrieve_cli.models.executors.workers import Hello, NotEncoded, Unfit, UnitResults, WorkUnit
 from retrieve_cli.untrusted.frames import Requests, ignore_terminal
 
 if TYPE_CHECKING:
@@ -83,19 +83,19 @@ class _cores:  # noqa: N801  a context
                 os.sched_setaffinity(0, self._all)
 
 
-def _encode(encoders: Encoders, work: Work, send: Send) -> None:
+def _encode(encoders: Encoders, work: WorkUnit, send: Send) -> None:
     """Encode a unit, and send results as they come, and None or the reason at its end."""
     before = encoders.truncated
     end: NotEncoded | None = None
     try:
-        encoders.encode(work.texts, work.wanted, lambda *results: send((work.unit, Results(*results))))
+        encoders.encode(work.texts, work.wanted, lambda *results: send((work.unit, UnitResults(*results))))
     except RetrieveError as error:
         end = NotEncoded(error.message)
     except MemoryError:
         os._exit(1)  # a fresh process has more
     except Exception as error:  # noqa: BLE001  a model may fail on any text from outside
         end = NotEncoded(f"{type(error).__name__}: {shortened(str(error), _REASON)}")
-    send((work.unit, Results((), (), encoders.truncated - before)))
+    send((work.unit, UnitResults((), (), encoders.truncated - before)))
     send((work.unit, end))
 
 

@@ -15,8 +15,8 @@ from retrieve_cli.frozen import Frozen
 from retrieve_cli.models.executors.admission import PROBES, difference, same_bits
 from retrieve_cli.models.executors.leases import Policy
 from retrieve_cli.models.executors.scheduler import Scheduler
-from retrieve_cli.models.executors.seats import Ended, Ready, Report, Reports, Taken, UnitDone
-from retrieve_cli.models.executors.workers import Answer, Results, Seat, Work
+from retrieve_cli.models.executors.seats import SlotEnded, SlotReady, SlotReport, SlotReports, Taken, UnitDone
+from retrieve_cli.models.executors.workers import ProbeAnswer, Seat, UnitResults, WorkUnit
 
 _TICK_S = 0.25
 _STARTS = 3
@@ -30,7 +30,7 @@ _HOPELESS = 30
 class Admission(Frozen):
     """Conditions for a worker."""
 
-    reference: Callable[[], Answer] | None
+    reference: Callable[[], ProbeAnswer] | None
     """Encodings of the probes by this machine; None: those by the first worker, on the same machine."""
     bits: bool = False
     """True if a worker must come to the same bits."""
@@ -56,13 +56,13 @@ class Crew:
         self._admission = admission
         self._say = say
         self._scheduler = Scheduler(policy)
-        self._reports = Reports(4 * len(seats))
+        self._reports = SlotReports(4 * len(seats))
         self._taken: dict[str, Taken] = {}
         self._texts: dict[int, _Text] = {}
         self._units: dict[str, tuple[int, ...]] = {}
         """Numbers of the texts of each worker's unit, by place."""
         self._count = 0
-        self._reference: Answer | None = None
+        self._reference: ProbeAnswer | None = None
         self._other_bits = False
         self._looked = 0.0
         """Time at which leases were last looked at."""
@@ -130,7 +130,7 @@ class Crew:
             return
         self._looked = now
         for name in self._scheduler.overdue(now):
-            self._lose(self._taken[name], Ended("it gave no sign for the time of its lease"))
+            self._lose(self._taken[name], SlotEnded("it gave no sign for the time of its lease"))
 
     def _fill(self) -> None:
         """Start workers at seats that have none."""
@@ -146,26 +146,26 @@ class Crew:
             if lease is not None:
                 texts = [self._texts[number] for number in lease.texts]
                 self._units[name] = lease.texts
-                taken.give(Work(lease.number, [each.text for each in texts], [each.wanted for each in texts]))
+                taken.give(WorkUnit(lease.number, [each.text for each in texts], [each.wanted for each in texts]))
 
-    def _take(self, report: Report) -> None:
+    def _take(self, report: SlotReport) -> None:
         """Act on a report, unless it is of a worker that was given up."""
         taken, what = self._taken[report.seat], report.what
         if report.life != taken.life:
             return
-        if isinstance(what, Results):
+        if isinstance(what, UnitResults):
             self._receive(report.seat, what)
         elif isinstance(what, UnitDone):
             self._scheduler.finished(report.seat, time.monotonic(), what.reason)
             self._give_up()
-        elif isinstance(what, Ready):
+        elif isinstance(what, SlotReady):
             self._admit(taken, what.answer)
         else:
             self._lose(taken, what)
 
     # ------------------------------------------------------------------------------------------ results
 
-    def _receive(self, name: str, results: Results) -> None:
+    def _receive(self, name: str, results: UnitResults) -> None:
         self.truncated += results.truncated
         unit = self._units[name]
         by_number = {unit[place]: encoded for place, encoded in zip(results.places, results.encoded, strict=True)}
@@ -188,11 +188,11 @@ class Crew:
 
     # ------------------------------------------------------------------------------------------ workers
 
-    def _admit(self, taken: Taken, answer: Answer) -> None:
+    def _admit(self, taken: Taken, answer: ProbeAnswer) -> None:
         if self._reference is None:
             self._reference = answer
         if why := difference(self._reference, answer, bits=self._admission.bits):
-            self._lose(taken, Ended(why, unfit=True))
+            self._lose(taken, SlotEnded(why, unfit=True))
             return
         if not self._other_bits and not same_bits(self._reference, answer):
             self._other_bits = True
@@ -203,7 +203,7 @@ class Crew:
         taken.ready, taken.failures = True, 0
         self._scheduler.join(taken.name)
 
-    def _lose(self, taken: Taken, ended: Ended) -> None:
+    def _lose(self, taken: Taken, ended: SlotEnded) -> None:
         """Note that a worker has ended, or is given up: its texts are encoded by others."""
         was_ready = taken.ready
         taken.failures = 0 if was_ready else taken.failures + 1

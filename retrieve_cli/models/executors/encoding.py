@@ -20,7 +20,7 @@ from retrieve_cli.contracts import (
     TokenVectors,
 )
 from retrieve_cli.contracts.executors import Encoded, Wanted
-from retrieve_cli.models.executors.workers import Answer
+from retrieve_cli.models.executors.workers import ProbeAnswer
 from retrieve_cli.storage.recipe import encoder_json
 from retrieve_cli.storage.token_table import PackedTokens, pack, width_of
 
@@ -57,10 +57,10 @@ class Encoders(NamedTuple):
         """Forms that the encoders can make."""
         return Wanted(self.encoder is not None, self.sparse is not None)
 
-    def answer(self, probes: Sequence[str]) -> Answer:
+    def answer(self, probes: Sequence[str]) -> ProbeAnswer:
         """Return cards, device and the encodings of the probes."""
         encoded = self.encode_all(probes, [self.everything] * len(probes))
-        return Answer(dict(self.cards), encoded, "" if self.encoder is None else self.encoder.device)
+        return ProbeAnswer(dict(self.cards), encoded, "" if self.encoder is None else self.encoder.device)
 
     def encode(self, texts: Sequence[str], wanted: Sequence[Wanted], done: Done) -> None:
         """Encode texts; `done` gets the results as they come. All results of a text are passed on together."""

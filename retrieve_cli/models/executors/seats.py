@@ -10,7 +10,16 @@ from threading import Event, Thread
 from typing import NamedTuple, TypeAlias
 
 from retrieve_cli.errors import RetrieveError, shortened
-from retrieve_cli.models.executors.workers import Answer, NotEncoded, Results, Seat, Unfit, Work, Worker, WorkerEnded
+from retrieve_cli.models.executors.workers import (
+    EncodingWorker,
+    NotEncoded,
+    ProbeAnswer,
+    Seat,
+    Unfit,
+    UnitResults,
+    WorkerEnded,
+    WorkUnit,
+)
 
 _REASON = 300
 _TICK_S = 0.1
@@ -18,13 +27,13 @@ _JOIN_S = 2.0
 """Seconds to wait for the thread of a worker that was ended; the thread of a server may wait for its answer."""
 
 
-class Ready(NamedTuple):
+class SlotReady(NamedTuple):
     """A worker has encoded the probes."""
 
-    answer: Answer
+    answer: ProbeAnswer
 
 
-class Ended(NamedTuple):
+class SlotEnded(NamedTuple):
     """A worker is gone."""
 
     reason: str
@@ -39,10 +48,10 @@ class UnitDone(NamedTuple):
     """Why some texts have no result."""
 
 
-What: TypeAlias = "Ready | Ended | UnitDone | Results"
+What: TypeAlias = "SlotReady | SlotEnded | UnitDone | UnitResults"
 
 
-class Report(NamedTuple):
+class SlotReport(NamedTuple):
     """Something that happened at a seat."""
 
     seat: str
@@ -51,21 +60,21 @@ class Report(NamedTuple):
     what: What
 
 
-class Reports:
+class SlotReports:
     """Reports of all seats. A worker that is faster than the coordinator waits: nothing piles up."""
 
     def __init__(self, most: int) -> None:
-        self._queue: Queue[Report] = Queue(most)
+        self._queue: Queue[SlotReport] = Queue(most)
         self._closed = Event()
 
-    def put(self, report: Report) -> None:
+    def put(self, report: SlotReport) -> None:
         """Add a report; it is dropped once the coordinator has stopped listening."""
         while not self._closed.is_set():
             with suppress(Full):
                 self._queue.put(report, timeout=_TICK_S)
                 return
 
-    def get(self, seconds: float) -> Report | None:
+    def get(self, seconds: float) -> SlotReport | None:
         """Return the next report; None if none arrives within some seconds."""
         with suppress(Empty):
             return self._queue.get(timeout=seconds)
@@ -79,7 +88,7 @@ class Reports:
 class Taken:
     """A seat and its worker, if it has one now."""
 
-    def __init__(self, seat: Seat, reports: Reports, probes: Sequence[str]) -> None:
+    def __init__(self, seat: Seat, reports: SlotReports, probes: Sequence[str]) -> None:
         self.name = seat.name
         self.life = 0
         self.ready = False
@@ -93,7 +102,7 @@ class Taken:
         self._reports = reports
         self._probes = probes
         self._worker: _Opened | None = None
-        self._inbox: SimpleQueue[Work | None] = SimpleQueue()
+        self._inbox: SimpleQueue[WorkUnit | None] = SimpleQueue()
         self._thread: Thread | None = None
         self._earlier: list[Thread] = []
         """Threads of workers that were ended, until they are done."""
@@ -112,7 +121,7 @@ class Taken:
         self._thread = Thread(target=self._speak, args=arguments, name=self.name, daemon=True)
         self._thread.start()
 
-    def give(self, work: Work) -> None:
+    def give(self, work: WorkUnit) -> None:
         """Pass a unit to the worker."""
         self._inbox.put(work)
 
@@ -136,25 +145,25 @@ class Taken:
         for thread in (*self._earlier, *([self._thread] if self._thread else [])):
             thread.join(_JOIN_S)
 
-    def _speak(self, opened: _Opened, life: int, inbox: SimpleQueue[Work | None]) -> None:
+    def _speak(self, opened: _Opened, life: int, inbox: SimpleQueue[WorkUnit | None]) -> None:
         """Speak with a worker until it ends: the work of a thread."""
 
         def report(what: What) -> None:
-            self._reports.put(Report(self.name, life, what))
+            self._reports.put(SlotReport(self.name, life, what))
 
         try:
             with closing(opened.open()) as worker:
-                report(Ready(worker.start(self._probes)))
+                report(SlotReady(worker.start(self._probes)))
                 while (work := inbox.get()) is not None:
                     report(_encode(worker, work, report))
         except WorkerEnded as error:
-            report(Ended(str(error)))
+            report(SlotEnded(str(error)))
         except Unfit as error:
-            report(Ended(str(error), unfit=True))
+            report(SlotEnded(str(error), unfit=True))
         except RetrieveError as error:
-            report(Ended(error.message))
+            report(SlotEnded(error.message))
         except Exception as error:  # noqa: BLE001  whatever it is, the others go on
-            report(Ended(f"{type(error).__name__}: {shortened(str(error), _REASON)}"))
+            report(SlotEnded(f"{type(error).__name__}: {shortened(str(error), _REASON)}"))
 
 
 class _Opened:
@@ -162,10 +171,10 @@ class _Opened:
 
     def __init__(self, seat: Seat) -> None:
         self._seat = seat
-        self._worker: Worker | None = None
+        self._worker: EncodingWorker | None = None
         self._ended = Event()
 
-    def open(self) -> Worker:
+    def open(self) -> EncodingWorker:
         """Return the worker."""
         self._worker = self._seat.open()
         if self._ended.is_set():
@@ -179,7 +188,7 @@ class _Opened:
             self._worker.kill()
 
 
-def _encode(worker: Worker, work: Work, report: Callable[[What], None]) -> UnitDone:
+def _encode(worker: EncodingWorker, work: WorkUnit, report: Callable[[What], None]) -> UnitDone:
     """Have a unit encoded, and report results as they come."""
     try:
         for results in worker.encode(work):

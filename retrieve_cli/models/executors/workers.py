@@ -21,7 +21,7 @@ class Hello(NamedTuple):
     probes: Sequence[str]
 
 
-class Work(NamedTuple):
+class WorkUnit(NamedTuple):
     """Texts of a unit."""
 
     unit: int
@@ -29,7 +29,7 @@ class Work(NamedTuple):
     wanted: Sequence[Wanted]
 
 
-class Results(NamedTuple):
+class UnitResults(NamedTuple):
     """Encodings of some texts of a unit."""
 
     places: Sequence[int]
@@ -38,7 +38,7 @@ class Results(NamedTuple):
     """Number of these texts that were truncated."""
 
 
-class Answer(NamedTuple):
+class ProbeAnswer(NamedTuple):
     """Cards and device of a worker, and its encodings of the probes."""
 
     cards: Json
@@ -60,13 +60,13 @@ class NotEncoded(Exception):
     """The worker lives, and could not encode the texts without a result; the text gives the reason."""
 
 
-class Worker(Protocol):
+class EncodingWorker(Protocol):
     """Encodes one unit at a time. All methods but `kill` are called from one thread, and may block."""
 
-    def start(self, probes: Sequence[str]) -> Answer:
+    def start(self, probes: Sequence[str]) -> ProbeAnswer:
         """Make the worker ready, and return the encoded probes. Raises: WorkerEnded, Unfit."""
 
-    def encode(self, work: Work) -> Iterator[Results]:
+    def encode(self, work: WorkUnit) -> Iterator[UnitResults]:
         """Yield results as they come. Raises: WorkerEnded, NotEncoded."""
 
     def kill(self) -> None:
@@ -81,5 +81,5 @@ class Seat(NamedTuple):
 
     name: str
     """For people and for the scheduler: "worker 3", "http://a:8080"."""
-    open: Callable[[], Worker]
+    open: Callable[[], EncodingWorker]
     """Returns a new worker. Raises: OSError if this machine cannot start it."""

@@ -108,7 +108,7 @@ def bare(content: str) -> str:
     return text
 
 
-class Selection(Frozen):
+class ListSelection(Frozen):
     """Choice of a model from a list; a note instead if it gave no usable answer."""
 
     order: Sequence[int] | None
@@ -119,7 +119,7 @@ class Selection(Frozen):
     """Reason for the missing order, as a sentence that ends with: the previous order is kept."""
 
 
-class Reply(Frozen):
+class ChatReply(Frozen):
     """Reply of the model; `cut` is True if it was cut off at `max_tokens`."""
 
     content: str
@@ -134,7 +134,7 @@ class Reply(Frozen):
         raise Unusable("it was cut off at max_tokens") if self.cut else fault
 
 
-def reply_in(answer: Json, client: Client) -> Reply:
+def reply_in(answer: Json, client: Client) -> ChatReply:
     """Return the reply in an answer; an empty one if a filter kept the model from replying, which is no fault of the
     server.
 
@@ -149,7 +149,7 @@ def reply_in(answer: Json, client: Client) -> Reply:
     content = message.get("content")
     if content is not None and not isinstance(content, str):
         raise client.failure(CHAT, "answers with a message whose content is not text", part=content)
-    return Reply(content or "", cut=first.get("finish_reason") == "length")
+    return ChatReply(content or "", cut=first.get("finish_reason") == "length")
 
 
 class ListwiseSelector:
@@ -181,7 +181,7 @@ class ListwiseSelector:
     def name(self) -> str:
         return self._model
 
-    def score(self, query: str, candidates: Sequence[str]) -> Selection:
+    def score(self, query: str, candidates: Sequence[str]) -> ListSelection:
         """Return every candidate with a score; candidates with equal scores keep their order.
 
         Raises:
@@ -189,16 +189,16 @@ class ListwiseSelector:
             ServerFailed: its answer is not a chat completion.
         """
         if not candidates:
-            return Selection((), ())
+            return ListSelection((), ())
         shown, count = self._cut(candidates), len(candidates)
         messages = _messages(prompts.SCORE, prompts.question(query[: self._max_chars], shown))
         schema = prompts.scores_schema(count)
         scored = self._choose(messages, schema, lambda content: scores_in(content, count))
         if isinstance(scored, str):
-            return Selection(None, note=scored)
-        return Selection(tuple(sorted(range(count), key=lambda place: -scored[place])), tuple(scored))
+            return ListSelection(None, note=scored)
+        return ListSelection(tuple(sorted(range(count), key=lambda place: -scored[place])), tuple(scored))
 
-    def pick(self, query: str, candidates: Sequence[str], *, count: int) -> Selection:
+    def pick(self, query: str, candidates: Sequence[str], *, count: int) -> ListSelection:
         """Return at most `count` candidates that together make a pipeline for the request, the most important first.
 
         Raises:
@@ -207,14 +207,14 @@ class ListwiseSelector:
         """
         most = min(count, len(candidates))
         if most < 1:
-            return Selection(())
+            return ListSelection(())
         shown = self._cut(candidates)
         messages = _messages(prompts.PICK, prompts.question(query[: self._max_chars], shown, count=most))
         schema = prompts.picked_schema(len(candidates), most)
         picked = self._choose(messages, schema, lambda content: picked_in(content, len(candidates), count=most))
-        return Selection(None, note=picked) if isinstance(picked, str) else Selection(tuple(picked))
+        return ListSelection(None, note=picked) if isinstance(picked, str) else ListSelection(tuple(picked))
 
-    def find(self, query: str, candidates: Sequence[str], *, count: int, clock: Clock) -> Selection:
+    def find(self, query: str, candidates: Sequence[str], *, count: int, clock: Clock) -> ListSelection:
         """Return at most `count` candidates that answer the request, the best first; an empty list if none does.
 
         `clock` bounds everything, retries and pauses included.
@@ -227,7 +227,7 @@ class ListwiseSelector:
         messages = _messages(prompts.FIND, prompts.question(query, candidates, count=most))
         schema = prompts.picked_schema(total, most, least=0)
         chosen = self._choose(messages, schema, lambda content: picked_in(content, total, count=most, least=0), clock)
-        return Selection(None, note=chosen) if isinstance(chosen, str) else Selection(tuple(chosen))
+        return ListSelection(None, note=chosen) if isinstance(chosen, str) else ListSelection(tuple(chosen))
 
     def clock(self, within: float | None = None) -> Clock:
         """A clock that begins now and bounds one search: the client's `timeout_s`, or `within` seconds if fewer."""
@@ -254,7 +254,7 @@ class ListwiseSelector:
         except Unusable as unusable:
             return f"{self._model} gave no usable answer twice ({unusable}); the order was kept"
 
-    def _ask(self, messages: list[Json], schema: Json, clock: Clock) -> Reply:
+    def _ask(self, messages: list[Json], schema: Json, clock: Clock) -> ChatReply:
         payload = {
             "model": self._model,
             "messages": messages,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from retrieve_cli.contracts import Hit, Query, TokenEncoder, TokenVectors, Unit
-from retrieve_cli.models.rerankers.maxsim import Readable, Windows, Words, match_windows, maxsim, together
+from retrieve_cli.models.rerankers.maxsim import Readable, WeightedTokens, Windows, match_windows, maxsim, together
 from retrieve_cli.models.runtimes.threads import once
 from retrieve_cli.numerics import products
 
@@ -29,7 +29,7 @@ _DECIMALS = 5
 """Decimals of a similarity that count: those below depend on the processor."""
 
 
-class Tokens(Protocol):
+class ChunkTokens(Protocol):
     """The token vectors of all chunks."""
 
     def tokens(self, rows: Sequence[int]) -> tuple[Terms, Readable, Rows]:
@@ -38,7 +38,7 @@ class Tokens(Protocol):
     def idf(self, ids: Terms) -> Vectors:
         """(t,) float32 how much a token counts."""
 
-    def within(self, chunks: Mask) -> Tokens:
+    def within(self, chunks: Mask) -> ChunkTokens:
         """Return the tokens with the weights that they have among some chunks, (n,) bool."""
 
 
@@ -50,7 +50,7 @@ class LateInteraction:
     def __init__(
         self,
         *,
-        tokens: Callable[[], Tokens],
+        tokens: Callable[[], ChunkTokens],
         encode: Callable[[str], TokenVectors],
         vectors_of: Callable[[Rows], Vectors],
         starts: Rows,
@@ -64,7 +64,7 @@ class LateInteraction:
         self._vectors_of = vectors_of
         self._starts = starts
         self._unit = unit
-        self._tenants: dict[bytes, Tokens] = {}
+        self._tenants: dict[bytes, ChunkTokens] = {}
 
     def read(self, query: Query, hits: Sequence[Hit]) -> Any:
         """(n,) float64: each hit's chunk, or of a record the best of those that are read."""
@@ -83,9 +83,9 @@ class LateInteraction:
         table = self._table if query.population is None else self._of_tenant(query.population)
         spans = self._passages(tokens, hits, query.chunks) if self._unit == "record" else [[hit.row] for hit in hits]
         ids, vectors, ends = table.tokens([row for span in spans for row in span])
-        words = Words(_unit(tokens.vectors), table.idf(tokens.ids))
+        words = WeightedTokens(_unit(tokens.vectors), table.idf(tokens.ids))
         owners = np.repeat(np.arange(len(hits)), [len(span) for span in spans])
-        return match_windows(words, Words(vectors, table.idf(ids)), ends, owners)
+        return match_windows(words, WeightedTokens(vectors, table.idf(ids)), ends, owners)
 
     def _passages(self, tokens: TokenVectors, hits: Sequence[Hit], chunks: Mask | None) -> list[Sequence[int]]:
         """Return by record the rows of the chunks to read, among those that may be found: all of a short record, else
@@ -109,7 +109,7 @@ class LateInteraction:
             begin = end
         return chosen
 
-    def _of_tenant(self, records: Mask) -> Tokens:
+    def _of_tenant(self, records: Mask) -> ChunkTokens:
         """Return the tokens with their weights among the chunks of some records; the tables of the last tenants are
         cached."""
         key = sha256(np.packbits(records).tobytes()).digest()
@@ -121,7 +121,7 @@ class LateInteraction:
         return table
 
     @once
-    def _table(self) -> Tokens:
+    def _table(self) -> ChunkTokens:
         return self._open()
 
 
@@ -153,8 +153,8 @@ class TextReader:
         rarity = _Rarity(parts)
         ends = np.cumsum([len(part.ids) for part in parts])
         ids = np.concatenate([part.ids for part in parts])
-        texts = Words(_unit(np.concatenate([part.vectors for part in parts])), rarity.of(ids))
-        asked_words = Words(_unit(words.vectors), rarity.of(words.ids))
+        texts = WeightedTokens(_unit(np.concatenate([part.vectors for part in parts])), rarity.of(ids))
+        asked_words = WeightedTokens(_unit(words.vectors), rarity.of(words.ids))
         matched = maxsim(asked_words, texts, ends, np.arange(len(hits)), len(hits))
         return sum((_standardised(scores) for scores in (similar, matched)), np.zeros(len(hits)))
 

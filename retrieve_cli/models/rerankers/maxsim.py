@@ -33,7 +33,7 @@ class Readable(Protocol):
         """Some rows, (n, dim) float32; they hold until others are read."""
 
 
-class Words(Frozen, eq=False):
+class WeightedTokens(Frozen, eq=False):
     """The tokens of a query, or of many texts one behind the other."""
 
     vectors: Readable
@@ -81,7 +81,9 @@ def together(parts: Sequence[Windows]) -> Windows:
     return Windows(max(part.words for part in parts), owners, *map(np.concatenate, columns))
 
 
-def maxsim(query: Words, texts: Words, ends: Rows, owners: Rows, candidates: int) -> NDArray[np.float64]:
+def maxsim(
+    query: WeightedTokens, texts: WeightedTokens, ends: Rows, owners: Rows, candidates: int
+) -> NDArray[np.float64]:
     """(candidates,) float64 scores: of each candidate the best window of all its texts.
 
     `ends` (n,) is the end of each text, `owners` (n,) its candidate.
@@ -89,7 +91,7 @@ def maxsim(query: Words, texts: Words, ends: Rows, owners: Rows, candidates: int
     return match_windows(query, texts, ends, owners).best(candidates)
 
 
-def match_windows(query: Words, texts: Words, ends: Rows, owners: Rows) -> Windows:
+def match_windows(query: WeightedTokens, texts: WeightedTokens, ends: Rows, owners: Rows) -> Windows:
     """The windows of the texts; none where the query has no words."""
     spans = [(owner, *span) for owner, first, end in _texts(ends, owners) for span in windows(first, end)]
     if not spans or not len(query.weights):

@@ -16,7 +16,7 @@ import numpy as np
 from retrieve_cli.errors import Unavailable
 from retrieve_cli.frozen import replace
 from retrieve_cli.models.rerankers.cross_folder import CrossFolder
-from retrieve_cli.models.rerankers.pairs import PairTokenizer, Row
+from retrieve_cli.models.rerankers.pairs import PairRow, PairTokenizer
 from retrieve_cli.models.runtimes.bert import Architecture, arrange, forward, no_tensor
 from retrieve_cli.models.runtimes.digests import Digests
 from retrieve_cli.models.runtimes.exports import Contents, Export
@@ -89,7 +89,7 @@ class OnnxPairs(PairTokenizer):
         architecture = Architecture.read(folder.model.config)
         self._runner = OnnxRunner(export, architecture, threads=threads, batch_size=batch_size)
 
-    def scores(self, rows: Sequence[Row]) -> Vectors:
+    def scores(self, rows: Sequence[PairRow]) -> Vectors:
         """(n,) float32."""
         logits = np.zeros(len(rows), dtype=np.float32)
 

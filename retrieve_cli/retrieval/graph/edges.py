@@ -28,7 +28,7 @@ _LARGEST = 1e30
 _LINES = frozenset({".jsonl", ".ndjson"})
 
 
-class Node(Frozen):
+class GraphNode(Frozen):
     """Something that edges may name and that is neither a record nor one of its values."""
 
     id: str
@@ -36,7 +36,7 @@ class Node(Frozen):
     """Its other names: a value of one of them, or of the id itself, is this node."""
 
 
-class Edge(Frozen):
+class GraphEdge(Frozen):
     """An edge in a file, between two nodes by their names."""
 
     source: str
@@ -45,7 +45,7 @@ class Edge(Frozen):
     weight: float = 1.0
 
 
-def read_edges(path: Path) -> Iterator[Node | Edge]:
+def read_edges(path: Path) -> Iterator[GraphNode | GraphEdge]:
     """The nodes and edges of a file, in its order.
 
     Raises:
@@ -94,7 +94,7 @@ def _table(path: Path, delimiter: str) -> Iterator[tuple[int, Json]]:
             yield rows.line_num, row
 
 
-def _read(item: Json, place: str) -> Node | Edge:
+def _read(item: Json, place: str) -> GraphNode | GraphEdge:
     if not isinstance(item, Mapping):
         raise UsageError(f"{place}: neither a node nor an edge", hint=_EXPECTED)
     parts = {name: _part(item, keys, place) for name, keys in _SPELLINGS.items()}
@@ -102,9 +102,9 @@ def _read(item: Json, place: str) -> Node | Edge:
         if not parts["kind"]:
             raise UsageError(f"{place}: the edge has no kind", hint=_EXPECTED)
         weight = checked(_number(parts["weight"], place), place)
-        return Edge(parts["source"], parts["target"], parts["kind"], weight)
+        return GraphEdge(parts["source"], parts["target"], parts["kind"], weight)
     if parts["id"] and not (parts["source"] or parts["target"]):
-        return Node(parts["id"], (parts["label"],) if parts["label"] else ())
+        return GraphNode(parts["id"], (parts["label"],) if parts["label"] else ())
     raise UsageError(f"{place}: neither a node nor an edge", hint=_EXPECTED)
 
 

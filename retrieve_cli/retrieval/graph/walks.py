@@ -129,7 +129,7 @@ def damping(edges: int, records: int) -> float:
     return max(0.0, log(records / edges) / log(records)) if records > 1 else 0.0
 
 
-class Step(Frozen):
+class PathStep(Frozen):
     """One edge of a path, in the direction of the walk."""
 
     node: int
@@ -145,7 +145,7 @@ class Path(Frozen):
     """Best path to a node: the node that it starts from, and each step."""
 
     start: int
-    steps: tuple[Step, ...]
+    steps: tuple[PathStep, ...]
     score: float
     """Score of the start times the weights of the steps."""
 

@@ -14,7 +14,7 @@ _NUMBER = re.compile(r"[0-9]{1,9}(?:\.[0-9]{0,9})?|\.[0-9]{1,9}")
 _LIKE = "write a boost like section=Results:1.2 or license=MIT:0.8"
 
 
-class Boost(Frozen):
+class BoostRule(Frozen):
     """A condition, and the factor for what satisfies it."""
 
     condition: Condition
@@ -25,7 +25,7 @@ class Boost(Frozen):
         return f"{self.condition}:{self.factor:g}"
 
 
-def parse_boost(expression: str) -> Boost:
+def parse_boost(expression: str) -> BoostRule:
     """Read one boost.
 
     Raises:
@@ -38,10 +38,10 @@ def parse_boost(expression: str) -> Boost:
         limits = f"it takes a number above 0 up to {HIGHEST_BOOST:g}"
         message = f"the factor of the boost {quoted(expression)} is {number:g}; {limits}"
         raise UsageError(message, hint=_LIKE)
-    return Boost(parse(condition), number)
+    return BoostRule(parse(condition), number)
 
 
-def configured(factors: Mapping[str, Mapping[str, float]]) -> Iterable[Boost]:
+def configured(factors: Mapping[str, Mapping[str, float]]) -> Iterable[BoostRule]:
     """Yield the boosts of the configuration: factors by field and value.
 
     Raises:
@@ -50,6 +50,6 @@ def configured(factors: Mapping[str, Mapping[str, float]]) -> Iterable[Boost]:
     for field, values in factors.items():
         for value, factor in values.items():
             try:
-                yield Boost(parse(f"{field}={value}"), factor)
+                yield BoostRule(parse(f"{field}={value}"), factor)
             except UsageError as error:
                 raise UsageError(f"`boost.{field}`: {error.message}", hint=error.hint) from error

@@ -43,7 +43,7 @@ _ENGLISH = frozenset(
 )
 
 
-class Analyzer:
+class TextAnalyzer:
     """Analyzer that splits, folds, drops stop words and stems. It is deterministic, and keeps the order of terms."""
 
     def __init__(self, *, stemming: Stemming = "english", stop_words: StopWords = "english") -> None:

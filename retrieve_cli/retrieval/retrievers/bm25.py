@@ -11,7 +11,7 @@ import numpy as np
 from retrieve_cli.contracts import Analyzer, Card, Chunk, Field, Index, Json, Package, Record, Unit
 from retrieve_cli.errors import IndexCorrupt, UsageError, quoted
 from retrieve_cli.frozen import asdict
-from retrieve_cli.retrieval.retrievers.analyzer import Analyzer as TermAnalyzer
+from retrieve_cli.retrieval.retrievers.analyzer import TextAnalyzer as TermAnalyzer
 from retrieve_cli.retrieval.retrievers.impacts import LATER, Bm25Index, Bm25Writer, Formula, TermIndex
 from retrieve_cli.retrieval.retrievers.retriever import TEXT, Building, IndexWriter, Passages, Retriever, keys_of
 from retrieve_cli.storage import pickles

@@ -18,7 +18,7 @@ import numpy as np
 from retrieve_cli.contracts import Json, TermWeights, Unit
 from retrieve_cli.errors import IndexCorrupt, quoted
 from retrieve_cli.frozen import Frozen
-from retrieve_cli.retrieval.retrievers.analyzer import Analyzer
+from retrieve_cli.retrieval.retrievers.analyzer import TextAnalyzer
 from retrieve_cli.retrieval.retrievers.selection import ScoringIndex
 from retrieve_cli.retrieval.retrievers.term_postings import Postings, stored_columns
 from retrieve_cli.storage import pickles
@@ -108,7 +108,7 @@ def _impacts_of(
 class Bm25Writer(Postings):
     """Writer of `bm25.pkl`: rows of weighted fields in, impacts out."""
 
-    def __init__(self, *, analyzer: Analyzer, unit: Unit, formula: Formula) -> None:
+    def __init__(self, *, analyzer: TextAnalyzer, unit: Unit, formula: Formula) -> None:
         super().__init__(analyzer)
         self._head = {"backend": "impacts", "unit": unit, "analyzer": dict(analyzer.card)}
         self._formula = formula
@@ -145,7 +145,7 @@ class Bm25Writer(Postings):
 class TermIndex(ScoringIndex[str]):
     """Common base of the BM25 backends: queries are texts, and each backend has an analyzer for them."""
 
-    analyzer: Analyzer
+    analyzer: TextAnalyzer
 
 
 LATER = ("rows", "impacts", "frequencies", "lengths")
@@ -176,7 +176,7 @@ class Bm25Index(TermIndex):
             self._rows: NDArray[np.int32] = stored["rows"]
             self._impacts: Vectors = stored["impacts"]
             card = stored["analyzer"]
-            self.analyzer = Analyzer(stemming=card["stemming"], stop_words=card["stop_words"])
+            self.analyzer = TextAnalyzer(stemming=card["stemming"], stop_words=card["stop_words"])
             complete = len(self._rows) == len(self._impacts) == self._starts[-1]
         except (KeyError, TypeError, AttributeError, IndexError) as error:
             raise IndexCorrupt(f"bm25.pkl is incomplete ({quoted(error)})", hint="retrieve inspect verify") from error

@@ -13,7 +13,7 @@ import numpy as np
 
 from retrieve_cli.contracts import Json, Unit
 from retrieve_cli.errors import IndexCorrupt, quoted
-from retrieve_cli.retrieval.retrievers.analyzer import Analyzer
+from retrieve_cli.retrieval.retrievers.analyzer import TextAnalyzer
 from retrieve_cli.retrieval.retrievers.impacts import TermIndex
 from retrieve_cli.retrieval.retrievers.term_postings import Postings, posting_blocks, stored_columns, vocabulary_of
 from retrieve_cli.storage import pickles
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 class RankBm25Writer(Postings):
     """Writer of `bm25.pkl` for rank_bm25: a term is repeated by its weighted frequency, rounded."""
 
-    def __init__(self, *, analyzer: Analyzer, unit: Unit, k1: float, b: float) -> None:
+    def __init__(self, *, analyzer: TextAnalyzer, unit: Unit, k1: float, b: float) -> None:
         super().__init__(analyzer)
         self._head = {"backend": "rank_bm25", "unit": unit, "analyzer": dict(analyzer.card), "k1": k1, "b": b}
 
@@ -47,7 +47,7 @@ class RankBm25Index(TermIndex):
         try:
             self.unit: Unit = stored["unit"]
             card = stored["analyzer"]
-            self.analyzer = Analyzer(stemming=card["stemming"], stop_words=card["stop_words"])
+            self.analyzer = TextAnalyzer(stemming=card["stemming"], stop_words=card["stop_words"])
             self._length: int = stored["length"]
             rows: list[list[str]] = [[] for _ in range(self._length)]
             vocabulary = vocabulary_of(stored)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from retrieve_cli.contracts import Field, Json
-from retrieve_cli.retrieval.retrievers.analyzer import Analyzer
+from retrieve_cli.retrieval.retrievers.analyzer import TextAnalyzer
 from retrieve_cli.storage import pickles
 from retrieve_cli.storage.mapped import unreleased
 from retrieve_cli.storage.pickles import Later
@@ -30,7 +30,7 @@ class Postings:
     A row is analysed (`add`) or copied from the file of an older index (`keep`).
     """
 
-    def __init__(self, analyzer: Analyzer) -> None:
+    def __init__(self, analyzer: TextAnalyzer) -> None:
         self._analyzer = analyzer
         self._old: Mapping[str, Json] = _NONE
         self._release: Callable[[], None] = unreleased

@@ -12,7 +12,7 @@ from retrieve_cli.contracts import Candidates, Query, Unit
 from retrieve_cli.errors import STEP_FAILURES
 from retrieve_cli.frozen import Described, replace
 from retrieve_cli.retrieval.stages.masks import first_chunks, members
-from retrieve_cli.retrieval.stages.retrieve import Layout, NotAsked, Retrieval, Tally
+from retrieve_cli.retrieval.stages.retrieve import ChunkLayout, NotAsked, Retrieval, Tally
 
 if TYPE_CHECKING:
     from retrieve_cli.contracts import Mask, Rows, Vectors
@@ -41,7 +41,7 @@ class ChoosingRetrieval(Described):
     name: str
     chooser: Callable[[], Chooser]
     """Made at the first question."""
-    layout: Layout
+    layout: ChunkLayout
     unit: Unit
     depth: int
     most_read: int

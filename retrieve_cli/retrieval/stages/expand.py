@@ -13,7 +13,7 @@ from retrieve_cli.contracts import Evidence, Hit, Kind, Ranking
 from retrieve_cli.frozen import Described, replace
 from retrieve_cli.retrieval.stages.boost import floor_of
 from retrieve_cli.retrieval.stages.masks import first_chunks
-from retrieve_cli.retrieval.stages.retrieve import Layout
+from retrieve_cli.retrieval.stages.retrieve import ChunkLayout
 
 if TYPE_CHECKING:
     from retrieve_cli.contracts import Mask
@@ -23,7 +23,7 @@ _PART = 8
 vectors lists every record of a small catalog, and being on that list means nothing."""
 
 
-class Found(Described):
+class LinkedRecord(Described):
     """A record that a walk from the first hits led to."""
 
     apart: ClassVar = ("path",)
@@ -66,10 +66,10 @@ class Expand(Described):
     """
 
     apart: ClassVar = ("walk", "layout")
-    walk: Callable[[Sequence[tuple[int, float]], Mask | None], list[Found]]
+    walk: Callable[[Sequence[tuple[int, float]], Mask | None], list[LinkedRecord]]
     """From records with scores from 0 to 1 to the records they lead to by way of visible records, if only some are;
     best first."""
-    layout: Layout
+    layout: ChunkLayout
     seeds: int
     """Hits that start the walk."""
     floor: int
@@ -129,7 +129,7 @@ class Expand(Described):
             best.setdefault(hit.record, (hit.score - floor) / span)
         return best
 
-    def _walked(self, ranking: Ranking, seeds: Mapping[int, float]) -> dict[int, Found]:
+    def _walked(self, ranking: Ranking, seeds: Mapping[int, float]) -> dict[int, LinkedRecord]:
         """By record, what the seeds lead to of all that may be found."""
         allowed = ranking.query.records
         found = self.walk(list(seeds.items()), ranking.query.visible)
@@ -143,14 +143,14 @@ class Expand(Described):
         records = len(self.layout.starts) - 1 if allowed is None else int(allowed.sum())
         return self.support.among(records).holds_for
 
-    def _raised(self, hit: Hit, found: Found | None, floor: float, span: float) -> Hit:
+    def _raised(self, hit: Hit, found: LinkedRecord | None, floor: float, span: float) -> Hit:
         """A hit with the score of the path to it, where that is better than its own."""
         if found is None or (score := floor + span * found.score) <= hit.score:
             return hit
         why = Evidence("graph", None, found.score, score - hit.score, 1.0)
         return replace(hit, score=score, evidence=(*hit.evidence, why), path=found.path())
 
-    def _new(self, found: Found, floor: float, span: float, chunks: Mask | None) -> Hit:
+    def _new(self, found: LinkedRecord, floor: float, span: float, chunks: Mask | None) -> Hit:
         (row,) = first_chunks(self.layout.starts, np.array([found.record]), chunks).tolist()
         score = floor + span * found.score
         why = Evidence("graph", None, found.score, score, 1.0)

@@ -11,8 +11,8 @@ import numpy as np
 from retrieve_cli.contracts import Evidence, Kind, Query, Ranking
 from retrieve_cli.frozen import Described, replace
 from retrieve_cli.retrieval.stages.fusion import Fusion, highest, weighted_sum
-from retrieve_cli.retrieval.stages.matches import Found
-from retrieve_cli.retrieval.stages.pool import Pool, gather, side_by_side
+from retrieve_cli.retrieval.stages.matches import CountedMatches
+from retrieve_cli.retrieval.stages.pool import CandidatePool, gather, side_by_side
 from retrieve_cli.retrieval.stages.retrieve import Account, Retrieval, hits, traced
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ class Fuse(Described):
     retrievals: tuple[Retrieval, ...]
     fusion: Fusion
     keep: int
-    gather: Callable[[Sequence[Account]], Pool] = gather
+    gather: Callable[[Sequence[Account]], CandidatePool] = gather
     """Makes one pool of the retrievers' accounts of a query."""
     kind: ClassVar[Kind] = "fuse"
     rescores: ClassVar[bool] = False
@@ -74,9 +74,9 @@ class Fuse(Described):
         found = hits(self.retrievals[0].layout, chunks, fused[kept].tolist(), evidence)
         lists = {each.name: account.candidates for each, account in zip(self.retrievals, accounts, strict=True)}
         ranked = Ranking.of(ranking.query, found, trace=traced(ranking, lists)).first(self.keep)
-        return replace(ranked, matches=Found(tuple(accounts), self._count(pool)))
+        return replace(ranked, matches=CountedMatches(tuple(accounts), self._count(pool)))
 
-    def _count(self, pool: Pool) -> int | None:
+    def _count(self, pool: CandidatePool) -> int | None:
         """Number of records that match, if the pool tells: all that share a term, if one retriever alone compares
         terms, and those listed by others that share none."""
         tallies = [each.tally for each in self.retrievals]

@@ -34,7 +34,7 @@ class _Group(Frozen):
     """Hits, of which several may be of one record."""
 
 
-class Gate(Described):
+class GroupRouting(Described):
     """Searches everything, chooses by query the groups whose records score well above the rest, and searches again in
     these groups.
 
@@ -70,7 +70,7 @@ class Gate(Described):
     def inner(self) -> Stage:
         return self.second
 
-    def wrapping(self, edit: Callable[[Stage], Stage]) -> Gate:
+    def wrapping(self, edit: Callable[[Stage], Stage]) -> GroupRouting:
         return replace(self, first=edit(self.first), second=edit(self.second))
 
     def __call__(self, rankings: Sequence[Ranking]) -> list[Ranking]:

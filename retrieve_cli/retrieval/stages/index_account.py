@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 Q = TypeVar("Q")
 
 
-class Asked(Protocol[Q_contra]):
+class RankedIndex(Protocol[Q_contra]):
     """A retriever's index, and the unit of the ranking over it."""
 
     @property
@@ -47,7 +47,7 @@ class IndexAccount(Generic[Q]):
 
     def __init__(
         self,
-        retrieval: Asked[Q],
+        retrieval: RankedIndex[Q],
         query: Q,
         candidates: Candidates,
         allowed: Mask | None = None,

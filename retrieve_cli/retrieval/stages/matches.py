@@ -27,7 +27,7 @@ class Finds(Protocol):
     def matched(self) -> Rows: ...
 
 
-class Found(Frozen, eq=False):
+class CountedMatches(Frozen, eq=False):
     """The accounts of one query that are counted together: of its retrievers, its texts, and the passes of a gate.
 
     A record (or chunk, if these are ranked) is matched if it shares a term with the query, by any retriever that
@@ -70,10 +70,10 @@ class Found(Frozen, eq=False):
 
 def together(parts: Sequence[Matches | None]) -> Matches | None:
     """Return what several rankings of one query found as one; None if one of them does not tell."""
-    found = [part for part in parts if isinstance(part, Found)]
+    found = [part for part in parts if isinstance(part, CountedMatches)]
     if len(found) < len(parts):
         return None
-    return found[0] if len(found) == 1 else Found(tuple(each for part in found for each in part.accounts))
+    return found[0] if len(found) == 1 else CountedMatches(tuple(each for part in found for each in part.accounts))
 
 
 def _union(lists: Sequence[Rows]) -> set[int] | Rows:

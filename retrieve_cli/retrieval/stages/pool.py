@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-class Pool(Frozen, eq=False):
+class CandidatePool(Frozen, eq=False):
     """The union of the retrievers' candidates for one query, with each retriever's rank and score of each candidate."""
 
     rows: Rows
@@ -42,14 +42,14 @@ class Pool(Frozen, eq=False):
         return np.array(parts).reshape(self.scores.shape)
 
 
-def gather(accounts: Sequence[Account]) -> Pool:
+def gather(accounts: Sequence[Account]) -> CandidatePool:
     """Return the pool of one query from each retriever's account of it; those that wait for a server do so at the same
     time."""
     lists = [account.candidates for account in accounts]
     rows = _union([found.rows for found in lists])
     asked = [partial(_scores, account, rows) for account in accounts]
     scores = side_by_side(asked, threads=sum(account.waits for account in accounts))
-    return Pool(
+    return CandidatePool(
         rows=rows,
         ranks=np.array([_ranks(found, rows) for found in lists]),
         scores=np.array(scores, np.float64),

@@ -24,7 +24,7 @@ _SAME = 1e-9
 """Scores closer than this share of the largest are equal."""
 
 
-class Reader(Protocol):
+class Reranker(Protocol):
     """Scores hits for reranking."""
 
     @property
@@ -35,7 +35,7 @@ class Reader(Protocol):
 
 
 @runtime_checkable
-class Separable(Reader, Protocol):
+class Separable(Reranker, Protocol):
     """A reader whose costly part looks at one hit at a time: the result serves any list that has the hit."""
 
     def look(self, query: Query, hits: Sequence[Hit]) -> Sequence[Any]:
@@ -53,7 +53,7 @@ class Picking(Protocol):
     def picks(self) -> bool: ...
 
 
-class Rerank(Described):
+class RerankStage(Described):
     """Mixes a reranker's scores of the first hits with their retrieval scores, on the scale of retrieval.
 
     The reranker's scores become z-scores over the hits that it read, laid on the mean and the deviation of their
@@ -62,7 +62,7 @@ class Rerank(Described):
     """
 
     apart: ClassVar = ("reader",)
-    reader: Reader
+    reader: Reranker
     name: str
     depth: int
     """Hits that are read."""

@@ -25,7 +25,7 @@ from retrieve_cli.frozen import Described, Frozen, replace
 from retrieve_cli.retrieval.stages.fusion import highest
 from retrieve_cli.retrieval.stages.index_account import IndexAccount
 from retrieve_cli.retrieval.stages.masks import best_records, members, over
-from retrieve_cli.retrieval.stages.matches import Found
+from retrieve_cli.retrieval.stages.matches import CountedMatches
 
 if TYPE_CHECKING:
     from retrieve_cli.contracts import Mask, Rows, Vectors
@@ -36,7 +36,7 @@ Tally = Literal["after", "listed", "singly"]
 """The matches of a retriever are all candidates that a filter lets through, those on its list, or to be counted."""
 
 
-class Layout(Frozen):
+class ChunkLayout(Frozen):
     """The chunks of each record, and their ids."""
 
     starts: Rows
@@ -98,7 +98,7 @@ class Retrieval(Protocol):
         """The unit of a row of its index."""
 
     @property
-    def layout(self) -> Layout: ...
+    def layout(self) -> ChunkLayout: ...
 
     @property
     def waits(self) -> bool:
@@ -127,7 +127,7 @@ class IndexRetrieval(Described, Generic[Q]):
     index: Index[Q]
     prepare: Callable[[Sequence[str]], Sequence[Q]]
     """Query texts to what the index takes: vectors, term weights, or the texts themselves."""
-    layout: Layout
+    layout: ChunkLayout
     unit: Unit
     depth: int
     waits: bool = False
@@ -278,7 +278,7 @@ class Retrieve(Frozen):
             trace=traced(ranking, {retrieval.name: found}),
         )
         known = found.after if retrieval.tally == "after" else None
-        return replace(ranked.first(self.keep), matches=Found((account,), known))
+        return replace(ranked.first(self.keep), matches=CountedMatches((account,), known))
 
     def __str__(self) -> str:
         return str(self.retrieval)
@@ -303,7 +303,9 @@ def traced(ranking: Ranking, found: Mapping[str, Candidates]) -> Mapping[str, Js
     return {**ranking.trace, "filter": counts}
 
 
-def hits(layout: Layout, rows: Rows, scores: Sequence[float], evidence: Sequence[tuple[Evidence, ...]]) -> list[Hit]:
+def hits(
+    layout: ChunkLayout, rows: Rows, scores: Sequence[float], evidence: Sequence[tuple[Evidence, ...]]
+) -> list[Hit]:
     """Hits for chunk rows with their scores and evidence."""
     records = layout.record_of(rows)
     return [

@@ -16,7 +16,7 @@ from waiting import pause
 from retrieve_cli.contracts.executors import Encoded
 from retrieve_cli.models.executors.crew import Admission, Crew
 from retrieve_cli.models.executors.leases import Policy
-from retrieve_cli.models.executors.local import LocalWorker, Share
+from retrieve_cli.models.executors.local import LocalWorker, MachineShare
 from retrieve_cli.models.executors.workers import Seat
 
 FACTORY = "worker_encoders:slow"
@@ -92,7 +92,7 @@ def crew() -> Iterator[Crews]:
         said: list[str] = []
 
         def open_one(name: str, own: Any) -> LocalWorker:
-            processes.append((name, LocalWorker(FACTORY, own, Share(1))))
+            processes.append((name, LocalWorker(FACTORY, own, MachineShare(1))))
             return processes[-1][1]
 
         seats = []

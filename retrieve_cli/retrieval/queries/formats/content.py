@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import IO
 
 from retrieve_cli.frozen import Frozen
-from retrieve_cli.retrieval.queries.formats.header import Unreadable
+from retrieve_cli.retrieval.queries.formats.header import UnreadableHeader
 
 LIMIT = 1_000_000
 """The most bytes that are read of a file."""
@@ -107,13 +107,13 @@ def opened(path: Path, allowance: int = LIMIT) -> Iterator[Content]:
         Unreadable: it is not a regular file, or is empty.
     """
     if not stat.S_ISREG(path.stat().st_mode):  # opening a device may start it
-        raise Unreadable("is not a file that can be read: it is a pipe, a socket or a device")
+        raise UnreadableHeader("is not a file that can be read: it is a pipe, a socket or a device")
     with open(path, "rb", buffering=0, opener=no_wait) as file:
         status = os.fstat(file.fileno())
         if not stat.S_ISREG(status.st_mode):
-            raise Unreadable("is not a file that can be read: it is a pipe, a socket or a device")
+            raise UnreadableHeader("is not a file that can be read: it is a pipe, a socket or a device")
         if not status.st_size:
-            raise Unreadable("is empty")
+            raise UnreadableHeader("is empty")
         yield content_of(file, status.st_size, allowance)
 
 
@@ -134,7 +134,7 @@ def decompressed(content: Content) -> Content:
     content.stream.seek(0)
     text = inflated(content.stream.read(min(PACKED, content.stream.size)), zlib.MAX_WBITS | 16)
     if not text:
-        raise Unreadable("is damaged: nothing can be decompressed")
+        raise UnreadableHeader("is damaged: nothing can be decompressed")
     return content_of(io.BytesIO(text), len(text), LIMIT, complete=False)
 
 

@@ -9,7 +9,7 @@ from typing import BinaryIO, cast
 
 from retrieve_cli.retrieval.queries.formats.content import Bounded, Content, Exhausted, content_of, inflated
 from retrieve_cli.retrieval.queries.formats.dicom_terms import BODY_PARTS, CAPTURE, MODALITIES, PROJECTIONS, VOLUMETRIC
-from retrieve_cli.retrieval.queries.formats.header import Header, Unreadable
+from retrieve_cli.retrieval.queries.formats.header import Header, UnreadableHeader
 
 STORED_CLASS, SYNTAX = 0x00020002, 0x00020010
 IMAGE_TYPE, CLASS, MODALITY, BODY_PART, SERIES = 0x00080008, 0x00080016, 0x00080060, 0x00180015, 0x0020000E
@@ -65,7 +65,7 @@ def read_dicom(content: Content, _: str) -> Header:
         complete, dataset = True, (stream, explicit)
     pixels = _collect(dataset[0], values, explicit=dataset[1], until=lambda tag: tag >= FRAME_GROUPS)
     if not values.elements.keys() & {STORED_CLASS, CLASS, MODALITY}:
-        raise Unreadable("starts as DICOM but has no data set, or a truncated one")
+        raise UnreadableHeader("starts as DICOM but has no data set, or a truncated one")
     cut = values.broken or (content.complete and complete and (stream.overran or _pixels_cut(stream, pixels)))
     return _header(values, ("is truncated or damaged: its header promises more data than it has",) if cut else ())
 

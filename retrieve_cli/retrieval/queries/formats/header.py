@@ -39,5 +39,5 @@ class Header(Frozen):
         return self.dimensionality
 
 
-class Unreadable(Exception):
+class UnreadableHeader(Exception):
     """A file cannot be read as its format; the message is the end of a sentence that begins with its name."""

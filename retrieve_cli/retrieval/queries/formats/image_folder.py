@@ -13,7 +13,7 @@ from typing import Any
 from retrieve_cli.frozen import replace
 from retrieve_cli.retrieval.queries.formats.content import opened
 from retrieve_cli.retrieval.queries.formats.dicom_terms import SLICED, VOLUMETRIC
-from retrieve_cli.retrieval.queries.formats.header import Header, Unreadable
+from retrieve_cli.retrieval.queries.formats.header import Header, UnreadableHeader
 from retrieve_cli.retrieval.queries.formats.look import look
 from retrieve_cli.retrieval.queries.formats.table import FOLDERS
 
@@ -37,7 +37,7 @@ def look_into_folder(folder: Path) -> Header:
         if must := FOLDERS.get(folder.suffix.lower()):
             return Header(complaints=(f"is named as {must} but is not",))
         return _series(_files(folder))
-    except Unreadable as error:
+    except UnreadableHeader as error:
         return Header(complaints=(str(error),))
     except OSError as error:
         return Header(complaints=(f"cannot be read: {error.strerror}",))
@@ -68,7 +68,7 @@ def _series(files: Sequence[Path]) -> Header:
         Unreadable: there are no files, or they have nothing in common.
     """
     if not files:
-        raise Unreadable("is a folder without files")
+        raise UnreadableHeader("is a folder without files")
     last = len(files) - 1
     chosen = sorted({round(at * last / (SAMPLES - 1)) for at in range(SAMPLES)})
     headers = [look(files[at], SAMPLE_LIMIT) for at in chosen]
@@ -77,9 +77,9 @@ def _series(files: Sequence[Path]) -> Header:
     known = [header for header in recognized if header.format == "DICOM"] or recognized
     formats = {header.format for header in known}
     if not known:
-        raise Unreadable("is a folder without files of a known format")
+        raise UnreadableHeader("is a folder without files of a known format")
     if len(formats) > 1:
-        raise Unreadable(f"is a folder of several formats ({', '.join(sorted(map(str, formats)))})")
+        raise UnreadableHeader(f"is a folder of several formats ({', '.join(sorted(map(str, formats)))})")
     wrong = [header for header in headers if header.complaints]
     complaints = (f"is a folder in which {len(wrong)} of the {len(headers)} files read are damaged",) if wrong else ()
     return _common(known, len(files), complaints)
@@ -135,7 +135,7 @@ def read_zarr(folder: Path) -> Header:
     axes = [str(axis["name"] if isinstance(axis, Mapping) else axis) for axis in scales[0].get("axes", "tczyx")]
     place = PurePosixPath(str(scales[0]["datasets"][0]["path"]))
     if place.is_absolute() or ".." in place.parts:
-        raise Unreadable("has Zarr metadata that points outside the folder")
+        raise UnreadableHeader("has Zarr metadata that points outside the folder")
     shape = _metadata(folder / place).get("shape") or ()
     if len(shape) != len(axes):
         return Header("OME-Zarr", complaints=("has Zarr metadata whose axes and shape disagree",))
@@ -165,5 +165,5 @@ def _object(path: Path) -> dict[str, Any]:
     with opened(path) as content:
         value = json.loads(content.stream.read())
     if not isinstance(value, dict):
-        raise Unreadable("has Zarr metadata that cannot be read")
+        raise UnreadableHeader("has Zarr metadata that cannot be read")
     return value

@@ -21,7 +21,7 @@ from retrieve_cli.retrieval.queries.formats.content import (
     opened,
 )
 from retrieve_cli.retrieval.queries.formats.dicom import read_dicom
-from retrieve_cli.retrieval.queries.formats.header import Header, Unreadable
+from retrieve_cli.retrieval.queries.formats.header import Header, UnreadableHeader
 from retrieve_cli.retrieval.queries.formats.table import BY_EXTENSION, FORMATS, Format, Magic
 from retrieve_cli.retrieval.queries.formats.tiff import read_tiff
 
@@ -41,7 +41,7 @@ def read_nrrd(content: Content, _: str) -> Header:
     content.stream.seek(0)
     text = content.stream.read(min(PACKED, content.stream.size)).replace(b"\r\n", b"\n")
     if not (ended := text.find(b"\n\n") + 1) and (len(text) == PACKED or b"\ndata file:" not in text):
-        raise Unreadable("is truncated: its NRRD header has no end")
+        raise UnreadableHeader("is truncated: its NRRD header has no end")
     header = nrrd.read_header(io.BytesIO(text[: ended or None] + b"\n"))
     sizes = [int(size) for size in header.get("sizes", ())]
     if not sizes or min(sizes) < 1 or len(sizes) != int(header.get("dimension", 0)) or len(sizes) > 16:
@@ -78,7 +78,7 @@ def read_nifti(content: Content, _: str) -> Header:
     kind: Any
     kind, length = (Nifti2Header, 540) if second else (Nifti1Header, 348)
     if len(content.head) < length:
-        raise Unreadable("is truncated: its NIfTI header is incomplete")
+        raise UnreadableHeader("is truncated: its NIfTI header is incomplete")
     header: Any = kind(content.head[:length], check=False)
     if int(header["intent_code"]) in CIFTI:
         return Header("CIFTI")
@@ -111,7 +111,7 @@ def read_metaimage(content: Content, _: str) -> Header:
     values = _values(content)
     count, sizes = values.get("NDims", ""), values.get("DimSize", "").split()
     if "ElementDataFile" not in values or not count.isdecimal():
-        raise Unreadable("starts as MHA, but its header is incomplete")
+        raise UnreadableHeader("starts as MHA, but its header is incomplete")
     modality = MODALITIES.get(values.get("Modality", ""))
     if len(count) > 2 or len(sizes) != int(count) or not all(size.isdecimal() and int(size[:18]) for size in sizes):
         return Header("MHA", modality, complaints=("has impossible image sizes in its header",))
@@ -155,7 +155,7 @@ def read_mgh(content: Content, _: str) -> Header:
         Unreadable: some are missing.
     """
     if len(content.head) < 20:
-        raise Unreadable("is truncated: its MGZ header is incomplete")
+        raise UnreadableHeader("is truncated: its MGZ header is incomplete")
     _version, *sizes, frames = struct.unpack(">5i", content.head[:20])
     if min(*sizes, frames) < 1:
         return Header("MGZ", complaints=("has impossible image sizes in its header",))
@@ -181,7 +181,7 @@ def look(path: Path, allowance: int = LIMIT) -> Header:
     try:
         with opened(path, allowance) as content:
             return _look_into(content, path.name)
-    except Unreadable as error:
+    except UnreadableHeader as error:
         return Header(complaints=(str(error),))
     except FileNotFoundError:
         return Header(complaints=("does not exist",))
@@ -194,9 +194,9 @@ def look_at_head(name: str, data: bytes) -> Header:
     """Return the facts from the first bytes of a file; its problems are among them, and never an error."""
     try:
         if not data:
-            raise Unreadable("is empty")
+            raise UnreadableHeader("is empty")
         return _look_into(content_of(io.BytesIO(data), len(data), LIMIT, complete=False), name)
-    except Unreadable as error:
+    except UnreadableHeader as error:
         return Header(complaints=(str(error),))
 
 
@@ -209,7 +209,7 @@ def _look_into(content: Content, name: str) -> Header:
     inner = name[:-3] if zipped else name
     try:
         kind, wrong = recognized(inner, content.head)
-    except Unreadable:
+    except UnreadableHeader:
         if packed and not named_as(inner):
             return Header("GZIP")
         raise
@@ -224,14 +224,14 @@ def _read(content: Content, kind: str) -> Header:
         return Header(kind)
     try:
         return READERS[kind](content, kind)
-    except Unreadable:
+    except UnreadableHeader:
         raise
     except ImportError:
         return Header(kind, complaints=(f"is recognized by its first bytes only: {INSTALL}",))
     except Exhausted:
         return Header(kind, complaints=("has a header longer than the first megabyte",))
     except Exception as error:  # a malformed header may make a library raise anything
-        raise Unreadable(f"starts as {kind}, but its header cannot be read ({type(error).__name__})") from error
+        raise UnreadableHeader(f"starts as {kind}, but its header cannot be read ({type(error).__name__})") from error
 
 
 def recognized(name: str, head: bytes) -> tuple[Format, tuple[str, ...]]:
@@ -246,9 +246,9 @@ def recognized(name: str, head: bytes) -> tuple[Format, tuple[str, ...]]:
     if fitting:
         return fitting[0], ()
     if given is None and not named:
-        raise Unreadable("has no known format, by its name or its first bytes")
+        raise UnreadableHeader("has no known format, by its name or its first bytes")
     if given is None:
-        raise Unreadable(f"is named as {named[0].name} but is not")
+        raise UnreadableHeader(f"is named as {named[0].name} but is not")
     return given, (f"is named as {named[0].name} but contains {given.name}",) if named else ()
 
 
