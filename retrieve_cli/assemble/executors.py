@@ -68,7 +68,7 @@ def executor_for(
             hint="raise encoder.concurrency instead, or name a model of this machine in encoder.kind",
         )
     from retrieve_cli.models.executors.crew import Admission, Crew
-    from retrieve_cli.models.executors.leases import Policy
+    from retrieve_cli.models.executors.scheduler import Policy
 
     building = _Building(settings, encoder, sparse, keeps_tokens)
     kind, seats = _seats(building)

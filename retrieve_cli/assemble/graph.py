@@ -172,7 +172,7 @@ def labels(graph: Graph, generation: Generation, visible: Mask | None) -> Callab
     """Return a function for labels of nodes; a shared value is spelled as in the visible records."""
     if visible is None:
         return partial(graph.label, record=generation.record_id)
-    from retrieve_cli.retrieval.graph.view import View
+    from retrieve_cli.retrieval.graph.graph import View
     from retrieve_cli.storage.records.columns import columns_of
 
     view = View(graph, visible)

@@ -12,8 +12,8 @@ import numpy as np
 
 from retrieve_cli.contracts import Candidates, Hit, Query, Unit
 from retrieve_cli.frozen import field, replace
+from retrieve_cli.retrieval.stages.fuse import CandidatePool, gather
 from retrieve_cli.retrieval.stages.fusion import Fusion
-from retrieve_cli.retrieval.stages.pool import CandidatePool, gather
 from retrieve_cli.retrieval.stages.rerank import Reranker, Separable, believed
 from retrieve_cli.retrieval.stages.retrieve import Account, ChunkLayout, Retrieval
 

@@ -232,12 +232,12 @@ def _boosted(plan: RankPlan) -> tuple[Boosted, ...]:
     Raises:
         UsageError: one of the request is not a boost, or names a field that no visible record has.
     """
-    from retrieve_cli.retrieval.queries.boosts import configured, parse_boost
+    from retrieve_cli.retrieval.queries.filters import configured_boosts, parse_boost
     from retrieve_cli.retrieval.stages.boost import Boosted
     from retrieve_cli.search.conditions import satisfying
 
     given = {str(boost.condition): boost for boost in map(parse_boost, plan.options.boosts)}
-    known = {str(boost.condition): boost for boost in configured(plan.opened.settings.boost.factors)}
+    known = {str(boost.condition): boost for boost in configured_boosts(plan.opened.settings.boost.factors)}
     found = []
     for written, boost in {**known, **given}.items():
         try:

@@ -18,7 +18,7 @@ import numpy as np
 from engines.sqlite_collections import SqliteTerms, SqliteVectors, read_weights
 
 from retrieve_cli.contracts.engines import Batch, Capabilities, Census, Label, Part, Staged
-from retrieve_cli.engines.census import RowSample, sampled
+from retrieve_cli.engines.lifecycle import RowSample, sampled
 from retrieve_cli.errors import IndexCorrupt, Unavailable, UsageError
 
 _TABLES = """

@@ -14,8 +14,8 @@ from indexes.searches import best, check_batch, check_groups, shared_folder, spl
 from retrieve_cli.contracts import Field
 from retrieve_cli.errors import IndexCorrupt
 from retrieve_cli.retrieval.retrievers.analyzer import TextAnalyzer
+from retrieve_cli.retrieval.retrievers.bm25 import RankBm25Index, RankBm25Writer
 from retrieve_cli.retrieval.retrievers.impacts import Bm25Index, Bm25Writer, Formula
-from retrieve_cli.retrieval.retrievers.rank_bm25 import RankBm25Index, RankBm25Writer
 from retrieve_cli.storage import pickles
 
 words = st.sampled_from("ct lung liver scan mask voxel".split())

@@ -15,8 +15,8 @@ from profiles import examples
 from retrieve_cli.contracts import Candidates, Field, Index, TermWeights
 from retrieve_cli.retrieval.retrievers import vector_index as dense
 from retrieve_cli.retrieval.retrievers.analyzer import TextAnalyzer
+from retrieve_cli.retrieval.retrievers.bm25 import RankBm25Index, RankBm25Writer
 from retrieve_cli.retrieval.retrievers.impacts import Bm25Index, Bm25Writer, Formula
-from retrieve_cli.retrieval.retrievers.rank_bm25 import RankBm25Index, RankBm25Writer
 from retrieve_cli.retrieval.retrievers.splade import SparseIndex, SparseWriter
 from retrieve_cli.retrieval.retrievers.vector_index import FlatIndex, Parameters
 from retrieve_cli.storage import pickles

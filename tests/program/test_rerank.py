@@ -13,7 +13,7 @@ from samples import TOOLS, Program, write_catalog
 
 from retrieve_cli.config.settings import Settings
 from retrieve_cli.contracts import Query, TokenVectors
-from retrieve_cli.models.rerankers.maxsim import STRIDE, WINDOW, WeightedTokens, maxsim, windows
+from retrieve_cli.models.rerankers.late_interaction import STRIDE, WINDOW, WeightedTokens, maxsim, windows
 from retrieve_cli.search.opened import Opened
 from retrieve_cli.search.searcher import Searcher
 from retrieve_cli.storage import pickles

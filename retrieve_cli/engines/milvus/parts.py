@@ -7,8 +7,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from retrieve_cli.contracts.engines import Within
-from retrieve_cli.engines.milvus.conditions import Window, expression
-from retrieve_cli.engines.milvus.entities import ELSEWHERE, SPARSE, TERMS, VECTOR, padded, read, sparse_of, unpacked
+from retrieve_cli.engines.milvus.entities import (
+    ELSEWHERE,
+    SPARSE,
+    TERMS,
+    VECTOR,
+    Window,
+    expression,
+    padded,
+    read,
+    sparse_of,
+    unpacked,
+)
 from retrieve_cli.errors import IndexCorrupt
 from retrieve_cli.numerics import products
 

@@ -100,8 +100,8 @@ class OpensearchServer:
         """Return the answer to a request. `body` is a value for JSON, or bytes.
 
         Raises:
-            Absent: the server has nothing at this path.
-            Rejected: the server reports that the request is invalid or not allowed.
+            ResourceMissing: the server has nothing at this path.
+            RequestRejected: the server reports that the request is invalid or not allowed.
             Unavailable: the server does not answer, or rejects the credential.
         """
         client = self._opened()

@@ -13,8 +13,7 @@ from retrieve_cli.contracts.executors import Receiver, Wanted
 from retrieve_cli.errors import ModelFailed, Unavailable
 from retrieve_cli.frozen import Frozen
 from retrieve_cli.models.executors.admission import PROBES, difference, same_bits
-from retrieve_cli.models.executors.leases import Policy
-from retrieve_cli.models.executors.scheduler import Scheduler
+from retrieve_cli.models.executors.scheduler import Policy, Scheduler
 from retrieve_cli.models.executors.seats import SlotEnded, SlotReady, SlotReport, SlotReports, Taken, UnitDone
 from retrieve_cli.models.executors.workers import ProbeAnswer, Seat, UnitResults, WorkUnit
 

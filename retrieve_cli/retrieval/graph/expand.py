@@ -12,8 +12,7 @@ from math import isnan
 from typing import TYPE_CHECKING
 
 from retrieve_cli.frozen import Frozen
-from retrieve_cli.retrieval.graph.graph import Graph, Group
-from retrieve_cli.retrieval.graph.view import View
+from retrieve_cli.retrieval.graph.graph import Graph, Group, View
 from retrieve_cli.retrieval.graph.walks import Path, PathStep, Walk, damping, direction, walk_of
 
 if TYPE_CHECKING:

@@ -9,8 +9,7 @@ import numpy as np
 
 from retrieve_cli.errors import UsageError
 from retrieve_cli.retrieval.graph.adjacency import EdgeList
-from retrieve_cli.retrieval.graph.graph import Graph
-from retrieve_cli.retrieval.graph.view import View
+from retrieve_cli.retrieval.graph.graph import Graph, View
 from retrieve_cli.retrieval.graph.walks import Walk, direction, walk_of
 
 if TYPE_CHECKING:

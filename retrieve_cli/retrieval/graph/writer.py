@@ -14,9 +14,8 @@ import numpy as np
 from retrieve_cli.contracts import Json
 from retrieve_cli.errors import UsageError
 from retrieve_cli.retrieval.graph.adjacency import MOST_KINDS, EdgeList, pack
-from retrieve_cli.retrieval.graph.directory import AMBIGUOUS, UNKNOWN, EntityNodes, RecordNames, ValueColumn
+from retrieve_cli.retrieval.graph.directory import AMBIGUOUS, UNKNOWN, EntityNodes, Lookalikes, RecordNames, ValueColumn
 from retrieve_cli.retrieval.graph.edges import GraphEdge, GraphNode, checked
-from retrieve_cli.retrieval.graph.lookalikes import Lookalikes
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

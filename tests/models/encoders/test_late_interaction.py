@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from retrieve_cli.contracts import Hit, Query, TokenVectors
-from retrieve_cli.models.rerankers.late_interaction import PASSAGES, LateInteraction
-from retrieve_cli.models.rerankers.maxsim import WeightedTokens, match_windows
+from retrieve_cli.models.rerankers.late_interaction import PASSAGES, LateInteraction, WeightedTokens, match_windows
 from retrieve_cli.storage.token_table import TokenTable, pack, width_of
 
 DIM = 12

@@ -15,8 +15,8 @@ from waiting import pause
 
 from retrieve_cli.contracts.executors import Encoded
 from retrieve_cli.models.executors.crew import Admission, Crew
-from retrieve_cli.models.executors.leases import Policy
 from retrieve_cli.models.executors.local import LocalWorker, MachineShare
+from retrieve_cli.models.executors.scheduler import Policy
 from retrieve_cli.models.executors.workers import Seat
 
 FACTORY = "worker_encoders:slow"

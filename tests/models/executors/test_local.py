@@ -16,8 +16,8 @@ from retrieve_cli.contracts.executors import Wanted
 from retrieve_cli.errors import ModelFailed, Unavailable
 from retrieve_cli.models.executors.admission import PROBES
 from retrieve_cli.models.executors.crew import Admission
-from retrieve_cli.models.executors.leases import Policy
 from retrieve_cli.models.executors.local import MachineShare, gpus, shares
+from retrieve_cli.models.executors.scheduler import Policy
 from retrieve_cli.models.executors.workers import ProbeAnswer
 from tests.models.executors.conftest import Collected, Crews, Hired, each_killed_three_times
 from tests.models.executors.worker_encoders import POISON, slow

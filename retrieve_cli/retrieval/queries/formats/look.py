@@ -16,12 +16,13 @@ from retrieve_cli.retrieval.queries.formats.content import (
     PACKED,
     Content,
     Exhausted,
+    Header,
+    UnreadableHeader,
     content_of,
     decompressed,
     opened,
 )
 from retrieve_cli.retrieval.queries.formats.dicom import read_dicom
-from retrieve_cli.retrieval.queries.formats.header import Header, UnreadableHeader
 from retrieve_cli.retrieval.queries.formats.table import BY_EXTENSION, FORMATS, Format, Magic
 from retrieve_cli.retrieval.queries.formats.tiff import read_tiff
 
@@ -34,7 +35,7 @@ def read_nrrd(content: Content, _: str) -> Header:
     """Read the text before the first blank line.
 
     Raises:
-        Unreadable: it does not end within the bytes that are read.
+        UnreadableHeader: it does not end within the bytes that are read.
     """
     import nrrd
 
@@ -69,7 +70,7 @@ def read_nifti(content: Content, _: str) -> Header:
     """Return the header of one file, single or the first of a pair.
 
     Raises:
-        Unreadable: it is truncated.
+        UnreadableHeader: it is truncated.
     """
     from nibabel.nifti1 import Nifti1Header
     from nibabel.nifti2 import Nifti2Header
@@ -106,7 +107,7 @@ def read_metaimage(content: Content, _: str) -> Header:
     """Read the lines up to the line with the place of the pixels.
 
     Raises:
-        Unreadable: they do not give the number of dimensions.
+        UnreadableHeader: they do not give the number of dimensions.
     """
     values = _values(content)
     count, sizes = values.get("NDims", ""), values.get("DimSize", "").split()
@@ -152,7 +153,7 @@ def read_mgh(content: Content, _: str) -> Header:
     """Read version, three sizes and the number of frames, big-endian.
 
     Raises:
-        Unreadable: some are missing.
+        UnreadableHeader: some are missing.
     """
     if len(content.head) < 20:
         raise UnreadableHeader("is truncated: its MGZ header is incomplete")
@@ -201,7 +202,7 @@ def look_at_head(name: str, data: bytes) -> Header:
 
 
 def _look_into(content: Content, name: str) -> Header:
-    """Read a file by its format. Raises: Unreadable: the format is not known."""
+    """Read a file by its format. Raises: UnreadableHeader: the format is not known."""
     packed = content.head.startswith(GZIP)
     zipped = name.lower().endswith(".gz")
     if packed:
@@ -238,7 +239,7 @@ def recognized(name: str, head: bytes) -> tuple[Format, tuple[str, ...]]:
     """Return the format of a file, and a problem with its name; if the two disagree, the bytes decide.
 
     Raises:
-        Unreadable: neither decides, or only the name does and the bytes contradict it.
+        UnreadableHeader: neither decides, or only the name does and the bytes contradict it.
     """
     given = next((known for known in FORMATS if any(_is(magic, head) for magic in known.magics)), None)
     named = named_as(name)

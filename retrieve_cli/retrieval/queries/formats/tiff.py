@@ -7,8 +7,7 @@ import re
 from math import prod
 from typing import Any, BinaryIO, cast
 
-from retrieve_cli.retrieval.queries.formats.content import Content
-from retrieve_cli.retrieval.queries.formats.header import Header, UnreadableHeader
+from retrieve_cli.retrieval.queries.formats.content import Content, Header, UnreadableHeader
 
 PLACES = ((273, 279), (324, 325))
 """Tags with the offsets of strips or tiles, and with their lengths."""
@@ -29,7 +28,7 @@ def read_tiff(content: Content, named: str) -> Header:
     """Return the header of the first page, and use the second if it is its neighbour.
 
     Raises:
-        Unreadable: there is no page.
+        UnreadableHeader: there is no page.
     """
     from tifffile import TiffFile
 
