@@ -76,7 +76,7 @@ class EncodingWorker(Protocol):
         """End it, and free what belongs to it."""
 
 
-class Seat(NamedTuple):
+class WorkerSlot(NamedTuple):
     """A place for a worker, which is replaced if it ends."""
 
     name: str

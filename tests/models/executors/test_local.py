@@ -15,7 +15,7 @@ from waiting import PATIENCE_S, until
 from retrieve_cli.contracts.executors import Wanted
 from retrieve_cli.errors import ModelFailed, Unavailable
 from retrieve_cli.models.executors.admission import PROBES
-from retrieve_cli.models.executors.crew import Admission
+from retrieve_cli.models.executors.coordinator import Admission
 from retrieve_cli.models.executors.local import MachineShare, gpus, shares
 from retrieve_cli.models.executors.scheduler import Policy
 from retrieve_cli.models.executors.workers import ProbeAnswer
@@ -106,7 +106,7 @@ def test_a_worker_with_another_model_is_not_used(crew: Crews) -> None:
     texts = texts_of(100)
     hired = crew(2, [{}, {"tilt": 0.1}], admission=Admission(reference))
     check_same(run(hired, texts), texts)
-    while not hired._taken["worker 2"].out:
+    while not hired._slots["worker 2"].out:
         hired._take(report) if (report := hired._reports.get(PATIENCE_S)) else pytest.fail("it was never looked at")
     assert any("worker 2 is not used: its vectors of probe 1 differ" in said for said in hired.said)
 

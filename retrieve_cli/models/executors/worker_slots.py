@@ -14,10 +14,10 @@ from retrieve_cli.models.executors.workers import (
     EncodingWorker,
     NotEncoded,
     ProbeAnswer,
-    Seat,
     Unfit,
     UnitResults,
     WorkerEnded,
+    WorkerSlot,
     WorkUnit,
 )
 
@@ -52,16 +52,16 @@ What: TypeAlias = "SlotReady | SlotEnded | UnitDone | UnitResults"
 
 
 class SlotReport(NamedTuple):
-    """Something that happened at a seat."""
+    """Something that happened at a slot."""
 
-    seat: str
+    slot: str
     life: int
-    """Number of the worker at this seat: reports of earlier ones are late."""
+    """Number of the worker at this slot: reports of earlier ones are late."""
     what: What
 
 
 class SlotReports:
-    """Reports of all seats. A worker that is faster than the coordinator waits: nothing piles up."""
+    """Reports of all slots. A worker that is faster than the coordinator waits: nothing piles up."""
 
     def __init__(self, most: int) -> None:
         self._queue: Queue[SlotReport] = Queue(most)
@@ -85,11 +85,11 @@ class SlotReports:
         self._closed.set()
 
 
-class Taken:
-    """A seat and its worker, if it has one now."""
+class Slot:
+    """A slot and its worker, if it has one now."""
 
-    def __init__(self, seat: Seat, reports: SlotReports, probes: Sequence[str]) -> None:
-        self.name = seat.name
+    def __init__(self, slot: WorkerSlot, reports: SlotReports, probes: Sequence[str]) -> None:
+        self.name = slot.name
         self.life = 0
         self.ready = False
         self.out = ""
@@ -98,7 +98,7 @@ class Taken:
         """Workers in a row that ended before they were ready."""
         self.again_at = 0.0
         """Time at which the next worker is started."""
-        self._seat = seat
+        self._slot = slot
         self._reports = reports
         self._probes = probes
         self._worker: _Opened | None = None
@@ -115,7 +115,7 @@ class Taken:
     def start(self) -> None:
         """Start a worker."""
         self.life += 1
-        self._worker = _Opened(self._seat)
+        self._worker = _Opened(self._slot)
         self._inbox = SimpleQueue()
         arguments = (self._worker, self.life, self._inbox)
         self._thread = Thread(target=self._speak, args=arguments, name=self.name, daemon=True)
@@ -169,14 +169,14 @@ class Taken:
 class _Opened:
     """A worker that is opened in one thread and may be ended from another one at any time."""
 
-    def __init__(self, seat: Seat) -> None:
-        self._seat = seat
+    def __init__(self, slot: WorkerSlot) -> None:
+        self._slot = slot
         self._worker: EncodingWorker | None = None
         self._ended = Event()
 
     def open(self) -> EncodingWorker:
         """Return the worker."""
-        self._worker = self._seat.open()
+        self._worker = self._slot.open()
         if self._ended.is_set():
             self._worker.kill()
         return self._worker
