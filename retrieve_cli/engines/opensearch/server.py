@@ -114,18 +114,6 @@ class OpensearchServer:
             return client.transport.perform_request(
                 method, path, params=dict(params or {}), body=data, timeout=timeout or self._timeout
             )
-        except failures.NotFoundError as error:
-            raise ResourceMissing(f"OpenSearch at {self.address}: {_reason(error)}") from error
-        except failures.AuthenticationException as error:
-            hint = "set the variables that opensearch.user_env and password_env name"
-            raise Unavailable(f"OpenSearch at {self.address} rejects the credential", hint=hint) from error
-        except failures.ConnectionTimeout as error:
-            hint = "raise opensearch.timeout_s, or check the load of the server"
-            raise Unavailable(f"OpenSearch at {self.address} does not answer in time", hint=hint) from error
-        except failures.ConnectionError as error:
-            hint = "start the server, or edit opensearch.url"
-            message = f"OpenSearch at {self.address} cannot be reached: {shortened(str(error.error))}"
-            raise Unavailable(message, hint=hint) from error
         except failures.TransportError as error:
             raise self._failure(error) from error
         # The client takes the body of an error for an object, and parses without a bound on depth.
@@ -184,7 +172,20 @@ class OpensearchServer:
         )
 
     def _failure(self, error: Any) -> Exception:
-        """Return the error for an answer of the server that reports a failure."""
+        """Return the error for a request that fails, or that the server rejects."""
+        from opensearchpy import exceptions as failures
+
+        if isinstance(error, failures.NotFoundError):
+            return ResourceMissing(f"OpenSearch at {self.address}: {_reason(error)}")
+        if isinstance(error, failures.AuthenticationException):
+            hint = "set the variables that opensearch.user_env and password_env name"
+            return Unavailable(f"OpenSearch at {self.address} rejects the credential", hint=hint)
+        if isinstance(error, failures.ConnectionTimeout):
+            hint = "raise opensearch.timeout_s, or check the load of the server"
+            return Unavailable(f"OpenSearch at {self.address} does not answer in time", hint=hint)
+        if isinstance(error, failures.ConnectionError):
+            message = f"OpenSearch at {self.address} cannot be reached: {shortened(str(error.error))}"
+            return Unavailable(message, hint="start the server, or edit opensearch.url")
         status = error.status_code if isinstance(error.status_code, int) else 0
         if status == _TOO_MANY_REQUESTS or status >= 500:
             hint = "check the health of the server, and try again"

@@ -38,8 +38,7 @@ def in_openvino(path: Path, threads: int, *, precision: Precision) -> Graph:
     """Open an exported graph with OpenVINO; as many calls run at a time as there are threads, each on one core.
 
     Raises:
-        Unavailable: OpenVINO is not installed, does not take the graph, or cannot compute in this
-            precision on this processor.
+        Unavailable: OpenVINO is not installed, cannot open the graph, or cannot compute in this precision here.
     """
     requested, expected = _HINTS[precision]
     # Left to itself it takes bfloat16 wherever the processor has it.

@@ -94,10 +94,9 @@ def merge(
     """Reciprocal rank fusion over the rankings of a query's texts, its own first (Cormack, Clarke, Büttcher 2009).
 
     Equal scores are ordered by best rank, then by id. `unit` decides whether hits are the same by record or by chunk; a
-    merged one is the hit of the text that ranked it best, with its evidence, and has evidence `text 1`, `text 2` ... of
-    the texts that found it, whose parts add up to its score. To the text that ranked it best it also counts where a
-    text may give `per_query` hits and no more; where several did, to the query's own or else the first in alphabetical
-    order.
+    merged one is the hit of the text that ranked it best, with its evidence and evidence `text 1`, `text 2` ... of the
+    texts that found it, whose parts add up to its score. It counts toward `per_query` for the text that ranked it best;
+    of several such texts, for the query's own or else the first in alphabetical order.
     """
     found = _by_unit(rankings, unit)
     giver = {}
@@ -120,9 +119,8 @@ def merge(
         }
         for at, ranking in enumerate(rankings)
     ]
-    trace = {"texts": texts}
-    matches = together([ranking.matches for ranking in rankings])
-    return Ranking(query, tuple(kept), with_cut_hits(trace, cut) if cut else trace, matches)
+    trace = with_cut_hits({"texts": texts}, cut) if cut else {"texts": texts}
+    return Ranking(query, tuple(kept), trace, together([ranking.matches for ranking in rankings]))
 
 
 def _by_unit(rankings: Sequence[Ranking], unit: Unit) -> dict[int, list[_Found]]:
