@@ -18,7 +18,7 @@ from retrieve_cli.engines.opensearch.engine import OpensearchEngine
 from retrieve_cli.engines.opensearch.server import OpensearchServer
 from retrieve_cli.engines.qdrant.engine import QdrantEngine
 from retrieve_cli.engines.qdrant.parts import TermPart, VectorPart
-from retrieve_cli.engines.qdrant.server import OpensearchServer as QdrantServer
+from retrieve_cli.engines.qdrant.server import QdrantServer
 from retrieve_cli.errors import RetrieveError
 
 STATUSES = (200, 400, 404, 429, 500)

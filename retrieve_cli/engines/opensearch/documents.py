@@ -204,7 +204,6 @@ def _one_of(condition: AnyOf) -> Json:
 
 
 def _described(label: Label, *, with_text: bool) -> Mapping[str, Json]:
-    """Return the fields that describe a row."""
     document: dict[str, Json] = {"doc_id": _clean(label.doc_id), "chunk_id": _clean(label.id)}
     document["section"] = _clean(label.section)
     if label.tenant is not None:

@@ -284,7 +284,6 @@ class OpensearchEngine(CollectionLifeCycle):
         return True
 
     def _indexes(self) -> Mapping[str, Sequence[str]]:
-        """Return our indexes with their aliases."""
         try:
             answer = self._server.ask("GET", f"/{self._names.prefix}-*/_alias")
         except ResourceMissing:

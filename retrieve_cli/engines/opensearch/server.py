@@ -226,7 +226,6 @@ def _client(address: str, *, credential: str | None) -> Any:
 
 
 def _reason(error: Any) -> str:
-    """Return the server's reason for a failure, as one short line."""
     info = error.info if isinstance(error.info, dict) else {}
     return _why(info.get("error")) if info.get("error") else shortened(str(error.error))
 

@@ -174,7 +174,6 @@ class Client:
     # ------------------------------------------------------------------------------------------ one request
 
     def _answer(self, path: str, payload: Json, receive: Receive[T], hint: str, stop: Event, clock: Clock | None) -> T:
-        """The attempts."""
         import orjson
 
         key = read_key(self._api_key_env)

@@ -74,7 +74,8 @@ class CatalogReader:
             batches = [*self._batches(rows, room)]
             if len(batches) == 1:
                 return self._best(asked, batches[0], most, clock)
-            chosen = _alternating(self._best_of_each(asked, batches, most, clock))
+            lists = self._best_of_each(asked, batches, most, clock)
+            chosen = [row for rank in zip_longest(*lists) for row in rank if row is not None]  # the first of each first
             if len(chosen) >= len(rows):  # of batches of one, each chosen
                 return chosen[:most]
             rows = chosen
@@ -123,8 +124,3 @@ class CatalogReader:
         while self._tokenizer.count(shown := prompts.line(0, text)) > tokens and text:
             text = text[: min(len(text) * tokens // (self._tokenizer.count(shown) + 1), len(text) - 1)]
         return text
-
-
-def _alternating(lists: Sequence[Sequence[int]]) -> list[int]:
-    """The first of each list, then the second of each, and so on."""
-    return [row for rank in zip_longest(*lists) for row in rank if row is not None]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 from retrieve_cli.errors import UsageError
 from retrieve_cli.frozen import Frozen
@@ -47,10 +47,8 @@ class PairTokenizer(ModelTokenizer):
 
     def rows(self, query: str, passages: Sequence[str]) -> list[PairRow]:
         [first] = self._plain([self._prompt + query])
-        return [self._row(self._tokenizer.post_process(first, second)) for second in self._plain(passages)]
-
-    def _row(self, pair: Any) -> PairRow:
-        return PairRow(pair.ids, pair.type_ids if self._segmented else [0] * len(pair.ids))
+        pairs = (self._tokenizer.post_process(first, second) for second in self._plain(passages))
+        return [PairRow(pair.ids, pair.type_ids if self._segmented else [0] * len(pair.ids)) for pair in pairs]
 
 
 def shortened(reader: PairReader, query: str, *, max_tokens: int) -> str:

@@ -175,18 +175,13 @@ def _kept(graph: Graph, label: _Label, group: Group, walk: Walk, reach: WalkLimi
         factor = walk.weight * reach.decay
     else:
         factor = float(walk.weight > 0) if to_holders or walk.once else walk.weight
-    damped = _is_damped(walk, label)
+    damped = walk.damped == "always" or (walk.damped == "later" and label.hops > 0)
     if factor > 0 and (damped or (to_holders and walk.most < 1)):
         edges, records = (group.end - group.start, graph.records) if view is None else (view.count(group), view.records)
         if to_holders and edges > walk.most * records:
             return 0.0
         factor *= float(damping(edges, records) ** reach.damping) if damped else 1.0
     return factor
-
-
-def _is_damped(walk: Walk, label: _Label) -> bool:
-    """Return True if a node with many edges that are walked so is worth less."""
-    return walk.damped == "always" or (walk.damped == "later" and label.hops > 0)
 
 
 def _steps(graph: Graph, group: Group, factor: float, limit: int, view: View | None) -> Iterator[tuple[int, float]]:

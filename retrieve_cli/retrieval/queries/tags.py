@@ -71,7 +71,6 @@ def _values(body: str) -> Iterator[str]:
 
 
 def _shown(tag: str) -> str:
-    """Return a tag as a sentence quotes it."""
     return tag if len(tag) <= 40 else tag[:40] + "…"
 
 

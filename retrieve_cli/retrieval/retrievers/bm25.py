@@ -11,7 +11,7 @@ import numpy as np
 from retrieve_cli.contracts import Analyzer, Candidates, Card, Chunk, Field, Index, Json, Package, Record, Unit
 from retrieve_cli.errors import IndexCorrupt, UsageError, quoted
 from retrieve_cli.frozen import asdict
-from retrieve_cli.retrieval.retrievers.analyzer import TextAnalyzer, TextAnalyzer as TermAnalyzer
+from retrieve_cli.retrieval.retrievers.analyzer import TextAnalyzer
 from retrieve_cli.retrieval.retrievers.impacts import LATER, Bm25Index, Bm25Writer, Formula, TermIndex
 from retrieve_cli.retrieval.retrievers.retriever import TEXT, Building, IndexWriter, Passages, Retriever, keys_of
 from retrieve_cli.retrieval.retrievers.term_postings import Postings, posting_blocks, stored_columns, vocabulary_of
@@ -99,8 +99,6 @@ class Bm25(Retriever[str]):
     def writer(self, building: Building) -> IndexWriter:
         chosen, unit, analyzer = building.settings.bm25, self._unit(building), self._analyzer(building)
         if chosen.backend == "rank_bm25":
-            from retrieve_cli.retrieval.retrievers.bm25 import RankBm25Writer
-
             rows = RankBm25Writer(analyzer=analyzer, unit=unit, k1=chosen.k1, b=chosen.b)
             return _Writer(rows, unit, facets=self._facets(building))
         formula = Formula(chosen.variant, chosen.k1, chosen.b)
@@ -116,8 +114,6 @@ class Bm25(Retriever[str]):
                 formula = Formula(**keys_of(card, self._FORMULA))
             return Bm25Index(stored, file.check_parts, formula=formula)
         if backend == "rank_bm25":
-            from retrieve_cli.retrieval.retrievers.bm25 import RankBm25Index
-
             file.check()
             return RankBm25Index(stored)
         raise IndexCorrupt(
@@ -129,8 +125,6 @@ class Bm25(Retriever[str]):
 
     def remote(self, index: Index[Any], generation: Generation, settings: Settings) -> Index[str]:
         """Return an index of texts; its vocabulary comes from the local file."""
-        from retrieve_cli.retrieval.retrievers.bm25 import RemoteTexts
-
         return RemoteTexts(index, self._with_impacts(self.open(generation, settings)))
 
     def _with_impacts(self, index: Index[str]) -> Bm25Index:
@@ -174,7 +168,7 @@ class Bm25(Retriever[str]):
             if card["backend"] != "impacts" or not weights - {1.0}:
                 return None
             options = card["analyzer"]
-            analyzer = TermAnalyzer(stemming=options["stemming"], stop_words=options["stop_words"])
+            analyzer = TextAnalyzer(stemming=options["stemming"], stop_words=options["stop_words"])
             formula = Formula(**keys_of(card, self._FORMULA))
             writer = Bm25Writer(analyzer=analyzer, unit=card["unit"], formula=formula)
         texts = generation.record_texts() if card["unit"] == "record" else generation.chunk_texts()
@@ -195,8 +189,8 @@ class Bm25(Retriever[str]):
         return building.settings.facets.weight if building.settings.facets.enabled else 0.0
 
     @staticmethod
-    def _analyzer(building: Building) -> TermAnalyzer:
-        return TermAnalyzer(stemming=building.settings.bm25.stemming, stop_words=building.settings.bm25.stop_words)
+    def _analyzer(building: Building) -> TextAnalyzer:
+        return TextAnalyzer(stemming=building.settings.bm25.stemming, stop_words=building.settings.bm25.stop_words)
 
 
 RETRIEVER = Bm25()

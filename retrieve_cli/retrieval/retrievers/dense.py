@@ -116,7 +116,6 @@ RETRIEVER = Dense()
 
 
 def _blocks(index: FlatIndex | HnswIndex) -> Iterator[Vectors]:
-    """Yield all vectors of an index, some at a time."""
     for start in range(0, len(index), _BLOCK):
         yield index.vectors(np.arange(start, min(start + _BLOCK, len(index))))
 

@@ -77,7 +77,6 @@ def together(parts: Sequence[Matches | None]) -> Matches | None:
 
 
 def _union(lists: Sequence[Rows]) -> set[int] | Rows:
-    """The different rows of all lists."""
     if len(lists) == 1:
         return lists[0]
     rows = np.sort(np.concatenate(lists))
