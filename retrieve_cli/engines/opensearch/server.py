@@ -214,7 +214,7 @@ def _client(address: str, *, credential: str | None) -> Any:
     except ModuleNotFoundError as error:
         hint = "pip install 'retrieve-cli[opensearch]'"
         raise Unavailable("the package opensearch-py is not installed", hint=hint) from error
-    # Its warnings repeat what the errors say, and would be printed among the output.
+    # Its warnings repeat the errors, and would be printed among the output.
     logging.getLogger("opensearch").addHandler(logging.NullHandler())
     headers = {}
     if credential is not None:

@@ -268,7 +268,7 @@ class QdrantEngine(CollectionLifeCycle):
             fix = "change qdrant.collection, or remove that collection"
             yield f"there is a collection {self._names.prefix}, so that no alias can have this name", fix
         found: list[tuple[str, str]] = []
-        for collection in filter(self._names.owner, collections):  # each collection has limits of its own
+        for collection in filter(self._names.owner, collections):  # each collection has its own limits
             config = server.call("GET", f"/collections/{collection}")["config"]
             found += excess(config.get("strict_mode_config") or {}, self._settings, most_rows=_MOST_ROWS)
         yield from dict.fromkeys(found)

@@ -120,7 +120,7 @@ class QdrantServer:
                     message = "the package qdrant-client is not installed"
                     raise Unavailable(message, hint="pip install 'retrieve-cli[qdrant]'") from None
                 # The key travels as a header of every request: as a parameter the client prints a warning if the
-                # address is not encrypted, which `QdrantEngine.problems` says in its own place.
+                # address is not encrypted, which `QdrantEngine.problems` reports.
                 key: dict[str, Any] = {"metadata": {"api-key": self._key.reveal()}} if self.has_key else {}
                 self._client = QdrantClient(url=self._url, check_compatibility=False, **key)
             return self._client

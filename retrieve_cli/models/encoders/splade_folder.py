@@ -181,7 +181,7 @@ def _route(modules: Sequence[Module], path: Path, *, limit: int = 512) -> Masked
 
 def _static(path: Path, *, limit: int) -> StaticWeights:
     config = read_object(path / "config.json")
-    # Beside a model of its own, model.safetensors is that model's.
+    # Beside a separate model, model.safetensors belongs to that model.
     names = (
         _TOKEN_WEIGHTS if "architectures" in config else (config.get("path") or "model.safetensors", *_TOKEN_WEIGHTS)
     )

@@ -219,12 +219,8 @@ class Coordinator:
             self._check_hope(ended.reason)
         elif slot.failures == _STARTS:
             self._say(f"note: {slot.name} does not start ({ended.reason}); it is tried again later")
-        self._check_left(ended.reason)
-
-    def _check_left(self, reason: str) -> None:
-        """Raises: Unavailable if no worker is left."""
-        if all(slot.out or slot.failures >= _STARTS for slot in self._slots.values()):
-            message = f"no worker can be used ({reason})"
+        if all(each.out or each.failures >= _STARTS for each in self._slots.values()):
+            message = f"no worker can be used ({ended.reason})"
             raise Unavailable(message, hint="finished texts are kept; without workers: --workers 0")
 
     def _check_hope(self, reason: str) -> None:

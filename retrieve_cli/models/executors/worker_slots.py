@@ -162,7 +162,7 @@ class Slot:
             report(SlotEnded(str(error), unfit=True))
         except RetrieveError as error:
             report(SlotEnded(error.message))
-        except Exception as error:  # noqa: BLE001  whatever it is, the others go on
+        except Exception as error:  # noqa: BLE001  the other workers go on after any error
             report(SlotEnded(f"{type(error).__name__}: {shortened(str(error), _REASON)}"))
 
 

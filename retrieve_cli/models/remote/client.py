@@ -255,7 +255,7 @@ class Client:
             hint = f"the key in ${given} was rejected: check it" if given else name_it
             return ServerUnavailable(message, hint=hint, status=status)
         if status == 404:
-            # One status for two mistakes: no such endpoint, no such model.
+            # One status for two mistakes: a missing endpoint, and a missing model.
             hint = f"check {self._section}base_url, which goes without {path}, and the model's name; {self._probe}"
             return ServerUnavailable(message, hint=hint, status=status)
         return ServerFailed(message, hint=hint or self._probe, status=status)

@@ -101,7 +101,7 @@ def _object(properties: dict[str, Json]) -> Json:
 def _data(value: Json) -> str:
     """JSON on one line without a `<` or a `>` in it."""
     text = readable(json.dumps(value, ensure_ascii=False))
-    # These two end a line for some readers, and JSON leaves them as they are.
+    # These two end a line for some readers, and JSON does not escape them.
     for char in "<>\u0085\u2028\u2029":
         text = text.replace(char, f"\\u{ord(char):04x}")
     return text

@@ -76,7 +76,7 @@ class RemoteScorer:
         batches = [texts[start : start + self._batch_size] for start in range(0, len(texts), self._batch_size)]
         query = readable(query)
         clock = self._client.clock()
-        # The first batch alone finds out the form; what is left goes side by side.
+        # The first batch alone finds out the form; the others run side by side.
         first = [self._find_form(query, batches[0], clock)] if batches and self._form == "auto" else []
         rest = batches[len(first) :]
         payloads = [self._payload(self._form, query, batch) for batch in rest]
@@ -101,7 +101,7 @@ class RemoteScorer:
             except (ServerFailed, ServerUnavailable) as error:
                 if error.status not in _OTHER_FORM:
                     raise
-                # What is said about the second form is about the second form: the first is the common one.
+                # The error of the second form would mislead: the first form is the common one.
                 refused = refused or error
             else:
                 self._form = form

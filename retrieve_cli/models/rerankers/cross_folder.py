@@ -138,7 +138,7 @@ def _unfit(path: Path, what: str) -> UsageError:
 def _labels(config: Mapping[str, Json]) -> int:
     if names := config.get("id2label"):
         return len(names)
-    return int(config.get("num_labels", 2))  # what transformers takes where nothing is said
+    return int(config.get("num_labels", 2))  # the default of transformers
 
 
 def _template(path: Path, tokenizer: Mapping[str, Json]) -> str:

@@ -46,7 +46,7 @@ def locate(model: str, models_dir: Path | None = None, *, download: bool = False
             return LocatedModel(path, path.resolve().name if own_folder else name)
         looked.append(str(path))
     if not default and (folder := Path(model).expanduser()).is_dir():
-        return LocatedModel(folder, folder.resolve().name)  # whoever reads it says which file is missing
+        return LocatedModel(folder, folder.resolve().name)  # reading it reports the missing file
     if download and not offline() and not _is_path(model):
         return LocatedModel(_fetch(name), name)
     raise Unavailable(
@@ -119,7 +119,7 @@ def download(name: str, **options: Any) -> Path:
     hub = require("huggingface_hub")
     try:
         return Path(hub.snapshot_download(name, **options))
-    except Exception as error:  # the hub raises the errors of whatever HTTP library it stands on
+    except Exception as error:  # the hub raises the errors of its HTTP library
         raise Unavailable(
             f"The model {name} could not be fetched: {' '.join(str(error).split())}",
             hint=f"check the name and the connection, or copy its folder: retrieve models pull {name} --from-dir DIR",
@@ -131,7 +131,7 @@ def size_on_hub(name: str, *, allow_patterns: Sequence[str], ignore_patterns: Se
     hub = require("huggingface_hub")
     try:
         files = {file.rfilename: file.size for file in hub.HfApi().model_info(name, files_metadata=True).siblings}
-    except Exception:  # noqa: BLE001  the fetch itself reports what is wrong
+    except Exception:  # noqa: BLE001  the fetch itself reports the fault
         return None
 
     def matches(file: str, patterns: Sequence[str]) -> bool:

@@ -264,7 +264,7 @@ def read_word_pieces(path: Path, *, lowercase: bool) -> WordPieces | None:
             return None
         return _word_pieces(orjson.loads(content), lowercase)
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        return None  # the library says what is wrong with it
+        return None  # the library reports the fault
 
 
 def _word_pieces(parsed: Json, lowercase: bool) -> WordPieces | None:

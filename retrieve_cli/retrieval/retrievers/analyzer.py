@@ -81,12 +81,7 @@ class TextAnalyzer:
         folded = fold(part)
         if folded in self._stop_words:
             return ""
-        return self._stem(folded)
-
-    def _stem(self, word: str) -> str:
-        if self._stemming == "none" or not word.isalpha():
-            return word
-        return str(self._stemmer.stemWord(word))
+        return folded if self._stemming == "none" or not folded.isalpha() else str(self._stemmer.stemWord(folded))
 
     @cached_property
     def _stemmer(self):  # type: ignore[no-untyped-def]  # PyStemmer has no types

@@ -251,7 +251,7 @@ class Bm25Index(TermIndex):
         variant, documents = self._formula.variant, int(np.count_nonzero(own))
         if variant != "okapi" or not frequency:
             return float(idf(variant, documents, np.array([max(frequency, 1)], np.float64))[0])
-        # The one variant in which the weight of a term depends on those of all others.
+        # The one variant in which the weight of a term depends on the weights of all others.
         self._check(self._rows)
         seen = np.append(0, np.cumsum(own[self._rows]))
         counts = np.diff(seen[self._starts]).astype(np.float64)

@@ -140,7 +140,7 @@ class GroupRouting(Described):
                 best.setdefault(place, []).append(hit.score)
         noise = noise_of([hit.score for hit in hits])
         groups = [_Group(place, worth(best[place], noise=noise), count) for place, count in counts.items()]
-        return sorted(groups, key=lambda group: -group.worth)  # of equal ones, that of the better hit
+        return sorted(groups, key=lambda group: -group.worth)  # of equal ones, the group of the better hit
 
     def _masks(self, chosen: Sequence[tuple[Ranking, Sequence[_Group]]]) -> list[Mask]:
         """The records that each second search is for: of the chosen groups, as far as its filter lets them be found."""

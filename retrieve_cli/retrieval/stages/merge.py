@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from math import fsum
 from typing import ClassVar
 
@@ -134,14 +134,11 @@ def _by_unit(rankings: Sequence[Ranking], unit: Unit) -> dict[int, list[_Found]]
 
 def _merged(hit: Hit, finds: Sequence[_Found], rrf_k: float) -> Hit:
     """The hit with the score and the evidence of all the texts that found it."""
-    why = list(_evidence(finds, rrf_k))
-    # Its sum is exact, and so the same in whatever order the texts stand.
+    why = [
+        Evidence(f"{VARIANT}{each.text + 1}", each.rank, each.hit.score, 1.0 / (rrf_k + each.rank), 1.0)
+        for each in finds
+    ]
+    # Its sum is exact, and so the same for every order of the texts.
     topped_up = hit.topped_up if all(each.hit.topped_up for each in finds) else None
     score = fsum(each.normalized for each in why)
     return replace(hit, score=score, evidence=(*hit.evidence, *why), topped_up=topped_up)
-
-
-def _evidence(finds: Sequence[_Found], rrf_k: float) -> Iterator[Evidence]:
-    for each in finds:
-        part = 1.0 / (rrf_k + each.rank)
-        yield Evidence(f"{VARIANT}{each.text + 1}", each.rank, each.hit.score, part, 1.0)

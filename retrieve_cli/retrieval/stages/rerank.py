@@ -122,7 +122,7 @@ def believed(given: Any, count: int, *, name: str) -> Floats:
     """
     try:
         scores = np.asarray(given)
-    except (ValueError, TypeError, RuntimeError):  # ragged rows, or what is no array at all
+    except (ValueError, TypeError, RuntimeError):  # ragged rows, or not an array at all
         scores = np.empty(0, np.object_)
     if scores.dtype.kind not in "fiu":
         what = "scores that are not numbers"

@@ -134,7 +134,7 @@ def _collect(stream: Bounded, values: _Values, *, explicit: bool, until: Callabl
                 values.elements.setdefault(int(element.tag), value)
     except Exhausted:  # the wanted elements come first
         pass
-    except Exception:  # noqa: BLE001  what was read before an error is kept
+    except Exception:  # noqa: BLE001  elements before an error are kept
         values.broken = True
     return pixels[0] if pixels else None
 

@@ -32,7 +32,7 @@ def read_tiff(content: Content, named: str) -> Header:
     """
     from tifffile import TiffFile
 
-    # NDPI is a TIFF of its own kind, known only by its name before the first tag is read.
+    # NDPI is a special TIFF, known only by its name before the first tag is read.
     with TiffFile(
         cast("BinaryIO", content.stream), name="x.ndpi" if named == "NDPI" else "x.tif", _multifile=False
     ) as tiff:
