@@ -42,7 +42,7 @@ from retrieve_cli.retrieval.retrievers.splade import SparseIndex, SparseWriter
 from retrieve_cli.retrieval.retrievers.vector_index import FlatIndex
 from retrieve_cli.retrieval.stages.fuse import Fuse
 from retrieve_cli.retrieval.stages.fusion import Fusion
-from retrieve_cli.retrieval.stages.retrieve import IndexRetrieval, Layout, Retrieve
+from retrieve_cli.retrieval.stages.retrieve import ChunkLayout, IndexRetrieval, Retrieve
 from retrieve_cli.storage.term_statistics import posting_statistics
 from retrieve_cli.storage.vector_statistics import vector_statistics
 
@@ -87,7 +87,12 @@ class Made:
     def stages(self, lexical: Any, dense: Any, *, waits: bool) -> dict[str, Any]:
         """Return the search of each kind over those indexes that there are."""
         forms = {"BM25": [each.terms for each in self.queries], "dense": [each.vector for each in self.queries]}
-        shared: dict[str, Any] = {"layout": Layout(self.starts, str), "unit": "record", "depth": DEPTH, "waits": waits}
+        shared: dict[str, Any] = {
+            "layout": ChunkLayout(self.starts, str),
+            "unit": "record",
+            "depth": DEPTH,
+            "waits": waits,
+        }
         asked = [
             IndexRetrieval(name, index, partial(_chosen, forms[name]), **shared)
             for name, index in (("BM25", lexical), ("dense", dense))

@@ -140,7 +140,7 @@ def bm25_latency() -> bool:
     from rank_bm25 import BM25Okapi
 
     from retrieve_cli.contracts import Field
-    from retrieve_cli.retrieval.retrievers.analyzer import Analyzer
+    from retrieve_cli.retrieval.retrievers.analyzer import TextAnalyzer
     from retrieve_cli.retrieval.retrievers.impacts import Bm25Index, Bm25Writer, Formula
     from retrieve_cli.storage import pickles
 
@@ -148,7 +148,7 @@ def bm25_latency() -> bool:
     generator = np.random.default_rng(0)
     sizes, starts = generator.integers(20, 80, 100_000), generator.integers(0, len(words) - 80, 100_000)
     documents = [" ".join(words[start : start + size]) for start, size in zip(starts, sizes, strict=True)]
-    analyzer = Analyzer()
+    analyzer = TextAnalyzer()
     writer = Bm25Writer(analyzer=analyzer, unit="record", formula=Formula())
     for document in documents:
         writer.add([Field("text", document)])

@@ -10,7 +10,7 @@ import networkx as nx
 from column_samples import columns, record
 from hypothesis import strategies as st
 
-from retrieve_cli.retrieval.graph.edges import Edge, Node
+from retrieve_cli.retrieval.graph.edges import GraphEdge, GraphNode
 from retrieve_cli.retrieval.graph.graph import Graph
 from retrieve_cli.retrieval.graph.walks import Walk, damping, direction
 from retrieve_cli.retrieval.graph.writer import GraphWriter
@@ -30,7 +30,7 @@ WALKS: Mapping[str, Walk] = {
 """Directions that are walked: from a whole to its parts, nothing is."""
 
 edge = st.builds(
-    Edge,
+    GraphEdge,
     st.integers(0, NODES - 1).map(str),
     st.integers(0, NODES - 1).map(str),
     st.sampled_from(KINDS),
@@ -39,7 +39,7 @@ edge = st.builds(
 # Drawn by their length first: lists are short where they may be, and short ones have no two paths to compare.
 edge_lists = st.integers(0, 24).flatmap(lambda size: st.lists(edge, min_size=size, max_size=size))
 linked_edge = st.builds(
-    Edge,
+    GraphEdge,
     st.sampled_from([*range(NODES), *OTHERS]).map(str),
     st.sampled_from([*range(NODES), *OTHERS]).map(str),
     st.sampled_from(KINDS),
@@ -47,7 +47,9 @@ linked_edge = st.builds(
 )
 linked_lists = st.integers(0, 24).flatmap(lambda size: st.lists(linked_edge, min_size=size, max_size=size))
 """Edges between records and other nodes."""
-requirements = st.lists(st.builds(Edge, *[st.integers(0, NODES - 1).map(str)] * 2, st.just("requires")), max_size=20)
+requirements = st.lists(
+    st.builds(GraphEdge, *[st.integers(0, NODES - 1).map(str)] * 2, st.just("requires")), max_size=20
+)
 seeds = st.lists(st.tuples(st.integers(0, NODES - 1), st.sampled_from([0.5, 1.0, 2.0])), min_size=1, max_size=3)
 
 
@@ -61,7 +63,7 @@ def stored(
     *,
     refer: Mapping[str, str] | None = None,
     share: Sequence[str] = (),
-    add: Iterable[Node | Edge] = (),
+    add: Iterable[GraphNode | GraphEdge] = (),
 ) -> dict[str, Any]:
     """What a writer gives; `refer` are fields that name records, by kind of edge."""
     found = {name: table.find(name) for name in table.fields}
@@ -78,9 +80,9 @@ def graph(table: Columns | None = None, **parts: Any) -> Graph:
     return Graph(stored(tools() if table is None else table, **parts))
 
 
-def linked(edges: Iterable[Edge]) -> Graph:
+def linked(edges: Iterable[GraphEdge]) -> Graph:
     """The graph of edges between records and other nodes."""
-    return graph(add=[*(Node(str(node)) for node in OTHERS), *edges])
+    return graph(add=[*(GraphNode(str(node)) for node in OTHERS), *edges])
 
 
 def dumped(value: Any, path: Path) -> bytes:
@@ -88,7 +90,7 @@ def dumped(value: Any, path: Path) -> bytes:
     return path.read_bytes()
 
 
-def weights(edges: Iterable[Edge]) -> dict[tuple[int, int, str], float]:
+def weights(edges: Iterable[GraphEdge]) -> dict[tuple[int, int, str], float]:
     """The edges as they count: none to itself, of equal ones the heaviest."""
     found: dict[tuple[int, int, str], float] = {}
     for each in edges:
@@ -98,7 +100,7 @@ def weights(edges: Iterable[Edge]) -> dict[tuple[int, int, str], float]:
     return found
 
 
-def steps(edges: Iterable[Edge], walks: Mapping[str, Walk] = WALKS) -> nx.MultiDiGraph:
+def steps(edges: Iterable[GraphEdge], walks: Mapping[str, Walk] = WALKS) -> nx.MultiDiGraph:
     """The same edges in networkx, each as often as it can be walked; `damped` is what it loses, and `always` says that
     it does so at a seed too."""
     known = weights(edges)

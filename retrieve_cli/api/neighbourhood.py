@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from retrieve_cli.api.contents import no_record, visible_to
 from retrieve_cli.assemble.graph import labels, open_graph
+from retrieve_cli.retrieval.graph.graph import View
 from retrieve_cli.retrieval.graph.picture import edges_among, places, rings
-from retrieve_cli.retrieval.graph.view import View
 
 if TYPE_CHECKING:
     from retrieve_cli.api.index import Index

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from retrieve_cli.contracts.executors import Executor
     from retrieve_cli.models.executors.encoding import Encoders
     from retrieve_cli.models.executors.http import Model
-    from retrieve_cli.models.executors.workers import Answer, Seat, Worker
+    from retrieve_cli.models.executors.workers import EncodingWorker, ProbeAnswer, WorkerSlot
     from retrieve_cli.models.remote.client import Client
 
 FACTORY = f"{__name__}:encoders_of"
@@ -67,8 +67,8 @@ def executor_for(
             "a server encodes already (encoder.kind: remote); workers would only pass texts on to it",
             hint="raise encoder.concurrency instead, or name a model of this machine in encoder.kind",
         )
-    from retrieve_cli.models.executors.crew import Admission, Crew
-    from retrieve_cli.models.executors.leases import Policy
+    from retrieve_cli.models.executors.coordinator import Admission, Coordinator
+    from retrieve_cli.models.executors.scheduler import Policy
 
     building = _Building(settings, encoder, sparse, keeps_tokens)
     kind, seats = _seats(building)
@@ -77,7 +77,7 @@ def executor_for(
     # On a GPU this process would load the model beside a worker that has it already.
     alone = kind == "local" and building.device == "cuda"
     reference = None if alone else partial(_reference, building)
-    return Crew(seats, Admission(reference, bits=chosen.require_bit_equal), policy=policy, say=say)
+    return Coordinator(seats, Admission(reference, bits=chosen.require_bit_equal), policy=policy, say=say)
 
 
 def encoders_of(payload: Json) -> Encoders:
@@ -119,19 +119,19 @@ def _plain(value: Json) -> Json:
     return str(value.absolute()) if isinstance(value, Path) else value
 
 
-def _reference(building: _Building) -> Answer:
+def _reference(building: _Building) -> ProbeAnswer:
     """Return what this process makes of the probes."""
     from retrieve_cli.models.executors.admission import PROBES
-    from retrieve_cli.models.executors.workers import Answer
+    from retrieve_cli.models.executors.workers import ProbeAnswer
 
     encoders = encoders_of(_payload(building))  # others than those of the build, which count what they truncate
-    return Answer(encoders.cards, encoders.encode_all(PROBES, [encoders.everything] * len(PROBES)))
+    return ProbeAnswer(encoders.cards, encoders.encode_all(PROBES, [encoders.everything] * len(PROBES)))
 
 
 # ------------------------------------------------------------------------------------------ seats
 
 
-def _seats(building: _Building) -> tuple[str, list[Seat]]:
+def _seats(building: _Building) -> tuple[str, list[WorkerSlot]]:
     """Return the places of workers, and their kind. Raises: UsageError, Unavailable."""
     chosen = building.settings.executors
     kind, _, where = (chosen.executor or "local").partition(":")
@@ -145,20 +145,20 @@ def _seats(building: _Building) -> tuple[str, list[Seat]]:
     return kind, [*local, *_servers(building, kind, where)]
 
 
-def _processes(building: _Building, count: int) -> list[Seat]:
+def _processes(building: _Building, count: int) -> list[WorkerSlot]:
     from retrieve_cli.models.executors.local import LocalWorker, gpus, shares
-    from retrieve_cli.models.executors.workers import Seat
+    from retrieve_cli.models.executors.workers import WorkerSlot
 
     devices = [*building.settings.executors.devices] or (gpus() if building.device == "cuda" else [])
     payload = _payload(building)
     return [
-        Seat(f"worker {place + 1}", partial(LocalWorker, FACTORY, payload, share))
+        WorkerSlot(f"worker {place + 1}", partial(LocalWorker, FACTORY, payload, share))
         for place, share in enumerate(shares(count, available_cores(), devices))
     ]
 
 
-def _servers(building: _Building, scheme: str, where: str) -> list[Seat]:
-    from retrieve_cli.models.executors.workers import Seat
+def _servers(building: _Building, scheme: str, where: str) -> list[WorkerSlot]:
+    from retrieve_cli.models.executors.workers import WorkerSlot
 
     named = [address.strip().removeprefix("//") for address in where.split(",")]
     if not all(named):
@@ -169,13 +169,13 @@ def _servers(building: _Building, scheme: str, where: str) -> list[Seat]:
         _client(building.settings, url)  # rejects what is not an address
     model = _model(building)
     return [
-        Seat(f"{url} ({lane + 1})" if _LANES > 1 else url, partial(_on_server, building.settings, url, model))
+        WorkerSlot(f"{url} ({lane + 1})" if _LANES > 1 else url, partial(_on_server, building.settings, url, model))
         for url in bases
         for lane in range(_LANES)
     ]
 
 
-def _on_server(settings: Settings, url: str, model: Model) -> Worker:
+def _on_server(settings: Settings, url: str, model: Model) -> EncodingWorker:
     from retrieve_cli.models.executors.http import HttpWorker
 
     return HttpWorker(_client(settings, url), model)
@@ -208,14 +208,14 @@ def _fitted(encoder: Encoder, text: str) -> str:
     return text if len(spans) <= room else text[: spans[room][0]]
 
 
-def _actors(building: _Building, address: str) -> list[Seat]:
+def _actors(building: _Building, address: str) -> list[WorkerSlot]:
     from retrieve_cli.models.executors.ray_actors import RayWorker, connect
-    from retrieve_cli.models.executors.workers import Seat
+    from retrieve_cli.models.executors.workers import WorkerSlot
 
     cpus = connect(address)
     payload = _payload(building)
     gpus = 1.0 if building.device == "cuda" else 0.0
     return [
-        Seat(f"actor {place + 1}", partial(RayWorker, FACTORY, payload, gpus=gpus))
+        WorkerSlot(f"actor {place + 1}", partial(RayWorker, FACTORY, payload, gpus=gpus))
         for place in range(building.settings.executors.workers or cpus)
     ]

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from retrieve_cli.retrieval.graph.graph import Graph
     from retrieve_cli.retrieval.graph.pagerank import PageRank
     from retrieve_cli.retrieval.graph.walks import Walk
-    from retrieve_cli.retrieval.stages.expand import Found
+    from retrieve_cli.retrieval.stages.expand import LinkedRecord
     from retrieve_cli.storage.records.columns import Columns
 
 
@@ -150,29 +150,29 @@ def walk(
     walks: Mapping[str, Walk],
     seeds: Sequence[tuple[int, float]],
     visible: Mask | None = None,
-) -> list[Found]:
+) -> list[LinkedRecord]:
     """Return the records reached from seeds (row, score from 0 to 1), best first, each with the path to it.
 
     With `visible`, (records,) bool, other records take no part.
     """
-    from retrieve_cli.retrieval.graph.expand import Reach, expand
-    from retrieve_cli.retrieval.stages.expand import Found
+    from retrieve_cli.retrieval.graph.expand import WalkLimits, expand
+    from retrieve_cli.retrieval.stages.expand import LinkedRecord
 
-    reach = Reach(depth=chosen.depth, max_nodes=chosen.max_nodes, decay=chosen.decay, walks=walks)
+    reach = WalkLimits(depth=chosen.depth, max_nodes=chosen.max_nodes, decay=chosen.decay, walks=walks)
     label = labels(graph, generation, visible)
     if chosen.method == "pagerank":
         from retrieve_cli.retrieval.graph.pagerank import PageRank
 
         return _ranked(graph, PageRank(graph, walks, visible=visible), seeds, chosen, label)
     found = expand(graph, seeds, reach, visible)
-    return [Found(path.steps[-1].node, path.score, partial(path.rendered, label)) for path in found]
+    return [LinkedRecord(path.steps[-1].node, path.score, partial(path.rendered, label)) for path in found]
 
 
 def labels(graph: Graph, generation: Generation, visible: Mask | None) -> Callable[[int], str]:
     """Return a function for labels of nodes; a shared value is spelled as in the visible records."""
     if visible is None:
         return partial(graph.label, record=generation.record_id)
-    from retrieve_cli.retrieval.graph.view import View
+    from retrieve_cli.retrieval.graph.graph import View
     from retrieve_cli.storage.records.columns import columns_of
 
     view = View(graph, visible)
@@ -194,10 +194,10 @@ def _ranked(
     seeds: Sequence[tuple[int, float]],
     chosen: ExpansionSettings,
     label: Callable[[int], str],
-) -> list[Found]:
+) -> list[LinkedRecord]:
     """Return the records that a random walk with restarts at the seeds visits most: the best has the score of one step,
     the others a proportional score."""
-    from retrieve_cli.retrieval.stages.expand import Found
+    from retrieve_cli.retrieval.stages.expand import LinkedRecord
 
     shares = pagerank(seeds)[: graph.records]
     shares[[row for row, _ in seeds]] = 0.0
@@ -208,4 +208,4 @@ def _ranked(
     def path(row: int, score: float) -> str:
         return f"{label(start)} —pagerank→ {label(row)} ({score:.2f})"
 
-    return [Found(row, score, partial(path, row, score)) for row, score in scores.items()]
+    return [LinkedRecord(row, score, partial(path, row, score)) for row, score in scores.items()]

@@ -15,7 +15,7 @@ from retrieve_cli.errors import UsageError
 from retrieve_cli.frozen import replace
 from retrieve_cli.retrieval.retrievers.retriever import TEXT
 from retrieve_cli.retrieval.stages.choosing import ChoosingRetrieval
-from retrieve_cli.retrieval.stages.retrieve import IndexRetrieval, Layout
+from retrieve_cli.retrieval.stages.retrieve import ChunkLayout, IndexRetrieval
 from retrieve_cli.storage.generation import Generation
 
 if TYPE_CHECKING:
@@ -102,7 +102,7 @@ def retrieval(
     return ChoosingRetrieval(
         LLM,
         cache(partial(_reader, generation, server, call.left)),
-        Layout(generation.starts, generation.chunk_id),
+        ChunkLayout(generation.starts, generation.chunk_id),
         unit=unit,
         depth=min(depth, server.settings.depth),
         most_read=server.settings.max_records,
@@ -151,7 +151,7 @@ def _line(generation: Generation, most: int, row: int) -> str:
 
 def _by_words(generation: Generation, indexes: Indexes, depth: int) -> Retrieval | None:
     """Return the retriever that ranks records by their words, if the index has one."""
-    layout = Layout(generation.starts, generation.chunk_id)
+    layout = ChunkLayout(generation.starts, generation.chunk_id)
     for name in indexes:
         if registry.retriever(name).form is TEXT:
             return IndexRetrieval(name, indexes[name], list, layout, unit="record", depth=depth)

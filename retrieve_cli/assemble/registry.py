@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from retrieve_cli.config import plugins
 from retrieve_cli.config.settings import Settings, sections
 from retrieve_cli.errors import IndexCorrupt, NotConfigured, Unavailable, quoted
-from retrieve_cli.retrieval.retrievers.retriever import TERMS, VECTOR, Form, Retriever
+from retrieve_cli.retrieval.retrievers.retriever import TERMS, VECTOR, QueryForm, Retriever
 from retrieve_cli.storage.recipe import NAMED
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def loadable(names: Iterable[str]) -> list[Retriever[Any]]:
     return retrievers
 
 
-def asked_with(form: Form[Any]) -> list[str]:
+def asked_with(form: QueryForm[Any]) -> list[str]:
     """Return the built-in retrievers that take queries of a form."""
     return [name for name in _MODULES if retriever(name).form is form]
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from retrieve_cli.contracts import Rows, Vectors
     from retrieve_cli.models.remote.chat import ListwiseSelector
     from retrieve_cli.models.rerankers.late_interaction import LateInteraction
-    from retrieve_cli.retrieval.stages.rerank import Reader
+    from retrieve_cli.retrieval.stages.rerank import Reranker
     from retrieve_cli.storage.token_table import TokenTable
 
 BUILD = "build the index with it: retrieve build (rerank.backend: maxsim)"
@@ -35,7 +35,7 @@ def reader(
     vectors: Callable[[Rows], Vectors],
     most: int | None = None,
     within: float | None = None,
-) -> Reader | None:
+) -> Reranker | None:
     """Return the reranker; None if there is none. `vectors` returns those of chunk rows; a chat model picks `most`
     passages; a server has so many seconds (`within`) and one try.
 

@@ -13,7 +13,7 @@ from retrieve_cli.contracts import Encoder, TokenEncoder
 from retrieve_cli.errors import Unavailable
 
 if TYPE_CHECKING:
-    from retrieve_cli.retrieval.stages.rerank import Reader
+    from retrieve_cli.retrieval.stages.rerank import Reranker
 
 
 def query_encoder(settings: Settings) -> Encoder:
@@ -25,7 +25,7 @@ def query_encoder(settings: Settings) -> Encoder:
     return encoder_to_query(settings, encoder_to_build(settings).card)
 
 
-def reader(settings: Settings, encoder: Encoder | None, texts: Sequence[str]) -> Reader | None:
+def reader(settings: Settings, encoder: Encoder | None, texts: Sequence[str]) -> Reranker | None:
     """Return the reranker of texts, which takes a hit's row as the place of its text; None if none is configured.
 
     `encoder` is that of `query_encoder`, or None if `needs_encoder` is false.

@@ -98,7 +98,7 @@ class Census(NamedTuple):
     rows: Mapping[str, int]
     """Number of rows by part."""
     sample: str
-    """SHA-1 of the contents of `sampled` rows of each part, read back; see `engines/census.py`."""
+    """SHA-1 of the contents of `sampled` rows of each part, read back; see `engines/lifecycle.py`."""
     seconds: float
     """Time from the beginning of the staging."""
     bytes: int | None = None

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from retrieve_cli.contracts.engines import Staged
-from retrieve_cli.engines.lifecycle import LifeCycle, Record
+from retrieve_cli.engines.lifecycle import GenerationRecord, LifeCycle
 from retrieve_cli.errors import IndexCorrupt, UsageError, quoted
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ class Names:
             raise UsageError(message, hint="use lower-case letters, digits and `_`, 80 at most")
         return f"{self.home(generation)}{self._separator}{part}"
 
-    def published(self, record: Record) -> str:
+    def published(self, record: GenerationRecord) -> str:
         """Return the collection that the alias names: the first part with vectors, otherwise the first part."""
         first = sorted(record.parts, key=lambda part: part.dim is None)[:1]
         return self.part(record.generation, first[0].name) if first else self.home(record.generation)
@@ -71,8 +71,8 @@ class Names:
 class CollectionLifeCycle(LifeCycle):
     """Life cycle in a server without transactions over several collections."""
 
-    def begin(self, wanted: Record) -> None:
-        """Create what is missing of a generation, after dropping one that was made in another way."""
+    def begin(self, wanted: GenerationRecord) -> None:
+        """Create the missing collections of a generation, after dropping one that was made with other settings."""
         before = self.record(wanted.generation)
         if before is None or not self.alike(before, wanted):
             # Parts without a record are what a crash left, of any shape.
@@ -94,14 +94,14 @@ class CollectionLifeCycle(LifeCycle):
         return staged
 
     def drop(self, generation: str) -> None:
-        """Remove a generation, the alias first if it names it; nothing happens if there is none."""
+        """Remove a generation, the alias first if it names it; does nothing if the generation does not exist."""
         collections = self.collections().get(generation, ())
         if collections and self.live() == generation:
             self.drop_alias()
         for collection in collections:
             self.drop_collection(collection)
 
-    def alike(self, stored: Record, wanted: Record) -> bool:
+    def alike(self, stored: GenerationRecord, wanted: GenerationRecord) -> bool:
         """Return True if rows stored with one record can be kept under the other."""
 
         def kept(card: Card) -> dict[str, Any]:
@@ -118,7 +118,7 @@ class CollectionLifeCycle(LifeCycle):
         """Create the home of a generation."""
 
     @abstractmethod
-    def create_parts(self, record: Record) -> None:
+    def create_parts(self, record: GenerationRecord) -> None:
         """Create the collections of parts that are missing."""
 
     @abstractmethod

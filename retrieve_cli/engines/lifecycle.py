@@ -7,6 +7,7 @@ without transactions.
 
 from __future__ import annotations
 
+import hashlib
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
@@ -15,7 +16,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 import numpy as np
 
 from retrieve_cli.contracts.engines import Batch, Capabilities, Census, Label, Part, Staged
-from retrieve_cli.engines.census import Sample, sampled
 from retrieve_cli.errors import IndexCorrupt, Unavailable, UsageError, quoted
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 PUSH = "run: retrieve engines push"
 
 
-class Record(NamedTuple):
+class GenerationRecord(NamedTuple):
     """Record of a generation, as the engine keeps it."""
 
     generation: str
@@ -60,13 +60,13 @@ class LifeCycle(ABC):
 
     def stage(self, generation: str, parts: Sequence[Part]) -> LifeStaging:
         """Begin to store a generation, or go on with one that is there, unless it was made in another way."""
-        wanted = Record(generation, dict(self.card), list(parts))
+        wanted = GenerationRecord(generation, dict(self.card), list(parts))
         self.begin(wanted)
         return LifeStaging(self, wanted)
 
     @abstractmethod
-    def begin(self, wanted: Record) -> None:
-        """Create what is missing of a generation, after dropping one that was made in another way."""
+    def begin(self, wanted: GenerationRecord) -> None:
+        """Create the missing parts of a generation, after dropping one that was made with other settings."""
 
     def publish(self, generation: str) -> None:
         """Let the alias name this generation, in one step. Raises: IndexCorrupt: there is no complete one."""
@@ -74,7 +74,7 @@ class LifeCycle(ABC):
 
     @abstractmethod
     def live(self) -> str | None:
-        """Return the generation that the alias names; None if there is none."""
+        """Return the generation that the alias names; None if there is no alias."""
 
     @abstractmethod
     def generations(self) -> Sequence[Staged]:
@@ -82,7 +82,7 @@ class LifeCycle(ABC):
 
     @abstractmethod
     def drop(self, generation: str) -> None:
-        """Remove a generation and all that belongs to it; nothing happens if there is none."""
+        """Remove a generation and all that belongs to it; does nothing if it does not exist."""
 
     def open(self, generation: str) -> OpenGeneration:
         """Open a generation for queries. Raises: IndexCorrupt: there is no complete one."""
@@ -107,8 +107,8 @@ class LifeCycle(ABC):
     def close(self) -> None:
         """Close connections."""
 
-    def complete(self, generation: str) -> Record:
-        """Return the record of a complete generation. Raises: IndexCorrupt: there is none."""
+    def complete(self, generation: str) -> GenerationRecord:
+        """Return the record of a complete generation. Raises: IndexCorrupt: it does not exist or is incomplete."""
         record = self.record(generation)
         if record is None or record.census is None:
             raise IndexCorrupt(f"{self.product} has no complete generation {generation}", hint=PUSH)
@@ -117,15 +117,15 @@ class LifeCycle(ABC):
     # Primitives of records and of the alias.
 
     @abstractmethod
-    def record(self, generation: str) -> Record | None:
-        """Return the record of a generation; None if there is none. Raises: IndexCorrupt: it cannot be read."""
+    def record(self, generation: str) -> GenerationRecord | None:
+        """Return the record of a generation; None if it does not exist. Raises: IndexCorrupt: it cannot be read."""
 
     @abstractmethod
-    def put_record(self, record: Record) -> None:
+    def put_record(self, record: GenerationRecord) -> None:
         """Store the record of a generation durably; one that is there is replaced."""
 
     @abstractmethod
-    def set_alias(self, record: Record) -> None:
+    def set_alias(self, record: GenerationRecord) -> None:
         """Let the alias name a generation, in one step."""
 
     @abstractmethod
@@ -135,10 +135,16 @@ class LifeCycle(ABC):
     # Primitives of rows and blocks.
 
     @abstractmethod
-    def put_rows(self, record: Record, part: Part, batch: Batch) -> None:
+    def put_rows(self, record: GenerationRecord, part: Part, batch: Batch) -> None:
         """Store rows of a part; those that are there are replaced."""
 
-    def copy_rows(self, record: Record, part: Part, older: str, rows: tuple[Rows, Rows, Sequence[Label]]) -> None:  # noqa: ARG002
+    def copy_rows(
+        self,
+        record: GenerationRecord,  # noqa: ARG002
+        part: Part,  # noqa: ARG002
+        older: str,  # noqa: ARG002
+        rows: tuple[Rows, Rows, Sequence[Label]],  # noqa: ARG002
+    ) -> None:
         """Store rows with the contents of another generation's rows. Raises: UsageError: the engine cannot."""
         raise UsageError(f"{self.product} does not copy rows between generations", hint="send the rows")
 
@@ -148,41 +154,41 @@ class LifeCycle(ABC):
 
     @abstractmethod
     def blocks(self, generation: str, file: str, numbers: Sequence[int]) -> Mapping[int, bytes]:
-        """Return those of some blocks of a file that are there, by number."""
+        """Return the given blocks of a file by number, without those that are missing."""
 
     @abstractmethod
-    def settle(self, record: Record) -> None:
+    def settle(self, record: GenerationRecord) -> None:
         """Wait until all that was stored is durable, visible to queries, and indexed."""
 
     @abstractmethod
-    def count(self, record: Record, part: Part) -> int:
+    def count(self, record: GenerationRecord, part: Part) -> int:
         """Return the number of rows of a part. Raises: IndexCorrupt: its collection is gone."""
 
     @abstractmethod
-    def stored(self, record: Record, part: Part, rows: Rows) -> Vectors | Sequence[TermWeights]:
+    def stored(self, record: GenerationRecord, part: Part, rows: Rows) -> Vectors | Sequence[TermWeights]:
         """Return the vectors or all term weights of some rows. Raises: IndexCorrupt: a row is missing."""
 
-    def notes(self, record: Record) -> Mapping[str, Any]:  # noqa: ARG002
+    def notes(self, record: GenerationRecord) -> Mapping[str, Any]:  # noqa: ARG002
         """Return what searches must know of the rows, counted when all are there."""
         return {}
 
-    def size(self, record: Record) -> int | None:  # noqa: ARG002
-        """Return the bytes that a generation takes; None if the server does not say."""
+    def size(self, record: GenerationRecord) -> int | None:  # noqa: ARG002
+        """Return the bytes that a generation takes; None if the server does not report them."""
         return None
 
     @abstractmethod
-    def vectors(self, record: Record, part: Part) -> VectorCollection:
+    def vectors(self, record: GenerationRecord, part: Part) -> VectorCollection:
         """Return the nearest rows and stored numbers of a part with vectors."""
 
     @abstractmethod
-    def terms(self, record: Record, part: Part) -> TermCollection:
+    def terms(self, record: GenerationRecord, part: Part) -> TermCollection:
         """Return the nearest rows and stored numbers of a part with term weights."""
 
 
 class LifeStaging:
     """A generation on its way into an engine; connections belong to the engine."""
 
-    def __init__(self, engine: LifeCycle, record: Record) -> None:
+    def __init__(self, engine: LifeCycle, record: GenerationRecord) -> None:
         self._engine, self._record, self._generation = engine, record, record.generation
         self._parts = {part.name: part for part in record.parts}
         self._sampled = {part.name: frozenset(sampled(part.rows).tolist()) for part in record.parts}
@@ -212,16 +218,16 @@ class LifeStaging:
         """Wait for indexes, count and read back, and mark the generation as complete.
 
         Raises:
-            IndexCorrupt: rows are missing, or a row that was read back is not what was sent.
+            IndexCorrupt: rows are missing, or a row that was read back differs from the row that was sent.
         """
         engine, record = self._engine, self._record
         engine.settle(record)
-        sample, counts = Sample(), {}
+        sample, counts = RowSample(), {}
         for part in record.parts:
             counts[part.name] = engine.count(record, part)
             if counts[part.name] != part.rows:
                 message = f"{engine.product} has {counts[part.name]:,} rows of {part.name}, not {part.rows:,}"
-                raise IndexCorrupt(message, hint="run `retrieve engines push`, which sends what is missing")
+                raise IndexCorrupt(message, hint="run `retrieve engines push`, which sends the missing rows")
             self._read_back(part, sample)
         seconds = round(time.monotonic() - self._begun, 3)
         census = Census(counts, sample.digest(), seconds, engine.size(record))
@@ -229,7 +235,7 @@ class LifeStaging:
         return census
 
     def close(self) -> None:
-        """Forget what was sent."""
+        """Forget the rows that were sent."""
         self._sent.clear()
 
     def _part(self, name: str) -> Part:
@@ -237,20 +243,20 @@ class LifeStaging:
             raise UsageError(f"the generation was staged without a part {quoted(name)}", hint="stage it with all parts")
         return self._parts[name]
 
-    def _read_back(self, part: Part, sample: Sample) -> None:
+    def _read_back(self, part: Part, sample: RowSample) -> None:
         rows = sampled(part.rows)
         stored: Any = self._engine.stored(self._record, part, rows)
         (sample.add_weights if part.dim is None else sample.add_vectors)(part.name, stored)
         for row, numbers in zip(rows.tolist(), stored, strict=True):
             if self._sent.get((part.name, row), numbers := _bytes(numbers)) != numbers:
-                message = f"row {row} of {part.name} in {self._engine.product} is not what was sent"
+                message = f"row {row} of {part.name} in {self._engine.product} differs from the row that was sent"
                 raise IndexCorrupt(message, hint="check that no other program writes there, and run it again")
 
 
 class OpenGeneration:
     """A complete generation, open for queries from any thread; connections belong to the engine."""
 
-    def __init__(self, engine: LifeCycle, record: Record) -> None:
+    def __init__(self, engine: LifeCycle, record: GenerationRecord) -> None:
         self._engine, self._record, self._generation = engine, record, record.generation
         self._parts = {part.name: part for part in record.parts}
 
@@ -266,11 +272,11 @@ class OpenGeneration:
         return self._engine.count(self._record, self._part(part))
 
     def vectors(self, part: str) -> VectorCollection:
-        """Return a part with vectors. Raises: IndexCorrupt: there is none of that name."""
+        """Return a part with vectors. Raises: IndexCorrupt: it has no part with this name."""
         return self._engine.vectors(self._record, self._part(part, with_vectors=True))
 
     def terms(self, part: str) -> TermCollection:
-        """Return a part with term weights. Raises: IndexCorrupt: there is none of that name."""
+        """Return a part with term weights. Raises: IndexCorrupt: it has no part with this name."""
         return self._engine.terms(self._record, self._part(part, with_vectors=False))
 
     def blocks(self, file: str, numbers: Sequence[int]) -> list[bytes]:
@@ -300,3 +306,34 @@ def _bytes(numbers: Any) -> bytes:
         return np.ascontiguousarray(numbers, "<f4").tobytes()
     order = np.argsort(numbers.terms, kind="stable")
     return bytes(numbers.terms[order].astype("<i4").tobytes() + numbers.weights[order].astype("<f4").tobytes())
+
+
+_SAMPLED = 64
+
+
+def sampled(rows: int) -> Rows:
+    """Return the numbers of the rows that are read back: 64 at even distances, the first and the last among them."""
+    return np.unique(np.linspace(0, max(rows - 1, 0), min(_SAMPLED, rows)).astype(np.int64))
+
+
+class RowSample:
+    """Digest of the contents of sampled rows, part by part."""
+
+    def __init__(self) -> None:
+        self._sha1 = hashlib.sha1(usedforsecurity=False)
+
+    def add_vectors(self, part: str, vectors: Vectors) -> None:
+        """Add the vectors that were read back from the sampled rows of a part, (m, dim) float32."""
+        self._sha1.update(f"{part} {vectors.shape}\n".encode())
+        self._sha1.update(np.ascontiguousarray(vectors, "<f4").data)
+
+    def add_weights(self, part: str, weights: Sequence[TermWeights]) -> None:
+        """Add the term weights that were read back from the sampled rows of a part, terms ascending."""
+        for row in weights:
+            self._sha1.update(f"{part} {len(row.terms)}\n".encode())
+            self._sha1.update(np.ascontiguousarray(row.terms, "<i4").data)
+            self._sha1.update(np.ascontiguousarray(row.weights, "<f4").data)
+
+    def digest(self) -> str:
+        """Return the SHA-1 of all that was added, 40 hex digits."""
+        return self._sha1.hexdigest()

@@ -12,10 +12,10 @@ import numpy as np
 
 from retrieve_cli.contracts import Candidates, Hit, Query, Unit
 from retrieve_cli.frozen import field, replace
+from retrieve_cli.retrieval.stages.fuse import CandidatePool, gather
 from retrieve_cli.retrieval.stages.fusion import Fusion
-from retrieve_cli.retrieval.stages.pool import Pool, gather
-from retrieve_cli.retrieval.stages.rerank import Reader, Separable, believed
-from retrieve_cli.retrieval.stages.retrieve import Account, Layout, Retrieval
+from retrieve_cli.retrieval.stages.rerank import Reranker, Separable, believed
+from retrieve_cli.retrieval.stages.retrieve import Account, ChunkLayout, Retrieval
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -34,9 +34,9 @@ class RetrievalMemory:
     def __init__(self, deepest: int) -> None:
         self.deepest = deepest
         self._known: dict[tuple[str, bytes], _Remembered] = {}
-        self._layout: Layout | None = None
+        self._layout: ChunkLayout | None = None
 
-    def layout(self, layout: Layout) -> Layout:
+    def layout(self, layout: ChunkLayout) -> ChunkLayout:
         """Return the layout with a cache of chunk ids."""
         if self._layout is None:
             self._layout = replace(layout, chunk_id=lru_cache(maxsize=None)(layout.chunk_id))
@@ -135,7 +135,7 @@ class PoolMemory:
     def __init__(self) -> None:
         self._known: WeakKeyDictionary[Account, tuple[tuple[Account, ...], _RememberedPool]] = WeakKeyDictionary()
 
-    def __call__(self, accounts: Sequence[Account]) -> Pool:
+    def __call__(self, accounts: Sequence[Account]) -> CandidatePool:
         first, *others = accounts
         rest, pool = self._known.get(first, (None, None))
         if pool is None or rest != tuple(others):
@@ -145,7 +145,7 @@ class PoolMemory:
         return pool
 
 
-class _RememberedPool(Pool, eq=False):
+class _RememberedPool(CandidatePool, eq=False):
     """Pool that keeps the contributions of the last formula: weights are the innermost loop of a search."""
 
     last: dict[tuple[str, str, float], Floats] = field(default_factory=dict)
@@ -154,11 +154,11 @@ class _RememberedPool(Pool, eq=False):
         key = (fusion.method, fusion.normalization, fusion.rrf_k)
         if key not in self.last:
             self.last.clear()
-            self.last[key] = Pool.contributions(self, fusion)
+            self.last[key] = CandidatePool.contributions(self, fusion)
         return self.last[key]
 
 
-def remembering(reader: Reader, *, together: bool) -> Reader:
+def remembering(reader: Reranker, *, together: bool) -> Reranker:
     """Return a reranker that scores each hit once; one that scores whole lists (`together`), each list once."""
     if together:
         return _Lists(reader)
@@ -188,7 +188,7 @@ class _Hits:
 class _Lists:
     """Reranker that scores each list once: a chat model scores a hit in the context of the others."""
 
-    def __init__(self, reader: Reader) -> None:
+    def __init__(self, reader: Reranker) -> None:
         self._reader = reader
         self._read: dict[tuple[str, tuple[int, ...]], NDArray[np.float64]] = {}
 
@@ -206,7 +206,7 @@ class _Lists:
 class _Pairs:
     """Reranker whose scores depend on one query and one hit only."""
 
-    def __init__(self, reader: Reader) -> None:
+    def __init__(self, reader: Reranker) -> None:
         self._reader = reader
 
     @property

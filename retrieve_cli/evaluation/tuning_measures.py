@@ -22,7 +22,7 @@ from retrieve_cli.evaluation.tuning_settings import DEPTHS, READ, Formula, Tunin
 from retrieve_cli.frozen import replace
 from retrieve_cli.retrieval.stages.fuse import Fuse
 from retrieve_cli.retrieval.stages.pipeline import Pipeline
-from retrieve_cli.retrieval.stages.rerank import Reader, Rerank
+from retrieve_cli.retrieval.stages.rerank import Reranker, RerankStage
 from retrieve_cli.retrieval.stages.retrieve import Retrieve
 from retrieve_cli.search.opened import Opened
 from retrieve_cli.search.options import SearchOptions
@@ -81,9 +81,9 @@ class MeasureTable:
         if len(names) < 2:
             raise UsageError(f"--tune needs at least two retrievers, and only {names[0]} answers", hint="omit --mode")
         cards = {name: opened.generation.manifest.recipe.retrievers[name] for name in names}
-        self._rerank = next((stage for stage in configured.stages if isinstance(stage, Rerank)), None)
+        self._rerank = next((stage for stage in configured.stages if isinstance(stage, RerankStage)), None)
         together = settings.rerank.backend == "llm"
-        self._reader: Reader | None = (
+        self._reader: Reranker | None = (
             None if self._rerank is None else remembering(self._rerank.reader, together=together)
         )
         self.now = TuningSettings.of(settings, cards, reranked=self._rerank is not None)
@@ -190,7 +190,7 @@ class MeasureTable:
 
         reader = self._reader
         stages = (
-            replace(stage, reader=reader) if isinstance(stage, Rerank) and reader is not None else stage
+            replace(stage, reader=reader) if isinstance(stage, RerankStage) and reader is not None else stage
             for stage in pipeline.retrieving(remembered).stages
         )
         return Pipeline(tuple(stages))
@@ -214,6 +214,6 @@ class MeasureTable:
 def _passing_on(pipeline: Pipeline, count: int) -> Pipeline:
     """Return the pipeline whose last stage passes on at most `count` hits, if the stage has such a limit."""
     *before, last = pipeline.stages
-    if not isinstance(last, Retrieve | Fuse | Rerank):
+    if not isinstance(last, Retrieve | Fuse | RerankStage):
         return pipeline
     return Pipeline((*before, replace(last, keep=min(last.keep, count))))

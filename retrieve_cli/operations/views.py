@@ -125,7 +125,7 @@ def graph(generation: Generation, name: str | None, settings: Settings) -> dict[
 
 
 def _dangling(edges: Graph, generation: Generation) -> list[dict[str, Json]]:
-    from retrieve_cli.retrieval.graph.lookalikes import Lookalikes
+    from retrieve_cli.retrieval.graph.directory import Lookalikes
 
     found = edges.dangling
     unknown = any(each.record is None and not each.ambiguous for each in found)

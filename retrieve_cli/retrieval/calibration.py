@@ -75,7 +75,7 @@ class Isotonic(Frozen):
 class Logistic(Frozen):
     """1 / (1 + exp(-(intercept + slope · (score - centre)))), with slope >= 0.
 
-    The centre is that of the scores it was fitted on: about 0 instead, scores far from 0 would lose their digits.
+    The centre is the centre of the scores it was fitted on: around 0, scores far from 0 would lose their digits.
 
     Raises:
         ValueError: a number is not finite, or the slope is below 0.
@@ -122,7 +122,7 @@ class Calibration(Frozen):
 
     curve: Curve
     card: Mapping[str, Json]
-    """Origin of the scores as plain JSON: retrievers, fusion, unit, depth, whatever else changes a score."""
+    """Origin of the scores as plain JSON: retrievers, fusion, unit, depth, and everything else that changes a score."""
     generation: str
     """Id of the index it was measured on."""
     queries: int
@@ -168,8 +168,8 @@ class Calibration(Frozen):
         """Return the false-accept and the false-reject rate of a confidence threshold.
 
         The former is the share of irrelevant hits that reach the threshold, the latter the share of relevant hits that
-        do not. A relevant chunk that is not a hit counts in neither. Rates are those of the next threshold of GRID at
-        or below.
+        do not. A relevant chunk that is not a hit counts in neither. Rates are measured at the next threshold of GRID
+        at or below.
 
         Raises:
             UsageError: the threshold lies outside [0, 1].
@@ -293,7 +293,7 @@ def of_bytes(content: bytes) -> list[Calibration]:
         raise ValueError(f"its schema version is {quoted(version)}; this retrieve reads {SCHEMA_VERSION}")
     try:
         if value.get("sha1") not in (None, sha1(value["calibrations"])):
-            raise ValueError("it is not as it was written")
+            raise ValueError("its content does not match its SHA-1")
         return [Calibration.from_json(entry) for entry in value["calibrations"]]
     except (KeyError, TypeError) as error:
         raise ValueError("`calibrations` must be a list") from error

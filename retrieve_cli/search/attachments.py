@@ -42,7 +42,7 @@ def known_file(name: str, settings: Settings | None = None) -> KnownFile:
     Raises:
         UsageError: nothing is there, or it cannot be opened.
     """
-    from retrieve_cli.retrieval.queries.formats.presence import expect_file
+    from retrieve_cli.retrieval.queries.formats.content import expect_file
     from retrieve_cli.retrieval.queries.formats.read import read_file
 
     expect_file(name)

@@ -26,7 +26,7 @@ from retrieve_cli.storage.store import Store
 
 if TYPE_CHECKING:
     from retrieve_cli.assemble.indexes import Indexes
-    from retrieve_cli.retrieval.stages.rerank import Reader
+    from retrieve_cli.retrieval.stages.rerank import Reranker
 
 _READERS = 16
 """Rerankers that are kept: requests may choose how many results a chat model picks, each number another reranker."""
@@ -36,13 +36,13 @@ class Readers:
     """The rerankers that were made for a generation, whose weights are loaded once. Threads may share them."""
 
     def __init__(self) -> None:
-        self._made: dict[object, Reader | None] = {}
+        self._made: dict[object, Reranker | None] = {}
         self._lock = RLock()
 
     def __len__(self) -> int:
         return len(self._made)
 
-    def get(self, key: object, make: Callable[[], Reader | None]) -> Reader | None:
+    def get(self, key: object, make: Callable[[], Reranker | None]) -> Reranker | None:
         """Return the reranker of a key, which is made at the first call."""
         with self._lock:
             found = self._made.get(key) or make()

@@ -17,14 +17,14 @@ from retrieve_cli.contracts import Stage
 from retrieve_cli.errors import STEP_FAILURES, UsageError
 from retrieve_cli.frozen import replace
 from retrieve_cli.retrieval.stages.pipeline import Pipeline
-from retrieve_cli.retrieval.stages.retrieve import IndexRetrieval, Layout, Retrieve
+from retrieve_cli.retrieval.stages.retrieve import ChunkLayout, IndexRetrieval, Retrieve
 from retrieve_cli.search.access import groups_of
 from retrieve_cli.search.plan import RankPlan
 
 if TYPE_CHECKING:
     from retrieve_cli.retrieval.stages.boost import Boosted
     from retrieve_cli.retrieval.stages.diversity import Cap
-    from retrieve_cli.retrieval.stages.rerank import Reader
+    from retrieve_cli.retrieval.stages.rerank import Reranker
     from retrieve_cli.retrieval.stages.retrieve import Retrieval
 
 SEEN_BY_EXPANSION = 50
@@ -66,11 +66,11 @@ def _first(plan: RankPlan, keep: int) -> Stage:
     stage = _retrieving(plan, keep)
     if not plan.options.route:
         return stage
-    from retrieve_cli.retrieval.stages.gate import Gate
+    from retrieve_cli.retrieval.stages.gate import GroupRouting
 
     wide = _retrieving(plan, max(keep, gating.global_candidates))
     groups, names = groups_of(plan.opened.generation, gating.field, plan.visible)
-    return Gate(
+    return GroupRouting(
         wide,
         # Quotas pass over hits, so that a second search has to bring as many as the first.
         stage if gating.per_group is None else wide,
@@ -87,7 +87,7 @@ def _first(plan: RankPlan, keep: int) -> Stage:
 def _retrieving(plan: RankPlan, keep: int) -> Stage:
     """The stage that ranks by the retrievers that run."""
     settings, names = plan.opened.settings, plan.running
-    layout = Layout(plan.opened.generation.starts, plan.opened.generation.chunk_id)
+    layout = ChunkLayout(plan.opened.generation.starts, plan.opened.generation.chunk_id)
     remote: Collection[str] = ()
     if settings.engines.in_use:
         from retrieve_cli.assemble.engines import places
@@ -101,7 +101,7 @@ def _retrieving(plan: RankPlan, keep: int) -> Stage:
     return Fuse(found, registry.fusion_of(settings, names), keep=keep)
 
 
-def _retrieval(plan: RankPlan, name: str, layout: Layout, keep: int, *, waits: bool) -> Retrieval:
+def _retrieval(plan: RankPlan, name: str, layout: ChunkLayout, keep: int, *, waits: bool) -> Retrieval:
     """A retriever over its index, or the one that has none; `waits` is True if its index is on a server."""
     opened, options = plan.opened, plan.options
     if name not in opened.indexes:
@@ -149,7 +149,7 @@ def _expansion(plan: RankPlan) -> list[Stage]:
     appends = chosen.placement == "append"
     stage = Expand(
         partial(walk, graph, generation, chosen, walks_of(graph, chosen)),
-        Layout(generation.starts, generation.chunk_id),
+        ChunkLayout(generation.starts, generation.chunk_id),
         seeds=chosen.seeds,
         floor=SEEN_BY_EXPANSION,
         depth=chosen.depth,
@@ -163,7 +163,7 @@ def _expansion(plan: RankPlan) -> list[Stage]:
 # ---------------------------------------------------------------------------------------------- reranking
 
 
-def reader_of(plan: RankPlan) -> Reader | None:
+def reader_of(plan: RankPlan) -> Reranker | None:
     """Return the reranker; None if there is none, or if it cannot run. A server is given the time that is left now."""
     if plan.reranker is None or plan.reranker in plan.omitted:
         return None
@@ -190,19 +190,19 @@ def reader_of(plan: RankPlan) -> Reader | None:
         return None
 
 
-def with_reranker(stage: Stage, reader: Reader) -> Stage:
+def with_reranker(stage: Stage, reader: Reranker) -> Stage:
     """Return a reranking stage with another reranker."""
-    from retrieve_cli.retrieval.stages.rerank import Rerank
+    from retrieve_cli.retrieval.stages.rerank import RerankStage
 
-    return replace(stage, reader=reader) if isinstance(stage, Rerank) else stage
+    return replace(stage, reader=reader) if isinstance(stage, RerankStage) else stage
 
 
-def _rerank(plan: RankPlan, reader: Reader, *, keep: int) -> Stage:
+def _rerank(plan: RankPlan, reader: Reranker, *, keep: int) -> Stage:
     """The stage that reranks the top hits and passes on some of them."""
-    from retrieve_cli.retrieval.stages.rerank import Rerank
+    from retrieve_cli.retrieval.stages.rerank import RerankStage
 
     options = plan.options
-    return Rerank(
+    return RerankStage(
         reader,
         reader.name,
         depth=options.rerank_depth or 1,
@@ -232,12 +232,12 @@ def _boosted(plan: RankPlan) -> tuple[Boosted, ...]:
     Raises:
         UsageError: one of the request is not a boost, or names a field that no visible record has.
     """
-    from retrieve_cli.retrieval.queries.boosts import configured, parse_boost
+    from retrieve_cli.retrieval.queries.filters import configured_boosts, parse_boost
     from retrieve_cli.retrieval.stages.boost import Boosted
     from retrieve_cli.search.conditions import satisfying
 
     given = {str(boost.condition): boost for boost in map(parse_boost, plan.options.boosts)}
-    known = {str(boost.condition): boost for boost in configured(plan.opened.settings.boost.factors)}
+    known = {str(boost.condition): boost for boost in configured_boosts(plan.opened.settings.boost.factors)}
     found = []
     for written, boost in {**known, **given}.items():
         try:

@@ -33,13 +33,13 @@ from retrieve_cli.contracts.websearch import (
 from retrieve_cli.contracts.works import Found, Source, Work
 from retrieve_cli.errors import RetrieveError, SourceFailed
 from retrieve_cli.retrieval.stages.fusion import reciprocal_rank
-from retrieve_cli.retrieval.stages.rerank import Rerank
+from retrieve_cli.retrieval.stages.rerank import RerankStage
 from retrieve_cli.search.web_answer import ProviderStatus, WebAnswer, WebHit, WebOptions
 from retrieve_cli.search.web_choice import Chosen, check, chosen_providers
 
 if TYPE_CHECKING:
     from retrieve_cli.contracts import Encoder
-    from retrieve_cli.retrieval.stages.rerank import Reader
+    from retrieve_cli.retrieval.stages.rerank import Reranker
     from retrieve_cli.websearch.asking import Asked
     from retrieve_cli.websearch.exchange import Exchange
     from retrieve_cli.websearch.tape import Tape
@@ -170,7 +170,7 @@ class WebSearch:
         failure = self._tape.failure(_skipped(provider))
         return failure if isinstance(failure, NoKey) else None
 
-    def _reader(self, texts: Sequence[str]) -> Reader | None:
+    def _reader(self, texts: Sequence[str]) -> Reranker | None:
         encoder = None
         if text_rerankers.needs_encoder(self._settings):
             with self._lock:
@@ -280,7 +280,7 @@ def rank(
     providers: Sequence[str],
     settings: Settings,
     *,
-    reader: Callable[[Sequence[str]], Reader | None] | None,
+    reader: Callable[[Sequence[str]], Reranker | None] | None,
 ) -> Ranked:
     """Return the works in order. `providers` are those that answered; `reader` makes the reranker of texts, None if the
     configuration has none; without `reader`, there is no reranking. `web.interpolate` is the share of the reranker:
@@ -293,7 +293,7 @@ def rank(
         try:
             made = reader([text_of(work) for work in works])
             if made is not None:
-                stage = Rerank(made, made.name, settings.rerank.depth, len(works), settings.web.interpolate)
+                stage = RerankStage(made, made.name, settings.rerank.depth, len(works), settings.web.interpolate)
                 ranking = stage([ranking])[0]
                 pipeline, reranked = f"{pipeline} > {stage}", True
         except RetrieveError as error:

@@ -18,7 +18,7 @@ import numpy as np
 from engines.sqlite_collections import SqliteTerms, SqliteVectors, read_weights
 
 from retrieve_cli.contracts.engines import Batch, Capabilities, Census, Label, Part, Staged
-from retrieve_cli.engines.census import Sample, sampled
+from retrieve_cli.engines.lifecycle import RowSample, sampled
 from retrieve_cli.errors import IndexCorrupt, Unavailable, UsageError
 
 _TABLES = """
@@ -207,7 +207,7 @@ class SqliteStaging:
             database.executemany("REPLACE INTO blocks VALUES (?, ?, ?, ?)", rows)
 
     def finish(self) -> Census:
-        sample, counts = Sample(), {}
+        sample, counts = RowSample(), {}
         with self._opened() as database:
             for part in self._parts.values():
                 sql = "SELECT count(*), min(row), max(row) FROM rows WHERE generation = ? AND part = ?"
@@ -225,7 +225,7 @@ class SqliteStaging:
             database.execute("UPDATE generations SET census = ? WHERE id = ?", stored)
         return census
 
-    def _read_back(self, database: sqlite3.Connection, part: Part, sample: Sample) -> None:
+    def _read_back(self, database: sqlite3.Connection, part: Part, sample: RowSample) -> None:
         """Add the sampled rows of a part. Raises: IndexCorrupt: one is not what was sent."""
         rows = sampled(part.rows)
         if part.dim is not None:

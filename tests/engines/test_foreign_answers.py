@@ -15,10 +15,10 @@ from retrieve_cli.contracts import TermWeights
 from retrieve_cli.contracts.engines import Engine, Part, TermCollection, VectorCollection
 from retrieve_cli.engines.opensearch.collections import IndexReader, OpensearchTerms, OpensearchVectors
 from retrieve_cli.engines.opensearch.engine import OpensearchEngine
-from retrieve_cli.engines.opensearch.server import Server as OpensearchServer
+from retrieve_cli.engines.opensearch.server import OpensearchServer
 from retrieve_cli.engines.qdrant.engine import QdrantEngine
 from retrieve_cli.engines.qdrant.parts import TermPart, VectorPart
-from retrieve_cli.engines.qdrant.server import Server as QdrantServer
+from retrieve_cli.engines.qdrant.server import QdrantServer
 from retrieve_cli.errors import RetrieveError
 
 STATUSES = (200, 400, 404, 429, 500)

@@ -22,7 +22,7 @@ from retrieve_cli.contracts.engines import AnyOf, Capabilities, Part, Within
 from retrieve_cli.engines.index import TermEngineIndex, VectorEngineIndex
 from retrieve_cli.engines.units import Units
 from retrieve_cli.errors import IndexCorrupt, Unavailable
-from retrieve_cli.retrieval.retrievers.analyzer import Analyzer
+from retrieve_cli.retrieval.retrievers.analyzer import TextAnalyzer
 from retrieve_cli.retrieval.retrievers.impacts import Bm25Index, Bm25Writer, Formula
 from retrieve_cli.retrieval.retrievers.vector_index import FlatIndex
 
@@ -279,7 +279,7 @@ def test_lexical_scores_are_those_of_local_bm25(tmp_path: Path, variant: Any) ->
     random = np.random.default_rng(3)
     names = [f"w{number}" for number in range(40)]
     texts = [" ".join(random.choice(names, random.integers(0, 12), p=zipf(40)).tolist()) for _ in range(1300)]
-    writer = Bm25Writer(analyzer=Analyzer(), unit="chunk", formula=Formula(variant))
+    writer = Bm25Writer(analyzer=TextAnalyzer(), unit="chunk", formula=Formula(variant))
     for text in texts:
         writer.add([Field("text", text)])
     contents = writer.stored()

@@ -11,7 +11,7 @@ from samples import collection
 
 from retrieve_cli.contracts import Field
 from retrieve_cli.engines.opensearch.collections import _ROUNDED
-from retrieve_cli.retrieval.retrievers.analyzer import Analyzer
+from retrieve_cli.retrieval.retrievers.analyzer import TextAnalyzer
 from retrieve_cli.retrieval.retrievers.impacts import Bm25Index, Bm25Writer, Formula
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ def stored(name: str) -> tuple[list[str], list[str]]:
 def compared(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Compared:
     lucene_jar()
     texts, queries = generated() if request.param == "generated" else stored(request.param)
-    writer = Bm25Writer(analyzer=Analyzer(), unit="record", formula=_FORMULA)
+    writer = Bm25Writer(analyzer=TextAnalyzer(), unit="record", formula=_FORMULA)
     for text in texts:
         writer.add([Field("text", text)])
     columns = writer.stored()

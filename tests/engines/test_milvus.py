@@ -18,9 +18,8 @@ from waiting import PATIENCE_S
 from retrieve_cli.config.engine_settings import MilvusSettings
 from retrieve_cli.contracts import TermWeights
 from retrieve_cli.contracts.engines import AnyOf, Batch, Engine, Label, Part, Within
-from retrieve_cli.engines.milvus.conditions import MOST_TAGS, expression, tag, tags
 from retrieve_cli.engines.milvus.engine import MilvusEngine
-from retrieve_cli.engines.milvus.entities import LONGEST, cut, packed, unpacked
+from retrieve_cli.engines.milvus.entities import LONGEST, MOST_TAGS, cut, expression, packed, tag, tags, unpacked
 from retrieve_cli.engines.milvus.server import parsed
 from retrieve_cli.errors import IndexCorrupt, Unavailable, UsageError
 

@@ -22,7 +22,7 @@ from retrieve_cli.contracts import TermWeights
 from retrieve_cli.contracts.engines import Engine, Part, TermCollection
 from retrieve_cli.engines.opensearch.documents import token
 from retrieve_cli.engines.opensearch.engine import OpensearchEngine
-from retrieve_cli.engines.opensearch.server import Server
+from retrieve_cli.engines.opensearch.server import OpensearchServer
 from retrieve_cli.errors import Unavailable, UsageError
 from retrieve_cli.retrieval.retrievers.splade import SparseIndex
 
@@ -145,7 +145,7 @@ class TestTermsBelowZero:
 
 
 def put_one_row(url: str) -> None:
-    server = Server(OpensearchSettings(url=url), user=None, password=None)
+    server = OpensearchServer(OpensearchSettings(url=url), user=None, password=None)
     server.store("chunks-0123456789ab", [("0", b"{}"), ("1", b"{}")])
 
 

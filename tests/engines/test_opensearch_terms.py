@@ -24,7 +24,7 @@ from retrieve_cli.contracts.engines import Batch, Label, Part
 from retrieve_cli.engines.opensearch import documents
 from retrieve_cli.engines.opensearch.collections import IndexReader, OpensearchTerms
 from retrieve_cli.engines.opensearch.engine import OpensearchEngine
-from retrieve_cli.engines.opensearch.server import Server
+from retrieve_cli.engines.opensearch.server import OpensearchServer
 
 if TYPE_CHECKING:
     from retrieve_cli.contracts.values import Vectors
@@ -72,7 +72,7 @@ def lucene() -> Iterator[Callable[[Vectors], tuple[Lucene, OpensearchTerms]]]:
         def start(weights: Vectors) -> tuple[Lucene, OpensearchTerms]:
             made = Lucene(weights.astype(np.float32), [])
             settings = OpensearchSettings(url=servers.enter_context(serving(made.answer)))
-            reader = IndexReader(Server(settings, user=None, password=None), "i")
+            reader = IndexReader(OpensearchServer(settings, user=None, password=None), "i")
             return made, OpensearchTerms(reader, PART, lowered=False)
 
         yield start

@@ -245,7 +245,7 @@ def test_a_row_that_the_server_holds_otherwise_than_it_was_sent_is_found(
     staging = engine.stage(GENERATION, parts(made))
     put(staging, made, parts(made), np.arange(60))
     run(f'UPDATE retrieve_{GENERATION}.weights_{TERMS} SET weights = weights[2:] || weights[1:1] WHERE "row" = 59')
-    with pytest.raises(IndexCorrupt, match="is not what was sent"):
+    with pytest.raises(IndexCorrupt, match="differs from the row that was sent"):
         staging.finish()
 
 

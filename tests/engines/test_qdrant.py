@@ -225,7 +225,7 @@ def test_a_row_that_another_program_changed_is_found_by_the_end(engine: QdrantEn
     staging, other = (engine.stage(OLD, PARTS[:1]) for _ in range(2))
     staging.put("meaning", Batch(np.arange(3), LABELS, vectors=VECTORS))
     other.put("meaning", Batch(np.array([1]), LABELS[1:2], vectors=-VECTORS[1:2]))
-    with pytest.raises(IndexCorrupt, match="row 1 of meaning in Qdrant is not what was sent"):
+    with pytest.raises(IndexCorrupt, match="row 1 of meaning in Qdrant differs from the row that was sent"):
         staging.finish()
 
 

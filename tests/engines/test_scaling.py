@@ -22,7 +22,7 @@ from retrieve_cli.engines.index import TermEngineIndex, VectorEngineIndex
 from retrieve_cli.retrieval.retrievers.vector_index import FlatIndex
 from retrieve_cli.retrieval.stages.fuse import Fuse
 from retrieve_cli.retrieval.stages.fusion import Fusion
-from retrieve_cli.retrieval.stages.retrieve import IndexRetrieval, Layout
+from retrieve_cli.retrieval.stages.retrieve import ChunkLayout, IndexRetrieval
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -142,7 +142,7 @@ def hybrid(driver: Driver, count: int, unit: Unit) -> Fuse:
         able = driver.engine.capabilities
         indexes[part.name] = kind(collection, part=part, capabilities=able, statistics=NoStatistics())
     forms: dict[str, Any] = {VECTORS: vector, TERMS: words}
-    asked: dict[str, Any] = {"layout": Layout(made.starts, str), "unit": unit, "depth": DEPTH}
+    asked: dict[str, Any] = {"layout": ChunkLayout(made.starts, str), "unit": unit, "depth": DEPTH}
     retrievals = [
         IndexRetrieval(name, index, partial(formed, forms[name]), waits=name in driver.parts, **asked)
         for name, index in indexes.items()

@@ -14,7 +14,7 @@ from samples import Program, fails, succeeds, write_catalog
 
 from retrieve_cli.contracts import Field
 from retrieve_cli.retrieval.retrievers import impacts
-from retrieve_cli.retrieval.retrievers.analyzer import Analyzer
+from retrieve_cli.retrieval.retrievers.analyzer import TextAnalyzer
 from retrieve_cli.retrieval.retrievers.impacts import Bm25Index, Bm25Writer, Formula
 from retrieve_cli.storage import bitmap, mapped, pickles, sampled_groups
 from retrieve_cli.storage.bitmap import Bitmap
@@ -116,7 +116,7 @@ def test_samples_that_differ_in_the_engine_are_rejected(servers: Servers, retrie
 
 def peak(count: int, folder: Path) -> int:
     """Return the most memory that a tenant of 40 % of the rows takes: its records, a filter, and a search of words."""
-    writer = Bm25Writer(analyzer=Analyzer(), unit="chunk", formula=Formula())
+    writer = Bm25Writer(analyzer=TextAnalyzer(), unit="chunk", formula=Formula())
     columns = ColumnsWriter()
     for number in range(count):
         writer.add([Field("text", f"lungs word{number % 7} word{number % 11}")])

@@ -19,7 +19,7 @@ from retrieve_cli.evaluation.evaluate import Evaluation
 from retrieve_cli.evaluation.runs import Answers
 from retrieve_cli.evaluation.statistics import interval
 from retrieve_cli.retrieval.stages.pipeline import Pipeline
-from retrieve_cli.retrieval.stages.rerank import Rerank
+from retrieve_cli.retrieval.stages.rerank import RerankStage
 from retrieve_cli.search.opened import Opened
 from retrieve_cli.search.searcher import Searcher
 from retrieve_cli.storage.store import Store
@@ -141,7 +141,7 @@ def test_an_ablation_of_the_fusion_keeps_the_reranker(index: Path) -> None:
 
     opened = Opened.of(Store(index), Settings())
     fused = Searcher(opened, opened.options(k=3)).pipeline()
-    reranked = Pipeline((*fused.stages, Rerank(Constant(), "constant", depth=3, keep=3, interpolate=0.5)))
+    reranked = Pipeline((*fused.stages, RerankStage(Constant(), "constant", depth=3, keep=3, interpolate=0.5)))
     found = {name: str(edit(reranked)) for name, edit in edits(reranked)}
     assert found["without the reranker"] == str(fused)
     assert found["without dense"] == "bm25@200 > constant@3"

@@ -22,7 +22,7 @@ from retrieve_cli.evaluation.scaffold import (
     write,
 )
 from retrieve_cli.evaluation.session import Judged
-from retrieve_cli.retrieval.retrievers.analyzer import Analyzer
+from retrieve_cli.retrieval.retrievers.analyzer import TextAnalyzer
 from retrieve_cli.storage.generation import Generation
 from retrieve_cli.storage.store import Store
 
@@ -75,7 +75,7 @@ def page(title: str, *sections: str) -> str:
 
 
 def test_a_line_names_its_one_right_record_its_group_and_what_made_it(of_tools: Catalog) -> None:
-    made = from_descriptions(of_tools(*TOOLS), Analyzer(), n=50, seed=0)
+    made = from_descriptions(of_tools(*TOOLS), TextAnalyzer(), n=50, seed=0)
     assert (len(made.lines), made.skipped) == (5, {})
     line = next(line for line in made.lines if line["relevant"] == {"brain": 1})
     assert line == {
@@ -89,7 +89,7 @@ def test_a_line_names_its_one_right_record_its_group_and_what_made_it(of_tools: 
 
 
 def test_a_record_without_a_group_gives_a_line_without_one(of_tools: Catalog) -> None:
-    made = from_descriptions(of_tools(tool("Scope", "Counts stars in night pictures.")), Analyzer(), n=1, seed=0)
+    made = from_descriptions(of_tools(tool("Scope", "Counts stars in night pictures.")), TextAnalyzer(), n=1, seed=0)
     assert made.lines[0].keys() == {"id", "query", "relevant", "synthetic"}
 
 
@@ -109,7 +109,7 @@ def test_the_first_sentence_is_asked_without_name_and_markup(
     of_tools: Catalog, name: str, description: str, query: str
 ) -> None:
     other = tool("Other", "Shows MATLAB pictures on walls of stone.")
-    assert query in queries(from_descriptions(of_tools(tool(name, description), other), Analyzer(), n=9, seed=0))
+    assert query in queries(from_descriptions(of_tools(tool(name, description), other), TextAnalyzer(), n=9, seed=0))
 
 
 def test_what_is_missing_short_long_or_repeated_is_left_out_and_counted(of_tools: Catalog) -> None:
@@ -121,7 +121,7 @@ def test_what_is_missing_short_long_or_repeated_is_left_out_and_counted(of_tools
         tool("Two", "Counting star in the night picture!"),
         tool("Fair", "Draws maps of old cities."),
     ]
-    made = from_descriptions(of_tools(*records), Analyzer(), n=9, seed=0)
+    made = from_descriptions(of_tools(*records), TextAnalyzer(), n=9, seed=0)
     assert queries(made) == {"Draws maps of old cities"}
     assert made.skipped == {"missing": 1, "repeated": 2, "short": 1, "long": 1}
     assert f"1 with more than {LONGEST} words" in made.reasons
@@ -130,9 +130,9 @@ def test_what_is_missing_short_long_or_repeated_is_left_out_and_counted(of_tools
 def test_a_query_whose_words_too_many_records_hold_is_vague(of_tools: Catalog) -> None:
     crowd = [tool(f"Tool{number}", f"Helps with cell image analysis in lab {number}0.") for number in range(CROWD)]
     vague = tool("Vague", "Cell image analysis.")
-    made = from_descriptions(of_tools(vague, *crowd), Analyzer(), n=99, seed=0)
+    made = from_descriptions(of_tools(vague, *crowd), TextAnalyzer(), n=99, seed=0)
     assert ("Cell image analysis" in queries(made), made.skipped) == (False, {"vague": 1})
-    made = from_descriptions(of_tools(vague, *crowd[1:]), Analyzer(), n=99, seed=0)
+    made = from_descriptions(of_tools(vague, *crowd[1:]), TextAnalyzer(), n=99, seed=0)
     assert ("Cell image analysis" in queries(made), made.skipped) == (True, {})
 
 
@@ -141,19 +141,19 @@ def test_a_query_whose_words_too_many_records_hold_is_vague(of_tools: Catalog) -
 
 def test_a_catalog_name_of_one_word_is_a_query_and_one_that_two_records_have_is_none(of_tools: Catalog) -> None:
     records = [tool("Cellpose"), tool("Cell Counter"), tool("cell counters", id="second"), tool("The")]
-    made = from_titles(of_tools(*records), Analyzer(), n=9, seed=0)
+    made = from_titles(of_tools(*records), TextAnalyzer(), n=9, seed=0)
     assert queries(made) == {"Cellpose"}
     assert made.skipped == {"repeated": 2, "short": 1}
 
 
 def test_a_catalog_name_that_many_records_mention_is_still_a_query(of_tools: Catalog) -> None:
     mentions = [tool(f"Plugin{number}", "Works in ImageJ.") for number in range(2 * CROWD)]
-    assert "ImageJ" in queries(from_titles(of_tools(tool("ImageJ"), *mentions), Analyzer(), n=99, seed=0))
+    assert "ImageJ" in queries(from_titles(of_tools(tool("ImageJ"), *mentions), TextAnalyzer(), n=99, seed=0))
 
 
 def test_the_title_of_a_document_must_have_two_content_words(of_files: Folder) -> None:
     found = of_files({"a.md": page("Overview", "One thing"), "b.md": page("Old maps", "Another thing")})
-    made = from_titles(found, Analyzer(), n=9, seed=0)
+    made = from_titles(found, TextAnalyzer(), n=9, seed=0)
     assert (queries(made), made.skipped) == ({"Old maps"}, {"short": 1})
 
 
@@ -163,7 +163,7 @@ def test_headings_are_innermost_without_numbers_and_in_one_record_only(of_files:
         "guide/b.md": page("New maps", "Introduction to maps", "Old maps", "New maps", "Globes > flat &amp; round"),
         "c.md": "No heading stands here.",
     }  # fmt: skip
-    made = from_headings(of_files(files), Analyzer(), n=9, seed=0)
+    made = from_headings(of_files(files), TextAnalyzer(), n=9, seed=0)
     assert {(line["query"], *line["relevant"], line.get("group")) for line in made.lines} == {
         ("Folding large maps", "guide/a.md", "guide"),
         ("flat & round", "guide/b.md", "guide"),
@@ -175,12 +175,14 @@ def test_headings_are_innermost_without_numbers_and_in_one_record_only(of_files:
 
 def test_each_heading_of_a_chunk_that_several_sections_share_is_a_query(of_files: Folder) -> None:
     text = "# Munich\n\n## Night transport\n\nTrams run.\n\n## District heating\n\nHeat comes from wells.\n"
-    made = from_headings(of_files({"munich.md": text}), Analyzer(), n=9, seed=0)
+    made = from_headings(of_files({"munich.md": text}), TextAnalyzer(), n=9, seed=0)
     assert queries(made) == {"Night transport", "District heating"}
 
 
 def test_a_heading_that_stands_twice_in_a_record_is_asked_once(of_files: Folder) -> None:
-    made = from_headings(of_files({"a.md": page("Old maps", "Folding maps", "Folding maps")}), Analyzer(), n=9, seed=0)
+    made = from_headings(
+        of_files({"a.md": page("Old maps", "Folding maps", "Folding maps")}), TextAnalyzer(), n=9, seed=0
+    )
     assert [line["query"] for line in made.lines] == ["Folding maps"]
 
 
@@ -198,20 +200,24 @@ STARS = [tool(f"Star{number}", f"Describes star number{number} in detail.") for 
 
 
 def test_the_same_seed_draws_the_same_whatever_order_records_have(of_tools: Catalog) -> None:
-    drawn = [from_descriptions(of_tools(*records), Analyzer(), n=9, seed=7).lines for records in (STARS, STARS[::-1])]
+    drawn = [
+        from_descriptions(of_tools(*records), TextAnalyzer(), n=9, seed=7).lines for records in (STARS, STARS[::-1])
+    ]
     assert drawn[0] == drawn[1]
 
 
 def test_another_seed_draws_others_and_more_begin_with_the_same(of_tools: Catalog) -> None:
     found = of_tools(*STARS)
-    few, more, other = (from_descriptions(found, Analyzer(), n=n, seed=seed) for n, seed in ((9, 0), (20, 0), (9, 1)))
+    few, more, other = (
+        from_descriptions(found, TextAnalyzer(), n=n, seed=seed) for n, seed in ((9, 0), (20, 0), (9, 1))
+    )
     assert list(more.lines[:9]) == list(few.lines)
     assert queries(few) != queries(other)
 
 
 def test_groups_take_turns(of_tools: Catalog) -> None:
     grouped = [{**each, "group": "few" if number < 3 else "many"} for number, each in enumerate(STARS)]
-    made = from_descriptions(of_tools(*grouped), Analyzer(), n=8, seed=0)
+    made = from_descriptions(of_tools(*grouped), TextAnalyzer(), n=8, seed=0)
     assert Counter(line["group"] for line in made.lines) == {"few": 3, "many": 5}
 
 
@@ -222,7 +228,7 @@ def test_sources_take_turns(tmp_path: Path, retrieve: Program) -> None:
     (tmp_path / "config.yaml").write_text(json.dumps({"sources": {"list": listed}}))
     done = retrieve("build")
     assert done.code == 0, done.err
-    made = from_descriptions(Generation(*Store(Path("artifacts")).open()), Analyzer(), n=6, seed=0)
+    made = from_descriptions(Generation(*Store(Path("artifacts")).open()), TextAnalyzer(), n=6, seed=0)
     few = {record["id"] for record in STARS[:3]}
     assert sum(bool(few & line["relevant"].keys()) for line in made.lines) == 3
 
@@ -231,19 +237,19 @@ def test_no_record_is_asked_for_twice_before_each_was_asked_for_once(of_files: F
     sections = [f"Folding map{number}" for number in range(9)]
     found = of_files({"a/long.md": page("Old maps", *sections), "b/x.md": page("New maps", "Drawing coasts"),
                       "b/y.md": page("Odd maps", "Naming rivers")})  # fmt: skip
-    made = from_headings(found, Analyzer(), n=3, seed=0)
+    made = from_headings(found, TextAnalyzer(), n=3, seed=0)
     assert {name for line in made.lines for name in line["relevant"]} == {"a/long.md", "b/x.md", "b/y.md"}
 
 
 def test_where_nothing_is_fair_each_reason_is_said(of_tools: Catalog) -> None:
     found = of_tools(tool("Star", "A plugin."), tool("Sun"))
     with pytest.raises(UsageError, match="1 records without one, 1 with too few content words") as raised:
-        starter(found, Analyzer(), "descriptions", n=5, seed=0)
+        starter(found, TextAnalyzer(), "descriptions", n=5, seed=0)
     assert "--from titles" in raised.value.hint
 
 
 def test_the_file_is_lines_of_json_in_their_own_letters(of_tools: Catalog, tmp_path: Path) -> None:
-    made = from_titles(of_tools(tool("Größe messen")), Analyzer(), n=1, seed=0)
+    made = from_titles(of_tools(tool("Größe messen")), TextAnalyzer(), n=1, seed=0)
     write(made.lines, tmp_path / "gold.jsonl")
     text = (tmp_path / "gold.jsonl").read_text("utf-8")
     assert "Größe messen" in text

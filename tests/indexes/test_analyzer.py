@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, strategies as st
 
-from retrieve_cli.retrieval.retrievers.analyzer import Analyzer, fold
+from retrieve_cli.retrieval.retrievers.analyzer import TextAnalyzer, fold
 
-PLAIN = Analyzer(stemming="none", stop_words="none")
+PLAIN = TextAnalyzer(stemming="none", stop_words="none")
 
 texts = st.text(st.characters(codec=None)) | st.text("aBcÉß_-:.,+#1½ﬁİ \n", max_size=30)
 
@@ -49,17 +49,17 @@ def test_either_spelling_of_a_compound_meets_the_other() -> None:
 
 
 def test_stop_words_are_dropped_unless_they_are_asked_for() -> None:
-    assert Analyzer(stemming="none").terms("The mask of the lung") == ["mask", "lung"]
+    assert TextAnalyzer(stemming="none").terms("The mask of the lung") == ["mask", "lung"]
     assert PLAIN.terms("The mask of the lung") == ["the", "mask", "of", "the", "lung"]
 
 
 def test_words_are_stemmed_unless_they_are_wanted_as_they_are() -> None:
-    assert Analyzer().terms("segmented segmenting") == ["segment", "segment"]
-    assert Analyzer(stemming="none").terms("segmented segmenting") == ["segmented", "segmenting"]
+    assert TextAnalyzer().terms("segmented segmenting") == ["segment", "segment"]
+    assert TextAnalyzer(stemming="none").terms("segmented segmenting") == ["segmented", "segmenting"]
 
 
 def test_what_is_not_made_of_letters_is_not_stemmed() -> None:
-    assert Analyzer().terms("mp3s C++ x-rays") == ["mp3s", "c++", "x-rays", "x", "ray"]
+    assert TextAnalyzer().terms("mp3s C++ x-rays") == ["mp3s", "c++", "x-rays", "x", "ray"]
 
 
 @pytest.mark.parametrize(
@@ -73,7 +73,7 @@ def test_accents_case_and_compatible_letters_are_folded(word: str, folded: str) 
 
 def test_the_card_tells_the_choices_apart() -> None:
     cards = [
-        Analyzer(stemming=stemming, stop_words=stop_words).card  # type: ignore[arg-type]
+        TextAnalyzer(stemming=stemming, stop_words=stop_words).card  # type: ignore[arg-type]
         for stemming in ("english", "none")
         for stop_words in ("english", "none")
     ]
@@ -83,14 +83,14 @@ def test_the_card_tells_the_choices_apart() -> None:
 
 @given(text=texts)
 def test_the_same_text_gives_the_same_terms_from_a_fresh_analyzer_and_from_a_used_one(text: str) -> None:
-    used = Analyzer()
+    used = TextAnalyzer()
 
-    assert used.terms(text) == used.terms(text) == Analyzer().terms(text)
+    assert used.terms(text) == used.terms(text) == TextAnalyzer().terms(text)
 
 
 @given(text=texts)
 def test_spans_stand_in_order_inside_the_text_and_carry_its_terms(text: str) -> None:
-    analyzer = Analyzer()
+    analyzer = TextAnalyzer()
     spans = list(analyzer.spans(text))
 
     assert [term for _, _, terms in spans for term in terms] == analyzer.terms(text)
@@ -103,13 +103,13 @@ def test_spans_stand_in_order_inside_the_text_and_carry_its_terms(text: str) -> 
 
 @given(text=texts)
 def test_no_term_is_empty_or_has_a_capital_of_ascii(text: str) -> None:
-    for analyzer in (Analyzer(), PLAIN):
+    for analyzer in (TextAnalyzer(), PLAIN):
         assert all(term and term.isprintable() and not set(term) & set("ABCXYZ") for term in analyzer.terms(text))
 
 
 @given(text=texts)
 def test_every_term_can_be_stored(text: str) -> None:
-    assert all(term.encode().decode() == term for term in Analyzer().terms(text))
+    assert all(term.encode().decode() == term for term in TextAnalyzer().terms(text))
 
 
 @given(before=texts, after=texts)
@@ -120,7 +120,7 @@ def test_texts_in_a_row_have_their_terms_in_a_row(before: str, after: str) -> No
 def test_spans_point_at_the_words() -> None:
     text = "The scRNA-seq of a lung."
 
-    assert [text[start:end] for start, end, _ in Analyzer().spans(text)] == ["scRNA-seq", "lung"]
+    assert [text[start:end] for start, end, _ in TextAnalyzer().spans(text)] == ["scRNA-seq", "lung"]
 
 
 def test_a_long_text_without_a_break_is_one_word() -> None:

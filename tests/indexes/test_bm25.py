@@ -13,9 +13,9 @@ from indexes.searches import best, check_batch, check_groups, shared_folder, spl
 
 from retrieve_cli.contracts import Field
 from retrieve_cli.errors import IndexCorrupt
-from retrieve_cli.retrieval.retrievers.analyzer import Analyzer
+from retrieve_cli.retrieval.retrievers.analyzer import TextAnalyzer
+from retrieve_cli.retrieval.retrievers.bm25 import RankBm25Index, RankBm25Writer
 from retrieve_cli.retrieval.retrievers.impacts import Bm25Index, Bm25Writer, Formula
-from retrieve_cli.retrieval.retrievers.rank_bm25 import RankBm25Index, RankBm25Writer
 from retrieve_cli.storage import pickles
 
 words = st.sampled_from("ct lung liver scan mask voxel".split())
@@ -26,7 +26,7 @@ variants = st.sampled_from(["lucene", "robertson", "atire", "okapi"])
 
 
 def build(folder: Path, rows: Sequence[Sequence[Field]], formula: Formula | None = None) -> Bm25Index:
-    writer = Bm25Writer(analyzer=Analyzer(), unit="chunk", formula=formula or Formula())
+    writer = Bm25Writer(analyzer=TextAnalyzer(), unit="chunk", formula=formula or Formula())
     for fields in rows:
         writer.add(fields)
     assert writer.write(folder / "bm25.pkl") == len(rows)
@@ -176,7 +176,7 @@ def test_the_same_rows_give_the_same_file(tmp_path: Path) -> None:
 
 
 def test_the_index_analyses_queries_as_it_did_the_rows(tmp_path: Path) -> None:
-    writer = Bm25Writer(analyzer=Analyzer(stemming="none", stop_words="none"), unit="record", formula=Formula())
+    writer = Bm25Writer(analyzer=TextAnalyzer(stemming="none", stop_words="none"), unit="record", formula=Formula())
     writer.add([Field("text", "the scans")])
     writer.write(tmp_path / "bm25.pkl")
     index = Bm25Index(pickles.load(tmp_path / "bm25.pkl"))
@@ -206,7 +206,7 @@ def test_arrays_that_do_not_fit_each_other_are_refused(part: str, tmp_path: Path
 
 
 def build_rank_bm25(folder: Path, rows: Sequence[Sequence[Field]]) -> RankBm25Index:
-    writer = RankBm25Writer(analyzer=Analyzer(), unit="chunk", k1=1.5, b=0.75)
+    writer = RankBm25Writer(analyzer=TextAnalyzer(), unit="chunk", k1=1.5, b=0.75)
     for fields in rows:
         writer.add(fields)
     assert writer.write(folder / "rank.pkl") == len(rows)

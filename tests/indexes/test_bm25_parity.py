@@ -17,7 +17,7 @@ from rank_bm25 import BM25Okapi
 from samples import collection
 
 from retrieve_cli.contracts import Field
-from retrieve_cli.retrieval.retrievers.analyzer import Analyzer
+from retrieve_cli.retrieval.retrievers.analyzer import TextAnalyzer
 from retrieve_cli.retrieval.retrievers.impacts import Formula, Variant, idf, impacts
 from retrieve_cli.retrieval.retrievers.term_postings import Postings
 
@@ -34,7 +34,7 @@ formulas = {"k1": st.floats(0.1, 3), "b": st.floats(0, 0.99)}
 
 def ours(corpus: Sequence[Sequence[str]], formula: Formula) -> Callable[[Sequence[str]], Any]:
     """Query tokens to (n,) scores, from the impacts of tokens that are taken as they are."""
-    postings = Postings(Analyzer(stemming="none", stop_words="none"))
+    postings = Postings(TextAnalyzer(stemming="none", stop_words="none"))
     for tokens in corpus:
         postings.add([Field("text", " ".join(tokens))])
     columns = postings.columns()
@@ -69,7 +69,7 @@ def theirs(corpus: Sequence[Sequence[str]], formula: Formula) -> Callable[[Seque
 @lru_cache(maxsize=1)
 def scifact() -> tuple[list[list[str]], list[list[str]]]:
     """Terms of the first 400 abstracts and of the first 40 questions."""
-    analyzer, folder = Analyzer(), collection("scifact")
+    analyzer, folder = TextAnalyzer(), collection("scifact")
 
     def read(name: str, count: int) -> list[dict[str, str]]:
         with (folder / name).open(encoding="utf-8") as lines:

@@ -14,9 +14,9 @@ from profiles import examples
 
 from retrieve_cli.contracts import Candidates, Field, Index, TermWeights
 from retrieve_cli.retrieval.retrievers import vector_index as dense
-from retrieve_cli.retrieval.retrievers.analyzer import Analyzer
+from retrieve_cli.retrieval.retrievers.analyzer import TextAnalyzer
+from retrieve_cli.retrieval.retrievers.bm25 import RankBm25Index, RankBm25Writer
 from retrieve_cli.retrieval.retrievers.impacts import Bm25Index, Bm25Writer, Formula
-from retrieve_cli.retrieval.retrievers.rank_bm25 import RankBm25Index, RankBm25Writer
 from retrieve_cli.retrieval.retrievers.splade import SparseIndex, SparseWriter
 from retrieve_cli.retrieval.retrievers.vector_index import FlatIndex, Parameters
 from retrieve_cli.storage import pickles
@@ -47,11 +47,11 @@ class Engine:
 
 
 def _bm25(folder: Path) -> Engine:
-    return _lexical(folder, "bm25", Bm25Writer(analyzer=Analyzer(), unit="chunk", formula=Formula()), Bm25Index)
+    return _lexical(folder, "bm25", Bm25Writer(analyzer=TextAnalyzer(), unit="chunk", formula=Formula()), Bm25Index)
 
 
 def _rank_bm25(folder: Path) -> Engine:
-    writer = RankBm25Writer(analyzer=Analyzer(), unit="record", k1=1.5, b=0.75)
+    writer = RankBm25Writer(analyzer=TextAnalyzer(), unit="record", k1=1.5, b=0.75)
     return _lexical(folder, "rank_bm25", writer, RankBm25Index)
 
 

@@ -15,7 +15,7 @@ from hypothesis import given, strategies as st
 from indexes.searches import shared_folder
 
 from retrieve_cli.errors import IndexCorrupt, UsageError
-from retrieve_cli.retrieval.graph.edges import Edge, Node
+from retrieve_cli.retrieval.graph.edges import GraphEdge, GraphNode
 from retrieve_cli.retrieval.graph.graph import Dangling, Graph, Neighbour
 from retrieve_cli.retrieval.graph.picture import to_dot
 from retrieve_cli.storage import pickles
@@ -77,11 +77,11 @@ def test_values_that_differ_in_case_are_one_node() -> None:
 def test_an_edge_from_a_file_joins_records_by_name_values_and_declared_nodes() -> None:
     table = columns(CATALOG)
     said = [
-        Node("term:1", ("RNA",)),
-        Node("term:2", ("Molecules",)),
-        Edge("term:1", "term:2", "is_a"),
-        Edge("Scrublet", "term:2", "uses", 0.5),
-        Edge("Cells", "scrublte", "is_a"),
+        GraphNode("term:1", ("RNA",)),
+        GraphNode("term:2", ("Molecules",)),
+        GraphEdge("term:1", "term:2", "is_a"),
+        GraphEdge("Scrublet", "term:2", "uses", 0.5),
+        GraphEdge("Cells", "scrublte", "is_a"),
     ]
     built = graph(table, share=["topics"], add=said)
     molecules = built.find("molecules")
@@ -94,7 +94,11 @@ def test_an_edge_from_a_file_joins_records_by_name_values_and_declared_nodes() -
 
 
 def test_a_name_that_only_a_file_of_edges_knows_is_a_node_in_any_case() -> None:
-    said = [Edge("scrublet", "TP53", "studies"), Edge("Harmony", "tp53", "studies"), Edge("TP53", "apoptosis", "in")]
+    said = [
+        GraphEdge("scrublet", "TP53", "studies"),
+        GraphEdge("Harmony", "tp53", "studies"),
+        GraphEdge("TP53", "apoptosis", "in"),
+    ]
     built = graph(columns(CATALOG), add=said)
 
     assert [near.node for near in built.neighbours(built.find("tp53")) if not near.forward] == [1, 2]
@@ -104,25 +108,25 @@ def test_a_name_that_only_a_file_of_edges_knows_is_a_node_in_any_case() -> None:
 
 @pytest.mark.parametrize("name", ["scrubelt", "scruble", "scrublett", "sgrublet", "SCRUBLET!"])
 def test_a_name_that_is_spelt_like_a_record_but_for_a_letter_is_no_node(name: str) -> None:
-    built = graph(columns(CATALOG), add=[Edge("scanpy", name, "uses"), Edge("harmony-1", name, "uses")])
+    built = graph(columns(CATALOG), add=[GraphEdge("scanpy", name, "uses"), GraphEdge("harmony-1", name, "uses")])
 
     assert built.dangling == [Dangling(None, "uses", name, ambiguous=False)]
     assert built.edges == 0
-    declared = graph(columns(CATALOG), add=[Node(name), Edge("scanpy", name, "uses")])
+    declared = graph(columns(CATALOG), add=[GraphNode(name), GraphEdge("scanpy", name, "uses")])
     assert (declared.dangling, declared.edges) == ([], 1)
 
 
 @pytest.mark.parametrize("name", ["harmony-2", "scrubs", "ab", "Numpy"])
 def test_a_name_that_is_not_like_any_record_is_a_node(name: str) -> None:
     """Numbers that differ mean different things, and short names are alike by chance."""
-    built = graph(columns(CATALOG), add=[Edge("scanpy", name, "uses")])
+    built = graph(columns(CATALOG), add=[GraphEdge("scanpy", name, "uses")])
 
     assert (built.dangling, built.edges) == ([], 1)
 
 
 def test_a_term_that_is_a_value_of_two_fields_stays_within_each() -> None:
     table = columns([record("x", metadata={"topics": ["Sorting", "Work"], "operations": ["Sorting", "Work"]})])
-    said = [Node("t1", ("Sorting",)), Node("t2", ("Work",)), Edge("t1", "t2", "is_a")]
+    said = [GraphNode("t1", ("Sorting",)), GraphNode("t2", ("Work",)), GraphEdge("t1", "t2", "is_a")]
     built = graph(table, share=["topics", "operations"], add=said)
 
     for field in ("topics", "operations"):
@@ -131,7 +135,7 @@ def test_a_term_that_is_a_value_of_two_fields_stays_within_each() -> None:
 
 
 @given(edges=edge_lists)
-def test_of_equal_edges_the_heaviest_counts_and_an_edge_to_itself_does_not(edges: list[Edge]) -> None:
+def test_of_equal_edges_the_heaviest_counts_and_an_edge_to_itself_does_not(edges: list[GraphEdge]) -> None:
     built = graph(add=edges)
     found = {
         (node, near.node, near.kind): near.weight
@@ -146,7 +150,7 @@ def test_of_equal_edges_the_heaviest_counts_and_an_edge_to_itself_does_not(edges
 
 
 @given(edges=edge_lists)
-def test_each_edge_is_seen_from_both_of_its_ends(edges: list[Edge]) -> None:
+def test_each_edge_is_seen_from_both_of_its_ends(edges: list[GraphEdge]) -> None:
     built = graph(add=edges)
     seen = [(node, near) for node in range(NODES) for near in built.neighbours(node)]
 
@@ -157,12 +161,12 @@ def test_each_edge_is_seen_from_both_of_its_ends(edges: list[Edge]) -> None:
 @pytest.mark.parametrize("weight", [-1.0, float("nan"), float("inf"), 1e300])
 def test_a_weight_that_cannot_be_one_is_refused(weight: float) -> None:
     with pytest.raises(UsageError, match="a -> b"):
-        graph(add=[Edge("a", "b", "seen_with", weight)])
+        graph(add=[GraphEdge("a", "b", "seen_with", weight)])
 
 
 def test_more_kinds_than_can_be_told_apart_are_refused() -> None:
     with pytest.raises(UsageError, match="257 kinds"):
-        graph(add=[Edge("0", "1", f"kind {number}") for number in range(257)])
+        graph(add=[GraphEdge("0", "1", f"kind {number}") for number in range(257)])
 
 
 # ------------------------------------------------------------------------------------------------- the file
@@ -170,7 +174,9 @@ def test_more_kinds_than_can_be_told_apart_are_refused() -> None:
 
 @shared_folder
 @given(edges=edge_lists, data=st.data())
-def test_the_bytes_do_not_depend_on_the_order_of_edges(edges: list[Edge], data: st.DataObject, tmp_path: Path) -> None:
+def test_the_bytes_do_not_depend_on_the_order_of_edges(
+    edges: list[GraphEdge], data: st.DataObject, tmp_path: Path
+) -> None:
     mixed = data.draw(st.permutations(edges))
 
     assert dumped(stored(tools(), add=edges), tmp_path / "a") == dumped(stored(tools(), add=mixed), tmp_path / "b")
@@ -262,7 +268,7 @@ def test_an_edge_of_no_kind_is_corrupt() -> None:
 
 
 @given(edges=edge_lists, kinds=st.sets(st.sampled_from(KINDS)) | st.none())
-def test_components_are_those_of_networkx(edges: list[Edge], kinds: set[str] | None) -> None:
+def test_components_are_those_of_networkx(edges: list[GraphEdge], kinds: set[str] | None) -> None:
     drawn = nx.Graph()
     drawn.add_nodes_from(range(NODES))
     drawn.add_edges_from((int(edge.source), int(edge.target)) for edge in edges if kinds is None or edge.kind in kinds)
@@ -273,7 +279,7 @@ def test_components_are_those_of_networkx(edges: list[Edge], kinds: set[str] | N
 
 def test_a_long_chain_in_any_order_is_one_component() -> None:
     order = np.random.default_rng(7).permutation(3000).tolist()
-    chain = [Edge(str(a), str(b), "requires") for a, b in pairwise(order)]
+    chain = [GraphEdge(str(a), str(b), "requires") for a, b in pairwise(order)]
 
     assert set(graph(tools(3000), add=chain).components().tolist()) == {0}
 
@@ -297,7 +303,7 @@ def test_a_picture_shows_what_is_within_the_radius_and_no_more() -> None:
 
 
 def test_a_picture_of_a_hub_is_bounded() -> None:
-    built = graph(tools(500), add=[Edge("0", str(row), "requires") for row in range(1, 500)])
+    built = graph(tools(500), add=[GraphEdge("0", str(row), "requires") for row in range(1, 500)])
 
     assert to_dot(built, 0, radius=3, max_nodes=20).count("shape=") == 20
 

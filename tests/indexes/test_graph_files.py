@@ -10,8 +10,8 @@ from column_samples import columns, record
 from graph_samples import graph
 
 from retrieve_cli.errors import UsageError
-from retrieve_cli.retrieval.graph.edges import Edge, Node, read_edges
-from retrieve_cli.retrieval.graph.expand import Reach, expand
+from retrieve_cli.retrieval.graph.edges import GraphEdge, GraphNode, read_edges
+from retrieve_cli.retrieval.graph.expand import WalkLimits, expand
 from retrieve_cli.retrieval.graph.ontology import is_ontology, read_ontology
 
 OBO = """format-version: 1.2
@@ -96,9 +96,12 @@ def test_a_name_means_a_record_of_the_same_tenant_whoever_else_is_called_so() ->
 
 
 def test_json_lines_hold_nodes_and_edges(tmp_path: Path) -> None:
-    lines = '{"id": "n", "label": "Node"}\n\n{"source": "n", "target": 7, "kind": "k", "weight": 0.5}\n'
+    lines = '{"id": "n", "label": "GraphNode"}\n\n{"source": "n", "target": 7, "kind": "k", "weight": 0.5}\n'
 
-    assert list(read_edges(written(tmp_path / "x.jsonl", lines))) == [Node("n", ("Node",)), Edge("n", "7", "k", 0.5)]
+    assert list(read_edges(written(tmp_path / "x.jsonl", lines))) == [
+        GraphNode("n", ("GraphNode",)),
+        GraphEdge("n", "7", "k", 0.5),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -109,13 +112,16 @@ def test_json_lines_hold_nodes_and_edges(tmp_path: Path) -> None:
     ],
 )
 def test_tables_hold_edges_in_the_usual_spellings(name: str, text: str, tmp_path: Path) -> None:
-    assert list(read_edges(written(tmp_path / name, text))) == [Edge("a", "b", "k", 2.0), Edge("c", "d", "k", 1.0)]
+    assert list(read_edges(written(tmp_path / name, text))) == [
+        GraphEdge("a", "b", "k", 2.0),
+        GraphEdge("c", "d", "k", 1.0),
+    ]
 
 
 def test_a_table_of_nodes_is_read_past_its_byte_order_mark(tmp_path: Path) -> None:
     assert list(read_edges(written(tmp_path / "n.csv", "\ufeffid,name\na,Alpha\nb,\n"))) == [
-        Node("a", ("Alpha",)),
-        Node("b"),
+        GraphNode("a", ("Alpha",)),
+        GraphNode("b"),
     ]
 
 
@@ -167,12 +173,12 @@ def test_obo_gives_terms_and_relations_without_what_is_obsolete(packed: bool, tm
     path.write_bytes(gzip.compress(OBO.encode()) if packed else OBO.encode())
 
     assert list(read_ontology(path)) == [
-        Node("T:1", ("Imaging",)),
-        Node("T:2", ("Microscopy",)),
-        Node("T:3", ("Optics",)),
-        Node("T:5", ("Orphan",)),
-        Edge("T:2", "T:1", "is_a"),
-        Edge("T:2", "T:3", "part_of"),
+        GraphNode("T:1", ("Imaging",)),
+        GraphNode("T:2", ("Microscopy",)),
+        GraphNode("T:3", ("Optics",)),
+        GraphNode("T:5", ("Orphan",)),
+        GraphEdge("T:2", "T:1", "is_a"),
+        GraphEdge("T:2", "T:3", "part_of"),
     ]
 
 
@@ -180,9 +186,9 @@ def test_owl_gives_named_classes_by_their_english_labels_and_short_forms(tmp_pat
     first, second = "http://example.org/topic_0001", "http://example.org/topic_0002"
 
     assert list(read_ontology(written(tmp_path / "x.owl", OWL))) == [
-        Node(first, ("Imaging", "topic_0001", "topic:0001")),
-        Node(second, ("Microscopy", "topic_0002", "topic:0002")),
-        Edge(second, first, "is_a"),
+        GraphNode(first, ("Imaging", "topic_0001", "topic:0001")),
+        GraphNode(second, ("Microscopy", "topic_0002", "topic:0002")),
+        GraphEdge(second, first, "is_a"),
     ]
 
 
@@ -190,7 +196,7 @@ def test_an_ontology_joins_records_whose_values_are_kinds_of_one_thing(tmp_path:
     rows = [record("scope", metadata={"topics": ["microscopy"]}), record("lens", metadata={"topics": ["topic_0001"]})]
     rows += [record(f"other {row}") for row in range(8)]
     built = graph(columns(rows), share=["topics"], add=read_ontology(written(tmp_path / "x.owl", OWL)))
-    (path,) = expand(built, [(0, 1.0)], Reach(depth=3))
+    (path,) = expand(built, [(0, 1.0)], WalkLimits(depth=3))
 
     told = path.rendered(lambda node: built.label(node, lambda row: str(rows[row]["id"])))
     assert told.startswith("scope —topics→ topics:microscopy —is_a→ topics:topic_0001 ←topics— lens (")

@@ -31,20 +31,20 @@ from hypothesis import given, strategies as st
 from retrieve_cli.errors import IndexCorrupt, UsageError
 from retrieve_cli.frozen import replace
 from retrieve_cli.retrieval.graph.adjacency import EdgeList, pack
-from retrieve_cli.retrieval.graph.edges import Edge, Node
-from retrieve_cli.retrieval.graph.expand import Reach, expand
+from retrieve_cli.retrieval.graph.edges import GraphEdge, GraphNode
+from retrieve_cli.retrieval.graph.expand import WalkLimits, expand
 from retrieve_cli.retrieval.graph.graph import Graph
 from retrieve_cli.retrieval.graph.pagerank import PageRank
 from retrieve_cli.retrieval.graph.prerequisites import prerequisites
-from retrieve_cli.retrieval.graph.walks import WALKS as WALKS_BY_DEFAULT, Path, Step, Walk, chosen, damping
+from retrieve_cli.retrieval.graph.walks import WALKS as WALKS_BY_DEFAULT, Path, PathStep, Walk, chosen, damping
 
 Seeds = list[tuple[int, float]]
-FREE = Reach(max_nodes=1000, walks=WALKS)
+FREE = WalkLimits(max_nodes=1000, walks=WALKS)
 
 
-def walked(built: Graph, **parts: Any) -> Reach:
+def walked(built: Graph, **parts: Any) -> WalkLimits:
     """The default reach with what is configured."""
-    return Reach(walks=chosen(built.kinds, **{"weights": {}, "domain_share": 0.2, **parts}))
+    return WalkLimits(walks=chosen(built.kinds, **{"weights": {}, "domain_share": 0.2, **parts}))
 
 
 def sharing(field: str, values: Iterable[Any], **parts: Any) -> Graph:
@@ -53,7 +53,7 @@ def sharing(field: str, values: Iterable[Any], **parts: Any) -> Graph:
     return graph(columns(rows), share=[field], **parts)
 
 
-def best_by_steps(drawn: nx.MultiDiGraph, start: Seeds, reach: Reach) -> dict[int, float]:
+def best_by_steps(drawn: nx.MultiDiGraph, start: Seeds, reach: WalkLimits) -> dict[int, float]:
     """The best score of each record over all paths of at most `depth` steps, one half step after another."""
     layers: list[dict[int, float]] = [{} for _ in range(2 * reach.depth + 3)]
     layers[0] = {node: max(score for at, score in start if at == node) for node, _ in start}
@@ -76,7 +76,9 @@ def best_by_steps(drawn: nx.MultiDiGraph, start: Seeds, reach: Reach) -> dict[in
 
 
 @given(edges=edge_lists, start=seeds, depth=st.integers(0, 4))
-def test_a_search_without_damping_reaches_what_networkx_reaches(edges: list[Edge], start: Seeds, depth: int) -> None:
+def test_a_search_without_damping_reaches_what_networkx_reaches(
+    edges: list[GraphEdge], start: Seeds, depth: int
+) -> None:
     reach = replace(FREE, depth=depth, damping=0.0)
     drawn = nx.DiGraph(steps(edges))
     near = [nx.single_source_shortest_path_length(drawn, node, cutoff=depth) for node, _ in start]
@@ -89,13 +91,13 @@ def test_a_search_without_damping_reaches_what_networkx_reaches(edges: list[Edge
 visible = st.lists(st.booleans(), min_size=NODES, max_size=NODES)
 
 
-def among(edges: list[Edge], flags: list[bool]) -> list[Edge]:
+def among(edges: list[GraphEdge], flags: list[bool]) -> list[GraphEdge]:
     """The edges between visible records, and nodes that are no records."""
     there = [*flags, *(True for _ in OTHERS)]
     return [edge for edge in edges if there[int(edge.source)] and there[int(edge.target)]]
 
 
-def largest_alike(edges: list[Edge], flags: list[bool]) -> bool:
+def largest_alike(edges: list[GraphEdge], flags: list[bool]) -> bool:
     """Whether counts are divided by the same number with and without the other edges."""
     kept = graph(add=among(edges, flags))
     largest = dict(zip(kept.kinds, kept.largest, strict=True))
@@ -108,7 +110,7 @@ def largest_alike(edges: list[Edge], flags: list[bool]) -> bool:
 
 @given(edges=linked_lists, start=seeds, flags=visible, most=st.integers(1, 6))
 def test_a_search_that_may_see_some_records_finds_what_it_would_if_there_were_no_others(
-    edges: list[Edge], start: Seeds, flags: list[bool], most: int
+    edges: list[GraphEdge], start: Seeds, flags: list[bool], most: int
 ) -> None:
     own = [(node, score) for node, score in start if flags[node]]
     reach = replace(FREE, depth=3, damping=0.0, max_nodes=most)
@@ -126,7 +128,7 @@ def test_a_hub_of_others_neither_damps_nor_ends_a_search() -> None:
     topics = [{150: [], 0: ["Imaging"]}.get((row - 5) % 300, ["IMAGING"]) for row in range(3000)]
     rows = [record(str(row), metadata={"topics": each}) for row, each in enumerate(topics)]
     own = [row for at, row in enumerate(rows) if at % 150 == 5]
-    reach = Reach(max_nodes=8)
+    reach = WalkLimits(max_nodes=8)
 
     some = expand(graph(columns(rows), share=["topics"]), [(5, 1.0)], reach, np.arange(3000) % 150 == 5)
     alone = expand(graph(columns(own), share=["topics"]), [(0, 1.0)], reach)
@@ -136,8 +138,8 @@ def test_a_hub_of_others_neither_damps_nor_ends_a_search() -> None:
 
 def test_a_value_that_only_others_have_is_no_step_and_a_declared_node_is() -> None:
     topics = [["a"], ["secret"], ["b"]]
-    edges = [Edge("a", "secret", "is_a"), Edge("b", "secret", "is_a")]
-    declared = [Node("open"), Edge("a", "open", "part_of"), Edge("b", "open", "part_of")]
+    edges = [GraphEdge("a", "secret", "is_a"), GraphEdge("b", "secret", "is_a")]
+    declared = [GraphNode("open"), GraphEdge("a", "open", "part_of"), GraphEdge("b", "open", "part_of")]
     seen, reach = np.array([True, False, True]), replace(FREE, depth=4, damping=0.0, walks=None)
 
     assert expand(sharing("topics", topics, add=edges), [(0, 1.0)], reach, seen) == []
@@ -146,7 +148,7 @@ def test_a_value_that_only_others_have_is_no_step_and_a_declared_node_is() -> No
 
 
 @given(edges=linked_lists, start=seeds, depth=st.integers(0, 4), damped=st.sampled_from([0.0, 1.0]))
-def test_a_node_has_the_score_of_its_best_path(edges: list[Edge], start: Seeds, depth: int, damped: float) -> None:
+def test_a_node_has_the_score_of_its_best_path(edges: list[GraphEdge], start: Seeds, depth: int, damped: float) -> None:
     reach = replace(FREE, depth=depth, damping=damped)
     drawn = steps(edges)
     if not damped:
@@ -158,7 +160,9 @@ def test_a_node_has_the_score_of_its_best_path(edges: list[Edge], start: Seeds, 
 
 
 @given(edges=linked_lists, start=seeds, depth=st.integers(1, 4))
-def test_a_path_is_one_of_the_graph_and_accounts_for_its_score(edges: list[Edge], start: Seeds, depth: int) -> None:
+def test_a_path_is_one_of_the_graph_and_accounts_for_its_score(
+    edges: list[GraphEdge], start: Seeds, depth: int
+) -> None:
     known = weights(edges)
     for path in expand(linked(edges), start, replace(FREE, depth=depth)):
         origin = max(score for node, score in start if node == path.start)
@@ -174,7 +178,7 @@ def test_a_path_is_one_of_the_graph_and_accounts_for_its_score(edges: list[Edge]
 
 
 @given(edges=linked_lists, start=seeds, depth=st.integers(0, 4))
-def test_a_deeper_search_loses_no_node_and_lowers_no_score(edges: list[Edge], start: Seeds, depth: int) -> None:
+def test_a_deeper_search_loses_no_node_and_lowers_no_score(edges: list[GraphEdge], start: Seeds, depth: int) -> None:
     built = linked(edges)
     shallow, deep = (
         {path.node: path.score for path in expand(built, start, replace(FREE, depth=each))}
@@ -186,7 +190,7 @@ def test_a_deeper_search_loses_no_node_and_lowers_no_score(edges: list[Edge], st
 
 @given(edges=linked_lists, start=seeds, most=st.integers(1, 6), depth=st.integers(1, 4))
 def test_a_bounded_search_finds_the_best_of_what_an_unbounded_one_finds(
-    edges: list[Edge], start: Seeds, most: int, depth: int
+    edges: list[GraphEdge], start: Seeds, most: int, depth: int
 ) -> None:
     built = linked(edges)
     reach = replace(FREE, depth=depth)
@@ -207,7 +211,7 @@ def test_a_bounded_search_finds_the_best_of_what_an_unbounded_one_finds(
 
 @given(edges=linked_lists, start=seeds, most=st.integers(1, 12), data=st.data())
 def test_what_is_found_does_not_depend_on_the_order_of_edges_and_seeds(
-    edges: list[Edge], start: Seeds, most: int, data: st.DataObject
+    edges: list[GraphEdge], start: Seeds, most: int, data: st.DataObject
 ) -> None:
     reach = replace(FREE, max_nodes=most, depth=3)
     mixed = data.draw(st.permutations(edges))
@@ -217,24 +221,24 @@ def test_what_is_found_does_not_depend_on_the_order_of_edges_and_seeds(
 
 def test_a_worse_path_of_fewer_steps_leads_on_where_the_better_one_has_none_left() -> None:
     strengths = [("1", 1.0), ("3", 0.2), ("2", 0.1)]
-    edges = [Edge("0", target, "part_of", weight) for target, weight in strengths]
-    edges += [Edge("1", "2", "requires"), Edge("2", "4", "requires")]
+    edges = [GraphEdge("0", target, "part_of", weight) for target, weight in strengths]
+    edges += [GraphEdge("1", "2", "requires"), GraphEdge("2", "4", "requires")]
     found = {path.node: [step.node for step in path.steps] for path in expand(graph(add=edges), [(0, 1.0)], FREE)}
 
     assert (found[2], found[4]) == ([1, 2], [2, 4])
 
 
 def test_only_the_chosen_kinds_are_walked() -> None:
-    built = graph(add=[Edge("0", "1", "requires"), Edge("0", "2", "part_of")])
+    built = graph(add=[GraphEdge("0", "1", "requires"), GraphEdge("0", "2", "part_of")])
 
-    assert [path.node for path in expand(built, [(0, 1.0)], Reach(walks={"part_of": Walk()}))] == [2]
-    assert [path.node for path in expand(built, [(0, 1.0)], Reach())] == [1, 2]
+    assert [path.node for path in expand(built, [(0, 1.0)], WalkLimits(walks={"part_of": Walk()}))] == [2]
+    assert [path.node for path in expand(built, [(0, 1.0)], WalkLimits())] == [1, 2]
 
 
 def test_what_requires_a_record_is_found_behind_what_it_requires_and_by_a_weight_of_its_own() -> None:
-    built = graph(tools(100), add=[Edge("1", "0", "requires"), Edge("0", "2", "requires")])
+    built = graph(tools(100), add=[GraphEdge("1", "0", "requires"), GraphEdge("0", "2", "requires")])
 
-    found = expand(built, [(0, 1.0)], Reach())
+    found = expand(built, [(0, 1.0)], WalkLimits())
     assert [(path.node, path.steps[0].forward) for path in found] == [(2, True), (1, False)]
     assert found[0].score > found[1].score
     assert found[1].rendered(str).startswith("0 ←requires— 1 (")
@@ -245,15 +249,17 @@ def test_what_requires_a_record_is_found_behind_what_it_requires_and_by_a_weight
 
 
 def test_one_of_many_that_require_a_record_says_less_than_the_only_one() -> None:
-    few = expand(graph(tools(100), add=[Edge("1", "0", "requires")]), [(0, 1.0)], Reach())
-    many = expand(graph(tools(100), add=[Edge(str(row), "0", "requires") for row in range(1, 51)]), [(0, 1.0)], Reach())
+    few = expand(graph(tools(100), add=[GraphEdge("1", "0", "requires")]), [(0, 1.0)], WalkLimits())
+    many = expand(
+        graph(tools(100), add=[GraphEdge(str(row), "0", "requires") for row in range(1, 51)]), [(0, 1.0)], WalkLimits()
+    )
 
     assert few[0].score > 3 * many[0].score > 0
 
 
 def test_a_direction_is_chosen_by_its_name_or_by_the_name_of_its_kind() -> None:
     ends = [("0", "1", "requires"), ("2", "0", "requires"), ("0", "3", "part_of"), ("4", "0", "part_of")]
-    built = graph(tools(100), add=[Edge(*each) for each in ends])
+    built = graph(tools(100), add=[GraphEdge(*each) for each in ends])
 
     def found(*names: str) -> set[int]:
         return {path.node for path in expand(built, [(0, 1.0)], walked(built, only=names))}
@@ -264,7 +270,7 @@ def test_a_direction_is_chosen_by_its_name_or_by_the_name_of_its_kind() -> None:
 
 
 def test_kinds_without_a_name_of_their_own_have_the_weight_of_what_is_shared() -> None:
-    counted = [Edge("0", "2", "seen_with"), Edge("0", "3", "co_occurs")]
+    counted = [GraphEdge("0", "2", "seen_with"), GraphEdge("0", "3", "co_occurs")]
     built = sharing("topics", [["x"]] * 2 + [[]] * 48, add=counted)
 
     assert {path.node for path in expand(built, [(0, 1.0)], walked(built, only=["shares_entity"]))} == {1, 2}
@@ -276,26 +282,26 @@ def test_kinds_without_a_name_of_their_own_have_the_weight_of_what_is_shared() -
 @pytest.mark.parametrize("parts", [{"only": ["requires", "requird_by"]}, {"weights": {"requird_by": 1.0}}])
 def test_an_unknown_kind_is_refused_with_the_nearest_known_one(parts: dict[str, Any]) -> None:
     with pytest.raises(UsageError, match="requird_by") as caught:
-        walked(graph(add=[Edge("0", "1", "seen_with")]), **parts)
+        walked(graph(add=[GraphEdge("0", "1", "seen_with")]), **parts)
 
     assert "required_by" in caught.value.hint
-    walked(graph(add=[Edge("0", "1", "requird_by")]), **parts)
+    walked(graph(add=[GraphEdge("0", "1", "requird_by")]), **parts)
 
 
 # --------------------------------------------------------------------------------- nodes that are no records
 
 
 def test_a_value_between_two_records_is_one_step_and_its_kind_counts_once() -> None:
-    (path,) = expand(sharing("topics", [["x"]] * 2 + [[]] * 98), [(0, 1.0)], Reach(depth=1, damping=0.0))
+    (path,) = expand(sharing("topics", [["x"]] * 2 + [[]] * 98), [(0, 1.0)], WalkLimits(depth=1, damping=0.0))
 
     assert path.score == pytest.approx(0.7 * WALKS_BY_DEFAULT["shares_entity"].weight)
 
 
 def test_a_gene_leads_to_the_tools_of_its_pathway_within_the_default_depth() -> None:
-    edges = [Edge("0", "TP53", "studies"), Edge("TP53", "apoptosis", "takes_part_in")]
-    edges += [Edge("1", "apoptosis", "analyses"), Edge("2", "repair", "analyses")]
+    edges = [GraphEdge("0", "TP53", "studies"), GraphEdge("TP53", "apoptosis", "takes_part_in")]
+    edges += [GraphEdge("1", "apoptosis", "analyses"), GraphEdge("2", "repair", "analyses")]
     built = graph(tools(100), add=edges)
-    (path,) = expand(built, [(0, 1.0)], Reach())
+    (path,) = expand(built, [(0, 1.0)], WalkLimits())
 
     assert path.rendered(lambda node: built.label(node, str)).startswith(
         "0 —studies→ TP53 —takes_part_in→ apoptosis ←analyses— 1 ("
@@ -303,19 +309,19 @@ def test_a_gene_leads_to_the_tools_of_its_pathway_within_the_default_depth() -> 
     assert path.score == pytest.approx(0.7 * WALKS_BY_DEFAULT["shares_entity"].weight)
     (weighed,) = expand(built, [(0, 1.0)], walked(built, weights={"takes_part_in": 0.5}))
     assert weighed.score == pytest.approx(0.5 * path.score)
-    assert expand(built, [(0, 1.0)], Reach(depth=1)) == []
+    assert expand(built, [(0, 1.0)], WalkLimits(depth=1)) == []
 
 
 def test_depth_counts_records_so_that_three_records_in_a_row_are_too_far_for_two_steps() -> None:
-    shared = [Edge(row, name, "uses") for row, name in ["0a", "1a", "1b", "2b", "2c", "3c"]]
+    shared = [GraphEdge(row, name, "uses") for row, name in ["0a", "1a", "1b", "2b", "2c", "3c"]]
 
-    assert {path.node for path in expand(graph(tools(100), add=shared), [(0, 1.0)], Reach())} == {1, 2}
+    assert {path.node for path in expand(graph(tools(100), add=shared), [(0, 1.0)], WalkLimits())} == {1, 2}
 
 
 def test_a_domain_of_more_than_a_fifth_of_the_records_links_none_of_them() -> None:
-    def linked_by_domain(common: int, reach: Reach | None = None) -> int:
+    def linked_by_domain(common: int, reach: WalkLimits | None = None) -> int:
         built = sharing("domain", ["x" if row < common else str(row) for row in range(50)])
-        return len(expand(built, [(0, 1.0)], reach or Reach()))
+        return len(expand(built, [(0, 1.0)], reach or WalkLimits()))
 
     assert (linked_by_domain(10), linked_by_domain(11)) == (9, 0)
     every = walked(sharing("domain", ["x"]), domain_share=1.0)
@@ -329,28 +335,28 @@ def test_how_common_a_domain_is_is_counted_among_visible_records(own: int, other
     having = [*range(own), *range(20, 20 + others)]
     built = sharing("domain", [["x"] if row in having else [] for row in range(100)])
 
-    assert len(expand(built, [(0, 1.0)], Reach(), np.array(flags))) == found
+    assert len(expand(built, [(0, 1.0)], WalkLimits(), np.array(flags))) == found
     ranks = PageRank(built, visible=np.array(flags))([(0, 1.0)])
     assert np.count_nonzero(ranks[1:20]) == found
 
 
 def test_a_node_of_a_file_links_visible_records_and_no_others() -> None:
-    built = graph(tools(4), add=[Edge(str(row), "TP53", "studies") for row in range(4)])
-    found = expand(built, [(0, 1.0)], Reach(damping=0.0), np.array([True, False, True, False]))
+    built = graph(tools(4), add=[GraphEdge(str(row), "TP53", "studies") for row in range(4)])
+    found = expand(built, [(0, 1.0)], WalkLimits(damping=0.0), np.array([True, False, True, False]))
 
     assert [path.node for path in found] == [2]
 
 
 def test_a_value_that_few_share_counts_for_more_than_one_that_many_share() -> None:
     topics = [["rare", "common"], ["rare"]] + [["common"]] * 18 + [[]] * 40
-    found = expand(sharing("topics", topics), [(0, 1.0)], Reach(max_nodes=1000))
+    found = expand(sharing("topics", topics), [(0, 1.0)], WalkLimits(max_nodes=1000))
 
     assert found[0].node == 1
     assert found[0].score > 2 * found[1].score > 0
 
 
 def test_a_value_that_all_share_leads_nowhere() -> None:
-    assert expand(sharing("topics", [["all"]] * 5), [(0, 1.0)], Reach()) == []
+    assert expand(sharing("topics", [["all"]] * 5), [(0, 1.0)], WalkLimits()) == []
 
 
 @pytest.mark.parametrize(("edges", "records", "worth"), [(1, 100, 1.0), (10, 100, 0.5), (100, 100, 0.0), (300, 100, 0)])
@@ -359,8 +365,8 @@ def test_damping_is_the_share_of_bits_that_a_node_tells(edges: int, records: int
 
 
 def test_counts_are_weighed_by_the_largest_of_their_kind() -> None:
-    built = graph(add=[Edge("0", "1", "co_occurs", 40.0), Edge("0", "2", "co_occurs", 10.0)])
-    strong, weak = expand(built, [(0, 1.0)], Reach())
+    built = graph(add=[GraphEdge("0", "1", "co_occurs", 40.0), GraphEdge("0", "2", "co_occurs", 10.0)])
+    strong, weak = expand(built, [(0, 1.0)], WalkLimits())
 
     assert (strong.node, weak.node) == (1, 2)
     assert strong.score == pytest.approx(4 * weak.score)
@@ -368,7 +374,7 @@ def test_counts_are_weighed_by_the_largest_of_their_kind() -> None:
 
 
 def test_a_seed_is_raised_by_a_better_one_and_by_no_worse_one() -> None:
-    built = graph(add=[Edge("0", "1", "requires"), Edge("2", "3", "requires")])
+    built = graph(add=[GraphEdge("0", "1", "requires"), GraphEdge("2", "3", "requires")])
     forward = walked(built, only=["requires"])
     raised = expand(built, [(0, 1.0), (1, 0.1), (2, 0.1), (3, 1.0)], replace(forward, decay=0.8))
 
@@ -377,12 +383,12 @@ def test_a_seed_is_raised_by_a_better_one_and_by_no_worse_one() -> None:
 
 @pytest.mark.parametrize("start", [[], [(0, 0.0)], [(0, -3.0)]])
 def test_seeds_without_a_score_start_nothing(start: Seeds) -> None:
-    assert expand(graph(add=[Edge("0", "1", "requires")]), start, Reach()) == []
+    assert expand(graph(add=[GraphEdge("0", "1", "requires")]), start, WalkLimits()) == []
 
 
 def test_a_seed_whose_score_is_not_a_number_is_rejected() -> None:
     with pytest.raises(ValueError, match="not a number"):
-        expand(graph(), [(0, float("nan"))], Reach())
+        expand(graph(), [(0, float("nan"))], WalkLimits())
 
 
 @pytest.mark.parametrize("weight", [-0.1, 1.1, float("nan")])
@@ -392,7 +398,7 @@ def test_a_kind_that_would_raise_scores_is_refused(weight: float) -> None:
 
 
 def test_a_path_reads_as_people_write_it() -> None:
-    path = Path(0, (Step(1, "requires", 0.6), Step(2, "topics", 0.7, forward=False)), 0.42)
+    path = Path(0, (PathStep(1, "requires", 0.6), PathStep(2, "topics", 0.7, forward=False)), 0.42)
 
     assert path.rendered("abc".__getitem__) == "a —requires→ b ←topics— c (0.42)"
 
@@ -435,25 +441,25 @@ def hub(leaves: int) -> tuple[Graph, list[Counted]]:
 def test_of_a_hub_with_a_million_edges_no_more_are_read_than_nodes_may_be_visited() -> None:
     built, counted = hub(1_000_000)
     assert [array.read for array in counted] == [0, 0, 0, 0]
-    found = expand(built, [(0, 1.0), (7, 0.5)], Reach(max_nodes=50, damping=0.0))
+    found = expand(built, [(0, 1.0), (7, 0.5)], WalkLimits(max_nodes=50, damping=0.0))
 
     assert [path.node for path in found] == [row for row in range(1, 50) if row != 7]
     assert sum(array.read for array in counted) < 50 * 10
 
 
 def test_a_damaged_edge_is_found_while_searching() -> None:
-    value = stored(tools(), add=[Edge("0", "1", "requires")])
+    value = stored(tools(), add=[GraphEdge("0", "1", "requires")])
     value["outward"]["ends"][0] = 10_000
 
     with pytest.raises(IndexCorrupt):
-        expand(Graph(value), [(0, 1.0)], Reach())
+        expand(Graph(value), [(0, 1.0)], WalkLimits())
 
 
 # --------------------------------------------------------------------------------------------------- PageRank
 
 
 @given(edges=edge_lists, start=seeds, alpha=st.sampled_from([0.0, 0.5, 0.85]))
-def test_pagerank_is_that_of_networkx(edges: list[Edge], start: Seeds, alpha: float) -> None:
+def test_pagerank_is_that_of_networkx(edges: list[GraphEdge], start: Seeds, alpha: float) -> None:
     personal: dict[int, float] = dict.fromkeys(range(NODES + len(OTHERS)), 0.0)
     for node, score in start:
         personal[node] += score
@@ -469,7 +475,7 @@ def test_pagerank_is_that_of_networkx(edges: list[Edge], start: Seeds, alpha: fl
 
 @given(edges=edge_lists, start=seeds, flags=visible)
 def test_a_walker_that_may_see_some_records_walks_as_if_there_were_no_others(
-    edges: list[Edge], start: Seeds, flags: list[bool]
+    edges: list[GraphEdge], start: Seeds, flags: list[bool]
 ) -> None:
     seen = np.array(flags)
     own = [(node, score) for node, score in start if seen[node]]
@@ -482,7 +488,7 @@ def test_a_walker_that_may_see_some_records_walks_as_if_there_were_no_others(
 
 
 def test_pagerank_of_no_seed_is_nowhere() -> None:
-    assert not PageRank(graph(add=[Edge("0", "1", "requires")]))([(0, 0.0)]).any()
+    assert not PageRank(graph(add=[GraphEdge("0", "1", "requires")]))([(0, 0.0)]).any()
 
 
 @pytest.mark.parametrize("alpha", [-0.1, 1.0, float("nan")])
@@ -500,7 +506,7 @@ def test_pagerank_gives_more_to_what_several_values_lead_to() -> None:
 # ---------------------------------------------------------------------------------------------- prerequisites
 
 
-def needs(edges: list[Edge]) -> nx.DiGraph:
+def needs(edges: list[GraphEdge]) -> nx.DiGraph:
     drawn = nx.DiGraph()
     drawn.add_nodes_from(range(NODES))
     drawn.add_edges_from((int(edge.source), int(edge.target)) for edge in edges if edge.source != edge.target)
@@ -508,7 +514,9 @@ def needs(edges: list[Edge]) -> nx.DiGraph:
 
 
 @given(edges=requirements, row=st.integers(0, NODES - 1))
-def test_prerequisites_and_their_cycles_are_descendants_and_components_of_networkx(edges: list[Edge], row: int) -> None:
+def test_prerequisites_and_their_cycles_are_descendants_and_components_of_networkx(
+    edges: list[GraphEdge], row: int
+) -> None:
     drawn = needs(edges)
     within = drawn.subgraph({row, *nx.descendants(drawn, row)})
     circles = sorted(tuple(sorted(each)) for each in nx.strongly_connected_components(within) if len(each) > 1)
@@ -519,7 +527,7 @@ def test_prerequisites_and_their_cycles_are_descendants_and_components_of_networ
 
 
 @given(edges=requirements, row=st.integers(0, NODES - 1))
-def test_without_cycles_the_order_is_the_lexicographical_topological_one(edges: list[Edge], row: int) -> None:
+def test_without_cycles_the_order_is_the_lexicographical_topological_one(edges: list[GraphEdge], row: int) -> None:
     downward = [edge for edge in edges if int(edge.source) > int(edge.target)]
     drawn = needs(downward)
     within = drawn.subgraph({row, *nx.descendants(drawn, row)}).reverse()
@@ -529,7 +537,9 @@ def test_without_cycles_the_order_is_the_lexicographical_topological_one(edges: 
 
 
 @given(edges=requirements, rows=st.lists(st.integers(0, NODES - 1), min_size=1, max_size=3))
-def test_nothing_stands_before_what_it_needs_unless_both_are_in_one_cycle(edges: list[Edge], rows: list[int]) -> None:
+def test_nothing_stands_before_what_it_needs_unless_both_are_in_one_cycle(
+    edges: list[GraphEdge], rows: list[int]
+) -> None:
     found = prerequisites(graph(add=edges), rows)
     place = {row: at for at, row in enumerate(found.order)}
     circle = {row: cycle for cycle in found.cycles for row in cycle}
@@ -540,7 +550,7 @@ def test_nothing_stands_before_what_it_needs_unless_both_are_in_one_cycle(edges:
 
 @given(edges=requirements, row=st.integers(0, NODES - 1), flags=visible)
 def test_what_is_not_visible_is_not_needed_nor_what_only_that_needs(
-    edges: list[Edge], row: int, flags: list[bool]
+    edges: list[GraphEdge], row: int, flags: list[bool]
 ) -> None:
     flags[row] = True
     assert prerequisites(graph(add=edges), [row], visible=np.array(flags)) == prerequisites(
@@ -549,20 +559,22 @@ def test_what_is_not_visible_is_not_needed_nor_what_only_that_needs(
 
 
 @given(edges=requirements, row=st.integers(0, NODES - 1), data=st.data())
-def test_prerequisites_do_not_depend_on_the_order_of_edges(edges: list[Edge], row: int, data: st.DataObject) -> None:
+def test_prerequisites_do_not_depend_on_the_order_of_edges(
+    edges: list[GraphEdge], row: int, data: st.DataObject
+) -> None:
     mixed = data.draw(st.permutations(edges))
 
     assert prerequisites(graph(add=edges), [row]) == prerequisites(graph(add=mixed), [row])
 
 
 def test_a_long_chain_of_requirements_needs_no_recursion() -> None:
-    chain = [Edge(str(row), str(row + 1), "requires") for row in range(4999)]
+    chain = [GraphEdge(str(row), str(row + 1), "requires") for row in range(4999)]
 
     assert prerequisites(graph(tools(5000), add=chain), [0]).order == tuple(range(4999, 0, -1))
 
 
 def test_other_kinds_are_no_requirements_unless_they_are_named() -> None:
-    built = graph(add=[Edge("0", "1", kind) for kind in KINDS[1:]])
+    built = graph(add=[GraphEdge("0", "1", kind) for kind in KINDS[1:]])
 
     assert prerequisites(built, [0]).order == ()
     assert prerequisites(built, [0], kinds=["part_of"]).order == (1,)

@@ -13,9 +13,9 @@ from indexes.searches import shared_folder, unit_vectors
 
 from retrieve_cli.contracts import Field, Restrictable, TermWeights, TokenVectors
 from retrieve_cli.retrieval.retrievers import vector_index as dense
-from retrieve_cli.retrieval.retrievers.analyzer import Analyzer
+from retrieve_cli.retrieval.retrievers.analyzer import TextAnalyzer
+from retrieve_cli.retrieval.retrievers.bm25 import RankBm25Index, RankBm25Writer
 from retrieve_cli.retrieval.retrievers.impacts import Bm25Index, Bm25Writer, Formula
-from retrieve_cli.retrieval.retrievers.rank_bm25 import RankBm25Index, RankBm25Writer
 from retrieve_cli.retrieval.retrievers.splade import SparseIndex, SparseWriter
 from retrieve_cli.retrieval.retrievers.vector_index import FlatIndex, Parameters
 from retrieve_cli.storage import pickles, token_table
@@ -32,7 +32,7 @@ Make = Callable[[Path, Sequence[Sequence[int]]], Any]
 def bm25(variant: Any) -> Make:
     def make(folder: Path, rows: Sequence[Sequence[int]]) -> Bm25Index:
         formula = Formula(variant)
-        writer = Bm25Writer(analyzer=Analyzer(), unit="chunk", formula=formula)
+        writer = Bm25Writer(analyzer=TextAnalyzer(), unit="chunk", formula=formula)
         for row in rows:
             writer.add([Field("text", " ".join(WORDS[number] for number in row))])
         writer.write(folder / "bm25.pkl")
@@ -42,7 +42,7 @@ def bm25(variant: Any) -> Make:
 
 
 def rank_bm25(folder: Path, rows: Sequence[Sequence[int]]) -> RankBm25Index:
-    writer = RankBm25Writer(analyzer=Analyzer(), unit="chunk", k1=1.5, b=0.75)
+    writer = RankBm25Writer(analyzer=TextAnalyzer(), unit="chunk", k1=1.5, b=0.75)
     for row in rows:
         writer.add([Field("text", " ".join(WORDS[number] for number in row))])
     writer.write(folder / "bm25.pkl")

@@ -11,7 +11,7 @@ from samples import Program
 
 from retrieve_cli.config.settings import RelaxationSettings
 from retrieve_cli.contracts import Hit, Query, Question, Ranking, Request
-from retrieve_cli.retrieval.retrievers.analyzer import Analyzer
+from retrieve_cli.retrieval.retrievers.analyzer import TextAnalyzer
 from retrieve_cli.search import ranking
 from retrieve_cli.search.relaxation import Relaxation, answered
 
@@ -70,7 +70,7 @@ def found_by_all_words(queries: Any) -> list[Ranking]:
 @pytest.mark.parametrize("most", [10, 6, 5])
 def test_the_answer_is_that_of_the_text_that_found_the_most(most: int) -> None:
     question = Question(Request(WHOLE), Query(WHOLE), WHOLE)
-    relaxation = Relaxation([question], RelaxationSettings(), Analyzer, most=most)
+    relaxation = Relaxation([question], RelaxationSettings(), TextAnalyzer, most=most)
     (ranking,) = relaxation(found_by_all_words([question.query]), found_by_all_words)
     assert ranking.query.text == "segment rare pulmonary"
     assert [(each.text, each.results) for each in relaxation.attempts[0]] == [

@@ -17,7 +17,7 @@ from waiting import PATIENCE_S
 
 from retrieve_cli.contracts import Hit, Query, Ranking
 from retrieve_cli.errors import ModelFailed
-from retrieve_cli.retrieval.stages.rerank import Rerank
+from retrieve_cli.retrieval.stages.rerank import RerankStage
 
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
 
@@ -244,7 +244,7 @@ class Fixed:
 )  # fmt: skip
 def test_scores_that_are_not_one_finite_number_a_hit_are_refused(given: Any) -> None:
     hits = [Hit(id=f"{at}#0", row=at, record=at, score=1.0 - at) for at in range(2)]
-    stage = Rerank(Fixed(given), "fixed", depth=50, keep=10, interpolate=0.6)
+    stage = RerankStage(Fixed(given), "fixed", depth=50, keep=10, interpolate=0.6)
     with pytest.raises(ModelFailed, match="fixed gave scores") as caught:
         stage([Ranking.of(Query("q"), hits)])
     assert "rerank.backend" in caught.value.hint

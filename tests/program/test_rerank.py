@@ -13,7 +13,7 @@ from samples import TOOLS, Program, write_catalog
 
 from retrieve_cli.config.settings import Settings
 from retrieve_cli.contracts import Query, TokenVectors
-from retrieve_cli.models.rerankers.maxsim import STRIDE, WINDOW, Words, maxsim, windows
+from retrieve_cli.models.rerankers.late_interaction import STRIDE, WINDOW, WeightedTokens, maxsim, windows
 from retrieve_cli.search.opened import Opened
 from retrieve_cli.search.searcher import Searcher
 from retrieve_cli.storage import pickles
@@ -32,7 +32,9 @@ def real(retrieve: Program, configure: Configure) -> Path:
 # -------------------------------------------------------------------------------------------- the formula
 
 
-def plain(query: Words, texts: Words, ends: list[int], owners: list[int], candidates: int) -> list[float]:
+def plain(
+    query: WeightedTokens, texts: WeightedTokens, ends: list[int], owners: list[int], candidates: int
+) -> list[float]:
     """The same by loops."""
     spans, first = [], 0
     for end, owner in zip(ends, owners, strict=True):
@@ -57,10 +59,10 @@ def plain(query: Words, texts: Words, ends: list[int], owners: list[int], candid
 def test_it_equals_plain_loops(seed: int, sizes: list[int], words: int) -> None:
     generator = np.random.default_rng(seed)
 
-    def some(count: int) -> Words:
+    def some(count: int) -> WeightedTokens:
         vectors = generator.normal(size=(count, 8)).astype(np.float32)
         vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
-        return Words(vectors, generator.uniform(0.1, 5, count).astype(np.float32))
+        return WeightedTokens(vectors, generator.uniform(0.1, 5, count).astype(np.float32))
 
     query, texts = some(words), some(sum(sizes))
     owners = sorted(generator.integers(0, len(sizes), len(sizes)).tolist())

@@ -13,7 +13,7 @@ from program.asking import Batch, Configure, answered, indexed, refused
 from samples import Program
 
 from retrieve_cli.errors import UsageError
-from retrieve_cli.retrieval.queries.boosts import configured, parse_boost
+from retrieve_cli.retrieval.queries.filters import configured_boosts, parse_boost
 from retrieve_cli.storage.records.sections import Sections, paths_of, values_of
 
 CITIES = ("Berlin", "Munich", "Paris")
@@ -290,9 +290,9 @@ def test_what_is_no_boost_is_an_error_that_quotes_it(text: str, message: str) ->
 def test_boosts_are_conditions_of_the_filter_language() -> None:
     assert str(parse_boost("dims>=3:1.2")) == "dims>=3:1.2"
     assert str(parse_boost('section="a: b":0.5')) == "section=a: b:0.5"
-    assert [str(each) for each in configured({"section": {"Results": 1.2}})] == ["section=Results:1.2"]
+    assert [str(each) for each in configured_boosts({"section": {"Results": 1.2}})] == ["section=Results:1.2"]
     with pytest.raises(UsageError, match=r"`boost.section`"):
-        list(configured({"section": {"": 2.0}}))
+        list(configured_boosts({"section": {"": 2.0}}))
 
 
 @pytest.mark.parametrize("value", ["{Results: 0}", "{Results: 11}", "{Results: yes}", "{Results: .nan}", "3"])

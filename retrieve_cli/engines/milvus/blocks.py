@@ -14,7 +14,7 @@ from retrieve_cli.engines.milvus.server import client_package
 from retrieve_cli.errors import IndexCorrupt
 
 if TYPE_CHECKING:
-    from retrieve_cli.engines.milvus.server import Server
+    from retrieve_cli.engines.milvus.server import MilvusServer
 
 _PIECE = LONGEST // 4 * 3
 """Bytes in one VARCHAR as base64: 49,149."""
@@ -23,10 +23,10 @@ _AT_ONCE = 256
 _META = ("meta", "")
 
 
-class Blocks:
+class MilvusBlocks:
     """Named bytes in a collection, each in pieces of at most 48 KiB: a VARCHAR of Milvus holds 65,535 bytes."""
 
-    def __init__(self, server: Server, collection: str) -> None:
+    def __init__(self, server: MilvusServer, collection: str) -> None:
         self._server = server
         self._collection = collection
         self._loaded = False
@@ -50,7 +50,7 @@ class Blocks:
         return self._server.has(self._collection) and bool(self._server.ask("list_indexes", self._collection))
 
     def put(self, kind: str, name: str, blocks: Mapping[int, bytes]) -> None:
-        """Store bytes by number; those of the same kind, name and number are replaced."""
+        """Store bytes by number; blocks of the same kind, name and number are replaced."""
         entities = [piece for number, data in blocks.items() for piece in _pieces(_digest(kind, name, number), data)]
         for first in range(0, len(entities), _AT_ONCE):
             self._server.ask("upsert", self._collection, entities[first : first + _AT_ONCE])
@@ -94,7 +94,7 @@ class Blocks:
         self.put(*_META, {0: orjson.dumps(meta)})
 
     def meta(self) -> Any:
-        """Return the metadata of the generation; None if there are none, as after an interrupted creation."""
+        """Return the metadata of the generation; None if it has none, as after an interrupted creation."""
         if not self.exists:
             return None
         data = self.get(*_META, [0], level="Strong")

@@ -9,11 +9,11 @@ import numpy as np
 
 from retrieve_cli.contracts.engines import Capabilities, Census, Part
 from retrieve_cli.engines.collections import CollectionLifeCycle, Names
-from retrieve_cli.engines.lifecycle import PUSH, OpenGeneration, Record
-from retrieve_cli.engines.milvus.blocks import Blocks
+from retrieve_cli.engines.lifecycle import PUSH, GenerationRecord, OpenGeneration
+from retrieve_cli.engines.milvus.blocks import MilvusBlocks
 from retrieve_cli.engines.milvus.entities import SMALL, entities_of, field_of, index_of, schema_of
 from retrieve_cli.engines.milvus.parts import WEIGHTS, MilvusTerms, MilvusVectors
-from retrieve_cli.engines.milvus.server import Server
+from retrieve_cli.engines.milvus.server import MilvusServer
 from retrieve_cli.errors import IndexCorrupt, Unavailable, UsageError, quoted
 
 if TYPE_CHECKING:
@@ -56,8 +56,8 @@ class MilvusEngine(CollectionLifeCycle):
             raise UsageError(f"{quoted(settings.collection)} cannot be the name of a Milvus collection", hint=hint)
         self._settings = settings
         self._names = Names(settings.collection)
-        self._server = Server(settings, token)
-        self._homes: dict[str, Blocks] = {}
+        self._server = MilvusServer(settings, token)
+        self._homes: dict[str, MilvusBlocks] = {}
 
     @property
     def card(self) -> Card:
@@ -74,8 +74,9 @@ class MilvusEngine(CollectionLifeCycle):
         """Abilities of the server's version. Raises: Unavailable: it cannot be reached."""
         return Capabilities(most_rows=_MOST_ROWS, terms=self._server.version.has_sparse)
 
-    def begin(self, wanted: Record) -> None:
-        """Create what is missing of a generation. Raises: Unavailable: the server is too old for one of its parts."""
+    def begin(self, wanted: GenerationRecord) -> None:
+        """Create the missing collections of a generation. Raises: Unavailable: the server is too old for one of its
+        parts."""
         if any(part.dim is None for part in wanted.parts) and not self._server.version.has_sparse:
             message = f"{self._server.version.name} has no sparse vectors, which term weights need: it needs Milvus 2.4"
             fix = "upgrade the server, or set engines.lexical and engines.sparse to local"
@@ -105,7 +106,7 @@ class MilvusEngine(CollectionLifeCycle):
         """Create the collection with the record and the blocks of files."""
         self._home(generation, reload=True).create()
 
-    def create_parts(self, record: Record) -> None:
+    def create_parts(self, record: GenerationRecord) -> None:
         """Create the collections that are missing, with their indexes."""
         for part in record.parts:
             name = self._names.part(record.generation, part.name)
@@ -118,17 +119,17 @@ class MilvusEngine(CollectionLifeCycle):
         """Remove a collection."""
         self._server.ask("drop_collection", collection)
 
-    def record(self, generation: str) -> Record | None:
-        """Return the record of a generation; None if there is none."""
+    def record(self, generation: str) -> GenerationRecord | None:
+        """Return the record of a generation; None if it does not exist."""
         meta = self._home(generation, reload=True).meta()
         if meta is None or meta["format"] != _FORMAT:
             return None
         census = Census(**meta["census"]) if meta["complete"] else None
         notes = {"signed": meta.get("signed", []), "counted": meta.get("counted", False)}
-        return Record(generation, meta["card"], [Part(*part) for part in meta["parts"]], census, notes)
+        return GenerationRecord(generation, meta["card"], [Part(*part) for part in meta["parts"]], census, notes)
 
-    def put_record(self, record: Record) -> None:
-        """Store the record; that of a complete generation is on the server's disk afterwards."""
+    def put_record(self, record: GenerationRecord) -> None:
+        """Store the record; the record of a complete generation is on the server's disk afterwards."""
         card = {key: value for key, value in record.card.items() if key not in self.per_query}
         meta: dict[str, Any] = {"format": _FORMAT, "card": card, "parts": [list(part) for part in record.parts]}
         home = self._home(record.generation)
@@ -139,7 +140,7 @@ class MilvusEngine(CollectionLifeCycle):
         home.put_meta({**meta, **record.notes, "complete": True, "census": record.census._asdict()})
         home.flush()
 
-    def set_alias(self, record: Record) -> None:
+    def set_alias(self, record: GenerationRecord) -> None:
         """Let the alias name the first part with vectors, in one step.
 
         Raises:
@@ -158,11 +159,11 @@ class MilvusEngine(CollectionLifeCycle):
         self._server.ask("drop_alias", self._names.prefix)
 
     def live(self) -> str | None:
-        """Return the generation that the alias names; None if there is none."""
+        """Return the generation that the alias names; None if there is no alias."""
         target = self._server.target(self._names.prefix)
         return None if target is None else self._names.owner(target)
 
-    def put_rows(self, record: Record, part: Part, batch: Batch) -> None:
+    def put_rows(self, record: GenerationRecord, part: Part, batch: Batch) -> None:
         """Store rows, in calls of some MiB."""
         collection = self._names.part(record.generation, part.name)
         entities: list[dict[str, Any]] = []
@@ -183,10 +184,10 @@ class MilvusEngine(CollectionLifeCycle):
         self._home(generation).put("file", file, blocks)
 
     def blocks(self, generation: str, file: str, numbers: Sequence[int]) -> Mapping[int, bytes]:
-        """Return those of some blocks of a file that are there."""
+        """Return the given blocks of a file, without those that are missing."""
         return self._home(generation).get("file", file, numbers)
 
-    def settle(self, record: Record) -> None:
+    def settle(self, record: GenerationRecord) -> None:
         """Flush, wait for the indexes, and load them."""
         for part in record.parts:
             name = self._names.part(record.generation, part.name)
@@ -194,28 +195,28 @@ class MilvusEngine(CollectionLifeCycle):
             self._server.wait_for_index(name, field_of(part))
             self._server.load(name)
 
-    def count(self, record: Record, part: Part) -> int:
+    def count(self, record: GenerationRecord, part: Part) -> int:
         """Return the number of rows of a part."""
         return self._server.count(self._part(record, part.name))
 
-    def stored(self, record: Record, part: Part, rows: Rows) -> Vectors | Sequence[TermWeights]:
+    def stored(self, record: GenerationRecord, part: Part, rows: Rows) -> Vectors | Sequence[TermWeights]:
         """Return stored vectors or term weights of some rows."""
         if part.dim is None:
             return self.terms(record, part).weights(rows, np.empty(0, np.int32))
         return self.vectors(record, part).vectors(rows)
 
-    def notes(self, record: Record) -> Mapping[str, Any]:
+    def notes(self, record: GenerationRecord) -> Mapping[str, Any]:
         """Return the parts that have weights which sparse vectors cannot hold, and that rows are counted by terms."""
         parts = [part.name for part in record.parts if part.dim is None]
         below = f"least < {SMALL}"
         signed = [name for name in parts if self._server.count(self._part(record, name), below)]
         return {"signed": signed, "counted": True}
 
-    def vectors(self, record: Record, part: Part) -> MilvusVectors:
+    def vectors(self, record: GenerationRecord, part: Part) -> MilvusVectors:
         """Return a part with vectors."""
         return MilvusVectors(self._server, self._part(record, part.name), part, settings=self._settings)
 
-    def terms(self, record: Record, part: Part) -> MilvusTerms:
+    def terms(self, record: GenerationRecord, part: Part) -> MilvusTerms:
         """Return a part with term weights."""
         blocks, signed = self._home(record.generation), part.name in record.notes.get("signed", ())
         counted = bool(record.notes.get("counted"))
@@ -224,7 +225,7 @@ class MilvusEngine(CollectionLifeCycle):
         )
 
     def snapshot(self, generation: str, place: str) -> str:  # noqa: ARG002
-        """Raise UsageError: Milvus has a tool of its own for this."""
+        """Raise UsageError: Milvus has a separate tool for this."""
         raise UsageError(
             "Milvus does not write snapshots", hint="use the tool milvus-backup, or snapshots of its storage"
         )
@@ -257,11 +258,11 @@ class MilvusEngine(CollectionLifeCycle):
         """Close connections."""
         self._server.close()
 
-    def _part(self, record: Record, part: str) -> str:
+    def _part(self, record: GenerationRecord, part: str) -> str:
         return self._names.part(record.generation, part)
 
-    def _home(self, generation: str, *, reload: bool = False) -> Blocks:
+    def _home(self, generation: str, *, reload: bool = False) -> MilvusBlocks:
         """Return the home of a generation; `reload` if it may have been created since it was loaded."""
         if reload or generation not in self._homes:
-            self._homes[generation] = Blocks(self._server, self._names.home(generation))
+            self._homes[generation] = MilvusBlocks(self._server, self._names.home(generation))
         return self._homes[generation]

@@ -7,8 +7,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from retrieve_cli.contracts.engines import Within
-from retrieve_cli.engines.milvus.conditions import Window, expression
-from retrieve_cli.engines.milvus.entities import ELSEWHERE, SPARSE, TERMS, VECTOR, padded, read, sparse_of, unpacked
+from retrieve_cli.engines.milvus.entities import (
+    ELSEWHERE,
+    SPARSE,
+    TERMS,
+    VECTOR,
+    Window,
+    expression,
+    padded,
+    read,
+    sparse_of,
+    unpacked,
+)
 from retrieve_cli.errors import IndexCorrupt
 from retrieve_cli.numerics import products
 
@@ -19,8 +29,8 @@ if TYPE_CHECKING:
     from retrieve_cli.contracts.engines import Part
     from retrieve_cli.contracts.models import TermWeights
     from retrieve_cli.contracts.values import Rows, Terms, Vectors
-    from retrieve_cli.engines.milvus.blocks import Blocks
-    from retrieve_cli.engines.milvus.server import Server
+    from retrieve_cli.engines.milvus.blocks import MilvusBlocks
+    from retrieve_cli.engines.milvus.server import MilvusServer
 
 _MOST = 16_384
 """The most results of one search or query in Milvus."""
@@ -40,7 +50,7 @@ class _Collection:
     A complete generation does not change, and was counted with Strong when it was opened.
     """
 
-    def __init__(self, server: Server, collection: str, part: Part) -> None:
+    def __init__(self, server: MilvusServer, collection: str, part: Part) -> None:
         self._server = server
         self._name = collection
         self._part = part
@@ -128,7 +138,7 @@ class _Collection:
 class MilvusVectors:
     """A part with vectors."""
 
-    def __init__(self, server: Server, collection: str, part: Part, *, settings: MilvusSettings) -> None:
+    def __init__(self, server: MilvusServer, collection: str, part: Part, *, settings: MilvusSettings) -> None:
         self._collection = _Collection(server, collection, part)
         self._dim = part.dim or 0
         self._settings = settings
@@ -193,7 +203,7 @@ class MilvusTerms:
     """A part with term weights."""
 
     def __init__(
-        self, server: Server, collection: str, part: Part, *, blocks: Blocks, signed: bool, counted: bool
+        self, server: MilvusServer, collection: str, part: Part, *, blocks: MilvusBlocks, signed: bool, counted: bool
     ) -> None:
         self._collection = _Collection(server, collection, part)
         self._part = part
@@ -225,7 +235,7 @@ class MilvusTerms:
 
     def weights(self, rows: Rows, terms: Terms) -> Sequence[TermWeights]:  # noqa: ARG002  all come in one VARCHAR
         """Return all stored weights of some rows, to the bit, terms ascending. Raises: IndexCorrupt: a row is missing,
-        or is not what was stored."""
+        or differs from the stored one."""
         stored: dict[int, TermWeights] = {}
         for numbers, values in self._collection.by_row(rows, "weights"):
             for row, value in zip(numbers.tolist(), values, strict=True):

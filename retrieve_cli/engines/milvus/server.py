@@ -28,12 +28,12 @@ _PAUSE_S = 0.1
 _IMPORTING = Lock()
 
 
-class Version(NamedTuple):
+class MilvusVersion(NamedTuple):
     """Version of a server."""
 
     text: str
     number: tuple[int, int]
-    """Major and minor number; those of Milvus Lite count separately."""
+    """Major and minor number; Milvus Lite has its own numbering."""
     lite: bool
 
     @property
@@ -47,14 +47,14 @@ class Version(NamedTuple):
         return self.lite or self.number >= (2, 4)
 
 
-def parsed(text: str) -> Version:
+def parsed(text: str) -> MilvusVersion:
     """Return the version that a server reports: `v2.3.5`, `2.6.1-dev`, `milvus_lite-3.2.2`."""
     match = _VERSION.search(text)
     number = (int(match[1]), int(match[2])) if match else (0, 0)
-    return Version(text.removeprefix(f"{_LITE}-").removeprefix("v"), number, text.startswith(_LITE))
+    return MilvusVersion(text.removeprefix(f"{_LITE}-").removeprefix("v"), number, text.startswith(_LITE))
 
 
-class Server:
+class MilvusServer:
     """A Milvus server, connected to at the first question. Safe to share between threads."""
 
     def __init__(self, settings: MilvusSettings, token: str | None) -> None:
@@ -62,7 +62,7 @@ class Server:
         self._secrets = [Secret(token)] if token else []
         self._lock = Lock()
         self._client: Any = None
-        self._version: Version | None = None
+        self._version: MilvusVersion | None = None
 
     @property
     def address(self) -> str:
@@ -70,7 +70,7 @@ class Server:
         return shown(self._settings.url)
 
     @property
-    def version(self) -> Version:
+    def version(self) -> MilvusVersion:
         """Version that the server reports."""
         if self._version is None:
             self._version = parsed(str(self.ask("get_server_version")))
@@ -110,7 +110,7 @@ class Server:
         return int(answer[0]["count(*)"])
 
     def flush(self, collection: str) -> None:
-        """Let the server write to its storage what it holds in memory."""
+        """Make the server write the rows that it holds in memory to its storage."""
         self.ask("flush", collection, seconds=_PATIENCE_S)
 
     def load(self, collection: str) -> None:

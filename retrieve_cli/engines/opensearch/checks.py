@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from retrieve_cli.engines.opensearch.documents import WINDOW, Names
-from retrieve_cli.engines.opensearch.server import Absent, Rejected, Server
+from retrieve_cli.engines.opensearch.documents import WINDOW, OpensearchNames
+from retrieve_cli.engines.opensearch.server import OpensearchServer, RequestRejected, ResourceMissing
 from retrieve_cli.errors import RetrieveError, Unavailable
 
 _OLDEST = (2, 16)
@@ -15,7 +15,7 @@ _LOCAL = {"localhost", "127.0.0.1", "::1"}
 _INSTALL = "install it on every node: bin/opensearch-plugin install opensearch-knn; or set engines.dense to local"
 
 
-def require_vectors(server: Server) -> None:
+def require_vectors(server: OpensearchServer) -> None:
     """Check that the server can hold vectors.
 
     Raises:
@@ -30,7 +30,7 @@ def require_vectors(server: Server) -> None:
         raise Unavailable(message, hint=_INSTALL)
 
 
-def plugins_in_short(server: Server) -> str:
+def plugins_in_short(server: OpensearchServer) -> str:
     """Return which plugins a server has, in words: the one that vectors need, and how many others."""
     plugins = server.plugins()
     if plugins is None:
@@ -41,7 +41,7 @@ def plugins_in_short(server: Server) -> str:
     return f"{_PLUGIN} {plugins[_PLUGIN]}" + (f" and {others} more" if others else "")
 
 
-def server_problems(server: Server, names: Names) -> Sequence[tuple[str, str]]:
+def server_problems(server: OpensearchServer, names: OpensearchNames) -> Sequence[tuple[str, str]]:
     """Return what keeps a server from being used, or used well, each with the edit or command that fixes it."""
     problems = []
     try:
@@ -58,7 +58,7 @@ def server_problems(server: Server, names: Names) -> Sequence[tuple[str, str]]:
         problems.append((message, "write opensearch.url as https://…"))
     try:
         settings = server.ask("GET", f"/{names.prefix}-*/_settings")
-    except (Absent, Rejected):
+    except (ResourceMissing, RequestRejected):
         settings = {}
     for index, facts in settings.items():
         if names.owner(index) in (None, index.removeprefix(f"{names.prefix}-")):

@@ -12,7 +12,7 @@ from retrieve_cli.contracts.models import TermWeights
 from retrieve_cli.contracts.values import Json
 from retrieve_cli.engines.answers import reading
 from retrieve_cli.engines.opensearch import documents
-from retrieve_cli.engines.opensearch.server import Absent, Rejected, Server, corrupt
+from retrieve_cli.engines.opensearch.server import OpensearchServer, RequestRejected, ResourceMissing, corrupt
 from retrieve_cli.errors import Unavailable
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ _MORE = 32
 class IndexReader:
     """Searches in one index, and documents read from it."""
 
-    def __init__(self, server: Server, index: str) -> None:
+    def __init__(self, server: OpensearchServer, index: str) -> None:
         self.server = server
         self.index = index
 
@@ -94,9 +94,9 @@ class IndexReader:
     def _ask(self, action: str, body: Json, parameters: Mapping[str, str]) -> Json:
         try:
             return self.server.ask("POST", f"/{self.index}/{action}", body, params=parameters)
-        except Absent as error:
+        except ResourceMissing as error:
             raise corrupt(self.index) from error
-        except Rejected as error:
+        except RequestRejected as error:
             hint = "run: retrieve doctor"
             raise Unavailable(f"OpenSearch rejects a query in {self.index}: {error}", hint=hint) from error
 
@@ -107,7 +107,7 @@ class OpensearchVectors:
 
     def __init__(self, reader: IndexReader, part: Part, *, ef_search: int) -> None:
         self._reader, self._server = reader, reader.server
-        self._field = documents.Fields.of(part.name).vector
+        self._field = documents.PartFields.of(part.name).vector
         self._dim = part.dim or 0
         self._ef_search = ef_search
 
@@ -173,7 +173,7 @@ class OpensearchTerms:
     def __init__(self, reader: IndexReader, part: Part, *, lowered: bool) -> None:
         """`lowered` is True if some row has a weight of 0 or below."""
         self._reader, self._server = reader, reader.server
-        self._field = documents.Fields.of(part.name).features
+        self._field = documents.PartFields.of(part.name).features
         self._lowered = lowered
 
     def nearest(self, query: TermWeights, limit: int, *, within: Within | None = None) -> tuple[Rows, Vectors]:
@@ -238,7 +238,7 @@ class OpensearchTerms:
         return {"bool": restriction}
 
     def _clauses(self, terms: Terms, weights: Vectors) -> list[Json]:
-        """Return clauses that add to a row's score its weight of each term times that of the query."""
+        """Return clauses that add, for each term, the row's weight times the query's weight to the row's score."""
         names = [documents.feature(term) for term in terms.tolist()]
         clauses: list[Json] = [
             {"rank_feature": {"field": f"{self._field}.{name}", "linear": {}, "boost": max(weight, 0.0)}}

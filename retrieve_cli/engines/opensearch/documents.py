@@ -26,7 +26,7 @@ MOST_TERMS = 65_536
 WINDOW = 20_000
 """Most hits of one answer, as `index.max_result_window` of our indexes."""
 _TOKEN_BYTES = 8_000
-"""Longest value that is stored as it is; Lucene takes terms of 32,766 bytes at most."""
+"""Longest value that is stored unchanged; Lucene takes terms of 32,766 bytes at most."""
 _KEYWORD = {"type": "keyword", "ignore_above": 8_000}
 _SEPARATOR = "\x1f"
 _SMALLEST = float(np.finfo(np.float32).tiny)
@@ -36,7 +36,7 @@ _PREFIX = re.compile(r"[a-z0-9][a-z0-9_.-]{0,99}")
 _PART = re.compile(r"[a-z0-9_]{1,80}")
 
 
-class Names(collections.Names):
+class OpensearchNames(collections.Names):
     """Names of the indexes and aliases of an engine."""
 
     def __init__(self, prefix: str) -> None:
@@ -56,14 +56,14 @@ class Names(collections.Names):
         )
 
 
-class Fields(NamedTuple):
+class PartFields(NamedTuple):
     """Names of the fields of a part that depend on its name."""
 
     features: str
     vector: str
 
     @classmethod
-    def of(cls, part: str) -> Fields:
+    def of(cls, part: str) -> PartFields:
         return cls(f"{part}_features", f"{part}_vector")
 
 
@@ -89,7 +89,7 @@ def mapping(settings: OpensearchSettings, part: Part, *, with_text: bool) -> Jso
     The numbers of a row are kept once more, to be read back exactly: a vector as bytes in `exact`, term weights as the
     object `weights`, of which a search returns the query's terms alone. The indexed copies of both are not kept.
     """
-    fields = Fields.of(part.name)
+    fields = PartFields.of(part.name)
     properties: dict[str, Json] = dict.fromkeys(("doc_id", "chunk_id", "tenant_id", "section"), _KEYWORD)
     properties |= {"row": {"type": "long"}, "fields": {"type": "keyword"}}
     if with_text:
@@ -138,7 +138,7 @@ def documents(part: Part, batch: Batch, *, with_text: bool) -> list[tuple[str, b
             if batch.vectors is None:
                 raise UsageError(f"rows of {part.name} have no vectors", hint="send the vectors with the rows")
             vector = np.ascontiguousarray(batch.vectors[place], "<f4")
-            values = {Fields.of(part.name).vector: vector, "exact": base64.b64encode(vector.tobytes()).decode()}
+            values = {PartFields.of(part.name).vector: vector, "exact": base64.b64encode(vector.tobytes()).decode()}
         document = {"row": row, **_described(label, with_text=with_text), **values}
         lines.append((str(row), orjson.dumps(document, option=orjson.OPT_SERIALIZE_NUMPY)))
     return lines
@@ -204,7 +204,6 @@ def _one_of(condition: AnyOf) -> Json:
 
 
 def _described(label: Label, *, with_text: bool) -> Mapping[str, Json]:
-    """Return the fields that describe a row."""
     document: dict[str, Json] = {"doc_id": _clean(label.doc_id), "chunk_id": _clean(label.id)}
     document["section"] = _clean(label.section)
     if label.tenant is not None:
@@ -224,7 +223,7 @@ def _weighted(part: Part, weights: TermWeights) -> dict[str, Json]:
     stored = {feature(term): weight for term, weight in zip(weights.terms.tolist(), values, strict=True)}
     features = {name: weight for name, weight in stored.items() if weight >= _SMALLEST}
     lowered = [name for name in stored if name not in features]
-    document = {Fields.of(part.name).features: features, "weights": stored}
+    document = {PartFields.of(part.name).features: features, "weights": stored}
     return document | ({"lowered": lowered} if lowered else {})
 
 

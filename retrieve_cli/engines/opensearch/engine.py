@@ -12,11 +12,11 @@ from retrieve_cli.contracts.engines import Batch, Capabilities, Census, Part
 from retrieve_cli.contracts.values import Card, Json
 from retrieve_cli.engines.answers import reading
 from retrieve_cli.engines.collections import CollectionLifeCycle
-from retrieve_cli.engines.lifecycle import Record
+from retrieve_cli.engines.lifecycle import GenerationRecord
 from retrieve_cli.engines.opensearch import documents
 from retrieve_cli.engines.opensearch.checks import plugins_in_short, require_vectors, server_problems
 from retrieve_cli.engines.opensearch.collections import IndexReader, OpensearchTerms, OpensearchVectors
-from retrieve_cli.engines.opensearch.server import Absent, Rejected, Server, corrupt
+from retrieve_cli.engines.opensearch.server import OpensearchServer, RequestRejected, ResourceMissing, corrupt
 from retrieve_cli.engines.opensearch.snapshots import take_snapshot
 from retrieve_cli.errors import IndexCorrupt, Unavailable
 
@@ -37,13 +37,13 @@ class OpensearchEngine(CollectionLifeCycle):
 
     A generation is one index per part, and a home index with its record and the blocks of files. The alias `chunks`
     names the first part whose rows are chunks, which has titles and texts that can be searched as `title^2 content^1`;
-    each part has an alias of its own, such as `chunks-lexical`. All aliases move with one request.
+    each part has a separate alias, such as `chunks-lexical`. All aliases move with one request.
 
     Tested against osmem-server 0.1.6, an independent implementation of the API of OpenSearch 3.8 (everything but
     vectors and snapshots), and against noida-db 0.2.3, one of the API of Elasticsearch 8.15, through a translation of
-    the requests that differ (vectors, snapshots). OpenSearch 2.19.1 with its k-NN plugin ran what the release before
-    asked; the requests for term weights and counts have changed since, by its published API. Scores and rounding of
-    rank features are compared with Lucene's.
+    the requests that differ (vectors, snapshots). The requests of the previous release ran on OpenSearch 2.19.1 with
+    its k-NN plugin; the requests for term weights and counts have changed since, by its published API. Scores and
+    rounding of rank features are compared with Lucene's.
     """
 
     name = "opensearch"
@@ -51,8 +51,8 @@ class OpensearchEngine(CollectionLifeCycle):
 
     def __init__(self, settings: OpensearchSettings, *, user: str | None = None, password: str | None = None) -> None:
         self._settings = settings
-        self._names = documents.Names(settings.index)
-        self._server = Server(settings, user=user, password=password)
+        self._names = documents.OpensearchNames(settings.index)
+        self._server = OpensearchServer(settings, user=user, password=password)
 
     @property
     def card(self) -> Card:
@@ -73,8 +73,8 @@ class OpensearchEngine(CollectionLifeCycle):
         """Abilities of OpenSearch."""
         return Capabilities(most_rows=documents.MOST_TERMS, snapshots=True)
 
-    def begin(self, wanted: Record) -> None:
-        """Create what is missing of a generation. Raises: Unavailable: the server cannot hold vectors."""
+    def begin(self, wanted: GenerationRecord) -> None:
+        """Create the missing indexes of a generation. Raises: Unavailable: the server cannot hold vectors."""
         if any(part.dim is not None for part in wanted.parts):
             require_vectors(self._server)
         super().begin(wanted)
@@ -87,7 +87,7 @@ class OpensearchEngine(CollectionLifeCycle):
         """Create the index with the record and the blocks of files."""
         self._create(self._names.home(generation), documents.HOME)
 
-    def create_parts(self, record: Record) -> None:
+    def create_parts(self, record: GenerationRecord) -> None:
         """Create the indexes of parts that are missing."""
         main = documents.principal(record.parts)
         for part in record.parts:
@@ -100,34 +100,34 @@ class OpensearchEngine(CollectionLifeCycle):
         """Remove an index."""
         try:
             self._server.ask("DELETE", f"/{collection}")
-        except Absent:
+        except ResourceMissing:
             return
-        except Rejected as error:
+        except RequestRejected as error:
             hint = "give the user the right to delete its indexes"
             raise Unavailable(f"OpenSearch does not drop {collection}: {error}", hint=hint) from error
 
-    def record(self, generation: str) -> Record | None:
-        """Return the record of a generation; None if there is none. Raises: IndexCorrupt: it cannot be read."""
+    def record(self, generation: str) -> GenerationRecord | None:
+        """Return the record of a generation; None if it does not exist. Raises: IndexCorrupt: it cannot be read."""
         home = self._names.home(generation)
         try:
             stored = self._server.ask("GET", f"/{home}/_doc/{documents.METADATA}")["_source"]
             census = stored["census"]
-            return Record(
+            return GenerationRecord(
                 generation,
                 orjson.loads(stored["card"]),
                 [Part(**part) for part in orjson.loads(stored["parts"])],
                 Census(**orjson.loads(census)) if census else None,
                 orjson.loads(stored["lowered"]),
             )
-        except Absent:
+        except ResourceMissing:
             return None
-        except Rejected as error:
+        except RequestRejected as error:
             raise Unavailable(f"OpenSearch does not allow reading {home}: {error}", hint=_ACCESS) from error
         except (KeyError, TypeError, ValueError) as error:
             raise corrupt(home, "its metadata cannot be read") from error
 
-    def put_record(self, record: Record) -> None:
-        """Store the record of a generation. Texts of JSON keep keys and numbers as they are."""
+    def put_record(self, record: GenerationRecord) -> None:
+        """Store the record of a generation, as a text of JSON, which preserves keys and numbers."""
         document: Json = {
             "card": _json(dict(record.card)),
             "parts": _json([part._asdict() for part in record.parts]),
@@ -136,7 +136,7 @@ class OpensearchEngine(CollectionLifeCycle):
         }
         self._server.store(self._names.home(record.generation), [(documents.METADATA, orjson.dumps(document))])
 
-    def set_alias(self, record: Record) -> None:
+    def set_alias(self, record: GenerationRecord) -> None:
         """Let the aliases name the indexes of this generation, in one request."""
         names, generation = self._names, record.generation
         main = documents.principal(record.parts)
@@ -151,9 +151,9 @@ class OpensearchEngine(CollectionLifeCycle):
         actions += [{"add": {"index": index, "alias": alias}} for alias, index in targets.items()]
         try:
             self._server.ask("POST", "/_aliases", {"actions": actions})
-        except Absent as error:
+        except ResourceMissing as error:
             raise corrupt(names.home(generation), error) from error
-        except Rejected as error:
+        except RequestRejected as error:
             message = f"OpenSearch does not set the alias {names.prefix}: {error}"
             raise Unavailable(message, hint="remove the index of that name, or edit opensearch.index") from error
 
@@ -161,11 +161,11 @@ class OpensearchEngine(CollectionLifeCycle):
         """Do nothing: aliases of an index end with it."""
 
     def live(self) -> str | None:
-        """Return the generation that the alias names; None if there is none."""
+        """Return the generation that the alias names; None if there is no alias."""
         live = [index for index, aliases in self._indexes().items() if self._names.prefix in aliases]
         return self._names.owner(live[0]) if live else None
 
-    def put_rows(self, record: Record, part: Part, batch: Batch) -> None:
+    def put_rows(self, record: GenerationRecord, part: Part, batch: Batch) -> None:
         """Store rows as documents, some hundred at a time."""
         with_text = part == documents.principal(record.parts)
         for start in range(0, len(batch.rows), _ROWS_AT_ONCE):
@@ -184,55 +184,55 @@ class OpensearchEngine(CollectionLifeCycle):
         self._server.store(self._names.home(generation), lines)
 
     def blocks(self, generation: str, file: str, numbers: Sequence[int]) -> Mapping[int, bytes]:
-        """Return those of some blocks of a file that are there."""
+        """Return the given blocks of a file, without those that are missing."""
         by_id = {documents.block_id(file, number): number for number in numbers}
         try:
             found = self._server.ask("POST", f"/{self._names.home(generation)}/_mget", {"ids": list(by_id)})["docs"]
-        except (Absent, Rejected):
+        except (ResourceMissing, RequestRejected):
             return {}
         return {by_id[each["_id"]]: base64.b64decode(each["_source"]["data"]) for each in found if each.get("found")}
 
-    def settle(self, record: Record) -> None:
+    def settle(self, record: GenerationRecord) -> None:
         """Make everything that was stored visible to searches."""
         for index in self._all(record):
             try:
                 answer = self._server.ask("POST", f"/{index}/_refresh", timeout=_REFRESHED_WITHIN)
-            except (Absent, Rejected) as error:
+            except (ResourceMissing, RequestRejected) as error:
                 raise corrupt(index, error) from error
             if answer["_shards"]["failed"]:
                 raise IndexCorrupt(f"a shard of {index} failed", hint="check the log of the server, and push again")
 
-    def count(self, record: Record, part: Part) -> int:
+    def count(self, record: GenerationRecord, part: Part) -> int:
         """Return the number of rows of a part."""
         return self._reader(record.generation, part.name).count({"match_all": {}})
 
-    def stored(self, record: Record, part: Part, rows: Rows) -> Vectors | Sequence[TermWeights]:
+    def stored(self, record: GenerationRecord, part: Part, rows: Rows) -> Vectors | Sequence[TermWeights]:
         """Return stored vectors or term weights of some rows."""
         reader = self._reader(record.generation, part.name)
         if part.dim is None:
             return [documents.read_weights(source) for source in reader.stored(rows, "weights")]
         return documents.read_vectors([source["exact"] for source in reader.stored(rows, "exact")], part.dim)
 
-    def notes(self, record: Record) -> Mapping[str, Any]:
+    def notes(self, record: GenerationRecord) -> Mapping[str, Any]:
         """Return the number of rows with a weight of 0 or below, by part with term weights."""
         query = {"exists": {"field": "lowered"}}
         parts = [part.name for part in record.parts if part.dim is None]
         return {name: self._reader(record.generation, name).count(query) for name in parts}
 
-    def size(self, record: Record) -> int | None:
+    def size(self, record: GenerationRecord) -> int | None:
         """Return the size of all indexes; None if the credential does not allow asking."""
         try:
             statistics = self._server.ask("GET", f"/{','.join(self._all(record))}/_stats/store")
             return int(statistics["_all"]["total"]["store"]["size_in_bytes"])
-        except (Absent, Rejected, KeyError):
+        except (ResourceMissing, RequestRejected, KeyError):
             return None
 
-    def vectors(self, record: Record, part: Part) -> OpensearchVectors:
+    def vectors(self, record: GenerationRecord, part: Part) -> OpensearchVectors:
         """Return a part with vectors."""
         reader = self._reader(record.generation, part.name)
         return OpensearchVectors(reader, part, ef_search=self._settings.hnsw_ef_search)
 
-    def terms(self, record: Record, part: Part) -> OpensearchTerms:
+    def terms(self, record: GenerationRecord, part: Part) -> OpensearchTerms:
         """Return a part with term weights."""
         lowered = record.notes.get(part.name, 0) > 0
         return OpensearchTerms(self._reader(record.generation, part.name), part, lowered=lowered)
@@ -258,7 +258,7 @@ class OpensearchEngine(CollectionLifeCycle):
         """Close the connections."""
         self._server.close()
 
-    def _all(self, record: Record) -> list[str]:
+    def _all(self, record: GenerationRecord) -> list[str]:
         """Return all indexes of a generation, its home first."""
         parts = [self._names.part(record.generation, part.name) for part in record.parts]
         return [self._names.home(record.generation), *parts]
@@ -270,7 +270,7 @@ class OpensearchEngine(CollectionLifeCycle):
         """Create an index, unless it is there."""
         try:
             self._server.ask("PUT", f"/{index}", body)
-        except Rejected as error:
+        except RequestRejected as error:
             if self._exists(index):
                 return
             hint = "run: retrieve doctor"
@@ -279,17 +279,16 @@ class OpensearchEngine(CollectionLifeCycle):
     def _exists(self, index: str) -> bool:
         try:
             self._server.ask("GET", f"/{index}/_settings")
-        except (Absent, Rejected):
+        except (ResourceMissing, RequestRejected):
             return False
         return True
 
     def _indexes(self) -> Mapping[str, Sequence[str]]:
-        """Return our indexes with their aliases."""
         try:
             answer = self._server.ask("GET", f"/{self._names.prefix}-*/_alias")
-        except Absent:
+        except ResourceMissing:
             return {}
-        except Rejected as error:
+        except RequestRejected as error:
             hint = "give the user the right to list the indexes of opensearch.index"
             raise Unavailable(f"OpenSearch does not list indexes: {error}", hint=hint) from error
         return {index: list(facts["aliases"]) for index, facts in answer.items() if self._names.owner(index)}

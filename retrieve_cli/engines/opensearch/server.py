@@ -31,15 +31,15 @@ Line = tuple[str, bytes]
 """Id of a document, and the document as JSON."""
 
 
-class Absent(RetrieveError):
+class ResourceMissing(RetrieveError):
     """The index, document or repository of a request is not there."""
 
 
-class Rejected(RetrieveError):
+class RequestRejected(RetrieveError):
     """The server understands a request and rejects it, with its reason."""
 
 
-class Version(NamedTuple):
+class OpensearchVersion(NamedTuple):
     """Version of a server."""
 
     distribution: str
@@ -55,7 +55,7 @@ class Version(NamedTuple):
         return (numbers[0], numbers[1]) if len(numbers) > 1 else (0, 0)
 
 
-class Server:
+class OpensearchServer:
     """Connections to a server. The first request opens them; threads may share them."""
 
     def __init__(self, settings: OpensearchSettings, *, user: str | None, password: str | None) -> None:
@@ -75,17 +75,17 @@ class Server:
         self._client: Any = None
         self._lock = Lock()
 
-    def version(self) -> Version:
+    def version(self) -> OpensearchVersion:
         """Return the version that the server reports."""
         facts = self.ask("GET", "/")["version"]
-        return Version(str(facts.get("distribution", "elasticsearch")), str(facts.get("number", "0")))
+        return OpensearchVersion(str(facts.get("distribution", "elasticsearch")), str(facts.get("number", "0")))
 
     def plugins(self) -> Mapping[str, str] | None:
         """Return the installed plugins with their versions; None if the credential may not list them."""
         try:
             installed = self.ask("GET", "/_cat/plugins", params={"format": "json"})
             return {plugin["component"]: str(plugin.get("version", "")) for plugin in installed}
-        except (Rejected, Absent):
+        except (RequestRejected, ResourceMissing):
             return None
 
     def ask(
@@ -100,8 +100,8 @@ class Server:
         """Return the answer to a request. `body` is a value for JSON, or bytes.
 
         Raises:
-            Absent: what is requested is not there.
-            Rejected: the server says that the request is invalid or not allowed.
+            ResourceMissing: the server has nothing at this path.
+            RequestRejected: the server reports that the request is invalid or not allowed.
             Unavailable: the server does not answer, or rejects the credential.
         """
         client = self._opened()
@@ -114,18 +114,6 @@ class Server:
             return client.transport.perform_request(
                 method, path, params=dict(params or {}), body=data, timeout=timeout or self._timeout
             )
-        except failures.NotFoundError as error:
-            raise Absent(f"OpenSearch at {self.address}: {_reason(error)}") from error
-        except failures.AuthenticationException as error:
-            hint = "set the variables that opensearch.user_env and password_env name"
-            raise Unavailable(f"OpenSearch at {self.address} rejects the credential", hint=hint) from error
-        except failures.ConnectionTimeout as error:
-            hint = "raise opensearch.timeout_s, or check the load of the server"
-            raise Unavailable(f"OpenSearch at {self.address} does not answer in time", hint=hint) from error
-        except failures.ConnectionError as error:
-            hint = "start the server, or edit opensearch.url"
-            message = f"OpenSearch at {self.address} cannot be reached: {shortened(str(error.error))}"
-            raise Unavailable(message, hint=hint) from error
         except failures.TransportError as error:
             raise self._failure(error) from error
         # The client takes the body of an error for an object, and parses without a bound on depth.
@@ -163,7 +151,7 @@ class Server:
             body = b"".join(b'{"index":{"_id":%b}}\n%b\n' % (orjson.dumps(id_), document) for id_, document in batch)
             try:
                 answer = self.ask("POST", f"/{index}/_bulk", body)
-            except (Absent, Rejected) as error:
+            except (ResourceMissing, RequestRejected) as error:
                 raise Unavailable(f"OpenSearch does not store documents in {index}: {error}", hint=_DISK) from error
             items = [item["index"] for item in answer["items"]]
             if len(items) != len(batch):
@@ -184,12 +172,25 @@ class Server:
         )
 
     def _failure(self, error: Any) -> Exception:
-        """Return the error for an answer of the server that reports a failure."""
+        """Return the error for a request that fails, or that the server rejects."""
+        from opensearchpy import exceptions as failures
+
+        if isinstance(error, failures.NotFoundError):
+            return ResourceMissing(f"OpenSearch at {self.address}: {_reason(error)}")
+        if isinstance(error, failures.AuthenticationException):
+            hint = "set the variables that opensearch.user_env and password_env name"
+            return Unavailable(f"OpenSearch at {self.address} rejects the credential", hint=hint)
+        if isinstance(error, failures.ConnectionTimeout):
+            hint = "raise opensearch.timeout_s, or check the load of the server"
+            return Unavailable(f"OpenSearch at {self.address} does not answer in time", hint=hint)
+        if isinstance(error, failures.ConnectionError):
+            message = f"OpenSearch at {self.address} cannot be reached: {shortened(str(error.error))}"
+            return Unavailable(message, hint="start the server, or edit opensearch.url")
         status = error.status_code if isinstance(error.status_code, int) else 0
         if status == _TOO_MANY_REQUESTS or status >= 500:
             hint = "check the health of the server, and try again"
             return Unavailable(f"OpenSearch at {self.address} failed ({status}): {_reason(error)}", hint=hint)
-        return Rejected(f"OpenSearch at {self.address}: {_reason(error)}")
+        return RequestRejected(f"OpenSearch at {self.address}: {_reason(error)}")
 
     def _opened(self) -> Any:
         with self._lock:
@@ -213,7 +214,7 @@ def _client(address: str, *, credential: str | None) -> Any:
     except ModuleNotFoundError as error:
         hint = "pip install 'retrieve-cli[opensearch]'"
         raise Unavailable("the package opensearch-py is not installed", hint=hint) from error
-    # Its warnings repeat what the errors say, and would be printed among the output.
+    # Its warnings repeat the errors, and would be printed among the output.
     logging.getLogger("opensearch").addHandler(logging.NullHandler())
     headers = {}
     if credential is not None:
@@ -225,7 +226,6 @@ def _client(address: str, *, credential: str | None) -> Any:
 
 
 def _reason(error: Any) -> str:
-    """Return the server's reason for a failure, as one short line."""
     info = error.info if isinstance(error.info, dict) else {}
     return _why(info.get("error")) if info.get("error") else shortened(str(error.error))
 

@@ -7,7 +7,7 @@ import time
 from collections.abc import Sequence
 
 from retrieve_cli.contracts.values import Json
-from retrieve_cli.engines.opensearch.server import Absent, Rejected, Server
+from retrieve_cli.engines.opensearch.server import OpensearchServer, RequestRejected, ResourceMissing
 from retrieve_cli.errors import Unavailable, UsageError, quoted
 
 _PLACE = re.compile(r"([A-Za-z0-9_.-]{1,100})(?:/([a-z0-9][a-z0-9_.-]{0,150}))?")
@@ -15,7 +15,7 @@ _POLL_S = 0.5
 _LONGEST_S = 6 * 3600.0
 
 
-def take_snapshot(server: Server, indexes: Sequence[str], *, place: str) -> str:
+def take_snapshot(server: OpensearchServer, indexes: Sequence[str], *, place: str) -> str:
     """Let the server write indexes to `REPOSITORY` or `REPOSITORY/NAME`, and return a description of the snapshot.
 
     A snapshot of that name that has these indexes is not made again.
@@ -37,7 +37,7 @@ def take_snapshot(server: Server, indexes: Sequence[str], *, place: str) -> str:
         body = {"indices": ",".join(indexes), "include_global_state": False, "partial": False}
         try:
             server.ask("PUT", path, body, params={"wait_for_completion": "false"})
-        except (Absent, Rejected) as error:
+        except (ResourceMissing, RequestRejected) as error:
             raise Unavailable(f"OpenSearch does not write snapshot {name}: {error}", hint=_LOG) from error
         state = _ended(server, path, repository=repository)
     elif state["state"] == "IN_PROGRESS":
@@ -54,25 +54,25 @@ def take_snapshot(server: Server, indexes: Sequence[str], *, place: str) -> str:
 _LOG = "check the permissions of the user and the log of the server"
 
 
-def _state(server: Server, path: str, *, repository: str) -> Json | None:
-    """Return the server's description of a snapshot; None if there is none."""
+def _state(server: OpensearchServer, path: str, *, repository: str) -> Json | None:
+    """Return the server's description of a snapshot; None if the snapshot does not exist."""
     try:
         server.ask("GET", f"/_snapshot/{repository}")
-    except Absent as error:
+    except ResourceMissing as error:
         hint = "register it first, with PUT _snapshot on the server"
         raise UsageError(f"OpenSearch has no snapshot repository {repository}", hint=hint) from error
-    except Rejected as error:
+    except RequestRejected as error:
         raise UsageError(f"OpenSearch makes no snapshots in {repository}: {error}", hint=_LOG) from error
     try:
         snapshots = server.ask("GET", path)["snapshots"]
-    except Absent:
+    except ResourceMissing:
         return None
-    except Rejected as error:
+    except RequestRejected as error:
         raise UsageError(f"OpenSearch does not show snapshots in {repository}: {error}", hint=_LOG) from error
     return snapshots[0] if snapshots else None
 
 
-def _ended(server: Server, path: str, *, repository: str) -> Json:
+def _ended(server: OpensearchServer, path: str, *, repository: str) -> Json:
     """Wait for a snapshot, and return its description."""
     deadline = time.monotonic() + _LONGEST_S
     while time.monotonic() < deadline:

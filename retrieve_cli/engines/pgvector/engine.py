@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NoReturn
 from retrieve_cli.config.engine_settings import PgvectorSettings
 from retrieve_cli.contracts.engines import Batch, Capabilities, Census, Label, Part, Staged
 from retrieve_cli.contracts.values import Card
-from retrieve_cli.engines.lifecycle import LifeCycle, Record
+from retrieve_cli.engines.lifecycle import GenerationRecord, LifeCycle
 from retrieve_cli.engines.pgvector import building, diagnosis, publishing, tables
 from retrieve_cli.engines.pgvector.building import IndexParameters
 from retrieve_cli.engines.pgvector.connections import Connections, statement
@@ -58,7 +58,7 @@ class PgvectorEngine(LifeCycle):
     def capabilities(self) -> Capabilities:
         return Capabilities(most_rows=_MOST_ROWS, copies=True)
 
-    def begin(self, wanted: Record) -> None:
+    def begin(self, wanted: GenerationRecord) -> None:
         """Create what is missing of a generation, in one transaction.
 
         Raises:
@@ -91,7 +91,7 @@ class PgvectorEngine(LifeCycle):
 
         self._connections.write(work)
 
-    def set_alias(self, record: Record) -> None:
+    def set_alias(self, record: GenerationRecord) -> None:
         """Let the views show a generation, in one transaction. Raises: IndexCorrupt: there is no complete one."""
         generation, chosen = record.generation, self._tables(record.generation)
         views = publishing.views(self._connections, chosen, record.parts, extension=self._index().extension)
@@ -137,16 +137,16 @@ class PgvectorEngine(LifeCycle):
 
         self._connections.write(work)
 
-    def record(self, generation: str) -> Record | None:
+    def record(self, generation: str) -> GenerationRecord | None:
         """Return the record of a generation; None if there is none."""
         tables.checked_generation(generation)
         for known, card, parts, census in self._registered("SELECT id, card, parts, census FROM {generations}"):
             if known == generation:
                 listed = [Part(*part) for part in json.loads(parts)]
-                return Record(generation, json.loads(card), listed, _census(census) if census else None)
+                return GenerationRecord(generation, json.loads(card), listed, _census(census) if census else None)
         return None
 
-    def put_record(self, record: Record) -> None:
+    def put_record(self, record: GenerationRecord) -> None:
         """Mark a generation as complete. Raises: IndexCorrupt: it was dropped meanwhile."""
         table = identifier(self._prefix, "generations")
         done = {"id": record.generation, "census": record.census and json.dumps(record.census._asdict())}
@@ -159,11 +159,13 @@ class PgvectorEngine(LifeCycle):
             hint = "run `retrieve engines push` again"
             raise IndexCorrupt(f"generation {record.generation} was dropped while it was stored", hint=hint)
 
-    def put_rows(self, record: Record, part: Part, batch: Batch) -> None:
+    def put_rows(self, record: GenerationRecord, part: Part, batch: Batch) -> None:
         """Store rows in one transaction."""
         self._rows(record, part).put(batch)
 
-    def copy_rows(self, record: Record, part: Part, older: str, rows: tuple[Rows, Rows, Sequence[Label]]) -> None:
+    def copy_rows(
+        self, record: GenerationRecord, part: Part, older: str, rows: tuple[Rows, Rows, Sequence[Label]]
+    ) -> None:
         """Store rows with the contents of an older generation's rows, which do not leave the server."""
         self._rows(record, part).copy(older, *rows)
 
@@ -182,7 +184,7 @@ class PgvectorEngine(LifeCycle):
         asked = statement(text, table=self._tables(generation).table("files"))
         return dict(self._connections.query(asked, {"file": file, "numbers": list(numbers)}))
 
-    def settle(self, record: Record) -> None:
+    def settle(self, record: GenerationRecord) -> None:
         """Build indexes and postings, unless nothing changed since. Raises: IndexCorrupt: rows are missing."""
         for part in record.parts:
             self._rows(record, part).expect_all()
@@ -192,7 +194,7 @@ class PgvectorEngine(LifeCycle):
         if not found or not found[0][0]:
             building.build(self._connections, self._tables(record.generation), record.parts, self._index())
 
-    def count(self, record: Record, part: Part) -> int:
+    def count(self, record: GenerationRecord, part: Part) -> int:
         """Return the number of rows of a part that have labels; 0 if postings are lost. Raises: IndexCorrupt."""
         chosen = self._tables(record.generation)
         names = {"table": chosen.rows(part), "labels": chosen.labels(part), "posted": chosen.postings(part)}
@@ -204,14 +206,14 @@ class PgvectorEngine(LifeCycle):
             )
         return int(self._connections.query(statement(text, **names), {})[0][0])
 
-    def stored(self, record: Record, part: Part, rows: Rows) -> Vectors | Sequence[TermWeights]:
+    def stored(self, record: GenerationRecord, part: Part, rows: Rows) -> Vectors | Sequence[TermWeights]:
         """Return stored vectors or term weights of some rows."""
         table = self._tables(record.generation).rows(part)
         if part.dim is None:
             return read_weights(self._connections, table, rows)
         return read_vectors(self._connections, table, rows, dim=part.dim)
 
-    def size(self, record: Record) -> int:
+    def size(self, record: GenerationRecord) -> int:
         """Return the size of the tables of a generation."""
         text = statement(
             "SELECT coalesce(sum(pg_total_relation_size(c.oid)), 0)::bigint FROM pg_class AS c"
@@ -219,12 +221,12 @@ class PgvectorEngine(LifeCycle):
         )
         return int(self._connections.query(text, {"schema": f"{self._prefix}_{record.generation}"})[0][0])
 
-    def vectors(self, record: Record, part: Part) -> VectorTable:
+    def vectors(self, record: GenerationRecord, part: Part) -> VectorTable:
         """Return a part with vectors."""
         chosen, ef = self._tables(record.generation), self._settings.hnsw_ef_search
         return VectorTable(self._connections, chosen, part, index=self._index(), ef_search=ef)
 
-    def terms(self, record: Record, part: Part) -> TermTable:
+    def terms(self, record: GenerationRecord, part: Part) -> TermTable:
         """Return a part with term weights."""
         return TermTable(self._connections, self._tables(record.generation), part)
 
@@ -291,7 +293,7 @@ class PgvectorEngine(LifeCycle):
         names = {name: identifier(self._prefix, name) for name in ("generations", "current")}
         return self._connections.query(statement(text, **names), {})
 
-    def _rows(self, record: Record, part: Part) -> RowTable:
+    def _rows(self, record: GenerationRecord, part: Part) -> RowTable:
         return RowTable(self._connections, self._tables(record.generation), part)
 
     def _drop(self, connection: Connection, chosen: Tables) -> None:

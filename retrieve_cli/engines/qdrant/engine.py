@@ -16,10 +16,10 @@ from retrieve_cli.contracts.engines import Batch, Capabilities, Census, Part
 from retrieve_cli.contracts.values import Card, Json
 from retrieve_cli.engines.answers import reading
 from retrieve_cli.engines.collections import CollectionLifeCycle, Names
-from retrieve_cli.engines.lifecycle import PUSH, Record
+from retrieve_cli.engines.lifecycle import PUSH, GenerationRecord
 from retrieve_cli.engines.qdrant.parts import OVERSAMPLING, TermPart, VectorPart
 from retrieve_cli.engines.qdrant.points import KEYWORDS, TERMS, VECTOR, WEIGHTS, requests
-from retrieve_cli.engines.qdrant.server import Missing, Server
+from retrieve_cli.engines.qdrant.server import Missing, QdrantServer
 from retrieve_cli.errors import IndexCorrupt, Unavailable, UsageError, quoted
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ _BLOCKS = uuid.UUID("6f1d1e5c-6a2c-5f0e-9d7e-2f4c1b7a9e10")
 class QdrantEngine(CollectionLifeCycle):
     """Qdrant 1.10 or later, by its REST interface.
 
-    A part has a collection of its own, because a row is a record in one part and a chunk in another: points are
+    Each part has a separate collection, because a row is a record in one part and a chunk in another: points are
     numbered by row. The home of a generation has no vectors. The alias names the first part with vectors. Distances are
     inner products, since Qdrant normalises vectors for cosine and would not return the same bits.
 
@@ -78,7 +78,7 @@ class QdrantEngine(CollectionLifeCycle):
             raise UsageError(message, hint="use up to 128 letters, digits, `_` and `-`")
         self._settings = settings
         self._names = Names(settings.collection)
-        self._server = Server(settings.url, api_key=api_key, timeout_s=settings.timeout_s)
+        self._server = QdrantServer(settings.url, api_key=api_key, timeout_s=settings.timeout_s)
 
     @property
     def card(self) -> Card:
@@ -107,7 +107,7 @@ class QdrantEngine(CollectionLifeCycle):
         path = f"/collections/{self._names.home(generation)}"
         self._server.call("PUT", path, body={"vectors": {}}, repeatable=False)
 
-    def create_parts(self, record: Record) -> None:
+    def create_parts(self, record: GenerationRecord) -> None:
         """Create collections that are missing, and the indexes of their payload."""
         present = set(self._listed())
         for part in record.parts:
@@ -126,8 +126,8 @@ class QdrantEngine(CollectionLifeCycle):
         """Remove a collection."""
         self._server.call("DELETE", f"/collections/{collection}")
 
-    def record(self, generation: str) -> Record | None:
-        """Return the record of a generation; None if there is none. Raises: IndexCorrupt: it cannot be read."""
+    def record(self, generation: str) -> GenerationRecord | None:
+        """Return the record of a generation; None if it does not exist. Raises: IndexCorrupt: it cannot be read."""
         collection = self._names.home(generation)
         found = self._payloads(collection, [_RECORD], with_payload=True)
         if not found:
@@ -136,11 +136,11 @@ class QdrantEngine(CollectionLifeCycle):
         try:
             census = payload["census"]
             parts = [Part(*part) for part in payload["parts"]]
-            return Record(generation, payload["card"], parts, Census(*census) if census else None)
+            return GenerationRecord(generation, payload["card"], parts, Census(*census) if census else None)
         except (KeyError, TypeError) as error:
             raise IndexCorrupt(f"the record of {collection} cannot be read", hint=PUSH) from error
 
-    def put_record(self, record: Record) -> None:
+    def put_record(self, record: GenerationRecord) -> None:
         """Replace the record, and wait until it can be read."""
         payload: dict[str, Json] = {
             "card": record.card,
@@ -149,7 +149,7 @@ class QdrantEngine(CollectionLifeCycle):
         }
         self._put(record.generation, {_RECORD: payload}, wait=True)
 
-    def set_alias(self, record: Record) -> None:
+    def set_alias(self, record: GenerationRecord) -> None:
         """Let the alias name the first part with vectors, in one request."""
         collection, alias = self._names.published(record), self._names.prefix
         actions: list[Json] = [{"delete_alias": {"alias_name": alias}}] if self._aliased() is not None else []
@@ -162,11 +162,11 @@ class QdrantEngine(CollectionLifeCycle):
         self._server.call("POST", "/collections/aliases", body={"actions": [action]})
 
     def live(self) -> str | None:
-        """Return the generation that the alias names; None if there is none."""
+        """Return the generation that the alias names; None if there is no alias."""
         collection = self._aliased()
         return self._names.owner(collection) if collection is not None else None
 
-    def put_rows(self, record: Record, part: Part, batch: Batch) -> None:
+    def put_rows(self, record: GenerationRecord, part: Part, batch: Batch) -> None:
         """Store rows; a row that is there already is replaced."""
         for body in requests(batch, part.unit):
             self._change(record, part, "PUT", "points", body)
@@ -180,12 +180,12 @@ class QdrantEngine(CollectionLifeCycle):
         self._put(generation, payloads, wait=False)
 
     def blocks(self, generation: str, file: str, numbers: Sequence[int]) -> Mapping[int, bytes]:
-        """Return those of some blocks of a file that are there."""
+        """Return the given blocks of a file, without those that are missing."""
         points = [_block(file, number) for number in numbers]
         found = self._payloads(self._names.home(generation), points, with_payload=["number", "data"])
         return {int(payload["number"]): b64decode(payload["data"]) for payload in found}
 
-    def settle(self, record: Record) -> None:
+    def settle(self, record: GenerationRecord) -> None:
         """Wait until all rows are stored and indexed.
 
         Raises:
@@ -200,24 +200,24 @@ class QdrantEngine(CollectionLifeCycle):
         for part in record.parts:
             self._wait_for_index(record.generation, part)
 
-    def count(self, record: Record, part: Part) -> int:
+    def count(self, record: GenerationRecord, part: Part) -> int:
         """Return the number of rows of a part."""
         path = f"/collections/{self._names.part(record.generation, part.name)}/points/count"
         return int(self._server.call("POST", path, body={"exact": True})["count"])
 
-    def stored(self, record: Record, part: Part, rows: Rows) -> Vectors | Sequence[TermWeights]:
+    def stored(self, record: GenerationRecord, part: Part, rows: Rows) -> Vectors | Sequence[TermWeights]:
         """Return stored vectors or term weights of some rows."""
         collection = self._names.part(record.generation, part.name)
         if part.dim is None:
             return TermPart(self._server, collection).weights(rows, np.empty(0, np.int32))
         return VectorPart(self._server, collection, dim=part.dim, ef=1).vectors(rows)
 
-    def vectors(self, record: Record, part: Part) -> VectorPart:
+    def vectors(self, record: GenerationRecord, part: Part) -> VectorPart:
         """Return a part with vectors."""
         ef = self._settings.hnsw_ef_search
         return VectorPart(self._server, self._names.part(record.generation, part.name), dim=part.dim or 0, ef=ef)
 
-    def terms(self, record: Record, part: Part) -> TermPart:
+    def terms(self, record: GenerationRecord, part: Part) -> TermPart:
         """Return a part with term weights."""
         return TermPart(self._server, self._names.part(record.generation, part.name))
 
@@ -268,7 +268,7 @@ class QdrantEngine(CollectionLifeCycle):
             fix = "change qdrant.collection, or remove that collection"
             yield f"there is a collection {self._names.prefix}, so that no alias can have this name", fix
         found: list[tuple[str, str]] = []
-        for collection in filter(self._names.owner, collections):  # each collection has limits of its own
+        for collection in filter(self._names.owner, collections):  # each collection has its own limits
             config = server.call("GET", f"/collections/{collection}")["config"]
             found += excess(config.get("strict_mode_config") or {}, self._settings, most_rows=_MOST_ROWS)
         yield from dict.fromkeys(found)
@@ -291,7 +291,7 @@ class QdrantEngine(CollectionLifeCycle):
         return body
 
     def _payloads(self, collection: str, points: Sequence[int | str], *, with_payload: Any) -> list[Json]:
-        """Return the payloads of those of some points that are there; none if the collection is not there."""
+        """Return the payloads of the points that exist; an empty list if the collection does not exist."""
         body = {"ids": list(points), "with_payload": with_payload, "with_vector": False}
         try:
             found = self._server.call("POST", f"/collections/{collection}/points", body=body)
@@ -305,7 +305,7 @@ class QdrantEngine(CollectionLifeCycle):
         self._server.call("PUT", f"/collections/{self._names.home(generation)}/points", body=body, wait=wait)
 
     def _change(
-        self, record: Record, part: Part, method: str, what: str, body: Json | bytes, *, wait: bool = False
+        self, record: GenerationRecord, part: Part, method: str, what: str, body: Json | bytes, *, wait: bool = False
     ) -> None:
         # Waiting includes all changes before: it may take as long as building the index does.
         longest = self._settings.timeout_s + part.rows * _SECONDS_PER_ROW if wait else None

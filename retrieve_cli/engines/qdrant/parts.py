@@ -12,7 +12,7 @@ from retrieve_cli.contracts.models import TermWeights
 from retrieve_cli.contracts.values import Json
 from retrieve_cli.engines.answers import reading
 from retrieve_cli.engines.qdrant.points import VECTOR, WEIGHTS, NoRow, where, with_terms
-from retrieve_cli.engines.qdrant.server import Server
+from retrieve_cli.engines.qdrant.server import QdrantServer
 from retrieve_cli.errors import IndexCorrupt
 
 if TYPE_CHECKING:
@@ -29,9 +29,9 @@ _READ = 2_000
 
 @reading("Qdrant")
 class VectorPart:
-    """Rows with vectors, in a collection of their own."""
+    """Rows with vectors, in a separate collection."""
 
-    def __init__(self, server: Server, collection: str, *, dim: int, ef: int) -> None:
+    def __init__(self, server: QdrantServer, collection: str, *, dim: int, ef: int) -> None:
         self._server, self._collection = server, collection
         self._dim, self._ef = dim, ef
 
@@ -70,9 +70,9 @@ class VectorPart:
 
 @reading("Qdrant")
 class TermPart:
-    """Rows with term weights, in a collection of their own."""
+    """Rows with term weights, in a separate collection."""
 
-    def __init__(self, server: Server, collection: str) -> None:
+    def __init__(self, server: QdrantServer, collection: str) -> None:
         self._server, self._collection = server, collection
 
     def nearest(self, query: TermWeights, limit: int, *, within: Within | None = None) -> tuple[Rows, Vectors]:
@@ -135,7 +135,7 @@ def _sharing(terms: Terms, within: Within | None) -> Mapping[str, Json] | None:
 
 
 def _found(
-    server: Server, collection: str, body: Mapping[str, Json], limit: int, within: Within | None
+    server: QdrantServer, collection: str, body: Mapping[str, Json], limit: int, within: Within | None
 ) -> tuple[Rows, Vectors]:
     """Return the rows of a search and their scores, best first, ties by row."""
     try:
@@ -152,7 +152,7 @@ def _found(
     return rows[order], scores[order]
 
 
-def _stored(server: Server, collection: str, rows: Rows, name: str) -> Iterator[Json | None]:
+def _stored(server: QdrantServer, collection: str, rows: Rows, name: str) -> Iterator[Json | None]:
     """Yield the vector of each row by that name; None if a row has none."""
     for start in range(0, len(rows), _READ):
         some = rows[start : start + _READ].tolist()

@@ -33,7 +33,7 @@ class Missing(IndexCorrupt):
     kind = "index_corrupt"
 
 
-class Server:
+class QdrantServer:
     """A Qdrant server. The connection is opened by the first request; threads may share it."""
 
     def __init__(self, url: str, *, api_key: str | None, timeout_s: float) -> None:
@@ -120,7 +120,7 @@ class Server:
                     message = "the package qdrant-client is not installed"
                     raise Unavailable(message, hint="pip install 'retrieve-cli[qdrant]'") from None
                 # The key travels as a header of every request: as a parameter the client prints a warning if the
-                # address is not encrypted, which `QdrantEngine.problems` says in its own place.
+                # address is not encrypted, which `QdrantEngine.problems` reports.
                 key: dict[str, Any] = {"metadata": {"api-key": self._key.reveal()}} if self.has_key else {}
                 self._client = QdrantClient(url=self._url, check_compatibility=False, **key)
             return self._client

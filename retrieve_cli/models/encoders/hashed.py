@@ -19,7 +19,7 @@ from retrieve_cli.storage.manifest import sha1
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from retrieve_cli.contracts import Rows, Vectors
+    from retrieve_cli.contracts import Vectors
 
     Hashes = NDArray[np.uint64]
 
@@ -38,7 +38,7 @@ _COMMON_WORDS = (
     " which will with"
 )
 _COMMON = frozenset(_COMMON_WORDS.split())
-"""Words that say little; without a model or a collection nothing else shows it."""
+"""Words with little meaning, listed because there is no model or collection to tell them."""
 
 
 class WordTokenizer:
@@ -143,10 +143,10 @@ class HashedEncoder:
                 yield marked[start : start + size]
 
     def _add(self, vector: Vectors, hashes: Sequence[int] | Hashes, weight: float) -> None:
-        """Add each feature at its bucket, with the sign that its highest bit says."""
+        """Add each feature at its bucket, with the sign that its highest bit gives."""
         features = np.asarray(hashes, dtype=np.uint64)
         signs = np.where(features >> np.uint64(63), np.float32(-weight), np.float32(weight))
-        np.add.at(vector, _buckets(features, self._dim), signs)
+        np.add.at(vector, (features % np.uint64(self._dim)).astype(np.int64), signs)
 
 
 def words(text: str) -> list[str]:
@@ -165,10 +165,6 @@ def pairs(hashes: Hashes) -> Hashes:
     mixed = (mixed ^ (mixed >> np.uint64(33))) * np.uint64(0xFF51AFD7ED558CCD)
     mixed = (mixed ^ (mixed >> np.uint64(33))) * np.uint64(0xC4CEB9FE1A85EC53)
     return mixed ^ (mixed >> np.uint64(33))
-
-
-def _buckets(features: Hashes, dim: int) -> Rows:
-    return (features % np.uint64(dim)).astype(np.int64)
 
 
 def _unit(total: Vectors) -> Vectors:

@@ -143,7 +143,7 @@ class OnnxEncoder(Truncating):
         return [self._content(tokens, hidden.get(place, nothing)) for place, tokens in enumerate(ids)]
 
     def _run_queries(self, ids: Sequence[Sequence[int]], keep: Keep) -> None:
-        """Pass on the hidden states of each query, and remember those of short ones."""
+        """Pass on the hidden states of each query, and cache the states of short queries."""
         earlier = self._recent
         recent: dict[tuple[int, ...], Vectors] = {}
         new: list[int] = []

@@ -1,7 +1,7 @@
 """Texts to weighted vocabulary entries by a SPLADE model (Formal et al. 2021, https://arxiv.org/abs/2109.10086).
 
 Passages go through sentence-transformers. Queries do too on a GPU; on a CPU they go through an export of the same model
-that needs no torch, and those of an inference-free model are looked up.
+that needs no torch; queries of an inference-free model are looked up.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 import numpy as np
 
 from retrieve_cli.contracts import Json, TermWeights
-from retrieve_cli.models.encoders.splade_folder import TRANSFORMERS, Masked, SpladeFolder, Static
+from retrieve_cli.models.encoders.splade_folder import TRANSFORMERS, Masked, SpladeFolder, StaticWeights
 from retrieve_cli.models.encoders.splade_queries import OnnxQueries, Pruning, runs
-from retrieve_cli.models.runtimes.devices import Choice, Device, choose, precision_on
+from retrieve_cli.models.runtimes.devices import Device, DeviceChoice, choose, precision_on
 from retrieve_cli.models.runtimes.digests import Digests
 from retrieve_cli.models.runtimes.model_folder import Precision, broken
 from retrieve_cli.models.runtimes.tensors import read, to_float32
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 _SECTION = str(__package__).rpartition(".")[2]
 """Section of the settings: named after the folder."""
 _BATCH = {"cpu": 1, "cuda": 512}
-"""On a CPU one text at a time: its weights are then the same to the bit whatever stands beside it, and a sync ends with
-the bytes of a fresh build."""
+"""On a CPU one text at a time: its weights are then the same to the bit regardless of the other texts, and a sync ends
+with the bytes of a fresh build."""
 _TOKENS = {"cpu": 2048, "cuda": 32768}
 """Upper limit of a batch: a token costs a logit for every entry of the vocabulary, so that with BERT's 30,522 these
 are 250 MB in float32 and 2 GB in float16."""
@@ -40,7 +40,7 @@ _POOLED = 32
 """Tokens of each text that are pooled at once, so that the activation does not take as much memory as the logits."""
 
 
-class Way(Protocol):
+class TermEncoder(Protocol):
     """A way to turn texts into terms. Its string names what runs it, for people."""
 
     truncated: int
@@ -139,9 +139,9 @@ class SpladeEncoder:
         return self._through_torch("encode_document", self._folder.document, self.tokenizer)
 
     @once
-    def _query_way(self) -> Way:
+    def _query_way(self) -> TermEncoder:
         query = self._folder.query
-        if isinstance(query, Static):
+        if isinstance(query, StaticWeights):
             return StaticQueries(query)
         tokenizer = self.tokenizer if query is self._folder.document else _tokenizer(query)
         if self._choice.device == "cpu" and runs(query):
@@ -162,7 +162,7 @@ class SpladeEncoder:
         return splade_runner(self._folder, device=self._choice.device, precision=precision)
 
     @once
-    def _choice(self) -> Choice:
+    def _choice(self) -> DeviceChoice:
         return choose(self._asked, "torch", section=_SECTION)
 
     @once
@@ -267,7 +267,7 @@ def _stretches(order: Rows, lengths: Rows, *, most: int, tokens: int) -> Iterato
 
 
 def _taken(dense: Any, pruning: Pruning) -> Iterator[TermWeights]:
-    """The terms of each row of a (n, v) tensor; what is below `min_weight` never leaves the device."""
+    """The terms of each row of a (n, v) tensor; weights below `min_weight` never leave the device."""
     dense = dense.float()
     rows, terms = ((dense > 0) & (dense >= pruning.min_weight)).nonzero(as_tuple=True)
     weights = dense[rows, terms].cpu().numpy()
@@ -283,7 +283,7 @@ class StaticQueries(Truncating):
     Neither torch nor onnxruntime is needed. A token counts once, however often it is written.
     """
 
-    def __init__(self, route: Static) -> None:
+    def __init__(self, route: StaticWeights) -> None:
         self._route = route
 
     def __str__(self) -> str:

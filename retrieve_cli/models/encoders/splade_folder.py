@@ -56,7 +56,7 @@ class Masked(Frozen):
         return sha1({"model": self.folder.revision(digests), **settings})
 
 
-class Static(Frozen):
+class StaticWeights(Frozen):
     """The way without a model: each token of a text has its weight in a file."""
 
     tokenizer: Path
@@ -75,7 +75,7 @@ class SpladeFolder(Frozen):
     path: Path
     name: str
     document: Masked
-    query: Masked | Static
+    query: Masked | StaticWeights
     """The same object as `document` if queries are encoded as passages are."""
     top_terms: int | None
     """Number of terms that the model itself keeps of a text (sentence-transformers' `max_active_dims`)."""
@@ -89,8 +89,8 @@ class SpladeFolder(Frozen):
 
     @property
     def kind(self) -> Literal["symmetric", "asymmetric", "inference-free"]:
-        """Form of query encoding: as a passage, by a model of its own, or by none."""
-        if isinstance(self.query, Static):
+        """Form of query encoding: as a passage, by a separate model, or without a model."""
+        if isinstance(self.query, StaticWeights):
             return "inference-free"
         return "symmetric" if self.query is self.document else "asymmetric"
 
@@ -106,12 +106,12 @@ def read_splade(path: Path, *, name: str = "") -> SpladeFolder:
     """Read the folder of a SPLADE model.
 
     Raises:
-        UsageError: it is no such folder; the message names what is missing or broken.
+        UsageError: it is not the folder of a SPLADE model; the message names the missing or broken file.
     """
     modules = modules_of(path, pooling="SpladePooling")
     passages, queries = _routes(modules) if (path / "modules.json").is_file() else (modules, _plain(path) or modules)
     document = _route(passages, path)
-    if isinstance(document, Static):
+    if isinstance(document, StaticWeights):
         raise _no_splade(path, "its passages do not pass a masked language model")
     query = document if queries == passages else _route(queries, path, limit=document.folder.max_tokens)
     settings = read_object(path / SETTINGS)
@@ -163,7 +163,7 @@ def _routed(config: Mapping[str, Json], task: str) -> str:
     return next((key for key in (task, "text") if key in config["structure"]), str(parameters.get("default_route")))
 
 
-def _route(modules: Sequence[Module], path: Path, *, limit: int = 512) -> Masked | Static:
+def _route(modules: Sequence[Module], path: Path, *, limit: int = 512) -> Masked | StaticWeights:
     names = [module.name for module in modules]
     if len(names) == 1 and names[0] in _STATIC:
         return _static(modules[0].path, limit=limit)
@@ -179,16 +179,16 @@ def _route(modules: Sequence[Module], path: Path, *, limit: int = 512) -> Masked
     return Masked(folder, chosen, activation)
 
 
-def _static(path: Path, *, limit: int) -> Static:
+def _static(path: Path, *, limit: int) -> StaticWeights:
     config = read_object(path / "config.json")
-    # Beside a model of its own, model.safetensors is that model's.
+    # Beside a separate model, model.safetensors belongs to that model.
     names = (
         _TOKEN_WEIGHTS if "architectures" in config else (config.get("path") or "model.safetensors", *_TOKEN_WEIGHTS)
     )
     weights = next((path / name for name in names if (path / name).is_file()), None)
     if weights is None:
         raise broken(path, f"does not hold weights of tokens ({' or '.join(names)})")
-    return Static(path / "tokenizer.json", weights, tokenizer_limit(path) or limit)
+    return StaticWeights(path / "tokenizer.json", weights, tokenizer_limit(path) or limit)
 
 
 def _no_splade(path: Path, why: str) -> UsageError:

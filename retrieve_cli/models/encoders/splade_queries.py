@@ -1,10 +1,10 @@
 """Queries of a masked language model on a CPU: the logits of their tokens become term weights.
 
-The forward pass of `bert.py`, then the head that predicts words. As there, it is described once and run twice: by NumPy
-(one short query) and by onnxruntime (any batch).
+The forward pass of `bert.py`, then the head that predicts words. Like the forward pass, the head is described once and
+run twice: by NumPy (one short query) and by onnxruntime (any batch).
 
-Devlin et al. 2019 (BERT), Liu et al. 2019 (RoBERTa), Sanh et al. 2019 (DistilBERT); what is made of the logits:
-Formal et al. 2021, https://arxiv.org/abs/2109.10086 (SPLADE v2).
+Devlin et al. 2019 (BERT), Liu et al. 2019 (RoBERTa), Sanh et al. 2019 (DistilBERT); the weights from the logits: Formal
+et al. 2021, https://arxiv.org/abs/2109.10086 (SPLADE v2).
 """
 
 from __future__ import annotations
@@ -181,12 +181,12 @@ class Pruning(Frozen):
     top_terms: int | None = None
 
     def dense(self, weights: Vectors) -> TermWeights:
-        """Return what is kept of one weight for each entry of the vocabulary, (v,) float32."""
+        """Return the pruned term weights from one weight for each entry of the vocabulary, (v,) float32."""
         terms = np.flatnonzero(weights > 0).astype(np.int32)
         return self.kept(terms, weights[terms])
 
     def kept(self, terms: Terms, weights: Vectors) -> TermWeights:
-        """Return what is kept of terms in ascending order; of equal weights those of the lower ids."""
+        """Return the pruned terms in ascending order; of equal weights the lower ids are kept."""
         heavy = (weights > 0) & (weights >= np.float32(self.min_weight))
         terms, weights = terms[heavy], weights[heavy]
         if self.top_terms is not None and len(terms) > self.top_terms:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from retrieve_cli.contracts import ModelCard, TokenVectors
-from retrieve_cli.models.runtimes.devices import Choice, Device, choose
+from retrieve_cli.models.runtimes.devices import Device, DeviceChoice, choose
 from retrieve_cli.models.runtimes.digests import Digests
 from retrieve_cli.models.runtimes.model_folder import ModelFolder, Precision
 from retrieve_cli.models.runtimes.threads import Truncating, once
@@ -156,7 +156,7 @@ class TorchEncoder(Truncating):
         return scaled
 
     @once
-    def _choice(self) -> Choice:
+    def _choice(self) -> DeviceChoice:
         return choose(self._asked, "torch", precision=self._precision)
 
     @once

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from retrieve_cli.contracts import Json
-from retrieve_cli.models.executors.workers import Answer
+from retrieve_cli.models.executors.workers import ProbeAnswer
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -41,7 +41,7 @@ PROBES: Sequence[str] = (
 """Texts of several lengths, languages and kinds; the last one is longer than most models read."""
 
 
-def difference(reference: Answer, answer: Answer, *, bits: bool) -> str:
+def difference(reference: ProbeAnswer, answer: ProbeAnswer, *, bits: bool) -> str:
     """Return why a worker is not admitted, as a sentence about it; empty if it is. `bits` demands equality to the
     bit."""
     if answer.cards is not None and answer.cards != reference.cards:
@@ -59,7 +59,7 @@ def difference(reference: Answer, answer: Answer, *, bits: bool) -> str:
     return ""
 
 
-def same_bits(reference: Answer, answer: Answer) -> bool:
+def same_bits(reference: ProbeAnswer, answer: ProbeAnswer) -> bool:
     """Return True if all results for the probes are equal to the bit."""
     pairs = zip(reference.probes, answer.probes, strict=True)
     return all(

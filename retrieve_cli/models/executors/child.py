@@ -13,7 +13,7 @@ from threading import Lock, Thread
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from retrieve_cli.errors import RetrieveError, shortened
-from retrieve_cli.models.executors.workers import Hello, NotEncoded, Results, Unfit, Work
+from retrieve_cli.models.executors.workers import Hello, NotEncoded, Unfit, UnitResults, WorkUnit
 from retrieve_cli.untrusted.frames import Requests, ignore_terminal
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ _REASON = 300
 
 
 def main() -> None:
-    """Answer requests until there are none."""
+    """Answer requests until the coordinator closes the pipe."""
     requests = Requests()
     ignore_terminal()
     units: SimpleQueue[Any] = SimpleQueue()
@@ -42,7 +42,7 @@ def main() -> None:
 
 
 def _receive(requests: Requests, units: SimpleQueue[Any]) -> None:
-    """Pass requests on. Their end is that of this process, whatever it is at."""
+    """Pass requests on. When they end, the process exits at once."""
     try:
         while True:
             units.put(pickle.loads(requests.read(requests.head(0)[1])))  # noqa: S301  from the coordinator
@@ -51,7 +51,7 @@ def _receive(requests: Requests, units: SimpleQueue[Any]) -> None:
 
 
 def _begin(hello: Hello, send: Send) -> Encoders:
-    """Make the encoders and answer with what they make of the probes; end the process if they cannot be made."""
+    """Make the encoders and answer with the encoded probes; end the process if the encoders cannot be made."""
     sys.path[:0] = [folder for folder in hello.paths if folder not in sys.path]
     module, _, name = hello.factory.partition(":")
     try:
@@ -83,19 +83,19 @@ class _cores:  # noqa: N801  a context
                 os.sched_setaffinity(0, self._all)
 
 
-def _encode(encoders: Encoders, work: Work, send: Send) -> None:
+def _encode(encoders: Encoders, work: WorkUnit, send: Send) -> None:
     """Encode a unit, and send results as they come, and None or the reason at its end."""
     before = encoders.truncated
     end: NotEncoded | None = None
     try:
-        encoders.encode(work.texts, work.wanted, lambda *results: send((work.unit, Results(*results))))
+        encoders.encode(work.texts, work.wanted, lambda *results: send((work.unit, UnitResults(*results))))
     except RetrieveError as error:
         end = NotEncoded(error.message)
     except MemoryError:
         os._exit(1)  # a fresh process has more
     except Exception as error:  # noqa: BLE001  a model may fail on any text from outside
         end = NotEncoded(f"{type(error).__name__}: {shortened(str(error), _REASON)}")
-    send((work.unit, Results((), (), encoders.truncated - before)))
+    send((work.unit, UnitResults((), (), encoders.truncated - before)))
     send((work.unit, end))
 
 

@@ -1,4 +1,4 @@
-"""One pass over the texts of a unit: vectors, packed tokens and term weights, as far as they are wanted."""
+"""One pass over the texts of a unit: the requested ones of vectors, packed tokens and term weights."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from retrieve_cli.contracts import (
     TokenVectors,
 )
 from retrieve_cli.contracts.executors import Encoded, Wanted
-from retrieve_cli.models.executors.workers import Answer
+from retrieve_cli.models.executors.workers import ProbeAnswer
 from retrieve_cli.storage.recipe import encoder_json
 from retrieve_cli.storage.token_table import PackedTokens, pack, width_of
 
@@ -28,7 +28,8 @@ if TYPE_CHECKING:
     from retrieve_cli.contracts import Vectors
 
 PASS_ON_S = 0.2
-"""Seconds after which results are passed on while others of their unit are being made: what is lost with a worker."""
+"""Seconds after which results are passed on while others of their unit are being made: results held back longer would
+be lost with a worker."""
 Done = Callable[[Sequence[int], Sequence[Encoded]], None]
 """Receives places of texts and their results, from any thread, one call at a time."""
 
@@ -56,13 +57,13 @@ class Encoders(NamedTuple):
         """Forms that the encoders can make."""
         return Wanted(self.encoder is not None, self.sparse is not None)
 
-    def answer(self, probes: Sequence[str]) -> Answer:
+    def answer(self, probes: Sequence[str]) -> ProbeAnswer:
         """Return cards, device and the encodings of the probes."""
         encoded = self.encode_all(probes, [self.everything] * len(probes))
-        return Answer(dict(self.cards), encoded, "" if self.encoder is None else self.encoder.device)
+        return ProbeAnswer(dict(self.cards), encoded, "" if self.encoder is None else self.encoder.device)
 
     def encode(self, texts: Sequence[str], wanted: Sequence[Wanted], done: Done) -> None:
-        """Encode texts; `done` gets the results as they come. Those of a text are passed on together."""
+        """Encode texts; `done` gets the results as they come. All results of a text are passed on together."""
         passing = _Passing(self, wanted, done)
         dense = [place for place, each in enumerate(wanted) if each.vector]
         if self.encoder is not None and dense:
@@ -131,7 +132,7 @@ class _Passing:
         self._add(self._terms, places, weights)
 
     def flush(self) -> None:
-        """Pass on what is complete."""
+        """Pass on the complete results."""
         with self._lock:
             self._pass_on()
 

@@ -17,7 +17,7 @@ import numpy as np
 from retrieve_cli.contracts import Json, TermWeights, TokenVectors
 from retrieve_cli.contracts.executors import Encoded, Wanted
 from retrieve_cli.errors import ModelFailed, RetrieveError, Unavailable
-from retrieve_cli.models.executors.workers import Answer, NotEncoded, Results, Unfit, Work, WorkerEnded
+from retrieve_cli.models.executors.workers import NotEncoded, ProbeAnswer, Unfit, UnitResults, WorkerEnded, WorkUnit
 from retrieve_cli.storage.token_table import pack
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ _WITH_TOKENS = 8
 _UNKNOWN = frozenset({400, 404, 405, 415, 422})
 """Statuses of a server that does not know our form of a request."""
 _HINTED = frozenset({401, 403, 424})
-"""Statuses that will not change: no access, no such model."""
+"""Statuses that will not change: no access, or the model does not exist."""
 _UNIT = 1e-5
 """Error of a squared norm up to which a vector has length 1."""
 
@@ -70,7 +70,7 @@ class Model(NamedTuple):
 
 
 class HttpWorker:
-    """`workers.Worker` on a server."""
+    """`EncodingWorker` on a server."""
 
     def __init__(self, client: Asks, model: Model) -> None:
         self._client = client
@@ -79,27 +79,27 @@ class HttpWorker:
         self._stop = Event()
         self._truncated = 0
 
-    def start(self, probes: Sequence[str]) -> Answer:
+    def start(self, probes: Sequence[str]) -> ProbeAnswer:
         wanted = [self._model.everything] * len(probes)
         try:
-            return Answer(None, self._all(probes, wanted), self._client.address)
+            return ProbeAnswer(None, self._all(probes, wanted), self._client.address)
         except NotEncoded as error:
             if self._model.tokens or self._model.terms:
                 needed = "token vectors" if self._model.tokens else "term weights"
                 raise Unfit(f"{error}; {needed} come from `retrieve serve --encoders` only") from error
         self._ours = False
         try:
-            return Answer(None, self._all(probes, wanted), self._client.address)
+            return ProbeAnswer(None, self._all(probes, wanted), self._client.address)
         except NotEncoded as error:
             raise Unfit(str(error)) from error
 
-    def encode(self, work: Work) -> Iterator[Results]:
+    def encode(self, work: WorkUnit) -> Iterator[UnitResults]:
         step = _WITH_TOKENS if self._model.tokens else _TEXTS
         for start in range(0, len(work.texts), step):
             part = slice(start, start + step)
             self._truncated = 0
             encoded = self._some(work.texts[part], work.wanted[part])
-            yield Results(range(start, start + len(encoded)), encoded, self._truncated)
+            yield UnitResults(range(start, start + len(encoded)), encoded, self._truncated)
 
     def kill(self) -> None:
         self._stop.set()
@@ -110,7 +110,7 @@ class HttpWorker:
         self._client.close()
 
     def _all(self, texts: Sequence[str], wanted: Sequence[Wanted]) -> list[Encoded]:
-        return [one for results in self.encode(Work(0, texts, wanted)) for one in results.encoded]
+        return [one for results in self.encode(WorkUnit(0, texts, wanted)) for one in results.encoded]
 
     def _some(self, texts: Sequence[str], wanted: Sequence[Wanted]) -> list[Encoded]:
         """Return the encodings of texts that fit in one request."""
@@ -213,7 +213,7 @@ def _numbers(value: Json) -> Vectors:
 
 
 def _unit(vector: Vectors) -> Vectors:
-    """Return the vector at length 1, to the bit as it is if it has that."""
+    """Return the vector scaled to length 1; a vector of length 1 is unchanged to the bit."""
     square = float(vector.astype(np.float64) @ vector.astype(np.float64))
     if abs(square - 1) <= _UNIT or square == 0:
         return vector

@@ -10,7 +10,15 @@ from typing import Any, NamedTuple
 
 from retrieve_cli.contracts import Json
 from retrieve_cli.errors import shortened
-from retrieve_cli.models.executors.workers import Answer, Hello, NotEncoded, Results, Unfit, Work, WorkerEnded
+from retrieve_cli.models.executors.workers import (
+    Hello,
+    NotEncoded,
+    ProbeAnswer,
+    Unfit,
+    UnitResults,
+    WorkerEnded,
+    WorkUnit,
+)
 from retrieve_cli.untrusted.frames import framed
 from retrieve_cli.untrusted.worker import Gone, Worker as Process, search_path
 
@@ -19,7 +27,7 @@ _MOST = 1 << 34
 _GPUS = Path("/proc/driver/nvidia/gpus")
 
 
-class Share(NamedTuple):
+class MachineShare(NamedTuple):
     """Part of this machine that a worker gets."""
 
     threads: int
@@ -33,11 +41,11 @@ class Share(NamedTuple):
         return one if self.device is None else {**one, "CUDA_VISIBLE_DEVICES": self.device}
 
 
-def shares(workers: int, cores: int, devices: Sequence[str] = ()) -> list[Share]:
+def shares(workers: int, cores: int, devices: Sequence[str] = ()) -> list[MachineShare]:
     """Return the part of the machine for each worker: cores as even as they can be, devices in turn."""
     base, more = divmod(cores, workers)
     return [
-        Share(max(1, base + (place < more)), devices[place % len(devices)] if devices else None)
+        MachineShare(max(1, base + (place < more)), devices[place % len(devices)] if devices else None)
         for place in range(workers)
     ]
 
@@ -54,12 +62,12 @@ def gpus() -> list[str]:
 
 
 class LocalWorker:
-    """`workers.Worker` in a process of its own, which ends with this one, however this one ends.
+    """`EncodingWorker` in a separate process, which ends with this one, however this one ends.
 
     Requests and answers are pickles: both are of this program, and the process may do what this one may.
     """
 
-    def __init__(self, factory: str, settings: Json, share: Share) -> None:
+    def __init__(self, factory: str, settings: Json, share: MachineShare) -> None:
         """`factory` is "module:function"; it returns `encoding.Encoders` for `settings`."""
         self._hello = Hello(factory, settings, share.threads, search_path(), ())
         self._process = Process("retrieve_cli.models.executors.child", environment={**os.environ, **share.environment})
@@ -69,14 +77,14 @@ class LocalWorker:
         """Number of the process."""
         return self._process.pid
 
-    def start(self, probes: Sequence[str]) -> Answer:
+    def start(self, probes: Sequence[str]) -> ProbeAnswer:
         self._send(self._hello._replace(probes=list(probes)))
-        answer: Answer | Unfit = self._receive()
+        answer: ProbeAnswer | Unfit = self._receive()
         if isinstance(answer, Unfit):
             raise answer
         return answer
 
-    def encode(self, work: Work) -> Iterator[Results]:
+    def encode(self, work: WorkUnit) -> Iterator[UnitResults]:
         self._send(work)
         while True:
             unit, what = self._receive()
@@ -95,7 +103,7 @@ class LocalWorker:
         """End it and free what belongs to it."""
         self._process.close()
 
-    def _send(self, request: Hello | Work) -> None:
+    def _send(self, request: Hello | WorkUnit) -> None:
         self._process.send(framed(b"", pickle.dumps(request)))
 
     def _receive(self) -> Any:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from retrieve_cli.contracts import Json
 from retrieve_cli.errors import RetrieveError, Unavailable, shortened
-from retrieve_cli.models.executors.workers import Answer, NotEncoded, Results, Unfit, Work, WorkerEnded
+from retrieve_cli.models.executors.workers import NotEncoded, ProbeAnswer, Unfit, UnitResults, WorkerEnded, WorkUnit
 
 if TYPE_CHECKING:
     from retrieve_cli.models.executors.encoding import Encoders
@@ -26,19 +26,19 @@ class Actor:
         module, _, name = factory.partition(":")
         self._encoders: Encoders = getattr(import_module(module), name)(settings)
 
-    def start(self, probes: Sequence[str]) -> Answer:
-        """Return the cards of the encoders, and what they make of the probes."""
+    def start(self, probes: Sequence[str]) -> ProbeAnswer:
+        """Return the cards of the encoders, and the encoded probes."""
         return self._encoders.answer(probes)
 
-    def encode(self, work: Work) -> Results:
+    def encode(self, work: WorkUnit) -> UnitResults:
         """Return the encodings of a unit."""
         before = self._encoders.truncated
         encoded = self._encoders.encode_all(work.texts, work.wanted)
-        return Results(range(len(work.texts)), encoded, self._encoders.truncated - before)
+        return UnitResults(range(len(work.texts)), encoded, self._encoders.truncated - before)
 
 
 class RayWorker:
-    """`workers.Worker` in an actor, which ends with this process."""
+    """`EncodingWorker` in an actor, which ends with this process."""
 
     def __init__(self, factory: str, settings: Json, *, gpus: float) -> None:
         """`factory` and `settings` are as for a local worker; `gpus` is what the actor asks of its machine."""
@@ -46,14 +46,14 @@ class RayWorker:
         remote = self._ray.remote(num_cpus=1, num_gpus=gpus, max_restarts=0)(Actor)
         self._actor = remote.remote(factory, settings)
 
-    def start(self, probes: Sequence[str]) -> Answer:
+    def start(self, probes: Sequence[str]) -> ProbeAnswer:
         try:
-            answer: Answer = self._get(self._actor.start.remote(list(probes)), _STARTS_S)
+            answer: ProbeAnswer = self._get(self._actor.start.remote(list(probes)), _STARTS_S)
         except NotEncoded as error:
             raise Unfit(str(error)) from error
         return answer
 
-    def encode(self, work: Work) -> Iterator[Results]:
+    def encode(self, work: WorkUnit) -> Iterator[UnitResults]:
         yield self._get(self._actor.encode.remote(work), None)
 
     def kill(self) -> None:
@@ -81,7 +81,7 @@ def connect(address: str) -> int:
     """Connect to a cluster, or start one on this machine (`local`), and return the number of its CPUs.
 
     Raises:
-        Unavailable: Ray is not installed, or there is no such cluster.
+        Unavailable: Ray is not installed, or the cluster does not exist.
     """
     ray = _package()
     where = {"include_dashboard": False} if address == "local" else {"address": address}

@@ -1,18 +1,97 @@
 """The division of texts among workers: pure decisions, without clocks, threads, processes or networks.
 
-Whoever calls says what happened, and when. The longest texts of a batch come first. If a worker ends, or gives no sign
-for the time of its lease, one of its texts may be the reason: what it had left is halved, and halved again with each
-worker that ends with it, until one text is alone. A text that ends several workers alone is given up. Towards the end
-units become smaller, and a worker without work encodes again what a much slower one still has.
+The caller reports every event and its time. The longest texts of a batch come first. If a worker ends, or gives no sign
+for the time of its lease, one of its texts may be the reason: its remaining texts are halved, and halved again with
+each worker that ends with it, until one text is alone. A text that ends several workers alone is given up. Towards the
+end units become smaller, and a worker without work encodes again what a much slower one still has.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from heapq import heappop, heappush
+from typing import NamedTuple
 
-from retrieve_cli.models.executors.leases import GivenUp, Lease, Policy, Speeds, Unit
+from retrieve_cli.frozen import Frozen
+
+
+class Policy(Frozen):
+    """Limits of the scheduler."""
+
+    unit_tokens: int = 16_384
+    """Tokens that a worker gets at a time, at most; a longer text comes alone."""
+    unit_texts: int = 512
+    window: int = 4096
+    """Texts that are queued or leased at most before the scheduler accepts no more."""
+    lease_s: float = 300.0
+    """Seconds without a result after which a worker is taken for dead."""
+    kills: int = 3
+    """Workers that a text may end, alone in its unit, before it is given up."""
+    share: float = 2.0
+    """Towards the end a unit is this fraction of a worker's fair share of the remaining texts, so that all end
+    together,"""
+    least_tokens: int = 512
+    """and at least this many tokens: a unit costs some time beside its texts."""
+    patience: float = 2.0
+    """A text is encoded twice if waiting for it takes this many times as long as encoding it again."""
+
+
+class Lease(NamedTuple):
+    """A unit of work, as a worker gets it."""
+
+    number: int
+    texts: tuple[int, ...]
+    """Numbers of the texts, the longest first."""
+    tokens: int
+
+
+class GivenUp(NamedTuple):
+    """A text that no worker survives or encodes."""
+
+    text: int
+    reason: str
+
+
+@dataclass(slots=True, eq=False)
+class Unit:
+    """A lease that has not ended, and its texts without a result."""
+
+    lease: Lease
+    worker: str
+    left: dict[int, int]
+    """Tokens of the texts that have no result from this worker yet."""
+    since: float
+    renewed: float
+    suspect: bool = False
+    """True if its texts are the rest of a unit during which a worker ended."""
+    copied: bool = False
+    """True if another worker got the same texts, or this one got another one's."""
+
+
+@dataclass(slots=True, eq=False)
+class Speeds:
+    """Tokens per second of each worker, as measured."""
+
+    of: dict[str, float] = field(default_factory=dict)
+
+    def measured(self, worker: str, tokens: int, seconds: float) -> None:
+        """Take in a unit that a worker encoded; later ones count more."""
+        now = tokens / max(seconds, 1e-6)
+        before = self.of.get(worker)
+        self.of[worker] = now if before is None else 0.5 * before + 0.5 * now
+
+    def get(self, worker: str) -> float | None:
+        """Return the speed of a worker, the mean of all if it has not been measured; None if none has been."""
+        return self.of.get(worker) or (sum(self.of.values()) / len(self.of) if self.of else None)
+
+    def share(self, worker: str, present: Mapping[str, object]) -> float:
+        """Return the part of all work that a worker does while these are present."""
+        own = self.get(worker)
+        if own is None:
+            return 1 / max(len(present), 1)
+        return own / max(sum(self.get(other) or 0.0 for other in present), own)
 
 
 class Scheduler:
@@ -49,7 +128,7 @@ class Scheduler:
         self._closed = False
 
     def close(self) -> None:
-        """Note that nothing is added for now: what is queued is divided so that all workers end together."""
+        """Note that nothing is added for now: the queue is divided so that all workers end together."""
         self._closed = True
 
     @property
@@ -78,7 +157,7 @@ class Scheduler:
         return worker in self._units
 
     def next(self, worker: str, now: float) -> Lease | None:
-        """Return work for a worker that has none; None if there is none for it now."""
+        """Return work for an idle worker; None if there is no work for it now."""
         if worker not in self._present or worker in self._units:
             return None
         if (suspects := self._suspected()) is not None:
@@ -105,7 +184,7 @@ class Scheduler:
         return new
 
     def finished(self, worker: str, now: float, reason: str = "") -> None:
-        """End the lease of a worker that stays. What it left, it could not encode, for this reason."""
+        """End the lease of a worker that stays. It could not encode the remaining texts, for this reason."""
         unit = self._units.pop(worker, None)
         if unit is None:
             return
@@ -114,14 +193,14 @@ class Scheduler:
         self._blame(unit, reason or "a worker left it without a vector")
 
     def leave(self, worker: str, reason: str) -> None:
-        """Note that a worker has ended, and queue again what it had."""
+        """Note that a worker has ended, and queue its texts again."""
         self._present.pop(worker, None)
         unit = self._units.pop(worker, None)
         if unit is not None:
             self._blame(unit, reason)
 
     def overdue(self, now: float) -> list[str]:
-        """Return the workers that have given no sign for too long; whoever ends them calls `leave`."""
+        """Return the workers that have given no sign for too long; the caller ends them and calls `leave`."""
         return [worker for worker, unit in self._units.items() if now - unit.renewed > self._patience(unit)]
 
     # ------------------------------------------------------------------------------------------ decisions

@@ -21,7 +21,7 @@ class Hello(NamedTuple):
     probes: Sequence[str]
 
 
-class Work(NamedTuple):
+class WorkUnit(NamedTuple):
     """Texts of a unit."""
 
     unit: int
@@ -29,7 +29,7 @@ class Work(NamedTuple):
     wanted: Sequence[Wanted]
 
 
-class Results(NamedTuple):
+class UnitResults(NamedTuple):
     """Encodings of some texts of a unit."""
 
     places: Sequence[int]
@@ -38,7 +38,7 @@ class Results(NamedTuple):
     """Number of these texts that were truncated."""
 
 
-class Answer(NamedTuple):
+class ProbeAnswer(NamedTuple):
     """Cards and device of a worker, and its encodings of the probes."""
 
     cards: Json
@@ -49,24 +49,24 @@ class Answer(NamedTuple):
 
 
 class WorkerEnded(Exception):
-    """The worker is gone, with the unit that it had; the text says why."""
+    """The worker is gone, with its unit; the text gives the reason."""
 
 
 class Unfit(Exception):
-    """The worker will never be of use: its model is missing, or it is another one. The text says why."""
+    """The worker cannot be used: its model is missing or is another model. The text gives the reason."""
 
 
 class NotEncoded(Exception):
-    """The worker lives, and could not encode what it has not returned; the text says why."""
+    """The worker lives, and could not encode the texts without a result; the text gives the reason."""
 
 
-class Worker(Protocol):
+class EncodingWorker(Protocol):
     """Encodes one unit at a time. All methods but `kill` are called from one thread, and may block."""
 
-    def start(self, probes: Sequence[str]) -> Answer:
-        """Make it ready, and return what it makes of the probes. Raises: WorkerEnded, Unfit."""
+    def start(self, probes: Sequence[str]) -> ProbeAnswer:
+        """Make the worker ready, and return the encoded probes. Raises: WorkerEnded, Unfit."""
 
-    def encode(self, work: Work) -> Iterator[Results]:
+    def encode(self, work: WorkUnit) -> Iterator[UnitResults]:
         """Yield results as they come. Raises: WorkerEnded, NotEncoded."""
 
     def kill(self) -> None:
@@ -76,10 +76,10 @@ class Worker(Protocol):
         """End it, and free what belongs to it."""
 
 
-class Seat(NamedTuple):
+class WorkerSlot(NamedTuple):
     """A place for a worker, which is replaced if it ends."""
 
     name: str
     """For people and for the scheduler: "worker 3", "http://a:8080"."""
-    open: Callable[[], Worker]
+    open: Callable[[], EncodingWorker]
     """Returns a new worker. Raises: OSError if this machine cannot start it."""

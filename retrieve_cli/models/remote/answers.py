@@ -16,10 +16,10 @@ MOST = 4096
 
 
 def parsed(body: bytes, headers: Mapping[str, str]) -> Json:
-    """The body as JSON; neither NaN nor Infinity is a number.
+    """Return the body as JSON; neither NaN nor Infinity is a number.
 
     Raises:
-        Passing: it is not JSON, and nothing said how long it should have been.
+        Passing: it is not JSON, and no header gave its length.
         ValueError: it is not JSON.
     """
     if "Content-Length" in headers or "Transfer-Encoding" in headers:
@@ -40,12 +40,12 @@ def complaint(body: bytes) -> str:
     return body.decode("utf-8", "replace")
 
 
-def beginning(said: Json) -> str:
-    """The first characters of a value as Python writes it; a text stands as it is.
+def beginning(part: Json) -> str:
+    """Return the first characters of a value as Python writes it, or of a text unchanged.
 
     `str` would recurse into an answer of 1,000 nested lists until the interpreter gives up, and spell out 128 MB.
     """
-    return (said if isinstance(said, str) else _REPR.repr(said))[:MOST]
+    return (part if isinstance(part, str) else _REPR.repr(part))[:MOST]
 
 
 _REPR = Repr()
@@ -54,21 +54,21 @@ _REPR.maxstring = MOST
 
 
 class ServerFailed(ModelFailed):
-    """A model's server answered with what cannot be believed, or refused the request for what it says."""
+    """A model's server gave an invalid answer, or rejected the request for its content."""
 
     kind = "server_failed"
 
     def __init__(self, message: str, *, hint: str = "", status: int = 0) -> None:
-        """`status` is that of the answer, where the status is what is wrong."""
+        """`status` is the answer's HTTP status if that is the failure, else 0."""
         super().__init__(message, hint=hint)
         self.status = status
 
 
 class ServerUnavailable(Unavailable):
-    """A model's server is not there, is not well, or lets nobody in without a key."""
+    """A model's server cannot be reached, reports an internal error, or requires a key."""
 
     def __init__(self, message: str, *, hint: str = "", status: int = 0) -> None:
-        """`status` is that of the last answer; 0 where there was none."""
+        """`status` is the HTTP status of the last answer; 0 without an answer."""
         super().__init__(message, hint=hint)
         self.status = status
 

@@ -27,11 +27,11 @@ _REFUSED = (
     "lower rerank.depth, or name another rerank.model"
 )
 _ECHO = 2000
-"""Characters of an unusable answer that are sent back with what is wrong with it."""
+"""Characters of an unusable answer that are sent back with a description of the fault."""
 
 
 class Unusable(Exception):
-    """The answer is not what was asked for (JSON, numbers in range, each once). The message goes back to the model."""
+    """The answer breaks the requested form (JSON, numbers in range, each once). The message goes back to the model."""
 
 
 def scores_in(content: str, count: int) -> list[float]:
@@ -95,9 +95,9 @@ def _list(content: str, key: str) -> list[Json]:
 
 
 def bare(content: str) -> str:
-    """Return the answer without what some models cannot help: to think aloud first, and to fence what they say.
+    """Return the answer without the reasoning and the code fence that some models put around it.
 
-    By searches from the ends, whose time grows with the text alone: no answer can stall it.
+    It searches from both ends in linear time: no answer can stall it.
     """
     text = content.strip()
     if text.startswith(_THOUGHT[0]) and _THOUGHT[1] in text:
@@ -108,7 +108,7 @@ def bare(content: str) -> str:
     return text
 
 
-class Selection(Frozen):
+class ListSelection(Frozen):
     """Choice of a model from a list; a note instead if it gave no usable answer."""
 
     order: Sequence[int] | None
@@ -116,10 +116,10 @@ class Selection(Frozen):
     scores: Sequence[float] | None = None
     """A score from 0 to 100 for each candidate, in the candidates' order, where they were scored."""
     note: str | None = None
-    """Why there is no order: a sentence that says to keep the order that was."""
+    """Reason for the missing order, as a sentence that ends with: the previous order is kept."""
 
 
-class Reply(Frozen):
+class ChatReply(Frozen):
     """Reply of the model; `cut` is True if it was cut off at `max_tokens`."""
 
     content: str
@@ -134,7 +134,7 @@ class Reply(Frozen):
         raise Unusable("it was cut off at max_tokens") if self.cut else fault
 
 
-def reply_in(answer: Json, client: Client) -> Reply:
+def reply_in(answer: Json, client: Client) -> ChatReply:
     """Return the reply in an answer; an empty one if a filter kept the model from replying, which is no fault of the
     server.
 
@@ -145,17 +145,17 @@ def reply_in(answer: Json, client: Client) -> Reply:
     first = chosen[0] if isinstance(chosen, list) and chosen else None
     message = first.get("message") if isinstance(first, dict) else None
     if not isinstance(first, dict) or not isinstance(message, dict):
-        raise client.failure(CHAT, "answers without a message", said=answer)
+        raise client.failure(CHAT, "answers without a message", part=answer)
     content = message.get("content")
     if content is not None and not isinstance(content, str):
-        raise client.failure(CHAT, "answers with a message whose content is not text", said=content)
-    return Reply(content or "", cut=first.get("finish_reason") == "length")
+        raise client.failure(CHAT, "answers with a message whose content is not text", part=content)
+    return ChatReply(content or "", cut=first.get("finish_reason") == "length")
 
 
 class ListwiseSelector:
-    """Shows a model a request with all candidates at once. Nothing is asked before a choice is.
+    """Shows a model a request with all candidates at once. No request is sent before the first choice.
 
-    A model's answer is checked by hand and may be mended once; what it says can move candidates and nothing else.
+    An answer is validated, and the model may correct it once; an answer can reorder candidates and nothing else.
     """
 
     def __init__(
@@ -181,53 +181,53 @@ class ListwiseSelector:
     def name(self) -> str:
         return self._model
 
-    def score(self, query: str, candidates: Sequence[str]) -> Selection:
-        """Every candidate with a score, equal ones in the order they had.
+    def score(self, query: str, candidates: Sequence[str]) -> ListSelection:
+        """Return every candidate with a score; candidates with equal scores keep their order.
 
         Raises:
-            Unavailable: the server is not there.
-            ServerFailed: it answers with what is no chat completion.
+            Unavailable: the server cannot be reached.
+            ServerFailed: its answer is not a chat completion.
         """
         if not candidates:
-            return Selection((), ())
+            return ListSelection((), ())
         shown, count = self._cut(candidates), len(candidates)
         messages = _messages(prompts.SCORE, prompts.question(query[: self._max_chars], shown))
         schema = prompts.scores_schema(count)
         scored = self._choose(messages, schema, lambda content: scores_in(content, count))
         if isinstance(scored, str):
-            return Selection(None, note=scored)
-        return Selection(tuple(sorted(range(count), key=lambda place: -scored[place])), tuple(scored))
+            return ListSelection(None, note=scored)
+        return ListSelection(tuple(sorted(range(count), key=lambda place: -scored[place])), tuple(scored))
 
-    def pick(self, query: str, candidates: Sequence[str], *, count: int) -> Selection:
-        """At most `count` candidates that together make a pipeline for the request, the most important first.
+    def pick(self, query: str, candidates: Sequence[str], *, count: int) -> ListSelection:
+        """Return at most `count` candidates that together make a pipeline for the request, the most important first.
 
         Raises:
-            Unavailable: the server is not there.
-            ServerFailed: it answers with what is no chat completion.
+            Unavailable: the server cannot be reached.
+            ServerFailed: its answer is not a chat completion.
         """
         most = min(count, len(candidates))
         if most < 1:
-            return Selection(())
+            return ListSelection(())
         shown = self._cut(candidates)
         messages = _messages(prompts.PICK, prompts.question(query[: self._max_chars], shown, count=most))
         schema = prompts.picked_schema(len(candidates), most)
         picked = self._choose(messages, schema, lambda content: picked_in(content, len(candidates), count=most))
-        return Selection(None, note=picked) if isinstance(picked, str) else Selection(tuple(picked))
+        return ListSelection(None, note=picked) if isinstance(picked, str) else ListSelection(tuple(picked))
 
-    def find(self, query: str, candidates: Sequence[str], *, count: int, clock: Clock) -> Selection:
-        """At most `count` candidates that answer the request, the best first; none, if none does.
+    def find(self, query: str, candidates: Sequence[str], *, count: int, clock: Clock) -> ListSelection:
+        """Return at most `count` candidates that answer the request, the best first; an empty list if none does.
 
         `clock` bounds everything, retries and pauses included.
 
         Raises:
-            Unavailable: the server is not there.
-            ServerFailed: it answers with what is no chat completion.
+            Unavailable: the server cannot be reached.
+            ServerFailed: its answer is not a chat completion.
         """
         most, total = min(count, len(candidates)), len(candidates)
         messages = _messages(prompts.FIND, prompts.question(query, candidates, count=most))
         schema = prompts.picked_schema(total, most, least=0)
         chosen = self._choose(messages, schema, lambda content: picked_in(content, total, count=most, least=0), clock)
-        return Selection(None, note=chosen) if isinstance(chosen, str) else Selection(tuple(chosen))
+        return ListSelection(None, note=chosen) if isinstance(chosen, str) else ListSelection(tuple(chosen))
 
     def clock(self, within: float | None = None) -> Clock:
         """A clock that begins now and bounds one search: the client's `timeout_s`, or `within` seconds if fewer."""
@@ -254,7 +254,7 @@ class ListwiseSelector:
         except Unusable as unusable:
             return f"{self._model} gave no usable answer twice ({unusable}); the order was kept"
 
-    def _ask(self, messages: list[Json], schema: Json, clock: Clock) -> Reply:
+    def _ask(self, messages: list[Json], schema: Json, clock: Clock) -> ChatReply:
         payload = {
             "model": self._model,
             "messages": messages,

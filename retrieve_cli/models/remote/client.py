@@ -54,8 +54,8 @@ class Client:
         section: str = "",
         sleep: Callable[[Event, float], object] = Event.wait,
     ) -> None:
-        """`timeout_s` is for one whole answer; `concurrency` is the most requests at once, whoever asks; `section` is
-        that of the settings, for hints.
+        """`timeout_s` is for one whole answer; `concurrency` is the most requests at once, of all callers; `section` is
+        the section of the settings, for hints.
 
         The first pause is of `backoff_s`, each one after twice as long, all shortened by chance so that clients
         spread out. `sleep` pauses for some seconds, or until the event.
@@ -106,14 +106,14 @@ class Client:
         clock: Clock | None = None,
         stop: Event | None = None,
     ) -> T:
-        """Return what `receive` makes of the answer to a POST; `hint` is for a server that rejects the request.
+        """Return the result of `receive` for the answer to a POST; `hint` is for a server that rejects the request.
 
         `clock` bounds everything, retries and pauses included; without one, each attempt has `timeout_s`. Once `stop`
         is set, pauses end and no attempt begins.
 
         Raises:
             CancelledError: it was stopped.
-            ServerUnavailable: the server is not there, not well, or lets nobody in; or the key's variable is not set.
+            ServerUnavailable: the server cannot be reached, fails, or denies access; or the key's variable is not set.
             ServerFailed: it refuses the request, sends it elsewhere, or its answer is not JSON or too large.
             Unavailable: urllib3 is not installed.
         """
@@ -130,7 +130,7 @@ class Client:
     ) -> list[T]:
         """`ask` for each payload, several at once, in the order of the payloads; `receive` is told which one it was.
 
-        The first failure is raised as soon as it is known, and ends what has not begun.
+        The first failure is raised at once, and cancels the requests that have not begun.
         """
         stop = Event()
         failures: list[BaseException] = []
@@ -158,14 +158,14 @@ class Client:
             stop.set()
             pool.shutdown(wait=True, cancel_futures=True)
 
-    def failure(self, path: str, what: str, *, said: Json = None, hint: str = "") -> ServerFailed:
-        """The error for an answer that cannot be believed; `said` is the part of it that shows why."""
-        excerpt = "" if said is None else f": {self.excerpt(said)}"
+    def failure(self, path: str, what: str, *, part: Json = None, hint: str = "") -> ServerFailed:
+        """Return the error for an invalid answer; `part` is the part of the answer that shows the fault."""
+        excerpt = "" if part is None else f": {self.excerpt(part)}"
         return ServerFailed(f"{self._shown(path)} {self.plain(what)}{excerpt}", hint=hint or self._probe)
 
-    def excerpt(self, said: Json) -> str:
-        """The beginning of something the server said, in quotation marks, fit to be shown."""
-        return quoted(beginning(said), self._secrets(), most=_EXCERPT)
+    def excerpt(self, part: Json) -> str:
+        """Return the beginning of a part of an answer, in quotation marks, safe to print."""
+        return quoted(beginning(part), self._secrets(), most=_EXCERPT)
 
     def plain(self, text: str) -> str:
         """A server's text on one line, without the secrets it was told and without what drives a terminal."""
@@ -174,7 +174,6 @@ class Client:
     # ------------------------------------------------------------------------------------------ one request
 
     def _answer(self, path: str, payload: Json, receive: Receive[T], hint: str, stop: Event, clock: Clock | None) -> T:
-        """The attempts."""
         import orjson
 
         key = read_key(self._api_key_env)
@@ -235,13 +234,13 @@ class Client:
             raise self._refusal(reply, path, hint)
         coding = reply.headers.get("Content-Encoding", "identity")
         if coding.strip().lower() != "identity":
-            raise self.failure(path, "answers in a content coding that was not asked for", said=coding)
+            raise self.failure(path, "answers in a content coding that was not asked for", part=coding)
         too_large = self.failure(path, f"answers with more than {self._max_bytes} bytes")
         body = b"".join(limit_size(reply.travelling, self._max_bytes, lambda: too_large))
         with suppress(ValueError):
             return parsed(body, reply.headers)
         said = body[:HEAD].decode("utf-8", "replace") if body else None
-        raise self.failure(path, "answers with something that is not JSON", said=said)
+        raise self.failure(path, "answers with something that is not JSON", part=said)
 
     def _refusal(self, reply: Reply, path: str, hint: str) -> Exception:
         status = reply.status
@@ -256,7 +255,7 @@ class Client:
             hint = f"the key in ${given} was rejected: check it" if given else name_it
             return ServerUnavailable(message, hint=hint, status=status)
         if status == 404:
-            # One status for two mistakes: no such endpoint, no such model.
+            # One status for two mistakes: a missing endpoint, and a missing model.
             hint = f"check {self._section}base_url, which goes without {path}, and the model's name; {self._probe}"
             return ServerUnavailable(message, hint=hint, status=status)
         return ServerFailed(message, hint=hint or self._probe, status=status)
@@ -267,7 +266,8 @@ class Client:
         return shown(endpoint(self._base_url, path))
 
     def _secrets(self) -> list[Secret]:
-        """Return what is never shown: the key as it is now, and a query in the address, which may be a signature."""
+        """Return the texts that are never shown: the current key, and a query in the address, which may be a
+        signature."""
         try:
             key = read_key(self._api_key_env)
         except RetrieveError:
@@ -277,7 +277,7 @@ class Client:
 
     @property
     def _probe(self) -> str:
-        """A command that shows a person what the server says."""
+        """Command that shows a user the server's answer."""
         key = f' -H "Authorization: Bearer ${self._api_key_env}"' if self._api_key_env else ""
         return f"check the server: curl -sS {quote(self._shown('/models'))}{key}"
 
@@ -293,6 +293,6 @@ def wording(section: str) -> Wording:
 
 
 def endpoint(base_url: str, path: str) -> str:
-    """The address of an endpoint under a base address, whose query (an API version, say) stays at the end."""
+    """The address of an endpoint under a base address, whose query (for example an API version) stays at the end."""
     parts = urlsplit(base_url)
     return urlunsplit((parts.scheme, parts.netloc, parts.path.rstrip("/") + path, parts.query, ""))

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 _PATH = "/embeddings"
 _PROBE = "dimension"
-"""A text to ask with for what the server says of itself."""
+"""Text of the request that reads the server's model name and dimension."""
 _TOO_MUCH = (
     "if a text is too long for the model, lower encoder.max_tokens or name the model's encoder.tokenizer; if the batch "
     "is too large, lower encoder.batch_size; if the server does not know encoder.dimensions, remove it"
@@ -37,13 +37,13 @@ _TOO_MUCH = (
 
 
 class Fail(Protocol):
-    """Makes the error of an answer that is not what was asked for; `said` is the part of it that shows it."""
+    """Makes the error of an unexpected answer; `part` is the part of the answer that shows the fault."""
 
-    def __call__(self, what: str, *, said: Json = None) -> ServerFailed: ...
+    def __call__(self, what: str, *, part: Json = None) -> ServerFailed: ...
 
 
 class Embedded(NamedTuple):
-    """Vectors, and the model that the server says made them; the one that was asked for if it does not say."""
+    """Vectors, and the model that the server names; the requested model if the server names none."""
 
     model: str
     vectors: Vectors
@@ -71,11 +71,11 @@ class RemoteEncoder(Truncating):
         tokenizer: Path | None = None,
         expected: ModelCard | None = None,
     ) -> None:
-        """`dimensions` is sent where it is set; `tokenizer` is a tokenizer.json or a folder with one; a prefix that is
-        None is what the model's family is known to want.
+        """`dimensions` is sent where it is set; `tokenizer` is a tokenizer.json or a folder with one; a prefix of None
+        means the known prefix of the model's family.
 
-        `expected` is the card of an index: it stands in for what the server says of itself and for the prefixes and
-        limits given here, and every answer is held to it.
+        `expected` is the card of an index: it replaces the server's description and the prefixes and limits given here,
+        and every answer is checked against it.
         """
         self._client = client
         self._model = model
@@ -90,7 +90,7 @@ class RemoteEncoder(Truncating):
 
     @once
     def card(self) -> ModelCard:
-        """The model's name as the server says it, and the length of its vectors; asked for once.
+        """The model's name as the server reports it, and the length of its vectors; requested once.
 
         Raises:
             Unavailable: the server is not there.
@@ -145,7 +145,7 @@ class RemoteEncoder(Truncating):
     def encode_queries(self, texts: Sequence[str]) -> Vectors:
         """(n, dim) float32, rows of L2 norm 1 where the card normalises; a blank text has the zero vector.
 
-        All requests, retries and pauses have the client's `timeout_s` together: somebody waits for the answer.
+        All requests, retries and pauses together have the client's `timeout_s`: a user waits for the answer.
 
         Raises:
             Unavailable: the server is not there.
@@ -227,8 +227,8 @@ class RemoteEncoder(Truncating):
             hint="name the server and model that it was built with, or build the index again: retrieve build",
         )
 
-    def _failure(self, what: str, *, said: Json = None) -> ServerFailed:
-        return self._client.failure(_PATH, what, said=said)
+    def _failure(self, what: str, *, part: Json = None) -> ServerFailed:
+        return self._client.failure(_PATH, what, part=part)
 
 
 def _wanted(*names: str) -> Prefixes:
@@ -241,13 +241,13 @@ def _wanted(*names: str) -> Prefixes:
 def _vectors(answer: Json, count: int, fail: Fail) -> Vectors:
     """The vectors of `count` texts in their order (https://platform.openai.com/docs/api-reference/embeddings/object).
 
-    They are (n, dim) float32, finite, none of them zero.
+    They are (n, dim) float32 and finite; no row is zero.
 
     Raises:
-        ServerFailed: it has another number of vectors, vectors of several lengths, or what is no vector.
+        ServerFailed: it has another number of vectors, vectors of several lengths, or something that is not a vector.
     """
     if not isinstance(answer, dict) or not isinstance(answer.get("data"), list):
-        raise fail("answers without a list of vectors (`data`)", said=answer)
+        raise fail("answers without a list of vectors (`data`)", part=answer)
     rows: list[Json] = answer["data"]
     if len(rows) != count:
         raise fail(f"answers with {len(rows)} vectors for {count} texts")
@@ -255,7 +255,7 @@ def _vectors(answer: Json, count: int, fail: Fail) -> Vectors:
     for row in rows:
         place = row.get("index") if isinstance(row, dict) else None
         if type(place) is not int or not 0 <= place < count or by_place[place] is not None:
-            raise fail(f"does not number its vectors from 0 to {count - 1}, each once, by `index`", said=place)
+            raise fail(f"does not number its vectors from 0 to {count - 1}, each once, by `index`", part=place)
         by_place[place] = _vector(row.get("embedding"), place, fail)
     vectors = [vector for vector in by_place if vector is not None]
     lengths = sorted({len(vector) for vector in vectors})
@@ -265,7 +265,7 @@ def _vectors(answer: Json, count: int, fail: Fail) -> Vectors:
 
 
 def to_unit(vectors: Vectors) -> Vectors:
-    """The rows scaled to L2 norm 1, as far as float32 can say it."""
+    """Return the rows scaled to L2 norm 1, within the precision of float32."""
     wide = vectors.astype(np.float64)
     scaled: Vectors = (wide / np.linalg.norm(wide, axis=1, keepdims=True)).astype(np.float32)
     return scaled

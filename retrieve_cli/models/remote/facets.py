@@ -14,7 +14,7 @@ from typing import NamedTuple
 from retrieve_cli.contracts import LONGEST_FACET, Card, Chunk, FacetAnswer, Json
 from retrieve_cli.models.remote import prompts
 from retrieve_cli.models.remote.answers import ServerFailed, ServerUnavailable
-from retrieve_cli.models.remote.chat import CHAT, Reply, Unusable, bare, reply_in
+from retrieve_cli.models.remote.chat import CHAT, ChatReply, Unusable, bare, reply_in
 from retrieve_cli.models.remote.client import Client, Receive
 from retrieve_cli.storage.manifest import sha1
 from retrieve_cli.untrusted.foreign_json import foreign_json
@@ -33,7 +33,7 @@ _REFUSALS = (400, 415, 422)
 _REJECTED = "the server rejected the request: check facets.model and facets.max_tokens"
 
 
-class Task(NamedTuple):
+class FacetTask(NamedTuple):
     """Request to the model, and the names of the facets that it answers with."""
 
     prompt: str
@@ -66,7 +66,7 @@ class ChatFacets:
         client: Client,
         *,
         model: str,
-        task: Task,
+        task: FacetTask,
         max_tokens: int,
         max_tokens_total: int | None,
         concurrency: int,
@@ -144,10 +144,11 @@ class ChatFacets:
         return [{"role": "system", "content": self._task.prompt}, {"role": "user", "content": asked}]
 
     def _ask(self, messages: list[Json], most: int, stop: Event) -> _Answered:
-        """Return the answer to one request; `most` is the tokens that it can take, which count if nobody says."""
+        """Return the answer to one request; `most` is the tokens that it can take, which count if the server does not
+        report the use."""
         tokens = 0
 
-        def receive(answer: Json) -> Reply:
+        def receive(answer: Json) -> ChatReply:
             nonlocal tokens
             tokens = _used(answer, most)
             return reply_in(answer, self._client)
@@ -168,7 +169,7 @@ class ChatFacets:
             reason = "cut_off" if reply.cut else "invalid_answer"
             return _Answered(None, tokens, reason, f"{self._model} gave no usable answer: {unusable}")
 
-    def _reply(self, messages: list[Json], receive: Receive[Reply], stop: Event) -> Reply:
+    def _reply(self, messages: list[Json], receive: Receive[ChatReply], stop: Event) -> ChatReply:
         """Return the model's reply, asked for with a schema unless the server does not know of any."""
         payload = {"model": self._model, "messages": messages, "temperature": 0, "max_tokens": self._max_tokens}
         if not self._plain:

@@ -1,4 +1,4 @@
-"""Records read by a chat model, in batches that fit what it can take in: the best of each batch, then of these."""
+"""Records read by a chat model, in batches that fit its context: the best of each batch, then the best of these."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _ANSWER = 2048
 _MARKS = 128
 """Tokens of the marks around request and candidates, and of what a server puts around messages."""
 _OF_A_NUMBER = 6
-"""Tokens of a number in an answer, what stands between two of them included."""
+"""Tokens of a number in an answer, the separator between two numbers included."""
 
 
 def answer_tokens(context: int) -> int:
@@ -44,7 +44,7 @@ class CatalogReader:
         left: Callable[[], float | None] = lambda: None,
         hint: str = "",
     ) -> None:
-        """`text_of` returns what is shown of a record; `left` the seconds that there are, None for as many as the
+        """`text_of` returns the line that the model reads for a record; `left` the remaining seconds, None for the
         server's timeout; `hint` is for a model that gives no usable answer."""
         self._selector = selector
         self._text_of = text_of
@@ -64,7 +64,7 @@ class CatalogReader:
 
         Raises:
             Unavailable: the server is not there.
-            ModelFailed: it answers with what is no choice, twice.
+            ModelFailed: it gives an unusable answer twice.
         """
         clock = self._selector.clock(self._left())
         asked = self._fitted(query, self._room // 4)
@@ -74,14 +74,15 @@ class CatalogReader:
             batches = [*self._batches(rows, room)]
             if len(batches) == 1:
                 return self._best(asked, batches[0], most, clock)
-            chosen = _alternating(self._best_of_each(asked, batches, most, clock))
+            lists = self._best_of_each(asked, batches, most, clock)
+            chosen = [row for rank in zip_longest(*lists) for row in rank if row is not None]  # the first of each first
             if len(chosen) >= len(rows):  # of batches of one, each chosen
                 return chosen[:most]
             rows = chosen
         return []
 
     def _batches(self, rows: Sequence[int], room: int) -> Iterator[list[tuple[int, str]]]:
-        """Records and what is shown of them, as many at a time as there is room for; two at least."""
+        """Records and their lines, as many at a time as the context has room for; two at least."""
         batch: list[tuple[int, str]] = []
         spent = 0
         for row in rows:
@@ -123,8 +124,3 @@ class CatalogReader:
         while self._tokenizer.count(shown := prompts.line(0, text)) > tokens and text:
             text = text[: min(len(text) * tokens // (self._tokenizer.count(shown) + 1), len(text) - 1)]
         return text
-
-
-def _alternating(lists: Sequence[Sequence[int]]) -> list[int]:
-    """The first of each list, then the second of each, and so on."""
-    return [row for rank in zip_longest(*lists) for row in rank if row is not None]

@@ -1,4 +1,4 @@
-"""Pair scores from a rerank endpoint, in the form of Jina, Cohere, vLLM and Infinity or in that of TEI.
+"""Pair scores from a rerank endpoint, in the form of Jina, Cohere, vLLM and Infinity or in the form of TEI.
 
 https://docs.vllm.ai/en/latest/serving/openai_compatible_server.html, "Re-rank API"
 https://huggingface.github.io/text-embeddings-inference, POST /rerank
@@ -45,9 +45,10 @@ class RemoteScorer:
         batch_size: int = 32,
         max_chars: int | None = None,
     ) -> None:
-        """`form` auto asks as Jina does and, where that is refused, as TEI does; what was understood is kept to.
+        """`form` auto sends the request of Jina and, if the server rejects it, the request of TEI; the form that works
+        is kept.
 
-        `max_chars` cuts each passage, for a server that refuses what is too long for its model.
+        `max_chars` cuts each passage, for a server that rejects passages that are too long for its model.
         """
         self._client = client
         self._model = model
@@ -75,7 +76,7 @@ class RemoteScorer:
         batches = [texts[start : start + self._batch_size] for start in range(0, len(texts), self._batch_size)]
         query = readable(query)
         clock = self._client.clock()
-        # The first batch alone finds out the form; what is left goes side by side.
+        # The first batch alone finds out the form; the others run side by side.
         first = [self._find_form(query, batches[0], clock)] if batches and self._form == "auto" else []
         rest = batches[len(first) :]
         payloads = [self._payload(self._form, query, batch) for batch in rest]
@@ -100,7 +101,7 @@ class RemoteScorer:
             except (ServerFailed, ServerUnavailable) as error:
                 if error.status not in _OTHER_FORM:
                     raise
-                # What is said about the second form is about the second form: the first is the common one.
+                # The error of the second form would mislead: the first form is the common one.
                 refused = refused or error
             else:
                 self._form = form
@@ -119,7 +120,7 @@ class RemoteScorer:
         rows = answer.get("results") if isinstance(answer, dict) else answer
         key = "relevance_score" if isinstance(answer, dict) else "score"
         if not isinstance(rows, list):
-            raise self._client.failure(_PATH, "answers without a list of results", said=answer)
+            raise self._client.failure(_PATH, "answers without a list of results", part=answer)
         if len(rows) != count:
             raise self._client.failure(_PATH, f"answers with {len(rows)} scores for {count} passages")
         scores = np.full(count, np.nan)
@@ -127,8 +128,8 @@ class RemoteScorer:
             place, score = (row.get("index"), row.get(key)) if isinstance(row, dict) else (None, None)
             if type(place) is not int or not 0 <= place < count or not np.isnan(scores[place]):
                 what = f"does not number its scores from 0 to {count - 1}, each once, by `index`"
-                raise self._client.failure(_PATH, what, said=row)
+                raise self._client.failure(_PATH, what, part=row)
             if not isinstance(score, int | float) or isinstance(score, bool) or not abs(score) < _LARGEST:
-                raise self._client.failure(_PATH, f"gives passage {place} no number as its `{key}`", said=row)
+                raise self._client.failure(_PATH, f"gives passage {place} no number as its `{key}`", part=row)
             scores[place] = score
         return scores.astype(np.float32)

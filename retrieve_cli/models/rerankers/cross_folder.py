@@ -21,10 +21,10 @@ _SETTINGS = (
     SETTINGS,
     "sentence_bert_config.json",
 )
-"""Files beside those of every model that change a score."""
+"""Files that change a score, in addition to the files of every model."""
 SIGMOID, _IDENTITY = "Sigmoid", "Identity"
 _SEGMENTED = {"BertTokenizer", "BertTokenizerFast"}
-"""Tokenizers that say which of the two texts a token belongs to, unless their settings name other inputs."""
+"""Tokenizers that mark which of the two texts a token belongs to, unless their settings name other inputs."""
 _ROLES = [re.compile(f"[\"']{role}[\"']") for role in ("query", "document")]
 
 QWEN3_RERANKER = """\
@@ -55,9 +55,9 @@ class CrossFolder(Frozen):
     activation: str
     """Class of `torch.nn` that turns the logit into the score: "Sigmoid", "Identity"."""
     prompt: str
-    """Stands before the query, or is the instruction of a model that chats."""
+    """Prefix of the query, or the instruction of a model that chats."""
     segmented: bool
-    """The passage's tokens are marked as those of a second text."""
+    """The passage's tokens are marked as a second text."""
     chats: bool
     """The pair goes through a chat template rather than between separators."""
     template: str | None
@@ -93,7 +93,7 @@ def read_cross_folder(path: Path, *, name: str = "") -> CrossFolder:
     """Read the folder of a cross-encoder: one label per pair, or a language model that answers yes or no.
 
     Raises:
-        UsageError: it is the folder of something else; the message says of what.
+        UsageError: it is the folder of something else; the message names it.
     """
     model = read_folder(path, name=name)
     settings = model.settings if (path / "modules.json").is_file() else None
@@ -138,7 +138,7 @@ def _unfit(path: Path, what: str) -> UsageError:
 def _labels(config: Mapping[str, Json]) -> int:
     if names := config.get("id2label"):
         return len(names)
-    return int(config.get("num_labels", 2))  # what transformers takes where nothing is said
+    return int(config.get("num_labels", 2))  # the default of transformers
 
 
 def _template(path: Path, tokenizer: Mapping[str, Json]) -> str:
@@ -150,7 +150,7 @@ def _template(path: Path, tokenizer: Mapping[str, Json]) -> str:
 
 
 def _replacement(model: ModelFolder, own: str) -> str | None:
-    """Qwen3-Reranker as it was published has the template of a chat model, which knows no query and no document."""
+    """Return a template for Qwen3-Reranker, whose published template is for chats and has no query and no document."""
     chats = model.architecture == "Qwen3ForCausalLM" or (model.architecture == "Qwen3ForSequenceClassification" and own)
     return QWEN3_RERANKER if chats and not _carries_pairs(own) else None
 
@@ -160,7 +160,7 @@ def _carries_pairs(template: str | None) -> bool:
 
 
 def _activation(settings: Mapping[str, Json], config: Mapping[str, Json]) -> str:
-    """Return the activation: that of its settings, of config.json or of an older key; else sigmoid."""
+    """Return the activation in the settings, in config.json or in an older key; else sigmoid."""
     candidates = (
         settings.get("activation_fn"),
         (config.get("sentence_transformers") or {}).get("activation_fn"),

@@ -16,7 +16,7 @@ import numpy as np
 from retrieve_cli.errors import Unavailable
 from retrieve_cli.frozen import replace
 from retrieve_cli.models.rerankers.cross_folder import CrossFolder
-from retrieve_cli.models.rerankers.pairs import PairTokenizer, Row
+from retrieve_cli.models.rerankers.pairs import PairRow, PairTokenizer
 from retrieve_cli.models.runtimes.bert import Architecture, arrange, forward, no_tensor
 from retrieve_cli.models.runtimes.digests import Digests
 from retrieve_cli.models.runtimes.exports import Contents, Export
@@ -58,7 +58,7 @@ def why_not(folder: CrossFolder) -> str:
     if folder.chats:
         return "the model reads pairs through a chat template"
     if not folder.labelled:
-        return "the model has modules of its own"
+        return "the model has custom modules"
     if folder.activation not in _ACTIVATIONS:
         return f"the graph has no activation {folder.activation}"
     if folder.model.weights[0].suffix != ".safetensors":
@@ -84,12 +84,12 @@ class OnnxPairs(PairTokenizer):
         )
         self._activation = _ACTIVATIONS[folder.activation]
         self._first_half = int(folder.model.config["max_position_embeddings"])
-        """Rows of the table of positions before those of the second text."""
+        """Rows of the position table before the rows of the second text."""
         export = partial(cross_export, folder, cache_dir)
         architecture = Architecture.read(folder.model.config)
         self._runner = OnnxRunner(export, architecture, threads=threads, batch_size=batch_size)
 
-    def scores(self, rows: Sequence[Row]) -> Vectors:
+    def scores(self, rows: Sequence[PairRow]) -> Vectors:
         """(n,) float32."""
         logits = np.zeros(len(rows), dtype=np.float32)
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 from retrieve_cli.errors import UsageError
 from retrieve_cli.frozen import Frozen
 from retrieve_cli.models.runtimes.tokenizer import ModelTokenizer, parse
 
 
-class Row(Frozen):
+class PairRow(Frozen):
     """One pair as the model reads it."""
 
     ids: list[int]
@@ -20,17 +20,17 @@ class Row(Frozen):
     """Parallel to `ids`: 0 for the query's half, 1 for the passage's; all 0 where the model makes no difference."""
 
 
-class Windows(Frozen):
+class PairWindows(Frozen):
     """Rows that fit, and for each the place of the passage that it is a part of."""
 
-    rows: list[Row]
+    rows: list[PairRow]
     owners: list[int]
 
 
 class PairReader(Protocol):
     """Lays out pairs as its model wants them."""
 
-    def rows(self, query: str, passages: Sequence[str]) -> list[Row]:
+    def rows(self, query: str, passages: Sequence[str]) -> list[PairRow]:
         """A row for each passage, however long."""
 
     def spans(self, text: str) -> Sequence[tuple[int, int]]:
@@ -45,31 +45,29 @@ class PairTokenizer(ModelTokenizer):
         self._segmented = segmented
         self._prompt = prompt
 
-    def rows(self, query: str, passages: Sequence[str]) -> list[Row]:
+    def rows(self, query: str, passages: Sequence[str]) -> list[PairRow]:
         [first] = self._plain([self._prompt + query])
-        return [self._row(self._tokenizer.post_process(first, second)) for second in self._plain(passages)]
-
-    def _row(self, pair: Any) -> Row:
-        return Row(pair.ids, pair.type_ids if self._segmented else [0] * len(pair.ids))
+        pairs = (self._tokenizer.post_process(first, second) for second in self._plain(passages))
+        return [PairRow(pair.ids, pair.type_ids if self._segmented else [0] * len(pair.ids)) for pair in pairs]
 
 
 def shortened(reader: PairReader, query: str, *, max_tokens: int) -> str:
-    """The query, cut so that half of the tokens besides the special ones are left for the passage."""
+    """Return the query, cut so that half of the tokens are left for the passage; special tokens do not count."""
     [bare] = reader.rows("", [""])
     half = max(1, (max_tokens - len(bare.ids)) // 2)
     spans = reader.spans(query)
     return query if len(spans) <= half else query[: spans[half - 1][1]]
 
 
-def windows(reader: PairReader, query: str, passages: Sequence[str], *, max_tokens: int, stride: float) -> Windows:
+def windows(reader: PairReader, query: str, passages: Sequence[str], *, max_tokens: int, stride: float) -> PairWindows:
     """Rows of at most `max_tokens`; each window starts `stride` of a window after the one before.
 
     Raises:
-        UsageError: the query and what stands around it leave no space for a passage that does not fit.
+        UsageError: the query and the special tokens leave no space for a passage that does not fit.
     """
     bare, filled, *whole = reader.rows(query, ["", "x", *passages])
     head, tail = frame(bare.ids, filled.ids)
-    cut = Windows([], [])
+    cut = PairWindows([], [])
     for owner, row in enumerate(whole):
         if len(row.ids) <= max_tokens:
             pieces = [row]
@@ -96,7 +94,7 @@ def stretches(count: int, room: int, *, stride: float) -> Iterator[tuple[int, in
     yield max(0, count - room), count
 
 
-def _pieces(row: Row, head: int, tail: int, *, max_tokens: int, stride: float) -> Iterator[Row]:
+def _pieces(row: PairRow, head: int, tail: int, *, max_tokens: int, stride: float) -> Iterator[PairRow]:
     room = max_tokens - head - tail
     if room < 1:
         raise UsageError(
@@ -108,7 +106,7 @@ def _pieces(row: Row, head: int, tail: int, *, max_tokens: int, stride: float) -
         ids, segments = (
             [*part[:head], *part[head + start : head + end], *part[after:]] for part in (row.ids, row.segments)
         )
-        yield Row(ids, segments)
+        yield PairRow(ids, segments)
 
 
 def _alike(left: Sequence[int], right: Sequence[int]) -> int:

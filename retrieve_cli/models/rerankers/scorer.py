@@ -15,8 +15,8 @@ from retrieve_cli.contracts import Json
 from retrieve_cli.errors import Unavailable, UsageError
 from retrieve_cli.models.rerankers.cross_folder import SIGMOID, CrossFolder
 from retrieve_cli.models.rerankers.onnx_pairs import OnnxPairs, why_not
-from retrieve_cli.models.rerankers.pairs import PairReader, Row, shortened, windows
-from retrieve_cli.models.runtimes.devices import Choice, Device, choose, precision_on
+from retrieve_cli.models.rerankers.pairs import PairReader, PairRow, shortened, windows
+from retrieve_cli.models.runtimes.devices import Device, DeviceChoice, choose, precision_on
 from retrieve_cli.models.runtimes.digests import Digests
 from retrieve_cli.models.runtimes.model_folder import Precision
 from retrieve_cli.models.runtimes.packages import require
@@ -28,13 +28,13 @@ if TYPE_CHECKING:
     from retrieve_cli.contracts import Rows, Vectors
 _BATCH = {"cpu": 32, "cuda": 128}
 _WHOLE = {"text": {"truncation": False, "verbose": False}}
-"""Pairs are read whole and cut into windows afterwards, so that a cut never falls into what stands around them."""
+"""Pairs are read whole and cut into windows afterwards, so that a cut never falls into the template around them."""
 
 
 class _Runner(PairReader, Protocol):
     """A library that reads pairs and scores their rows."""
 
-    def scores(self, rows: Sequence[Row]) -> Vectors: ...
+    def scores(self, rows: Sequence[PairRow]) -> Vectors: ...
 
 
 class CrossScorer(Truncating):
@@ -127,7 +127,7 @@ class CrossScorer(Truncating):
         return best
 
     @once
-    def _choice(self) -> Choice:
+    def _choice(self) -> DeviceChoice:
         choice = choose(self._asked, self._kind, section="rerank")
         if choice.kind != "onnx":
             return choice
@@ -137,7 +137,7 @@ class CrossScorer(Truncating):
             raise Unavailable(
                 f"onnxruntime cannot run {self.name}: {reason}.", hint="leave the kind to `auto`: torch runs it"
             )
-        return Choice("torch", "cpu", f"cpu: torch ({reason})") if reason else choice
+        return DeviceChoice("torch", "cpu", f"cpu: torch ({reason})") if reason else choice
 
     @once
     def _runner(self) -> _Runner:
@@ -176,18 +176,18 @@ class TorchPairs:
         with self._runner.turn:
             return self._tokenizer.spans(text)
 
-    def rows(self, query: str, passages: Sequence[str]) -> list[Row]:
+    def rows(self, query: str, passages: Sequence[str]) -> list[PairRow]:
         pairs = [(readable(query), readable(passage)) for passage in passages]
-        rows: list[Row] = []
+        rows: list[PairRow] = []
         for start in range(0, len(pairs), self._size):
             encoded = self._read(pairs[start : start + self._size])
             real = encoded["attention_mask"].bool()
             ids = encoded["input_ids"]
             segments = encoded.get("token_type_ids", ids * 0)
-            rows += [Row(i[m].tolist(), s[m].tolist()) for i, s, m in zip(ids, segments, real, strict=True)]
+            rows += [PairRow(i[m].tolist(), s[m].tolist()) for i, s, m in zip(ids, segments, real, strict=True)]
         return rows
 
-    def scores(self, rows: Sequence[Row]) -> Vectors:
+    def scores(self, rows: Sequence[PairRow]) -> Vectors:
         """(n,) float32; the longest rows first through the device, so that its memory fails early or never."""
         scores = np.zeros(len(rows), dtype=np.float32)
 
@@ -197,7 +197,7 @@ class TorchPairs:
         self._runner.run(longest_first([len(row.ids) for row in rows]), run, size=self._size)
         return scores
 
-    def _run(self, rows: Sequence[Row]) -> Vectors:
+    def _run(self, rows: Sequence[PairRow]) -> Vectors:
         torch, model, device = require("torch"), self._runner.model, self._runner.device
         with torch.inference_mode():
             features = {name: torch.from_numpy(part).to(device) for name, part in self._padded(rows).items()}
@@ -205,7 +205,7 @@ class TorchPairs:
             scores: Vectors = model.activation_fn(logits).reshape(len(rows)).cpu().numpy()
         return scores
 
-    def _padded(self, rows: Sequence[Row]) -> dict[str, Any]:
+    def _padded(self, rows: Sequence[PairRow]) -> dict[str, Any]:
         """The model's inputs (n, t) int64, padded on the side that its tokenizer names."""
         tokenizer = self._runner.model.tokenizer
         shape = len(rows), max(len(row.ids) for row in rows)

@@ -47,7 +47,7 @@ _NORM = {"attention": "attention.output.LayerNorm", "outer": "output.LayerNorm"}
 
 
 class Architecture(Frozen):
-    """Parameters of the forward pass, besides the weights."""
+    """Parameters of the forward pass, without the weights."""
 
     layers: int
     heads: int
@@ -84,7 +84,7 @@ class Architecture(Frozen):
 
 
 class Operations(Protocol[X]):
-    """Operations of the forward pass. `name` says which weights they use: see `arrange`."""
+    """Operations of the forward pass. `name` names the weights that they use: see `arrange`."""
 
     def rows(self, name: str, which: X) -> X:
         """The rows of a table."""

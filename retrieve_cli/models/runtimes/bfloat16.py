@@ -31,15 +31,14 @@ if TYPE_CHECKING:
 _HINTS = {"float32": ("f32", "float32"), "bfloat16": ("bf16", "bfloat16")}
 """By precision, the name that OpenVINO takes and the one that it returns."""
 _REPORTERS = ("openvino.tools.ovc", "openvino_telemetry")
-"""Modules of OpenVINO that report their import to a server; what is done here needs neither."""
+"""Modules of OpenVINO that report their import to a server; neither is needed here."""
 
 
 def in_openvino(path: Path, threads: int, *, precision: Precision) -> Graph:
     """Open an exported graph with OpenVINO; as many calls run at a time as there are threads, each on one core.
 
     Raises:
-        Unavailable: OpenVINO is not installed, does not take the graph, or cannot compute in this
-            precision on this processor.
+        Unavailable: OpenVINO is not installed, cannot open the graph, or cannot compute in this precision here.
     """
     requested, expected = _HINTS[precision]
     # Left to itself it takes bfloat16 wherever the processor has it.
@@ -79,7 +78,7 @@ def in_openvino(path: Path, threads: int, *, precision: Precision) -> Graph:
 
 @contextmanager
 def _silent() -> Iterator[None]:
-    """Keep the modules that report to a server from being imported, unless somebody has imported them already."""
+    """Keep the modules that report to a server from being imported, unless they have already been imported."""
     kept_out = [name for name in _REPORTERS if name not in sys.modules]
     absent: dict[str, Any] = dict.fromkeys(kept_out)
     sys.modules.update(absent)

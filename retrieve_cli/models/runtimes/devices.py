@@ -24,10 +24,10 @@ _BFLOAT16 = {"avx512_bf16", "amx_bf16", "bf16"}
 """Linux names of the instructions that multiply bfloat16: two sets on x86, the last one on ARM."""
 _FASTER = "set `encoder.precision: float32`, which is faster here; it changes the index"
 _DRIVER = ("/proc/driver/nvidia/version", "/dev/nvidiactl", "/dev/nvidia0", "/dev/dxg")
-"""Files that show NVIDIA's driver; the last one is that of WSL."""
+"""Files that show NVIDIA's driver; the last one is the driver in WSL."""
 
 
-class Choice(Frozen):
+class DeviceChoice(Frozen):
     """An encoder's kind, its device, and why in a sentence for people."""
 
     kind: Literal["onnx", "openvino", "torch", "hashed"]
@@ -41,11 +41,11 @@ class Choice(Frozen):
 
 def choose(
     device: Device = "auto", kind: str = "auto", *, precision: Asked = "auto", section: str = "encoder"
-) -> Choice:
+) -> DeviceChoice:
     """Return the encoder for a device: torch on a GPU, onnxruntime on a CPU, unless one of them is configured.
 
-    `section` is that of the settings, for hints. On a CPU onnxruntime computes in float32 only: for bfloat16, `auto` is
-    torch there as well.
+    `section` is the section of the settings, for hints. On a CPU onnxruntime computes in float32 only: for bfloat16,
+    `auto` is torch there as well.
 
     Raises:
         Unavailable: `cuda` was asked for and there is no GPU that torch can use.
@@ -55,7 +55,7 @@ def choose(
     if kind == "hashed":
         if device == "cuda":
             raise _cpu_only(kind)
-        return Choice("hashed", "cpu", "cpu: feature hashing (no model)")
+        return DeviceChoice("hashed", "cpu", "cpu: feature hashing (no model)")
     if kind in ("onnx", "openvino"):
         if device == "cuda":
             raise _cpu_only(kind)
@@ -64,7 +64,7 @@ def choose(
         return _on_cpu(kind, "as configured", precision)
     missing = why_no_gpu()
     if not missing:
-        return Choice("torch", "cuda", f"cuda: torch ({gpu_name()})", precision_on("cuda", precision))
+        return DeviceChoice("torch", "cuda", f"cuda: torch ({gpu_name()})", precision_on("cuda", precision))
     if device == "cuda":
         raise Unavailable(
             f"A GPU was required (`{section}.device: cuda`) and cannot be used: {missing}.",
@@ -119,7 +119,7 @@ def _torch_has_bfloat16() -> bool:
     return any(known.get(name) for name in ("avx512_bf16", "amx_bf16", "arm_bf16", "bf16"))
 
 
-def _exported(kind: str, precision: Asked) -> Choice:
+def _exported(kind: str, precision: Asked) -> DeviceChoice:
     """A choice among the encoders that run the exported graph."""
     if kind == "onnx":
         if precision not in ("auto", "float32"):
@@ -127,7 +127,7 @@ def _exported(kind: str, precision: Asked) -> Choice:
                 f"`encoder.kind: onnx` computes in float32, not in {precision}.",
                 hint="set `encoder.kind: torch` or `openvino` for bfloat16, or `encoder.precision: auto`",
             )
-        return Choice("onnx", "cpu", "cpu: onnxruntime (as configured)")
+        return DeviceChoice("onnx", "cpu", "cpu: onnxruntime (as configured)")
     if precision == "float16":
         raise UsageError(
             "`encoder.kind: openvino` computes in float32 or bfloat16, not in float16.",
@@ -136,16 +136,16 @@ def _exported(kind: str, precision: Asked) -> Choice:
     chosen = precision_on("cpu", precision)
     if chosen == "bfloat16" and (why := why_no_bfloat16()):
         raise Unavailable(f"OpenVINO cannot compute in bfloat16 here: {why}.", hint=_FASTER)
-    return Choice("openvino", "cpu", _reason("openvino", "as configured", chosen), chosen)
+    return DeviceChoice("openvino", "cpu", _reason("openvino", "as configured", chosen), chosen)
 
 
-def _on_cpu(kind: str, reason: str, precision: Asked) -> Choice:
+def _on_cpu(kind: str, reason: str, precision: Asked) -> DeviceChoice:
     if kind == "torch" or precision == "bfloat16":
         chosen = precision_on("cpu", precision)
-        return Choice("torch", "cpu", _reason("torch", reason, chosen), chosen)
+        return DeviceChoice("torch", "cpu", _reason("torch", reason, chosen), chosen)
     if precision == "float16":
         reason += "; float16 is for a GPU: float32 here"
-    return Choice("onnx", "cpu", f"cpu: onnxruntime ({reason})")
+    return DeviceChoice("onnx", "cpu", f"cpu: onnxruntime ({reason})")
 
 
 def _reason(runtime: str, reason: str, precision: Precision) -> str:

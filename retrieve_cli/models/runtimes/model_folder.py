@@ -37,7 +37,7 @@ _POOLING_KEYS: dict[str, Pooling] = {
 }
 _POOLING_NAMES: dict[str, Pooling] = {"mean": "mean", "cls": "cls", "max": "max", "lasttoken": "lasttoken"}
 _UNLIMITED = 1_000_000
-"""A tokenizer without a limit says 1e30."""
+"""Limit from which on a tokenizer has no limit: it then gives 1e30."""
 _DEFAULT_LIMIT = 512
 SETTINGS = "config_sentence_transformers.json"
 """File in which sentence-transformers keeps what belongs to a whole model, such as its prompts."""
@@ -63,12 +63,12 @@ class ModelFolder(Frozen):
     max_tokens: int
     """Longest input in tokens, special tokens included."""
     pooling: Pooling
-    """"none" where the model pools in a way of its own."""
+    """"none" if the model pools in a custom way."""
     normalize: bool
     lowercase: bool
     """The text is lowercased before the tokenizer sees it."""
     settings: Mapping[str, Json]
-    """Its `SETTINGS`; empty if there are none."""
+    """Its `SETTINGS`; empty without such a file."""
     query_prefix: str | None = None
     passage_prefix: str | None = None
     """None: what the model wants."""
@@ -97,7 +97,7 @@ class ModelFolder(Frozen):
 
     @property
     def extras(self) -> tuple[str, ...]:
-        """Modules besides the transformer, a pooling that `pooling` names, and a normalisation at the end."""
+        """Modules other than the transformer, a pooling that `pooling` names, and a normalisation at the end."""
         plain = {1: "Pooling", 2: "Normalize"}
         return tuple(
             module.name
@@ -106,7 +106,7 @@ class ModelFolder(Frozen):
         )
 
     def revision(self, digests: Digests) -> str:
-        """SHA-1 over the weights and the settings that change a vector; prompts and limits stand in the card."""
+        """SHA-1 over the weights and the settings that change a vector; prompts and limits are in the card."""
         settings = [self.transformer / name for name in ("config.json", "tokenizer.json", "vocab.txt")]
         settings += [module.path / "config.json" for module in self.modules[1:]]
         files = [*(path for path in settings if path.is_file()), *self.weights]
@@ -131,10 +131,10 @@ class ModelFolder(Frozen):
 def read_folder(
     path: Path, *, name: str = "", query_prefix: str | None = None, passage_prefix: str | None = None
 ) -> ModelFolder:
-    """Read a sentence-transformers folder, or a plain transformers folder (mean pooling, as it is loaded elsewhere).
+    """Read a sentence-transformers folder, or a plain transformers folder (mean pooling, like other libraries).
 
     Raises:
-        UsageError: it is no such folder; the message names the file that is missing or broken.
+        UsageError: it is not the folder of a model; the message names the missing or broken file.
     """
     modules = modules_of(path)
     transformer = modules[0].path
@@ -210,7 +210,7 @@ def read_object(path: Path) -> Mapping[str, Json]:
 
 
 def broken(path: Path, what: str) -> UsageError:
-    """Return the error of a model's file that is not what it has to be."""
+    """Return the error of an invalid file of a model."""
     return UsageError(f"{path} {what}.", hint="fetch the model's files again")
 
 

@@ -106,7 +106,7 @@ class OnnxRunner:
     ) -> None:
         """Run the texts at `places` (None: all) in batches of one length; a text without a token is not run.
 
-        `shifts` gives for each text, by token, how many rows below its own position it stands in the position table.
+        `shifts` gives for each text, by token, how many rows below its own position its row of the position table is.
         """
         chosen = range(len(ids)) if places is None else places
         batches = list(same_length(ids, chosen, batch_tokens=self._batch_tokens, batch_size=self._batch_size))

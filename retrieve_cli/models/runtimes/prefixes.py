@@ -1,6 +1,6 @@
 """Prefixes of queries and passages by the name of a model's family, from the model cards.
 
-What a model's own files say comes first; a server's model has only its name. Sources: the model cards of
+The model's own files take precedence; a server's model has only its name. Sources: the model cards of
 Qwen/Qwen3-Embedding-8B, BAAI/bge-large-en-v1.5, BAAI/bge-large-zh-v1.5, BAAI/bge-m3, intfloat/e5-large-v2 and
 intfloat/multilingual-e5-large-instruct on huggingface.co.
 """
@@ -21,7 +21,7 @@ _LONGEST = 200
 
 
 class Prefixes(NamedTuple):
-    """Texts in front of queries and passages, and who says so; nobody if that is empty."""
+    """Texts in front of queries and passages, and their source; an empty source if they are unknown."""
 
     query: str = ""
     passage: str = ""
@@ -59,7 +59,8 @@ def by_name(*names: str) -> Prefixes:
 
 
 def of_model(prompts: Json, name: str) -> Prefixes:
-    """Return the prefixes that a model's own files name (`prompts`), or those of its family if they name none."""
+    """Return the prefixes that a model's own files name (`prompts`), or the prefixes of its family if they name
+    none."""
     named = prompts if isinstance(prompts, Mapping) else {}
     texts = {key: text for key, text in named.items() if isinstance(text, str) and text}
     query = texts.get("query", "")

@@ -62,7 +62,7 @@ def extents(path: Path) -> dict[str, Extent]:
 
 
 def read(files: Sequence[Path]) -> dict[str, Stored]:
-    """The floating-point tensors of one or several safetensors files, mapped: only what is touched is read.
+    """Return the floating-point tensors of one or several safetensors files, memory-mapped.
 
     Raises:
         UsageError: a file is not a safetensors file.

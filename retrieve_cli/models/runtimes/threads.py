@@ -56,7 +56,7 @@ class once(Generic[T]):  # noqa: N801  a decorator, named as `property` is
 
 
 class Truncating:
-    """Counts the texts that were cut, in whichever thread."""
+    """Counts the truncated texts of all threads."""
 
     truncated: int = 0
     """Number of texts so far that were longer than the model's limit and lost their end."""

@@ -131,7 +131,7 @@ def halving(
     `size`. `release` is called after each failure, to give the device's memory back.
 
     Raises:
-        BaseException: whatever `exhausted` names, where not even a batch of one succeeds.
+        BaseException: an error that `exhausted` names, if not even a batch of one succeeds.
     """
     start, current, calm = 0, size, 0
     while start < count:

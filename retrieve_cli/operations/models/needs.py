@@ -14,7 +14,7 @@ from retrieve_cli.contracts import Json
 from retrieve_cli.errors import Unavailable, UsageError
 from retrieve_cli.frozen import Frozen
 from retrieve_cli.models.encoders.onnx_encoder import dense_export
-from retrieve_cli.models.encoders.splade_folder import SpladeFolder, Static, read_splade
+from retrieve_cli.models.encoders.splade_folder import SpladeFolder, StaticWeights, read_splade
 from retrieve_cli.models.encoders.splade_queries import masked_export
 from retrieve_cli.models.rerankers.cross_folder import CrossFolder, read_cross_folder
 from retrieve_cli.models.rerankers.onnx_pairs import cross_export, why_not
@@ -108,7 +108,7 @@ def export_of(model: Folder, cache: Path, digests: Digests) -> Export | str:
             return f"{reason}: torch runs it" if reason else cross_export(model, cache, digests)
         if isinstance(model, SpladeFolder):
             route = model.query
-            if isinstance(route, Static):
+            if isinstance(route, StaticWeights):
                 return "its queries are looked up and do not need a model"
             return _unfit(route.folder) or masked_export(route, cache, digests, name=model.name)
         if model.extras:

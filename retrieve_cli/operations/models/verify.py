@@ -16,7 +16,7 @@ from retrieve_cli.assemble.encoders import cache_dir
 from retrieve_cli.config.settings import Settings
 from retrieve_cli.contracts import Json
 from retrieve_cli.errors import Unavailable, UsageError
-from retrieve_cli.models.encoders.splade_folder import SpladeFolder, Static
+from retrieve_cli.models.encoders.splade_folder import SpladeFolder, StaticWeights
 from retrieve_cli.models.runtimes.digests import Digests
 from retrieve_cli.models.runtimes.packages import require
 from retrieve_cli.models.runtimes.tensors import read
@@ -83,7 +83,7 @@ def damages(model: Folder) -> list[str]:
         empty = (path for path in part.weights if not (path.is_file() and path.stat().st_size > 0))
         problems += [f"{path} is missing or empty" for path in empty]
         problems += _tokenizer(part.transformer)
-    if isinstance(model, SpladeFolder) and isinstance(static := model.query, Static):
+    if isinstance(model, SpladeFolder) and isinstance(static := model.query, StaticWeights):
         problems += _tried(lambda: ModelTokenizer.read(static.tokenizer).special_tokens)
         if static.weights.suffix == ".safetensors":
             problems += _tried(lambda: read([static.weights]))

@@ -66,7 +66,7 @@ class EdgeList(Frozen, eq=False):
 
 
 def pack(edges: EdgeList, nodes: int) -> dict[str, Json]:
-    """The arrays of an `Adjacency` by source, the same in whatever order the edges come."""
+    """The arrays of an `Adjacency` by source, the same for every order of the edges."""
     edges = edges.chosen(np.lexsort((edges.targets, -edges.weights, edges.kinds, edges.sources)))
     first = np.flatnonzero(_changes(edges.sources, edges.kinds))
     return {
@@ -89,7 +89,8 @@ class Adjacency:
     """For each node the edges that leave it, or those that reach it, in groups of one kind."""
 
     def __init__(self, stored: Mapping[str, Json], nodes: int) -> None:
-        """Takes what `pack` gave. Raises: IndexCorrupt where the arrays do not fit; what they hold is not read."""
+        """Take the result of `pack`. Raises: IndexCorrupt: the lengths of the arrays do not fit; their values are not
+        read."""
         try:
             arrays = [stored[name] for name in _DTYPES]
             typed = all(
@@ -114,7 +115,7 @@ class Adjacency:
         return len(self._ends)
 
     def groups(self, node: int) -> Iterator[tuple[int, int, int]]:
-        """The kinds of a node's edges, and where those of each kind start and end."""
+        """The kinds of a node's edges, with the start and the end of each kind."""
         first, last = self._node_starts[node : node + 2].tolist()
         bounds = self._edge_starts[first : last + 1].tolist()
         for kind, start, end in zip(self._group_kinds[first:last].tolist(), bounds, bounds[1:], strict=False):
@@ -123,7 +124,7 @@ class Adjacency:
             yield kind, start, end
 
     def edges(self, start: int, end: int) -> tuple[list[int], list[float]]:
-        """The other ends of a stretch of edges, and their weights. Raises: IndexCorrupt where there is no such node."""
+        """The other ends of a stretch of edges, and their weights. Raises: IndexCorrupt: a node does not exist."""
         ends = self._ends[start:end].tolist()
         if ends and not (min(ends) >= 0 and max(ends) < self._nodes):
             raise IndexCorrupt(_NO_NODE, hint=_HINT)

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
+from itertools import islice
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
 from retrieve_cli.frozen import Frozen
-from retrieve_cli.retrieval.graph.edges import Node
+from retrieve_cli.retrieval.graph.edges import GraphNode
 from retrieve_cli.storage.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
@@ -57,7 +58,7 @@ class RecordNames:
     """The row that an id or a name means: to anybody, or to a tenant, for whom the records of others do not exist."""
 
     def __init__(self, ids: ValueColumn, names: ValueColumn, tenants: ValueColumn | None = None) -> None:
-        """`tenants` says whose a record is, if there are any."""
+        """`tenants` names the tenants of each record, if the index has tenants."""
         self._ids = ids
         self._names = names
         self._tenants = tenants
@@ -73,15 +74,14 @@ class RecordNames:
         return self._id_rows.get(name, UNKNOWN)
 
     def row(self, name: str) -> int:
-        """The row of the record with this id, else of the only one with this name in any case; `UNKNOWN` where there
-        is none, `AMBIGUOUS` where several are called so."""
+        """The row of the record with this id, else of the only one with this name in any case; `UNKNOWN` without one,
+        `AMBIGUOUS` if several have the name."""
         found = self.by_id(name)
         return self._name_rows.get(name.casefold(), UNKNOWN) if found == UNKNOWN else found
 
     def rows_of_tenants(self, name: str, record: int) -> list[int]:
-        """The rows that a name means to the tenants of the record that has it; none if it is nobody's.
-
-        So a tenant's record leads to one of its own by a name that others use too.
+        """The rows that a name means to the tenants of the record that has it; an empty list for a record without
+        tenants. So a name in a tenant's record leads to another record of the tenant, even if others use the name too.
         """
         found = []
         for tenant in self.tenants_of.get(record, ()):
@@ -125,7 +125,7 @@ class RecordNames:
         return rows
 
 
-class Entities:
+class EntityNodes:
     """The nodes behind the records: the distinct values of fields without regard to case, then declared nodes."""
 
     def __init__(self, columns: Mapping[str, ValueColumn], *, records: int) -> None:
@@ -156,11 +156,11 @@ class Entities:
         return self._nodes[field]
 
     def meant(self, name: str) -> list[int]:
-        """The nodes that a name means, ascending; the same value may stand in several fields."""
+        """The nodes that a name means, ascending; several fields may have the same value."""
         return self._places.get(name.casefold(), [])
 
-    def declare(self, declared: Sequence[Node]) -> dict[str, list[int]]:
-        """By id of a declared node, the nodes that it is: values called so, else one of its own."""
+    def declare(self, declared: Sequence[GraphNode]) -> dict[str, list[int]]:
+        """By id of a declared node, its nodes: the values with this name, else a new node."""
         names: dict[str, dict[str, None]] = {}
         for node in sorted(set(declared), key=lambda each: (each.id, each.names)):
             names.setdefault(node.id, {}).update(dict.fromkeys((*node.names, node.id)))
@@ -181,10 +181,50 @@ class Entities:
                 self._add(Entity("", name), [name.casefold()])
 
     def joined(self, sources: Sequence[int], targets: Sequence[int]) -> list[tuple[int, int]]:
-        """The pairs that an edge between two names joins: those of one field where there are any, else all."""
+        """The pairs that an edge between two names joins: the pairs within one field if there are any, else all
+        pairs."""
         pairs = [(source, target) for source in sources for target in targets]
         alike = [pair for pair in pairs if self._field(pair[0]) == self._field(pair[1])]
         return alike or pairs
 
     def _field(self, node: int) -> str | None:
         return None if node < self._records else self.found[node - self._records].field
+
+
+_LEAST = 6
+"""Letters of a name in which one can be wrong: short names and accession numbers are alike by chance."""
+_LONGEST = 64
+"""Characters of a name that is compared."""
+_MOST = 10_000
+"""Names that are compared."""
+
+
+class Lookalikes:
+    """Names of which others may be misspellings: of very many the first ones.
+
+    Two names that differ by a letter, one that is missing or another in its place, or by two neighbours in each other's
+    place, are the same once a letter of each is left out. Digits are never left out: numbers that differ mean different
+    things.
+    """
+
+    def __init__(self, names: Iterable[str]) -> None:
+        self._names: dict[str, str] = {}
+        """The name, by each variant of its folded form with one letter removed."""
+        for name in islice(names, _MOST):
+            for part in _parts(name):
+                self._names.setdefault(part, name)
+
+    def of(self, name: str) -> str | None:
+        """Return the name that another one looks like; None if it looks like no other name."""
+        return next((self._names[part] for part in _parts(name) if part in self._names), None)
+
+
+def _parts(name: str) -> Iterator[str]:
+    """A folded name, and its variants with one character removed that is not a digit."""
+    folded = name.casefold()
+    if len(folded) > _LONGEST or sum(letter.isalpha() for letter in folded) < _LEAST:
+        return
+    yield folded
+    for at, letter in enumerate(folded):
+        if not letter.isdigit():
+            yield folded[:at] + folded[at + 1 :]

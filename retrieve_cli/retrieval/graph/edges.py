@@ -20,7 +20,7 @@ _SPELLINGS: Mapping[str, tuple[str, ...]] = {
     "id": ("id", "_id"),
     "label": ("label", "name"),
 }
-"""Names of each part, best first; `subject`, `predicate` and `object` are those of KGX."""
+"""Names of each part, best first; `subject`, `predicate` and `object` are the names of KGX."""
 _EXPECTED = "a line is an edge {source, target, kind, weight} or a node {id, label}"
 _DELIMITERS = {".csv": ",", ".tsv": "\t"}
 _LARGEST = 1e30
@@ -28,15 +28,15 @@ _LARGEST = 1e30
 _LINES = frozenset({".jsonl", ".ndjson"})
 
 
-class Node(Frozen):
-    """Something that edges may name besides records and their values."""
+class GraphNode(Frozen):
+    """Something that edges may name and that is neither a record nor one of its values."""
 
     id: str
     names: tuple[str, ...] = ()
     """Its other names: a value of one of them, or of the id itself, is this node."""
 
 
-class Edge(Frozen):
+class GraphEdge(Frozen):
     """An edge in a file, between two nodes by their names."""
 
     source: str
@@ -45,7 +45,7 @@ class Edge(Frozen):
     weight: float = 1.0
 
 
-def read_edges(path: Path) -> Iterator[Node | Edge]:
+def read_edges(path: Path) -> Iterator[GraphNode | GraphEdge]:
     """The nodes and edges of a file, in its order.
 
     Raises:
@@ -63,7 +63,7 @@ def read_edges(path: Path) -> Iterator[Node | Edge]:
 
 
 def checked(weight: float, place: str) -> float:
-    """The weight of an edge that stands at `place`. Raises: UsageError where it cannot be one."""
+    """Return the weight of the edge at `place`. Raises: UsageError: the weight is invalid."""
     if not 0 <= weight <= _LARGEST:
         raise UsageError(f"{place}: an edge cannot have the weight {weight}", hint="a weight is a number from 0 on")
     return weight
@@ -94,7 +94,7 @@ def _table(path: Path, delimiter: str) -> Iterator[tuple[int, Json]]:
             yield rows.line_num, row
 
 
-def _read(item: Json, place: str) -> Node | Edge:
+def _read(item: Json, place: str) -> GraphNode | GraphEdge:
     if not isinstance(item, Mapping):
         raise UsageError(f"{place}: neither a node nor an edge", hint=_EXPECTED)
     parts = {name: _part(item, keys, place) for name, keys in _SPELLINGS.items()}
@@ -102,9 +102,9 @@ def _read(item: Json, place: str) -> Node | Edge:
         if not parts["kind"]:
             raise UsageError(f"{place}: the edge has no kind", hint=_EXPECTED)
         weight = checked(_number(parts["weight"], place), place)
-        return Edge(parts["source"], parts["target"], parts["kind"], weight)
+        return GraphEdge(parts["source"], parts["target"], parts["kind"], weight)
     if parts["id"] and not (parts["source"] or parts["target"]):
-        return Node(parts["id"], (parts["label"],) if parts["label"] else ())
+        return GraphNode(parts["id"], (parts["label"],) if parts["label"] else ())
     raise UsageError(f"{place}: neither a node nor an edge", hint=_EXPECTED)
 
 

@@ -12,9 +12,8 @@ from math import isnan
 from typing import TYPE_CHECKING
 
 from retrieve_cli.frozen import Frozen
-from retrieve_cli.retrieval.graph.graph import Graph, Group
-from retrieve_cli.retrieval.graph.view import View
-from retrieve_cli.retrieval.graph.walks import Path, Step, Walk, damping, direction, walk_of
+from retrieve_cli.retrieval.graph.graph import Graph, Group, View
+from retrieve_cli.retrieval.graph.walks import Path, PathStep, Walk, damping, direction, walk_of
 
 if TYPE_CHECKING:
     from retrieve_cli.contracts import Mask
@@ -25,7 +24,7 @@ _Ways = tuple[Walk | None, Walk | None]
 """Walks of a kind backwards and forwards, None if it is not walked."""
 
 
-class Reach(Frozen):
+class WalkLimits(Frozen):
     """Limits of a search."""
 
     depth: int = 2
@@ -52,12 +51,12 @@ class _Label(Frozen):
     hops: int
     """Half steps."""
     score: float
-    step: Step | None = None
+    step: PathStep | None = None
     parent: _Label | None = None
 
     @property
     def path(self) -> Path:
-        steps: list[Step] = []
+        steps: list[PathStep] = []
         label = self
         while label.step is not None and label.parent is not None:
             steps.append(label.step)
@@ -94,7 +93,7 @@ class _Cursor:
             score = self._label.score * weight
             if score <= 0:
                 return None
-            label = _Label(node, hops, score, Step(node, self._kind, weight, self._forward), self._label)
+            label = _Label(node, hops, score, PathStep(node, self._kind, weight, self._forward), self._label)
             return (-score, hops, node, self._label.node, self._kind, self._forward), label, self
         return None
 
@@ -103,7 +102,7 @@ _Waiting = tuple[_Order, _Label, _Cursor | None]
 """A label on the heap, and where the one after it comes from."""
 
 
-def expand(graph: Graph, seeds: Sequence[Seed], reach: Reach, visible: Mask | None = None) -> list[Path]:
+def expand(graph: Graph, seeds: Sequence[Seed], reach: WalkLimits, visible: Mask | None = None) -> list[Path]:
     """Return the best path to each record that is found by walking, best first, then in order of rows.
 
     A seed is among them where a path from another one gives it more than its own score. Seeds without a score above 0
@@ -153,7 +152,9 @@ def _best_seeds(seeds: Iterable[Seed]) -> list[Seed]:
     return list(best.items())
 
 
-def _cursors(graph: Graph, label: _Label, walks: Sequence[_Ways], reach: Reach, view: View | None) -> Iterator[_Cursor]:
+def _cursors(
+    graph: Graph, label: _Label, walks: Sequence[_Ways], reach: WalkLimits, view: View | None
+) -> Iterator[_Cursor]:
     at_record = label.node < graph.records
 
     def hops(node: int) -> int:
@@ -166,7 +167,7 @@ def _cursors(graph: Graph, label: _Label, walks: Sequence[_Ways], reach: Reach, 
             yield _Cursor(label, graph.kinds[group.kind], group.forward, steps, hops)
 
 
-def _kept(graph: Graph, label: _Label, group: Group, walk: Walk, reach: Reach, view: View | None) -> float:
+def _kept(graph: Graph, label: _Label, group: Group, walk: Walk, reach: WalkLimits, view: View | None) -> float:
     """The share of a score that is kept on the way to the ends of a group of edges, their weights aside."""
     at_record = label.node < graph.records
     to_holders = not at_record and not group.forward and graph.is_value(label.node, graph.kinds[group.kind])
@@ -174,18 +175,13 @@ def _kept(graph: Graph, label: _Label, group: Group, walk: Walk, reach: Reach, v
         factor = walk.weight * reach.decay
     else:
         factor = float(walk.weight > 0) if to_holders or walk.once else walk.weight
-    damped = _is_damped(walk, label)
+    damped = walk.damped == "always" or (walk.damped == "later" and label.hops > 0)
     if factor > 0 and (damped or (to_holders and walk.most < 1)):
         edges, records = (group.end - group.start, graph.records) if view is None else (view.count(group), view.records)
         if to_holders and edges > walk.most * records:
             return 0.0
         factor *= float(damping(edges, records) ** reach.damping) if damped else 1.0
     return factor
-
-
-def _is_damped(walk: Walk, label: _Label) -> bool:
-    """Return True if a node with many edges that are walked so is worth less."""
-    return walk.damped == "always" or (walk.damped == "later" and label.hops > 0)
 
 
 def _steps(graph: Graph, group: Group, factor: float, limit: int, view: View | None) -> Iterator[tuple[int, float]]:

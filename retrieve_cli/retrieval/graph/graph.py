@@ -1,4 +1,5 @@
-"""`graph.pkl`, opened: records and what they share as nodes, and typed, directed, weighted edges between them.
+"""`graph.pkl`, opened: records and the values that they share as nodes, and typed, directed, weighted edges between
+them.
 
 Nodes are numbered: records by their rows, then the values that they share, then nodes that files declare. Opening
 reads no node and no edge.
@@ -21,6 +22,9 @@ from retrieve_cli.untrusted.nearest import nearest
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+    from retrieve_cli.contracts import Mask, Rows
+    from retrieve_cli.retrieval.graph.adjacency import Floats
 
 _HINT = "build again: retrieve build"
 
@@ -89,7 +93,7 @@ class Graph:
         return len(self.outward)
 
     def label(self, node: int, record: Callable[[int], str] = str) -> str:
-        """Return the name of a node: a value with its field (`topics:Imaging`), or what `record` says of a row."""
+        """Return the name of a node: a value with its field (`topics:Imaging`), or `record` of a row."""
         return record(node) if node < self.records else self._labels[node - self.records]
 
     def is_value(self, node: int, field: str) -> bool:
@@ -104,7 +108,8 @@ class Graph:
         return sorted(((node, int(counts[node])) for node in nodes), key=lambda found: (-found[1], found[0]))
 
     def find(self, label: str) -> int:
-        """The node of a label that is no record's. Raises: UsageError where there is none."""
+        """Return the node with a label, among the nodes behind the records. Raises: UsageError: no node has this
+        label."""
         node = self._by_label.get(label.casefold())
         if node is None:
             near = nearest(label.casefold(), self._by_label)
@@ -180,8 +185,88 @@ class Graph:
 
 
 def _vocabulary(stored: Mapping[str, Any]) -> Vocabulary:
-    """Texts as they are stored. Raises: ValueError where they do not fit."""
+    """Return the stored texts. Raises: ValueError: their lengths do not fit."""
     text, ends = stored["text"], stored["ends"]
     if text.dtype.str != "|u1" or ends.dtype.str != "<i8" or int(ends[0]) != 0 or int(ends[-1]) != len(text):
-        raise ValueError("its texts do not have the length that they say")
+        raise ValueError("its texts do not have the length that is stored with them")
     return Vocabulary(text, ends)
+
+
+_BLOCK = 1024
+"""Edges that are looked at together: a walk needs the first few of a hub that it may see."""
+
+
+class View:
+    """The part of a graph that a request sees if only some records exist for it.
+
+    Edges to other records are not there, and neither is a value that only other records have: nothing steps on them,
+    counts them or names them. The rest is the graph of the visible records, so that a walk finds the same as in an
+    index of these records alone.
+    """
+
+    def __init__(self, graph: Graph, visible: Mask) -> None:
+        """`visible` is (records,) bool."""
+        self._graph = graph
+        self._visible = visible
+        self._values: dict[int, tuple[str, str] | None] = {}
+        self._seen: dict[int, bool] = {}
+        self.records = int(np.count_nonzero(visible))
+        """Number of visible records."""
+
+    def has(self, node: int) -> bool:
+        """Return True for a visible record, for a value that one has, and for a node that a file declares."""
+        if node < self._graph.records:
+            return bool(self._visible[node])
+        if node not in self._seen:
+            self._seen[node] = self._held(node)
+        return self._seen[node]
+
+    def value(self, node: int) -> tuple[str, str] | None:
+        """Return the field and the value of a value node; None for any other node."""
+        if node not in self._values:
+            label = "" if node < self._graph.records else self._graph.label(node)
+            kinds = (self._graph.kinds[kind] for kind, _, _ in self._graph.inward.groups(node))
+            fields = (kind for kind in kinds if label.startswith(f"{kind}:") and len(self._holders(node, kind)))
+            field = next(fields, None)
+            self._values[node] = None if field is None else (field, label.removeprefix(f"{field}:"))
+        return self._values[node]
+
+    def count(self, group: Group) -> int:
+        """Return the number of edges of a group that are there."""
+        return sum(len(ends) for ends, _ in self._blocks(group, group.end - group.start))
+
+    def edges(self, group: Group, limit: int) -> Iterator[tuple[int, float]]:
+        """Yield the ends and weights of the first `limit` edges of a group that are there."""
+        left = limit
+        for ends, weights in self._blocks(group, _BLOCK):
+            yield from zip(ends[:left].tolist(), weights[:left].tolist(), strict=True)
+            left -= len(ends)
+            if left <= 0:
+                return
+
+    @property
+    def nodes(self) -> Rows:
+        """The nodes that are there, ascending."""
+        others = range(self._graph.records, len(self._graph))
+        return np.array([*np.flatnonzero(self._visible).tolist(), *filter(self.has, others)], np.int64)
+
+    def _held(self, node: int) -> bool:
+        found = self.value(node)
+        return found is None or bool(self._visible[self._holders(node, found[0])].any())
+
+    def _holders(self, node: int, field: str) -> Rows:
+        """The records with an edge of a kind to a node."""
+        groups = self._graph.inward.groups(node)
+        start, end = next((start, end) for kind, start, end in groups if self._graph.kinds[kind] == field)
+        ends, _ = self._graph.inward.arrays(start, end)
+        return ends[ends < self._graph.records]
+
+    def _blocks(self, group: Group, size: int) -> Iterator[tuple[Rows, Floats]]:
+        """The ends and weights of the edges that are there, so many edges looked at together."""
+        for start in range(group.start, group.end, size):
+            ends, weights = group.edges.arrays(start, min(group.end, start + size))
+            records = ends < self._graph.records
+            kept = np.zeros(len(ends), np.bool_)
+            kept[records] = self._visible[ends[records]]
+            kept[~records] = [self.has(node) for node in ends[~records].tolist()]
+            yield ends[kept], weights[kept]

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from retrieve_cli.errors import Unavailable, UsageError
-from retrieve_cli.retrieval.graph.edges import Edge, Node
+from retrieve_cli.retrieval.graph.edges import GraphEdge, GraphNode
 from retrieve_cli.untrusted import files
 
 INSTALL = "pip install 'retrieve-cli[graph]'"
@@ -32,11 +32,11 @@ _ENTITY = re.compile(rb"""\s+([^\s"'%&;<>]+)\s+["']([^"'<>]*)["']\s*>""")
 
 
 def is_ontology(path: Path) -> bool:
-    """Return True if a file's name says that it holds an ontology."""
+    """Return True if a file's name has an ending of ontologies."""
     return _suffix(path) in SUFFIXES
 
 
-def read_ontology(path: Path) -> Iterator[Node | Edge]:
+def read_ontology(path: Path) -> Iterator[GraphNode | GraphEdge]:
     """The terms of an ontology that are not obsolete, then the edges between them.
 
     A term's id is what the ontology calls it, its names are its label and the short forms of its id.
@@ -53,7 +53,7 @@ def read_ontology(path: Path) -> Iterator[Node | Edge]:
         found = list(_obo(file) if suffix == ".obo" else _rdf(file, _FORMATS[suffix]))
     except (OSError, EOFError, zlib.error, SyntaxError, ValueError, KeyError) as error:
         raise UsageError(f"cannot read the ontology {path}: {error}", hint="is it damaged?") from error
-    if not any(isinstance(each, Node) for each in found):
+    if not any(isinstance(each, GraphNode) for each in found):
         raise UsageError(f"{path} has no terms", hint="is it an ontology?")
     yield from found
 
@@ -77,7 +77,7 @@ def _opened(path: Path) -> BinaryIO:
 
 def _check_entities(xml: bytes) -> None:
     """Hold the entities of an XML file to plain texts that are short in all places together: nested ones unfold to any
-    size, and the parser has no limit of its own.
+    size, and the parser itself has no limit.
 
     Raises:
         ValueError: they are more than that, or the file is not UTF-8.
@@ -102,7 +102,7 @@ def _suffix(path: Path) -> str:
     return name.suffix.casefold()
 
 
-def _obo(file: BinaryIO) -> Iterator[Node | Edge]:
+def _obo(file: BinaryIO) -> Iterator[GraphNode | GraphEdge]:
     """Reads OBO from an open file: obonet would fetch what looks like an address."""
     try:
         import obonet
@@ -111,13 +111,13 @@ def _obo(file: BinaryIO) -> Iterator[Node | Edge]:
     graph = obonet.read_obo(io.TextIOWrapper(file, encoding="utf-8"))
     terms = {term: data for term, data in graph.nodes(data=True) if data}  # without data: named, but not there
     for term, data in terms.items():
-        yield Node(term, (data["name"],) if data.get("name") else ())
+        yield GraphNode(term, (data["name"],) if data.get("name") else ())
     for source, target, kind in graph.edges(keys=True):
         if source in terms and target in terms:
-            yield Edge(source, target, kind)
+            yield GraphEdge(source, target, kind)
 
 
-def _rdf(file: BinaryIO, form: str) -> Iterator[Node | Edge]:
+def _rdf(file: BinaryIO, form: str) -> Iterator[GraphNode | GraphEdge]:
     try:
         import pyoxigraph
     except ImportError as error:
@@ -138,8 +138,8 @@ def _rdf(file: BinaryIO, form: str) -> Iterator[Node | Edge]:
         elif predicate == _TYPE and getattr(triple.object, "value", "") == _CLASS:
             names += _short_forms(subject.value)
     known = {term: names for term, names in terms.items() if names and term not in gone}
-    yield from (Node(term, tuple(dict.fromkeys(names))) for term, names in known.items())
-    yield from (Edge(*ends, IS_A) for ends in dict.fromkeys(edges) if set(ends) <= known.keys())
+    yield from (GraphNode(term, tuple(dict.fromkeys(names))) for term, names in known.items())
+    yield from (GraphEdge(*ends, IS_A) for ends in dict.fromkeys(edges) if set(ends) <= known.keys())
 
 
 def _english(literal: Any) -> bool:

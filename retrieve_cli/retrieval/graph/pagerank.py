@@ -9,8 +9,7 @@ import numpy as np
 
 from retrieve_cli.errors import UsageError
 from retrieve_cli.retrieval.graph.adjacency import EdgeList
-from retrieve_cli.retrieval.graph.graph import Graph
-from retrieve_cli.retrieval.graph.view import View
+from retrieve_cli.retrieval.graph.graph import Graph, View
 from retrieve_cli.retrieval.graph.walks import Walk, direction, walk_of
 
 if TYPE_CHECKING:
@@ -92,7 +91,7 @@ def _between(edges: EdgeList, nodes: Rows, total: int) -> EdgeList:
 
 
 def _walked(graph: Graph, edges: EdgeList, walks: Mapping[str, Walk] | None, records: int) -> EdgeList:
-    """Edges as they are walked, each in the directions in which it is, weighted by its kind there."""
+    """Edges in the directions of their walks, weighted by their kind in each direction."""
     if not len(edges):
         return edges
     there, back = (
@@ -109,8 +108,8 @@ def _walked(graph: Graph, edges: EdgeList, walks: Mapping[str, Walk] | None, rec
 
 
 def _weighed(graph: Graph, edges: EdgeList, walks: Sequence[Walk | None], *, forward: bool) -> EdgeList:
-    """Edges with the weights that they have in one direction. Where a node is damped wherever it stands, all its edges
-    of the kind together have the weight of one."""
+    """Edges with the weights that they have in one direction. For a kind that is always damped, all such edges of a
+    node together have the weight of one edge."""
     known = [walk or Walk(0.0) for walk in walks]
     share = np.array([walk.weight / max(1.0, largest) for walk, largest in zip(known, graph.largest, strict=True)])
     weights = edges.weights * share[edges.kinds]

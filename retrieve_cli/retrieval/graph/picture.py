@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping
 from math import cos, pi, sin
 from pathlib import Path
+from typing import Any
 
 from retrieve_cli.errors import Unavailable, UsageError, printable
 from retrieve_cli.retrieval.graph.graph import Graph
@@ -21,23 +22,10 @@ def to_dot(
 
     At most `max_nodes` nodes, the nearest, and of those equally near the ones with the heaviest edges.
     """
-    shown = _around(graph, node, radius, max_nodes)
+    shown = {each for ring in rings(graph, node, radius, most=max_nodes) for each in ring}
     lines = [_node(graph, each, record, bold=each == node) for each in sorted(shown)]
     lines += _edges(graph, shown, max_nodes)
     return "\n".join(["digraph neighbourhood {", "  rankdir=LR;", *lines, "}"]) + "\n"
-
-
-def _around(graph: Graph, node: int, radius: int, most: int) -> set[int]:
-    shown, border = {node}, [node]
-    for _ in range(radius):
-        found: dict[int, float] = {}
-        for each in border:
-            for near in graph.neighbours(each, limit=most):
-                if near.node not in shown:
-                    found[near.node] = max(near.weight, found.get(near.node, 0.0))
-        border = sorted(found, key=lambda other: (-found[other], other))[: most - len(shown)]
-        shown.update(border)
-    return shown
 
 
 def _node(graph: Graph, node: int, record: Callable[[int], str], *, bold: bool) -> str:
@@ -47,7 +35,8 @@ def _node(graph: Graph, node: int, record: Callable[[int], str], *, bold: bool) 
 
 
 def _edges(graph: Graph, shown: set[int], limit: int) -> Iterator[str]:
-    """The edges among what is shown. From a hub only its heaviest are looked at; the other end may show the rest."""
+    """The edges among the nodes that are drawn. Of a hub only the heaviest edges are read; the other ends may add the
+    rest."""
     found = set()
     for node in shown:
         for near in graph.neighbours(node, limit=limit):
@@ -70,7 +59,7 @@ _LONGEST = 24
 
 
 def draw(graph: Graph, node: int, path: Path, *, radius: int, record: Callable[[int], str]) -> int:
-    """Draws what lies within `radius` edges of a node, the nearest first; how many nodes are shown.
+    """Draw the nodes within `radius` edges of a node, the nearest first; return how many are shown.
 
     Raises:
         UsageError: the file is to be neither SVG nor PNG, or cannot be written.
@@ -90,18 +79,41 @@ def draw(graph: Graph, node: int, path: Path, *, radius: int, record: Callable[[
     figure = Figure(figsize=(11, 8), layout="constrained")
     axes = figure.add_subplot()
     axes.set_axis_off()
+    boxes = {
+        each: _box(axes, point, _short(graph.label(each, record)), record=each < graph.records, first=each == node)
+        for each, point in points.items()
+    }
+    colours = _arrows(axes, graph, points, boxes)
+    lines = [Line2D([], [], color=colours[kind], label=f" {printable(kind)}") for kind in sorted(colours)]
+    if lines:
+        axes.legend(handles=lines, loc="lower right", frameon=False, fontsize=9)
+    reach = max(1.0, len(circles) - 1.0) + 0.4
+    axes.set_xlim(-reach * 1.25, reach * 1.25)
+    axes.set_ylim(-reach, reach)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # on characters of names that the font lacks
+            figure.savefig(path)
+    except OSError as error:
+        raise UsageError(f"cannot write {path}: {error.strerror}", hint="name another file") from error
+    return len(points)
+
+
+def _box(axes: Any, point: tuple[float, float], label: str, *, record: bool, first: bool) -> Any:
+    """Draw a node and return its outline."""
+    shape = "round,pad=0.35" if record else "round4,pad=0.35"
+    box = {"boxstyle": shape, "fc": "#fff3d6" if first else "white", "ec": "#555555", "lw": 0.9}
+    return axes.text(*point, label, ha="center", va="center", fontsize=9, bbox=box, parse_math=False).get_bbox_patch()
+
+
+def _arrows(
+    axes: Any, graph: Graph, points: Mapping[int, tuple[float, float]], boxes: Mapping[int, Any]
+) -> dict[str, str]:
+    """Draw the edges, and return the colour of each kind that has one."""
     colours = {kind: _COLOURS[at % len(_COLOURS)] for at, kind in enumerate(graph.kinds)}
-    boxes = {}
-    for each, (x, y) in points.items():
-        label = printable(graph.label(each, record))
-        short = label if len(label) <= _LONGEST else label[: _LONGEST - 1] + "…"
-        shape = "round,pad=0.35" if each < graph.records else "round4,pad=0.35"
-        box = {"boxstyle": shape, "fc": "#fff3d6" if each == node else "white", "ec": "#555555", "lw": 0.9}
-        text = axes.text(x, y, short, ha="center", va="center", fontsize=9, bbox=box, parse_math=False)
-        boxes[each] = text.get_bbox_patch()
-    used = set()
+    used = {}
     for source, target, kind in edges_among(graph, points):
-        used.add(kind)
+        used[kind] = colours[kind]
         arrow = {
             "arrowstyle": "-|>",
             "color": colours[kind],
@@ -111,19 +123,12 @@ def draw(graph: Graph, node: int, path: Path, *, radius: int, record: Callable[[
             "lw": 1.1,
         }
         axes.annotate("", xy=points[target], xytext=points[source], arrowprops=arrow, zorder=4)
-    lines = [Line2D([], [], color=colours[kind], label=f" {printable(kind)}") for kind in sorted(used)]
-    if lines:
-        axes.legend(handles=lines, loc="lower right", frameon=False, fontsize=9)
-    reach = max(1.0, len(circles) - 1.0) + 0.4
-    axes.set_xlim(-reach * 1.25, reach * 1.25)
-    axes.set_ylim(-reach, reach)
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # on characters that the font lacks, with the names they stand in
-            figure.savefig(path)
-    except OSError as error:
-        raise UsageError(f"cannot write {path}: {error.strerror}", hint="name another file") from error
-    return len(points)
+    return used
+
+
+def _short(label: str) -> str:
+    shown = printable(label)
+    return shown if len(shown) <= _LONGEST else shown[: _LONGEST - 1] + "…"
 
 
 MOST = 40

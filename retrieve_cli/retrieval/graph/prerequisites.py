@@ -21,8 +21,8 @@ class Prerequisites(Frozen):
     order: tuple[int, ...]
     """Rows, each after all that it needs, the asked ones not among them; equal ones by row."""
     cycles: tuple[tuple[int, ...], ...] = ()
-    """Rows that need one another, ascending, the asked ones where they are part of it; in `order` they stand together,
-    in order of rows."""
+    """Rows that need one another, ascending, the given rows included; in `order` they are adjacent, in order of
+    rows."""
 
 
 def prerequisites(
@@ -30,9 +30,9 @@ def prerequisites(
 ) -> Prerequisites:
     """Return the dependencies of `rows` by edges of some kinds, direct or not.
 
-    The order is that of Kahn 1962, over the components of Tarjan 1972.
+    The order is by Kahn 1962, over the components of Tarjan 1972.
 
-    With `visible`, (records,) bool, what is not visible is not needed either, nor what only that needs.
+    With `visible`, (records,) bool, invisible records are not needed, and neither are records that only they need.
     """
     needs = _closure(graph, rows, kinds, visible)
     circles = _components(needs)
@@ -58,7 +58,7 @@ def prerequisites(
 
 
 def _closure(graph: Graph, rows: Sequence[int], kinds: Sequence[str], visible: Mask | None) -> dict[int, list[int]]:
-    """By row what it needs, for `rows` and all that they need."""
+    """The direct needs by row, for `rows` and everything that they need."""
     wanted = {number for number, kind in enumerate(graph.kinds) if kind in kinds}
     needs: dict[int, list[int]] = {}
     left = list(rows)

@@ -1,9 +1,9 @@
 """Weight of each kind of edge in each direction, damping of a node that many share, and the path to a record.
 
 A step multiplies a score by weight of the edge x weight of its kind x damping of the node that it leaves, and by the
-decay if that node is a record: whatever lies between two records is one step. From a value to the records that have it
-the kind counts no second time, nor do kinds that have no name here, on the way between two records. Weights above 1 are
-counts: they are divided by the largest of their kind, so that no step raises a score.
+decay if that node is a record: two records are one step apart, regardless of the nodes between them. From a value to
+the records that have it the kind counts no second time, nor do kinds that have no name here, on the way between two
+records. Weights above 1 are counts: they are divided by the largest of their kind, so that no step raises a score.
 """
 
 from __future__ import annotations
@@ -22,12 +22,14 @@ class Walk(Frozen):
     weight: float = 1.0
     """From 0, never, to 1."""
     damped: Literal["never", "later", "always"] = "later"
-    """Places where a node with many such edges is worth less: nowhere, behind the seeds, or at the seeds too. What a
-    tool requires it requires, however much that is; one of a hundred tools that require it says little."""
+    """Places where a node with many such edges is worth less: nowhere, behind the seeds, or at the seeds too. A
+    requirement counts in full however many a tool has; being one of a hundred tools that require something means
+    little."""
     most: float = 1.0
     """Share of the records beyond which a value that they have links none of them."""
     once: bool = False
-    """Counts only where a record is left: not between nodes that are none, nor from them to a record."""
+    """True if the edge counts only when the walk leaves a record: not between two other nodes, nor from them to a
+    record."""
 
     def __post_init__(self) -> None:
         if not 0 <= self.weight <= 1:
@@ -57,7 +59,7 @@ _BOTH_WAYS = frozenset({"part_of", "is_a"})
 
 
 def direction(kind: str, *, forward: bool) -> str:
-    """Return the name of a kind as it is walked: `requires` backwards is `required_by`."""
+    """Return the name of a kind in one direction: `requires` backwards is `required_by`."""
     return kind if forward else INVERSES.get(kind, kind)
 
 
@@ -69,7 +71,7 @@ def group_of(name: str) -> str:
 
 
 def walk_of(name: str, walks: Mapping[str, Walk] | None) -> Walk | None:
-    """Return how a direction is walked: as `walks` says, if they are given, and then those alone; else by default."""
+    """Return the walk of a direction from `walks`, None if they do not have it; the default walk without `walks`."""
     if walks is None:
         return WALKS[group_of(name)]
     return walks.get(name, walks.get(group_of(name)))
@@ -80,7 +82,7 @@ def chosen(
 ) -> dict[str, Walk]:
     """Return the walks that a configuration chooses for the kinds of a graph, by direction.
 
-    `only` are the kinds or directions that are walked, all if there are none; `weights` replace those of directions;
+    `only` are the kinds or directions that are walked, all if it is empty; `weights` replace the weights of directions;
     `domain_share` is the share of the records up to which a domain links them.
 
     Raises:
@@ -98,7 +100,7 @@ def chosen(
 
 
 def _weighed(name: str, weights: Mapping[str, float]) -> Walk:
-    """The default walk of a direction, with its weight, or that of its group, if one is given."""
+    """The default walk of a direction, with the given weight of the direction or of its group."""
     walk = WALKS[group := group_of(name)]
     if name in weights:
         return replace(walk, weight=weights[name], once=walk.once and name == group)
@@ -127,8 +129,8 @@ def damping(edges: int, records: int) -> float:
     return max(0.0, log(records / edges) / log(records)) if records > 1 else 0.0
 
 
-class Step(Frozen):
-    """One edge of a path, as it was walked."""
+class PathStep(Frozen):
+    """One edge of a path, in the direction of the walk."""
 
     node: int
     """The node that it leads to."""
@@ -143,7 +145,7 @@ class Path(Frozen):
     """Best path to a node: the node that it starts from, and each step."""
 
     start: int
-    steps: tuple[Step, ...]
+    steps: tuple[PathStep, ...]
     score: float
     """Score of the start times the weights of the steps."""
 

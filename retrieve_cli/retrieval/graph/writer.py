@@ -1,7 +1,7 @@
-"""Makes the graph of a generation from the columns of its records and from what files say besides.
+"""Makes the graph of a generation from the columns of its records and from files with further edges.
 
-Records are not read again: whichever of them a sync kept, their columns are those of a fresh build, and so is what is
-made of these. Names are resolved again each time, since rows move.
+Records are not read again: after a sync their columns equal the columns of a fresh build, and so does the graph. Names
+are resolved again each time, since rows move.
 """
 
 from __future__ import annotations
@@ -14,9 +14,8 @@ import numpy as np
 from retrieve_cli.contracts import Json
 from retrieve_cli.errors import UsageError
 from retrieve_cli.retrieval.graph.adjacency import MOST_KINDS, EdgeList, pack
-from retrieve_cli.retrieval.graph.directory import AMBIGUOUS, UNKNOWN, Entities, RecordNames, ValueColumn
-from retrieve_cli.retrieval.graph.edges import Edge, Node, checked
-from retrieve_cli.retrieval.graph.lookalikes import Lookalikes
+from retrieve_cli.retrieval.graph.directory import AMBIGUOUS, UNKNOWN, EntityNodes, Lookalikes, RecordNames, ValueColumn
+from retrieve_cli.retrieval.graph.edges import GraphEdge, GraphNode, checked
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -24,27 +23,27 @@ if TYPE_CHECKING:
     from retrieve_cli.contracts import Rows
 
 NOT_A_RECORD = -1
-"""In place of a record's row, where a file says something of what is not there."""
+"""In place of a record's row, if a file names a record that does not exist."""
 
 
 class GraphWriter:
     """Gathers edges in any order; the same edges give the same bytes.
 
-    A name in an edge of a file that means no record, no value and no declared node is a node of its own, unless it is
-    spelt like a record but for one letter: it is reported then, as a name in a record is that leads nowhere.
+    A name in an edge of a file that means no record, no value and no declared node becomes a new node. If it differs
+    from the name of a record by one letter it is reported instead, like a dangling reference of a record.
     """
 
     def __init__(
         self, *, ids: ValueColumn, names: ValueColumn, records: int, tenants: ValueColumn | None = None
     ) -> None:
-        """`ids` and `names` are the columns of the records that every one of them has; `tenants` says whose they are,
-        if there are any."""
+        """`ids` and `names` are the columns of the records that every one of them has; `tenants` names their tenants,
+        if the index has tenants."""
         self._records = records
         self._names = RecordNames(ids, names, tenants)
         self._references: dict[str, list[ValueColumn]] = {}
         self._shared: dict[str, ValueColumn] = {}
-        self._declared: list[Node] = []
-        self._external: list[Edge] = []
+        self._declared: list[GraphNode] = []
+        self._external: list[GraphEdge] = []
         self._numbers: dict[str, int] = {}
         self._dangling: list[tuple[int, str, str, int]] = []
 
@@ -53,13 +52,13 @@ class GraphWriter:
         self._references.setdefault(kind, []).append(column)
 
     def share(self, field: str, column: ValueColumn) -> None:
-        """The values of a column are nodes of their own, to which there are edges of the field's name."""
+        """Make the values of a column nodes, with edges of the field's name to them."""
         self._shared[field] = column
 
-    def add(self, found: Iterable[Node | Edge]) -> None:
+    def add(self, found: Iterable[GraphNode | GraphEdge]) -> None:
         """Nodes and edges from a file. Raises: UsageError for a weight below 0 or that is no number."""
         for each in found:
-            if isinstance(each, Node):
+            if isinstance(each, GraphNode):
                 self._declared.append(each)
             else:
                 checked(each.weight, f"{each.source} -> {each.target}")
@@ -72,7 +71,7 @@ class GraphWriter:
             raise UsageError(f"the graph has {len(kinds)} kinds of edges", hint=f"at most {MOST_KINDS} are possible")
         self._numbers = {kind: number for number, kind in enumerate(kinds)}
         self._dangling = []
-        entities = Entities(self._shared, records=self._records)
+        entities = EntityNodes(self._shared, records=self._records)
         referred = [
             self._referred(kind, column) for kind in sorted(self._references) for column in self._references[kind]
         ]
@@ -111,7 +110,7 @@ class GraphWriter:
         to_anybody = self._edges(kind, sources, targets).chosen(targets >= 0)
         return EdgeList.joined([to_anybody, self._edges(kind, sources[places], meant)])
 
-    def _values(self, field: str, entities: Entities) -> EdgeList:
+    def _values(self, field: str, entities: EntityNodes) -> EdgeList:
         """The edges from records to the values that they have in a field."""
         column = self._shared[field]
         return self._edges(field, column.records.astype(np.int64), entities.nodes_of(field)[column.values])
@@ -119,8 +118,8 @@ class GraphWriter:
     def _edges(self, kind: str, sources: Rows, targets: Rows) -> EdgeList:
         return EdgeList(sources, targets, np.full(len(sources), self._numbers[kind]), np.ones(len(sources)))
 
-    def _stated(self, entities: Entities) -> EdgeList:
-        """The edges that files state, between whatever their names mean."""
+    def _stated(self, entities: EntityNodes) -> EdgeList:
+        """The edges that files state, between all nodes that their names mean."""
         if not self._external and not self._declared:
             return EdgeList.joined([])
         declared = entities.declare(self._declared)
@@ -137,7 +136,7 @@ class GraphWriter:
         whole = [np.array(column, np.int64) for column in (sources_, targets_, kinds)]
         return EdgeList(whole[0], whole[1], whole[2], np.array(weights, np.float64))
 
-    def _undeclared(self, declared: Mapping[str, Sequence[int]], entities: Entities) -> Iterator[str]:
+    def _undeclared(self, declared: Mapping[str, Sequence[int]], entities: EntityNodes) -> Iterator[str]:
         """The names in stated edges that mean nothing yet, less those that look like a record's, misspelt."""
         names = dict.fromkeys(name for edge in self._external for name in (edge.source, edge.target))
         unknown = [name for name in names if self._meant(name, declared, entities) == [UNKNOWN]]
@@ -145,7 +144,7 @@ class GraphWriter:
             known = Lookalikes(self._names.spellings)
             yield from (name for name in unknown if known.of(name) is None)
 
-    def _meant(self, name: str, declared: Mapping[str, Sequence[int]], entities: Entities) -> list[int]:
+    def _meant(self, name: str, declared: Mapping[str, Sequence[int]], entities: EntityNodes) -> list[int]:
         """The nodes that an end of a stated edge means, or why it means none."""
         if (row := self._names.by_id(name)) != UNKNOWN:
             return [row]

@@ -22,7 +22,7 @@ _BEHIND_LABEL = ":.—–-"
 _ENDS = (".", "!", "?", ":", "…", "。", "！", "？", "।", "؟", ")", "”", '"')
 _LEAST_WORDS = 8
 _LEAST_CHARACTERS = 40
-"""Minimum length of a paragraph of prose: above that of a line of authors or an address."""
+"""Minimum length of a paragraph of prose: above the length of a line of authors or an address."""
 
 
 class Summary(NamedTuple):
@@ -58,7 +58,7 @@ def summary_of(parsed: Parsed) -> Summary:
 
 
 def _labelled(blocks: Sequence[_Block]) -> str:
-    """Return the text under the label of an abstract; a part of it may have a heading of its own."""
+    """Return the text under the label of an abstract; a part of it may have its own heading."""
     for place, block in enumerate(blocks):
         behind = _label(block.text)
         if behind:

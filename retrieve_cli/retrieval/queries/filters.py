@@ -2,7 +2,7 @@
 
     condition := ["!"] field operator value {"," value}
     operator  := "=" | "!=" | ">=" | "<=" | ">" | "<"
-    value     := plain text, in which * and ? are wildcards, or "text as it is", in which "" is a quotation mark
+    value     := plain text, in which * and ? are wildcards, or "verbatim text", in which "" is a quotation mark
 
 Several values mean any of them; several conditions, all of them. Text is compared without regard to case.
 """
@@ -10,9 +10,11 @@ Several values mean any of them; several conditions, all of them. Text is compar
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Mapping
 from typing import Literal, cast
 from unicodedata import category
 
+from retrieve_cli.contracts import HIGHEST_BOOST
 from retrieve_cli.errors import UsageError, quoted
 from retrieve_cli.frozen import Frozen
 
@@ -27,7 +29,7 @@ _LIKE = "write a filter like license=MIT, modality=CT,MRI, dims>=3 or path=guide
 
 
 class Condition(Frozen):
-    """A test of records: any value of the field stands in this relation to any of `values`.
+    """A test of records: any value of the field has this relation to any of `values`.
 
     `!=` and `negated` are true if the positive condition is false, also for records without the field.
     """
@@ -71,7 +73,7 @@ def parse(expression: str) -> Condition:
 
 
 def _values(expression: str, start: str, text: str) -> tuple[tuple[str, ...], frozenset[str]]:
-    """Return the values after the operator, and those of them that are globs."""
+    """Return the values after the operator, and which of them are globs."""
     if text.startswith(("=", "<", ">")):
         hint = f'write {start}value, or {start}"{text[:1]}…" if the value starts like that'
         raise UsageError(
@@ -111,3 +113,48 @@ def _quoted(value: str) -> str:
     """Return a value as it must be written to be taken literally."""
     plain = value == value.strip() and value[:1] not in tuple('"=<>') and not _WILDCARDS.union(",").intersection(value)
     return value if plain else '"' + value.replace('"', '""') + '"'
+
+
+_FACTOR = re.compile(r"[0-9]{1,9}(?:\.[0-9]{0,9})?|\.[0-9]{1,9}")
+_BOOST_LIKE = "write a boost like section=Results:1.2 or license=MIT:0.8"
+
+
+class BoostRule(Frozen):
+    """A condition, and the factor for what satisfies it."""
+
+    condition: Condition
+    factor: float
+
+    def __str__(self) -> str:
+        """The expression that gives this boost."""
+        return f"{self.condition}:{self.factor:g}"
+
+
+def parse_boost(expression: str) -> BoostRule:
+    """Read one boost.
+
+    Raises:
+        UsageError: it is not one; names the expression and what to write instead.
+    """
+    condition, colon, factor = expression.rpartition(":")
+    if not colon or not _FACTOR.fullmatch(factor.strip()):
+        raise UsageError(f"the boost {quoted(expression)} has no factor at its end", hint=_BOOST_LIKE)
+    if not 0.0 < (number := float(factor)) <= HIGHEST_BOOST:
+        limits = f"it takes a number above 0 up to {HIGHEST_BOOST:g}"
+        message = f"the factor of the boost {quoted(expression)} is {number:g}; {limits}"
+        raise UsageError(message, hint=_BOOST_LIKE)
+    return BoostRule(parse(condition), number)
+
+
+def configured_boosts(factors: Mapping[str, Mapping[str, float]]) -> Iterable[BoostRule]:
+    """Yield the boosts of the configuration: factors by field and value.
+
+    Raises:
+        UsageError: a value cannot be read as one of the filter language.
+    """
+    for field, values in factors.items():
+        for value, factor in values.items():
+            try:
+                yield BoostRule(parse(f"{field}={value}"), factor)
+            except UsageError as error:
+                raise UsageError(f"`boost.{field}`: {error.message}", hint=error.hint) from error

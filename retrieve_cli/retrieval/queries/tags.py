@@ -23,7 +23,7 @@ _KEYS = {
 }
 _TAG = re.compile(r"\[\s*([A-Za-z]+)\s*:([^\[\]]*)(\]?)")
 _ALIKE = 0.82
-"""Similarity from which on a key counts as misspelt: that of EXCLUD and FORMTA, not of `see` and `exclusive`."""
+"""Similarity from which on a key counts as misspelt: EXCLUD and FORMTA reach it, `see` and `exclusive` do not."""
 
 
 class Tagged(Frozen):
@@ -71,7 +71,6 @@ def _values(body: str) -> Iterator[str]:
 
 
 def _shown(tag: str) -> str:
-    """Return a tag as a sentence quotes it."""
     return tag if len(tag) <= 40 else tag[:40] + "…"
 
 

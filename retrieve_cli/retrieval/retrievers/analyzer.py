@@ -43,7 +43,7 @@ _ENGLISH = frozenset(
 )
 
 
-class Analyzer:
+class TextAnalyzer:
     """Analyzer that splits, folds, drops stop words and stems. It is deterministic, and keeps the order of terms."""
 
     def __init__(self, *, stemming: Stemming = "english", stop_words: StopWords = "english") -> None:
@@ -81,12 +81,7 @@ class Analyzer:
         folded = fold(part)
         if folded in self._stop_words:
             return ""
-        return self._stem(folded)
-
-    def _stem(self, word: str) -> str:
-        if self._stemming == "none" or not word.isalpha():
-            return word
-        return str(self._stemmer.stemWord(word))
+        return folded if self._stemming == "none" or not folded.isalpha() else str(self._stemmer.stemWord(folded))
 
     @cached_property
     def _stemmer(self):  # type: ignore[no-untyped-def]  # PyStemmer has no types

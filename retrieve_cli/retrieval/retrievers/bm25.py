@@ -8,19 +8,22 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from retrieve_cli.contracts import Analyzer, Card, Chunk, Field, Index, Json, Package, Record, Unit
+from retrieve_cli.contracts import Analyzer, Candidates, Card, Chunk, Field, Index, Json, Package, Record, Unit
 from retrieve_cli.errors import IndexCorrupt, UsageError, quoted
 from retrieve_cli.frozen import asdict
-from retrieve_cli.retrieval.retrievers.analyzer import Analyzer as TermAnalyzer
+from retrieve_cli.retrieval.retrievers.analyzer import TextAnalyzer
 from retrieve_cli.retrieval.retrievers.impacts import LATER, Bm25Index, Bm25Writer, Formula, TermIndex
 from retrieve_cli.retrieval.retrievers.retriever import TEXT, Building, IndexWriter, Passages, Retriever, keys_of
+from retrieve_cli.retrieval.retrievers.term_postings import Postings, posting_blocks, stored_columns, vocabulary_of
 from retrieve_cli.storage import pickles
 from retrieve_cli.storage.recipe import reading_cards
 
 if TYPE_CHECKING:
+    from typing import Self
+
     from retrieve_cli.config.settings import Settings
-    from retrieve_cli.contracts import Rows
-    from retrieve_cli.retrieval.retrievers.rank_bm25 import RankBm25Writer
+    from retrieve_cli.contracts import Mask, Rows, Vectors
+    from retrieve_cli.contracts.engines import AnyOf
     from retrieve_cli.storage.exported import Exported
     from retrieve_cli.storage.generation import Generation
 
@@ -96,8 +99,6 @@ class Bm25(Retriever[str]):
     def writer(self, building: Building) -> IndexWriter:
         chosen, unit, analyzer = building.settings.bm25, self._unit(building), self._analyzer(building)
         if chosen.backend == "rank_bm25":
-            from retrieve_cli.retrieval.retrievers.rank_bm25 import RankBm25Writer
-
             rows = RankBm25Writer(analyzer=analyzer, unit=unit, k1=chosen.k1, b=chosen.b)
             return _Writer(rows, unit, facets=self._facets(building))
         formula = Formula(chosen.variant, chosen.k1, chosen.b)
@@ -115,8 +116,6 @@ class Bm25(Retriever[str]):
             index.release = generation.release(self.file)
             return index
         if backend == "rank_bm25":
-            from retrieve_cli.retrieval.retrievers.rank_bm25 import RankBm25Index
-
             file.check()
             return RankBm25Index(stored)
         raise IndexCorrupt(
@@ -127,9 +126,7 @@ class Bm25(Retriever[str]):
         return self._with_impacts(index).exported(self.name)
 
     def remote(self, index: Index[Any], generation: Generation, settings: Settings) -> Index[str]:
-        """Return an index of texts; its vocabulary is that of the local file."""
-        from retrieve_cli.retrieval.retrievers.remote_texts import RemoteTexts
-
+        """Return an index of texts; its vocabulary comes from the local file."""
         return RemoteTexts(index, self._with_impacts(self.open(generation, settings)))
 
     def _with_impacts(self, index: Index[str]) -> Bm25Index:
@@ -173,7 +170,7 @@ class Bm25(Retriever[str]):
             if card["backend"] != "impacts" or not weights - {1.0}:
                 return None
             options = card["analyzer"]
-            analyzer = TermAnalyzer(stemming=options["stemming"], stop_words=options["stop_words"])
+            analyzer = TextAnalyzer(stemming=options["stemming"], stop_words=options["stop_words"])
             formula = Formula(**keys_of(card, self._FORMULA))
             writer = Bm25Writer(analyzer=analyzer, unit=card["unit"], formula=formula)
         texts = generation.record_texts() if card["unit"] == "record" else generation.chunk_texts()
@@ -194,8 +191,133 @@ class Bm25(Retriever[str]):
         return building.settings.facets.weight if building.settings.facets.enabled else 0.0
 
     @staticmethod
-    def _analyzer(building: Building) -> TermAnalyzer:
-        return TermAnalyzer(stemming=building.settings.bm25.stemming, stop_words=building.settings.bm25.stop_words)
+    def _analyzer(building: Building) -> TextAnalyzer:
+        return TextAnalyzer(stemming=building.settings.bm25.stemming, stop_words=building.settings.bm25.stop_words)
 
 
 RETRIEVER = Bm25()
+
+
+class RankBm25Writer(Postings):
+    """Writer of `bm25.pkl` for rank_bm25: a term is repeated by its weighted frequency, rounded."""
+
+    def __init__(self, *, analyzer: TextAnalyzer, unit: Unit, k1: float, b: float) -> None:
+        super().__init__(analyzer)
+        self._head = {"backend": "rank_bm25", "unit": unit, "analyzer": dict(analyzer.card), "k1": k1, "b": b}
+
+    def write(self, path: Path) -> int:
+        """Write the terms of all rows; return the number of rows."""
+        columns, merged = self.merged()
+        stored, rows, frequencies = stored_columns(columns)
+        pickles.dump({**self._head, **stored}, path, posting_blocks(merged, rows, frequencies))
+        return int(stored["length"])
+
+
+class RankBm25Index(TermIndex):
+    """BM25Okapi of rank_bm25 over the stored terms: a second backend with the same interface, for comparison.
+
+    Every query scores every row, and every opening rebuilds the engine, because the package cannot store it.
+    """
+
+    def __init__(self, stored: Mapping[str, Json]) -> None:
+        """Open the contents from `RankBm25Writer`. Raises: IndexCorrupt if parts are missing or disagree."""
+        try:
+            self.unit: Unit = stored["unit"]
+            card = stored["analyzer"]
+            self.analyzer = TextAnalyzer(stemming=card["stemming"], stop_words=card["stop_words"])
+            self._length: int = stored["length"]
+            rows: list[list[str]] = [[] for _ in range(self._length)]
+            vocabulary = vocabulary_of(stored)
+            terms = np.repeat(np.arange(len(vocabulary)), np.diff(stored["starts"]))
+            for row, term, count in zip(stored["rows"], terms, np.rint(stored["frequencies"]), strict=True):
+                rows[row].extend([vocabulary[term]] * int(count))
+            self._texts = rows
+            self._parameters = {"k1": stored["k1"], "b": stored["b"]}
+            self._engine = self._made(rows)
+        except (KeyError, TypeError, IndexError, ValueError) as error:
+            raise IndexCorrupt(f"bm25.pkl is incomplete ({quoted(error)})", hint="retrieve inspect verify") from error
+
+    def __len__(self) -> int:
+        return self._length
+
+    def within(self, rows: Mask) -> Self:
+        """Return the index over some rows, (n,) bool; the package computes it again."""
+        view = super().within(rows)
+        own = [self._texts[row] for row in np.flatnonzero(rows)]
+        view._engine = self._made(own)  # noqa: SLF001  a copy of this very object
+        return view
+
+    def _made(self, rows: Sequence[Sequence[str]]) -> Any:
+        from rank_bm25 import BM25Okapi
+
+        return BM25Okapi(rows, **self._parameters) if any(rows) else None
+
+    def _scores(self, query: str) -> Vectors:
+        scores = np.zeros(self._length, np.float32)
+        if self._engine is not None:  # the package would divide by zero terms
+            with np.errstate(invalid="ignore"):  # with b = 1, a row without terms gives 0 / 0
+                found = np.nan_to_num(np.asarray(self._engine.get_scores(self.analyzer.terms(query)), np.float32))
+            scores[slice(None) if self.population is None else self.population] = found
+        return scores
+
+
+class RemoteTexts:
+    """A `contracts.RemoteIndex` whose queries are texts, over one whose queries are term weights.
+
+    Texts become weighted terms here, by the vocabulary of the local index.
+    """
+
+    def __init__(self, index: Any, words: Bm25Index) -> None:
+        """`index` is a `RemoteIndex[TermWeights]` that is also `Matching`; `words` has the vocabulary of its terms."""
+        self._index = index
+        self._words = words
+        self.unit: Unit = index.unit
+        self.analyzer: Analyzer = words.analyzer
+
+    def __len__(self) -> int:
+        return len(self._index)
+
+    @property
+    def completed(self) -> int:
+        """Number of lists that the engine returned too short, and that were completed exactly."""
+        return int(self._index.completed)
+
+    def within(self, rows: Mask) -> Bm25Index:
+        """Return the index over some rows, (n,) bool: from the local file, since the weights in the engine are computed
+        over all rows."""
+        return self._words.within(rows)
+
+    def search(
+        self,
+        queries: Sequence[str],
+        *,
+        depth: int,
+        starts: Rows | None = None,
+        allowed: Sequence[Mask | None] | None = None,
+        visible: Sequence[Mask | None] | None = None,
+        conditions: Sequence[Sequence[AnyOf] | None] | None = None,
+        seen: Sequence[Sequence[AnyOf] | None] | None = None,
+    ) -> list[Candidates]:
+        """Return the best rows with a term of the query; rows without one are never listed."""
+        weights = [self._words.weights_of(query) for query in queries]
+        limits = {"allowed": allowed, "visible": visible, "conditions": conditions, "seen": seen}
+        found: list[Candidates] = self._index.search(weights, depth=depth, starts=starts, **limits)
+        return found
+
+    def score(self, query: str, rows: Rows, *, starts: Rows | None = None) -> Vectors:
+        """Return the score of each of `rows` (or groups of rows), 0 if no term of the query occurs."""
+        scores: Vectors = self._index.score(self._words.weights_of(query), rows, starts=starts)
+        return scores
+
+    def matching(
+        self,
+        query: str,
+        *,
+        starts: Rows | None = None,
+        allowed: Mask | None = None,
+        conditions: Sequence[AnyOf] | None = None,
+    ) -> Rows:
+        """Return rows (or groups of rows) with a term of the query, in ascending order, at most 10,000."""
+        weights = self._words.weights_of(query)
+        rows: Rows = self._index.matching(weights, starts=starts, allowed=allowed, conditions=conditions)
+        return rows

@@ -27,14 +27,14 @@ _BLOCK = 4096
 
 
 class _Writer:
-    """Writer of the vectors of all chunks, whatever record they belong to."""
+    """Writer of the vectors of all chunks of all records."""
 
     def __init__(self, parameters: Parameters, dim: int) -> None:
         self._parameters = parameters
         self._dim = dim
 
     def reuse(self, older: Generation) -> None:
-        """Do nothing: vectors come from the cache, which contains those of the older generation."""
+        """Do nothing: vectors come from the cache, which contains the vectors of the older generation."""
 
     def add(self, record: Record, chunks: Sequence[Chunk]) -> None:
         """Do nothing: vectors come from the cache."""
@@ -83,7 +83,7 @@ class Dense(Retriever["Vectors"]):
         index = open_index(file, hnsw_ef_search=chosen.hnsw_ef_search, codes=codes, device=chosen.device)
         dim = generation.manifest.recipe.encoder_card.dim
         if index.dim != dim:
-            message = f"{self.file} has vectors of {index.dim} numbers; the recipe says {dim}"
+            message = f"{self.file} has vectors of {index.dim} numbers; the recipe has {dim}"
             raise IndexCorrupt(message, hint="build again: retrieve build")
         return index
 
@@ -116,7 +116,6 @@ RETRIEVER = Dense()
 
 
 def _blocks(index: FlatIndex | HnswIndex) -> Iterator[Vectors]:
-    """Yield all vectors of an index, some at a time."""
     for start in range(0, len(index), _BLOCK):
         yield index.vectors(np.arange(start, min(start + _BLOCK, len(index))))
 

@@ -42,7 +42,7 @@ def faiss_package() -> Any:
 
 
 class HnswIndex(Restricted):
-    """Approximate search over a graph, that of all rows; any row can still be scored exactly."""
+    """Approximate search over a graph of all rows; any row can still be scored exactly."""
 
     unit: Unit = "chunk"
 

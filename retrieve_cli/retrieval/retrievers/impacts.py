@@ -18,7 +18,7 @@ import numpy as np
 from retrieve_cli.contracts import Json, TermWeights, Unit
 from retrieve_cli.errors import IndexCorrupt, quoted
 from retrieve_cli.frozen import Frozen
-from retrieve_cli.retrieval.retrievers.analyzer import Analyzer
+from retrieve_cli.retrieval.retrievers.analyzer import TextAnalyzer
 from retrieve_cli.retrieval.retrievers.selection import ScoringIndex, best_of_groups
 from retrieve_cli.retrieval.retrievers.term_postings import Postings, stored_columns
 from retrieve_cli.storage import pickles
@@ -110,7 +110,7 @@ def _impacts_of(
 class Bm25Writer(Postings):
     """Writer of `bm25.pkl`: rows of weighted fields in, impacts out."""
 
-    def __init__(self, *, analyzer: Analyzer, unit: Unit, formula: Formula) -> None:
+    def __init__(self, *, analyzer: TextAnalyzer, unit: Unit, formula: Formula) -> None:
         super().__init__(analyzer)
         self._head = {"backend": "impacts", "unit": unit, "analyzer": dict(analyzer.card)}
         self._formula = formula
@@ -147,7 +147,7 @@ class Bm25Writer(Postings):
 class TermIndex(ScoringIndex[str]):
     """Common base of the BM25 backends: queries are texts, and each backend has an analyzer for them."""
 
-    analyzer: Analyzer
+    analyzer: TextAnalyzer
 
 
 LATER = ("rows", "impacts", "frequencies", "lengths")
@@ -181,7 +181,7 @@ class Bm25Index(TermIndex):
             self._rows: NDArray[np.int32] = stored["rows"]
             self._impacts: Vectors = stored["impacts"]
             card = stored["analyzer"]
-            self.analyzer = Analyzer(stemming=card["stemming"], stop_words=card["stop_words"])
+            self.analyzer = TextAnalyzer(stemming=card["stemming"], stop_words=card["stop_words"])
             complete = len(self._rows) == len(self._impacts) == self._starts[-1]
         except (KeyError, TypeError, AttributeError, IndexError) as error:
             raise IndexCorrupt(f"bm25.pkl is incomplete ({quoted(error)})", hint="retrieve inspect verify") from error
@@ -194,7 +194,7 @@ class Bm25Index(TermIndex):
         return Bm25Index({**self._stored, "impacts": impacts(self._stored, formula)}, self._check, formula=formula)
 
     def within(self, rows: Mask) -> Self:
-        """Return the index over some rows, (n,) bool: a term weighs what it would if there were no others."""
+        """Return the index over some rows, (n,) bool: each term weighs as much as without the others."""
         view, total, count = super().within(rows), 0.0, 0
         for first in range(0, self._length, at_once := self._at_once()):
             piece = slice(first, first + at_once)
@@ -217,7 +217,7 @@ class Bm25Index(TermIndex):
         return TermWeights(np.array(list(found), np.int32), np.array(list(found.values()), np.float32))
 
     def exported(self, name: str) -> Exported:
-        """Return the rows for an engine; `name` is that of the retriever."""
+        """Return the rows for an engine; `name` is the retriever's name."""
         from retrieve_cli.contracts.engines import Part
         from retrieve_cli.storage.exported import Exported
 
@@ -287,7 +287,7 @@ class Bm25Index(TermIndex):
         variant, documents = self._formula.variant, total(self._length, own)
         if variant != "okapi" or not frequency:
             return float(idf(variant, documents, np.array([max(frequency, 1)], np.float64))[0])
-        # The one variant in which the weight of a term depends on those of all others.
+        # The one variant in which the weight of a term depends on the weights of all others.
         self._check(self._rows)
         seen = np.append(0, np.cumsum(own[self._rows]))
         counts = np.diff(seen[self._starts]).astype(np.float64)

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 Q = TypeVar("Q")
 
 
-class Form(Generic[Q]):
+class QueryForm(Generic[Q]):
     """Form of the query that an index takes."""
 
     __slots__ = ("name",)
@@ -44,10 +44,10 @@ class Form(Generic[Q]):
         self.name = name
 
 
-TEXT: Form[str] = Form("text")
-VECTOR: Form[Vectors] = Form("vector")
+TEXT: QueryForm[str] = QueryForm("text")
+VECTOR: QueryForm[Vectors] = QueryForm("vector")
 """Vector from the encoder that the index was built with."""
-TERMS: Form[TermWeights] = Form("terms")
+TERMS: QueryForm[TermWeights] = QueryForm("terms")
 """Term weights from the sparse encoder that the index was built with."""
 
 
@@ -83,7 +83,7 @@ class Passages(Protocol):
 
 
 class IndexWriter(Protocol):
-    """Writer of one artifact. Records come one by one: new ones (`add`) or those of an older generation (`keep`)."""
+    """Writer of one artifact. Records come one by one: new ones (`add`) or records of an older generation (`keep`)."""
 
     def reuse(self, older: Generation) -> None:
         """Take rows from the artifact of this generation from now on."""
@@ -120,7 +120,7 @@ class Retriever(ABC, Generic[Q]):
     name: ClassVar[str]
     file: ClassVar[str]
     """File name of its artifact within a generation."""
-    form: Form[Q]
+    form: QueryForm[Q]
     weight: ClassVar[float] = 0.35
     """Weight in a weighted fusion, unless `fusion.weights` sets another."""
     cost: ClassVar[tuple[float, float]] = (0.0, 0.0)

@@ -122,7 +122,7 @@ class SparseIndex(ScoringIndex[TermWeights]):
         return self._length
 
     def exported(self, name: str) -> Exported:
-        """Return the rows for an engine; `name` is that of the retriever."""
+        """Return the rows for an engine; `name` is the retriever's name."""
         from retrieve_cli.contracts.engines import Part
         from retrieve_cli.storage.exported import Exported
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from retrieve_cli.contracts import Field, Json
-from retrieve_cli.retrieval.retrievers.analyzer import Analyzer
+from retrieve_cli.retrieval.retrievers.analyzer import TextAnalyzer
 from retrieve_cli.storage import pickles
 from retrieve_cli.storage.mapped import unreleased
 from retrieve_cli.storage.pickles import Later
@@ -30,7 +30,7 @@ class Postings:
     A row is analysed (`add`) or copied from the file of an older index (`keep`).
     """
 
-    def __init__(self, analyzer: Analyzer) -> None:
+    def __init__(self, analyzer: TextAnalyzer) -> None:
         self._analyzer = analyzer
         self._old: Mapping[str, Json] = _NONE
         self._release: Callable[[], None] = unreleased
@@ -96,7 +96,7 @@ class Postings:
         return columns, self._rows.merged(old, origins, counts, old_groups=names.texts.of_old, groups=names.of_fresh)
 
     def _names(self, used: NDArray[np.bool_]) -> _Names:
-        """Return the merged vocabulary: the terms of the older index that are `used`, and those of new rows."""
+        """Return the merged vocabulary: the terms of the older index that are `used`, and the terms of new rows."""
         old = Vocabulary(self._old["terms"], self._old["term_ends"])
         words = [term.encode() for term in self._vocabulary]
         order = sorted(range(len(words)), key=words.__getitem__)

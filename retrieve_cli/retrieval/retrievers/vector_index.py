@@ -4,7 +4,7 @@ A flat file is searched in place by NumPy: importing faiss would take longer tha
 by memory bandwidth either way. The file is an ordinary faiss index that any other program can read.
 
 Every score that leaves this file comes from `numerics.products`: the score of a row is the same, to the bit, in a list,
-in a filtered list, in a group and on its own, whatever kernel, file or graph found it.
+in a filtered list, in a group and alone, for every kernel, file or graph that found it.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ def open_index(
     codes: MappedFile | None = None,
     device: Literal["auto", "cpu", "cuda"] = "cpu",
 ) -> FlatIndex | HnswIndex:
-    """Map `dense.faiss` into memory, whatever its kind; a flat index is scanned by its quantised `codes` if any.
+    """Map `dense.faiss` of either kind into memory; a flat index is scanned by its quantised `codes` if any.
 
     `device` is the place where a flat index is scanned for batches of queries.
 
@@ -167,7 +167,7 @@ class FlatIndex(Restricted):
         *,
         device: Literal["auto", "cpu", "cuda"] = "cpu",
     ) -> None:
-        """Wrap (n, dim) float32 vectors, usually those of a mapped file, whose blocks are checked when they are read.
+        """Wrap (n, dim) float32 vectors, usually of a mapped file, whose blocks are checked when they are read.
 
         `scan` selects the candidates; by default the vectors themselves are scanned. A GPU scans batches.
 

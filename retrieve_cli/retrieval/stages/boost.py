@@ -17,7 +17,7 @@ class Boosted(Described):
 
     apart: ClassVar = ("records", "chunks")
     written: str
-    """The boost as it was given: `section=Results:1.2`."""
+    """The boost in the user's form: `section=Results:1.2`."""
     factor: float
     records: Mask
     """(records,) bool"""
@@ -35,9 +35,10 @@ class Boost(Frozen):
         floor + factor * (score - floor),  floor = lowest - (highest - lowest) / n   for n hits.
 
     Scores of a fusion may be negative: a bare product would lower those. The floor lies below every hit, so that a
-    factor above 1 raises whichever it holds for, and one below 1 lowers it, but not below what is not in the list.
-    Where all hits are worth the same, that is the range. The evidence `boost` holds the rank and the score before, how
-    far that rises above the floor (`normalized`) and the factor less 1 (`weight`), whose product is what was added.
+    factor above 1 raises each hit that it holds for, and a factor below 1 lowers it, but not below records outside the
+    list. If all hits have the same score, the range is this score. The evidence `boost` holds the rank and the score
+    before, the score's height above the floor (`normalized`) and the factor less 1 (`weight`), whose product is the
+    added score.
     """
 
     boosts: tuple[Boosted, ...]

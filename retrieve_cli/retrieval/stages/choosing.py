@@ -12,7 +12,7 @@ from retrieve_cli.contracts import Candidates, Query, Unit
 from retrieve_cli.errors import STEP_FAILURES
 from retrieve_cli.frozen import Described, replace
 from retrieve_cli.retrieval.stages.masks import first_chunks, members
-from retrieve_cli.retrieval.stages.retrieve import Layout, NotAsked, Retrieval, Tally
+from retrieve_cli.retrieval.stages.retrieve import ChunkLayout, NotAsked, Retrieval, Tally
 
 if TYPE_CHECKING:
     from retrieve_cli.contracts import Mask, Rows, Vectors
@@ -41,12 +41,12 @@ class ChoosingRetrieval(Described):
     name: str
     chooser: Callable[[], Chooser]
     """Made at the first question."""
-    layout: Layout
+    layout: ChunkLayout
     unit: Unit
     depth: int
     most_read: int
     shortlist: Retrieval | None = None
-    """Ranks records by what is cheap to compare."""
+    """Ranks records by a cheap comparison."""
     say: Callable[[str], None] = lambda _: None
     timed: Callable[[], AbstractContextManager[None]] | None = None
     """Measures the time that choosing takes."""
@@ -136,9 +136,10 @@ class ChoiceAccount:
         return np.array([0.0 if rank is None else 1.0 / rank for rank in ranks], np.float32)
 
     def best_chunks(self, records: Rows) -> Rows:
-        """Return the first chunk of each record, of those that may be shown: what was read says nothing of chunks."""
+        """Return the first chunk of each record, among the chunks that may be shown: the chooser compares records, not
+        chunks."""
         return first_chunks(self._retrieval.layout.starts, records, self._chunks)
 
     def matched(self) -> Rows:
-        """Return what was chosen: a model compares no terms."""
+        """Return the chosen records: a model compares no terms."""
         return self.candidates.rows

@@ -1,4 +1,4 @@
-"""Stages that keep a ranking from saying one thing many times: caps, and maximal marginal relevance."""
+"""Stages that keep a ranking from repeating itself: caps, and maximal marginal relevance."""
 
 from __future__ import annotations
 
@@ -92,12 +92,12 @@ class Limit(Frozen):
 
 
 class Mmr(Described):
-    """Maximal marginal relevance: what is like a hit chosen before it comes later (Carbonell, Goldstein 1998).
+    """Maximal marginal relevance: hits that resemble an earlier hit move down (Carbonell, Goldstein 1998).
 
-    A hit's score becomes what it was less its penalty, (1 - l) / l of the range of all scores for a similarity of 1:
-    l times the paper's measure but for the scale, so that the order is the paper's, scores descend with it and still
-    mean what they meant, and `trade_off` 1 leaves all as it was. The evidence `mmr` holds the rank and the score
-    before, the similarity (`normalized`) and the penalty for a similarity of 1 (`weight`), and so still adds up.
+    A hit's score loses a penalty, (1 - l) / l of the range of all scores for a similarity of 1. Times l this is the
+    paper's measure but for the scale, so that the order is the paper's order, scores descend with it and keep their
+    meaning, and `trade_off` 1 changes nothing. The evidence `mmr` holds the rank and the score before, the similarity
+    (`normalized`) and the penalty for a similarity of 1 (`weight`), and so still adds up.
     """
 
     apart: ClassVar = ("vectors_of",)
@@ -136,11 +136,11 @@ class Mmr(Described):
 
 
 def marginal(relevance: Floats, vectors: Floats, *, trade_off: float, keep: int) -> tuple[Rows, Floats]:
-    """Places of the `keep` hits that maximal marginal relevance chooses, in turn, and how alike each was to those
-    chosen before it.
+    """Places of the `keep` hits that maximal marginal relevance chooses, in turn, and the similarity of each to the
+    hits chosen before it.
 
     Each is the one of highest l * relevance - (1 - l) * similarity, of equal ones the first; similarity is the inner
-    product with the most similar hit that was chosen, and 0 where there is none or it is negative.
+    product with the most similar hit that was chosen, and 0 for the first hit or a negative product.
     """
     alike = np.zeros(len(relevance))
     free = np.ones(len(relevance), np.bool_)

@@ -1,4 +1,4 @@
-"""The stage that follows edges from the first hits: to matches that stand too low, and to records that a query implies
+"""The stage that follows edges from the first hits: to matches that rank too low, and to records that a query implies
 and does not name."""
 
 from __future__ import annotations
@@ -13,23 +13,23 @@ from retrieve_cli.contracts import Evidence, Hit, Kind, Ranking
 from retrieve_cli.frozen import Described, replace
 from retrieve_cli.retrieval.stages.boost import floor_of
 from retrieve_cli.retrieval.stages.masks import first_chunks
-from retrieve_cli.retrieval.stages.retrieve import Layout
+from retrieve_cli.retrieval.stages.retrieve import ChunkLayout
 
 if TYPE_CHECKING:
     from retrieve_cli.contracts import Mask
 
 _PART = 8
 """A retriever's first hits support a record only within this part of the records that may be found: a retriever of
-vectors lists every record of a small catalog, and being on that list says nothing."""
+vectors lists every record of a small catalog, and being on that list means nothing."""
 
 
-class Found(Described):
+class LinkedRecord(Described):
     """A record that a walk from the first hits led to."""
 
     apart: ClassVar = ("path",)
     record: int
     score: float
-    """From 0 to 1, that of the best hit."""
+    """From 0 to 1, the score of the best hit."""
     path: Callable[[], str]
     """Returns the steps that lead to it, for people: few of the records that a walk finds are shown."""
 
@@ -54,10 +54,10 @@ class Support(NamedTuple):
 
 class Expand(Described):
     """Lays scores of paths on the scale of the ranking: `floor + (top - floor) * score`, where the floor is the score
-    at a rank, and gives each record the better one of that and its own. Where all hits are worth the same, what they
-    are worth is the range.
+    at a rank, and gives each record the better of this score and its own. If all hits have the same score, the range is
+    this score.
 
-    So what a hit leads to never stands above it, and what is far from the top leads nowhere. The stage follows the
+    So a linked record never ranks above its hit, and hits far from the top lead nowhere. The stage follows the
     reranker, which would demote records whose text does not match.
 
     With `support`, nothing is added and only hits that a retriever supports are raised: a match that the first hits
@@ -66,9 +66,10 @@ class Expand(Described):
     """
 
     apart: ClassVar = ("walk", "layout")
-    walk: Callable[[Sequence[tuple[int, float]], Mask | None], list[Found]]
-    """Records with scores from 0 to 1 to what they lead to by way of visible records, if only some are; best first."""
-    layout: Layout
+    walk: Callable[[Sequence[tuple[int, float]], Mask | None], list[LinkedRecord]]
+    """From records with scores from 0 to 1 to the records they lead to by way of visible records, if only some are;
+    best first."""
+    layout: ChunkLayout
     seeds: int
     """Hits that start the walk."""
     floor: int
@@ -128,7 +129,7 @@ class Expand(Described):
             best.setdefault(hit.record, (hit.score - floor) / span)
         return best
 
-    def _walked(self, ranking: Ranking, seeds: Mapping[int, float]) -> dict[int, Found]:
+    def _walked(self, ranking: Ranking, seeds: Mapping[int, float]) -> dict[int, LinkedRecord]:
         """By record, what the seeds lead to of all that may be found."""
         allowed = ranking.query.records
         found = self.walk(list(seeds.items()), ranking.query.visible)
@@ -142,14 +143,14 @@ class Expand(Described):
         records = len(self.layout.starts) - 1 if allowed is None else int(allowed.sum())
         return self.support.among(records).holds_for
 
-    def _raised(self, hit: Hit, found: Found | None, floor: float, span: float) -> Hit:
+    def _raised(self, hit: Hit, found: LinkedRecord | None, floor: float, span: float) -> Hit:
         """A hit with the score of the path to it, where that is better than its own."""
         if found is None or (score := floor + span * found.score) <= hit.score:
             return hit
         why = Evidence("graph", None, found.score, score - hit.score, 1.0)
         return replace(hit, score=score, evidence=(*hit.evidence, why), path=found.path())
 
-    def _new(self, found: Found, floor: float, span: float, chunks: Mask | None) -> Hit:
+    def _new(self, found: LinkedRecord, floor: float, span: float, chunks: Mask | None) -> Hit:
         (row,) = first_chunks(self.layout.starts, np.array([found.record]), chunks).tolist()
         score = floor + span * found.score
         why = Evidence("graph", None, found.score, score, 1.0)

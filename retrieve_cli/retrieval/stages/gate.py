@@ -34,10 +34,11 @@ class _Group(Frozen):
     """Hits, of which several may be of one record."""
 
 
-class Gate(Described):
-    """Searches everything, chooses by query the groups whose records stood out there, and searches again in those.
+class GroupRouting(Described):
+    """Searches everything, chooses by query the groups whose records score well above the rest, and searches again in
+    these groups.
 
-    Whatever the number of groups and queries, each pass is one call for the batch: nothing is searched by group. If
+    Each pass is one call for the whole batch, for any number of groups and queries: no group is searched alone. If
     the first pass has no more groups than may be chosen there is nothing to choose, and its hits are the answer.
     Records without a group are one group together, though no quota counts them. If quotas leave fewer hits than
     the minimum, others of the first pass follow them, with scores no higher than the last one's.
@@ -69,7 +70,7 @@ class Gate(Described):
     def inner(self) -> Stage:
         return self.second
 
-    def wrapping(self, edit: Callable[[Stage], Stage]) -> Gate:
+    def wrapping(self, edit: Callable[[Stage], Stage]) -> GroupRouting:
         return replace(self, first=edit(self.first), second=edit(self.second))
 
     def __call__(self, rankings: Sequence[Ranking]) -> list[Ranking]:
@@ -139,7 +140,7 @@ class Gate(Described):
                 best.setdefault(place, []).append(hit.score)
         noise = noise_of([hit.score for hit in hits])
         groups = [_Group(place, worth(best[place], noise=noise), count) for place, count in counts.items()]
-        return sorted(groups, key=lambda group: -group.worth)  # of equal ones, that of the better hit
+        return sorted(groups, key=lambda group: -group.worth)  # of equal ones, the group of the better hit
 
     def _masks(self, chosen: Sequence[tuple[Ranking, Sequence[_Group]]]) -> list[Mask]:
         """The records that each second search is for: of the chosen groups, as far as its filter lets them be found."""
@@ -182,7 +183,7 @@ class Gate(Described):
 
 
 def _requests(rankings: Sequence[Ranking]) -> list[list[int]]:
-    """The places of rankings, those of the texts of one query together."""
+    """The places of rankings, grouped by query: the texts of one query are together."""
     found: dict[tuple[bool, int], list[int]] = {}
     for at, ranking in enumerate(rankings):
         whole = ranking.query.variant_of
@@ -191,8 +192,9 @@ def _requests(rankings: Sequence[Ranking]) -> list[list[int]]:
 
 
 def seen_together(texts: Sequence[Sequence[_Group]]) -> Sequence[_Group]:
-    """The groups that several texts saw, best first: the root of the sum of the squares of what each is worth to every
-    text, where the best group of a text is worth 1. Of equal ones, that which stands higher in any of the texts."""
+    """The groups that several texts saw, best first, by the root of the sum of the squares of a group's worth to each
+    text, where the best group of a text is worth 1. Of equal groups the first is the one that ranks higher for any of
+    the texts."""
     if len(texts) == 1:
         return texts[0]
     squares: dict[int, float] = {}
@@ -209,7 +211,7 @@ def seen_together(texts: Sequence[Sequence[_Group]]) -> Sequence[_Group]:
 
 
 def noise_of(scores: Sequence[float]) -> float:
-    """The score that a hit of one pass has to exceed to stand out: a standard deviation above the mean.
+    """The score that a hit of one pass has to exceed to count: a standard deviation above the mean.
 
     By a lower mark a large group, which always has some fair hits, would push out a small one with a single good hit.
     """
@@ -227,7 +229,7 @@ def worth(scores: Sequence[float], *, noise: float) -> float:
 
 
 def _below(kept: Sequence[Hit], more: Sequence[Hit]) -> list[Hit]:
-    """More hits with scores that do not exceed those of the hits that they follow."""
+    """More hits, with scores no higher than the hits that they follow."""
     if not kept or not more or more[0].score <= kept[-1].score:
         return list(more)
     ceiling = kept[-1].score

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 Q = TypeVar("Q")
 
 
-class Asked(Protocol[Q_contra]):
-    """A retriever's index, and what of it a ranking is made of."""
+class RankedIndex(Protocol[Q_contra]):
+    """A retriever's index, and the unit of the ranking over it."""
 
     @property
     def index(self) -> Index[Q_contra]: ...
@@ -47,7 +47,7 @@ class IndexAccount(Generic[Q]):
 
     def __init__(
         self,
-        retrieval: Asked[Q],
+        retrieval: RankedIndex[Q],
         query: Q,
         candidates: Candidates,
         allowed: Mask | None = None,
@@ -55,8 +55,8 @@ class IndexAccount(Generic[Q]):
         *,
         chunks: Mask | None = None,
     ) -> None:
-        """`allowed` says which of what the index finds, rows or groups, may be found, None: all; `conditions` say the
-        same to an engine. `chunks` are those by which records may be found; None: all."""
+        """`allowed` masks the rows or groups of the index that may be found, None: all; `conditions` express the same
+        for an engine. `chunks` masks the chunks by which records may be found; None: all."""
         self._retrieval = retrieval
         self._query = query
         self._allowed = allowed

@@ -70,10 +70,11 @@ def with_rows(starts: Rows, rows: Rows) -> Rows:
 def best_records(
     index: Index[Any], query: Any, starts: Rows, *, depth: int, records: Mask, chunks: Mask, visible: Mask | None
 ) -> Candidates:
-    """Return the `depth` best records, each worth its best chunk of those in `chunks`, which are of `records`.
+    """Return the `depth` best records, each with the score of its best chunk in `chunks`, which are chunks of
+    `records`.
 
-    The best chunks in their order are those of the best records in theirs: so many are asked for that `depth` records
-    are among them. Mean and deviation are over the records as they are without the filter, which must not change the
+    The order of the best chunks gives the order of the best records: the search asks for so many chunks that `depth`
+    records are among them. Mean and deviation are over the records without the filter, which must not change the
     meaning of a score.
     """
     counted = {} if visible is None else {"visible": [visible]}
@@ -93,7 +94,7 @@ def best_records(
 
 
 def _firsts(owners: Rows) -> Rows:
-    """Return the places at which each owner stands first, ascending. (numpy.unique would import numpy.ma.)"""
+    """Return the place of the first occurrence of each owner, ascending. (numpy.unique would import numpy.ma.)"""
     order = np.argsort(owners, kind="stable")
     listed = owners[order]
     return np.sort(order[np.append(True, listed[1:] != listed[:-1])[: len(order)]])

@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 
 
 _READ = 2_000
-"""Matches that are read from an engine, at most, to count those of several retrievers together."""
+"""Matches that are read from an engine, at most, to count the matches of several retrievers together."""
 
 
 class Finds(Protocol):
-    """One retriever's account of one query, as far as it is counted."""
+    """The part of a retriever's account of one query that is counted."""
 
     @property
     def candidates(self) -> Candidates: ...
@@ -27,13 +27,13 @@ class Finds(Protocol):
     def matched(self) -> Rows: ...
 
 
-class Found(Frozen, eq=False):
+class CountedMatches(Frozen, eq=False):
     """The accounts of one query that are counted together: of its retrievers, its texts, and the passes of a gate.
 
     A record (or chunk, if these are ranked) is matched if it shares a term with the query, by any retriever that
     compares terms, or is on the list of one that compares vectors: these are near to every query, so that only the
-    nearest count, as many as the retriever is asked for. Filters hold, and what is not visible does not count. What
-    later stages drop or add (thresholds, quotas, edges) does not change the number.
+    nearest count, as many as the retriever is asked for. Filters hold, and invisible records do not count. Records that
+    later stages drop or add (thresholds, quotas, edges) do not change the number.
     """
 
     accounts: tuple[Finds, ...]
@@ -49,7 +49,7 @@ class Found(Frozen, eq=False):
 
     @property
     def relation(self) -> Relation | None:
-        """Relation of the true number to that of matches: an engine counts up to a limit, and many matches of several
+        """Relation of the true number to the counted one: an engine counts up to a limit, and many matches of several
         retrievers are not counted together."""
         relations = {each.candidates.relation for each in self.accounts}
         if "gte" in relations or (self.known is None and max(self._counted, default=0) > _READ):
@@ -70,14 +70,13 @@ class Found(Frozen, eq=False):
 
 def together(parts: Sequence[Matches | None]) -> Matches | None:
     """Return what several rankings of one query found as one; None if one of them does not tell."""
-    found = [part for part in parts if isinstance(part, Found)]
+    found = [part for part in parts if isinstance(part, CountedMatches)]
     if len(found) < len(parts):
         return None
-    return found[0] if len(found) == 1 else Found(tuple(each for part in found for each in part.accounts))
+    return found[0] if len(found) == 1 else CountedMatches(tuple(each for part in found for each in part.accounts))
 
 
 def _union(lists: Sequence[Rows]) -> set[int] | Rows:
-    """The different rows of all lists."""
     if len(lists) == 1:
         return lists[0]
     rows = np.sort(np.concatenate(lists))

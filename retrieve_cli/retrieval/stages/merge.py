@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from math import fsum
 from typing import ClassVar
 
@@ -55,7 +55,7 @@ class Merge(Frozen):
 
 
 def texts_of(query: Query) -> list[Query]:
-    """Return the query's own text and its variants, each as a query of its own with the id and masks of the query."""
+    """Return the query's own text and its variants, each as a separate query with the id and masks of the query."""
     return [
         replace(
             each,
@@ -93,10 +93,10 @@ def merge(
 ) -> Ranking:
     """Reciprocal rank fusion over the rankings of a query's texts, its own first (Cormack, Clarke, Büttcher 2009).
 
-    Equal scores stand by best rank, then by id. Hits are the same by record or by chunk, as `unit` says; a merged one
-    is the hit of the text that ranked it best, with its evidence, and has evidence `text 1`, `text 2` ... of the texts
-    that found it, whose parts add up to its score. To the text that ranked it best it also counts where a text may give
-    `per_query` hits and no more; where several did, to the query's own or else the first in the order of the alphabet.
+    Equal scores are ordered by best rank, then by id. `unit` decides whether hits are the same by record or by chunk; a
+    merged one is the hit of the text that ranked it best, with its evidence and evidence `text 1`, `text 2` ... of the
+    texts that found it, whose parts add up to its score. It counts toward `per_query` for the text that ranked it best;
+    of several such texts, for the query's own or else the first in alphabetical order.
     """
     found = _by_unit(rankings, unit)
     giver = {}
@@ -119,9 +119,8 @@ def merge(
         }
         for at, ranking in enumerate(rankings)
     ]
-    trace = {"texts": texts}
-    matches = together([ranking.matches for ranking in rankings])
-    return Ranking(query, tuple(kept), with_cut_hits(trace, cut) if cut else trace, matches)
+    trace = with_cut_hits({"texts": texts}, cut) if cut else {"texts": texts}
+    return Ranking(query, tuple(kept), trace, together([ranking.matches for ranking in rankings]))
 
 
 def _by_unit(rankings: Sequence[Ranking], unit: Unit) -> dict[int, list[_Found]]:
@@ -135,14 +134,11 @@ def _by_unit(rankings: Sequence[Ranking], unit: Unit) -> dict[int, list[_Found]]
 
 def _merged(hit: Hit, finds: Sequence[_Found], rrf_k: float) -> Hit:
     """The hit with the score and the evidence of all the texts that found it."""
-    why = list(_evidence(finds, rrf_k))
-    # Its sum is exact, and so the same in whatever order the texts stand.
+    why = [
+        Evidence(f"{VARIANT}{each.text + 1}", each.rank, each.hit.score, 1.0 / (rrf_k + each.rank), 1.0)
+        for each in finds
+    ]
+    # Its sum is exact, and so the same for every order of the texts.
     topped_up = hit.topped_up if all(each.hit.topped_up for each in finds) else None
     score = fsum(each.normalized for each in why)
     return replace(hit, score=score, evidence=(*hit.evidence, *why), topped_up=topped_up)
-
-
-def _evidence(finds: Sequence[_Found], rrf_k: float) -> Iterator[Evidence]:
-    for each in finds:
-        part = 1.0 / (rrf_k + each.rank)
-        yield Evidence(f"{VARIANT}{each.text + 1}", each.rank, each.hit.score, part, 1.0)

@@ -11,7 +11,7 @@ from retrieve_cli.retrieval.stages.fuse import Fuse
 from retrieve_cli.retrieval.stages.retrieve import Retrieve
 
 Edit = Callable[["Pipeline"], "Pipeline"]
-"""A change to whatever pipeline a search is answered by."""
+"""A change to the pipeline of a search."""
 
 
 @runtime_checkable
@@ -26,7 +26,7 @@ class Wrapping(Protocol):
 
 
 class Step(NamedTuple):
-    """A stage that ran, and what it passed on."""
+    """A stage that ran, and its output."""
 
     stage: Stage
     rankings: list[Ranking]
@@ -68,7 +68,7 @@ class Pipeline(Frozen):
         """The stage that asks the retrievers, from within those that wrap it.
 
         Raises:
-            TypeError: there is none.
+            TypeError: no stage asks retrievers.
         """
         return _innermost(self.stages[0])
 

@@ -24,7 +24,7 @@ _SAME = 1e-9
 """Scores closer than this share of the largest are equal."""
 
 
-class Reader(Protocol):
+class Reranker(Protocol):
     """Scores hits for reranking."""
 
     @property
@@ -35,14 +35,14 @@ class Reader(Protocol):
 
 
 @runtime_checkable
-class Separable(Reader, Protocol):
+class Separable(Reranker, Protocol):
     """A reader whose costly part looks at one hit at a time: the result serves any list that has the hit."""
 
     def look(self, query: Query, hits: Sequence[Hit]) -> Sequence[Any]:
-        """Return what it computes for each hit, independent of the others."""
+        """Return the costly part of the computation for each hit, independent of the others."""
 
     def scores(self, seen: Sequence[Any]) -> Any:
-        """Return (n,) scores like those of `read`, from what `look` returned for each hit."""
+        """Return (n,) scores as `read` does, from the results of `look` for each hit."""
 
 
 @runtime_checkable
@@ -53,16 +53,16 @@ class Picking(Protocol):
     def picks(self) -> bool: ...
 
 
-class Rerank(Described):
-    """Mixes what a reranker says of the first hits with what retrieval said, on retrieval's scale.
+class RerankStage(Described):
+    """Mixes a reranker's scores of the first hits with their retrieval scores, on the scale of retrieval.
 
     The reranker's scores become z-scores over the hits that it read, laid on the mean and the deviation of their
-    retrieval scores: so `interpolate` 0 leaves every score as it was, 1 takes the reranker's order alone, and a score
-    still means what it meant before. Hits that were not read follow those that were, in the order they had.
+    retrieval scores: so `interpolate` 0 changes no score, 1 takes the reranker's order alone, and scores keep their
+    meaning. Hits that were not read follow those that were, in the order they had.
     """
 
     apart: ClassVar = ("reader",)
-    reader: Reader
+    reader: Reranker
     name: str
     depth: int
     """Hits that are read."""
@@ -122,7 +122,7 @@ def believed(given: Any, count: int, *, name: str) -> Floats:
     """
     try:
         scores = np.asarray(given)
-    except (ValueError, TypeError, RuntimeError):  # ragged rows, or what is no array at all
+    except (ValueError, TypeError, RuntimeError):  # ragged rows, or not an array at all
         scores = np.empty(0, np.object_)
     if scores.dtype.kind not in "fiu":
         what = "scores that are not numbers"

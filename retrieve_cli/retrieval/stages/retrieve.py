@@ -25,7 +25,7 @@ from retrieve_cli.frozen import Described, Frozen, replace
 from retrieve_cli.retrieval.stages.fusion import highest
 from retrieve_cli.retrieval.stages.index_account import IndexAccount
 from retrieve_cli.retrieval.stages.masks import best_records, members, over
-from retrieve_cli.retrieval.stages.matches import Found
+from retrieve_cli.retrieval.stages.matches import CountedMatches
 from retrieve_cli.storage.bitmap import of_members
 from retrieve_cli.storage.sampled_groups import several
 
@@ -38,7 +38,7 @@ Tally = Literal["after", "listed", "singly"]
 """The matches of a retriever are all candidates that a filter lets through, those on its list, or to be counted."""
 
 
-class Layout(Frozen):
+class ChunkLayout(Frozen):
     """The chunks of each record, and their ids."""
 
     starts: Rows
@@ -64,7 +64,7 @@ class Account(Protocol):
 
     @property
     def candidates(self) -> Candidates:
-        """Its candidates: records or chunks, whichever are ranked."""
+        """Its candidates, in the unit of the ranking."""
 
     @property
     def waits(self) -> bool:
@@ -83,7 +83,7 @@ class Account(Protocol):
 
 
 class Retrieval(Protocol):
-    """A retriever asked to some depth, whatever it is asked with."""
+    """A retriever with its retrieval depth, for any kind of query."""
 
     @property
     def name(self) -> str: ...
@@ -93,14 +93,14 @@ class Retrieval(Protocol):
 
     @property
     def unit(self) -> Unit:
-        """Records or chunks, whichever are ranked."""
+        """The unit of the ranking: records or chunks."""
 
     @property
     def row_unit(self) -> Unit:
         """The unit of a row of its index."""
 
     @property
-    def layout(self) -> Layout: ...
+    def layout(self) -> ChunkLayout: ...
 
     @property
     def waits(self) -> bool:
@@ -122,14 +122,14 @@ class Retrieval(Protocol):
 
 
 class IndexRetrieval(Described, Generic[Q]):
-    """A retriever's index as a pipeline sees it: it speaks of records or chunks, whichever the ranking is made of."""
+    """A retriever's index as a pipeline sees it: it returns the unit of the ranking, records or chunks."""
 
     apart: ClassVar = ("index", "prepare", "layout", "waits")
     name: str
     index: Index[Q]
     prepare: Callable[[Sequence[str]], Sequence[Q]]
     """Query texts to what the index takes: vectors, term weights, or the texts themselves."""
-    layout: Layout
+    layout: ChunkLayout
     unit: Unit
     depth: int
     waits: bool = False
@@ -279,14 +279,14 @@ class Retrieve(Frozen):
             trace=traced(ranking, {retrieval.name: found}),
         )
         known = found.after if retrieval.tally == "after" else None
-        return replace(ranked.first(self.keep), matches=Found((account,), known))
+        return replace(ranked.first(self.keep), matches=CountedMatches((account,), known))
 
     def __str__(self) -> str:
         return str(self.retrieval)
 
 
 def _of_one_population(queries: Sequence[Query]) -> list[list[int]]:
-    """The places of queries, those of one tenant together."""
+    """The places of queries, grouped by tenant."""
     found: dict[int, list[int]] = {}
     for place, query in enumerate(queries):
         found.setdefault(id(query.population), []).append(place)
@@ -304,7 +304,9 @@ def traced(ranking: Ranking, found: Mapping[str, Candidates]) -> Mapping[str, Js
     return {**ranking.trace, "filter": counts}
 
 
-def hits(layout: Layout, rows: Rows, scores: Sequence[float], evidence: Sequence[tuple[Evidence, ...]]) -> list[Hit]:
+def hits(
+    layout: ChunkLayout, rows: Rows, scores: Sequence[float], evidence: Sequence[tuple[Evidence, ...]]
+) -> list[Hit]:
     """Hits for chunk rows with their scores and evidence."""
     records = layout.record_of(rows)
     return [

@@ -2,8 +2,7 @@
 
 import pytest
 
-from retrieve_cli.contracts.terms.modalities import modality_of
-from retrieve_cli.retrieval.queries.formats import dicom_terms
+from retrieve_cli.contracts.terms.modalities import DICOM_CODES, modality_of
 from retrieve_cli.sources.fields import FieldMap, record_from
 
 
@@ -19,13 +18,13 @@ def test_a_modality_has_one_name_in_any_spelling(text: str, name: str | None) ->
     assert modality_of(text) == name
 
 
-@pytest.mark.parametrize("code", dicom_terms.MODALITIES)
+@pytest.mark.parametrize("code", DICOM_CODES)
 def test_the_token_of_a_dicom_file_is_that_of_a_catalog_with_the_same_code(code: str) -> None:
     record = record_from({"name": "N", "imagingModality": code}, FieldMap.of({}), source="c", line=1)
     assert not isinstance(record, str)
-    assert f"format:{dicom_terms.MODALITIES[code]}" in record.text
+    assert f"format:{DICOM_CODES[code]}" in record.text
 
 
-@pytest.mark.parametrize("name", dicom_terms.MODALITIES.values())
+@pytest.mark.parametrize("name", DICOM_CODES.values())
 def test_a_name_stands_for_itself(name: str) -> None:
     assert modality_of(name) in (name, None)

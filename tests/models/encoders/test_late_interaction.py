@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from retrieve_cli.contracts import Hit, Query, TokenVectors
-from retrieve_cli.models.rerankers.late_interaction import PASSAGES, LateInteraction
-from retrieve_cli.models.rerankers.maxsim import Words, match_windows
+from retrieve_cli.models.rerankers.late_interaction import PASSAGES, LateInteraction, WeightedTokens, match_windows
 from retrieve_cli.storage.token_table import TokenTable, pack, width_of
 
 DIM = 12
@@ -103,11 +102,11 @@ def test_texts_are_unpacked_one_at_a_time() -> None:
     """All at once they would take fifty times as much memory, and the time to bring it into the cache."""
     generator = np.random.default_rng(0)
     tokens, asked = table([200] * 50, generator, 384), TokenVectors(np.arange(3), random(3, generator, 384))
-    weights = Words(asked.vectors, tokens.idf(asked.ids))
+    weights = WeightedTokens(asked.vectors, tokens.idf(asked.ids))
     tracemalloc.start()
     try:
         ids, vectors, ends = tokens.tokens(range(50))
-        match_windows(weights, Words(vectors, tokens.idf(ids)), ends, np.arange(50))
+        match_windows(weights, WeightedTokens(vectors, tokens.idf(ids)), ends, np.arange(50))
         _, most = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()

@@ -10,7 +10,7 @@ import pytest
 
 from retrieve_cli.errors import Exit, Unavailable
 from retrieve_cli.models.runtimes import locate as locate_module
-from retrieve_cli.models.runtimes.locate import Place, locate
+from retrieve_cli.models.runtimes.locate import LocatedModel, locate
 
 REVISION = "0123456789abcdef"
 
@@ -67,7 +67,7 @@ def test_hub_cache_gives_the_snapshot_of_main_and_its_variable_and_models_dir_go
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     in_home = make_cached(tmp_path / "hf" / "hub", "org/name")
-    assert locate("org/name") == Place(in_home, "org/name")
+    assert locate("org/name") == LocatedModel(in_home, "org/name")
     of_variable = make_cached(tmp_path / "elsewhere", "org/name")
     monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "elsewhere"))
     assert locate("org/name").path == of_variable

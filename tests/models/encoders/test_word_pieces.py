@@ -12,9 +12,8 @@ from typing import Any
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from retrieve_cli.models.runtimes import word_pieces
 from retrieve_cli.models.runtimes.model_folder import ModelFolder
-from retrieve_cli.models.runtimes.tokenizer import ModelTokenizer, parse
+from retrieve_cli.models.runtimes.tokenizer import ModelTokenizer, WordPieces, parse, read_word_pieces
 
 WORDS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "lung", "##s", "CT", "ct", "in", "##in", "a", "##a", "-", "!", "aa", "s")
 TEMPLATE = {
@@ -82,7 +81,7 @@ def library(path: Path, *, lowercase: bool = False) -> ModelTokenizer:
 def test_small_vocabularies_give_the_ids_of_the_library(small: tuple[Path, bool], text: str, limit: int) -> None:
     path, lowercase = small
     quick = ModelTokenizer.read(path, lowercase=lowercase)
-    assert word_pieces.read(path, lowercase=lowercase) is not None
+    assert read_word_pieces(path, lowercase=lowercase) is not None
     full = library(path, lowercase=lowercase)
     assert quick.special_tokens == full.special_tokens
     assert quick.special_ids == full.special_ids
@@ -90,15 +89,15 @@ def test_small_vocabularies_give_the_ids_of_the_library(small: tuple[Path, bool]
 
 
 @pytest.fixture(scope="module")
-def both(default_model: ModelFolder) -> tuple[word_pieces.WordPieces, ModelTokenizer, list[str]]:
+def both(default_model: ModelFolder) -> tuple[WordPieces, ModelTokenizer, list[str]]:
     path = default_model.path / "tokenizer.json"
-    pieces = word_pieces.read(path, lowercase=False)
+    pieces = read_word_pieces(path, lowercase=False)
     assert pieces is not None
     words = [word.removeprefix("##") for word in pieces.vocabulary if word.isascii()]
     return pieces, library(path), words
 
 
-Both = tuple[word_pieces.WordPieces, ModelTokenizer, list[str]]
+Both = tuple[WordPieces, ModelTokenizer, list[str]]
 
 
 @settings(max_examples=500)
@@ -129,7 +128,7 @@ def test_what_is_not_short_and_plain_is_left_to_the_library(both: Both, text: st
 
 def test_pieces_without_a_sound_id_are_left_to_the_library(tmp_path: Path) -> None:
     vocabulary = {"[UNK]": 1, "a": -1, "b": "2", "c": 2**31, "d": True, "e": 5}
-    pieces = word_pieces.read(written(tmp_path, model={"vocab": vocabulary}), lowercase=False)
+    pieces = read_word_pieces(written(tmp_path, model={"vocab": vocabulary}), lowercase=False)
     assert pieces is not None
     assert [pieces.ids(text) for text in "abcdef"] == [None, None, None, None, [5], [1]]
 
@@ -154,19 +153,19 @@ def test_pieces_without_a_sound_id_are_left_to_the_library(tmp_path: Path) -> No
     ],
 )
 def test_other_tokenizers_are_left_to_the_library(tmp_path: Path, changes: dict[str, Any]) -> None:
-    assert word_pieces.read(written(tmp_path, **changes), lowercase=False) is None
+    assert read_word_pieces(written(tmp_path, **changes), lowercase=False) is None
 
 
 def test_files_that_are_damaged_huge_or_absent_are_left_to_the_library(tmp_path: Path) -> None:
     path = tmp_path / "tokenizer.json"
-    assert word_pieces.read(path, lowercase=False) is None
+    assert read_word_pieces(path, lowercase=False) is None
     name = '"BertPreTokenizer"'
     for content in ("{", name, f"[{name}]", "\ufeff{}", "[" * 100_000 + name):
         path.write_text(content)
-        assert word_pieces.read(path, lowercase=False) is None
+        assert read_word_pieces(path, lowercase=False) is None
     with path.open("wb") as file:
         file.truncate(5 * 2**20)
-    assert word_pieces.read(path, lowercase=False) is None
+    assert read_word_pieces(path, lowercase=False) is None
 
 
 def test_a_short_query_does_not_load_the_library(default_model: ModelFolder) -> None:
@@ -183,8 +182,8 @@ def test_a_short_query_does_not_load_the_library(default_model: ModelFolder) -> 
 
 def test_many_texts_are_left_to_the_library(default_model: ModelFolder, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[str] = []
-    real: Callable[..., Any] = word_pieces.WordPieces.ids
-    monkeypatch.setattr(word_pieces.WordPieces, "ids", lambda self, text: (asked.append(text), real(self, text))[1])
+    real: Callable[..., Any] = WordPieces.ids
+    monkeypatch.setattr(WordPieces, "ids", lambda self, text: (asked.append(text), real(self, text))[1])
     tokenizer = ModelTokenizer.read(default_model.path / "tokenizer.json")
     few, many = tokenizer.ids(["a"] * 8, max_tokens=9), tokenizer.ids(["a"] * 9, max_tokens=9)
     assert len(asked) == 8

@@ -14,13 +14,13 @@ import pytest
 from waiting import pause
 
 from retrieve_cli.contracts.executors import Encoded
-from retrieve_cli.models.executors.crew import Admission, Crew
-from retrieve_cli.models.executors.leases import Policy
-from retrieve_cli.models.executors.local import LocalWorker, Share
-from retrieve_cli.models.executors.workers import Seat
+from retrieve_cli.models.executors.coordinator import Admission, Coordinator
+from retrieve_cli.models.executors.local import LocalWorker, MachineShare
+from retrieve_cli.models.executors.scheduler import Policy
+from retrieve_cli.models.executors.workers import WorkerSlot
 
 FACTORY = "worker_encoders:slow"
-Crews = Callable[..., Crew]
+Crews = Callable[..., Coordinator]
 
 
 @dataclass
@@ -41,7 +41,7 @@ class Collected:
         self.reasons[place + self.first] = reason
 
 
-class Hired(Crew):
+class Hired(Coordinator):
     """A crew that knows its processes and what it said."""
 
     processes: list[tuple[str, LocalWorker]]
@@ -58,7 +58,7 @@ def each_killed_three_times(crews: Sequence[Hired], *, seed: int) -> Iterator[No
         chance = random.Random(seed)
         while not ended.is_set() and min(kills.values()) < 3:
             pause(chance.uniform(0.02, 0.2), why="a kill at a random moment")
-            ready = [name for crew in crews for name, taken in list(crew._taken.items()) if taken.ready]
+            ready = [name for crew in crews for name, slot in list(crew._slots.items()) if slot.ready]
             rarest = [name for name in ready if kills[name] == min(kills.values())]
             if rarest:
                 name = chance.choice(rarest)
@@ -92,14 +92,14 @@ def crew() -> Iterator[Crews]:
         said: list[str] = []
 
         def open_one(name: str, own: Any) -> LocalWorker:
-            processes.append((name, LocalWorker(FACTORY, own, Share(1))))
+            processes.append((name, LocalWorker(FACTORY, own, MachineShare(1))))
             return processes[-1][1]
 
         seats = []
         for place in range(count):
             name = f"worker {place + 1}"
             own = settings[place] if isinstance(settings, list) else settings or {}
-            seats.append(Seat(name, lambda name=name, own=own: open_one(name, own)))  # type: ignore[misc]
+            seats.append(WorkerSlot(name, lambda name=name, own=own: open_one(name, own)))  # type: ignore[misc]
         hired = Hired(seats, admission or Admission(None), policy=policy or Policy(), say=said.append)
         hired.processes, hired.said = processes, said
         made.append(hired)

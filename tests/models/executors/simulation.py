@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
 
-from retrieve_cli.models.executors.leases import GivenUp, Policy
-from retrieve_cli.models.executors.scheduler import Scheduler
+from retrieve_cli.models.executors.scheduler import GivenUp, Policy, Scheduler
 
 _COUNT = count()
 TICK_S = 0.25

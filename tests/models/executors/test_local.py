@@ -15,10 +15,10 @@ from waiting import PATIENCE_S, until
 from retrieve_cli.contracts.executors import Wanted
 from retrieve_cli.errors import ModelFailed, Unavailable
 from retrieve_cli.models.executors.admission import PROBES
-from retrieve_cli.models.executors.crew import Admission
-from retrieve_cli.models.executors.leases import Policy
-from retrieve_cli.models.executors.local import Share, gpus, shares
-from retrieve_cli.models.executors.workers import Answer
+from retrieve_cli.models.executors.coordinator import Admission
+from retrieve_cli.models.executors.local import MachineShare, gpus, shares
+from retrieve_cli.models.executors.scheduler import Policy
+from retrieve_cli.models.executors.workers import ProbeAnswer
 from tests.models.executors.conftest import Collected, Crews, Hired, each_killed_three_times
 from tests.models.executors.worker_encoders import POISON, slow
 
@@ -106,14 +106,14 @@ def test_a_worker_with_another_model_is_not_used(crew: Crews) -> None:
     texts = texts_of(100)
     hired = crew(2, [{}, {"tilt": 0.1}], admission=Admission(reference))
     check_same(run(hired, texts), texts)
-    while not hired._taken["worker 2"].out:
+    while not hired._slots["worker 2"].out:
         hired._take(report) if (report := hired._reports.get(PATIENCE_S)) else pytest.fail("it was never looked at")
     assert any("worker 2 is not used: its vectors of probe 1 differ" in said for said in hired.said)
 
 
-def reference() -> Answer:
+def reference() -> ProbeAnswer:
     encoders = slow({})
-    return Answer(encoders.cards, encoders.encode_all(PROBES, [encoders.everything] * len(PROBES)))
+    return ProbeAnswer(encoders.cards, encoders.encode_all(PROBES, [encoders.everything] * len(PROBES)))
 
 
 def test_other_last_bits_are_named_and_rejected_on_demand(crew: Crews) -> None:
@@ -157,7 +157,7 @@ def test_cores_are_shared_out_and_devices_taken_in_turn(monkeypatch: pytest.Monk
     by_device = shares(4, 8, ["0", "3"])
     assert [share.device for share in by_device] == ["0", "3", "0", "3"]
     assert by_device[1].environment["CUDA_VISIBLE_DEVICES"] == "3"
-    assert "CUDA_VISIBLE_DEVICES" not in Share(2).environment
+    assert "CUDA_VISIBLE_DEVICES" not in MachineShare(2).environment
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "2, 5")
     assert gpus() == ["2", "5"]
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "-1")

@@ -22,7 +22,7 @@ from retrieve_cli.config.loading import load
 from retrieve_cli.contracts.executors import Wanted
 from retrieve_cli.models.executors.admission import PROBES, difference, same_bits
 from retrieve_cli.models.executors.encoding import Encoders
-from retrieve_cli.models.executors.workers import Answer, Work
+from retrieve_cli.models.executors.workers import ProbeAnswer, WorkUnit
 from tests.models.executors.test_worker_builds import records
 
 
@@ -112,15 +112,15 @@ def test_a_server_that_is_not_there_is_named(retrieve: Program, catalog: Path) -
 def test_numbers_that_differ_a_little_are_near_and_not_the_same() -> None:
     encoders = Encoders(encoder_to_build(load(None)), None)
     made = encoders.encode_all(PROBES, [Wanted()] * len(PROBES))
-    ours = Answer(encoders.cards, made)
+    ours = ProbeAnswer(encoders.cards, made)
     near = [one._replace(vector=None if one.vector is None else one.vector * 1.000001) for one in made]
-    assert difference(ours, Answer(None, near), bits=False) == ""
-    assert difference(ours, Answer(None, near), bits=True) == (
+    assert difference(ours, ProbeAnswer(None, near), bits=False) == ""
+    assert difference(ours, ProbeAnswer(None, near), bits=True) == (
         "its numbers differ from this machine's in their last bits"
     )
-    assert same_bits(ours, Answer(None, made))
-    assert "another model" in difference(ours, Answer({"encoder": None, "sparse": None}, made), bits=False)
-    assert difference(ours, Answer(None, made[:-1]), bits=False) != ""
+    assert same_bits(ours, ProbeAnswer(None, made))
+    assert "another model" in difference(ours, ProbeAnswer({"encoder": None, "sparse": None}, made), bits=False)
+    assert difference(ours, ProbeAnswer(None, made[:-1]), bits=False) != ""
 
 
 @pytest.mark.skipif(find_spec("ray") is None, reason="ray is not installed: pip install 'retrieve-cli[ray]'")
@@ -144,7 +144,7 @@ def test_actors_of_ray_give_the_generation_of_one_process_and_one_that_ends_is_r
         assert len(worker.start(PROBES).probes) == len(PROBES)
         worker.kill()
         with pytest.raises(WorkerEnded):
-            list(worker.encode(Work(1, ["text"], [Wanted()])))
+            list(worker.encode(WorkUnit(1, ["text"], [Wanted()])))
     finally:
         ray.shutdown()
 

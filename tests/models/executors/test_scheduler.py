@@ -5,8 +5,7 @@ import random
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from retrieve_cli.models.executors.leases import Policy
-from retrieve_cli.models.executors.scheduler import Scheduler
+from retrieve_cli.models.executors.scheduler import Policy, Scheduler
 from tests.models.executors.simulation import Simulation, lengths
 
 

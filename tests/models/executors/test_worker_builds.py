@@ -31,7 +31,7 @@ from retrieve_cli.ingest.build import build
 from retrieve_cli.ingest.report import Limits, Report
 from retrieve_cli.ingest.sync import Sync
 from retrieve_cli.models.executors.admission import PROBES
-from retrieve_cli.models.executors.leases import Policy
+from retrieve_cli.models.executors.scheduler import Policy
 from retrieve_cli.storage.store import Store
 from tests.models.executors.conftest import Crews, Hired, each_killed_three_times
 from tests.models.executors.worker_encoders import POISON, SlowEncoder

@@ -10,7 +10,7 @@ from models.remote.servers import Api, chat
 from retrieve_cli.errors import Unavailable
 from retrieve_cli.models.remote import prompts
 from retrieve_cli.models.remote.answers import ServerFailed
-from retrieve_cli.models.remote.chat import ListwiseSelector, Selection, Unusable, picked_in, scores_in
+from retrieve_cli.models.remote.chat import ListSelection, ListwiseSelector, Unusable, picked_in, scores_in
 from retrieve_cli.models.runtimes.tokenizer import readable
 
 TOOLS = ["registers volumes", "segments lungs", "plots curves"]
@@ -48,27 +48,27 @@ def test_making_one_asks_nobody(api: Api, connect) -> None:
 
 
 def test_scores_put_all_candidates_in_order_and_equal_ones_stay_as_they_were(selector) -> None:
-    assert selector(scored(10, 90.5, 10)).score("lungs", TOOLS) == Selection((1, 0, 2), (10.0, 90.5, 10.0))
+    assert selector(scored(10, 90.5, 10)).score("lungs", TOOLS) == ListSelection((1, 0, 2), (10.0, 90.5, 10.0))
     shuffled = {"scores": scored(10, 90, 20)["scores"][::-1]}
-    assert selector(shuffled).score("lungs", TOOLS) == Selection((1, 2, 0), (10.0, 90.0, 20.0))
+    assert selector(shuffled).score("lungs", TOOLS) == ListSelection((1, 2, 0), (10.0, 90.0, 20.0))
 
 
 def test_picks_are_in_the_order_that_the_model_gave(selector) -> None:
-    assert selector({"picked": [3, 1]}).pick("lungs", TOOLS, count=2) == Selection((2, 0))
-    assert selector({"picked": [2]}).pick("lungs", TOOLS, count=99) == Selection((1,))
+    assert selector({"picked": [3, 1]}).pick("lungs", TOOLS, count=2) == ListSelection((2, 0))
+    assert selector({"picked": [2]}).pick("lungs", TOOLS, count=99) == ListSelection((1,))
 
 
 def test_nothing_to_choose_from_is_no_request(api: Api, selector) -> None:
-    assert selector().score("q", []) == Selection((), ())
-    assert selector().pick("q", [], count=3) == Selection(())
-    assert selector().pick("q", TOOLS, count=0) == Selection(())
+    assert selector().score("q", []) == ListSelection((), ())
+    assert selector().pick("q", [], count=3) == ListSelection(())
+    assert selector().pick("q", TOOLS, count=0) == ListSelection(())
     assert api.asked == []
 
 
 @pytest.mark.parametrize("wrap", ["{}", " {}\n", "```json\n{}\n```", "```\n{}\n```", "<think>[1] or {{}}?</think>\n{}"])
 def test_thoughts_and_fences_around_the_answer_are_left_out(selector, wrap: str) -> None:
     content = wrap.replace("{{}}", "").replace("{}", json.dumps({"picked": [1]}))
-    assert selector(content).pick("q", TOOLS, count=1) == Selection((0,))
+    assert selector(content).pick("q", TOOLS, count=1) == ListSelection((0,))
 
 
 # ------------------------------------------------------------------------------------------- what is asked
@@ -128,7 +128,7 @@ def test_no_text_leaves_its_place(query: str, texts: list[str]) -> None:
 
 
 def test_a_model_that_obeys_a_hostile_text_moves_candidates_and_nothing_else(api: Api, selector) -> None:
-    assert selector({"picked": [1]}).pick("q", HOSTILE, count=6) == Selection((0,))
+    assert selector({"picked": [1]}).pick("q", HOSTILE, count=6) == ListSelection((0,))
     _, candidates = data_of(api.last.json["messages"][1]["content"])
     assert len(candidates) == len(HOSTILE)
     for said in ("rm -rf /", {"picked": [1], "run": "rm"}, {"picked": ["/etc/passwd"]}, {"scores": []}, HOSTILE[2]):
@@ -157,7 +157,7 @@ BAD_SCORES = [
 
 @pytest.mark.parametrize("bad", BAD_PICKS, ids=lambda bad: str(bad)[:30])
 def test_a_pick_that_cannot_be_used_is_mended_once(api: Api, selector, bad: Any) -> None:
-    assert selector(bad, {"picked": [2, 1]}).pick("q", TOOLS, count=2) == Selection((1, 0))
+    assert selector(bad, {"picked": [2, 1]}).pick("q", TOOLS, count=2) == ListSelection((1, 0))
     before, after = (asked.json["messages"] for asked in api.asked)
     assert after[:2] == before
     assert [message["role"] for message in after[2:]] == ["assistant", "user"]

@@ -69,8 +69,8 @@ def test_a_deep_answer_is_quoted_without_being_spelled_out(api: Api, connect: An
     answer: Any = "\x1b[31m"
     for _ in range(depth):
         answer = wrap(answer)
-    failure = patient(connect).failure("/x", "answers with nonsense", said=answer)
+    failure = patient(connect).failure("/x", "answers with nonsense", part=answer)
     assert len(failure.message) < 1000
     assert "\x1b" not in failure.message
-    vast = patient(connect).failure("/x", "answers with nonsense", said=[[1, "a", None, True, {"b": 2.5}]] * 10**6)
+    vast = patient(connect).failure("/x", "answers with nonsense", part=[[1, "a", None, True, {"b": 2.5}]] * 10**6)
     assert "“[[1, 'a', None, True, {'b': 2.5}], [1, 'a'," in vast.message

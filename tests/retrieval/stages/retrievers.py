@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from retrieve_cli.contracts import Field, Query, Ranking, Unit
-from retrieve_cli.retrieval.retrievers.analyzer import Analyzer
+from retrieve_cli.retrieval.retrievers.analyzer import TextAnalyzer
 from retrieve_cli.retrieval.retrievers.impacts import Bm25Index, Bm25Writer, Formula
 from retrieve_cli.retrieval.retrievers.vector_index import FlatIndex
-from retrieve_cli.retrieval.stages.retrieve import IndexRetrieval, Layout
+from retrieve_cli.retrieval.stages.retrieve import ChunkLayout, IndexRetrieval
 
 ASKED = [Ranking(Query("0"))]
 UNITS: tuple[Unit, ...] = ("record", "chunk")
@@ -25,7 +25,7 @@ class RecordIndex(FlatIndex):
     unit: Unit = "record"
 
 
-def make_layout(sizes: Sequence[int]) -> Layout:
+def make_layout(sizes: Sequence[int]) -> ChunkLayout:
     """Records of so many chunks each; the chunks of record 3 are called `03#0`, `03#1` ..."""
     starts = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
 
@@ -33,14 +33,14 @@ def make_layout(sizes: Sequence[int]) -> Layout:
         record = int(np.searchsorted(starts, row, side="right")) - 1
         return f"{record:02}#{row - int(starts[record])}"
 
-    return Layout(starts=starts, chunk_id=chunk_id)
+    return ChunkLayout(starts=starts, chunk_id=chunk_id)
 
 
 def make_retriever(
     name: str,
     table: Any,
     *,
-    layout: Layout | None = None,
+    layout: ChunkLayout | None = None,
     unit: Unit = "chunk",
     index_unit: Unit = "chunk",
     depth: int = 1000,
@@ -73,7 +73,7 @@ def deaf_retriever(scores: Sequence[float]) -> IndexRetrieval[Any]:
 
 def words_index(texts: Iterable[str], unit: Unit = "chunk") -> Bm25Index:
     """An index of words: only rows with a term of the query are listed."""
-    writer = Bm25Writer(analyzer=Analyzer(), unit=unit, formula=Formula())
+    writer = Bm25Writer(analyzer=TextAnalyzer(), unit=unit, formula=Formula())
     for text in texts:
         writer.add([Field("text", text)])
     return Bm25Index(writer.stored())

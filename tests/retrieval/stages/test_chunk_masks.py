@@ -11,16 +11,16 @@ from hypothesis.extra import numpy as hnp
 from retrieval.stages.retrievers import UNITS, make_layout, make_retriever, table_for, words_index
 
 from retrieve_cli.contracts import Hit, Query, Ranking, Unit
-from retrieve_cli.retrieval.stages.expand import Expand, Found
+from retrieve_cli.retrieval.stages.expand import Expand, LinkedRecord
 from retrieve_cli.retrieval.stages.fuse import Fuse
 from retrieve_cli.retrieval.stages.fusion import Fusion
 from retrieve_cli.retrieval.stages.merge import texts_of
-from retrieve_cli.retrieval.stages.retrieve import IndexRetrieval, Layout, Retrieve
+from retrieve_cli.retrieval.stages.retrieve import ChunkLayout, IndexRetrieval, Retrieve
 
 layouts = st.lists(st.integers(1, 5), min_size=1, max_size=8).map(make_layout)
 
 
-def drawn(data: st.DataObject, layout: Layout) -> tuple[Any, Any]:
+def drawn(data: st.DataObject, layout: ChunkLayout) -> tuple[Any, Any]:
     """Chunks that pass, at least one, and the records that have one."""
     chunks = data.draw(hnp.arrays(np.bool_, int(layout.starts[-1])))
     chunks[data.draw(st.integers(0, len(chunks) - 1))] = True
@@ -36,7 +36,7 @@ def listed(scores: dict[int, float], depth: int) -> list[tuple[int, float]]:
 @pytest.mark.parametrize("index_unit", UNITS)
 @given(layout=layouts, data=st.data(), depth=st.integers(1, 12))
 def test_what_is_listed_is_worth_its_best_allowed_chunk_and_none_is_missed(
-    index_unit: Unit, unit: Unit, layout: Layout, data: st.DataObject, depth: int
+    index_unit: Unit, unit: Unit, layout: ChunkLayout, data: st.DataObject, depth: int
 ) -> None:
     chunks, records = drawn(data, layout)
     table = table_for(data, len(records) if index_unit == "record" else len(chunks))
@@ -75,7 +75,7 @@ def test_what_is_listed_is_worth_its_best_allowed_chunk_and_none_is_missed(
 @pytest.mark.parametrize("unit", UNITS)
 @given(layout=layouts, data=st.data())
 def test_a_fusion_shows_allowed_chunks_alone_whatever_its_retrievers_know(
-    unit: Unit, layout: Layout, data: st.DataObject
+    unit: Unit, layout: ChunkLayout, data: st.DataObject
 ) -> None:
     chunks, records = drawn(data, layout)
     dense = make_retriever("dense", table_for(data, len(chunks)), layout=layout, unit=unit)
@@ -104,7 +104,7 @@ def test_records_are_counted_by_the_words_of_their_allowed_chunks(depth: int) ->
 
 
 def test_what_hits_lead_to_is_shown_by_an_allowed_chunk() -> None:
-    stage = Expand(lambda *_: [Found(1, 0.5, lambda: "path")], make_layout([2, 3]), seeds=1, floor=1, depth=1)
+    stage = Expand(lambda *_: [LinkedRecord(1, 0.5, lambda: "path")], make_layout([2, 3]), seeds=1, floor=1, depth=1)
     records, chunks = np.ones(2, np.bool_), np.array([True, False, False, False, True])
     for mask, shown in ((None, "01#0"), (chunks, "01#2")):
         ranking = Ranking.of(Query("0", records=records, chunks=mask), [Hit("00#0", 0, 0, 1.0)])

@@ -9,11 +9,11 @@ from hypothesis import given, strategies as st
 
 from retrieve_cli.contracts import Evidence, Hit, Query, Ranking
 from retrieve_cli.frozen import replace
-from retrieve_cli.retrieval.stages.expand import Expand, Found, Support
-from retrieve_cli.retrieval.stages.retrieve import Layout
+from retrieve_cli.retrieval.stages.expand import Expand, LinkedRecord, Support
+from retrieve_cli.retrieval.stages.retrieve import ChunkLayout
 
 RECORDS = 12
-LAYOUT = Layout(np.arange(RECORDS + 1), lambda row: f"r{row}#0")
+LAYOUT = ChunkLayout(np.arange(RECORDS + 1), lambda row: f"r{row}#0")
 
 
 def ranking(scores: dict[int, float], allowed: np.ndarray | None = None) -> Ranking:
@@ -21,21 +21,21 @@ def ranking(scores: dict[int, float], allowed: np.ndarray | None = None) -> Rank
     return Ranking.of(Query("q", records=allowed), hits)
 
 
-def expanded(before: Ranking, found: Sequence[Found], seeds: int = 3) -> Ranking:
+def expanded(before: Ranking, found: Sequence[LinkedRecord], seeds: int = 3) -> Ranking:
     (after,) = Expand(lambda *_: list(found), LAYOUT, seeds=seeds, floor=50, depth=2)([before])
     return after
 
 
 scores = st.dictionaries(st.integers(0, RECORDS - 1), st.floats(-3, 3), min_size=1, max_size=8)
 paths = st.lists(
-    st.builds(Found, st.integers(0, RECORDS - 1), st.floats(0, 0.9), st.just(lambda: "a —requires→ b (0.42)")),
+    st.builds(LinkedRecord, st.integers(0, RECORDS - 1), st.floats(0, 0.9), st.just(lambda: "a —requires→ b (0.42)")),
     max_size=6,
     unique_by=lambda found: found.record,
 )
 
 
 @given(scores, paths)
-def test_the_first_stays_first_and_nobody_falls(own: dict[int, float], found: list[Found]) -> None:
+def test_the_first_stays_first_and_nobody_falls(own: dict[int, float], found: list[LinkedRecord]) -> None:
     before = ranking(own)
     after = expanded(before, found)
     assert after.hits[0].id == before.hits[0].id
@@ -46,7 +46,7 @@ def test_the_first_stays_first_and_nobody_falls(own: dict[int, float], found: li
 
 @given(scores, paths, st.lists(st.booleans(), min_size=RECORDS, max_size=RECORDS))
 def test_nothing_comes_in_that_the_filter_does_not_let_through(
-    own: dict[int, float], found: list[Found], flags: list[bool]
+    own: dict[int, float], found: list[LinkedRecord], flags: list[bool]
 ) -> None:
     allowed = np.array(flags)
     before = ranking({record: score for record, score in own.items() if allowed[record]}, allowed)
@@ -56,7 +56,11 @@ def test_nothing_comes_in_that_the_filter_does_not_let_through(
 def test_a_score_of_a_path_lies_between_the_floor_and_the_top_and_its_hit_says_why() -> None:
     before = ranking({0: 3.0, 1: 2.0, 2: 1.0})
     after = expanded(
-        before, [Found(5, 0.7, lambda: "r0 —requires→ r5 (0.70)"), Found(2, 0.9, lambda: "r0 —requires→ r2 (0.90)")]
+        before,
+        [
+            LinkedRecord(5, 0.7, lambda: "r0 —requires→ r5 (0.70)"),
+            LinkedRecord(2, 0.9, lambda: "r0 —requires→ r2 (0.90)"),
+        ],
     )
     assert [(hit.record, round(hit.score, 6)) for hit in after.hits] == [(0, 3.0), (2, 2.8), (5, 2.4), (1, 2.0)]
     new = after.hits[2]
@@ -67,7 +71,7 @@ def test_a_score_of_a_path_lies_between_the_floor_and_the_top_and_its_hit_says_w
 def test_a_walk_starts_from_the_first_hits_with_their_share_of_the_range() -> None:
     asked: list[Sequence[tuple[int, float]]] = []
 
-    def walk(seeds: Sequence[tuple[int, float]], visible: Any) -> list[Found]:
+    def walk(seeds: Sequence[tuple[int, float]], visible: Any) -> list[LinkedRecord]:
         assert visible is None
         asked.append(seeds)
         return []
@@ -78,17 +82,17 @@ def test_a_walk_starts_from_the_first_hits_with_their_share_of_the_range() -> No
 
 
 def test_where_all_hits_are_worth_the_same_what_they_are_worth_is_the_range() -> None:
-    after = expanded(ranking({0: 2.0, 1: 2.0}), [Found(5, 0.5, str)])
+    after = expanded(ranking({0: 2.0, 1: 2.0}), [LinkedRecord(5, 0.5, str)])
     assert [(hit.record, hit.score) for hit in after.hits] == [(0, 2.0), (1, 2.0), (5, 1.0)]
-    after = expanded(ranking({0: 0.0}), [Found(5, 0.5, str)])
+    after = expanded(ranking({0: 0.0}), [LinkedRecord(5, 0.5, str)])
     assert [(hit.record, hit.score) for hit in after.hits] == [(0, 0.0), (5, -0.5)]
-    assert expanded(ranking({}), [Found(5, 0.5, str)]).hits == ()
+    assert expanded(ranking({}), [LinkedRecord(5, 0.5, str)]).hits == ()
 
 
 # ---------------------------------------------------------------------------------------- placed by their support
 
 MANY = 80
-WIDE = Layout(np.arange(MANY + 1), lambda row: f"r{row:02}#0")
+WIDE = ChunkLayout(np.arange(MANY + 1), lambda row: f"r{row:02}#0")
 
 
 def supported(record: int, score: float, **ranks: int | None) -> Hit:
@@ -97,7 +101,7 @@ def supported(record: int, score: float, **ranks: int | None) -> Hit:
     return Hit(f"r{record:02}#0", record, record, score, why)
 
 
-def apart(found: Sequence[Found], *, rank: int = 5, related: int = 3) -> Expand:
+def apart(found: Sequence[LinkedRecord], *, rank: int = 5, related: int = 3) -> Expand:
     """A stage that lists linked records apart, unless a retriever has them among its first ones."""
     support = Support(("bm25", "dense"), rank)
     return Expand(lambda *_: list(found), WIDE, seeds=3, floor=50, depth=2, support=support, related=related)
@@ -111,7 +115,7 @@ def test_an_edge_raises_only_a_hit_that_a_retriever_has_among_its_first_ones() -
         supported(3, 0.9, bm25=6, dense=None),
         supported(4, 0.8, boost=1, graph=1),
     ]
-    paths = [Found(record, 0.9, partial("r0 —requires→ r{}".format, record)) for record in (2, 3, 4, 5)]
+    paths = [LinkedRecord(record, 0.9, partial("r0 —requires→ r{}".format, record)) for record in (2, 3, 4, 5)]
     (after,) = apart(paths)([Ranking.of(Query("q"), hits)])
     assert [hit.record for hit in after.hits] == [0, 2, 1, 3, 4]
     assert [hit.record for hit in after.hits if hit.path] == [2]
@@ -120,7 +124,7 @@ def test_an_edge_raises_only_a_hit_that_a_retriever_has_among_its_first_ones() -
 
 @given(scores, paths, st.integers(1, 8))
 def test_without_support_the_order_of_hits_is_that_without_edges(
-    own: dict[int, float], drawn: list[Found], related: int
+    own: dict[int, float], drawn: list[LinkedRecord], related: int
 ) -> None:
     found = sorted(drawn, key=lambda each: -each.score)
     before = ranking(own)
@@ -136,7 +140,7 @@ def test_without_support_the_order_of_hits_is_that_without_edges(
 
 def test_in_a_small_catalog_only_the_first_eighth_of_a_list_supports_a_hit() -> None:
     hits = [supported(0, 3.0, dense=1), supported(1, 2.0, dense=2), supported(2, 1.0, dense=3)]
-    stage = apart([Found(2, 0.9, lambda: "r0 —requires→ r2")], rank=20)
+    stage = apart([LinkedRecord(2, 0.9, lambda: "r0 —requires→ r2")], rank=20)
 
     def order(records: int) -> list[int]:
         allowed = np.arange(MANY) < records
@@ -150,9 +154,9 @@ def test_in_a_small_catalog_only_the_first_eighth_of_a_list_supports_a_hit() -> 
 def test_linked_records_are_those_of_the_results_that_are_left_and_pass_the_filter() -> None:
     asked: list[Sequence[tuple[int, float]]] = []
 
-    def walk(seeds: Sequence[tuple[int, float]], visible: Any) -> list[Found]:
+    def walk(seeds: Sequence[tuple[int, float]], visible: Any) -> list[LinkedRecord]:
         asked.append(seeds)
-        return [Found(record, 0.5, str) for record in (1, 7, 8, 9)]
+        return [LinkedRecord(record, 0.5, str) for record in (1, 7, 8, 9)]
 
     support = Support(("bm25",), 5)
     stage = Expand(walk, WIDE, seeds=2, floor=50, depth=2, support=support, related=5)

@@ -14,8 +14,8 @@ from retrieval.stages.retrievers import UNITS, make_layout, make_retriever, tabl
 from retrieve_cli.contracts import Hit, Query, Ranking, Unit
 from retrieve_cli.retrieval.stages.fuse import Fuse
 from retrieve_cli.retrieval.stages.fusion import Fusion
-from retrieve_cli.retrieval.stages.rerank import Rerank
-from retrieve_cli.retrieval.stages.retrieve import IndexRetrieval, Layout, Retrieve
+from retrieve_cli.retrieval.stages.rerank import RerankStage
+from retrieve_cli.retrieval.stages.retrieve import ChunkLayout, IndexRetrieval, Retrieve
 
 ZSCORE = Fusion("weighted", "zscore", weights={"words": 0.7, "dense": 1.3, "names": 0.4})
 WORDS = "ct lung liver scan".split()
@@ -24,20 +24,20 @@ layouts = st.lists(st.integers(1, 4), min_size=1, max_size=8).map(make_layout)
 units = st.sampled_from(UNITS)
 
 
-def rows_of(layout: Layout, unit: Unit) -> int:
+def rows_of(layout: ChunkLayout, unit: Unit) -> int:
     return len(layout.starts) - 1 if unit == "record" else int(layout.starts[-1])
 
 
-def mask_for(data: st.DataObject, layout: Layout) -> Any:
+def mask_for(data: st.DataObject, layout: ChunkLayout) -> Any:
     return data.draw(hnp.arrays(np.bool_, len(layout.starts) - 1))
 
 
-def within(mask: Any, layout: Layout, unit: Unit, rows: Any) -> Any:
+def within(mask: Any, layout: ChunkLayout, unit: Unit, rows: Any) -> Any:
     """Which of these records or chunks are of records in the mask."""
     return mask[rows if unit == "record" else layout.record_of(rows)]
 
 
-def retrievers_for(data: st.DataObject, layout: Layout, unit: Unit) -> list[IndexRetrieval[Any]]:
+def retrievers_for(data: st.DataObject, layout: ChunkLayout, unit: Unit) -> list[IndexRetrieval[Any]]:
     """Words, vectors of chunks and vectors of records, asked for all they have."""
     dense = make_retriever("dense", table_for(data, int(layout.starts[-1])), layout=layout, unit=unit)
     table = table_for(data, len(layout.starts) - 1)
@@ -62,7 +62,7 @@ def close(expected: Any) -> Any:
 @pytest.mark.parametrize("index_unit", UNITS)
 @given(layout=layouts, data=st.data(), depth=st.integers(1, 12))
 def test_a_retriever_lists_of_the_records_allowed_what_it_would_list_of_all(
-    index_unit: Unit, unit: Unit, layout: Layout, data: st.DataObject, depth: int
+    index_unit: Unit, unit: Unit, layout: ChunkLayout, data: st.DataObject, depth: int
 ) -> None:
     options = {"layout": layout, "unit": unit, "index_unit": index_unit}
     table, mask = table_for(data, rows_of(layout, index_unit)), mask_for(data, layout)
@@ -85,7 +85,7 @@ def test_a_retriever_lists_of_the_records_allowed_what_it_would_list_of_all(
     layout=layouts, unit=units, index_unit=units, data=st.data(), masked=st.lists(st.sampled_from("ab-"), max_size=6)
 )
 def test_a_batch_with_different_masks_answers_as_its_queries_do_one_by_one(
-    layout: Layout, unit: Unit, index_unit: Unit, data: st.DataObject, masked: Sequence[str]
+    layout: ChunkLayout, unit: Unit, index_unit: Unit, data: st.DataObject, masked: Sequence[str]
 ) -> None:
     table = table_for(data, rows_of(layout, index_unit), queries=2)
     retriever = make_retriever("retriever", table, layout=layout, unit=unit, index_unit=index_unit, depth=5)
@@ -105,7 +105,7 @@ def test_a_batch_with_different_masks_answers_as_its_queries_do_one_by_one(
 @pytest.mark.parametrize("unit", UNITS)
 @given(layout=layouts, data=st.data())
 def test_a_filtered_fusion_is_the_fusion_of_everything_less_what_is_filtered_out(
-    unit: Unit, layout: Layout, data: st.DataObject
+    unit: Unit, layout: ChunkLayout, data: st.DataObject
 ) -> None:
     stage = Fuse(tuple(retrievers_for(data, layout, unit)), fusion=ZSCORE, keep=1000)
     mask = mask_for(data, layout)
@@ -134,7 +134,7 @@ def rank_among(hits: Sequence[Hit], retriever: str, rank: int | None) -> int | N
 @pytest.mark.bits
 @given(layout=layouts, unit=units, data=st.data(), method=st.sampled_from(["weighted", "rrf"]), keep=st.integers(1, 9))
 def test_a_filter_that_lets_all_through_changes_nothing(
-    layout: Layout, unit: Unit, data: st.DataObject, method: Any, keep: int
+    layout: ChunkLayout, unit: Unit, data: st.DataObject, method: Any, keep: int
 ) -> None:
     stage = Fuse(tuple(retrievers_for(data, layout, unit)), fusion=Fusion(method), keep=keep)
 
@@ -193,7 +193,7 @@ class Backwards:
 def test_what_was_said_of_a_ranking_outlasts_its_being_read_again_and_cut() -> None:
     before = Ranking.of(Query("q"), [Hit(f"{at}#0", at, at, -float(at)) for at in range(3)], trace={"filter": {}})
 
-    (after,) = Rerank(Backwards(), "backwards", depth=2, keep=2, interpolate=1.0)([before])
+    (after,) = RerankStage(Backwards(), "backwards", depth=2, keep=2, interpolate=1.0)([before])
 
     assert [hit.row for hit in after.hits] == [1, 0]
     assert after.trace == after.first(1).trace == {"filter": {}}

@@ -16,8 +16,8 @@ from retrieve_cli.models.encoders.hashed import HashedEncoder
 from retrieve_cli.retrieval.retrievers.vector_index import FlatIndex
 from retrieve_cli.retrieval.stages.fuse import Fuse
 from retrieve_cli.retrieval.stages.fusion import Fusion
-from retrieve_cli.retrieval.stages.gate import Gate
-from retrieve_cli.retrieval.stages.retrieve import IndexRetrieval, Layout
+from retrieve_cli.retrieval.stages.gate import GroupRouting
+from retrieve_cli.retrieval.stages.retrieve import ChunkLayout, IndexRetrieval
 
 GROUPS, DOCUMENTS, QUERIES = 200, 50, 40
 TOP = 10
@@ -44,7 +44,7 @@ class Corpus:
     queries: list[Query]
     wanted: list[int]
     """By query the record it was made from."""
-    layout: Layout
+    layout: ChunkLayout
     encoder: HashedEncoder
     vectors: Any
     indexes: list[CountingIndex] = field(default_factory=list)
@@ -59,11 +59,11 @@ class Corpus:
         ]
         return Fuse(tuple(asked), fusion=Fusion(), keep=keep)
 
-    def gate(self, **options: Any) -> Gate:
+    def gate(self, **options: Any) -> GroupRouting:
         options = {"candidates": 300, "top_groups": TOP, "keep": 10, **options}
         first = self.stage(depth=300, keep=300)
         second = self.stage(depth=500, keep=500)
-        return Gate(first, second, groups=self.groups, names=self.names, **options)
+        return GroupRouting(first, second, groups=self.groups, names=self.names, **options)
 
     @property
     def asked(self) -> list[Ranking]:
@@ -91,7 +91,7 @@ def _made() -> Corpus:
         names=[f"group {at}" for at in range(GROUPS)],
         queries=[Query(text, str(at)) for at, text in enumerate(asked)],
         wanted=wanted,
-        layout=Layout(np.arange(len(texts) + 1), lambda row: f"{row:05}#0"),
+        layout=ChunkLayout(np.arange(len(texts) + 1), lambda row: f"{row:05}#0"),
         encoder=encoder,
         vectors=encoder.encode_passages([" ".join(text) for text in texts]),
     )
@@ -125,7 +125,7 @@ def test_the_second_pass_is_for_the_chosen_groups_alone_and_the_trace_says_for_h
 
 def test_the_second_pass_finds_what_the_first_had_no_room_for(corpus: Corpus) -> None:
     groups = {"groups": corpus.groups, "names": corpus.names, "candidates": 20, "top_groups": 2}
-    gate = Gate(corpus.stage(depth=20, keep=20), corpus.stage(depth=300, keep=100), **groups, keep=60)
+    gate = GroupRouting(corpus.stage(depth=20, keep=20), corpus.stage(depth=300, keep=100), **groups, keep=60)
     for ranking in gate(corpus.asked):
         assert len(ranking.hits) == 60
 

@@ -11,7 +11,7 @@ from hypothesis import given, strategies as st
 from retrieval.stages.retrievers import ASKED, make_layout, make_retriever
 
 from retrieve_cli.contracts import Hit, Kind, Query, Ranking
-from retrieve_cli.retrieval.stages.gate import WITNESSES, Gate, worth
+from retrieve_cli.retrieval.stages.gate import WITNESSES, GroupRouting, worth
 from retrieve_cli.retrieval.stages.retrieve import IndexRetrieval, Retrieve
 
 
@@ -21,7 +21,9 @@ def gate_over(
     """What the gate says about query "0" over a table of scores."""
     stage = Retrieve(retriever, keep=100)
     numbers = np.array(groups, np.int32)
-    gate = Gate(stage, stage, groups=numbers, names=names, candidates=100, top_groups=top_groups, keep=100, **options)
+    gate = GroupRouting(
+        stage, stage, groups=numbers, names=names, candidates=100, top_groups=top_groups, keep=100, **options
+    )
     (ranking,) = gate(ASKED)
     return {"records": [hit.record for hit in ranking.hits], **ranking.trace["gate"]}
 
@@ -55,7 +57,7 @@ def test_no_number_of_fair_hits_counts_for_more_than_an_excellent_one() -> None:
 def test_queries_that_choose_the_same_groups_keep_each_its_own_filter() -> None:
     stage = Retrieve(make_retriever("dense", [[9.0, 9.0, 1.0, 1.0]]), keep=100)
     groups = np.array([0, 0, 1, 1], np.int32)
-    gate = Gate(stage, stage, groups=groups, names=["a", "b"], candidates=9, top_groups=1, keep=9)
+    gate = GroupRouting(stage, stage, groups=groups, names=["a", "b"], candidates=9, top_groups=1, keep=9)
     allowed = [np.array(mask, np.bool_) for mask in ([1, 0, 1, 1], [0, 1, 1, 1])]
     answers = gate([Ranking(Query("0", records=mask)) for mask in allowed])
     assert [[hit.record for hit in each.hits] for each in answers] == [[0], [1]]
@@ -114,7 +116,7 @@ def test_a_query_that_finds_nothing_has_an_empty_answer_that_says_so() -> None:
             return [Ranking(each.query, trace={"seen": True}) for each in rankings]
 
     sizes = {"candidates": 9, "top_groups": 1, "keep": 5, "min_results": 5}
-    gate = Gate(Silent(), Silent(), groups=np.zeros(3, np.int32), names=["a"], **sizes)
+    gate = GroupRouting(Silent(), Silent(), groups=np.zeros(3, np.int32), names=["a"], **sizes)
     (ranking,) = gate([Ranking(Query("q"))])
     assert ranking.hits == ()
     told = {"candidates": 0, "groups_seen": 0, "chosen": [], "left_out": 0, "passes": 1, "searched": 0, "filled": 0}
@@ -132,7 +134,7 @@ def test_what_is_filled_up_keeps_its_evidence() -> None:
     stage = Retrieve(make_retriever("dense", [[6.0, 5.0, 5.0, 5.0, *NOISE]]), keep=100)
     groups = np.array([0, 1, 1, 1, *range(2, 2 + len(NOISE))], np.int32)
     names = [str(at) for at in range(2 + len(NOISE))]
-    gate = Gate(stage, stage, groups=groups, names=names, candidates=99, top_groups=1, keep=9, min_results=4)
+    gate = GroupRouting(stage, stage, groups=groups, names=names, candidates=99, top_groups=1, keep=9, min_results=4)
     (ranking,) = gate(ASKED)
     last: Hit = ranking.hits[-1]
     assert [hit.record for hit in ranking.hits] == [1, 2, 3, 0]

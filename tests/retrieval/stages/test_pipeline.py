@@ -17,10 +17,10 @@ from retrieve_cli.retrieval.stages.diversity import Limit, Mmr, per_group, per_s
 from retrieve_cli.retrieval.stages.expand import Expand
 from retrieve_cli.retrieval.stages.fuse import Fuse
 from retrieve_cli.retrieval.stages.fusion import Fusion
-from retrieve_cli.retrieval.stages.gate import Gate
+from retrieve_cli.retrieval.stages.gate import GroupRouting
 from retrieve_cli.retrieval.stages.merge import Merge
 from retrieve_cli.retrieval.stages.pipeline import Pipeline, Wrapping
-from retrieve_cli.retrieval.stages.rerank import Rerank
+from retrieve_cli.retrieval.stages.rerank import RerankStage
 from retrieve_cli.retrieval.stages.retrieve import Retrieve
 from retrieve_cli.retrieval.stages.threshold import Threshold
 
@@ -40,13 +40,13 @@ class Reader:
         return np.arange(len(hits), dtype=np.float64)
 
 
-def rerank(**options: Any) -> Rerank:
-    return Rerank(**{"reader": Reader(), "name": "maxsim", "depth": 50, "keep": 10, "interpolate": 0.6, **options})
+def rerank(**options: Any) -> RerankStage:
+    return RerankStage(**{"reader": Reader(), "name": "maxsim", "depth": 50, "keep": 10, "interpolate": 0.6, **options})
 
 
-def gate(first: Stage, second: Stage, **options: Any) -> Gate:
+def gate(first: Stage, second: Stage, **options: Any) -> GroupRouting:
     chosen = {"candidates": 3, "top_groups": 1, "keep": 10, **options}
-    return Gate(first, second, groups=GROUPS, names=["a", "b"], **chosen)
+    return GroupRouting(first, second, groups=GROUPS, names=["a", "b"], **chosen)
 
 
 def expand(**options: Any) -> Expand:

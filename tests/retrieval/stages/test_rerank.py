@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from retrieve_cli.contracts import Evidence, Hit, Query, Ranking
-from retrieve_cli.retrieval.stages.rerank import Rerank, mix
+from retrieve_cli.retrieval.stages.rerank import RerankStage, mix
 
 
 class Table:
@@ -32,9 +32,9 @@ def ranking(scores: Sequence[float]) -> Ranking:
     return Ranking.of(Query("q"), [Hit(f"{at:02}#0", at, at, score, why) for at, score in enumerate(scores)])
 
 
-def stage(scorer: Table, **options: Any) -> Rerank:
+def stage(scorer: Table, **options: Any) -> RerankStage:
     options = {"depth": 10, "keep": 100, "interpolate": 0.5, **options}
-    return Rerank(scorer, scorer.name, **options)
+    return RerankStage(scorer, scorer.name, **options)
 
 
 Lists = tuple[list[float], list[float]]

@@ -1,4 +1,4 @@
-"""The bytes of a file, read within a limit whatever its header claims."""
+"""The bytes of a file, read within a limit that its header cannot raise, and the facts that its header gives."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
+from retrieve_cli.errors import UsageError, quoted
 from retrieve_cli.frozen import Frozen
-from retrieve_cli.retrieval.queries.formats.header import Unreadable
+from retrieve_cli.untrusted.nearest import nearest
 
 LIMIT = 1_000_000
 """The most bytes that are read of a file."""
@@ -27,8 +28,46 @@ UNPACKED = 262_144
 GZIP = b"\x1f\x8b"
 
 
+class Header(Frozen):
+    """Facts about an image from the header of its file, and none about a person."""
+
+    format: str | None = None
+    modality: str | None = None
+    depth: int | None = None
+    """Planes of a volume, 1 for a picture; None if the file is not an image or its header does not have them."""
+    moments: int = 1
+    """Volumes or pictures that follow each other in time."""
+    lone_slice: bool = False
+    """True if the file is one picture, and the series that it belongs to is likely a volume."""
+    anatomy: str | None = None
+    series: str | None = None
+    """Identity of a DICOM series; compared, never shown."""
+    complaints: tuple[str, ...] = ()
+    """Problems of the file, as ends of a sentence that begins with its name."""
+
+    @property
+    def dimensionality(self) -> str | None:
+        """2D, 3D or 4D, as imaging tools count: a moving picture is 2D, a changing volume is 4D."""
+        if self.depth is None:
+            return None
+        if self.depth == 1:
+            return "2D"
+        return "4D" if self.moments > 1 else "3D"
+
+    @property
+    def likely(self) -> str | None:
+        """The likely dimensionality of the data: the dimensionality of its series, if the file is one slice of it."""
+        if self.lone_slice:
+            return "4D" if self.moments > 1 else "3D"
+        return self.dimensionality
+
+
+class UnreadableHeader(Exception):
+    """A file cannot be read as its format; the message is the end of a sentence that begins with its name."""
+
+
 class Exhausted(OSError):
-    """A header is longer than the limit of what is read."""
+    """A header is longer than the limit of the reader."""
 
 
 class Bounded(io.RawIOBase):
@@ -104,16 +143,16 @@ def opened(path: Path, allowance: int = LIMIT) -> Iterator[Content]:
 
     Raises:
         OSError, ValueError: it cannot be opened.
-        Unreadable: it is not a regular file, or is empty.
+        UnreadableHeader: it is not a regular file, or is empty.
     """
     if not stat.S_ISREG(path.stat().st_mode):  # opening a device may start it
-        raise Unreadable("is not a file that can be read: it is a pipe, a socket or a device")
+        raise UnreadableHeader("is not a file that can be read: it is a pipe, a socket or a device")
     with open(path, "rb", buffering=0, opener=no_wait) as file:
         status = os.fstat(file.fileno())
         if not stat.S_ISREG(status.st_mode):
-            raise Unreadable("is not a file that can be read: it is a pipe, a socket or a device")
+            raise UnreadableHeader("is not a file that can be read: it is a pipe, a socket or a device")
         if not status.st_size:
-            raise Unreadable("is empty")
+            raise UnreadableHeader("is empty")
         yield content_of(file, status.st_size, allowance)
 
 
@@ -129,12 +168,12 @@ def decompressed(content: Content) -> Content:
     """Return the beginning of what a gzip file contains.
 
     Raises:
-        Unreadable: nothing comes out.
+        UnreadableHeader: nothing comes out.
     """
     content.stream.seek(0)
     text = inflated(content.stream.read(min(PACKED, content.stream.size)), zlib.MAX_WBITS | 16)
     if not text:
-        raise Unreadable("is damaged: nothing can be decompressed")
+        raise UnreadableHeader("is damaged: nothing can be decompressed")
     return content_of(io.BytesIO(text), len(text), LIMIT, complete=False)
 
 
@@ -150,3 +189,40 @@ def inflated(packed: bytes, window: int) -> bytes:
         if inflate.eof or len(text) >= UNPACKED:
             break
     return text
+
+
+_ALIKE = 0.6
+"""Similarity from which on the name of another file in the folder is suggested."""
+
+
+def expect_file(name: str) -> None:
+    """Hold the path of a file or folder to what can be read; nothing is read of it.
+
+    Raises:
+        UsageError: nothing is there, or it cannot be opened; names the file beside it that has the nearest name.
+    """
+    path = Path(name)
+    try:
+        mode = path.stat().st_mode
+        if stat.S_ISDIR(mode):
+            os.scandir(path).close()
+        elif stat.S_ISREG(mode):
+            os.close(no_wait(name, os.O_RDONLY))
+        else:
+            raise UsageError(f"{quoted(name)} is not a file: it is a pipe, a socket or a device", hint="name a file")
+    except (FileNotFoundError, NotADirectoryError):
+        raise UsageError(f"there is no file {quoted(name)}", hint=_suggestion(path)) from None
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or "no file can have this name"
+        raise UsageError(f"cannot read the file {quoted(name)}: {reason}", hint="check the path") from error
+
+
+def _suggestion(path: Path) -> str:
+    """A hint with the nearest name in the folder of a path."""
+    folder = path.parent
+    try:
+        with os.scandir(folder) as entries:
+            near = nearest(path.name, (entry.name for entry in entries), cutoff=_ALIKE)
+    except OSError:
+        return f"there is no folder {quoted(str(folder))}"
+    return f"did you mean {quoted(str(folder / near))}?" if near else "check the path"

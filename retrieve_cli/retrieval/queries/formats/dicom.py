@@ -7,15 +7,47 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import BinaryIO, cast
 
-from retrieve_cli.retrieval.queries.formats.content import Bounded, Content, Exhausted, content_of, inflated
-from retrieve_cli.retrieval.queries.formats.dicom_terms import BODY_PARTS, CAPTURE, MODALITIES, PROJECTIONS, VOLUMETRIC
-from retrieve_cli.retrieval.queries.formats.header import Header, Unreadable
+from retrieve_cli.contracts.terms.modalities import DICOM_CODES
+from retrieve_cli.retrieval.queries.formats.content import (
+    Bounded,
+    Content,
+    Exhausted,
+    Header,
+    UnreadableHeader,
+    content_of,
+    inflated,
+)
+
+SLICED = frozenset({"CT", "MRI", "PET", "nuclear-medicine", "OCT"})
+"""Modalities of which a series of pictures is a volume."""
+VOLUMETRIC = frozenset({"CT", "MRI", "PET"})
+"""Modalities of which a single picture is a slice of a volume, unless its header marks it as a projection. Of the
+other sliced ones a single picture is often all there is: a scintigram, a photograph of the retina's layers."""
+PROJECTIONS = ("LOCALIZER", "SCOUT", "TOPOGRAM", "PROJECTION", "MIP", "MINIP", "SCREEN", "DOSE")
+"""Beginnings of values of Image Type (PS3.3, C.7.6.1.1.2) of pictures that are not slices: an overview, a
+projection through a volume (`PROJECTION IMAGE`), a screenshot or a table of doses."""
+CAPTURE = "1.2.840.10008.5.1.4.1.1.7"
+"""Secondary Capture, which is of any modality: a screenshot or a scan of paper."""
+BODY_PARTS = frozenset(
+    """
+    ABDOMEN ABDOMENPELVIS ACJOINT ADRENAL ANKLE ANUS AORTA ARM AXILLA BACK BILEDUCT BLADDER BRAIN BREAST BRONCHUS
+    BUTTOCK CALCANEUS CALF CAROTID CEREBELLUM CERVIX CHEEK CHEST CHESTABDOMEN CHESTABDPELVIS CIRCLEOFWILLIS CLAVICLE
+    COCCYX COLON CORNEA CORONARYARTERY CSPINE CTSPINE DUODENUM EAR ELBOW ESOPHAGUS EXTREMITY EYE EYELID FACE FEMUR
+    FINGER FOOT GALLBLADDER HAND HEAD HEADNECK HEART HIP HUMERUS IAC ILEUM ILIUM JAW JEJUNUM KIDNEY KNEE LARYNX LEG
+    LIVER LSPINE LSSPINE LUNG MAXILLA MEDIASTINUM MOUTH NECK NECKCHEST NECKCHESTABDOMEN NECKCHESTABDPELV NOSE ORBIT
+    OVARY PANCREAS PAROTID PATELLA PELVIS PENIS PHARYNX PROSTATE RECTUM RETINA RIB SCALP SCAPULA SCLERA SCROTUM
+    SHOULDER SKULL SPINE SPLEEN SSPINE STERNUM STOMACH SUBMANDIBULAR TESTIS THIGH THUMB THYMUS THYROID TLSPINE TMJOINT
+    TOE TONGUE TRACHEA TSPINE URETER URETHRA UTERUS VAGINA VULVA WHOLEBODY WRIST ZYGOMA
+    """.split()
+)
+"""PS3.16, annex L."""
+
 
 STORED_CLASS, SYNTAX = 0x00020002, 0x00020010
 IMAGE_TYPE, CLASS, MODALITY, BODY_PART, SERIES = 0x00080008, 0x00080016, 0x00080060, 0x00180015, 0x0020000E
 POSITIONS, FRAMES, INCREMENT, ROWS = 0x00200105, 0x00280008, 0x00280009, 0x00280010
 WANTED = (STORED_CLASS, SYNTAX, IMAGE_TYPE, CLASS, MODALITY, BODY_PART, SERIES, POSITIONS, FRAMES, INCREMENT, ROWS)
-"""The only elements that are read: none says who the patient is, or when."""
+"""The only elements that are read: none identifies the patient or the date."""
 FRAME_GROUPS, PIXELS = 0x52009229, 0x7FE00000
 FRAME_TIMES = (0x00181063, 0x00181065)
 UNDEFINED = 0xFFFFFFFF
@@ -37,7 +69,7 @@ class _Values:
         return self.elements.get(tag, b"").decode("ascii", "replace").strip(" \0")
 
     def number(self, tag: int) -> int:
-        """Return the first value of an integer string; 1 if there is none."""
+        """Return the first value of an integer string; 1 if it is missing."""
         digits = self.text(tag).partition("\\")[0].strip()
         return max(int(digits), 1) if digits.isascii() and digits.isdigit() and len(digits) <= 12 else 1
 
@@ -51,7 +83,7 @@ def read_dicom(content: Content, _: str) -> Header:
     """Return the header of one file.
 
     Raises:
-        Unreadable: there is no data set after the first bytes.
+        UnreadableHeader: there is no data set after the first bytes.
     """
     stream = content.stream
     values = _Values()
@@ -65,7 +97,7 @@ def read_dicom(content: Content, _: str) -> Header:
         complete, dataset = True, (stream, explicit)
     pixels = _collect(dataset[0], values, explicit=dataset[1], until=lambda tag: tag >= FRAME_GROUPS)
     if not values.elements.keys() & {STORED_CLASS, CLASS, MODALITY}:
-        raise Unreadable("starts as DICOM but has no data set, or a truncated one")
+        raise UnreadableHeader("starts as DICOM but has no data set, or a truncated one")
     cut = values.broken or (content.complete and complete and (stream.overran or _pixels_cut(stream, pixels)))
     return _header(values, ("is truncated or damaged: its header promises more data than it has",) if cut else ())
 
@@ -102,7 +134,7 @@ def _collect(stream: Bounded, values: _Values, *, explicit: bool, until: Callabl
                 values.elements.setdefault(int(element.tag), value)
     except Exhausted:  # the wanted elements come first
         pass
-    except Exception:  # noqa: BLE001  what was read before an error is kept
+    except Exception:  # noqa: BLE001  elements before an error are kept
         values.broken = True
     return pixels[0] if pixels else None
 
@@ -120,7 +152,7 @@ def _pixels_cut(stream: Bounded, pixels: Pixels | None) -> bool:
 
 
 def _header(values: _Values, complaints: tuple[str, ...]) -> Header:
-    modality = MODALITIES.get(values.text(MODALITY).upper())
+    modality = DICOM_CODES.get(values.text(MODALITY).upper())
     part = values.text(BODY_PART).upper().replace(" ", "").replace("_", "")
     moments = values.number(POSITIONS)
     depth = _depth(values, modality, moments)
@@ -137,7 +169,7 @@ def _header(values: _Values, complaints: tuple[str, ...]) -> Header:
 
 
 def _projection(values: _Values) -> bool:
-    """Return True if the header says that the picture is not a slice."""
+    """Return True if the header marks the picture as something other than a slice."""
     kinds = (kind.strip().upper() for kind in values.text(IMAGE_TYPE).split("\\"))
     known = values.text(CLASS) or values.text(STORED_CLASS)
     return known == CAPTURE or known.startswith(f"{CAPTURE}.") or any(kind.startswith(PROJECTIONS) for kind in kinds)

@@ -16,12 +16,13 @@ from retrieve_cli.retrieval.queries.formats.content import (
     PACKED,
     Content,
     Exhausted,
+    Header,
+    UnreadableHeader,
     content_of,
     decompressed,
     opened,
 )
 from retrieve_cli.retrieval.queries.formats.dicom import read_dicom
-from retrieve_cli.retrieval.queries.formats.header import Header, Unreadable
 from retrieve_cli.retrieval.queries.formats.table import BY_EXTENSION, FORMATS, Format, Magic
 from retrieve_cli.retrieval.queries.formats.tiff import read_tiff
 
@@ -34,14 +35,14 @@ def read_nrrd(content: Content, _: str) -> Header:
     """Read the text before the first blank line.
 
     Raises:
-        Unreadable: it has no end within what is read.
+        UnreadableHeader: it does not end within the bytes that are read.
     """
     import nrrd
 
     content.stream.seek(0)
     text = content.stream.read(min(PACKED, content.stream.size)).replace(b"\r\n", b"\n")
     if not (ended := text.find(b"\n\n") + 1) and (len(text) == PACKED or b"\ndata file:" not in text):
-        raise Unreadable("is truncated: its NRRD header has no end")
+        raise UnreadableHeader("is truncated: its NRRD header has no end")
     header = nrrd.read_header(io.BytesIO(text[: ended or None] + b"\n"))
     sizes = [int(size) for size in header.get("sizes", ())]
     if not sizes or min(sizes) < 1 or len(sizes) != int(header.get("dimension", 0)) or len(sizes) > 16:
@@ -69,7 +70,7 @@ def read_nifti(content: Content, _: str) -> Header:
     """Return the header of one file, single or the first of a pair.
 
     Raises:
-        Unreadable: it is truncated.
+        UnreadableHeader: it is truncated.
     """
     from nibabel.nifti1 import Nifti1Header
     from nibabel.nifti2 import Nifti2Header
@@ -78,7 +79,7 @@ def read_nifti(content: Content, _: str) -> Header:
     kind: Any
     kind, length = (Nifti2Header, 540) if second else (Nifti1Header, 348)
     if len(content.head) < length:
-        raise Unreadable("is truncated: its NIfTI header is incomplete")
+        raise UnreadableHeader("is truncated: its NIfTI header is incomplete")
     header: Any = kind(content.head[:length], check=False)
     if int(header["intent_code"]) in CIFTI:
         return Header("CIFTI")
@@ -103,15 +104,15 @@ MODALITIES = {"MET_MOD_CT": "CT", "MET_MOD_MR": "MRI", "MET_MOD_NM": "nuclear-me
 
 
 def read_metaimage(content: Content, _: str) -> Header:
-    """Read the lines up to the one that says where the pixels are.
+    """Read the lines up to the line with the place of the pixels.
 
     Raises:
-        Unreadable: they do not say how many dimensions there are.
+        UnreadableHeader: they do not give the number of dimensions.
     """
     values = _values(content)
     count, sizes = values.get("NDims", ""), values.get("DimSize", "").split()
     if "ElementDataFile" not in values or not count.isdecimal():
-        raise Unreadable("starts as MHA, but its header is incomplete")
+        raise UnreadableHeader("starts as MHA, but its header is incomplete")
     modality = MODALITIES.get(values.get("Modality", ""))
     if len(count) > 2 or len(sizes) != int(count) or not all(size.isdecimal() and int(size[:18]) for size in sizes):
         return Header("MHA", modality, complaints=("has impossible image sizes in its header",))
@@ -152,10 +153,10 @@ def read_mgh(content: Content, _: str) -> Header:
     """Read version, three sizes and the number of frames, big-endian.
 
     Raises:
-        Unreadable: some are missing.
+        UnreadableHeader: some are missing.
     """
     if len(content.head) < 20:
-        raise Unreadable("is truncated: its MGZ header is incomplete")
+        raise UnreadableHeader("is truncated: its MGZ header is incomplete")
     _version, *sizes, frames = struct.unpack(">5i", content.head[:20])
     if min(*sizes, frames) < 1:
         return Header("MGZ", complaints=("has impossible image sizes in its header",))
@@ -181,7 +182,7 @@ def look(path: Path, allowance: int = LIMIT) -> Header:
     try:
         with opened(path, allowance) as content:
             return _look_into(content, path.name)
-    except Unreadable as error:
+    except UnreadableHeader as error:
         return Header(complaints=(str(error),))
     except FileNotFoundError:
         return Header(complaints=("does not exist",))
@@ -194,14 +195,14 @@ def look_at_head(name: str, data: bytes) -> Header:
     """Return the facts from the first bytes of a file; its problems are among them, and never an error."""
     try:
         if not data:
-            raise Unreadable("is empty")
+            raise UnreadableHeader("is empty")
         return _look_into(content_of(io.BytesIO(data), len(data), LIMIT, complete=False), name)
-    except Unreadable as error:
+    except UnreadableHeader as error:
         return Header(complaints=(str(error),))
 
 
 def _look_into(content: Content, name: str) -> Header:
-    """Read a file by its format. Raises: Unreadable: the format is not known."""
+    """Read a file by its format. Raises: UnreadableHeader: the format is not known."""
     packed = content.head.startswith(GZIP)
     zipped = name.lower().endswith(".gz")
     if packed:
@@ -209,7 +210,7 @@ def _look_into(content: Content, name: str) -> Header:
     inner = name[:-3] if zipped else name
     try:
         kind, wrong = recognized(inner, content.head)
-    except Unreadable:
+    except UnreadableHeader:
         if packed and not named_as(inner):
             return Header("GZIP")
         raise
@@ -224,21 +225,21 @@ def _read(content: Content, kind: str) -> Header:
         return Header(kind)
     try:
         return READERS[kind](content, kind)
-    except Unreadable:
+    except UnreadableHeader:
         raise
     except ImportError:
         return Header(kind, complaints=(f"is recognized by its first bytes only: {INSTALL}",))
     except Exhausted:
         return Header(kind, complaints=("has a header longer than the first megabyte",))
     except Exception as error:  # a malformed header may make a library raise anything
-        raise Unreadable(f"starts as {kind}, but its header cannot be read ({type(error).__name__})") from error
+        raise UnreadableHeader(f"starts as {kind}, but its header cannot be read ({type(error).__name__})") from error
 
 
 def recognized(name: str, head: bytes) -> tuple[Format, tuple[str, ...]]:
     """Return the format of a file, and a problem with its name; if the two disagree, the bytes decide.
 
     Raises:
-        Unreadable: neither decides, or only the name does and the bytes contradict it.
+        UnreadableHeader: neither decides, or only the name does and the bytes contradict it.
     """
     given = next((known for known in FORMATS if any(_is(magic, head) for magic in known.magics)), None)
     named = named_as(name)
@@ -246,9 +247,9 @@ def recognized(name: str, head: bytes) -> tuple[Format, tuple[str, ...]]:
     if fitting:
         return fitting[0], ()
     if given is None and not named:
-        raise Unreadable("has no known format, by its name or its first bytes")
+        raise UnreadableHeader("has no known format, by its name or its first bytes")
     if given is None:
-        raise Unreadable(f"is named as {named[0].name} but is not")
+        raise UnreadableHeader(f"is named as {named[0].name} but is not")
     return given, (f"is named as {named[0].name} but contains {given.name}",) if named else ()
 
 

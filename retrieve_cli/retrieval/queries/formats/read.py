@@ -2,24 +2,30 @@
 
 from __future__ import annotations
 
+import json
 import logging
+import os
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from pathlib import Path
+from itertools import islice
+from math import prod
+from pathlib import Path, PurePosixPath
+from typing import Any
 
 from retrieve_cli.errors import printable
-from retrieve_cli.frozen import Frozen
-from retrieve_cli.retrieval.queries.formats.header import Header
-from retrieve_cli.retrieval.queries.formats.image_folder import look_into_folder
+from retrieve_cli.frozen import Frozen, replace
+from retrieve_cli.retrieval.queries.formats.content import Header, UnreadableHeader, opened
+from retrieve_cli.retrieval.queries.formats.dicom import SLICED, VOLUMETRIC
 from retrieve_cli.retrieval.queries.formats.look import look, look_at_head
+from retrieve_cli.retrieval.queries.formats.table import FOLDERS
 
 
 class FileTokens(Frozen):
     """Facts about the kind of a file, and its problems."""
 
     tokens: tuple[str, ...] = ()
-    """Format, modality, dimensionality and anatomy, in this order, as far as they are known: `format:CT`."""
+    """Format, modality, dimensionality and anatomy, in this order, without unknown ones: `format:CT`."""
     warnings: tuple[str, ...] = ()
     """Sentences for the user, each with the name of the file."""
     remarks: tuple[str, ...] = ()
@@ -97,3 +103,155 @@ def overheard() -> Iterator[list[str]]:
             logger.removeFilter(keep)
     # Warnings about a library's own code do not concern the file.
     heard += [one.category.__name__ for one in caught if issubclass(one.category, (UserWarning, RuntimeWarning))]
+
+
+SAMPLES = 8
+"""The most files that are read of a folder."""
+SAMPLE_LIMIT = 250_000
+"""The most bytes that are read of each."""
+ENTRIES = 20_000
+"""The most names that are listed of a folder."""
+DEPTH = 3
+"""Levels of folders that are searched for files: patient, study, series."""
+
+
+def look_into_folder(folder: Path) -> Header:
+    """Return the facts about a folder; its problems are among them, and never an error."""
+    try:
+        if is_zarr(folder):
+            return read_zarr(folder)
+        if (folder / "dataset_description.json").is_file():
+            return Header("BIDS")
+        if must := FOLDERS.get(folder.suffix.lower()):
+            return Header(complaints=(f"is named as {must} but is not",))
+        return _series(_files(folder))
+    except UnreadableHeader as error:
+        return Header(complaints=(str(error),))
+    except OSError as error:
+        return Header(complaints=(f"cannot be read: {error.strerror}",))
+    except (AttributeError, IndexError, KeyError, RecursionError, TypeError, ValueError):
+        return Header("Zarr", complaints=("has Zarr metadata that cannot be read",))
+
+
+def _files(folder: Path) -> list[Path]:
+    """Return the files of the folder, or else of its subfolders, by name.
+
+    Raises:
+        OSError: it cannot be listed.
+    """
+    level = [folder]
+    for _ in range(DEPTH + 1):
+        entries = list(islice((entry for place in level for entry in os.scandir(place)), ENTRIES))
+        shown = [entry for entry in entries if not entry.name.startswith(".") and entry.name != "DICOMDIR"]
+        if files := [Path(entry.path) for entry in shown if entry.is_file()]:
+            return sorted(files)
+        level = [Path(entry.path) for entry in shown if entry.is_dir(follow_symlinks=False)]
+    return []
+
+
+def _series(files: Sequence[Path]) -> Header:
+    """Return what the files have in common, judged by a few of them spread over all.
+
+    Raises:
+        UnreadableHeader: there are no files, or they have nothing in common.
+    """
+    if not files:
+        raise UnreadableHeader("is a folder without files")
+    last = len(files) - 1
+    chosen = sorted({round(at * last / (SAMPLES - 1)) for at in range(SAMPLES)})
+    headers = [look(files[at], SAMPLE_LIMIT) for at in chosen]
+    recognized = [header for header in headers if header.format]
+    # Reports and listings are often beside the slices.
+    known = [header for header in recognized if header.format == "DICOM"] or recognized
+    formats = {header.format for header in known}
+    if not known:
+        raise UnreadableHeader("is a folder without files of a known format")
+    if len(formats) > 1:
+        raise UnreadableHeader(f"is a folder of several formats ({', '.join(sorted(map(str, formats)))})")
+    wrong = [header for header in headers if header.complaints]
+    complaints = (f"is a folder in which {len(wrong)} of the {len(headers)} files read are damaged",) if wrong else ()
+    return _common(known, len(files), complaints)
+
+
+def _common(headers: Sequence[Header], files: int, complaints: tuple[str, ...]) -> Header:
+    modality = _same([header.modality for header in headers])
+    anatomy = _same([header.anatomy for header in headers])
+    kind = headers[0].format
+    if len({header.series for header in headers}) > 1:
+        return Header(
+            kind, modality, anatomy=anatomy, complaints=(*complaints, "is a folder with more than one series")
+        )
+    if kind != "DICOM":  # pictures side by side need not be a volume
+        return Header(kind, complaints=complaints)
+    depth, moments = headers[0].depth, max(header.moments for header in headers)
+    if files == 1:
+        return replace(headers[0], complaints=complaints)
+    if depth == 1 and modality in SLICED and not _overviews(headers):
+        depth = files
+    return Header(kind, modality, depth, moments, anatomy=anatomy, complaints=complaints)
+
+
+def _overviews(headers: Sequence[Header]) -> bool:
+    """Return True if the pictures of a volumetric modality are not slices: two localizers are not a volume."""
+    return headers[0].modality in VOLUMETRIC and not any(header.lone_slice for header in headers)
+
+
+def _same(values: Sequence[str | None]) -> str | None:
+    """Return the value that all have; None if they differ."""
+    return values[0] if len(set(values)) == 1 else None
+
+
+MARKS = ("zarr.json", ".zarray", ".zgroup")
+
+
+def is_zarr(folder: Path) -> bool:
+    """Return True if a folder is the top of a Zarr hierarchy."""
+    return any((folder / mark).is_file() for mark in MARKS)
+
+
+def read_zarr(folder: Path) -> Header:
+    """Read the metadata of the top, and of the first array that it points to.
+
+    Raises:
+        OSError, Unreadable: one of its files cannot be read, or is not valid.
+    """
+    top = _metadata(folder)
+    attributes = top.get("attributes", {})
+    scales = attributes.get("ome", attributes).get("multiscales")
+    if not scales:
+        return _of_shape("Zarr", top.get("shape"))
+    axes = [str(axis["name"] if isinstance(axis, Mapping) else axis) for axis in scales[0].get("axes", "tczyx")]
+    place = PurePosixPath(str(scales[0]["datasets"][0]["path"]))
+    if place.is_absolute() or ".." in place.parts:
+        raise UnreadableHeader("has Zarr metadata that points outside the folder")
+    shape = _metadata(folder / place).get("shape") or ()
+    if len(shape) != len(axes):
+        return Header("OME-Zarr", complaints=("has Zarr metadata whose axes and shape disagree",))
+    sizes = dict(zip(axes, map(int, shape), strict=True))
+    return Header("OME-Zarr", depth=max(sizes.get("z", 1), 1), moments=max(sizes.get("t", 1), 1))
+
+
+def _of_shape(name: str, shape: Sequence[Any] | None) -> Header:
+    if not shape:
+        return Header(name)
+    outer = [int(size) for size in shape[:-2] if int(size) > 1]
+    return Header(name, depth=outer[-1] if outer else 1, moments=prod(outer[:-1]))
+
+
+def _metadata(folder: Path) -> dict[str, Any]:
+    """Return the metadata of a group or an array, with its attributes in the place where Zarr 3 has them."""
+    metadata: dict[str, Any] = {}
+    for name in MARKS:
+        if (folder / name).is_file():
+            metadata |= _object(folder / name)
+    if (folder / ".zattrs").is_file():
+        metadata["attributes"] = _object(folder / ".zattrs")
+    return metadata
+
+
+def _object(path: Path) -> dict[str, Any]:
+    with opened(path) as content:
+        value = json.loads(content.stream.read())
+    if not isinstance(value, dict):
+        raise UnreadableHeader("has Zarr metadata that cannot be read")
+    return value

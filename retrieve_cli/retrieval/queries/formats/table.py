@@ -16,7 +16,7 @@ class Format(Frozen):
     name: str
     extensions: tuple[str, ...] = ()
     magics: tuple[Magic, ...] = ()
-    """Any of them identifies the format, whatever the file is called."""
+    """Any of them identifies the format, regardless of the file's name."""
     starts: tuple[bytes, ...] = ()
     """First bytes, too short to identify it; a file of this name must have one of them, or a magic."""
     inside: tuple[str, ...] = ()

@@ -7,8 +7,7 @@ import re
 from math import prod
 from typing import Any, BinaryIO, cast
 
-from retrieve_cli.retrieval.queries.formats.content import Content
-from retrieve_cli.retrieval.queries.formats.header import Header, Unreadable
+from retrieve_cli.retrieval.queries.formats.content import Content, Header, UnreadableHeader
 
 PLACES = ((273, 279), (324, 325))
 """Tags with the offsets of strips or tiles, and with their lengths."""
@@ -29,20 +28,20 @@ def read_tiff(content: Content, named: str) -> Header:
     """Return the header of the first page, and use the second if it is its neighbour.
 
     Raises:
-        Unreadable: there is no page.
+        UnreadableHeader: there is no page.
     """
     from tifffile import TiffFile
 
-    # NDPI is a TIFF of its own kind, known only by its name before the first tag is read.
+    # NDPI is a special TIFF, known only by its name before the first tag is read.
     with TiffFile(
         cast("BinaryIO", content.stream), name="x.ndpi" if named == "NDPI" else "x.tif", _multifile=False
     ) as tiff:
         try:
             page: Any = tiff.pages[0]
         except IndexError as error:
-            raise Unreadable("starts as TIFF but has no page") from error
+            raise UnreadableHeader("starts as TIFF but has no page") from error
         if not (page.imagewidth and page.imagelength):
-            raise Unreadable("starts as TIFF but has a page without a size")
+            raise UnreadableHeader("starts as TIFF but has a page without a size")
         kind = _kind(tiff, page)
         wrong: tuple[str, ...] = () if named in ("TIFF", kind) else (f"is named as {named} but contains {kind}",)
         if content.complete and _is_cut(page, content.stream.size):

@@ -1,4 +1,4 @@
-"""Places of workers, each with a thread that speaks with the worker, and what they report."""
+"""Slots of workers, each with a thread that talks to the worker, and their reports."""
 
 from __future__ import annotations
 
@@ -10,21 +10,30 @@ from threading import Event, Thread
 from typing import NamedTuple, TypeAlias
 
 from retrieve_cli.errors import RetrieveError, shortened
-from retrieve_cli.models.executors.workers import Answer, NotEncoded, Results, Seat, Unfit, Work, Worker, WorkerEnded
+from retrieve_cli.models.executors.workers import (
+    EncodingWorker,
+    NotEncoded,
+    ProbeAnswer,
+    Unfit,
+    UnitResults,
+    WorkerEnded,
+    WorkerSlot,
+    WorkUnit,
+)
 
 _REASON = 300
 _TICK_S = 0.1
 _JOIN_S = 2.0
-"""Seconds in which the thread of a worker that was ended is done; that of a server may wait for its answer."""
+"""Seconds to wait for the thread of a worker that was ended; the thread of a server may wait for its answer."""
 
 
-class Ready(NamedTuple):
+class SlotReady(NamedTuple):
     """A worker has encoded the probes."""
 
-    answer: Answer
+    answer: ProbeAnswer
 
 
-class Ended(NamedTuple):
+class SlotEnded(NamedTuple):
     """A worker is gone."""
 
     reason: str
@@ -39,34 +48,34 @@ class UnitDone(NamedTuple):
     """Why some texts have no result."""
 
 
-What: TypeAlias = "Ready | Ended | UnitDone | Results"
+What: TypeAlias = "SlotReady | SlotEnded | UnitDone | UnitResults"
 
 
-class Report(NamedTuple):
-    """Something that happened at a seat."""
+class SlotReport(NamedTuple):
+    """Something that happened at a slot."""
 
-    seat: str
+    slot: str
     life: int
-    """Number of the worker at this seat: reports of earlier ones are late."""
+    """Number of the worker at this slot: reports of earlier ones are late."""
     what: What
 
 
-class Reports:
-    """Reports of all seats. A worker that is faster than the coordinator waits: nothing piles up."""
+class SlotReports:
+    """Reports of all slots. A worker that is faster than the coordinator waits: nothing piles up."""
 
     def __init__(self, most: int) -> None:
-        self._queue: Queue[Report] = Queue(most)
+        self._queue: Queue[SlotReport] = Queue(most)
         self._closed = Event()
 
-    def put(self, report: Report) -> None:
-        """Add a report; it is dropped once nobody listens."""
+    def put(self, report: SlotReport) -> None:
+        """Add a report; it is dropped once the coordinator has stopped listening."""
         while not self._closed.is_set():
             with suppress(Full):
                 self._queue.put(report, timeout=_TICK_S)
                 return
 
-    def get(self, seconds: float) -> Report | None:
-        """Return the next report; None if there is none within some seconds."""
+    def get(self, seconds: float) -> SlotReport | None:
+        """Return the next report; None if none arrives within some seconds."""
         with suppress(Empty):
             return self._queue.get(timeout=seconds)
         return None
@@ -76,11 +85,11 @@ class Reports:
         self._closed.set()
 
 
-class Taken:
-    """A seat and its worker, if it has one now."""
+class Slot:
+    """A slot and its worker, if it has one now."""
 
-    def __init__(self, seat: Seat, reports: Reports, probes: Sequence[str]) -> None:
-        self.name = seat.name
+    def __init__(self, slot: WorkerSlot, reports: SlotReports, probes: Sequence[str]) -> None:
+        self.name = slot.name
         self.life = 0
         self.ready = False
         self.out = ""
@@ -89,11 +98,11 @@ class Taken:
         """Workers in a row that ended before they were ready."""
         self.again_at = 0.0
         """Time at which the next worker is started."""
-        self._seat = seat
+        self._slot = slot
         self._reports = reports
         self._probes = probes
         self._worker: _Opened | None = None
-        self._inbox: SimpleQueue[Work | None] = SimpleQueue()
+        self._inbox: SimpleQueue[WorkUnit | None] = SimpleQueue()
         self._thread: Thread | None = None
         self._earlier: list[Thread] = []
         """Threads of workers that were ended, until they are done."""
@@ -106,13 +115,13 @@ class Taken:
     def start(self) -> None:
         """Start a worker."""
         self.life += 1
-        self._worker = _Opened(self._seat)
+        self._worker = _Opened(self._slot)
         self._inbox = SimpleQueue()
         arguments = (self._worker, self.life, self._inbox)
         self._thread = Thread(target=self._speak, args=arguments, name=self.name, daemon=True)
         self._thread.start()
 
-    def give(self, work: Work) -> None:
+    def give(self, work: WorkUnit) -> None:
         """Pass a unit to the worker."""
         self._inbox.put(work)
 
@@ -136,50 +145,50 @@ class Taken:
         for thread in (*self._earlier, *([self._thread] if self._thread else [])):
             thread.join(_JOIN_S)
 
-    def _speak(self, opened: _Opened, life: int, inbox: SimpleQueue[Work | None]) -> None:
+    def _speak(self, opened: _Opened, life: int, inbox: SimpleQueue[WorkUnit | None]) -> None:
         """Speak with a worker until it ends: the work of a thread."""
 
         def report(what: What) -> None:
-            self._reports.put(Report(self.name, life, what))
+            self._reports.put(SlotReport(self.name, life, what))
 
         try:
             with closing(opened.open()) as worker:
-                report(Ready(worker.start(self._probes)))
+                report(SlotReady(worker.start(self._probes)))
                 while (work := inbox.get()) is not None:
                     report(_encode(worker, work, report))
         except WorkerEnded as error:
-            report(Ended(str(error)))
+            report(SlotEnded(str(error)))
         except Unfit as error:
-            report(Ended(str(error), unfit=True))
+            report(SlotEnded(str(error), unfit=True))
         except RetrieveError as error:
-            report(Ended(error.message))
-        except Exception as error:  # noqa: BLE001  whatever it is, the others go on
-            report(Ended(f"{type(error).__name__}: {shortened(str(error), _REASON)}"))
+            report(SlotEnded(error.message))
+        except Exception as error:  # noqa: BLE001  the other workers go on after any error
+            report(SlotEnded(f"{type(error).__name__}: {shortened(str(error), _REASON)}"))
 
 
 class _Opened:
     """A worker that is opened in one thread and may be ended from another one at any time."""
 
-    def __init__(self, seat: Seat) -> None:
-        self._seat = seat
-        self._worker: Worker | None = None
+    def __init__(self, slot: WorkerSlot) -> None:
+        self._slot = slot
+        self._worker: EncodingWorker | None = None
         self._ended = Event()
 
-    def open(self) -> Worker:
+    def open(self) -> EncodingWorker:
         """Return the worker."""
-        self._worker = self._seat.open()
+        self._worker = self._slot.open()
         if self._ended.is_set():
             self._worker.kill()
         return self._worker
 
     def kill(self) -> None:
-        """End it, now or as soon as it is open."""
+        """End the worker, now or as soon as it has started."""
         self._ended.set()
         if self._worker is not None:
             self._worker.kill()
 
 
-def _encode(worker: Worker, work: Work, report: Callable[[What], None]) -> UnitDone:
+def _encode(worker: EncodingWorker, work: WorkUnit, report: Callable[[What], None]) -> UnitDone:
     """Have a unit encoded, and report results as they come."""
     try:
         for results in worker.encode(work):

@@ -1,4 +1,4 @@
-"""The coordinator of workers: texts -> units (scheduler.py) -> workers (seats.py) -> results, as they come.
+"""The coordinator of workers: texts -> units (scheduler.py) -> workers (worker_slots.py) -> results, as they come.
 
 One thread decides; it is the one that calls. Each worker has another thread, which only waits for it.
 """
@@ -13,16 +13,15 @@ from retrieve_cli.contracts.executors import Receiver, Wanted
 from retrieve_cli.errors import ModelFailed, Unavailable
 from retrieve_cli.frozen import Frozen
 from retrieve_cli.models.executors.admission import PROBES, difference, same_bits
-from retrieve_cli.models.executors.leases import Policy
-from retrieve_cli.models.executors.scheduler import Scheduler
-from retrieve_cli.models.executors.seats import Ended, Ready, Report, Reports, Taken, UnitDone
-from retrieve_cli.models.executors.workers import Answer, Results, Seat, Work
+from retrieve_cli.models.executors.scheduler import Policy, Scheduler
+from retrieve_cli.models.executors.worker_slots import Slot, SlotEnded, SlotReady, SlotReport, SlotReports, UnitDone
+from retrieve_cli.models.executors.workers import ProbeAnswer, UnitResults, WorkerSlot, WorkUnit
 
 _TICK_S = 0.25
 _STARTS = 3
-"""Workers in a row that may end at a seat before they are ready; if that is so at every seat, there is no hope."""
+"""Workers in a row that may end at a slot before they are ready; if that is so at every slot, there is no hope."""
 _PAUSE_S, _LONGEST_S = 0.5, 60.0
-"""Pause before a worker is started at a seat whose last one was never ready; twice as long each time."""
+"""Pause before a worker is started at a slot whose last one was never ready; twice as long each time."""
 _HOPELESS = 30
 """Workers that may end, of all together, without any result in between."""
 
@@ -30,7 +29,7 @@ _HOPELESS = 30
 class Admission(Frozen):
     """Conditions for a worker."""
 
-    reference: Callable[[], Answer] | None
+    reference: Callable[[], ProbeAnswer] | None
     """Encodings of the probes by this machine; None: those by the first worker, on the same machine."""
     bits: bool = False
     """True if a worker must come to the same bits."""
@@ -45,24 +44,24 @@ class _Text(NamedTuple):
     place: int
 
 
-class Crew:
+class Coordinator:
     """`contracts.executors.Executor` over workers of any kind."""
 
     def __init__(
-        self, seats: Sequence[Seat], admission: Admission, *, policy: Policy, say: Callable[[str], None]
+        self, slots: Sequence[WorkerSlot], admission: Admission, *, policy: Policy, say: Callable[[str], None]
     ) -> None:
-        """`say` receives notices: workers that end, and those that are not admitted."""
-        self._seats = seats
+        """The callback receives notices: workers that end, and workers that are not admitted."""
+        self._worker_slots = slots
         self._admission = admission
         self._say = say
         self._scheduler = Scheduler(policy)
-        self._reports = Reports(4 * len(seats))
-        self._taken: dict[str, Taken] = {}
+        self._reports = SlotReports(4 * len(slots))
+        self._slots: dict[str, Slot] = {}
         self._texts: dict[int, _Text] = {}
         self._units: dict[str, tuple[int, ...]] = {}
         """Numbers of the texts of each worker's unit, by place."""
         self._count = 0
-        self._reference: Answer | None = None
+        self._reference: ProbeAnswer | None = None
         self._other_bits = False
         self._looked = 0.0
         """Time at which leases were last looked at."""
@@ -95,18 +94,18 @@ class Crew:
     def close(self) -> None:
         """See `contracts.executors.Executor`."""
         self._reports.close()
-        for taken in self._taken.values():
-            taken.end()
-        for taken in self._taken.values():
-            taken.join()
-        self._taken = {}
+        for slot in self._slots.values():
+            slot.end()
+        for slot in self._slots.values():
+            slot.join()
+        self._slots = {}
 
     # ------------------------------------------------------------------------------------------ the loop
 
     def _start(self) -> None:
-        if self._taken:
+        if self._slots:
             return
-        self._taken = {seat.name: Taken(seat, self._reports, PROBES) for seat in self._seats}
+        self._slots = {slot.name: Slot(slot, self._reports, PROBES) for slot in self._worker_slots}
         self._fill()
         if self._reference is None and self._admission.reference is not None:
             self._reference = self._admission.reference()  # while they start
@@ -130,42 +129,42 @@ class Crew:
             return
         self._looked = now
         for name in self._scheduler.overdue(now):
-            self._lose(self._taken[name], Ended("it gave no sign for the time of its lease"))
+            self._lose(self._slots[name], SlotEnded("it gave no sign for the time of its lease"))
 
     def _fill(self) -> None:
-        """Start workers at seats that have none."""
+        """Start workers at slots that have none."""
         now = time.monotonic()
-        for taken in self._taken.values():
-            if taken.empty and now >= taken.again_at:
-                taken.start()
+        for slot in self._slots.values():
+            if slot.empty and now >= slot.again_at:
+                slot.start()
 
     def _hand_out(self) -> None:
         now = time.monotonic()
-        for name, taken in self._taken.items():
-            lease = self._scheduler.next(name, now) if taken.ready else None
+        for name, slot in self._slots.items():
+            lease = self._scheduler.next(name, now) if slot.ready else None
             if lease is not None:
                 texts = [self._texts[number] for number in lease.texts]
                 self._units[name] = lease.texts
-                taken.give(Work(lease.number, [each.text for each in texts], [each.wanted for each in texts]))
+                slot.give(WorkUnit(lease.number, [each.text for each in texts], [each.wanted for each in texts]))
 
-    def _take(self, report: Report) -> None:
+    def _take(self, report: SlotReport) -> None:
         """Act on a report, unless it is of a worker that was given up."""
-        taken, what = self._taken[report.seat], report.what
-        if report.life != taken.life:
+        slot, what = self._slots[report.slot], report.what
+        if report.life != slot.life:
             return
-        if isinstance(what, Results):
-            self._receive(report.seat, what)
+        if isinstance(what, UnitResults):
+            self._receive(report.slot, what)
         elif isinstance(what, UnitDone):
-            self._scheduler.finished(report.seat, time.monotonic(), what.reason)
+            self._scheduler.finished(report.slot, time.monotonic(), what.reason)
             self._give_up()
-        elif isinstance(what, Ready):
-            self._admit(taken, what.answer)
+        elif isinstance(what, SlotReady):
+            self._admit(slot, what.answer)
         else:
-            self._lose(taken, what)
+            self._lose(slot, what)
 
     # ------------------------------------------------------------------------------------------ results
 
-    def _receive(self, name: str, results: Results) -> None:
+    def _receive(self, name: str, results: UnitResults) -> None:
         self.truncated += results.truncated
         unit = self._units[name]
         by_number = {unit[place]: encoded for place, encoded in zip(results.places, results.encoded, strict=True)}
@@ -188,52 +187,48 @@ class Crew:
 
     # ------------------------------------------------------------------------------------------ workers
 
-    def _admit(self, taken: Taken, answer: Answer) -> None:
+    def _admit(self, slot: Slot, answer: ProbeAnswer) -> None:
         if self._reference is None:
             self._reference = answer
         if why := difference(self._reference, answer, bits=self._admission.bits):
-            self._lose(taken, Ended(why, unfit=True))
+            self._lose(slot, SlotEnded(why, unfit=True))
             return
         if not self._other_bits and not same_bits(self._reference, answer):
             self._other_bits = True
             self._say(
-                f"note: {taken.name} computes other last bits than this machine: the generation id may differ from "
-                "that of a build without it (--require-bit-equal rejects such workers)"
+                f"note: {slot.name} computes other last bits than this machine: the generation id may differ from "
+                "the id of a build without it (--require-bit-equal rejects such workers)"
             )
-        taken.ready, taken.failures = True, 0
-        self._scheduler.join(taken.name)
+        slot.ready, slot.failures = True, 0
+        self._scheduler.join(slot.name)
 
-    def _lose(self, taken: Taken, ended: Ended) -> None:
+    def _lose(self, slot: Slot, ended: SlotEnded) -> None:
         """Note that a worker has ended, or is given up: its texts are encoded by others."""
-        was_ready = taken.ready
-        taken.failures = 0 if was_ready else taken.failures + 1
-        pause = 0.0 if was_ready else min(_PAUSE_S * 2 ** (taken.failures - 1), _LONGEST_S)
-        taken.vacate(pause)
-        self._scheduler.leave(taken.name, f"it ended every worker that encoded it ({ended.reason})")
+        was_ready = slot.ready
+        slot.failures = 0 if was_ready else slot.failures + 1
+        pause = 0.0 if was_ready else min(_PAUSE_S * 2 ** (slot.failures - 1), _LONGEST_S)
+        slot.vacate(pause)
+        self._scheduler.leave(slot.name, f"it ended every worker that encoded it ({ended.reason})")
         self._give_up()
         self.ended += 1
         if ended.unfit:
-            taken.out = ended.reason
-            self._say(f"note: {taken.name} is not used: {ended.reason}")
+            slot.out = ended.reason
+            self._say(f"note: {slot.name} is not used: {ended.reason}")
         elif was_ready:
-            self._say(f"note: {taken.name} ended ({ended.reason}); what it had is encoded again")
+            self._say(f"note: {slot.name} ended ({ended.reason}); its texts are encoded again")
             self._check_hope(ended.reason)
-        elif taken.failures == _STARTS:
-            self._say(f"note: {taken.name} does not start ({ended.reason}); it is tried again later")
-        self._check_left(ended.reason)
-
-    def _check_left(self, reason: str) -> None:
-        """Raises: Unavailable if nobody is left."""
-        if all(taken.out or taken.failures >= _STARTS for taken in self._taken.values()):
-            message = f"no worker can be used ({reason})"
-            raise Unavailable(message, hint="what is encoded is kept; without workers: --workers 0")
+        elif slot.failures == _STARTS:
+            self._say(f"note: {slot.name} does not start ({ended.reason}); it is tried again later")
+        if all(each.out or each.failures >= _STARTS for each in self._slots.values()):
+            message = f"no worker can be used ({ended.reason})"
+            raise Unavailable(message, hint="finished texts are kept; without workers: --workers 0")
 
     def _check_hope(self, reason: str) -> None:
         """Raises: ModelFailed if workers end and end."""
         self._vain += 1
-        if self._vain >= max(_HOPELESS, 4 * len(self._taken)):
+        if self._vain >= max(_HOPELESS, 4 * len(self._slots)):
             message = f"{self._vain} workers ended one after another without a result ({reason})"
-            raise ModelFailed(message, hint="is memory short? use fewer workers; what is encoded is kept")
+            raise ModelFailed(message, hint="is memory short? use fewer workers; finished texts are kept")
 
 
 def estimated_tokens(text: str) -> int:
