@@ -91,7 +91,7 @@ def access_of(
 
     callers = callers_of(shared.artifacts, settings, key=key, workers=workers, say=shared.talk.say)
     expect_safe(host, callers, insecure=insecure)
-    pair = check_pair(*certificate, say=shared.talk.say)
+    pair = check_pair(*certificate, warn=shared.talk.say)
     tls = {} if pair is None else {"ssl_certfile": str(pair[0]), "ssl_keyfile": str(pair[1])}
     hosts, origins = (tuple(given or ()) for given in allowed)
     settings.expect_trusted("serve")

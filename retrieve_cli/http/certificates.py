@@ -15,11 +15,11 @@ _EXAMPLE = "--tls-cert cert.pem --tls-key key.pem"
 
 
 def check_pair(
-    certificate: Path | None, key: Path | None, *, say: Callable[[str], None] = lambda _: None
+    certificate: Path | None, key: Path | None, *, warn: Callable[[str], None] = lambda _: None
 ) -> tuple[Path, Path] | None:
     """Return a certificate and its key if the server has them; None if neither is named.
 
-    `say` receives a warning if other users may read the key.
+    `warn` receives a warning if other users may read the key.
 
     Raises:
         UsageError: one of them is missing, cannot be read, or does not belong to the other.
@@ -39,12 +39,12 @@ def check_pair(
     except (ssl.SSLError, ValueError) as error:
         raise UsageError(_reason(certificate, key, error), hint=f"both in PEM form: {_EXAMPLE}") from error
     if key.stat().st_mode & _OTHERS:
-        say(f"warning: other users may read the private key; chmod 600 {key}")
+        warn(f"warning: other users may read the private key; chmod 600 {key}")
     return certificate, key
 
 
 def _no_password() -> str:
-    """Return no password: asking for one would stop a server that nobody watches."""
+    """Return no password: asking for one would stop a server that has no operator."""
     return ""
 
 

@@ -40,7 +40,7 @@ def fetch(url: str, *, limit: int, seconds: float) -> bytes:
     """Return the body of an answer with status 200, of at most `limit` bytes. Redirects are not followed.
 
     Raises:
-        SourceFailed: there is no such answer within the time.
+        SourceFailed: no answer with status 200 arrives within the time.
         Unavailable: urllib3 is not installed.
     """
     address, hint = shown(url), f"check it: curl -sS {shown(url)}"

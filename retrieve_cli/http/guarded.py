@@ -38,11 +38,11 @@ class Answer(NamedTuple):
     complaint: str
     """Beginning of the body, quoted and without credentials, if the status was not expected."""
     retry_after: float | None
-    """Seconds after which the server permits the next request, if it says."""
+    """Seconds after which the server permits the next request, if it gives a time."""
 
 
 class _Moved(Exception):
-    """Carries a redirect out of the transport, so that each step is a request of its own."""
+    """Carries a redirect out of the transport, so that each step is a separate request."""
 
     def __init__(self, redirect: Redirect) -> None:
         super().__init__()
@@ -131,7 +131,7 @@ def _read(reply: Reply, accept: Collection[int], secrets: Collection[Secret]) ->
             reply.status, content_type, b"", quoted(complaint, secrets, most=_EXCERPT) if complaint else "", after
         )
     if not _is_text(content_type):
-        message = f"its answer is not text: {content_type or 'it does not say its content type'}"
+        message = f"its answer is not text: {content_type or 'it has no content type'}"
         raise NotReadable(message, hint="see the address in a browser")
     limit = _not_permitted(f"its answer has more than {MOST_BYTES // 1_000_000} MB")
     try:

@@ -58,7 +58,7 @@ def peek(pieces: Iterator[bytes], size: int) -> tuple[bytes, Iterator[bytes]]:
 
 
 def gunzip(pieces: Iterable[bytes]) -> Iterator[bytes]:
-    """Yield the contents of a gzip stream (RFC 1952), in pieces of bounded size whatever the compression ratio.
+    """Yield the contents of a gzip stream (RFC 1952), in pieces of bounded size at any compression ratio.
 
     Raises:
         Passing: the stream is truncated.

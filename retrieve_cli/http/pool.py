@@ -241,7 +241,7 @@ def _manager(proxy: str, size: int, trust: ssl.SSLContext | None) -> urllib3.Poo
 
 
 def _proxy(url: str) -> str:
-    """Return the proxy in the environment for a server; empty if there is none."""
+    """Return the proxy for a server from the environment; empty if none is set."""
     scheme, host, port = place(url)
     proxies = getproxies()
     proxy = proxies.get(scheme) or proxies.get("all", "")
@@ -256,7 +256,7 @@ def _proxy(url: str) -> str:
 
 
 def _trust() -> ssl.SSLContext:
-    """Return the certificates named in the environment, or else those of the machine and of certifi."""
+    """Return the certificates named in the environment, or else the certificates of the machine and of certifi."""
     context = urllib3.util.create_urllib3_context()
     variable = next((name for name in _BUNDLES if os.environ.get(name)), None)
     if variable is None:

@@ -1,7 +1,7 @@
 """Rules for servers that others choose: only public addresses, so that no answer or name leads into this network.
 
 Names are checked after resolving, on the very address that is connected to (`http/connecting.py`), so that a name which
-resolves differently the second time gains nothing. The networks are those of the IANA registries of special-purpose
+resolves differently the second time gains nothing. The networks are from the IANA registries of special-purpose
 addresses (RFC 6890), and the forms of IPv6 that contain an address of IPv4.
 """
 
@@ -60,7 +60,7 @@ def _embedded(address: IPv6Address) -> IPv4Address | None:
 
 def rule(exempt: Collection[str]) -> Permits:
     """Return the rule for connections: any public address, and for the origins of `exempt` any address, or with http
-    only those of this machine."""
+    only addresses of this machine."""
     schemes = {place(url)[1:]: place(url)[0] for url in exempt}
 
     def permits(host: str, port: int, address: str) -> bool:
@@ -75,7 +75,7 @@ def rule(exempt: Collection[str]) -> Permits:
 def check_target(url: str, exempt: Collection[str]) -> None:
     """Check an address before a request is sent to it; through a proxy, this is the only check.
 
-    `exempt` are origins, as `origin` of addresses.py returns them, that are permitted whatever they are.
+    `exempt` are origins, as `origin` of addresses.py returns them, that are permitted in any form.
 
     Raises:
         NotPermitted: it is not https, contains a user, or its host is not public, or an unusual form of an address.

@@ -1,6 +1,6 @@
-"""Asking providers: all at the same time or one after the other, within a deadline that holds whatever they do.
+"""Requests to providers: all at the same time or one after the other, within a deadline that providers cannot exceed.
 
-Each is asked in a thread of its own. A thread that is not done at the deadline is abandoned, and does not keep the
+Each provider has a separate thread. A thread that is not done at the deadline is abandoned, and does not keep the
 process alive. Every failure is a value: an exception of a provider never looks like an empty page.
 """
 
@@ -54,7 +54,7 @@ class Asked(NamedTuple):
     outcome: Page | Failure
     age_s: float | None
     """Age in seconds of the response that ranks the page if it was stored before this search; None: it was sent for
-    this search, or there is none."""
+    this search, or the page has no response."""
 
 
 def ask_all(providers: Sequence[Provider], query: WebQuery, exchange: Exchange, *, deadline_s: float) -> list[Asked]:
@@ -150,7 +150,7 @@ def _too_late(provider: Provider) -> Failure:
 
 
 def missing_variable(needs: Sequence[Need]) -> str:
-    """Return the first variable that is required and not set; empty if there is none."""
+    """Return the first variable that is required and not set; empty if all are set."""
     required = (need.variable for need in needs if need.required)
     return next((variable for variable in required if not os.environ.get(variable, "").strip()), "")
 

@@ -1,4 +1,4 @@
-"""The kind of search that a question calls for: literature, pages of the web, or both, by words that say so.
+"""The kind of search that a question calls for: literature, pages of the web, or both, by its words.
 
 The rules are few, so that a person can predict them, and the answer names the rule that applied.
 """
@@ -45,7 +45,7 @@ def choose(text: str, *, has_categories: bool = False) -> Choice:
     both are searched; if neither is, literature.
     """
     if has_categories:
-        return Choice("literature", "categories are those of literature")
+        return Choice("literature", "categories are a feature of literature search")
     parts = text[:_MOST_CHARS].split()
     for part in parts:
         if found := ids.doi(part) or ids.arxiv(part):

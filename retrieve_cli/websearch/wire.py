@@ -143,7 +143,7 @@ class Wire:
         return rejected, answer.status >= 500
 
     def _mapped(self, url: str) -> str:
-        """Return the address that is asked for an address: that of its endpoint if there is one."""
+        """Return the address to send a request to: the address at its endpoint if one is configured."""
         known = origin(url)
         if known not in self._endpoints:
             return url

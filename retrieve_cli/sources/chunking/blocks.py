@@ -40,7 +40,7 @@ class Block(Frozen):
     end: int
     kind: Kind
     path: tuple[str, ...] = ()
-    """Headings from the outermost to the innermost; a heading is part of its own path."""
+    """Headings from the outermost to the innermost; the path of a heading includes the heading."""
     part: tuple[str, ...] = ()
     """Labelled parts of the text that contain the block (Methods, Results); different parts never share a chunk."""
     page: int = 0
@@ -202,7 +202,7 @@ class Lines:
         return "|" in row and "|" in delimiter and "-" in delimiter and not delimiter.strip("|:- \t")
 
     def titled(self, number: int) -> str | None:
-        """Return the known title on this line; None if there is none, or if the line is marked as a heading."""
+        """Return the known title on this line; None if the line has no known title or is marked as a heading."""
         if self._titles is None or self.match(_ATX, number):
             return None
         underlined = number + 1 < len(self) and _underline(self.line(number + 1))

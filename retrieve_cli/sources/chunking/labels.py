@@ -97,7 +97,7 @@ class Labels:
         return split if len(major - {""}) >= self._least else []
 
     def _major_part(self, label: str) -> str:
-        """Return the part that a label names in texts of any kind; empty if there is none."""
+        """Return the part that a label names in texts of any kind; else an empty text."""
         match = self.heading.fullmatch(label.strip())
         return (self.part(label) or "") if match and self.major.match(match["label"]) else ""
 

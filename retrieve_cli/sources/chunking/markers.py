@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Markers(Frozen):
-    """Marks of sections besides headings; the `section_titles` that a record lists always apply."""
+    """Marks of sections other than headings; the `section_titles` that a record lists always apply."""
 
     name: str = ""
     """Name of the labels."""

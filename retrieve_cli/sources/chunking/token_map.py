@@ -77,7 +77,7 @@ class TokenMap:
         return position if self._between(position) else stop
 
     def middle(self, start: int, end: int) -> int:
-        """Return a place to cut `text[start:end]` near its middle; `end` if there is none."""
+        """Return a place to cut `text[start:end]` near its middle; `end` if no place is suitable."""
         half = self.count(start, end) // 2
         stop = self._stop(start, end, half) if half else end
         return stop if stop < end else self._character(start, end)

@@ -20,9 +20,9 @@ class Format(NamedTuple):
     distributions: tuple[str, ...] = ()
     """Packages that its parser requires."""
     rules: int = 0
-    """Version of our own rules; 0 for the formats that the recipe does not name."""
+    """Version of the rules of this program; 0 for the formats that the recipe does not name."""
     apart: bool = False
-    """True if it is parsed in a process of its own."""
+    """True if it is parsed in a separate process."""
     sidecar: str = ""
     """Ending that is added to the name of a file for a text that supplies pages without a text layer."""
 
@@ -75,8 +75,8 @@ def suffixes() -> Sequence[str]:
 def format_of(name: str, head: bytes) -> str | None:
     """Return the format of a file by its first bytes and its name; None if it is not a document.
 
-    PDF and DOCX have marks of their own and are recognised under any name. Texts are recognised by their suffix. A file
-    with the suffix of a format whose marks it lacks is of that format as well: its parser says what is wrong with it.
+    PDF and DOCX have marks in their content and are recognised under any name. Texts are recognised by their suffix. A
+    file with the suffix of a format whose marks it lacks is of that format as well: its parser reports the defect.
     """
     stem, dot, ending = name.rpartition("/")[2].rpartition(".")
     suffix = f".{ending.lower()}" if dot and stem else ""
@@ -92,7 +92,7 @@ def format_of(name: str, head: bytes) -> str | None:
 
 
 def card(name: str, *, main_content: bool) -> Mapping[str, Json]:
-    """Return what decides the text of documents of a format besides their bytes; empty if its rules have no version."""
+    """Return what decides, with their bytes, the text of documents of a format; empty if its rules have no version."""
     each = FORMATS.get(name)
     if each is None or not each.rules:
         return {}

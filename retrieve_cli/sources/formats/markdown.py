@@ -1,4 +1,4 @@
-"""Markdown and plain text: the text as it is, and the metadata in front of it."""
+"""Markdown and plain text: the text unchanged, and the metadata in front of it."""
 
 from __future__ import annotations
 

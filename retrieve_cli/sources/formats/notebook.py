@@ -173,7 +173,7 @@ _DELIMITER = re.compile(r"[ \t:|-]++")
 
 
 def add_markdown(written: BlockText, text: str) -> None:
-    """Add the headings, code fences, lists, tables and paragraphs of a text, each as it is but for headings."""
+    """Add the headings, code fences, lists, tables and paragraphs of a text; only headings are changed."""
     lines = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
     number = 0
     while number < len(lines):

@@ -21,7 +21,7 @@ _MOST_MARKS = 50_000
 
 
 class Reader:
-    """Parses and draws documents within limits, all but text and Markdown in processes of their own."""
+    """Parses and draws documents within limits, all but text and Markdown in separate processes."""
 
     def __init__(self, limits: Limits, *, text_bytes: int = 64 * MB, workers: int | None = None) -> None:
         """`text_bytes` is the size of the largest Markdown or text file; `workers` is the number of processes, by
@@ -57,7 +57,7 @@ class Reader:
         return self._limits.max_bytes if formats.FORMATS[kind].apart else self._text_bytes
 
     def begin(self, file: DocumentFile, kind: str, *, name: str) -> Reading:
-        """Begin to read a file in a process of its own, in its turn.
+        """Begin to read a file in a separate process, in its turn.
 
         This process passes the bytes of the file on, and the other one parses them only if their SHA-1 is the same.
         """
@@ -66,10 +66,10 @@ class Reader:
         return self._pool.begin(request)
 
     def draw(self, file: DocumentFile, kind: str, *, pages: Sequence[int], marks: Sequence[Mark] = ()) -> bytes:
-        """Return a PNG of pages of a file, drawn in a process of its own, which reads it as in `begin`.
+        """Return a PNG of pages of a file, drawn in a separate process, which reads it as in `begin`.
 
         Raises:
-            BadDocument: it cannot be drawn, has no such page, or has another content by now.
+            BadDocument: it cannot be drawn, a page does not exist, or its content has changed.
             Unavailable: a package is missing, or pages of this format cannot be drawn.
         """
         drawn = frozenset(pages)

@@ -1,4 +1,4 @@
-"""reStructuredText: the text as it is, with blocks as docutils would see them."""
+"""reStructuredText: the text unchanged, with blocks as docutils would see them."""
 
 from __future__ import annotations
 

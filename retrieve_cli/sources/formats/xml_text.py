@@ -82,7 +82,7 @@ def _read(content: bytes) -> Element:
 
 
 class _Page(Tree):
-    """Elements as those of a page of HTML, with headings for sections."""
+    """Elements of XML as elements of an HTML page, with headings for sections."""
 
     def __init__(self, root: Element, title: str) -> None:
         super().__init__()
@@ -134,7 +134,7 @@ def _flat(element: Element) -> str:
 
 
 def _html(element: Element, parent: str | None = None) -> str:
-    """Return the name of an element in HTML; empty if it has none, or none within a `parent` of that name."""
+    """Return the HTML name of an element; empty if HTML has no equivalent, or no equivalent within that `parent`."""
     name, _, parents = _NAMES.get(f"{element.tag.lower()}@{parent}") or _NAMES.get(element.tag.lower(), ("", "", ""))
     return name if not parents or parent is None or parent in parents.split() else ""
 
@@ -144,7 +144,7 @@ def _is_leaf(element: Element) -> bool:
 
 
 def _metadata(root: Element) -> dict[str, Json]:
-    """Return title and language; of an article in JATS, take out all but its abstracts and return what they say."""
+    """Return title and language, and the fields of a JATS article, from which all metadata but abstracts is removed."""
     front = next(root.iterfind(".//article-meta/.."), Element("front"))
 
     def texts(within: Element, *paths: str) -> list[str]:

@@ -260,7 +260,7 @@ class SparqlFetcher:
         size = self._template.page_size
         capped = cap.isdecimal() and items >= int(cap) and (size is None or items < size)
         if capped or "X-SQL-State" in reply.headers:
-            limit = f"at most {cap} rows at a time" if capped else "what it found within its time limit"
+            limit = f"at most {cap} rows at a time" if capped else "the rows that it found within its time limit"
             raise SourceFailed(
                 f"{transfer.origin} answered only in part: it returns {limit}",
                 hint=f"read it in pages: set page_size (for example to {cap or 1000}) and order the query",

@@ -57,7 +57,7 @@ class Transfer:
     """
 
     def __init__(self, url: str, *, credentials: Credentials, limits: Limits, probe: str = "") -> None:
-        """`probe` is a command that shows a person what the server says.
+        """`probe` is a command that shows the server's answer to a person.
 
         Raises:
             UsageError: a credential's variable is not set.

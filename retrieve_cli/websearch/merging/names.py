@@ -1,7 +1,7 @@
 """Names of first authors and of journals, compared in the forms in which they are written.
 
 Authors are compared by family name and initial: `Smith JA`, `J. Smith`, `Smith, John`, `John A. Smith`.
-A name has several readings if it does not say which part is the family name; two names agree if one reading of each
+A name has several readings if it does not show which part is the family name; two names agree if one reading of each
 does. Accents, particles, hyphens and `ue` for `ü` make no difference.
 """
 
@@ -86,7 +86,7 @@ def _abbreviates(short: str, long: str) -> bool:
 
 
 def folded(text: str) -> str:
-    """Return a text in lower case without accents, with the letters of English for those of other Latin alphabets."""
+    """Return a text in lower case without accents, with English letters in place of other Latin letters."""
     if text.isascii():
         return text.casefold()
     bare = unicodedata.normalize("NFKD", text).casefold().translate(_LETTERS)

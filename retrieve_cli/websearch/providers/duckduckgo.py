@@ -71,7 +71,7 @@ DUCKDUCKGO = WebEngine(
 
 
 def _rows(response: Response) -> list[Row]:
-    """Raises: ProviderFailed: the page is a captcha, is not complete, or has neither results nor says that."""
+    """Raises: ProviderFailed: the page is a captcha, is incomplete, or has neither results nor that notice."""
     if len(response.body) > _LONGEST_PAGE:
         replies.malformed(f"a page of at most {_LONGEST_PAGE:,} bytes", response)
     text = response.body.decode("utf-8", "replace")
@@ -97,7 +97,7 @@ def _tags(text: str) -> Iterator[tuple[str, dict[str, str], int, int]]:
 
 
 def _blocks(text: str, tags: list[tuple[str, dict[str, str], int, int]]) -> list[str]:
-    """Return the markup of each result except advertisements: from its beginning to that of the next one."""
+    """Return the markup of each result except advertisements: from its beginning to the beginning of the next one."""
     begins = [(start, _classes(attributes)) for _, attributes, start, _ in tags if "result" in _classes(attributes)]
     spans = islice(pairwise([*begins, (len(text), frozenset())]), _MOST_RESULTS)
     return [

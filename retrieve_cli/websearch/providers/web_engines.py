@@ -1,4 +1,4 @@
-"""Search engines of the web: one value each, which says what is asked and where the results are in the answer."""
+"""Search engines of the web: one value each, which describes its request and the place of the results in its answer."""
 
 from __future__ import annotations
 
@@ -256,7 +256,7 @@ TAVILY = WebEngine(
 
 _SERPAPI = "https://serpapi.com"
 _NOTHING_FOUND = "hasn't returned any results"
-"""Part of the error by which it says, with status 200, that nothing matches."""
+"""Part of the error by which it reports, with status 200, that nothing matches."""
 _EMPTY = "fully empty"
 
 

@@ -63,7 +63,7 @@ class Writer:
         return place
 
     def end_group(self) -> None:
-        """Let the next paragraph begin a block of its own."""
+        """Let the next paragraph begin a separate block."""
         self._group, self._blank_lines = "", 0
 
     def mark(self, place: int, inline: Inline) -> None:
@@ -101,7 +101,7 @@ class Story:
         self, document: Document, *, fields: Fields | None = None, apart: bool = False, in_cell: bool = False
     ) -> None:
         """`apart` is true for notes and text boxes, in which no note is referred to; `in_cell` for a text without
-        blocks of its own, such as a cell, which shares the fields of its table."""
+        separate blocks, such as a cell, which shares the fields of its table."""
         self._document = document
         self._fields = fields or Fields()
         self._apart = apart

@@ -1,4 +1,4 @@
-"""Text of a paragraph as Word shows it, with what is anchored in it: notes, text boxes, page breaks, bookmarks.
+"""Text of a paragraph as Word shows it, with the parts anchored in it: notes, text boxes, page breaks, bookmarks.
 
 Kept: inserted text, results of fields, links, content controls, one branch of each alternative. Dropped: deleted and
 hidden text, instructions of fields, comments, soft hyphens, phonetic guides. Equations (Office Math) are one line of
@@ -249,7 +249,7 @@ class Inline:
 
 
 def _has_own_mark(reference: Node) -> bool:
-    """Return True if a note has a mark of its own instead of a number; it is in the same run."""
+    """Return True if a note has a custom mark instead of a number; the mark is in the same run."""
     return reference.get("w:customMarkFollows").lower() in ("1", "true", "on")
 
 

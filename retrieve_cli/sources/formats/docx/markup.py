@@ -53,7 +53,7 @@ class Node:
         return node
 
     def value(self, *path: str) -> str | None:
-        """Return `w:val` of the first element at a path; None if there is no such element."""
+        """Return `w:val` of the first element at a path; None if the path has no element."""
         node = self.child(*path)
         return None if node is None else node.get("w:val")
 
@@ -63,7 +63,7 @@ class Node:
         return None if value is None else value.lower() not in ("0", "false", "off")
 
     def number(self, *path: str) -> int | None:
-        """Return the whole number at a path; None if there is none."""
+        """Return the whole number at a path; None if the path has no number."""
         return whole(self.value(*path))
 
     def descendants(self) -> Iterator[Node]:

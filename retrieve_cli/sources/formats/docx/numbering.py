@@ -255,7 +255,7 @@ class Notes:
         self._given: set[tuple[str, int]] = set()
 
     def label(self, kind: str, reference: Node) -> str:
-        """Return the printed number of a reference, and count it; empty if there is no such note."""
+        """Return the printed number of a reference, and count it; empty if the note does not exist."""
         if whole(reference.get("w:id")) not in self._notes.get(kind, {}):
             return ""
         settings = self._settings[kind]

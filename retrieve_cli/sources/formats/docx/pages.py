@@ -1,7 +1,7 @@
-"""Pages of a document as its last program laid it out.
+"""Pages of a document as the last program laid them out.
 
-A Word document has no pages of its own. Word notes where they ended when it saved the file; only a file with such notes
-has pages here. An explicit break, and the note behind it, are one end of a page.
+A Word document does not define its pages. Word marks the places where they ended when it saved the file; only a file
+with such marks has pages here. An explicit break, and the mark behind it, are one end of a page.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from retrieve_cli.sources.formats.docx.markup import Node
 from retrieve_cli.sources.formats.docx.numbering import LARGEST, printed
 
 Break = Literal["rendered", "explicit", "before", "section"]
-"""End of a page: as it was laid out; by a break in the text; before a paragraph that begins a page, unless one begins
+"""End of a page: in the saved layout; by a break in the text; before a paragraph that begins a page, unless one begins
 there already; at the end of a section, by the kind of the next one."""
 _TWIPS = 20
 _SIZE = 12_240, 15_840
@@ -120,6 +120,6 @@ def _section(sections: Sequence[Section], number: int) -> Section:
 
 
 def _measure(node: Node | None, attribute: str, other: int, *, most: int = _WIDEST) -> int:
-    """Return a number of an attribute within bounds; `other` if there is none."""
+    """Return the number in an attribute, if it is within bounds; else `other`."""
     digits = node.get(attribute) if node else ""
     return min(int(digits), most) if digits.isascii() and digits.isdigit() and len(digits) <= 9 else other

@@ -25,7 +25,7 @@ from retrieve_cli.sources.formats.docx.styles import Styles
 from retrieve_cli.sources.formats.limits import Limits
 
 PAGES_AS = "as last saved"
-"""Value of `pages_as`: the pages are those of the layout when the file was last saved."""
+"""Value of `pages_as`: the pages of the layout when the file was last saved."""
 _NAMES = {"dc:title": "title", "dc:creator": "author", "dcterms:created": "created", "dc:language": "language"}
 """Core properties (ECMA-376, part 2, 11.1), by the names that all formats use."""
 _LONGEST = 1000
@@ -115,7 +115,7 @@ _DIRECTORY = 4 * 2**20
 _PIECE = 2**16
 _UNRATED = 2**24
 """Bytes of a part that may be unpacked before the ratio of compression counts: XML of a large form, the same in every
-row, is compressed as well as a bomb, and this much harms nobody."""
+row, is compressed as well as a bomb, and this size is harmless."""
 _END, _END64, _LOCATOR = b"PK\x05\x06", b"PK\x06\x06", b"PK\x06\x07"
 
 
@@ -219,7 +219,7 @@ def _compound(content: bytes) -> BadDocument:
 
 
 def _directory_size(content: bytes) -> int:
-    """Return the bytes of the directory, by the record at the end of the file; 0 if there is none."""
+    """Return the bytes of the directory, by the record at the end of the file; 0 without this record."""
     end = content.rfind(_END, -(2**16 + 22))
     if end < 0 or end + 22 > len(content):
         return 0

@@ -28,7 +28,7 @@ class Style(NamedTuple):
     """A style with the properties that it inherits; None for a property that it leaves open."""
 
     outline: int | None = None
-    """Outline level, from 0; `BODY_LEVEL` is none."""
+    """Outline level, from 0; `BODY_LEVEL` for body text."""
     role: str = ""
     """`title`, `caption`, `code`, `toc`, or nothing."""
     number: int | None = None

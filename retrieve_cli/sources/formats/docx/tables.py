@@ -101,7 +101,7 @@ def _row(row: Node, read: ReadCell) -> list[Cell]:
 
 
 def _marks(row: list[Cell]) -> Iterator[Mark]:
-    """Yield the ends of pages in a row: cells stand side by side, so those of the cell with the most."""
+    """Yield the ends of pages in a row. Its cells are side by side, so only the cell with the most ends counts."""
     most = max(row, key=lambda cell: len(cell.marks), default=Cell(""))
     start = len("| ")
     for cell in row:

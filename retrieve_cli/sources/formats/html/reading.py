@@ -1,7 +1,7 @@
 """HTML pages as documents (`documents.formats`): decoding, text, and metadata.
 
 Decoding follows the WHATWG Encoding and HTML standards: byte order mark, declared character set within the first 1024
-bytes, UTF-8, and windows-1252 as the last resort; a label stands for the encoding that browsers use for it, such as
+bytes, UTF-8, and windows-1252 as the last resort; a label means the encoding that browsers use for it, such as
 windows-1252 for `iso-8859-1`.
 """
 
@@ -42,7 +42,7 @@ def parse(
     `charset` is the label of a transport header, if there is one.
 
     Raises:
-        NotADocument: it has no text of its own.
+        NotADocument: it contains no text.
         BadDocument: its markup is out of bounds.
     """
     from selectolax.lexbor import LexborDocumentOptions, LexborHTMLParser
@@ -52,7 +52,7 @@ def parse(
     source = checked(text, xhtml=xhtml)
     page = LexborHTMLParser(source, options=LexborDocumentOptions.WO_EVENTS)
     if page.body is None or page.body.tag == "frameset":
-        raise NotADocument("it is a set of frames without text: the pages in the frames are files of their own")
+        raise NotADocument("it is a set of frames without text: the pages in the frames are separate files")
     tree = read(page.body)
     part = main_part(tree, source) if limits.main_content else Part(0, frozenset())
     written = _written(tree, part)
@@ -74,7 +74,7 @@ def _written(tree: Tree, part: Part) -> PageText:
 
 
 def _check_text(text: str, page: LexborHTMLParser) -> None:
-    """Raises: NotADocument if the page has no text of its own."""
+    """Raises: NotADocument: the page contains no text."""
     if len(text.split(None, _FEW_WORDS)) > _FEW_WORDS:
         return
     for node in page.css("meta"):

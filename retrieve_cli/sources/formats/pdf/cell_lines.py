@@ -9,7 +9,7 @@ from typing import NamedTuple
 from retrieve_cli.sources.formats.pdf.page_words import Word
 
 SAME_LINE = 0.5
-"""Share of the lower of two words by which they overlap if they stand on one line."""
+"""Share of the lower of two words by which they overlap if they are on one line."""
 RUN_GAP = 0.7
 """Widest space inside a run of words, in ems: justified text stretches its spaces to half an em."""
 SPACE = 0.25
@@ -20,7 +20,7 @@ Members = Sequence[int]
 
 
 class Line(NamedTuple):
-    """Words that stand on one line, from left to right."""
+    """Words of one line, from left to right."""
 
     members: tuple[int, ...]
     y0: float
@@ -28,7 +28,7 @@ class Line(NamedTuple):
 
 
 def lines_of(words: Sequence[Word], members: Iterable[int]) -> list[Line]:
-    """Return the lines that the given words stand on, from the top."""
+    """Return the lines of the given words, from the top."""
     lines: list[tuple[list[int], float, float]] = []
     for index in sorted(members, key=lambda index: (words[index].y0 + words[index].y1, words[index].x0, index)):
         top, bottom = words[index].y0, words[index].y1
@@ -100,8 +100,8 @@ class Break(NamedTuple):
     common: int
     """Columns with text on both sides."""
     chosen: int
-    """Of these, columns with a break that somebody made: the next word would have fitted on the line before, or a
-    number follows a number, which running text does not do."""
+    """Of these, columns with a deliberate break: the next word would have fitted on the line before, or a number
+    follows a number, which running text does not do."""
     wrapped: int
     """Of these, columns of running text whose next word would not have fitted."""
 

@@ -15,7 +15,7 @@ from retrieve_cli.sources.formats.pdf.drawn_edges import Edge
 from retrieve_cli.sources.formats.pdf.page_words import Word
 
 SNAP = 3.0
-"""Lines that are at most this far apart count as one: double rules stand 2 points apart in TeX, rows 6 and more."""
+"""Lines that are at most this far apart count as one: double rules are 2 points apart in TeX, rows 6 and more."""
 TOUCH = 3.5
 """Lines that end this close to another one touch it: rules of booktabs leave 2 to 3 points to an upright line."""
 MOST_RULES = 1_500
@@ -167,7 +167,7 @@ def _place(places: list[float], value: float) -> int:
 def _regions(grid: Grid, rows: int, columns: int) -> tuple[list[list[tuple[int, int, int, int]]], int]:
     """Return the cell (top, left, bottom, right) of every place of the grid, and the number of loose places.
 
-    Places are one cell if no line parts them. Those that do not make up a rectangle stay cells of their own.
+    Places are one cell if no line separates them. Places that do not make up a rectangle stay separate cells.
     """
     joined_right = [[False] * columns for _ in range(rows)]
     joined_down = [[False] * columns for _ in range(rows)]
@@ -222,8 +222,8 @@ def _parts_of_span(
 ) -> dict[int, list[int]]:
     """Return the words of a cell over several columns, by column if wide gaps put every run of them into one.
 
-    A header or a body without upright lines of its own stands over columns that lines elsewhere mark: its words belong
-    to these columns. The text of a cell that spans columns crosses their borders and stays whole, in the first one.
+    Lines elsewhere mark the columns of a header or body that has no upright lines: its words belong to these
+    columns. The text of a cell that spans columns crosses their borders and stays whole, in the first one.
     """
     parts: dict[int, list[int]] = {}
     for line in lines_of(words, members):
@@ -273,7 +273,7 @@ def _are_rows(
 ) -> bool:
     """Return True if the lines of a band are rows: its columns share the lines, and the breaks come from no wrapping.
 
-    `only` says that the band is all there is below a header: then rows are likely, and a few columns suffice.
+    `only` is true if the header has no other band below it: then rows are likely, and a few columns suffice.
     """
     parts = by_column(row, lines)
     filled = [column for column, cell in enumerate(row) if cell]

@@ -82,7 +82,7 @@ _GAP = 0.35
 _INDENT = 0.8
 """Indentation of a first line in font sizes."""
 _SHORT = 0.3
-"""Share of the column that a line leaves free if it ends a paragraph whatever it says."""
+"""Share of the column that a line with any text leaves free if it ends a paragraph."""
 
 
 @dataclass(slots=True)

@@ -76,7 +76,7 @@ def read_edges(page: int) -> Edges:
 
 
 class _Reader:
-    """One pass over the objects of a page, with what it may still cost."""
+    """One pass over the objects of a page, with the cost that is left to it."""
 
     def __init__(self) -> None:
         self.edges = Edges([], [])

@@ -178,7 +178,7 @@ def _by_style(flow: Sequence[PageLines], body: Style) -> Headings:
 
 
 def _runs(item: PageLines, body: Style) -> Iterator[tuple[int, int]]:
-    """Yield the runs of lines that stand out, each of one style."""
+    """Yield the runs of emphasised lines, each of one style."""
     lines = item.lines
     number = 0
     while number < len(lines):
@@ -199,14 +199,14 @@ def _stands_out(line: Line, body: Style, turn: int) -> bool:
 
 
 def _continues(line: Line, following: Line) -> bool:
-    """Return True if a line that stands out continues on the following one."""
+    """Return True if an emphasised line continues on the following one."""
     alike = abs(line.size - following.size) <= _SAME * line.size and line.bold == following.bold
     near = following.column == line.column and following.y0 - line.y1 < 0.6 * line.size
     return alike and near and following.table < 0 and following.turn == line.turn
 
 
 def _is_title(text: str, line: Line, lines: int, body: Style) -> bool:
-    """Return True if text that stands out is a heading by its form."""
+    """Return True if emphasised text has the form of a heading."""
     letters = sum(char.isalpha() for char in text)
     large = line.size >= _LARGER * body.size
     if letters < 2 or lines > _MOST_LINES or len(text) > (_LONGEST if large else _LONGEST_BOLD):

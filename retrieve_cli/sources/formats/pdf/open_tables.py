@@ -24,7 +24,7 @@ class Band(NamedTuple):
     bottom: float
     lines: list[Line]
     under: Mapping[int, float]
-    """Words right above a shorter line, with the start of that line: headers that may stand over several columns."""
+    """Words right above a shorter line, with the start of that line: headers that may span several columns."""
 
 
 def columns_of_lines(
@@ -280,9 +280,9 @@ def _columns_with_text(words: Sequence[Word], line: Line, gaps: Gaps) -> int:
 
 
 def _column_gaps(words: Sequence[Word], bands: Sequence[Band]) -> Gaps:
-    """Return the gaps between columns: no word of any line stands in them, but for titles that run across.
+    """Return the gaps between columns: no word of any line is in them, but for titles that run across.
 
-    Empty if too many lines run across, or if the columns are those of running text.
+    Empty if too many lines run across, or if the columns are columns of running text.
     """
     lines = [tuple(n for n in line.members if n not in band.under) for band in bands for line in band.lines]
     lines = [line for line in lines if line]

@@ -64,7 +64,7 @@ def _open(content: bytes) -> PdfDocument:
     except PdfiumError as error:
         if error.err_code in {FPDF_ERR_PASSWORD, FPDF_ERR_SECURITY}:
             raise BadDocument("it is encrypted", hint="remove the password with `qpdf --decrypt`") from error
-        raise BadDocument("it is damaged: PDFium cannot open it", hint="`qpdf --check` lists what is wrong") from error
+        raise BadDocument("it is damaged: PDFium cannot open it", hint="`qpdf --check` lists the errors") from error
 
 
 def _parsed(document: PdfDocument, name: str, on_page: Callable[[int], None], sidecar: Mapping[int, str]) -> Parsed:
@@ -187,7 +187,7 @@ Numeral = tuple[str, int]
 
 
 def labels_of(pages: Sequence[PageText], own: Sequence[str]) -> list[str]:
-    """Return the label of each page; empty strings if there are none. `own` are the labels of the file."""
+    """Return the label of each page: from the file (`own`), else by its printed number; empty without either."""
     if any(own):
         return [label[:_LONGEST] for label in own]
     numerals = {page.index: _numerals(page.numbers) for page in pages}
@@ -244,9 +244,9 @@ def _written(kind: str, value: int) -> str:
 
 
 _PATH, _FORM = 2, 5
-"""Types of objects that can rule a table: a path, a form with objects of its own."""
+"""Types of objects that can rule a table: a path, and a form, which has objects itself."""
 _TABLE_CHARS = 40
-"""Characters with which a table counts where columns are told from cells: those of a line."""
+"""Characters that a table counts as where columns are distinguished from cells: the length of a line."""
 
 
 def read_page(document: PdfDocument, index: int) -> tuple[PageText, bool]:
@@ -288,7 +288,7 @@ def _page_text(index: int, words: PageWords, tables: Sequence[Table]) -> PageTex
         turns, counts = np.unique(words.turns[members], return_counts=True)
         turn = turns[np.argmax(counts)] if members else np.int16(0)
         box = reading_boxes(np.array([table.box], dtype=np.float32), np.array([turn]))[0].tolist()
-        # A table stands in the flow like a line of its own, as high as its box.
+        # A table is in the flow like a separate line, as high as its box.
         x0, y0, x1, y1 = box
         stand_in = Segment(x0, y0, x1, y1, 0, 0, size=10.0, bold=False, fixed=False, chars=_TABLE_CHARS, table=number)
         segments.setdefault(int(turn), []).append(stand_in)

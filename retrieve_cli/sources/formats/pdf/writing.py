@@ -102,7 +102,7 @@ class Writer:
         self.length += len(text)
 
     def _extend(self, page: int, start: int) -> None:
-        """Add what was written from `start` on to the text of a page."""
+        """Add the text written from `start` on to the text of a page."""
         self.extents[page] = (self.extents.get(page, (start, 0))[0], self.length)
 
     def _word(self, page: PageText, number: int, text: str) -> None:
@@ -129,7 +129,7 @@ class Writer:
         self._extend(page.index, start)
 
     def _flow(self, draft: Draft) -> None:
-        """Write lines as one paragraph, or as items on lines of their own."""
+        """Write lines as one paragraph, or as items on separate lines."""
         begins = set(draft.items)
         outer = draft.lines[0][1].x0
         hyphenated = False

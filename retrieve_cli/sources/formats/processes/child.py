@@ -28,7 +28,7 @@ _REASON = 300
 
 
 def main() -> None:
-    """Answer requests until there are none."""
+    """Answer requests until the parent closes the pipe."""
     parent, state, memory_bytes = map(int, sys.argv[1:4])
     confinement.confine(parent, memory_bytes)
     requests = Requests()
@@ -54,7 +54,7 @@ def main() -> None:
 
 
 def _request(requests: Requests) -> messages.Asked:
-    """Return the next request; end the process if there is none."""
+    """Return the next request; end the process if the parent closed the pipe."""
     requests.wait(messages.IDLE_S)
     return messages.asked_of(json.loads(requests.head(messages.LONGEST_REQUEST)[0]))
 

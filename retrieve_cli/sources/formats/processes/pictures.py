@@ -14,7 +14,7 @@ _PLAIN = (8, 2, 0, 0, 0)
 _MOST_CHUNKS = 10_000
 """Parts of a file; Pillow writes pixels in parts of 64 KB or more."""
 _WIDEST, _HIGHEST = 1 << 15, 1 << 13
-"""Pixels: twice those of four pages side by side."""
+"""Pixels: twice the size of four pages side by side."""
 
 
 def checked(content: bytes) -> bytes:

@@ -18,7 +18,7 @@ from retrieve_cli.sources.formats.processes.process import NotBegun, Process
 _IDLE_S = 5.0
 """Seconds after which a process without work ends."""
 _AHEAD = 2
-"""Documents, for each process, that are parsed or being parsed and that nobody has asked for yet."""
+"""Documents, for each process, that are parsed or being parsed and not requested yet."""
 _STOPPED = "reading was stopped"
 _STARTS = 2
 """Times that a process is started for one file; a file that was begun is not tried again."""
@@ -28,7 +28,7 @@ class Pool:
     """Parses and draws files in processes, on as many cores as it may use."""
 
     def __init__(self, memory_bytes: int, *, workers: int | None = None) -> None:
-        """`workers` is the number of processes, by default that of the cores of which this process may use."""
+        """`workers` is the number of processes, by default the number of cores that this process may use."""
         self._memory_bytes = memory_bytes
         self._workers = workers or available_cores()
         self._reset()
@@ -41,7 +41,7 @@ class Pool:
         self._threads = 0
         self._begun: set[Reading] = set()
         self._done: weakref.WeakSet[Reading] = weakref.WeakSet()
-        """Documents that nobody has asked for yet."""
+        """Parsed documents that are not requested yet."""
         self._processes: set[Process] = set()
         self._end = weakref.finalize(self, _kill, self._owner, self._processes)
 
@@ -84,14 +84,14 @@ class Pool:
             Thread(target=self._work, name="documents", daemon=True).start()
 
     def _next(self) -> Reading | None:
-        """Return the document to begin with now; None if there is none, or too many lie ready."""
+        """Return the document to begin with now; None if the queue is empty, or too many documents are ready."""
         awaited = next((reading for reading in self._queue if reading.awaited), None)
         if awaited is not None or not self._queue:
             return awaited
         return self._queue[0] if self._running + len(self._done) < _AHEAD * self._workers else None
 
     def _work(self) -> None:
-        """Parse documents until there are none: the work of a thread, which has one process at a time.
+        """Parse documents until the queue stays empty: the work of a thread, which has one process at a time.
 
         The thread that has started a process must live as long: the kernel ends the process with it (PR_SET_PDEATHSIG).
         """
@@ -100,7 +100,7 @@ class Pool:
             outcome: Parsed | bytes | BaseException
             try:
                 process, outcome = self._parsed(process, reading)
-            except BaseException as error:  # noqa: BLE001  whoever waits gets it
+            except BaseException as error:  # noqa: BLE001  raised in the waiting thread
                 process, outcome = None, error
             with self._changed:
                 self._running -= 1
@@ -113,7 +113,7 @@ class Pool:
             self._close(process)
 
     def _taken(self) -> Reading | None:
-        """Return a document to parse; None if there was none for some time, and the thread is to end."""
+        """Return a document to parse; None if the queue stays empty for some time, and the thread is to end."""
         with self._changed:
             self._changed.wait_for(lambda: self._next() is not None, _IDLE_S)
             reading = self._next()
@@ -176,7 +176,7 @@ class Reading(Future[Parsed | bytes]):
         self._pool = pool
         self.request = request
         self.awaited = False
-        """True if somebody waits for it."""
+        """True if a caller waits for it."""
         self.stopped = False
         """True if the pool was closed before it was done."""
 

@@ -35,7 +35,7 @@ _REASON = 500
 _LAST_PAGE = 10_000_000
 """Largest number of a page that is believed."""
 _NEARLY = 0.75
-"""Share of the memory limit above which a process that crashed is said to have run out of memory."""
+"""Share of the memory limit above which a crash is reported as running out of memory."""
 _WALL_PER_CPU, _WALL_S = 4, 30.0
 """Wall-clock limit: so many times the CPU limit, and this on top, for a machine with other work."""
 _SENSELESS = "an answer that makes no sense"
@@ -55,7 +55,7 @@ class _Answer(NamedTuple):
 
     @classmethod
     def of(cls, head: bytes) -> _Answer:
-        """Raises: ValueError if it is none."""
+        """Raises: ValueError: it is not an answer."""
         try:
             answer = cls(**json.loads(head))
         except (TypeError, RecursionError) as error:
@@ -70,7 +70,7 @@ class Process:
 
     def __init__(self, memory_bytes: int) -> None:
         """Raises: OSError if no process can be started."""
-        say_what_is_missing()
+        report_missing_protection()
         self._memory_bytes = memory_bytes
         self._begun = 0
         self.last = False
@@ -164,10 +164,10 @@ class Process:
 
     @property
     def _peak(self) -> int:
-        """Bytes that it has used for its last file, as far as the kernel says.
+        """Bytes that it has used for its last file, as far as the kernel reports them.
 
-        The kernel counts the peak of a process from that of the process that started it. A peak that has not grown is
-        therefore not one of this file, and the pages are counted that were given to it meanwhile.
+        The kernel starts the peak of a process at the peak of its parent. A peak that has not grown is therefore not
+        of this file, and the pages are counted that the process received meanwhile.
         """
         used = self._worker.used
         if used is None:
@@ -195,8 +195,8 @@ def _state_file() -> Any:
 
 
 @cache
-def say_what_is_missing() -> None:
-    """Say on standard error, once in a run, what this kernel lacks for a complete sandbox."""
+def report_missing_protection() -> None:
+    """Report on standard error, once in a run, the protection that this kernel lacks for a complete sandbox."""
     if lacks := missing():
         print(f"Documents are parsed with less protection here: {'; '.join(lacks)}.", file=sys.stderr)
 

@@ -86,10 +86,10 @@ def test_python_code_is_stopped_by_a_guard_where_the_kernel_has_no_rules(tmp_pat
 
 def test_what_a_kernel_lacks_is_said_once(monkeypatch, capsys) -> None:
     monkeypatch.setattr(kernel_rules, "landlock", lambda: 0)
-    process.say_what_is_missing.cache_clear()
+    process.report_missing_protection.cache_clear()
     for _ in range(2):
         with closing(Process(256 << 20)):
             pass
     said = capsys.readouterr().err
     assert said.count("Documents are parsed with less protection here: files are not protected") == 1
-    process.say_what_is_missing.cache_clear()
+    process.report_missing_protection.cache_clear()
