@@ -4,7 +4,7 @@ Neither is chained to an error of the HTTP client, which would contain the reque
 """
 
 
-class Passing(Exception):
+class TransientFailure(Exception):
     """A temporary failure: worth another attempt, after at least `after` seconds."""
 
     def __init__(self, reason: str, *, after: float = 0.0, status: int = 0) -> None:

@@ -1,6 +1,6 @@
 """Requests to one server whose answers are not trusted: bounded redirects, each checked, and bounded text.
 
-Guarded.ask -> check_target -> Transport.open, again for each redirect -> Answer, or the complaint of its body
+Guarded.ask -> check_target -> Transport.open, again for each redirect -> GuardedReply, or the complaint of its body
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from retrieve_cli.http.limits import Clock, limit_size
 from retrieve_cli.http.public import check_target, rule
 from retrieve_cli.http.retries import retry_after
 from retrieve_cli.http.secrets import Secret, quoted
-from retrieve_cli.http.transport import Redirect, Reply, Request, Transport
+from retrieve_cli.http.transport import HttpRequest, Redirect, Reply, Transport
 
 MOST_BYTES = 10_000_000
 """Bytes of the largest body, without content coding."""
@@ -28,7 +28,7 @@ _LONGEST_TYPE = 100
 _TEXT = ("application/json", "application/xml")
 
 
-class Answer(NamedTuple):
+class GuardedReply(NamedTuple):
     """A complete answer."""
 
     status: int
@@ -66,21 +66,21 @@ class Guarded:
 
     def ask(
         self,
-        request: Request,
+        request: HttpRequest,
         clock: Clock,
         *,
         accept: Collection[int],
         secrets: Iterable[Secret],
         before: Callable[[str], None],
         mapped: Callable[[str], str],
-    ) -> Answer:
+    ) -> GuardedReply:
         """Return the answer after at most five redirects.
 
         `secrets` are hidden in complaints; `before` is called with the address of each request before it is sent, and
         `mapped` returns the address that is asked in place of the target of a redirect.
 
         Raises:
-            Passing: no complete answer, but another attempt may succeed.
+            TransientFailure: no complete answer, but another attempt may succeed.
             NotPermitted: an address, a redirect or the size is not permitted.
             NotReadable: an expected answer is not text, or is damaged.
             HttpFailed: there is no connection, and another attempt would fail as well.
@@ -105,8 +105,8 @@ def _stop(redirect: Redirect) -> str:
 
 
 def _next(
-    request: Request, redirect: Redirect, secrets: Collection[Secret], *, mapped: Callable[[str], str]
-) -> Request:
+    request: HttpRequest, redirect: Redirect, secrets: Collection[Secret], *, mapped: Callable[[str], str]
+) -> HttpRequest:
     """Return the request that a redirect asks for; a body is dropped for status 303 alone."""
     try:
         target = resolve(redirect.url, redirect.location)
@@ -121,13 +121,13 @@ def _next(
     return replace(request, url=target, body=None if redirect.status == 303 else request.body)
 
 
-def _read(reply: Reply, accept: Collection[int], secrets: Collection[Secret]) -> Answer:
+def _read(reply: Reply, accept: Collection[int], secrets: Collection[Secret]) -> GuardedReply:
     said = reply.headers.get("Retry-After", "")
     after = (retry_after(said) or None) if said.strip() != "0" else 0.0
     content_type = printable(reply.headers.get("Content-Type", "").strip())[:_LONGEST_TYPE]
     if reply.status not in accept:
         complaint = reply.head().decode("utf-8", "replace") if _is_text(content_type) else ""
-        return Answer(
+        return GuardedReply(
             reply.status, content_type, b"", quoted(complaint, secrets, most=_EXCERPT) if complaint else "", after
         )
     if not _is_text(content_type):
@@ -140,7 +140,7 @@ def _read(reply: Reply, accept: Collection[int], secrets: Collection[Secret]) ->
         raise
     except HttpFailed as failure:
         raise NotReadable(str(failure), hint=failure.hint) from None
-    return Answer(reply.status, content_type, body, "", after)
+    return GuardedReply(reply.status, content_type, body, "", after)
 
 
 def _is_text(content_type: str) -> bool:

@@ -18,7 +18,7 @@ from retrieve_cli.http.limits import Clock
 from retrieve_cli.websearch.rates import Rates
 from retrieve_cli.websearch.stored import Stored, request_key, seconds_of
 from retrieve_cli.websearch.tape import Answered, Outcome, Tape
-from retrieve_cli.websearch.wire import Route, Wire
+from retrieve_cli.websearch.wire import CallSender, Route
 
 _AHEAD_S = 60.0
 """Seconds by which the time of a stored answer may be ahead of this clock, which may have been set back."""
@@ -55,7 +55,7 @@ class Exchange:
         self._owner = owner
         self._tape = tape
         self._now = now
-        self._wire = Wire(rates, endpoints, now)
+        self._wire = CallSender(rates, endpoints, now)
         self._ages: dict[tuple[str, str], float | None] = {}
         self._trouble = ""
         self._has_put = False

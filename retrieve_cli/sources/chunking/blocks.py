@@ -33,7 +33,7 @@ _TITLED, _BOLD = 7, 8
 """Levels of lines that act as headings: below all headings with marks."""
 
 
-class Block(Frozen):
+class TextBlock(Frozen):
     """A unit of text that should stay together. The blocks of a text are contiguous, blank lines included."""
 
     start: int
@@ -47,7 +47,7 @@ class Block(Frozen):
     """Page on which it begins, from 1; 0 if the text has no pages."""
 
 
-def scan(text: str, start: int = 0, *, titles: Titles | None = None) -> list[Block]:
+def scan(text: str, start: int = 0, *, titles: Titles | None = None) -> list[TextBlock]:
     """Return the contiguous blocks of `text[start:]`, from the first that is not blank; `titles` act as headings."""
     lines = Lines(text, start, titles=titles)
     begun: list[tuple[int, Kind, tuple[str, ...]]] = []
@@ -64,10 +64,10 @@ def scan(text: str, start: int = 0, *, titles: Titles | None = None) -> list[Blo
         begun.append((lines.start(number), kind, tuple(name for _, name in above if name)))
         number = stop
     ends = [*(begin for begin, _, _ in begun), len(text)][1:]
-    return [Block(begin, end, kind, path) for (begin, kind, path), end in zip(begun, ends, strict=True)]
+    return [TextBlock(begin, end, kind, path) for (begin, kind, path), end in zip(begun, ends, strict=True)]
 
 
-def laid_out(text: str, layout: Layout, *, titles: Titles | None = None) -> list[Block]:
+def laid_out(text: str, layout: Layout, *, titles: Titles | None = None) -> list[TextBlock]:
     """Return the contiguous blocks of a text whose structure is known, with the headings above each; paragraphs that
     are one of `titles` act as headings."""
     begun: list[tuple[int, Kind, tuple[str, ...]]] = []
@@ -83,7 +83,7 @@ def laid_out(text: str, layout: Layout, *, titles: Titles | None = None) -> list
         begun.append((block.start, kind, tuple(name for _, name in above if name)))
     ends = [*(begin for begin, _, _ in begun), len(text)][1:]
     return [
-        Block(begin, end, kind, path, page=layout.page_at(begin))
+        TextBlock(begin, end, kind, path, page=layout.page_at(begin))
         for (begin, kind, path), end in zip(begun, ends, strict=True)
     ]
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 
-from retrieve_cli.sources.chunking.blocks import Block
+from retrieve_cli.sources.chunking.blocks import TextBlock
 
 # Blanks and repetitions are bounded, above any real heading: otherwise a page of labels takes quadratic time.
 _BLANKS = r"\s{0,9}"
@@ -70,12 +70,12 @@ class Labels:
             next((name for name, first in self.first.items() if first.match(match["label"])), None) if match else None
         )
 
-    def split(self, text: str, blocks: Sequence[Block], *, name: str = "") -> list[Block]:
+    def split(self, text: str, blocks: Sequence[TextBlock], *, name: str = "") -> list[TextBlock]:
         """Return the blocks, cut at labels, with the names of their parts; none if the text is not of the kind.
 
         A label directly after `name`, with which a catalog's text begins, applies from the name.
         """
-        split: list[Block] = []
+        split: list[TextBlock] = []
         major: set[str] = set()
         above: tuple[str, ...] | None = None
         label: str | None = None
@@ -93,7 +93,7 @@ class Labels:
             kind = block.kind if len(starts) == 1 else "paragraph"
             for (start, inside), end in zip(starts, ends, strict=True):
                 if start < end:
-                    split.append(self._within(Block(start, end, kind, block.path), inside))
+                    split.append(self._within(TextBlock(start, end, kind, block.path), inside))
         return split if len(major - {""}) >= self._least else []
 
     def _major_part(self, label: str) -> str:
@@ -101,7 +101,7 @@ class Labels:
         match = self.heading.fullmatch(label.strip())
         return (self.part(label) or "") if match and self.major.match(match["label"]) else ""
 
-    def _marks(self, text: str, block: Block) -> Iterator[tuple[int, str]]:
+    def _marks(self, text: str, block: TextBlock) -> Iterator[tuple[int, str]]:
         """Yield position and words of each label in a block of prose."""
         if block.kind not in ("paragraph", "list"):
             return
@@ -111,17 +111,17 @@ class Labels:
             if name.isupper() or (signed and name[0].isupper()):
                 yield match.start(), name
 
-    def _within(self, block: Block, label: str | None) -> Block:
+    def _within(self, block: TextBlock, label: str | None) -> TextBlock:
         """Return a block with the path of its parts, outermost first. A label in the text is added below the headings,
         or replaces the path if no heading names a part."""
         parts = [self.part(name) for name in block.path]
         outermost = next((level for level, name in enumerate(parts) if name), None)
         if outermost is None:
             own = (label,) if label else ()
-            return Block(block.start, block.end, block.kind, own or block.path, own)
+            return TextBlock(block.start, block.end, block.kind, own or block.path, own)
         inside = (parts[outermost] or "", *block.path[outermost + 1 :])
         if label is not None and label != inside[0]:
             inside = (*inside, label)
         named = [*filter(None, parts), *((label,) if label else ())]
         own = tuple(name for index, name in enumerate(named) if index == 0 or name != named[index - 1])
-        return Block(block.start, block.end, block.kind, inside, own)
+        return TextBlock(block.start, block.end, block.kind, inside, own)

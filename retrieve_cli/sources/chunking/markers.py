@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from retrieve_cli.contracts import Json, Record
 from retrieve_cli.frozen import Frozen, replace
-from retrieve_cli.sources.chunking.blocks import Block, laid_out, scan
+from retrieve_cli.sources.chunking.blocks import TextBlock, laid_out, scan
 from retrieve_cli.sources.chunking.titles import titles, titles_of
 
 if TYPE_CHECKING:
@@ -29,13 +29,13 @@ class Markers(Frozen):
         markers = self.name or list(self.titles)
         return {"markers": markers} if markers else {}
 
-    def blocks(self, record: Record) -> tuple[bool, list[Block]]:
+    def blocks(self, record: Record) -> tuple[bool, list[TextBlock]]:
         """Return True if any block is marked by a label or a title, and the blocks of a record."""
         titled, blocks = self._scanned(record)
         parts = self.labels.split(record.text, blocks, name=record.name) if self.labels is not None else []
         return (True, parts) if parts else (titled, blocks)
 
-    def _scanned(self, record: Record) -> tuple[bool, list[Block]]:
+    def _scanned(self, record: Record) -> tuple[bool, list[TextBlock]]:
         """Return True if a heading of the record is a listed title, and its blocks. Sections with a listed title never
         share a chunk."""
         known = titles(*self.titles, *titles_of(record))

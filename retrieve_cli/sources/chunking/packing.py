@@ -6,15 +6,17 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 
 from retrieve_cli.frozen import replace
-from retrieve_cli.sources.chunking.pieces import Piece
+from retrieve_cli.sources.chunking.pieces import TextPiece
 from retrieve_cli.sources.chunking.token_map import TokenMap
-from retrieve_cli.sources.chunking.writing import Stretch
+from retrieve_cli.sources.chunking.writing import ChunkSpan
 
 _CRUMB = 32
 """Pieces smaller than 1/32 of a chunk are merged with the next piece, which bounds the search."""
 
 
-def pack(pieces: Iterable[Piece], room: int, *, tokens: TokenMap, path: tuple[str, ...] = ()) -> Iterator[Stretch]:
+def pack(
+    pieces: Iterable[TextPiece], room: int, *, tokens: TokenMap, path: tuple[str, ...] = ()
+) -> Iterator[ChunkSpan]:
     """Yield runs of pieces with the least total cost; a run has at most `room` tokens, unless it is a single piece.
 
     The cost of a run is the square of its empty share of the room, plus the cost of its first piece as the beginning of
@@ -29,12 +31,12 @@ def pack(pieces: Iterable[Piece], room: int, *, tokens: TokenMap, path: tuple[st
         bounds.append(begins[bounds[-1]])
     bounds.reverse()
     for first, stop in pairwise(bounds):
-        yield Stretch(line[first].start, line[stop - 1].end, path, line[first].table_header)
+        yield ChunkSpan(line[first].start, line[stop - 1].end, path, line[first].table_header)
 
 
-def _gathered(pieces: Iterable[Piece], least: int, tokens: TokenMap) -> Iterator[Piece]:
+def _gathered(pieces: Iterable[TextPiece], least: int, tokens: TokenMap) -> Iterator[TextPiece]:
     """Yield the pieces; neighbours are merged as long as they have at most `least` tokens."""
-    crumb: Piece | None = None
+    crumb: TextPiece | None = None
     for piece in pieces:
         if crumb is None:
             crumb = piece
@@ -47,7 +49,7 @@ def _gathered(pieces: Iterable[Piece], least: int, tokens: TokenMap) -> Iterator
         yield crumb
 
 
-def _begins(pieces: Sequence[Piece], room: int, tokens: TokenMap) -> list[int]:
+def _begins(pieces: Sequence[TextPiece], room: int, tokens: TokenMap) -> list[int]:
     """Return, for each number of packed pieces, the first piece of the last run of their cheapest packing."""
     sizes = [tokens.count(piece.start, piece.end) for piece in pieces]
     rooms = [max(1, room - piece.repeated) for piece in pieces]

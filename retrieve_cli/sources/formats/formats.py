@@ -11,7 +11,7 @@ from retrieve_cli.contracts import Json
 from retrieve_cli.errors import Unavailable
 
 
-class Format(NamedTuple):
+class DocumentFormat(NamedTuple):
     """A format of documents; `module` has its `parse`."""
 
     name: str
@@ -36,13 +36,13 @@ class Drawer(NamedTuple):
 
 
 _HERE = "retrieve_cli.sources.formats"
-FORMATS: Mapping[str, Format] = {
+FORMATS: Mapping[str, DocumentFormat] = {
     each.name: each
     for each in (
-        Format("markdown", (".markdown", ".md"), f"{_HERE}.markdown"),
-        Format("text", (".txt",), f"{_HERE}.markdown"),
-        Format("pdf", (".pdf",), f"{_HERE}.pdf.reading", ("pypdfium2",), rules=1, apart=True, sidecar=".txt"),
-        Format(
+        DocumentFormat("markdown", (".markdown", ".md"), f"{_HERE}.markdown"),
+        DocumentFormat("text", (".txt",), f"{_HERE}.markdown"),
+        DocumentFormat("pdf", (".pdf",), f"{_HERE}.pdf.reading", ("pypdfium2",), rules=1, apart=True, sidecar=".txt"),
+        DocumentFormat(
             "html",
             (".htm", ".html", ".xhtml"),
             f"{_HERE}.html.reading",
@@ -50,11 +50,11 @@ FORMATS: Mapping[str, Format] = {
             rules=1,
             apart=True,
         ),
-        Format("docx", (".docm", ".docx", ".dotm", ".dotx"), f"{_HERE}.docx.reading", rules=1, apart=True),
-        Format("notebook", (".ipynb",), f"{_HERE}.notebook", rules=1, apart=True),
-        Format("rst", (".rst",), f"{_HERE}.rst", rules=1, apart=True),
-        Format("json", (".json", ".jsonl"), f"{_HERE}.json_text", rules=1, apart=True),
-        Format("xml", (".nxml", ".xml"), f"{_HERE}.xml_text", rules=1, apart=True),
+        DocumentFormat("docx", (".docm", ".docx", ".dotm", ".dotx"), f"{_HERE}.docx.reading", rules=1, apart=True),
+        DocumentFormat("notebook", (".ipynb",), f"{_HERE}.notebook", rules=1, apart=True),
+        DocumentFormat("rst", (".rst",), f"{_HERE}.rst", rules=1, apart=True),
+        DocumentFormat("json", (".json", ".jsonl"), f"{_HERE}.json_text", rules=1, apart=True),
+        DocumentFormat("xml", (".nxml", ".xml"), f"{_HERE}.xml_text", rules=1, apart=True),
     )
 }
 DRAWERS: Mapping[str, Drawer] = {"pdf": Drawer(f"{_HERE}.pdf.picture", ("pypdfium2", "pillow"))}

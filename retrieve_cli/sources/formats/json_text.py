@@ -8,7 +8,7 @@ from itertools import islice
 
 from retrieve_cli.contracts import Json, Parsed
 from retrieve_cli.errors import NotADocument, printable, shortened
-from retrieve_cli.sources.formats.limits import MB, Limits
+from retrieve_cli.sources.formats.limits import MB, ParsingLimits
 from retrieve_cli.sources.formats.markdown import utf8
 
 NAMES = ("name", "title")
@@ -21,7 +21,7 @@ _CHECKED = 16 * MB
 _DECODER = json.JSONDecoder()
 
 
-def parse(content: bytes, *, name: str, limits: Limits, on_page: Callable[[int], None]) -> Parsed:  # noqa: ARG001
+def parse(content: bytes, *, name: str, limits: ParsingLimits, on_page: Callable[[int], None]) -> Parsed:  # noqa: ARG001
     """Return the text of the file unchanged.
 
     Raises:

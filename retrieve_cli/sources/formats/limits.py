@@ -7,7 +7,7 @@ from typing import NamedTuple
 MB = 2**20
 
 
-class Limits(NamedTuple):
+class ParsingLimits(NamedTuple):
     """Limits of one file, and the one choice that shapes its text."""
 
     max_bytes: int = 200 * MB

@@ -10,7 +10,7 @@ from retrieve_cli.contracts import Json, Parsed
 from retrieve_cli.contracts.layout import Kind, Layout
 from retrieve_cli.errors import BadDocument
 from retrieve_cli.sources.formats.block_text import BlockText
-from retrieve_cli.sources.formats.limits import Limits
+from retrieve_cli.sources.formats.limits import ParsingLimits
 from retrieve_cli.sources.formats.markdown import utf8
 
 _LONGEST_OUTPUT = 20_000
@@ -22,7 +22,7 @@ _ESCAPES = re.compile(r"\x1b(?:\[[0-?]*+[ -/]*+[@-~]|\][^\x07\x1b]*+(?:\x07|\x1b
 """Control sequences of terminals (ECMA-48)."""
 
 
-def parse(content: bytes, *, name: str, limits: Limits, on_page: Callable[[int], None]) -> Parsed:  # noqa: ARG001
+def parse(content: bytes, *, name: str, limits: ParsingLimits, on_page: Callable[[int], None]) -> Parsed:  # noqa: ARG001
     """Return the cells of a notebook in order, without images.
 
     Raises:

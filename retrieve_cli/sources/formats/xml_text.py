@@ -12,9 +12,9 @@ from xml.parsers import expat
 from retrieve_cli.contracts import Json, Parsed
 from retrieve_cli.contracts.layout import Layout
 from retrieve_cli.errors import BadDocument, NotADocument, shortened
-from retrieve_cli.sources.formats.html.text import PageText
+from retrieve_cli.sources.formats.html.text import HtmlText
 from retrieve_cli.sources.formats.html.tree import TEXT, Tree, one_line
-from retrieve_cli.sources.formats.limits import Limits
+from retrieve_cli.sources.formats.limits import ParsingLimits
 
 _DEEPEST, _MOST, _LONGEST, _MOST_VALUES = 256, 500_000, 1000, 50
 _GROUPS = {  # names of HTML, some of them only @ their parents, with the tags of schemas for the same
@@ -36,11 +36,11 @@ _DOI = re.compile(r"10\.\d{4,9}/[^\s<>\"\\]{1,200}")
 _Part = tuple[int, int, bool, Element | str | None]  # parent, level, True in a sentence, content; None ends the parent
 
 
-def parse(content: bytes, *, name: str, limits: Limits, on_page: Callable[[int], None]) -> Parsed:  # noqa: ARG001
+def parse(content: bytes, *, name: str, limits: ParsingLimits, on_page: Callable[[int], None]) -> Parsed:  # noqa: ARG001
     """Return elements with a title, and others by their tags, as sections. Raises: BadDocument, also without text."""
     root = _read(content)
     metadata = _metadata(root)
-    written = PageText(_Page(root, str(metadata.get("title", ""))), frozenset())
+    written = HtmlText(_Page(root, str(metadata.get("title", ""))), frozenset())
     written.write(0)
     if not any(char.isalnum() for char in written.text):
         raise NotADocument("it has no text")

@@ -21,7 +21,7 @@ from retrieve_cli.http.limits import gunzip, peek
 from retrieve_cli.http.secrets import Credentials
 from retrieve_cli.http.transport import Reply
 from retrieve_cli.sources.remote.publication import intact, publish
-from retrieve_cli.sources.remote.transfer import ADDRESS, USUAL, Limits, Transfer
+from retrieve_cli.sources.remote.transfer import ADDRESS, USUAL, Transfer, TransferLimits
 from retrieve_cli.storage import durable
 from retrieve_cli.storage.manifest import canonical, sha1 as sha1_of
 from retrieve_cli.untrusted.foreign_json import foreign_json
@@ -89,7 +89,7 @@ class HttpFetcher:
         check_url(url, ADDRESS)
         self._url = url
         self._sha1 = sha1
-        self._limits = Limits(timeout_s, deadline_s, retries, backoff_s, max_bytes)
+        self._limits = TransferLimits(timeout_s, deadline_s, retries, backoff_s, max_bytes)
         self._credentials = Credentials(token_env, user_env, password_env)
         if self._sha1 in ("auto", "none"):
             return

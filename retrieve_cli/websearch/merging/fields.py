@@ -36,7 +36,7 @@ _OTHERS = ("authors", "date", "venue", "url")
 _Value = TypeVar("_Value")
 
 
-class Chosen(NamedTuple):
+class ChosenFields(NamedTuple):
     """Values of the fields of a work that have one, their providers, and the values that contradict them."""
 
     values: dict[str, object]
@@ -44,7 +44,7 @@ class Chosen(NamedTuple):
     conflicts: dict[str, tuple[Conflict, ...]]
 
 
-def chosen(standing: Sequence[Found], others: Sequence[Found]) -> Chosen:
+def chosen(standing: Sequence[Found], others: Sequence[Found]) -> ChosenFields:
     """Return the fields of a work from the items of its representative version and the items of other versions."""
     values: dict[str, object] = {}
     provenance: dict[str, str] = {}
@@ -57,7 +57,7 @@ def chosen(standing: Sequence[Found], others: Sequence[Found]) -> Chosen:
             values[name] = Cited(value, best.source.provider, best.source.at) if name == "citations" else value
             provenance[name] = best.source.provider
     _retraction(values, provenance, [*standing, *others])
-    return Chosen(values, provenance, _conflicts(values, standing, [*standing, *others]))
+    return ChosenFields(values, provenance, _conflicts(values, standing, [*standing, *others]))
 
 
 def place(provider: str, order: Sequence[str]) -> tuple[int, str]:

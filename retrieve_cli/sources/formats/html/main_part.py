@@ -95,7 +95,7 @@ _LITTLE = 0.02
 """Share of the page's text below which a part beside the main text is dropped although it has few links."""
 
 
-class Part(NamedTuple):
+class PagePart(NamedTuple):
     """The main part: an element, nodes inside of it that are skipped, and a notice if everything was taken."""
 
     root: int
@@ -143,7 +143,7 @@ class _Measures:
         return self._titles[self._ends[node]] > self._titles[node] and self.links(node) < _HALF
 
 
-def main_part(tree: Tree, source: str) -> Part:
+def main_part(tree: Tree, source: str) -> PagePart:
     """Return the main part of a page; everything, with a notice, if it would be empty."""
     measures = _Measures(tree)
     marked = _marked(tree, measures)
@@ -153,8 +153,8 @@ def main_part(tree: Tree, source: str) -> Part:
         skipped |= _beside_main_text(tree, measures, source, skipped)
     kept = measures.size(root) - sum(measures.size(node) for node in skipped if root <= node < tree.ends[root])
     if kept < _NOTHING * measures.size(0):
-        return Part(0, frozenset(), "its main part would be empty: navigation and everything else is indexed")
-    return Part(root, frozenset(skipped))
+        return PagePart(0, frozenset(), "its main part would be empty: navigation and everything else is indexed")
+    return PagePart(root, frozenset(skipped))
 
 
 def _marked(tree: Tree, measures: _Measures) -> int | None:

@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING
 from retrieve_cli.contracts import Json, Parsed
 from retrieve_cli.contracts.layout import Layout
 from retrieve_cli.errors import NotADocument, quoted
-from retrieve_cli.sources.formats.html.main_part import Part, main_part
+from retrieve_cli.sources.formats.html.main_part import PagePart, main_part
 from retrieve_cli.sources.formats.html.markup import checked
-from retrieve_cli.sources.formats.html.text import PageText
+from retrieve_cli.sources.formats.html.text import HtmlText
 from retrieve_cli.sources.formats.html.tree import Tree, one_line, read
-from retrieve_cli.sources.formats.limits import Limits
+from retrieve_cli.sources.formats.limits import ParsingLimits
 
 if TYPE_CHECKING:
     from selectolax.lexbor import LexborHTMLParser
@@ -33,7 +33,7 @@ def parse(
     content: bytes,
     *,
     name: str,
-    limits: Limits,
+    limits: ParsingLimits,
     on_page: Callable[[int], None],  # noqa: ARG001  a page has no pages
     charset: str | None = None,
 ) -> Parsed:
@@ -54,7 +54,7 @@ def parse(
     if page.body is None or page.body.tag == "frameset":
         raise NotADocument("it is a set of frames without text: the pages in the frames are separate files")
     tree = read(page.body)
-    part = main_part(tree, source) if limits.main_content else Part(0, frozenset())
+    part = main_part(tree, source) if limits.main_content else PagePart(0, frozenset())
     written = _written(tree, part)
     _check_text(written.text, page)
     firsts = [block for block in written.blocks if block.kind == "heading" and block.level == 1]
@@ -67,8 +67,8 @@ def parse(
     )
 
 
-def _written(tree: Tree, part: Part) -> PageText:
-    written = PageText(tree, part.skipped)
+def _written(tree: Tree, part: PagePart) -> HtmlText:
+    written = HtmlText(tree, part.skipped)
     written.write(part.root)
     return written
 

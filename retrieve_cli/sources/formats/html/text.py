@@ -83,7 +83,7 @@ def _number(value: str, otherwise: int) -> int:
     return min(int(value), _MOST_NUMBER)
 
 
-class PageText(BlockText):
+class HtmlText(BlockText):
     """Writer of the nodes of a page, without the skipped ones."""
 
     def __init__(self, tree: Tree, skipped: AbstractSet[int]) -> None:

@@ -19,7 +19,7 @@ Members = Sequence[int]
 """Numbers of words."""
 
 
-class Line(NamedTuple):
+class CellLine(NamedTuple):
     """Words of one line, from left to right."""
 
     members: tuple[int, ...]
@@ -27,7 +27,7 @@ class Line(NamedTuple):
     y1: float
 
 
-def lines_of(words: Sequence[Word], members: Iterable[int]) -> list[Line]:
+def lines_of(words: Sequence[Word], members: Iterable[int]) -> list[CellLine]:
     """Return the lines of the given words, from the top."""
     lines: list[tuple[list[int], float, float]] = []
     for index in sorted(members, key=lambda index: (words[index].y0 + words[index].y1, words[index].x0, index)):
@@ -39,7 +39,7 @@ def lines_of(words: Sequence[Word], members: Iterable[int]) -> list[Line]:
                 lines[-1] = (numbers, min(y0, top), max(y1, bottom))
                 continue
         lines.append(([index], top, bottom))
-    return [Line(tuple(sorted(numbers, key=lambda n: (words[n].x0, n))), y0, y1) for numbers, y0, y1 in lines]
+    return [CellLine(tuple(sorted(numbers, key=lambda n: (words[n].x0, n))), y0, y1) for numbers, y0, y1 in lines]
 
 
 def in_reading_order(words: Sequence[Word], members: Members) -> tuple[int, ...]:
@@ -82,7 +82,7 @@ def runs_of(words: Sequence[Word], line: Members, gap: float = RUN_GAP) -> list[
     return [tuple(run) for run in runs]
 
 
-def by_column(cells: Sequence[Sequence[int]], lines: Sequence[Line]) -> list[list[list[int]]]:
+def by_column(cells: Sequence[Sequence[int]], lines: Sequence[CellLine]) -> list[list[list[int]]]:
     """Return the words of each line by the column that they have in `cells`."""
     column_of = {index: column for column, cell in enumerate(cells) for index in cell}
     parts: list[list[list[int]]] = []

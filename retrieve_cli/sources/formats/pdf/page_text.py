@@ -21,7 +21,7 @@ from retrieve_cli.sources.formats.pdf.segments import Segment
 
 if TYPE_CHECKING:
     from retrieve_cli.sources.formats.pdf.page_words import PageWords
-    from retrieve_cli.sources.formats.pdf.tables import Table
+    from retrieve_cli.sources.formats.pdf.tables import PdfTable
 
 _DEEPEST = 12
 _BIN = 2.0
@@ -218,7 +218,7 @@ class PageText:
     words: PageWords
     segments: Mapping[int, Sequence[Segment]]
     """Segments by the turn of their text."""
-    tables: Sequence[Table] = ()
+    tables: Sequence[PdfTable] = ()
     numbers: list[str] = field(default_factory=list)
     """Texts of the running heads and feet that were removed."""
     turn: int = 0

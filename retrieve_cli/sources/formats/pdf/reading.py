@@ -22,13 +22,13 @@ from retrieve_cli.sources.formats.pdf.page_words import Frame, PageWords, empty_
 from retrieve_cli.sources.formats.pdf.running import remove_running
 from retrieve_cli.sources.formats.pdf.segments import Segment, segments_of
 from retrieve_cli.sources.formats.pdf.styles import PageLines, body_style
-from retrieve_cli.sources.formats.pdf.tables import Table, find_tables
-from retrieve_cli.sources.formats.pdf.writing import Joiner, Writer
+from retrieve_cli.sources.formats.pdf.tables import PdfTable, find_tables
+from retrieve_cli.sources.formats.pdf.writing import Joiner, PdfTextWriter
 
 if TYPE_CHECKING:
     from pypdfium2 import PdfDocument
 
-    from retrieve_cli.sources.formats.limits import Limits
+    from retrieve_cli.sources.formats.limits import ParsingLimits
 
 _OCR = "run `ocrmypdf IN.pdf OUT.pdf`, which adds a text layer"
 _MOST_NAMED = 20
@@ -36,7 +36,7 @@ _MOST_NAMED = 20
 
 
 def parse(
-    content: bytes, *, name: str, limits: Limits, on_page: Callable[[int], None], sidecar: bytes | None = None
+    content: bytes, *, name: str, limits: ParsingLimits, on_page: Callable[[int], None], sidecar: bytes | None = None
 ) -> Parsed:
     """Return the text of a PDF file.
 
@@ -79,7 +79,7 @@ def _parsed(document: PdfDocument, name: str, on_page: Callable[[int], None], si
     remove_running(pages)
     flow = [PageLines(page, page.lines()) for page in pages]
     body = body_style(flow)
-    writer = Writer(Joiner(pages))
+    writer = PdfTextWriter(Joiner(pages))
     later = iter(sorted(sidecar.keys() & {page.index for page in pages if not page.words.texts}))
     supplied = next(later, None)
     for drafts in drafts_of(flow, headings_of(flow, body, outline), body):
@@ -146,7 +146,7 @@ def _paragraphs(text: str) -> Iterator[str]:
             lines = []
 
 
-def _pages(pages: Sequence[PageText], labels: Sequence[str], writer: Writer, pictures: set[int]) -> list[Page]:
+def _pages(pages: Sequence[PageText], labels: Sequence[str], writer: PdfTextWriter, pictures: set[int]) -> list[Page]:
     placed: list[Page] = []
     end = 0
     for page, label in zip(pages, labels, strict=True):
@@ -259,7 +259,7 @@ def read_page(document: PdfDocument, index: int) -> tuple[PageText, bool]:
     try:
         handle = raw.address(page.raw)
         words = read_words(handle)
-        tables: Sequence[Table] = ()
+        tables: Sequence[PdfTable] = ()
         if words.texts and _has_rules(handle):
             tables = find_tables(handle, list(words), (words.width, words.height))
         return _page_text(index, words, tables), raw.count_objects(handle) > 0
@@ -277,7 +277,7 @@ def _has_rules(page: int) -> bool:
     return any(raw.object_kind(raw.page_object(page, number)) in {_PATH, _FORM} for number in range(count))
 
 
-def _page_text(index: int, words: PageWords, tables: Sequence[Table]) -> PageText:
+def _page_text(index: int, words: PageWords, tables: Sequence[PdfTable]) -> PageText:
     if not tables:
         return PageText(index, words, segments_of(words))
     taken = np.zeros(len(words.texts), dtype=bool)

@@ -47,7 +47,7 @@ _WIDEST_INDENT = 40
 """Spaces at the beginning of a line of code, and between two of its words, at most."""
 
 
-class Writer:
+class PdfTextWriter:
     """Writes blocks one after the other, with a blank line between them."""
 
     def __init__(self, joiner: Joiner) -> None:

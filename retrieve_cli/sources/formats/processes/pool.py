@@ -12,7 +12,7 @@ from typing import Any
 from retrieve_cli.contracts import Parsed
 from retrieve_cli.errors import BadDocument, RetrieveError
 from retrieve_cli.numerics import available_cores
-from retrieve_cli.sources.formats.processes.messages import Request
+from retrieve_cli.sources.formats.processes.messages import ParseRequest
 from retrieve_cli.sources.formats.processes.process import NotBegun, Process
 
 _IDLE_S = 5.0
@@ -24,7 +24,7 @@ _STARTS = 2
 """Times that a process is started for one file; a file that was begun is not tried again."""
 
 
-class Pool:
+class ParserPool:
     """Parses and draws files in processes, on as many cores as it may use."""
 
     def __init__(self, memory_bytes: int, *, workers: int | None = None) -> None:
@@ -36,27 +36,27 @@ class Pool:
     def _reset(self) -> None:
         self._owner = os.getpid()
         self._changed = Condition()
-        self._queue: deque[Reading] = deque()
+        self._queue: deque[PendingDocument] = deque()
         self._running = 0
         self._threads = 0
-        self._begun: set[Reading] = set()
-        self._done: weakref.WeakSet[Reading] = weakref.WeakSet()
+        self._begun: set[PendingDocument] = set()
+        self._done: weakref.WeakSet[PendingDocument] = weakref.WeakSet()
         """Parsed documents that are not requested yet."""
         self._processes: set[Process] = set()
         self._end = weakref.finalize(self, _kill, self._owner, self._processes)
 
-    def begin(self, request: Request) -> Reading:
+    def begin(self, request: ParseRequest) -> PendingDocument:
         """Begin to parse or draw a file, in its turn."""
         if self._owner != os.getpid():  # in a copy of the process there are no threads
             self._end.detach()
             self._reset()
-        reading = Reading(self, request)
+        reading = PendingDocument(self, request)
         with self._changed:
             self._queue.append(reading)
             self._work_on()
         return reading
 
-    def wait(self, reading: Reading) -> None:
+    def wait(self, reading: PendingDocument) -> None:
         """Wait until a document is parsed; it is the next one to be begun."""
         with self._changed:
             reading.awaited = True
@@ -83,7 +83,7 @@ class Pool:
             self._threads += 1
             Thread(target=self._work, name="documents", daemon=True).start()
 
-    def _next(self) -> Reading | None:
+    def _next(self) -> PendingDocument | None:
         """Return the document to begin with now; None if the queue is empty, or too many documents are ready."""
         awaited = next((reading for reading in self._queue if reading.awaited), None)
         if awaited is not None or not self._queue:
@@ -112,7 +112,7 @@ class Pool:
         if process is not None:
             self._close(process)
 
-    def _taken(self) -> Reading | None:
+    def _taken(self) -> PendingDocument | None:
         """Return a document to parse; None if the queue stays empty for some time, and the thread is to end."""
         with self._changed:
             self._changed.wait_for(lambda: self._next() is not None, _IDLE_S)
@@ -126,7 +126,9 @@ class Pool:
             self._work_on()
             return reading
 
-    def _parsed(self, process: Process | None, reading: Reading) -> tuple[Process | None, Parsed | bytes | Exception]:
+    def _parsed(
+        self, process: Process | None, reading: PendingDocument
+    ) -> tuple[Process | None, Parsed | bytes | Exception]:
         """Parse a file; return the process if it takes another file, and the document or the error.
 
         The pool may be closed at any time: a process that it did not see is looked at again once it can be seen.
@@ -168,10 +170,10 @@ class Pool:
             process.close()
 
 
-class Reading(Future[Parsed | bytes]):
+class PendingDocument(Future[Parsed | bytes]):
     """A document that is being parsed or drawn."""
 
-    def __init__(self, pool: Pool, request: Request) -> None:
+    def __init__(self, pool: ParserPool, request: ParseRequest) -> None:
         super().__init__()
         self._pool = pool
         self.request = request

@@ -15,7 +15,7 @@ from retrieve_cli.contracts import Parsed
 from retrieve_cli.errors import BadDocument, NotADocument, printable, shortened
 from retrieve_cli.sources.formats.processes import messages, transfer
 from retrieve_cli.sources.formats.processes.kernel_rules import missing
-from retrieve_cli.sources.formats.processes.messages import Request
+from retrieve_cli.sources.formats.processes.messages import ParseRequest
 from retrieve_cli.sources.formats.processes.pictures import checked
 from retrieve_cli.untrusted.worker import TICK_S, Gone, Worker, signal_name
 
@@ -87,7 +87,7 @@ class Process:
                 apart=True,
             )
 
-    def ask(self, request: Request) -> Parsed | bytes:
+    def ask(self, request: ParseRequest) -> Parsed | bytes:
         """Return the document, or its picture.
 
         Raises:
@@ -115,7 +115,7 @@ class Process:
             raise self._ended(f"{_SENSELESS}{what}") from error
         raise (NotADocument if foreign is True else BadDocument)(message, hint=hint)
 
-    def _answer(self, request: Request, packed: bytes) -> tuple[str, bytes]:
+    def _answer(self, request: ParseRequest, packed: bytes) -> tuple[str, bytes]:
         """Send a request and return the form and the content of the answer."""
         if self._worker.has_spoken:
             raise NotBegun("it spoke without being asked")
