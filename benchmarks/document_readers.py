@@ -19,7 +19,7 @@ def _retrieve() -> Callable[[Path], object]:
     from retrieve_cli.config.settings import Settings
     from retrieve_cli.contracts import Record
     from retrieve_cli.sources.formats import formats
-    from retrieve_cli.sources.formats.limits import ParsingLimits
+    from retrieve_cli.sources.formats.formats import ParsingLimits
 
     source = SimpleNamespace(kind="docs", name="docs")
     chunkers = chunkers_for([source], None, Settings())  # type: ignore[list-item]

@@ -132,8 +132,7 @@ class _Maker:
 
 def _markers(rule: ChunkingRule) -> Markers | None:
     """Return the marks of sections that a rule names."""
-    from retrieve_cli.sources.chunking.label_sets import LABELS
-    from retrieve_cli.sources.chunking.markers import Markers
+    from retrieve_cli.sources.chunking.markers import LABELS, Markers
 
     if isinstance(rule.markers, str):
         return Markers(rule.markers, LABELS[rule.markers])

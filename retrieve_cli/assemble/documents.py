@@ -43,7 +43,7 @@ def _shared(parsing: ParsingSettings, max_mb: float) -> DocumentReader:
 
 
 def _reader(parsing: ParsingSettings, max_mb: float) -> DocumentReader:
-    from retrieve_cli.sources.formats.limits import MB, ParsingLimits
+    from retrieve_cli.sources.formats.formats import MB, ParsingLimits
     from retrieve_cli.sources.formats.reader import SandboxedReader
 
     limits = ParsingLimits(

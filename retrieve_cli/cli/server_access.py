@@ -86,7 +86,7 @@ def access_of(
         UsageError: other machines could ask without a key, or a certificate, a host or an origin is not one.
         RetrieveError: the keys cannot be read.
     """
-    from retrieve_cli.http.certificates import check_pair
+    from retrieve_cli.http.listening import check_pair
     from retrieve_cli.server.http.callers import callers_of, expect_safe
 
     callers = callers_of(shared.artifacts, settings, key=key, workers=workers, say=shared.talk.say)

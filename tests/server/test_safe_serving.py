@@ -19,7 +19,7 @@ from waiting import PATIENCE_S
 
 from retrieve_cli.cli.main import main
 from retrieve_cli.errors import UsageError
-from retrieve_cli.http.certificates import check_pair
+from retrieve_cli.http.listening import check_pair
 
 
 def write_pair(folder: Path, *, password: bytes | None = None) -> tuple[Path, Path]:

@@ -8,7 +8,7 @@ from samples import collection, pieces
 from retrieve_cli.contracts import Notice, Record
 from retrieve_cli.errors import UsageError
 from retrieve_cli.sources.folders.docs_folder import FolderSource
-from retrieve_cli.sources.formats.limits import ParsingLimits
+from retrieve_cli.sources.formats.formats import ParsingLimits
 from retrieve_cli.sources.formats.markdown import front_matter
 from retrieve_cli.sources.formats.reader import SandboxedReader
 

@@ -1,9 +1,9 @@
-"""Splitting of blocks that are too large for a chunk: into rows, lines, items, sentences, and finally words."""
+"""Pieces of a record's blocks: rows, lines, items, sentences, and finally words; and their packing into chunks."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -12,8 +12,8 @@ from retrieve_cli.sources.chunking.blocks import Kind, TextBlock, inner_starts, 
 from retrieve_cli.sources.chunking.coherence import Coherence
 from retrieve_cli.sources.chunking.sentences import sentence_starts
 from retrieve_cli.sources.chunking.titles import is_caption
-from retrieve_cli.sources.chunking.token_budget import Budget
-from retrieve_cli.sources.chunking.token_map import TokenMap
+from retrieve_cli.sources.chunking.token_map import Budget, TokenMap
+from retrieve_cli.sources.chunking.writing import ChunkSpan
 
 AFTER_HEADING = 1.0
 AFTER_COLON = 0.3
@@ -181,3 +181,63 @@ def _figure(text: str, block: TextBlock) -> _Figure:
     emphasized = block.kind == "paragraph" and _EMPHASIZED.fullmatch(words) is not None
     shown = _IMAGE.search(words) is not None
     return _Figure(prose=True, shown=shown, caption=is_caption(words), emphasized=emphasized)
+
+
+_CRUMB = 32
+"""Pieces smaller than 1/32 of a chunk are merged with the next piece, which bounds the search."""
+
+
+def pack(
+    pieces: Iterable[TextPiece], room: int, *, tokens: TokenMap, path: tuple[str, ...] = ()
+) -> Iterator[ChunkSpan]:
+    """Yield runs of pieces with the least total cost; a run has at most `room` tokens, unless it is a single piece.
+
+    The cost of a run is the square of its empty share of the room, plus the cost of its first piece as the beginning of
+    a chunk. So chunks are few, evenly filled, and begin at blocks rather than inside them. The minimum is found by
+    dynamic programming, as for lines in Knuth and Plass, "Breaking Paragraphs into Lines", 1981; ties go to the longer
+    run.
+    """
+    line = list(_gathered(pieces, room // _CRUMB, tokens))
+    begins = _begins(line, room, tokens)
+    bounds = [len(line)]
+    while bounds[-1]:
+        bounds.append(begins[bounds[-1]])
+    bounds.reverse()
+    for first, stop in pairwise(bounds):
+        yield ChunkSpan(line[first].start, line[stop - 1].end, path, line[first].table_header)
+
+
+def _gathered(pieces: Iterable[TextPiece], least: int, tokens: TokenMap) -> Iterator[TextPiece]:
+    """Yield the pieces; neighbours are merged as long as they have at most `least` tokens."""
+    crumb: TextPiece | None = None
+    for piece in pieces:
+        if crumb is None:
+            crumb = piece
+        elif tokens.count(crumb.start, piece.end) <= least:
+            crumb = replace(crumb, end=piece.end)
+        else:
+            yield crumb
+            crumb = piece
+    if crumb:
+        yield crumb
+
+
+def _begins(pieces: Sequence[TextPiece], room: int, tokens: TokenMap) -> list[int]:
+    """Return, for each number of packed pieces, the first piece of the last run of their cheapest packing."""
+    sizes = [tokens.count(piece.start, piece.end) for piece in pieces]
+    rooms = [max(1, room - piece.repeated) for piece in pieces]
+    least = [0.0] + [float("inf")] * len(pieces)
+    begins = [0] * len(least)
+    for stop in range(1, len(least)):
+        total = 0
+        for first in range(stop - 1, -1, -1):
+            total += sizes[first]
+            if total > rooms[first] and first < stop - 1:
+                if total > room:
+                    break
+                continue
+            empty = max(0.0, 1 - total / rooms[first])
+            cost = least[first] + empty * empty + (pieces[first].cost if first else 0.0)
+            if cost <= least[stop]:
+                least[stop], begins[stop] = cost, first
+    return begins

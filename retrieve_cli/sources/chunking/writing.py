@@ -9,8 +9,7 @@ from retrieve_cli.contracts import Chunk, Record
 from retrieve_cli.errors import RetrieveError
 from retrieve_cli.frozen import Frozen, replace
 from retrieve_cli.sources.chunking.blocks import newlines
-from retrieve_cli.sources.chunking.token_budget import Budget
-from retrieve_cli.sources.chunking.token_map import TokenMap
+from retrieve_cli.sources.chunking.token_map import Budget, TokenMap
 
 
 class ChunkSpan(Frozen):

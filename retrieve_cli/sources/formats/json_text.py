@@ -8,7 +8,7 @@ from itertools import islice
 
 from retrieve_cli.contracts import Json, Parsed
 from retrieve_cli.errors import NotADocument, printable, shortened
-from retrieve_cli.sources.formats.limits import MB, ParsingLimits
+from retrieve_cli.sources.formats.formats import MB, ParsingLimits
 from retrieve_cli.sources.formats.markdown import utf8
 
 NAMES = ("name", "title")

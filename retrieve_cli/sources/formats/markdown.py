@@ -8,7 +8,7 @@ from math import isfinite
 
 from retrieve_cli.contracts import Json, Parsed
 from retrieve_cli.errors import BadDocument
-from retrieve_cli.sources.formats.limits import ParsingLimits
+from retrieve_cli.sources.formats.formats import ParsingLimits
 
 _FRONT_MATTER = re.compile(
     r"\ufeff?\s*^---[ \t]*\r?\n(?P<yaml>.*?)^(?:---|\.\.\.)[ \t]*(?:\r?\n|\Z)", re.DOTALL | re.MULTILINE

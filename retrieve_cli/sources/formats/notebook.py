@@ -10,7 +10,7 @@ from retrieve_cli.contracts import Json, Parsed
 from retrieve_cli.contracts.layout import Kind, Layout
 from retrieve_cli.errors import BadDocument
 from retrieve_cli.sources.formats.block_text import BlockText
-from retrieve_cli.sources.formats.limits import ParsingLimits
+from retrieve_cli.sources.formats.formats import ParsingLimits
 from retrieve_cli.sources.formats.markdown import utf8
 
 _LONGEST_OUTPUT = 20_000

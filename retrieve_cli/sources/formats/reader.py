@@ -9,7 +9,7 @@ from retrieve_cli.contracts import Card, DocumentFile, Parsed, Reading
 from retrieve_cli.contracts.page_marks import Mark
 from retrieve_cli.errors import BadDocument
 from retrieve_cli.sources.formats import formats
-from retrieve_cli.sources.formats.limits import MB, ParsingLimits
+from retrieve_cli.sources.formats.formats import MB, ParsingLimits
 from retrieve_cli.sources.formats.processes.messages import Drawing, ParseRequest
 from retrieve_cli.sources.formats.processes.pool import ParserPool
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from retrieve_cli.contracts import Parsed
 from retrieve_cli.contracts.layout import Block, Kind, Layout
 from retrieve_cli.errors import BadDocument
-from retrieve_cli.sources.formats.limits import ParsingLimits
+from retrieve_cli.sources.formats.formats import ParsingLimits
 from retrieve_cli.sources.formats.markdown import utf8
 
 _LONGEST = 1000

@@ -12,9 +12,9 @@ from xml.parsers import expat
 from retrieve_cli.contracts import Json, Parsed
 from retrieve_cli.contracts.layout import Layout
 from retrieve_cli.errors import BadDocument, NotADocument, shortened
+from retrieve_cli.sources.formats.formats import ParsingLimits
 from retrieve_cli.sources.formats.html.text import HtmlText
 from retrieve_cli.sources.formats.html.tree import TEXT, Tree, one_line
-from retrieve_cli.sources.formats.limits import ParsingLimits
 
 _DEEPEST, _MOST, _LONGEST, _MOST_VALUES = 256, 500_000, 1000, 50
 _GROUPS = {  # names of HTML, some of them only @ their parents, with the tags of schemas for the same

@@ -22,7 +22,7 @@ from retrieve_cli.sources.formats.docx.markup import XmlNode, children, read
 from retrieve_cli.sources.formats.docx.numbering import DocxNotes, Numbering
 from retrieve_cli.sources.formats.docx.pages import pages_of
 from retrieve_cli.sources.formats.docx.styles import Styles
-from retrieve_cli.sources.formats.limits import ParsingLimits
+from retrieve_cli.sources.formats.formats import ParsingLimits
 
 PAGES_AS = "as last saved"
 """Value of `pages_as`: the pages of the layout when the file was last saved."""

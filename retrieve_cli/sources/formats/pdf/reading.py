@@ -28,7 +28,7 @@ from retrieve_cli.sources.formats.pdf.writing import Joiner, PdfTextWriter
 if TYPE_CHECKING:
     from pypdfium2 import PdfDocument
 
-    from retrieve_cli.sources.formats.limits import ParsingLimits
+    from retrieve_cli.sources.formats.formats import ParsingLimits
 
 _OCR = "run `ocrmypdf IN.pdf OUT.pdf`, which adds a text layer"
 _MOST_NAMED = 20

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from retrieve_cli.contracts import Parsed
 from retrieve_cli.sources.formats.docx.reading import parse
-from retrieve_cli.sources.formats.limits import ParsingLimits
+from retrieve_cli.sources.formats.formats import ParsingLimits
 
 W = "http://schemas.openxmlformats.org/wordprocessingml/2006/main"
 SPACES = (

@@ -8,7 +8,7 @@ from retrieve_cli.contracts import Parsed
 from retrieve_cli.errors import BadDocument
 from retrieve_cli.sources.fields import SPELLINGS
 from retrieve_cli.sources.formats import json_text
-from retrieve_cli.sources.formats.limits import ParsingLimits
+from retrieve_cli.sources.formats.formats import ParsingLimits
 
 
 def parse(text: str) -> Parsed:

@@ -9,7 +9,7 @@ from sources.formats.layouts import levelled
 
 from retrieve_cli.contracts import Json, Parsed
 from retrieve_cli.errors import BadDocument
-from retrieve_cli.sources.formats.limits import ParsingLimits
+from retrieve_cli.sources.formats.formats import ParsingLimits
 from retrieve_cli.sources.formats.notebook import parse as parse_notebook
 
 

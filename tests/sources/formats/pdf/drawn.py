@@ -11,7 +11,7 @@ from reportlab.pdfgen.canvas import Canvas
 from sources.formats.layouts import layout_of
 
 from retrieve_cli.contracts import Parsed
-from retrieve_cli.sources.formats.limits import ParsingLimits
+from retrieve_cli.sources.formats.formats import ParsingLimits
 from retrieve_cli.sources.formats.pdf.reading import parse
 
 WORDS = (

@@ -13,7 +13,7 @@ from sources.formats.pdf.drawn import changed, column, draw, prose, read, text
 from stalls import ending
 
 from retrieve_cli.errors import BadDocument
-from retrieve_cli.sources.formats.limits import ParsingLimits
+from retrieve_cli.sources.formats.formats import ParsingLimits
 from retrieve_cli.sources.formats.pdf.reading import parse
 
 

@@ -9,7 +9,7 @@ from sources.formats.layouts import headings, layout_of
 
 from retrieve_cli.contracts import Parsed
 from retrieve_cli.errors import BadDocument
-from retrieve_cli.sources.formats.limits import ParsingLimits
+from retrieve_cli.sources.formats.formats import ParsingLimits
 from retrieve_cli.sources.formats.rst import parse as parse_rst
 
 PAGE = """\

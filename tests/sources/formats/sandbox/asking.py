@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from retrieve_cli.errors import BadDocument
-from retrieve_cli.sources.formats.limits import ParsingLimits
+from retrieve_cli.sources.formats.formats import ParsingLimits
 from retrieve_cli.sources.formats.processes.messages import ParseRequest
 from retrieve_cli.sources.formats.processes.pool import ParserPool
 

@@ -22,7 +22,7 @@ from retrieve_cli.contracts.layout import Block, Layout, Page
 from retrieve_cli.contracts.page_marks import Mark
 from retrieve_cli.contracts.page_words import Words
 from retrieve_cli.errors import BadDocument
-from retrieve_cli.sources.formats.limits import ParsingLimits
+from retrieve_cli.sources.formats.formats import ParsingLimits
 from retrieve_cli.sources.formats.processes import confinement
 
 HELD: list[bytes] = []

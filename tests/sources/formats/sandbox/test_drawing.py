@@ -23,12 +23,12 @@ from retrieve_cli.contracts.page_marks import Mark
 from retrieve_cli.contracts.page_words import Box
 from retrieve_cli.errors import BadDocument, Unavailable
 from retrieve_cli.sources.formats import formats
-from retrieve_cli.sources.formats.limits import ParsingLimits
+from retrieve_cli.sources.formats.formats import ParsingLimits
 from retrieve_cli.sources.formats.pdf.picture import render
 from retrieve_cli.sources.formats.processes import messages
 from retrieve_cli.sources.formats.processes.messages import Drawing, ParseRequest
-from retrieve_cli.sources.formats.processes.pictures import checked
 from retrieve_cli.sources.formats.processes.pool import ParserPool
+from retrieve_cli.sources.formats.processes.process import checked_picture
 from retrieve_cli.sources.formats.reader import SandboxedReader
 
 SLOW = "more than 2 s of CPU time"
@@ -138,9 +138,9 @@ def test_what_is_not_a_plain_picture_is_not_passed_on(tmp_path: Path, pool: Pars
     ],
 )
 def test_other_parts_of_a_png_are_rejected(content: bytes) -> None:
-    assert checked(POINT) == POINT
+    assert checked_picture(POINT) == POINT
     with pytest.raises(ValueError, match="PNG"):
-        checked(content)
+        checked_picture(content)
 
 
 @pytest.mark.parametrize(

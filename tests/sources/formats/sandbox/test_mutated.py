@@ -19,8 +19,7 @@ from hostile.mutated import KINDS, mutated, seeds
 
 from retrieve_cli.contracts import Parsed
 from retrieve_cli.errors import BadDocument
-from retrieve_cli.sources.formats.formats import FORMATS, lacks
-from retrieve_cli.sources.formats.limits import ParsingLimits
+from retrieve_cli.sources.formats.formats import FORMATS, ParsingLimits, lacks
 from retrieve_cli.sources.formats.processes.messages import ParseRequest
 from retrieve_cli.sources.formats.processes.pool import ParserPool, PendingDocument
 

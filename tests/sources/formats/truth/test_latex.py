@@ -14,7 +14,7 @@ import pytest
 from sources.formats.truth.test_truth import distance, words
 
 from retrieve_cli.contracts import Parsed
-from retrieve_cli.sources.formats.limits import ParsingLimits
+from retrieve_cli.sources.formats.formats import ParsingLimits
 from retrieve_cli.sources.formats.reader import SandboxedReader
 
 VOCABULARY = """

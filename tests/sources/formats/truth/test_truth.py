@@ -17,7 +17,7 @@ from sources.formats.truth.typesetting import Made
 
 from retrieve_cli.contracts import Parsed
 from retrieve_cli.contracts.layout import Layout
-from retrieve_cli.sources.formats.limits import ParsingLimits
+from retrieve_cli.sources.formats.formats import ParsingLimits
 from retrieve_cli.sources.formats.reader import SandboxedReader
 
 SEEDS = (1, 2, 3)

@@ -17,8 +17,7 @@ from sources.formats.layouts import blocks, headings, layout_of, levelled
 from retrieve_cli.contracts import Parsed
 from retrieve_cli.errors import BadDocument, NotADocument
 from retrieve_cli.sources.formats import xml_text
-from retrieve_cli.sources.formats.formats import format_of
-from retrieve_cli.sources.formats.limits import ParsingLimits
+from retrieve_cli.sources.formats.formats import ParsingLimits, format_of
 
 ARTICLE = """<?xml version="1.0" encoding="UTF-8"?>
 <!DOCTYPE article PUBLIC "-//NLM//DTD JATS Journal Archiving DTD v1.2//EN" "JATS-archivearticle1.dtd">
