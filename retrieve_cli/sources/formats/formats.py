@@ -58,16 +58,18 @@ FORMATS: Mapping[str, DocumentFormat] = {
     for each in (
         DocumentFormat("markdown", (".markdown", ".md"), f"{_HERE}.markdown"),
         DocumentFormat("text", (".txt",), f"{_HERE}.markdown"),
-        DocumentFormat("pdf", (".pdf",), f"{_HERE}.pdf.reading", ("pypdfium2",), rules=1, apart=True, sidecar=".txt"),
+        DocumentFormat(
+            "pdf", (".pdf",), f"{_HERE}.pdf.pdf_reading", ("pypdfium2",), rules=1, apart=True, sidecar=".txt"
+        ),
         DocumentFormat(
             "html",
             (".htm", ".html", ".xhtml"),
-            f"{_HERE}.html.reading",
+            f"{_HERE}.html.html_reading",
             ("selectolax", "trafilatura", "lxml_html_clean"),
             rules=1,
             apart=True,
         ),
-        DocumentFormat("docx", (".docm", ".docx", ".dotm", ".dotx"), f"{_HERE}.docx.reading", rules=1, apart=True),
+        DocumentFormat("docx", (".docm", ".docx", ".dotm", ".dotx"), f"{_HERE}.docx.docx_reading", rules=1, apart=True),
         DocumentFormat("notebook", (".ipynb",), f"{_HERE}.notebook", rules=1, apart=True),
         DocumentFormat("rst", (".rst",), f"{_HERE}.rst", rules=1, apart=True),
         DocumentFormat("json", (".json", ".jsonl"), f"{_HERE}.json_text", rules=1, apart=True),

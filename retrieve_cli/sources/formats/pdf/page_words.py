@@ -22,7 +22,7 @@ import numpy as np
 
 from retrieve_cli.sources.formats.pdf import raw
 from retrieve_cli.sources.formats.pdf.directions import SKEWED
-from retrieve_cli.sources.formats.pdf.tearing import tear
+from retrieve_cli.sources.formats.pdf.word_splits import split_words
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -245,7 +245,7 @@ def _words(handle: int, characters: str, spans: list[tuple[int, int]], frame: Fr
     style = _styles(handle, firsts, frame)
     heads = _boxes(handle, firsts, frame)
     tails = _boxes(handle, [end - 1 for _, end in spans], frame)
-    pieces = tear(
+    pieces = split_words(
         heads,
         tails,
         characters=characters,

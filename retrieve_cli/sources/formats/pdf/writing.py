@@ -10,9 +10,9 @@ from itertools import accumulate, chain
 
 from retrieve_cli.contracts.layout import Block, Kind
 from retrieve_cli.contracts.page_words import Words
-from retrieve_cli.sources.formats.pdf.drafts import BULLET, Draft
 from retrieve_cli.sources.formats.pdf.lines import Line
 from retrieve_cli.sources.formats.pdf.page_text import PageText
+from retrieve_cli.sources.formats.pdf.paragraphs import BULLET, Draft
 from retrieve_cli.sources.formats.pdf.styles import PageLines
 
 _LETTERS = re.compile(r"[^\W\d_]+")

@@ -5,7 +5,7 @@ import zipfile
 from collections.abc import Mapping
 
 from retrieve_cli.contracts import Parsed
-from retrieve_cli.sources.formats.docx.reading import parse
+from retrieve_cli.sources.formats.docx.docx_reading import parse
 from retrieve_cli.sources.formats.formats import ParsingLimits
 
 W = "http://schemas.openxmlformats.org/wordprocessingml/2006/main"

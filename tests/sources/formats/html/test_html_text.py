@@ -10,7 +10,7 @@ from sources.formats.layouts import layout_of
 from retrieve_cli.contracts import Parsed
 from retrieve_cli.errors import BadDocument
 from retrieve_cli.sources.formats.formats import ParsingLimits, format_of, looks_like_html
-from retrieve_cli.sources.formats.html.reading import parse as parse_html
+from retrieve_cli.sources.formats.html.html_reading import parse as parse_html
 
 pytest.importorskip("selectolax")
 

@@ -11,7 +11,7 @@ import pytest
 
 from retrieve_cli.errors import BadDocument
 from retrieve_cli.sources.formats.formats import ParsingLimits
-from retrieve_cli.sources.formats.html.reading import parse
+from retrieve_cli.sources.formats.html.html_reading import parse
 
 PAGES = sorted(path for path in islice(Path("/usr/share/doc").rglob("*.html"), 400) if path.is_file())[:25]
 

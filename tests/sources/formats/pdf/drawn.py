@@ -12,7 +12,7 @@ from sources.formats.layouts import layout_of
 
 from retrieve_cli.contracts import Parsed
 from retrieve_cli.sources.formats.formats import ParsingLimits
-from retrieve_cli.sources.formats.pdf.reading import parse
+from retrieve_cli.sources.formats.pdf.pdf_reading import parse
 
 WORDS = (
     "alder birch cedar dogwood elm fir gorse hazel iris juniper larch maple nettle oak poplar quince rowan spruce "

@@ -14,7 +14,7 @@ from stalls import ending
 
 from retrieve_cli.errors import BadDocument
 from retrieve_cli.sources.formats.formats import ParsingLimits
-from retrieve_cli.sources.formats.pdf.reading import parse
+from retrieve_cli.sources.formats.pdf.pdf_reading import parse
 
 
 def plain(canvas: Canvas, seed: int = 1) -> None:

@@ -37,7 +37,7 @@ class Pieces(NamedTuple):
     tails: NDArray[np.float32]
 
 
-def tear(
+def split_words(
     heads: NDArray[np.float32],
     tails: NDArray[np.float32],
     *,
