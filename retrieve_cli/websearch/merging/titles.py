@@ -135,7 +135,7 @@ class Title(NamedTuple):
     """Its words that have content, in one spelling, without numbers; in alphabetical order."""
     numbers: tuple[str, ...]
     main: str
-    """Letters before its subtitle; empty if it has no subtitle, or if they are too few words to compare."""
+    """Letters before its subtitle; empty if it has no subtitle, or if they do not identify a work."""
     distinct: bool
     """False if many works can have it."""
     recurrent: bool

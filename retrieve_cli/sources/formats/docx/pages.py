@@ -120,6 +120,6 @@ def _section(sections: Sequence[DocxSection], number: int) -> DocxSection:
 
 
 def _measure(node: XmlNode | None, attribute: str, other: int, *, most: int = _WIDEST) -> int:
-    """Return the number in an attribute, if it is within bounds; else `other`."""
+    """Return the number in an attribute, at most `most`; `other` if the attribute is not a number."""
     digits = node.get(attribute) if node else ""
     return min(int(digits), most) if digits.isascii() and digits.isdigit() and len(digits) <= 9 else other
