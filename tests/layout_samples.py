@@ -12,7 +12,7 @@ from retrieve_cli.contracts import DocumentFile, Parsed, Reading
 from retrieve_cli.contracts.layout import Block, Kind, Layout, Page
 from retrieve_cli.contracts.page_words import Words
 from retrieve_cli.ingest.build import build
-from retrieve_cli.ingest.report import ParsingLimits as BuildLimits
+from retrieve_cli.ingest.report import Limits as BuildLimits
 from retrieve_cli.sources.folders.docs_folder import FolderSource
 from retrieve_cli.sources.formats.formats import ParsingLimits
 from retrieve_cli.sources.formats.reader import SandboxedReader
