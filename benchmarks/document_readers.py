@@ -19,7 +19,7 @@ def _retrieve() -> Callable[[Path], object]:
     from retrieve_cli.config.settings import Settings
     from retrieve_cli.contracts import Record
     from retrieve_cli.sources.formats import formats
-    from retrieve_cli.sources.formats.limits import Limits
+    from retrieve_cli.sources.formats.formats import ParsingLimits
 
     source = SimpleNamespace(kind="docs", name="docs")
     chunkers = chunkers_for([source], None, Settings())  # type: ignore[list-item]
@@ -28,7 +28,7 @@ def _retrieve() -> Callable[[Path], object]:
         content = path.read_bytes()
         kind = formats.format_of(path.name, content[:4096]) or "text"
         module = import_module(formats.FORMATS[kind].module)
-        parsed = module.parse(content, name=path.name, limits=Limits(), on_page=_ignore)
+        parsed = module.parse(content, name=path.name, limits=ParsingLimits(), on_page=_ignore)
         record = Record(
             id=path.name, name=path.name, text=parsed.text, kind=kind, source=path.name, layout=parsed.layout
         )

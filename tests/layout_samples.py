@@ -14,8 +14,8 @@ from retrieve_cli.contracts.page_words import Words
 from retrieve_cli.ingest.build import build
 from retrieve_cli.ingest.report import Limits as BuildLimits
 from retrieve_cli.sources.folders.docs_folder import FolderSource
-from retrieve_cli.sources.formats.limits import Limits
-from retrieve_cli.sources.formats.reader import Reader
+from retrieve_cli.sources.formats.formats import ParsingLimits
+from retrieve_cli.sources.formats.reader import SandboxedReader
 from retrieve_cli.storage.store import Store
 
 HEADS = {".pdf": b"%PDF-1.7\n", ".html": b"<!doctype html>\n", ".docx": b"PK\x03\x04 word/\n"}
@@ -67,11 +67,11 @@ def document(*parts: Part, **metadata: Any) -> Parsed:
     return Parsed(text, Layout(blocks, pages, words if begun else None), metadata)
 
 
-class HandReader(Reader):
+class HandReader(SandboxedReader):
     """The reader, which has these documents as if their files had been parsed."""
 
     def __init__(self, parsed: Mapping[str, Parsed]) -> None:
-        super().__init__(Limits())
+        super().__init__(ParsingLimits())
         self._parsed = parsed
 
     def begin(self, file: DocumentFile, kind: str, *, name: str) -> Reading:

@@ -12,7 +12,7 @@ from typing import Any
 from waiting import PATIENCE_S
 
 from retrieve_cli.http.limits import Clock
-from retrieve_cli.http.transport import Request, Transport
+from retrieve_cli.http.transport import HttpRequest, Transport
 
 Say = Callable[["Conversation"], None]
 
@@ -120,7 +120,7 @@ def forward(talk: Conversation) -> None:
 
 def fetch(transport: Transport, url: str, *, clock: Clock | None = None, **request: Any) -> tuple[int, bytes]:
     """Status and body of the answer."""
-    with transport.open(Request(url, **request), clock or Clock(PATIENCE_S, PATIENCE_S)) as reply:
+    with transport.open(HttpRequest(url, **request), clock or Clock(PATIENCE_S, PATIENCE_S)) as reply:
         return reply.status, b"".join(reply.decoded())
 
 

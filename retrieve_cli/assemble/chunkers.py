@@ -14,7 +14,7 @@ from retrieve_cli.storage.records.column_values import MOST_VALUES
 from retrieve_cli.storage.records.globs import path_glob
 
 if TYPE_CHECKING:
-    from retrieve_cli.sources.chunking.entities import Entities
+    from retrieve_cli.sources.chunking.entities import EntityFinder
     from retrieve_cli.sources.chunking.markers import Markers
 
 _TOKENS = 256
@@ -29,7 +29,7 @@ class Chunkers(Frozen):
 
     by_kind: Mapping[str, Chunker]
     """Chunkers by kind of source."""
-    entities: Entities | None = None
+    entities: EntityFinder | None = None
     """Finder of the names in chunks, if it is configured."""
     mixed: Collection[str] = ()
     """Names of the sources that hold whole documents beside records of a catalog."""
@@ -73,9 +73,9 @@ def chunkers_for(sources: Sequence[Source], encoder: Encoder | None, settings: S
     by_kind: dict[str, Chunker] = {kind: maker.chunker(kind, names[kind]) for kind in sorted(names)}
     if not settings.chunking.entities:
         return Chunkers(by_kind, mixed=mixed)
-    from retrieve_cli.sources.chunking.entities import Entities
+    from retrieve_cli.sources.chunking.entities import EntityFinder
 
-    return Chunkers(by_kind, Entities(settings.chunking.entities_model, settings.chunking.language), mixed)
+    return Chunkers(by_kind, EntityFinder(settings.chunking.entities_model, settings.chunking.language), mixed)
 
 
 class _Maker:
@@ -132,8 +132,7 @@ class _Maker:
 
 def _markers(rule: ChunkingRule) -> Markers | None:
     """Return the marks of sections that a rule names."""
-    from retrieve_cli.sources.chunking.label_sets import LABELS
-    from retrieve_cli.sources.chunking.markers import Markers
+    from retrieve_cli.sources.chunking.markers import LABELS, Markers
 
     if isinstance(rule.markers, str):
         return Markers(rule.markers, LABELS[rule.markers])

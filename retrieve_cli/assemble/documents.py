@@ -43,10 +43,10 @@ def _shared(parsing: ParsingSettings, max_mb: float) -> DocumentReader:
 
 
 def _reader(parsing: ParsingSettings, max_mb: float) -> DocumentReader:
-    from retrieve_cli.sources.formats.limits import MB, Limits
-    from retrieve_cli.sources.formats.reader import Reader
+    from retrieve_cli.sources.formats.formats import MB, ParsingLimits
+    from retrieve_cli.sources.formats.reader import SandboxedReader
 
-    limits = Limits(
+    limits = ParsingLimits(
         max_bytes=int(parsing.max_mb * MB),
         max_pages=parsing.max_pages,
         max_ratio=parsing.max_ratio,
@@ -54,7 +54,7 @@ def _reader(parsing: ParsingSettings, max_mb: float) -> DocumentReader:
         cpu_s=parsing.cpu_s,
         main_content=parsing.main_content,
     )
-    return Reader(limits, text_bytes=int(max_mb * MB), workers=parsing.workers)
+    return SandboxedReader(limits, text_bytes=int(max_mb * MB), workers=parsing.workers)
 
 
 def suffixes() -> Sequence[str]:

@@ -117,10 +117,10 @@ def request_of(chosen: Mapping[str, Any], text: str) -> dict[str, Json]:
 
 def _asked(run: Run, server: str, request: Mapping[str, Json]) -> tuple[int, bytes]:
     """Return status and body of the server's answer. Raises: Unavailable, UsageError."""
-    from retrieve_cli.http.failures import HttpFailed, Passing
+    from retrieve_cli.http.failures import HttpFailed, TransientFailure
     from retrieve_cli.http.limits import Clock, limit_size
     from retrieve_cli.http.secrets import Secret, read_key
-    from retrieve_cli.http.transport import Redirect, Request, Transport
+    from retrieve_cli.http.transport import HttpRequest, Redirect, Transport
 
     key = read_key(run.settings.query.api_key_env)
     page = run.shared.page
@@ -140,9 +140,9 @@ def _asked(run: Run, server: str, request: Mapping[str, Json]) -> tuple[int, byt
     headers = {"Content-Type": "application/json"}
     try:
         authorization = None if key is None else Secret(key.bearer)
-        with transport.open(Request(url, headers, body, authorization), Clock(_PATIENCE_S, _PATIENCE_S)) as reply:
+        with transport.open(HttpRequest(url, headers, body, authorization), Clock(_PATIENCE_S, _PATIENCE_S)) as reply:
             return reply.status, b"".join(limit_size(reply.decoded(), _LONGEST, too_large))
-    except (Passing, HttpFailed) as error:
+    except (TransientFailure, HttpFailed) as error:
         raise Unavailable(f"{server} does not answer: {error}", hint="is it running? retrieve serve") from error
     finally:
         transport.close()

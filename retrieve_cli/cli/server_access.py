@@ -86,12 +86,12 @@ def access_of(
         UsageError: other machines could ask without a key, or a certificate, a host or an origin is not one.
         RetrieveError: the keys cannot be read.
     """
-    from retrieve_cli.http.certificates import check_pair
+    from retrieve_cli.http.listening import check_pair
     from retrieve_cli.server.http.callers import callers_of, expect_safe
 
     callers = callers_of(shared.artifacts, settings, key=key, workers=workers, say=shared.talk.say)
     expect_safe(host, callers, insecure=insecure)
-    pair = check_pair(*certificate, say=shared.talk.say)
+    pair = check_pair(*certificate, warn=shared.talk.say)
     tls = {} if pair is None else {"ssl_certfile": str(pair[0]), "ssl_keyfile": str(pair[1])}
     hosts, origins = (tuple(given or ()) for given in allowed)
     settings.expect_trusted("serve")

@@ -21,7 +21,7 @@ class Wording(Frozen):
     form: str
     """Example of a correct value."""
     user: str
-    """Message for an address that contains a user; `{}` stands for the address."""
+    """Message for an address that contains a user; `{}` is replaced by the address."""
     instead: str
     """Hint for the same error."""
 

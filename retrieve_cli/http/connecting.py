@@ -11,7 +11,7 @@ from typing import Any
 
 from retrieve_cli.errors import printable
 from retrieve_cli.http.addresses import Permits, anywhere
-from retrieve_cli.http.failures import NotPermitted, Passing
+from retrieve_cli.http.failures import NotPermitted, TransientFailure
 from retrieve_cli.http.limits import Clock
 
 _LONGEST_S = 10.0
@@ -35,7 +35,7 @@ def connect(
 
     Raises:
         NotPermitted: the host has an address that is not permitted.
-        Passing: the clock ran out, or the last address did not answer.
+        TransientFailure: the clock ran out, or the last address did not answer.
         OSError: the name has no address, or the last one rejects connections.
         UnicodeError: the name is invalid.
     """
@@ -58,7 +58,7 @@ def connect(
             return sock
     clock.patience()
     if isinstance(failure, TimeoutError):
-        raise Passing(f"no connection within {min(_LONGEST_S, clock.idle_s):g} s")
+        raise TransientFailure(f"no connection within {min(_LONGEST_S, clock.idle_s):g} s")
     raise failure
 
 
@@ -92,7 +92,7 @@ def _addresses(host: str, port: int, clock: Clock) -> _Addresses:
     try:
         result = outcome.get(timeout=clock.patience())
     except Empty:
-        raise Passing("the name of the server was not resolved in time") from None
+        raise TransientFailure("the name of the server was not resolved in time") from None
     if isinstance(result, Exception):
         raise result
     return result

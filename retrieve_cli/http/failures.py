@@ -4,11 +4,11 @@ Neither is chained to an error of the HTTP client, which would contain the reque
 """
 
 
-class Passing(Exception):
+class TransientFailure(Exception):
     """A temporary failure: worth another attempt, after at least `after` seconds."""
 
     def __init__(self, reason: str, *, after: float = 0.0, status: int = 0) -> None:
-        """`status` is the status of the answer; 0 if there was none."""
+        """`status` is the status of the answer; 0 without an answer."""
         super().__init__(reason)
         self.after = after
         self.status = status

@@ -7,9 +7,9 @@ from urllib.parse import urlsplit
 
 from retrieve_cli.errors import SourceFailed, UsageError
 from retrieve_cli.http.addresses import Wording, check_url, shown
-from retrieve_cli.http.failures import HttpFailed, Passing
+from retrieve_cli.http.failures import HttpFailed, TransientFailure
 from retrieve_cli.http.limits import Clock, limit_size
-from retrieve_cli.http.transport import Redirect, Request, Transport
+from retrieve_cli.http.transport import HttpRequest, Redirect, Transport
 
 _HEADERS = {"Accept": "application/json", "Accept-Encoding": "identity"}
 
@@ -40,18 +40,18 @@ def fetch(url: str, *, limit: int, seconds: float) -> bytes:
     """Return the body of an answer with status 200, of at most `limit` bytes. Redirects are not followed.
 
     Raises:
-        SourceFailed: there is no such answer within the time.
+        SourceFailed: no answer with status 200 arrives within the time.
         Unavailable: urllib3 is not installed.
     """
     address, hint = shown(url), f"check it: curl -sS {shown(url)}"
     transport = Transport(url, called="the address", follow=_stay)
     try:
-        with transport.open(Request(url, _HEADERS), Clock(seconds, seconds)) as reply:
+        with transport.open(HttpRequest(url, _HEADERS), Clock(seconds, seconds)) as reply:
             if reply.status != 200:
                 raise SourceFailed(f"{address} answered with status {reply.status}", hint=hint)
             too_large = SourceFailed(f"{address} sent more than {limit} bytes", hint=hint)
             return b"".join(limit_size(reply.decoded(), limit, lambda: too_large))
-    except Passing as failure:
+    except TransientFailure as failure:
         raise SourceFailed(f"cannot fetch {address}: {failure}", hint=hint) from None
     except HttpFailed as failure:
         raise SourceFailed(str(failure), hint=failure.hint) from None

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
 
 from retrieve_cli.frozen import Frozen, field
-from retrieve_cli.http.failures import HttpFailed, Passing
+from retrieve_cli.http.failures import HttpFailed, TransientFailure
 
 PIECE = 1 << 16
 """Maximum bytes that are read, sent or decompressed at a time."""
@@ -30,11 +30,11 @@ class Clock(Frozen):
         """Return the seconds to wait for the next byte.
 
         Raises:
-            Passing: no time is left.
+            TransientFailure: no time is left.
         """
         remaining = self.until - time.monotonic()
         if remaining <= 0:
-            raise Passing(f"no complete answer within {self.total_s:g} s")
+            raise TransientFailure(f"no complete answer within {self.total_s:g} s")
         return min(self.idle_s, remaining)
 
 
@@ -58,10 +58,10 @@ def peek(pieces: Iterator[bytes], size: int) -> tuple[bytes, Iterator[bytes]]:
 
 
 def gunzip(pieces: Iterable[bytes]) -> Iterator[bytes]:
-    """Yield the contents of a gzip stream (RFC 1952), in pieces of bounded size whatever the compression ratio.
+    """Yield the contents of a gzip stream (RFC 1952), in pieces of bounded size at any compression ratio.
 
     Raises:
-        Passing: the stream is truncated.
+        TransientFailure: the stream is truncated.
         HttpFailed: it is damaged.
     """
     return _inflated(pieces, wbits=31)
@@ -71,7 +71,7 @@ def inflate(pieces: Iterator[bytes]) -> Iterator[bytes]:
     """Yield the contents of the coding `deflate`: zlib format (RFC 9110, 8.4.1.2), or raw as some servers send it.
 
     Raises:
-        Passing: the stream is truncated.
+        TransientFailure: the stream is truncated.
         HttpFailed: it is damaged.
     """
     head, pieces = peek(pieces, 2)
@@ -99,4 +99,4 @@ def _inflated(pieces: Iterable[bytes], *, wbits: int) -> Iterator[bytes]:
             if inflated:
                 yield inflated
     if begun and not inflater.eof:
-        raise Passing("the gzip stream was cut short")
+        raise TransientFailure("the gzip stream was cut short")

@@ -22,7 +22,7 @@ _PATIENCE_S = 5.0
 
 @contextmanager
 def listening(path: Path) -> Iterator[Listener]:
-    """Yield a socket at a path, of mode 0600; it is removed at the end. One that nobody listens to is replaced.
+    """Yield a socket at a path, of mode 0600; it is removed at the end. A socket without a listener is replaced.
 
     Raises:
         OSError: the folder cannot be written, or holds no sockets.
@@ -58,7 +58,7 @@ def _short(path: Path) -> Iterator[str]:
 
 
 def accept(listener: Listener) -> Connection | None:
-    """Return the connection of the next client; None if there is none any more."""
+    """Return the connection of the next client; None if no client waits any more."""
     try:
         connection, _ = listener.accept()
     except (BlockingIOError, ConnectionError):

@@ -30,11 +30,11 @@ from urllib3.response import BaseHTTPResponse
 from retrieve_cli.errors import printable
 from retrieve_cli.http.addresses import Permits, anywhere, place, shown
 from retrieve_cli.http.connecting import connect
-from retrieve_cli.http.failures import HttpFailed, Passing
+from retrieve_cli.http.failures import HttpFailed, TransientFailure
 from retrieve_cli.http.limits import PIECE, Clock
 from retrieve_cli.http.secrets import Secret
 
-_FAILURES = (HTTPError, OSError, http.client.HTTPException, ValueError, OverflowError, Passing)
+_FAILURES = (HTTPError, OSError, http.client.HTTPException, ValueError, OverflowError, TransientFailure)
 """Exceptions with which requests of urllib3 fail; OverflowError for a chunk larger than any memory."""
 _CLOCK: ContextVar[Clock] = ContextVar("clock")
 """Clock of the current request of this thread: urllib3 cannot pass one to its connections."""
@@ -121,7 +121,7 @@ class _TlsConnections(urllib3.HTTPSConnectionPool):
     ConnectionCls = _TlsConnection
 
 
-class Pool:
+class ConnectionPool:
     """Connections to any number of servers, directly or through proxies, kept open for later requests."""
 
     def __init__(self, size: int, called: str, permits: Permits = anywhere) -> None:
@@ -139,7 +139,7 @@ class Pool:
         """Return the answer with its body unread; the caller handles redirects. `secret` are further headers.
 
         Raises:
-            Passing, HttpFailed: there is no answer.
+            TransientFailure, HttpFailed: there is no answer.
         """
         patience = clock.patience()
         timeout = urllib3.Timeout(connect=patience, read=patience)
@@ -163,7 +163,7 @@ class Pool:
         """Yield the bytes of a body without decoding them.
 
         Raises:
-            Passing: the connection failed or stalled, or the clock ran out.
+            TransientFailure: the connection failed or stalled, or the clock ran out.
         """
         trouble, piece = "", b""
         while True:
@@ -174,7 +174,7 @@ class Pool:
                 trouble = _reason(error)
             if trouble:
                 clock.patience()
-                raise Passing(f"the answer was cut short ({trouble})")
+                raise TransientFailure(f"the answer was cut short ({trouble})")
             if not piece:
                 return
             yield piece
@@ -200,11 +200,11 @@ def _failure(error: Exception, url: str, clock: Clock, called: str) -> Exception
         hint = f"check {called} and the certificates (REQUESTS_CA_BUNDLE can name a file of certificates)"
         return HttpFailed(f"no trusted TLS connection to {shown(url)}: {_reason(error)}", hint=hint)
     if isinstance(error, ReadTimeoutError):
-        return Passing(f"no answer within {clock.idle_s:g} s")
+        return TransientFailure(f"no answer within {clock.idle_s:g} s")
     if isinstance(error, ValueError):
         hint = f"check {called}, and HTTP_PROXY and HTTPS_PROXY if they are set"
         return HttpFailed(f"cannot send a request to {shown(url)} ({type(error).__name__})", hint=hint)
-    return Passing(_reason(error))
+    return TransientFailure(_reason(error))
 
 
 def _revealed(secret: Mapping[str, Secret]) -> dict[str, str]:
@@ -241,7 +241,7 @@ def _manager(proxy: str, size: int, trust: ssl.SSLContext | None) -> urllib3.Poo
 
 
 def _proxy(url: str) -> str:
-    """Return the proxy in the environment for a server; empty if there is none."""
+    """Return the proxy for a server from the environment; empty if none is set."""
     scheme, host, port = place(url)
     proxies = getproxies()
     proxy = proxies.get(scheme) or proxies.get("all", "")
@@ -256,7 +256,7 @@ def _proxy(url: str) -> str:
 
 
 def _trust() -> ssl.SSLContext:
-    """Return the certificates named in the environment, or else those of the machine and of certifi."""
+    """Return the certificates named in the environment, or else the certificates of the machine and of certifi."""
     context = urllib3.util.create_urllib3_context()
     variable = next((name for name in _BUNDLES if os.environ.get(name)), None)
     if variable is None:

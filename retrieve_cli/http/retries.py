@@ -12,7 +12,7 @@ from math import inf, isfinite
 from typing import TypeVar
 
 from retrieve_cli.frozen import Frozen
-from retrieve_cli.http.failures import Passing
+from retrieve_cli.http.failures import TransientFailure
 
 T = TypeVar("T")
 
@@ -39,7 +39,7 @@ class Retries(Frozen):
 class GaveUp(Exception):
     """No attempt succeeded. The message has the last failure and the number of attempts."""
 
-    def __init__(self, last: Passing, *, attempts: int) -> None:
+    def __init__(self, last: TransientFailure, *, attempts: int) -> None:
         request = f"; it asks for a pause of {last.after:g} s" if last.after > LONGEST_PAUSE_S else ""
         super().__init__(f"{last}{request}" + (f" ({attempts} attempts)" if attempts > 1 else ""))
         self.status = last.status
@@ -52,7 +52,7 @@ def persist(
     sleep: Callable[[float], object],
     until: float = inf,
 ) -> T:
-    """Return the result of the first `attempt` that does not raise `Passing`.
+    """Return the result of the first `attempt` that does not raise `TransientFailure`.
 
     Raises:
         GaveUp: after the last attempt, or if the next pause is too long or ends after `until`.
@@ -60,7 +60,7 @@ def persist(
     for number in range(retries.most + 1):
         try:
             return attempt()
-        except Passing as passing:
+        except TransientFailure as passing:
             last = passing
         pause = retries.pause(number, last.after)
         if number == retries.most or last.after > LONGEST_PAUSE_S or time.monotonic() + pause > until:

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING
 from retrieve_cli.errors import Unavailable, printable
 from retrieve_cli.frozen import Frozen
 from retrieve_cli.http.addresses import Permits, anywhere, same_server, shown
-from retrieve_cli.http.failures import HttpFailed, Passing
+from retrieve_cli.http.failures import HttpFailed, TransientFailure
 from retrieve_cli.http.limits import Clock, gunzip, inflate
 from retrieve_cli.http.secrets import Secret
 
 if TYPE_CHECKING:
-    from retrieve_cli.http.pool import Pool
+    from retrieve_cli.http.pool import ConnectionPool
 
 INSTALL = "pip install 'retrieve-cli[remote]'"
 HEAD = 4096
@@ -29,7 +29,7 @@ _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _CODINGS = {"gzip": gunzip, "x-gzip": gunzip, "deflate": inflate}
 
 
-class Request(Frozen):
+class HttpRequest(Frozen):
     """A GET, or a POST if there is a body. Only the server gets credentials, wherever redirects lead."""
 
     url: str
@@ -67,13 +67,13 @@ class Reply(Frozen):
     status: int
     headers: Mapping[str, str]
     travelling: Iterator[bytes]
-    """The body before decoding. Raises `Passing` if it is truncated or takes too long."""
+    """The body before decoding. Raises `TransientFailure` if it is truncated or takes too long."""
 
     def decoded(self, travelling: Iterator[bytes] | None = None) -> Iterator[bytes]:
         """Return the body without its content coding; `travelling` may replace the field of that name.
 
         Raises:
-            Passing: it was truncated or took too long.
+            TransientFailure: it was truncated or took too long.
             HttpFailed: the coding is not supported, or the body is damaged.
         """
         coding = self.headers.get("Content-Encoding", "").strip().lower()
@@ -88,7 +88,7 @@ class Reply(Frozen):
     def head(self, size: int = HEAD) -> bytes:
         """Return the first `size` bytes of the body, or fewer if reading fails."""
         body = b""
-        with suppress(Passing, HttpFailed):
+        with suppress(TransientFailure, HttpFailed):
             for piece in self.decoded():
                 body += piece
                 if len(body) >= size:
@@ -112,7 +112,7 @@ class Transport:
         self._called = called
         self._follow = follow
         self._connections = connections
-        self._pool: Pool | None = None
+        self._pool: ConnectionPool | None = None
         self._lock = Lock()
 
     def close(self) -> None:
@@ -122,11 +122,11 @@ class Transport:
                 self._pool.close()
 
     @contextmanager
-    def open(self, request: Request, clock: Clock) -> Iterator[Reply]:
+    def open(self, request: HttpRequest, clock: Clock) -> Iterator[Reply]:
         """Yield the reply after all redirects.
 
         Raises:
-            Passing: no reply, but another attempt may succeed.
+            TransientFailure: no reply, but another attempt may succeed.
             HttpFailed: no reply, and another attempt would fail as well; `NotPermitted` if an address is not permitted.
             Unavailable: urllib3 is not installed.
         """
@@ -145,14 +145,14 @@ class Transport:
             url = self._follow(Redirect(url, response.status, location, number))
             body = None if response.status == 303 else body
 
-    def _opened(self) -> Pool:
+    def _opened(self) -> ConnectionPool:
         try:
             import urllib3  # noqa: F401
         except ImportError as error:
             message = "connecting to a server needs the package urllib3, which is not installed"
             raise Unavailable(message, hint=INSTALL) from error
-        from retrieve_cli.http.pool import Pool
+        from retrieve_cli.http.pool import ConnectionPool
 
         with self._lock:
-            self._pool = self._pool or Pool(self._connections, self._called, self._permits)
+            self._pool = self._pool or ConnectionPool(self._connections, self._called, self._permits)
             return self._pool

@@ -40,7 +40,7 @@ from retrieve_cli.search.web_choice import Chosen, check, chosen_providers
 if TYPE_CHECKING:
     from retrieve_cli.contracts import Encoder
     from retrieve_cli.retrieval.stages.rerank import Reranker
-    from retrieve_cli.websearch.asking import Asked
+    from retrieve_cli.websearch.asking import ProviderOutcome
     from retrieve_cli.websearch.exchange import Exchange
     from retrieve_cli.websearch.tape import Tape
 
@@ -142,7 +142,7 @@ class WebSearch:
 
     def _asked(
         self, options: WebOptions, chosen: Chosen, exchange: Exchange, depth: int
-    ) -> tuple[list[Asked | None], list[Asked]]:
+    ) -> tuple[list[ProviderOutcome | None], list[ProviderOutcome]]:
         """Return what became of the providers (None: not asked), and of the enrichers. `depth` is the number of results
         wanted of each provider: with fewer than usual, there would be little to rank, and no stored answer to use."""
         from retrieve_cli.websearch.asking import ask_all, ask_first, enrich_all
@@ -185,7 +185,7 @@ def _skipped(provider: Provider) -> str:
     return f"skipped:{provider.name}"
 
 
-def _found(outcomes: Sequence[Asked | None], *, ranked: bool = True) -> list[Found]:
+def _found(outcomes: Sequence[ProviderOutcome | None], *, ranked: bool = True) -> list[Found]:
     """Return the items of all pages with their sources."""
     found = []
     for asked in outcomes:
@@ -208,7 +208,9 @@ def _since(works: Sequence[Work], since: str) -> tuple[Sequence[Work], list[str]
     return kept, [f"{figures.count(dropped, 'work')} from before {since} dropped"] if dropped else []
 
 
-def _statuses(chosen: Chosen, outcomes: Sequence[Asked | None], further: Sequence[Asked]) -> list[ProviderStatus]:
+def _statuses(
+    chosen: Chosen, outcomes: Sequence[ProviderOutcome | None], further: Sequence[ProviderOutcome]
+) -> list[ProviderStatus]:
     pairs = zip(chosen.providers, outcomes, strict=True)
     asked = [not_asked(provider) if outcome is None else status_of(outcome, "provider") for provider, outcome in pairs]
     unasked = [without_key(provider, failure) for provider, failure in chosen.without_key]
@@ -218,7 +220,7 @@ def _statuses(chosen: Chosen, outcomes: Sequence[Asked | None], further: Sequenc
 Role = Literal["provider", "enricher"]
 
 
-def status_of(asked: Asked, role: Role) -> ProviderStatus:
+def status_of(asked: ProviderOutcome, role: Role) -> ProviderStatus:
     """Return the status of a provider or enricher that was asked."""
     name, outcome = asked.asked.name, asked.outcome
     if not isinstance(outcome, Page):

@@ -1,8 +1,8 @@
 """Digests of the input of a record: a catalog's line or a folder's file.
 
-A digest covers everything that decides the record besides the configuration: the bytes, and the names that become part
-of it. The index stores the digests. A sync uses them to decide what it can reuse, and a query to check whether a hit is
-still current.
+A digest covers everything that decides the record except the configuration: the bytes, and the names that become part
+of it. The index stores the digests. A sync uses them to find records that it can reuse, and a query to check whether a
+hit is still current.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def sidecar_of(path: Path, card: Card) -> Path | None:
 
 
 def file_stamp(path: Path) -> list[int]:
-    """Return size, and times of the last change of content and of inode in nanoseconds: equal if nobody wrote to it."""
+    """Return size, and times of the last change of content and of inode in nanoseconds: equal if it is unchanged."""
     status = path.stat()
     return [status.st_size, status.st_mtime_ns, status.st_ctime_ns]
 

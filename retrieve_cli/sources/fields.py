@@ -59,17 +59,17 @@ _ALL_VALUES = frozenset({"description", *_LISTS, *_FORMAT_FIELDS})
 _FORMAT_NAMES = {"dcm": "DICOM", "nii": "NIfTI", "nii.gz": "NIfTI", "nifti": "NIfTI", "tif": "TIFF", "jpg": "JPEG",
                  "jpeg": "JPEG"}  # fmt: skip
 _NO_TEXT = frozenset({"tenant"})
-"""Fields that never enter a record's text, whatever their weight."""
+"""Fields that never enter a record's text, even with a weight."""
 _URL = re.compile(r"^[a-z][a-z0-9+.-]*://", re.IGNORECASE)
 _WORD = re.compile(r"[^\W\d_]{2,}")
 _ELSEWHERE = frozenset({"@context", "@type", "metadata", "source", "supporting_data", "supportingData", *KEYS})
 """Keys that are read by other rules than spellings, or never hold text to search."""
 _OF_ANSWERS = frozenset({"rank", "score", "retrieval_score", "final_score", "relevance", "source_scores"})
-"""Keys of a candidate in an answer, which is known by its `retrieval_score`: they say nothing about the record."""
+"""Keys of a candidate in an answer, which is known by its `retrieval_score`: they do not describe the record."""
 _MOST_KEYS, _LOOKED_AT = 100, 200
 """Unread keys of a record that are counted; characters of a key or a text that are looked at."""
 _READING = 3
-"""Version of the rules that turn an object into a record, besides spellings and weights."""
+"""Version of the rules that turn an object into a record; spellings and weights are not part of it."""
 LONGEST_NAME = 1000
 """Maximum characters of a name: it is indexed with each chunk of its record."""
 LONGEST_ID = 4096
@@ -97,7 +97,7 @@ class FieldMap(Frozen):
 
     @classmethod
     def of(cls, configured: Mapping[str, tuple[str, float]], others: Iterable[str] = ()) -> FieldMap:
-        """Return the built-in spellings and weights, overridden by those of config.yaml.
+        """Return the built-in spellings and weights, overridden by the spellings and weights in config.yaml.
 
         `configured` maps a key of the catalog to (field, weight). A key that is itself a built-in field sets that
         field's weight, and feeds it. A key that is mapped to an unknown field becomes a new field at the end of the

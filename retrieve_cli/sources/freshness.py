@@ -1,6 +1,6 @@
-"""Freshness of a hit: check its source at query time, at almost no cost while nothing has changed.
+"""Freshness of a hit: check its source at query time, at almost no cost while the source is unchanged.
 
-A hit from a folder is compared by the digest of its own file. A catalog is compared by size and times; only if these
+A hit from a folder is compared by the digest of its file. A catalog is compared by size and times; only if these
 differ are the lines of the hits read, each separately, so the cost of a check does not grow with the catalog. Results
 are cached until the marks of the file change. Threads may share a source.
 """
@@ -128,7 +128,7 @@ class WatchedFolder:
         return str(self.path / str(record["source"]))
 
     def original(self, record: Mapping[str, Json], digest: bytes) -> DocumentFile | None:
-        """Return the record's own file if its content is that of the build. Raises: OSError."""
+        """Return the record's own file if its content is the same as in the build. Raises: OSError."""
         source, card = str(record["source"]), self.cards.get(str(record["kind"]))
         place = self.path / source
         if card is None:

@@ -123,7 +123,7 @@ class InboxSource:
         return (replace(record, id=self._id_prefix + entry.id),)
 
     def _read_file(self, document: _Document) -> Iterator[Record | Refused | Notice]:
-        """Yield the record of a file, and what is unexpected about it."""
+        """Yield the record of a file, and notices about it."""
         entry = document.entry
         try:
             record = document.record(id_=self._id_prefix + entry.id, source=self.name)
@@ -161,7 +161,7 @@ class _Document:
 
     @property
     def card(self) -> Json:
-        """Everything that decides its record besides its entry."""
+        """Everything outside its entry that decides its record."""
         card = dict(self._parsing.reader.card(self._kind)) if self._kind else {}
         return [FILE, self.file.name, self.file.sha1, self._kind, card, self._parsing.name_weight]
 
@@ -205,8 +205,8 @@ def document_record(
 ) -> Record | str:
     """Return the record of a document as a catalog's line would give it, or the reason why it is rejected.
 
-    A `text` of several lines is Markdown, unless `media_type` says otherwise: a document with sections, as a file is.
-    A document of a tenant may name that tenant and no other.
+    A `text` of several lines is Markdown, unless `media_type` names another format: a document with sections, like a
+    file. A document of a tenant may name only that tenant.
     """
     record = read_record(document, fields, source=source, number=number)
     if isinstance(record, str):
@@ -234,7 +234,7 @@ def _item(document: bytes) -> dict[str, Json]:
 
 
 def of_tenant(metadata: Mapping[str, Json], tenant: str | None) -> str:
-    """Return the reason to reject the document of a tenant with this metadata; empty if there is none."""
+    """Return the reason to reject the document of a tenant with this metadata; empty if it is accepted."""
     named = {key: metadata.get(key) for key in KEYS}
     if (reason := conflict(named)) or tenant is None:
         return reason

@@ -1,6 +1,6 @@
-"""Asking providers: all at the same time or one after the other, within a deadline that holds whatever they do.
+"""Requests to providers: all at the same time or one after the other, within a deadline that providers cannot exceed.
 
-Each is asked in a thread of its own. A thread that is not done at the deadline is abandoned, and does not keep the
+Each provider has a separate thread. A thread that is not done at the deadline is abandoned, and does not keep the
 process alive. Every failure is a value: an exception of a provider never looks like an empty page.
 """
 
@@ -47,17 +47,19 @@ _Said: TypeAlias = Page | Failure | None
 _Job: TypeAlias = Callable[[], _Said]
 
 
-class Asked(NamedTuple):
+class ProviderOutcome(NamedTuple):
     """Outcome of asking a provider or an enricher."""
 
     asked: Provider | Enricher
     outcome: Page | Failure
     age_s: float | None
     """Age in seconds of the response that ranks the page if it was stored before this search; None: it was sent for
-    this search, or there is none."""
+    this search, or the page has no response."""
 
 
-def ask_all(providers: Sequence[Provider], query: WebQuery, exchange: Exchange, *, deadline_s: float) -> list[Asked]:
+def ask_all(
+    providers: Sequence[Provider], query: WebQuery, exchange: Exchange, *, deadline_s: float
+) -> list[ProviderOutcome]:
     """Return the pages and failures of all providers, asked at the same time, in their order."""
     clock = _clock(deadline_s, exchange)
     said = _together([_search(provider, query, exchange, clock) for provider in providers], clock)
@@ -66,13 +68,13 @@ def ask_all(providers: Sequence[Provider], query: WebQuery, exchange: Exchange, 
 
 def ask_first(
     providers: Sequence[Provider], query: WebQuery, exchange: Exchange, *, deadline_s: float
-) -> list[Asked | None]:
+) -> list[ProviderOutcome | None]:
     """Ask one provider after the other until one has items; None for those that were not asked.
 
     A provider gets half of the time that is left if others follow, so that one that hangs does not use it up.
     """
     whole = _clock(deadline_s, exchange)
-    results: list[Asked | None] = []
+    results: list[ProviderOutcome | None] = []
     for number, provider in enumerate(providers):
         left = max(0.0, whole.until - time.monotonic())
         replayed = exchange.tape is not None
@@ -88,7 +90,7 @@ def ask_first(
 
 def enrich_all(
     enrichers: Sequence[Enricher], items: Sequence[Item], exchange: Exchange, *, deadline_s: float
-) -> list[Asked]:
+) -> list[ProviderOutcome]:
     """Return the pages and failures of all enrichers, asked at the same time, in their order.
 
     Those that have nothing to look up are skipped.
@@ -104,14 +106,14 @@ def _clock(deadline_s: float, exchange: Exchange) -> Clock:
     return Clock(seconds, seconds)
 
 
-def _asked(role: str, asked: Provider | Enricher, said: _Said, exchange: Exchange) -> Asked:
+def _asked(role: str, asked: Provider | Enricher, said: _Said, exchange: Exchange) -> ProviderOutcome:
     """Return the outcome of one of them, and record it if it is a failure."""
     if isinstance(said, Page):
-        return Asked(asked, said, exchange.age_s(said.response))
+        return ProviderOutcome(asked, said, exchange.age_s(said.response))
     outcome = said or Malformed(_NO_PAGE)
     if exchange.tape is None:
         exchange.recorded.keep_failure(f"{role}:{asked.name}", outcome)
-    return Asked(asked, outcome, None)
+    return ProviderOutcome(asked, outcome, None)
 
 
 def _search(provider: Provider, query: WebQuery, exchange: Exchange, clock: Clock) -> _Job:
@@ -150,7 +152,7 @@ def _too_late(provider: Provider) -> Failure:
 
 
 def missing_variable(needs: Sequence[Need]) -> str:
-    """Return the first variable that is required and not set; empty if there is none."""
+    """Return the first variable that is required and not set; empty if all are set."""
     required = (need.variable for need in needs if need.required)
     return next((variable for variable in required if not os.environ.get(variable, "").strip()), "")
 

@@ -18,7 +18,7 @@ from retrieve_cli.http.limits import Clock
 from retrieve_cli.websearch.rates import Rates
 from retrieve_cli.websearch.stored import Stored, request_key, seconds_of
 from retrieve_cli.websearch.tape import Answered, Outcome, Tape
-from retrieve_cli.websearch.wire import Route, Wire
+from retrieve_cli.websearch.wire import CallSender, Route
 
 _AHEAD_S = 60.0
 """Seconds by which the time of a stored answer may be ahead of this clock, which may have been set back."""
@@ -41,10 +41,10 @@ class Exchange:
         tape: Tape | None = None,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
-        """`stored` is None if nothing is stored. A stored answer is used up to an age of `max_age_s` seconds, 0: none;
-        if `offline`, whatever its age, and nothing is sent. One of another `owner`, such as a tenant, is never used:
-        that it is there tells what others ask. With a `tape`, it alone answers: a replay. `endpoints` maps
-        origins of providers to those that are asked instead.
+        """`stored` is None if nothing is stored. A stored answer is used up to an age of `max_age_s` seconds, 0: never;
+        if `offline`, at any age, and nothing is sent. An answer of another `owner`, such as a tenant, is never used: it
+        would disclose their queries. With a `tape`, only the tape answers: a replay. `endpoints` maps origins of
+        providers to the origins that are asked instead.
 
         Raises:
             UsageError: an endpoint is not an origin, or is neither https nor on this machine.
@@ -55,7 +55,7 @@ class Exchange:
         self._owner = owner
         self._tape = tape
         self._now = now
-        self._wire = Wire(rates, endpoints, now)
+        self._wire = CallSender(rates, endpoints, now)
         self._ages: dict[tuple[str, str], float | None] = {}
         self._trouble = ""
         self._has_put = False
@@ -130,12 +130,12 @@ class Exchange:
         return Answered(response, float(max(0, round(age_s))))
 
     def _owned(self, call: Call) -> Json:
-        """Return a request as it is stored."""
+        """Return the stored form of a request."""
         return {**_request_of(call), **({"owner": self._owner} if self._owner else {})}
 
     def keep(self, fetch: Fetch) -> None:
-        """Store the responses to the calls of a provider that could read them. Those of one that could not are not
-        stored: an error page with status 200 would be read again until it is too old."""
+        """Store the responses that a provider could read. Other responses are not stored: an error page with status 200
+        would be read again until it is too old."""
         for call in fetch.calls if isinstance(fetch, _Fetch) else ():
             outcome = self.recorded.outcome(request_key(_request_of(call)))
             if isinstance(outcome, Answered) and outcome.age_s is None:

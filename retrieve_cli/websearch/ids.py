@@ -14,7 +14,7 @@ from urllib.parse import parse_qsl, unquote, urlencode, urlsplit, urlunsplit
 from retrieve_cli.contracts.works import Id
 
 _REMEMBERED = 8192
-"""Identifiers that are kept with what was found out about them."""
+"""Identifiers whose properties are cached."""
 _LONGEST = 2000
 """Characters of the longest identifier or address that is read."""
 _DOI = re.compile(r"10\.[0-9]{4,9}(?:\.[0-9]{1,9}){0,4}/[^\s\"<>]{1,1000}")
@@ -39,7 +39,7 @@ _PREPRINT = re.compile(
     r"|10\.22541/(?:au|essoar)\..{1,100}|10\.1002/essoar\..{1,100}|10\.1590/scielopreprints\..{1,100}"
     r"|10\.2196/preprints\..{1,100}|10\.5194/egusphere-[0-9]{4}-[0-9]{1,6}"
 )
-"""DOIs that servers of preprints register: the registrant alone, or what it puts first in those of preprints."""
+"""DOIs that servers of preprints register: the registrant alone, or the prefix that it uses for preprints."""
 _VERSION = re.compile(r"[/._-]?v([0-9]{1,2})")
 """Last part of the DOI of a version, at preprint servers: `10.21203/rs.3.rs-1/v2`, `10.31234/osf.io/ab_v2`."""
 _LONGEST_VERSION = 4
@@ -67,7 +67,7 @@ _VIEWS = (
 
 
 def doi(text: str) -> Id | None:
-    """Return the DOI that a text is, with or without a resolver; None if it is none. A DOI of arXiv is one too."""
+    """Return the DOI that a text is, with or without a resolver; None for other texts. A DOI of arXiv counts too."""
     text = text.strip()[:_LONGEST]
     bare = _RESOLVER.sub("", text, count=1) if _RESOLVER.match(text) else text
     bare = unquote(bare).strip().rstrip(".,;").lower()
@@ -76,14 +76,14 @@ def doi(text: str) -> Id | None:
 
 @lru_cache(_REMEMBERED)
 def is_preprint(identifier: Id) -> bool:
-    """Return True for identifiers that only preprints have: those of arXiv, and DOIs of other preprint servers."""
+    """Return True for identifiers that only preprints have: arXiv identifiers, and DOIs of other preprint servers."""
     if identifier.kind == "arxiv":
         return True
     return identifier.kind == "doi" and _PREPRINT.fullmatch(identifier.value) is not None
 
 
 def server(identifier: Id) -> str:
-    """Return the registrant of a DOI, `10.1101`; that of arXiv for its identifiers."""
+    """Return the registrant of a DOI, `10.1101`; for an arXiv identifier, the registrant of arXiv."""
     return ARXIV if identifier.kind == "arxiv" else identifier.value.partition("/")[0]
 
 

@@ -1,4 +1,4 @@
-"""Items from what providers say: texts without markup and within bounds, identifiers in normal form.
+"""Items from answers of providers: texts without markup and within bounds, identifiers in normal form.
 
 Every provider makes its items here, so that no answer brings more than these bounds into the program.
 """
@@ -61,7 +61,7 @@ def made(
 ) -> Item | None:
     """Return an item; None if it has no title, or neither an identifier nor an address.
 
-    `ids_` may hold None for what is no identifier; the address is added to them. `date` is a date of `dates.py`.
+    `ids_` may hold None for an invalid identifier; the address is added to them. `date` is a date of `dates.py`.
     """
     title, shown = plain(title, TITLE), address(url)
     known = dict.fromkeys(one for one in (*ids_, ids.of_address(url), ids.url(url) if shown else None) if one)

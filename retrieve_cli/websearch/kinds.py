@@ -1,4 +1,4 @@
-"""The kind of search that a question calls for: literature, pages of the web, or both, by words that say so.
+"""The kind of search that a question calls for: literature, pages of the web, or both, by its words.
 
 The rules are few, so that a person can predict them, and the answer names the rule that applied.
 """
@@ -30,14 +30,14 @@ _CURRENT = frozenset("current currently latest now today tomorrow update updates
 """Words about the present: they ask for the web unless the question is about publications."""
 
 
-class Choice(NamedTuple):
+class SearchKind(NamedTuple):
     """A kind of search, and the reason for it."""
 
     kind: Literal["web", "literature", "both"]
     reason: str
 
 
-def choose(text: str, *, has_categories: bool = False) -> Choice:
+def choose(text: str, *, has_categories: bool = False) -> SearchKind:
     """Return the kind of search for a question.
 
     Categories and identifiers of publications ask for literature; so do words about publications. Words for things
@@ -45,20 +45,20 @@ def choose(text: str, *, has_categories: bool = False) -> Choice:
     both are searched; if neither is, literature.
     """
     if has_categories:
-        return Choice("literature", "categories are those of literature")
+        return SearchKind("literature", "categories are a feature of literature search")
     parts = text[:_MOST_CHARS].split()
     for part in parts:
         if found := ids.doi(part) or ids.arxiv(part):
-            return Choice(
+            return SearchKind(
                 "literature", f"the question contains an identifier of a publication: {shortened(str(found))}"
             )
     words = [word.lower() for word in _WORD.findall(text[:_MOST_CHARS])]
     literature = next((word for word in words if word in _LITERATURE), None)
     web = next((word for word in words if word in _WEB or (word in _CURRENT and not literature)), None)
     if literature and web:
-        return Choice("both", f"“{literature}” asks for literature and “{web}” for the web")
+        return SearchKind("both", f"“{literature}” asks for literature and “{web}” for the web")
     if web:
-        return Choice("web", f"“{web}” asks for the web")
+        return SearchKind("web", f"“{web}” asks for the web")
     if literature:
-        return Choice("literature", f"“{literature}” asks for literature")
-    return Choice("literature", "no word of the question asks for the web")
+        return SearchKind("literature", f"“{literature}” asks for literature")
+    return SearchKind("literature", "no word of the question asks for the web")

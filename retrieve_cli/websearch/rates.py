@@ -1,7 +1,7 @@
 """Rates of servers, kept by all processes of a user together: one small file for each server.
 
 A request reserves its time in the file, under a lock, and waits for it afterwards. A reservation that would end after
-the deadline of the request is not made: `RateLimited` says when to ask again.
+the deadline of the request is not made: `RateLimited` carries the time to ask again.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ class Rates:
             self._sleep(wait)
 
     def block(self, server: str, seconds: float) -> None:
-        """Let nobody ask a server for some seconds, as it requested."""
+        """Let no process ask a server for some seconds, as the server requested."""
         seconds = min(max(0.0, seconds), _LONGEST_BLOCK_S)
 
         def blocked(past: _Past, now: float) -> tuple[_Past, float]:
@@ -93,7 +93,7 @@ class Rates:
         self._change(server, blocked, wait=_LOCK_S)
 
     def _change(self, server: str, change: Callable[[_Past, float], tuple[_Past, float]], *, wait: float) -> float:
-        """Apply a change to what is known of a server, and return its second value."""
+        """Apply a change to the stored times of a server, and return its second value."""
         path = self._folder / _name(server)
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
@@ -126,7 +126,7 @@ def _reserved(past: _Past, rate: Rate, now: float, left: float) -> tuple[_Past, 
 
 
 def _read(path: Path, now: float) -> _Past:
-    """Return what a file says. If it is damaged, or the clock was set back, the server was asked just now."""
+    """Return the content of a file. If it is damaged, or the clock was set back, the last request was just now."""
     try:
         text = read_text(path, limit=CONFIG)
         if not text.strip("\0"):

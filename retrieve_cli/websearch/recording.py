@@ -26,7 +26,7 @@ _MAX_OLD = 50_000_000
 
 
 class _Recorder:
-    """A `Fetch` that keeps what is sent and answered."""
+    """A `Fetch` that keeps requests and answers."""
 
     def __init__(self, fetch: Fetch) -> None:
         self._fetch = fetch
@@ -46,8 +46,9 @@ def record(
     documentation: Sequence[str] = (),
     now: Callable[[], datetime] = lambda: datetime.now(UTC),
 ) -> dict[str, Json]:
-    """Ask a provider and return its exchanges as they were sent and answered, without credentials and contact
-    addresses. `documentation` lists addresses that describe the provider's interface.
+    """Ask a provider and return its exchanges unchanged but for credentials and contact addresses, which are removed.
+
+    `documentation` lists addresses that describe the provider's interface.
 
     Raises:
         ProviderFailed: there is no answer, or it cannot be read: nothing is recorded.
@@ -78,7 +79,7 @@ def write(recording: Mapping[str, Json], folder: Path) -> Path:
     replaced; its list of documentation stays if the recording has none.
 
     Raises:
-        UsageError: there is no such folder, the provider's name is not a file name, or the file cannot be written.
+        UsageError: the folder does not exist, the provider's name is not a file name, or the file cannot be written.
     """
     name = str(recording["provider"])
     if not name or name.startswith(".") or Path(name).name != name:

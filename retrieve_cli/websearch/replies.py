@@ -71,7 +71,7 @@ def read_xml(response: Response) -> Element:
 
 
 def malformed(expected: str, response: Response) -> NoReturn:
-    """Raises: ProviderFailed: the answer is not what was `expected`; quotes its beginning."""
+    """Raises: ProviderFailed: the answer is not as `expected`; the message quotes its beginning."""
     beginning = printable(shortened(response.body[: 4 * _EXCERPT].decode("utf-8", "replace"), _EXCERPT))
     said = f"its answer is not {expected}" + (f": “{beginning}”" if beginning else ": it is empty")
     raise ProviderFailed(Malformed(said))
@@ -81,7 +81,7 @@ def listed(value: Json, response: Response, name: str) -> list[Mapping[str, Json
     """Return a list of objects that must be there, as much of it as is read.
 
     Raises:
-        ProviderFailed: it is missing, or not a list of objects; `name` is that of its key.
+        ProviderFailed: it is missing, or not a list of objects; `name` is its key.
     """
     if not isinstance(value, list) or not all(isinstance(entry, dict) for entry in value):
         malformed(f"an object with the list `{name}`", response)
@@ -96,7 +96,7 @@ def at(value: Json, *path: str) -> Json:
 
 
 def text(value: Json, *path: str) -> str:
-    """Return the text at a path of keys in an object; empty if there is none. Numbers count as texts."""
+    """Return the text at a path of keys in an object; empty if the path has no text. Numbers count as texts."""
     value = at(value, *path)
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         return ""
@@ -104,7 +104,7 @@ def text(value: Json, *path: str) -> str:
 
 
 def number(value: Json, *path: str) -> int | None:
-    """Return the number at a path of keys in an object, None if there is none, or it is negative."""
+    """Return the number at a path of keys in an object; None if the path has no number, or it is negative."""
     said = text(value, *path)
     return int(said) if said.isascii() and said.isdecimal() and len(said) < 12 else None
 

@@ -4,7 +4,7 @@
     artifacts/web/answers/<aa>/<key>.json      {request, at, status, content_type, digest}; <key> is of the request
     artifacts/web/**/.<random>.part            a file that is being written
 
-A file is complete on the disk before it has its name, and a body before its answer. What is damaged counts as absent.
+A file is complete on the disk before it has its name, and a body before its answer. A damaged file counts as absent.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class Stored:
         self._keep_bytes = keep_mb * 1_000_000
 
     def get(self, request_key: str) -> Response | None:
-        """Return the stored answer to a request, whatever its age; None if there is none.
+        """Return the stored answer to a request, of any age; None if no answer is stored.
 
         A damaged answer or body is removed.
         """
@@ -144,7 +144,7 @@ class Stored:
 
 
 def _read(answer: Path) -> Json:
-    """Return what is stored of an answer, to the request of its name; None if it is damaged. Raises: OSError."""
+    """Return the stored fields of the answer to the request of its name; None if it is damaged. Raises: OSError."""
     try:
         said = json.loads(read_text(answer, limit=CONFIG))
         return said if is_response(said) and request_key(said.get("request")) == answer.stem else None

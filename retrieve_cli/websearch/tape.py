@@ -4,7 +4,7 @@
                                          | {"request", "failure": {"kind", …}}},
      "failures": {"provider:pubmed": {"kind", …}}}
 
-`failures` are those of whole providers: no key, no answer in time. Bodies are apart, by digest.
+`failures` are failures of whole providers: no key, no answer in time. Bodies are stored separately, by digest.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Tape:
             self._failures[asked] = failure
 
     def failure(self, asked: str) -> Failure | None:
-        """Return the failure of a whole provider or enricher; None if there is none."""
+        """Return the failure of a whole provider or enricher; None if it did not fail."""
         with self._lock:
             return self._failures.get(asked)
 
@@ -81,7 +81,7 @@ class Tape:
         """Return the tape that `to_json` described; `read_body` returns a body by its digest.
 
         Raises:
-            UsageError: it is damaged, or a body is missing or is not that of its digest.
+            UsageError: it is damaged, or a body is missing or does not match its digest.
         """
         tape = cls()
         try:

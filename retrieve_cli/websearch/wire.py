@@ -30,12 +30,12 @@ from retrieve_cli.contracts.websearch import (
 )
 from retrieve_cli.errors import Unavailable, UsageError
 from retrieve_cli.http.addresses import origin, shown
-from retrieve_cli.http.failures import HttpFailed, NotPermitted, NotReadable, Passing
+from retrieve_cli.http.failures import HttpFailed, NotPermitted, NotReadable, TransientFailure
 from retrieve_cli.http.fetching import check_secure_url
-from retrieve_cli.http.guarded import Answer, Guarded
+from retrieve_cli.http.guarded import Guarded, GuardedReply
 from retrieve_cli.http.limits import Clock
 from retrieve_cli.http.secrets import Secret, hide
-from retrieve_cli.http.transport import Request
+from retrieve_cli.http.transport import HttpRequest
 from retrieve_cli.websearch.rates import Rates
 from retrieve_cli.websearch.stored import digest_of
 
@@ -62,7 +62,7 @@ class _Keys(NamedTuple):
     """Their values, for hiding."""
 
 
-class Wire:
+class CallSender:
     """Sends calls. Shared by threads."""
 
     def __init__(self, rates: Rates, endpoints: Mapping[str, str], now: Callable[[], datetime]) -> None:
@@ -118,13 +118,13 @@ class Wire:
             return failed.failure, False
         except Unavailable as error:  # urllib3 is missing, which every installation has
             return Unreachable(error.message), False
-        except (Passing, HttpFailed) as failure:
+        except (TransientFailure, HttpFailed) as failure:
             return _failure(failure, keys, clock)
         if answer.status in accept:
             return self._response(answer, keys), False
         return self._not_accepted(answer, server, route)
 
-    def _response(self, answer: Answer, keys: _Keys) -> Response:
+    def _response(self, answer: GuardedReply, keys: _Keys) -> Response:
         body = answer.body
         for secret in keys.plain:
             for spelling in sorted(secret.spellings, key=len, reverse=True):
@@ -133,7 +133,7 @@ class Wire:
         at = self._now().astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         return Response(answer.status, answer.content_type, body, at, digest_of(body))
 
-    def _not_accepted(self, answer: Answer, server: str, route: Route) -> tuple[Failure, bool]:
+    def _not_accepted(self, answer: GuardedReply, server: str, route: Route) -> tuple[Failure, bool]:
         if answer.status == 429 or (answer.status == 503 and answer.retry_after is not None):
             pause = route.rate.seconds if answer.retry_after is None else answer.retry_after
             self._rates.block(server, pause)
@@ -143,7 +143,7 @@ class Wire:
         return rejected, answer.status >= 500
 
     def _mapped(self, url: str) -> str:
-        """Return the address that is asked for an address: that of its endpoint if there is one."""
+        """Return the address to send a request to: the address at its endpoint if one is configured."""
         known = origin(url)
         if known not in self._endpoints:
             return url
@@ -156,10 +156,10 @@ class Wire:
         with self._lock:
             return self._guarded.setdefault((server, exempt), Guarded(server, exempt=exempt))
 
-    def _request(self, call: Call, keys: _Keys) -> Request:
+    def _request(self, call: Call, keys: _Keys) -> HttpRequest:
         parameters = {**call.parameters, **{name: secret.reveal() for name, secret in keys.parameters.items()}}
         url = self._mapped(call.url) + (f"?{urlencode(parameters)}" if parameters else "")
-        return Request(url, {"Accept-Encoding": "gzip", **call.headers}, call.body, credentials=keys.headers)
+        return HttpRequest(url, {"Accept-Encoding": "gzip", **call.headers}, call.body, credentials=keys.headers)
 
 
 def _checked(endpoints: Mapping[str, str]) -> dict[str, str]:
@@ -192,9 +192,9 @@ def _read_keys(places: Collection[KeyPlace]) -> _Keys:
     return _Keys(keys["parameter"], keys["header"], tuple(plain))
 
 
-def _failure(failure: Passing | HttpFailed, keys: _Keys, clock: Clock) -> tuple[Failure, bool]:
+def _failure(failure: TransientFailure | HttpFailed, keys: _Keys, clock: Clock) -> tuple[Failure, bool]:
     reason = hide(str(failure), keys.plain)
-    if isinstance(failure, Passing):
+    if isinstance(failure, TransientFailure):
         late = time.monotonic() >= clock.until
         return (out_of_time(clock.total_s), False) if late else (Unreachable(reason), True)
     if isinstance(failure, NotPermitted):

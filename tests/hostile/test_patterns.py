@@ -19,8 +19,7 @@ from hostile.patterns import Unknown, Used, files, of_file
 
 from retrieve_cli.api.choices import SEARCH
 from retrieve_cli.engines.collections import Names
-from retrieve_cli.sources.chunking.label_sets import LABELS
-from retrieve_cli.sources.chunking.labels import Labels
+from retrieve_cli.sources.chunking.markers import LABELS, Labels
 from retrieve_cli.storage.records.globs import path_glob, text_glob
 
 TESTS = Path(__file__).resolve().parents[1]
@@ -42,7 +41,7 @@ NOTED = [rf"\b{name}\s*=\s*[\"'](\d+)" for name in ("SizeZ", "SizeT")] + [r"^sli
 HEADS = SEARCH.rows["files"].schema["items"]["properties"].values()
 PUT_TOGETHER: dict[str, list[Used]] = {
     "api/schemas.py": [Used(head["pattern"], 0, ("search",), "") for head in HEADS],
-    "sources/chunking/labels.py": [used for labels in LABELS.values() for used in labelled(labels)],
+    "sources/chunking/markers.py": [used for labels in LABELS.values() for used in labelled(labels)],
     "models/rerankers/cross_folder.py": [],  # kept in a list of the module, where they are found
     "engines/collections.py": [Used(Names("tools", mark)._ours.pattern, 0, ("fullmatch",), "") for mark in "_-"],
     "evaluation/scaffold.py": [WITHOUT_NAME],

@@ -10,7 +10,7 @@ from raw_servers import fetch, serving
 from waiting import PATIENCE_S
 
 from retrieve_cli.http.connecting import connect
-from retrieve_cli.http.failures import Passing
+from retrieve_cli.http.failures import TransientFailure
 from retrieve_cli.http.limits import Clock
 from retrieve_cli.http.transport import Transport
 
@@ -35,19 +35,19 @@ def test_a_name_that_is_never_resolved_is_given_up_when_the_clock_has_run_out(
 ) -> None:
     over = Event()
     monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: over.wait(PATIENCE_S) and [])
-    with pytest.raises(Passing, match=r"resolved in time|no complete answer"):
+    with pytest.raises(TransientFailure, match=r"resolved in time|no complete answer"):
         fetch(connect("http://tools.example"), "http://tools.example/", clock=Clock(0.3, 9))
     over.set()
 
 
 def test_a_name_that_does_not_exist_is_said(connect: Callable[..., Transport]) -> None:
-    with pytest.raises(Passing, match=r"(?i)name|address"):
+    with pytest.raises(TransientFailure, match=r"(?i)name|address"):
         fetch(connect("http://tools.invalid"), "http://tools.invalid/")
 
 
 def test_all_addresses_of_a_name_have_one_clock_together(silent: Address, resolve: Resolve) -> None:
     resolve(*[silent] * 100)
-    with pytest.raises(Passing, match="no complete answer"):
+    with pytest.raises(TransientFailure, match="no complete answer"):
         connect("tools.example", 80, options=(), clock=Clock(0.5, 0.3))
 
 
@@ -69,5 +69,5 @@ def test_a_server_on_this_machine_is_reached_by_address_and_by_name(host: str) -
 
 def test_the_last_address_that_did_not_answer_is_said_to_have_been_silent(silent: Address, resolve: Resolve) -> None:
     resolve(silent)
-    with pytest.raises(Passing, match=r"no connection within 0\.2 s"):
+    with pytest.raises(TransientFailure, match=r"no connection within 0\.2 s"):
         connect("tools.example", 80, options=(), clock=Clock(9, 0.2))

@@ -8,7 +8,7 @@ from contextlib import suppress
 import pytest
 from hypothesis import given, strategies as st
 
-from retrieve_cli.http.failures import HttpFailed, Passing
+from retrieve_cli.http.failures import HttpFailed, TransientFailure
 from retrieve_cli.http.limits import PIECE, Clock, gunzip, inflate, limit_size, peek
 
 
@@ -39,14 +39,14 @@ def test_what_was_packed_comes_out_however_it_was_cut(pack, unpack, data: bytes,
 @given(data=st.binary(min_size=20, max_size=300), at=st.floats(0.1, 0.99))
 def test_a_stream_that_ends_early_is_never_taken_for_a_whole_one(pack, unpack, data: bytes, at: float) -> None:
     packed = pack(data)
-    with pytest.raises(Passing, match="cut short"):
+    with pytest.raises(TransientFailure, match="cut short"):
         list(unpack(cut(packed[: max(3, int(len(packed) * at))], 7)))
 
 
 @given(data=st.binary(max_size=100), step=st.integers(1, 9))
 def test_what_was_never_packed_is_said_or_comes_out_short(data: bytes, step: int) -> None:
     for unpack in (gunzip, inflate):
-        with suppress(Passing, HttpFailed):
+        with suppress(TransientFailure, HttpFailed):
             assert all(len(piece) <= PIECE for piece in unpack(cut(data, step)))
 
 
@@ -91,5 +91,5 @@ def test_a_peek_takes_nothing_away(pieces: list[bytes], size: int) -> None:
 def test_a_clock_that_ran_out_says_how_long_it_was() -> None:
     assert 0 < Clock(100, 5).patience() <= 5
     assert 0 < Clock(5, 100).patience() <= 5
-    with pytest.raises(Passing, match="no complete answer within 0 s"):
+    with pytest.raises(TransientFailure, match="no complete answer within 0 s"):
         Clock(0, 5).patience()

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from raw_servers import Conversation, fetch, forward, serving, slowly
 
-from retrieve_cli.http.failures import HttpFailed, Passing
+from retrieve_cli.http.failures import HttpFailed, TransientFailure
 from retrieve_cli.http.limits import Clock
 from retrieve_cli.http.secrets import Secret
 from retrieve_cli.http.transport import Transport
@@ -45,7 +45,7 @@ def test_what_it_does_not_list_is_not(connect: Connect, monkeypatch, listed: str
     with serving(answer) as server:
         monkeypatch.setenv("HTTP_PROXY", "http://me:hush@127.0.0.1:9")
         monkeypatch.setenv("NO_PROXY", listed)
-        with pytest.raises(Passing, match="refused") as caught:
+        with pytest.raises(TransientFailure, match="refused") as caught:
             fetch(connect(server.url), server.url)
         assert "hush" not in f"{caught.value!r}"
         assert server.asked == []
@@ -67,14 +67,14 @@ def test_a_tunnel_hides_the_key_from_the_proxy(connect: Connect, monkeypatch, ce
 def test_a_proxy_that_drags_out_the_tunnel_is_given_up_in_time(connect: Connect, monkeypatch, part: bytes) -> None:
     with serving(slowly(part, first=b"HTTP/1.1 200 OK\r\nX: y")) as proxy:
         monkeypatch.setenv("HTTPS_PROXY", proxy.url)
-        with pytest.raises(Passing):
+        with pytest.raises(TransientFailure):
             fetch(connect("https://h.example"), "https://h.example/", clock=Clock(0.4, 99))
 
 
 def test_a_proxy_that_lets_nobody_through_is_the_reason(connect: Connect, monkeypatch) -> None:
     with serving(lambda talk: talk.answer(b"", status=407)) as proxy:
         monkeypatch.setenv("HTTPS_PROXY", proxy.url)
-        with pytest.raises(Passing, match="407"):
+        with pytest.raises(TransientFailure, match="407"):
             fetch(connect("https://h.example"), "https://h.example/")
 
 
@@ -110,5 +110,5 @@ def test_certificates_that_cannot_be_read_are_named(connect: Connect, monkeypatc
 def test_a_server_that_drags_out_the_handshake_is_given_up_in_time(connect: Connect, part: bytes) -> None:
     with serving(slowly(part), reads=bool(part)) as server:
         url = server.url.replace("http:", "https:")
-        with pytest.raises((Passing, HttpFailed)):
+        with pytest.raises((TransientFailure, HttpFailed)):
             fetch(connect(url), url, clock=Clock(0.4, 99))

@@ -14,12 +14,11 @@ from raw_servers import Conversation, Server, serving
 from waiting import PATIENCE_S
 
 from retrieve_cli.http.connecting import connect
-from retrieve_cli.http.failures import NotPermitted, NotReadable, Passing
-from retrieve_cli.http.guarded import MOST_BYTES, Answer, Guarded
+from retrieve_cli.http.failures import NotPermitted, NotReadable, TransientFailure
+from retrieve_cli.http.guarded import MOST_BYTES, Guarded, GuardedReply, check_target, is_public, rule
 from retrieve_cli.http.limits import Clock
-from retrieve_cli.http.public import check_target, is_public, rule
 from retrieve_cli.http.secrets import Secret
-from retrieve_cli.http.transport import Request
+from retrieve_cli.http.transport import HttpRequest
 
 JSON = "Content-Type: application/json"
 KEY = Secret("sk-sesame")
@@ -107,12 +106,12 @@ def test_an_exempt_http_origin_must_be_this_machine_when_its_name_is_resolved() 
 Resolve = Callable[..., list[str]]
 
 
-def ask(guarded: Guarded, url: str, **given: Any) -> Answer:
+def ask(guarded: Guarded, url: str, **given: Any) -> GuardedReply:
     """Ask for an address, with the defaults of a plain call."""
     request = {name: given.pop(name) for name in ("headers", "body", "credentials") if name in given}
     how = {"accept": (200,), "secrets": [KEY], "before": lambda _: None, "mapped": lambda url: url, **given}
     clock = how.pop("clock", None) or Clock(PATIENCE_S, PATIENCE_S)
-    return guarded.ask(Request(url, **request), clock, **how)
+    return guarded.ask(HttpRequest(url, **request), clock, **how)
 
 
 def test_a_name_that_resolves_to_a_private_address_is_not_connected_to(resolve: Resolve) -> None:
@@ -150,7 +149,7 @@ def test_the_proxy_of_the_environment_may_be_on_this_machine(monkeypatch: pytest
         closing(Guarded("https://h.org", exempt=())) as guarded,
     ):
         monkeypatch.setenv("HTTPS_PROXY", proxy.url)
-        with pytest.raises(Passing, match="502"):
+        with pytest.raises(TransientFailure, match="502"):
             ask(guarded, "https://h.org/")
         assert [asked.line for asked in proxy.asked] == ["CONNECT h.org:443 HTTP/1.0"]
 

@@ -7,7 +7,7 @@ from email.utils import format_datetime
 import pytest
 from hypothesis import given, strategies as st
 
-from retrieve_cli.http.failures import Passing
+from retrieve_cli.http.failures import TransientFailure
 from retrieve_cli.http.retries import LONGEST_PAUSE_S, GaveUp, Retries, persist, retry_after
 
 SECONDS = {"7": 7, " 7 ": 7, "0": 0, "1.5": 1.5, "-3": 0, "-0.5": 0, "86400": 86400}
@@ -66,7 +66,7 @@ def test_an_attempt_is_repeated_until_it_succeeds_or_was_the_last(most: int, fai
 
     def attempt() -> str:
         if next(calls) < failures:
-            raise Passing("not yet", status=503)
+            raise TransientFailure("not yet", status=503)
         return "done"
 
     if failures <= most:
@@ -85,7 +85,7 @@ def test_an_attempt_is_repeated_until_it_succeeds_or_was_the_last(most: int, fai
 @pytest.mark.parametrize(("after", "until", "said"), [(61, float("inf"), "asks for a pause of 61 s"), (5, 4, "full")])
 def test_what_would_have_to_wait_too_long_is_given_up(after: float, until: float, said: str) -> None:
     def attempt() -> None:
-        raise Passing("full", after=after)
+        raise TransientFailure("full", after=after)
 
     pauses: list[float] = []
     with pytest.raises(GaveUp, match=said):

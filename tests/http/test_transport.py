@@ -14,10 +14,10 @@ from raw_servers import Conversation, Say, fetch, serving, slowly
 from waiting import PATIENCE_S
 
 from retrieve_cli.errors import printable
-from retrieve_cli.http.failures import HttpFailed, Passing
+from retrieve_cli.http.failures import HttpFailed, TransientFailure
 from retrieve_cli.http.limits import Clock
 from retrieve_cli.http.secrets import Secret
-from retrieve_cli.http.transport import Request, Transport
+from retrieve_cli.http.transport import HttpRequest, Transport
 
 Connect = Callable[..., Transport]
 KEY = Secret("Bearer sk-sesame")
@@ -57,18 +57,21 @@ SLOW: dict[str, Say] = {
 @pytest.mark.parametrize("idle_s", [0.4, 99])
 @pytest.mark.parametrize("say", SLOW.values(), ids=SLOW)
 def test_a_request_ends_in_time_however_the_server_drags_it_out(connect: Connect, say: Say, idle_s: float) -> None:
-    with serving(say) as server, pytest.raises(Passing, match=r"within 0\.4 s"):
+    with serving(say) as server, pytest.raises(TransientFailure, match=r"within 0\.4 s"):
         fetch(connect(server.url), server.url, clock=Clock(0.4, idle_s))
 
 
 @pytest.mark.parametrize("reads", [True, False])
 def test_a_request_that_is_not_read_ends_in_time(connect: Connect, reads: bool) -> None:
-    with serving(Conversation.keep_silent, reads=reads) as server, pytest.raises(Passing, match=r"within 0\.4 s"):
+    with (
+        serving(Conversation.keep_silent, reads=reads) as server,
+        pytest.raises(TransientFailure, match=r"within 0\.4 s"),
+    ):
         fetch(connect(server.url), server.url, body=bytes(30_000_000), clock=Clock(0.4, 99))
 
 
 def test_standing_still_is_noticed_before_the_deadline(connect: Connect) -> None:
-    with serving(Conversation.keep_silent) as server, pytest.raises(Passing, match=r"no answer within 0\.2 s"):
+    with serving(Conversation.keep_silent) as server, pytest.raises(TransientFailure, match=r"no answer within 0\.2 s"):
         fetch(connect(server.url), server.url, clock=Clock(99, 0.2))
 
 
@@ -76,14 +79,14 @@ def test_standing_still_is_noticed_before_the_deadline(connect: Connect) -> None
 @pytest.mark.parametrize("start", [HEAD, b"HTTP/1.1 103 Early Hints\r\n", b"HTTP/1.1 100 Continue\r\n"])
 def test_headers_without_end_are_not_read_to_the_deadline(connect: Connect, start: bytes, line: bytes) -> None:
     say = slowly(line * 100, first=start, pause=0)
-    with serving(say) as server, pytest.raises(Passing, match=r"got more than \d+ (bytes|headers)"):
+    with serving(say) as server, pytest.raises(TransientFailure, match=r"got more than \d+ (bytes|headers)"):
         fetch(connect(server.url), server.url)
 
 
 @pytest.mark.parametrize("hint", [b"100 Continue", b"102 Processing", b"103 Early Hints"])
 def test_informational_answers_without_end_are_not_read_to_the_deadline(connect: Connect, hint: bytes) -> None:
     say = slowly(b"HTTP/1.1 " + hint + b"\r\n\r\n", pause=0)
-    with serving(say) as server, pytest.raises(Passing, match="1048576 bytes"):
+    with serving(say) as server, pytest.raises(TransientFailure, match="1048576 bytes"):
         fetch(connect(server.url), server.url)
 
 
@@ -105,7 +108,7 @@ SIZED = HEAD + b"Content-Length: 5\r\n\r\nwhole"
 @pytest.mark.parametrize("size", [b"f" * 20, b"f" * 3000, b"-1", b"0x", b"1e9", b"7" * 70_000])
 def test_a_chunk_that_says_any_size_is_an_answer_cut_short(connect: Connect, size: bytes) -> None:
     say = breaking_off(HEAD, b"Transfer-Encoding: chunked\r\n\r\n", size, b"\r\nwhole\r\n0\r\n\r\n")
-    with serving(say) as server, pytest.raises(Passing):
+    with serving(say) as server, pytest.raises(TransientFailure):
         fetch(connect(server.url), server.url)
 
 
@@ -116,7 +119,7 @@ def test_an_answer_that_breaks_off_anywhere_is_never_taken_for_a_whole_one(conne
         assert fetch(transport, server.url, body=b"%d" % len(whole)) == (200, b"whole")
         # Behind the zero of the last chunk nothing is missing but line ends.
         for cut in range(len(whole) - (4 if whole is CHUNKED else 0)):
-            with pytest.raises(Passing):
+            with pytest.raises(TransientFailure):
                 fetch(transport, server.url, body=b"%d" % cut)
 
 
@@ -129,7 +132,10 @@ def test_a_coding_that_is_not_supported_is_named(connect: Connect) -> None:
 @pytest.mark.parametrize("status", [200, 404, 500])
 def test_the_head_of_an_answer_is_what_can_be_had_of_it(connect: Connect, status: int) -> None:
     say = breaking_off(f"HTTP/1.1 {status} Status\r\nContent-Length: 99999\r\n\r\nsorry".encode())
-    with serving(say) as server, connect(server.url).open(Request(server.url), Clock(PATIENCE_S, PATIENCE_S)) as reply:
+    with (
+        serving(say) as server,
+        connect(server.url).open(HttpRequest(server.url), Clock(PATIENCE_S, PATIENCE_S)) as reply,
+    ):
         assert (reply.status, reply.head()) == (status, b"sorry")
 
 
@@ -150,7 +156,7 @@ def test_a_connection_is_kept_for_the_next_request(connect: Connect) -> None:
 def test_a_connection_with_an_answer_half_read_is_not_used_again(connect: Connect) -> None:
     with serving(lambda talk: talk.answer(bytes(1_000_000))) as server:
         transport = connect(server.url)
-        with transport.open(Request(server.url), Clock(PATIENCE_S, PATIENCE_S)) as reply:
+        with transport.open(HttpRequest(server.url), Clock(PATIENCE_S, PATIENCE_S)) as reply:
             next(reply.travelling)
         assert fetch(transport, server.url) == (200, bytes(1_000_000))
         assert len({asked.client for asked in server.asked}) == 2
@@ -195,7 +201,7 @@ def test_each_thread_keeps_to_its_own_clock(connect: Connect) -> None:
         transport = connect(server.url, connections=8)
         short = [pool.submit(fetch, transport, server.url + "/slow", clock=Clock(0.2, PATIENCE_S)) for _ in range(4)]
         long = [pool.submit(fetch, transport, server.url) for _ in range(4)]
-        assert all(isinstance(future.exception(), Passing) for future in short)
+        assert all(isinstance(future.exception(), TransientFailure) for future in short)
         over.set()
         assert all(future.result() == (200, b"x") for future in long)
 
@@ -246,7 +252,7 @@ def test_redirects_in_a_circle_end_by_the_callers_rule_or_by_the_clock(connect: 
             fetch(connect(server.url), server.url)
         assert len(server.asked) == 6
         endless = Transport(server.url, called="x", follow=lambda redirect: redirect.url)
-        with pytest.raises(Passing, match="no complete answer"):
+        with pytest.raises(TransientFailure, match="no complete answer"):
             fetch(endless, server.url, clock=Clock(0.3, 9))
         endless.close()
 
@@ -286,7 +292,7 @@ def test_neither_key_nor_query_is_in_an_error_its_frames_or_a_log(connect: Conne
     with serving(say) as server:
         try:
             fetch(connect(server.url), server.url + "/?sig=tops3cret", authorization=KEY, clock=Clock(0.3, 9))
-        except (Passing, HttpFailed) as caught:
+        except (TransientFailure, HttpFailed) as caught:
             error = caught
     assert error
     assert str(error) == printable(str(error))
@@ -303,5 +309,5 @@ def test_neither_key_nor_query_is_in_an_error_its_frames_or_a_log(connect: Conne
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=200)
 @given(st.binary(max_size=200), st.booleans())
 def test_whatever_a_server_says_is_an_answer_or_a_failure(connect: Connect, said: bytes, begun: bool) -> None:
-    with serving(breaking_off(HEAD if begun else b"", said)) as server, suppress(Passing, HttpFailed):
+    with serving(breaking_off(HEAD if begun else b"", said)) as server, suppress(TransientFailure, HttpFailed):
         fetch(connect(server.url), server.url)

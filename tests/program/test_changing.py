@@ -21,7 +21,7 @@ from retrieve_cli.contracts import Kind, Parsed, Ranking
 from retrieve_cli.frozen import Frozen, replace
 from retrieve_cli.operations.doctor.subject import Check
 from retrieve_cli.search.answer import Answer
-from retrieve_cli.sources.formats.formats import Format
+from retrieve_cli.sources.formats.formats import DocumentFormat
 
 PAGE = (ROOT / "docs" / "changing.md").read_text("utf-8")
 ROWS = dict(re.findall(r"^\| an? ([^|]+?) \| ([^|]+) \|", PAGE, re.MULTILINE))
@@ -90,7 +90,7 @@ def test_a_format_of_documents(
     toy.__dict__["parse"] = lambda data, *_, **__: Parsed(codecs.decode(data.decode(), "rot13"), title="A toy")
     monkeypatch.setitem(sys.modules, toy.__name__, toy)
     formats, file = editor("format of documents"), "sources/formats/formats.py"
-    formats.register(file, "FORMATS", toy=Format("toy", (".toy",), toy.__name__))
+    formats.register(file, "FORMATS", toy=DocumentFormat("toy", (".toy",), toy.__name__))
     formats.register(file, "_BY_SUFFIX", **{".toy": "toy"})
     Path("docs").mkdir()
     Path("docs/one.toy").write_text("n pryy obql")

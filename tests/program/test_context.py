@@ -20,8 +20,8 @@ from retrieve_cli.search.context import in_context, joined
 from retrieve_cli.sources.chunking.section import SectionChunker
 from retrieve_cli.sources.chunking.window import WindowChunker
 from retrieve_cli.sources.folders.docs_folder import FolderSource
-from retrieve_cli.sources.formats.limits import Limits
-from retrieve_cli.sources.formats.reader import Reader
+from retrieve_cli.sources.formats.formats import ParsingLimits
+from retrieve_cli.sources.formats.reader import SandboxedReader
 from retrieve_cli.storage import pickles
 from retrieve_cli.storage.generation import CHUNKS, OFFSETS, Generation
 from retrieve_cli.storage.manifest import Manifest
@@ -102,7 +102,7 @@ def indexed(folder: Path, files: dict[str, str], chunker: Chunker) -> Indexed:
     for name, text in files.items():
         (folder / "docs" / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / "docs" / name).write_bytes(text.encode())
-    source: Source = FolderSource(folder / "docs", Reader(Limits()), name_weight=2.0)
+    source: Source = FolderSource(folder / "docs", SandboxedReader(ParsingLimits()), name_weight=2.0)
     writer = GenerationWriter(folder)
     for record in pieces(source):
         assert isinstance(record, Record)

@@ -19,7 +19,7 @@ from waiting import PATIENCE_S
 
 from retrieve_cli.cli.main import main
 from retrieve_cli.errors import UsageError
-from retrieve_cli.http.certificates import check_pair
+from retrieve_cli.http.listening import check_pair
 
 
 def write_pair(folder: Path, *, password: bytes | None = None) -> tuple[Path, Path]:
@@ -53,10 +53,10 @@ def test_a_certificate_and_its_key_are_accepted(pair: tuple[Path, Path]) -> None
 def test_a_key_that_others_may_read_is_a_warning(tmp_path: Path) -> None:
     said: list[str] = []
     certificate, key = write_pair(tmp_path / "tls")
-    check_pair(certificate, key, say=said.append)
+    check_pair(certificate, key, warn=said.append)
     assert said == []
     key.chmod(0o640)
-    check_pair(certificate, key, say=said.append)
+    check_pair(certificate, key, warn=said.append)
     assert ["chmod 600" in sentence for sentence in said] == [True]
 
 

@@ -8,13 +8,13 @@ from samples import collection, pieces
 from retrieve_cli.contracts import Notice, Record
 from retrieve_cli.errors import UsageError
 from retrieve_cli.sources.folders.docs_folder import FolderSource
-from retrieve_cli.sources.formats.limits import Limits
+from retrieve_cli.sources.formats.formats import ParsingLimits
 from retrieve_cli.sources.formats.markdown import front_matter
-from retrieve_cli.sources.formats.reader import Reader
+from retrieve_cli.sources.formats.reader import SandboxedReader
 
 
 def read(folder: Path, **settings: object) -> list:
-    return list(pieces(FolderSource(folder, Reader(Limits()), name_weight=2.0, **settings)))
+    return list(pieces(FolderSource(folder, SandboxedReader(ParsingLimits()), name_weight=2.0, **settings)))
 
 
 def records(folder: Path) -> dict[str, Record]:
@@ -104,7 +104,7 @@ def test_a_file_beyond_the_limit_is_rejected_without_being_read(tmp_path: Path) 
     rejected, made = read(tmp_path)
     assert (made.id, rejected.source) == ("small.md", "huge.md")
     assert "the limit is 64 MB" in rejected.reason
-    tiny = FolderSource(tmp_path, Reader(Limits(), text_bytes=1), name_weight=2.0)
+    tiny = FolderSource(tmp_path, SandboxedReader(ParsingLimits(), text_bytes=1), name_weight=2.0)
     reasons = {item.source: item.reason for item in pieces(tiny)}
     assert "the limit is" in reasons["small.md"]
 
@@ -138,7 +138,7 @@ def test_a_file_is_no_folder(tmp_path: Path) -> None:
     path = tmp_path / "x.jsonl"
     path.touch()
     with pytest.raises(UsageError, match="takes a folder") as caught:
-        FolderSource(path, Reader(Limits()), name_weight=1.0)
+        FolderSource(path, SandboxedReader(ParsingLimits()), name_weight=1.0)
     assert "--catalog" in caught.value.hint
 
 

@@ -33,7 +33,7 @@ from retrieve_cli.contracts.websearch import (
     Unreachable,
     WebQuery,
 )  # fmt: skip
-from retrieve_cli.websearch.asking import Asked, ask_all, ask_first, enrich_all
+from retrieve_cli.websearch.asking import ProviderOutcome, ask_all, ask_first, enrich_all
 from retrieve_cli.websearch.exchange import Exchange
 from retrieve_cli.websearch.tape import Tape
 
@@ -54,7 +54,7 @@ def over() -> Iterator[Event]:
     over.set()
 
 
-def summary(asked: Sequence[Asked | None]) -> list[object]:
+def summary(asked: Sequence[ProviderOutcome | None]) -> list[object]:
     """Return the first title of each page, the failure, or None."""
     return [one and (one.outcome.items[0].title if isinstance(one.outcome, Page) else one.outcome) for one in asked]
 

@@ -18,7 +18,7 @@ from waiting import PATIENCE_S, pause
 
 from retrieve_cli.assemble.websearch import rates_folder
 from retrieve_cli.contracts.websearch import ProviderFailed, Rate, RateLimited
-from retrieve_cli.http.failures import Passing
+from retrieve_cli.http.failures import TransientFailure
 from retrieve_cli.http.limits import Clock
 from retrieve_cli.storage.lock import hold_briefly
 from retrieve_cli.websearch.rates import Rates
@@ -104,7 +104,7 @@ def test_a_wait_beyond_the_deadline_is_said_and_uses_up_no_slot(rates: Rates, cl
 
 
 def test_nothing_is_reserved_when_no_time_is_left(rates: Rates, tmp_path: Path) -> None:
-    with pytest.raises(Passing):
+    with pytest.raises(TransientFailure):
         take(rates, seconds=0)
     assert not (tmp_path / "rates" / FILE).exists()
 

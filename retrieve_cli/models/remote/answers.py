@@ -8,7 +8,7 @@ from reprlib import Repr
 
 from retrieve_cli.contracts import Json
 from retrieve_cli.errors import IndexCorrupt, ModelFailed, Unavailable
-from retrieve_cli.http.failures import Passing
+from retrieve_cli.http.failures import TransientFailure
 from retrieve_cli.untrusted.foreign_json import foreign_json
 
 MOST = 4096
@@ -19,14 +19,14 @@ def parsed(body: bytes, headers: Mapping[str, str]) -> Json:
     """Return the body as JSON; neither NaN nor Infinity is a number.
 
     Raises:
-        Passing: it is not JSON, and no header gave its length.
+        TransientFailure: it is not JSON, and no header gave its length.
         ValueError: it is not JSON.
     """
     if "Content-Length" in headers or "Transfer-Encoding" in headers:
         return foreign_json(body)
     with suppress(ValueError):
         return foreign_json(body)
-    raise Passing("the answer was cut short")
+    raise TransientFailure("the answer was cut short")
 
 
 def complaint(body: bytes) -> str:

@@ -18,11 +18,11 @@ from urllib.parse import urlsplit, urlunsplit
 from retrieve_cli.contracts import Json
 from retrieve_cli.errors import RetrieveError, printable
 from retrieve_cli.http.addresses import Wording, check_url, origin, resolve, shown
-from retrieve_cli.http.failures import HttpFailed, Passing
+from retrieve_cli.http.failures import HttpFailed, TransientFailure
 from retrieve_cli.http.limits import Clock, limit_size
 from retrieve_cli.http.retries import PASSING, GaveUp, Retries, persist, retry_after
 from retrieve_cli.http.secrets import Secret, hide, quoted, read_key
-from retrieve_cli.http.transport import HEAD, Redirect, Reply, Request, Transport
+from retrieve_cli.http.transport import HEAD, HttpRequest, Redirect, Reply, Transport
 from retrieve_cli.models.remote.answers import ServerFailed, ServerUnavailable, beginning, complaint, parsed
 
 T = TypeVar("T")
@@ -178,7 +178,7 @@ class Client:
 
         key = read_key(self._api_key_env)
         header = Secret(key.bearer) if key else None
-        request = Request(endpoint(self._base_url, path), _HEADERS, orjson.dumps(payload), header)
+        request = HttpRequest(endpoint(self._base_url, path), _HEADERS, orjson.dumps(payload), header)
 
         def attempt() -> Json:
             if stop.is_set():
@@ -204,7 +204,7 @@ class Client:
     def _slot(self, clock: Clock | None) -> Iterator[None]:
         """A place among the requests at once, waited for as long as the clock runs."""
         if not self._slots.acquire(timeout=None if clock is None else clock.patience()):
-            raise Passing("too many other requests are under way")
+            raise TransientFailure("too many other requests are under way")
         try:
             yield
         finally:
@@ -247,7 +247,7 @@ class Client:
         said = f"{status}: {self.excerpt(complaint(reply.head(_LONGEST_COMPLAINT)))}"
         if status in PASSING:
             after = retry_after(reply.headers.get("Retry-After", ""))
-            return Passing(f"the server answered {said}", after=after, status=status)
+            return TransientFailure(f"the server answered {said}", after=after, status=status)
         message = f"{self._shown(path)} answered {said}"
         if status in (401, 403):
             given = self._api_key_env

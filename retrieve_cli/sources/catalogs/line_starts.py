@@ -41,7 +41,7 @@ class LineStarts:
         self._unwritten: tuple[tuple[int, ...], NDArray[np.int64]] | None = None
 
     def marks(self) -> tuple[int, ...] | None:
-        """Return the marks of the scanned file; None if there are none or the file is damaged."""
+        """Return the marks of the scanned file; None if it has no marks or the file is damaged."""
         if self._unwritten:
             return self._unwritten[0]
         header = self._block(0)

@@ -79,7 +79,7 @@ def records_of_triples(triples: Iterable[Triple]) -> list[dict[str, Json]]:
 
 
 def record_of_node(triples: Iterable[Triple], node: Term) -> dict[str, Json]:
-    """Return one object for a node, whatever its class, as it is among the records of the triples.
+    """Return the record of a node of any class, equal to its record among those that `records_of_triples` yields.
 
     Raises:
         SourceFailed: as `records_of_triples` does.
@@ -281,7 +281,7 @@ def _literal_or_iri(terms: Iterable[Term]) -> Iterator[Json]:
 
 
 def _plain(term: Term) -> Json:
-    """Return a literal as JSON: a number or boolean if its datatype says so and its text is valid; else its text."""
+    """Return a literal as JSON: a number or boolean if its datatype is one and its text is valid; else its text."""
     text = term.value.strip()
     if term.datatype == XSD + "boolean":
         return _BOOLEANS.get(text, term.value)

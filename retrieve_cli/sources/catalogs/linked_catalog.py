@@ -28,7 +28,7 @@ _LISTING = b'{"matched":'
 
 
 class NotRead(Exception):
-    """Linked data that cannot be made into records; the message says why."""
+    """Linked data that cannot be converted to records; the message gives the reason."""
 
 
 def looks_linked(head: bytes) -> bool:
@@ -107,7 +107,7 @@ def lines_of(content: bytes) -> list[bytes]:
 
 
 def too_deep(value: Json, levels: int = DEEPEST) -> bool:
-    """Return True if a value is nested deeper than so many levels, by default those of a record, without recursion."""
+    """Return True if a value is nested deeper than `levels`, by default the limit of a record. Does not recurse."""
     waiting = [(value, 1)]
     while waiting:
         part, depth = waiting.pop()

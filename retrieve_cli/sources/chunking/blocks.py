@@ -33,21 +33,21 @@ _TITLED, _BOLD = 7, 8
 """Levels of lines that act as headings: below all headings with marks."""
 
 
-class Block(Frozen):
+class TextBlock(Frozen):
     """A unit of text that should stay together. The blocks of a text are contiguous, blank lines included."""
 
     start: int
     end: int
     kind: Kind
     path: tuple[str, ...] = ()
-    """Headings from the outermost to the innermost; a heading is part of its own path."""
+    """Headings from the outermost to the innermost; the path of a heading includes the heading."""
     part: tuple[str, ...] = ()
     """Labelled parts of the text that contain the block (Methods, Results); different parts never share a chunk."""
     page: int = 0
     """Page on which it begins, from 1; 0 if the text has no pages."""
 
 
-def scan(text: str, start: int = 0, *, titles: Titles | None = None) -> list[Block]:
+def scan(text: str, start: int = 0, *, titles: Titles | None = None) -> list[TextBlock]:
     """Return the contiguous blocks of `text[start:]`, from the first that is not blank; `titles` act as headings."""
     lines = Lines(text, start, titles=titles)
     begun: list[tuple[int, Kind, tuple[str, ...]]] = []
@@ -64,10 +64,10 @@ def scan(text: str, start: int = 0, *, titles: Titles | None = None) -> list[Blo
         begun.append((lines.start(number), kind, tuple(name for _, name in above if name)))
         number = stop
     ends = [*(begin for begin, _, _ in begun), len(text)][1:]
-    return [Block(begin, end, kind, path) for (begin, kind, path), end in zip(begun, ends, strict=True)]
+    return [TextBlock(begin, end, kind, path) for (begin, kind, path), end in zip(begun, ends, strict=True)]
 
 
-def laid_out(text: str, layout: Layout, *, titles: Titles | None = None) -> list[Block]:
+def laid_out(text: str, layout: Layout, *, titles: Titles | None = None) -> list[TextBlock]:
     """Return the contiguous blocks of a text whose structure is known, with the headings above each; paragraphs that
     are one of `titles` act as headings."""
     begun: list[tuple[int, Kind, tuple[str, ...]]] = []
@@ -83,7 +83,7 @@ def laid_out(text: str, layout: Layout, *, titles: Titles | None = None) -> list
         begun.append((block.start, kind, tuple(name for _, name in above if name)))
     ends = [*(begin for begin, _, _ in begun), len(text)][1:]
     return [
-        Block(begin, end, kind, path, page=layout.page_at(begin))
+        TextBlock(begin, end, kind, path, page=layout.page_at(begin))
         for (begin, kind, path), end in zip(begun, ends, strict=True)
     ]
 
@@ -202,7 +202,7 @@ class Lines:
         return "|" in row and "|" in delimiter and "-" in delimiter and not delimiter.strip("|:- \t")
 
     def titled(self, number: int) -> str | None:
-        """Return the known title on this line; None if there is none, or if the line is marked as a heading."""
+        """Return the known title on this line; None if the line has no known title or is marked as a heading."""
         if self._titles is None or self.match(_ATX, number):
             return None
         underlined = number + 1 < len(self) and _underline(self.line(number + 1))

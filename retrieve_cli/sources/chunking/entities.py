@@ -32,7 +32,7 @@ _INSTALL = "python -m spacy download {name}, or name another pipeline or its fol
 _NETWORKS = re.compile(r"torch|transformer", re.IGNORECASE)
 
 
-class Entities:
+class EntityFinder:
     """Name finder with one pipeline. The constructor reads its files; its weights load at the first text.
 
     Raises:

@@ -1,19 +1,19 @@
-"""Splitting of blocks that are too large for a chunk: into rows, lines, items, sentences, and finally words."""
+"""Pieces of a record's blocks: rows, lines, items, sentences, and finally words; and their packing into chunks."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
 from retrieve_cli.frozen import Frozen, replace
-from retrieve_cli.sources.chunking.blocks import Block, Kind, inner_starts, item_starts, line_starts
+from retrieve_cli.sources.chunking.blocks import Kind, TextBlock, inner_starts, item_starts, line_starts
 from retrieve_cli.sources.chunking.coherence import Coherence
 from retrieve_cli.sources.chunking.sentences import sentence_starts
 from retrieve_cli.sources.chunking.titles import is_caption
-from retrieve_cli.sources.chunking.token_budget import Budget
-from retrieve_cli.sources.chunking.token_map import TokenMap
+from retrieve_cli.sources.chunking.token_map import Budget, TokenMap
+from retrieve_cli.sources.chunking.writing import ChunkSpan
 
 AFTER_HEADING = 1.0
 AFTER_COLON = 0.3
@@ -25,7 +25,7 @@ or inside a sentence; and the discount for one that begins at a drop of coherenc
 chunk."""
 
 
-class Piece(Frozen):
+class TextPiece(Frozen):
     """A stretch of text that no chunk boundary divides, with its cost as the beginning of a chunk."""
 
     start: int
@@ -59,21 +59,21 @@ class Cutter:
             "code": (line_starts,),
         }
 
-    def pieces(self, blocks: Sequence[Block], room: int) -> Iterator[Piece]:
+    def pieces(self, blocks: Sequence[TextBlock], room: int) -> Iterator[TextPiece]:
         """Yield the contiguous pieces of the blocks; a block that fits into `room` with its heading stays whole."""
         heading = 0
         for block in self._with_captions(blocks, room):
             tokens = self._tokens.count(block.start, block.end)
             behind = AFTER_HEADING if heading else self._behind(block)
             if tokens + heading <= room:
-                yield Piece(block.start, block.end, behind)
+                yield TextPiece(block.start, block.end, behind)
             else:
                 yield from self._within(block, room - heading if 2 * heading < room else room, behind)
             heading = heading + tokens if block.kind == "heading" else 0
 
-    def _with_captions(self, blocks: Sequence[Block], room: int) -> Iterator[Block]:
+    def _with_captions(self, blocks: Sequence[TextBlock], room: int) -> Iterator[TextBlock]:
         """Yield the blocks; a figure and its caption become one if both fit into `room` below their heading."""
-        before: Block | None = None
+        before: TextBlock | None = None
         heading = 0
         for block, bound in zip(blocks, [False, *caption_pairs(self._text, blocks)], strict=True):
             if before is None:
@@ -88,30 +88,30 @@ class Cutter:
         if before is not None:
             yield before
 
-    def _behind(self, block: Block) -> float:
+    def _behind(self, block: TextBlock) -> float:
         """Return the cost of beginning a chunk with this block, by the end of the text above it."""
         return AFTER_COLON if self._text[max(0, block.start - 16) : block.start].rstrip().endswith(":") else 0.0
 
-    def _within(self, block: Block, room: int, cost: float) -> Iterator[Piece]:
+    def _within(self, block: TextBlock, room: int, cost: float) -> Iterator[TextPiece]:
         if block.kind == "table":
             return self._table(block, room, cost)
         if self._coherence and block.kind in ("paragraph", "quote"):
             return self._coherent(block, room, cost, coherence=self._coherence)
         return self._cut(block.start, block.end, room, levels=self._levels[block.kind], cost=cost)
 
-    def _cut(self, start: int, end: int, room: int, *, levels: tuple[Starts, ...], cost: float) -> Iterator[Piece]:
+    def _cut(self, start: int, end: int, room: int, *, levels: tuple[Starts, ...], cost: float) -> Iterator[TextPiece]:
         """Cut `text[start:end]` at the first of the levels, larger rests at the next, and finally by windows."""
         if self._tokens.count(start, end) <= room:
-            yield Piece(start, end, cost)
+            yield TextPiece(start, end, cost)
         elif not levels:
             for first, last in self._tokens.windows(start, end, room=room):
-                yield Piece(first, last, cost if first == start else WITHIN_SENTENCE)
+                yield TextPiece(first, last, cost if first == start else WITHIN_SENTENCE)
         else:
             for first, last in _spans(levels[0](self._text, start, end), start, end):
                 inner = cost if first == start else WITHIN_BLOCK
                 yield from self._cut(first, last, room, levels=levels[1:], cost=inner)
 
-    def _table(self, block: Block, room: int, cost: float) -> Iterator[Piece]:
+    def _table(self, block: TextBlock, room: int, cost: float) -> Iterator[TextPiece]:
         """Cut row by row; header and delimiter rows stay with the first row and are repeated above all others."""
         rows = line_starts(self._text, block.start, block.end)
         body, second = [*rows, block.end, block.end][2:4]
@@ -122,7 +122,7 @@ class Cutter:
             for piece in self._cut(first, last, max(1, room - repeated), levels=(), cost=WITHIN_BLOCK):
                 yield replace(piece, table_header=header, repeated=repeated)
 
-    def _coherent(self, block: Block, room: int, cost: float, *, coherence: Coherence) -> Iterator[Piece]:
+    def _coherent(self, block: TextBlock, room: int, cost: float, *, coherence: Coherence) -> Iterator[TextPiece]:
         """Cut sentence by sentence; the clearer the change of subject, the cheaper a chunk that begins there."""
         spans = list(_spans(self._sentences(self._text, block.start, block.end), block.start, block.end))
         drops = coherence.drops([self._text[first:last] for first, last in spans])
@@ -144,7 +144,7 @@ _IMAGE = re.compile(r"!\[[^\[\]]{0,1000}\][(\[]|<(?:img|figure)\b", re.IGNORECAS
 _EMPHASIZED = re.compile(r"[ ]{0,3}([*_])(?![*_\s])[^*_]{1,2000}(?<!\s)\1\s{0,9}")
 
 
-def caption_pairs(text: str, blocks: Sequence[Block]) -> list[bool]:
+def caption_pairs(text: str, blocks: Sequence[TextBlock]) -> list[bool]:
     """Return for each pair of neighbouring blocks whether they are a figure (or its paragraph) and its caption.
 
     A caption begins with `Figure 3. …` or `Fig. 2: …`. It is below its figure, or above it if no figure is above the
@@ -174,10 +174,70 @@ class _Figure(NamedTuple):
     emphasized: bool
 
 
-def _figure(text: str, block: Block) -> _Figure:
+def _figure(text: str, block: TextBlock) -> _Figure:
     if block.kind == "heading":
         return _Figure(prose=False, shown=False, caption=False, emphasized=False)
     words = text[block.start : block.end]
     emphasized = block.kind == "paragraph" and _EMPHASIZED.fullmatch(words) is not None
     shown = _IMAGE.search(words) is not None
     return _Figure(prose=True, shown=shown, caption=is_caption(words), emphasized=emphasized)
+
+
+_CRUMB = 32
+"""Pieces smaller than 1/32 of a chunk are merged with the next piece, which bounds the search."""
+
+
+def pack(
+    pieces: Iterable[TextPiece], room: int, *, tokens: TokenMap, path: tuple[str, ...] = ()
+) -> Iterator[ChunkSpan]:
+    """Yield runs of pieces with the least total cost; a run has at most `room` tokens, unless it is a single piece.
+
+    The cost of a run is the square of its empty share of the room, plus the cost of its first piece as the beginning of
+    a chunk. So chunks are few, evenly filled, and begin at blocks rather than inside them. The minimum is found by
+    dynamic programming, as for lines in Knuth and Plass, "Breaking Paragraphs into Lines", 1981; ties go to the longer
+    run.
+    """
+    line = list(_gathered(pieces, room // _CRUMB, tokens))
+    begins = _begins(line, room, tokens)
+    bounds = [len(line)]
+    while bounds[-1]:
+        bounds.append(begins[bounds[-1]])
+    bounds.reverse()
+    for first, stop in pairwise(bounds):
+        yield ChunkSpan(line[first].start, line[stop - 1].end, path, line[first].table_header)
+
+
+def _gathered(pieces: Iterable[TextPiece], least: int, tokens: TokenMap) -> Iterator[TextPiece]:
+    """Yield the pieces; neighbours are merged as long as they have at most `least` tokens."""
+    crumb: TextPiece | None = None
+    for piece in pieces:
+        if crumb is None:
+            crumb = piece
+        elif tokens.count(crumb.start, piece.end) <= least:
+            crumb = replace(crumb, end=piece.end)
+        else:
+            yield crumb
+            crumb = piece
+    if crumb:
+        yield crumb
+
+
+def _begins(pieces: Sequence[TextPiece], room: int, tokens: TokenMap) -> list[int]:
+    """Return, for each number of packed pieces, the first piece of the last run of their cheapest packing."""
+    sizes = [tokens.count(piece.start, piece.end) for piece in pieces]
+    rooms = [max(1, room - piece.repeated) for piece in pieces]
+    least = [0.0] + [float("inf")] * len(pieces)
+    begins = [0] * len(least)
+    for stop in range(1, len(least)):
+        total = 0
+        for first in range(stop - 1, -1, -1):
+            total += sizes[first]
+            if total > rooms[first] and first < stop - 1:
+                if total > room:
+                    break
+                continue
+            empty = max(0.0, 1 - total / rooms[first])
+            cost = least[first] + empty * empty + (pieces[first].cost if first else 0.0)
+            if cost <= least[stop]:
+                least[stop], begins[stop] = cost, first
+    return begins

@@ -8,15 +8,12 @@ from typing import Any
 
 from retrieve_cli.contracts import Chunk, Json, Record, Tokenizer
 from retrieve_cli.frozen import Frozen, replace
-from retrieve_cli.sources.chunking.blocks import Block
+from retrieve_cli.sources.chunking.blocks import TextBlock
 from retrieve_cli.sources.chunking.coherence import Coherence
-from retrieve_cli.sources.chunking.label_sets import LABELS
-from retrieve_cli.sources.chunking.markers import Markers
-from retrieve_cli.sources.chunking.packing import pack
-from retrieve_cli.sources.chunking.pieces import Cutter
-from retrieve_cli.sources.chunking.token_budget import Budget
-from retrieve_cli.sources.chunking.token_map import TokenMap
-from retrieve_cli.sources.chunking.writing import Stretch, Writer, context_of, single_chunk
+from retrieve_cli.sources.chunking.markers import LABELS, Markers
+from retrieve_cli.sources.chunking.pieces import Cutter, pack
+from retrieve_cli.sources.chunking.token_map import Budget, TokenMap
+from retrieve_cli.sources.chunking.writing import ChunkSpan, ChunkWriter, context_of, single_chunk
 
 _TINY = 8
 """A section of less than 1/8 of a chunk may share a chunk with an equally small neighbour."""
@@ -73,7 +70,7 @@ class SectionChunker:
             return iter((single,))
         return self._cut(record, [replace(block, path=()) for block in blocks])
 
-    def _cut(self, record: Record, blocks: Sequence[Block]) -> Iterator[Chunk]:
+    def _cut(self, record: Record, blocks: Sequence[TextBlock]) -> Iterator[Chunk]:
         """Yield the chunks of blocks, whose paths name their sections."""
         paths = {block.path for block in blocks}
         single = single_chunk(record, self._budget, *paths) if len(paths) == 1 and record.kind != "catalog" else None
@@ -82,14 +79,14 @@ class SectionChunker:
         elif blocks:
             tokens = TokenMap(self._budget.tokenizer, record.text, record.body_start)
             sections = join_tiny(sections_of(blocks), tokens, tiny=self._budget.size // _TINY)
-            yield from Writer(record, self._budget, tokens).chunks(self._stretches(record, sections, tokens))
+            yield from ChunkWriter(record, self._budget, tokens).chunks(self._stretches(record, sections, tokens))
 
-    def _stretches(self, record: Record, sections: Iterable[Section], tokens: TokenMap) -> Iterator[Stretch]:
+    def _stretches(self, record: Record, sections: Iterable[Section], tokens: TokenMap) -> Iterator[ChunkSpan]:
         cutter = Cutter(tokens, self._budget, language=self._language, coherence=self._coherence)
         for section in sections:
             room = self._budget.room(self._budget.shorten(context_of(record, section.path)))
             if tokens.count(section.start, section.end) <= room:
-                yield Stretch(section.start, section.end, section.path, shared=section.shared)
+                yield ChunkSpan(section.start, section.end, section.path, shared=section.shared)
             else:
                 for stretch in pack(cutter.pieces(section.blocks, room), room, tokens=tokens, path=section.path):
                     yield replace(stretch, shared=section.shared)
@@ -104,7 +101,7 @@ class Section(Frozen):
 
     path: tuple[str, ...]
     parent: tuple[str, ...]
-    blocks: tuple[Block, ...]
+    blocks: tuple[TextBlock, ...]
     shared: tuple[tuple[str, ...], ...] = ()
     """Paths of merged sections, without those that have no heading."""
     members: int = 1
@@ -122,9 +119,9 @@ class Section(Frozen):
         return self.blocks[-1].part
 
 
-def sections_of(blocks: Iterable[Block]) -> Iterator[Section]:
+def sections_of(blocks: Iterable[TextBlock]) -> Iterator[Section]:
     """Yield neighbouring blocks of the same path as one section; a heading without text joins the next section."""
-    waiting: list[Block] = []
+    waiting: list[TextBlock] = []
     for path, members in groupby(blocks, key=lambda block: block.path):
         own = tuple(members)
         waiting += own

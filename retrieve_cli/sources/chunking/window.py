@@ -6,13 +6,11 @@ from collections.abc import Iterator, Mapping
 
 from retrieve_cli.contracts import Chunk, Json, Record, Tokenizer
 from retrieve_cli.errors import UsageError
-from retrieve_cli.sources.chunking.blocks import Block
+from retrieve_cli.sources.chunking.blocks import TextBlock
 from retrieve_cli.sources.chunking.coherence import Coherence
-from retrieve_cli.sources.chunking.packing import pack
-from retrieve_cli.sources.chunking.pieces import Cutter
-from retrieve_cli.sources.chunking.token_budget import Budget
-from retrieve_cli.sources.chunking.token_map import TokenMap
-from retrieve_cli.sources.chunking.writing import Stretch, Writer, context_of, single_chunk
+from retrieve_cli.sources.chunking.pieces import Cutter, pack
+from retrieve_cli.sources.chunking.token_map import Budget, TokenMap
+from retrieve_cli.sources.chunking.writing import ChunkSpan, ChunkWriter, context_of, single_chunk
 
 
 class WindowChunker:
@@ -66,20 +64,20 @@ class WindowChunker:
         tokens = TokenMap(self._budget.tokenizer, record.text, record.body_start)
         room = self._budget.room(self._budget.shorten(context_of(record, ())))
         windows = self._coherent if self._coherence else self._plain
-        yield from Writer(record, self._budget, tokens).chunks(windows(record, tokens, room))
+        yield from ChunkWriter(record, self._budget, tokens).chunks(windows(record, tokens, room))
 
-    def _plain(self, record: Record, tokens: TokenMap, room: int) -> Iterator[Stretch]:
+    def _plain(self, record: Record, tokens: TokenMap, room: int) -> Iterator[ChunkSpan]:
         overlap = min(self._overlap, room // 2)
         for start, end in tokens.windows(record.body_start, len(record.text), room=room, overlap=overlap):
-            yield Stretch(start, end)
+            yield ChunkSpan(start, end)
 
-    def _coherent(self, record: Record, tokens: TokenMap, room: int) -> Iterator[Stretch]:
+    def _coherent(self, record: Record, tokens: TokenMap, room: int) -> Iterator[ChunkSpan]:
         """Yield stretches of one subject, each with the end of the previous one as overlap."""
         overlap = min(self._overlap, room // 2)
         cutter = Cutter(tokens, self._budget, language=self._language, coherence=self._coherence)
-        text = Block(record.body_start, len(record.text), "paragraph")
+        text = TextBlock(record.body_start, len(record.text), "paragraph")
         before = record.body_start
         for stretch in pack(cutter.pieces([text], room - overlap), room - overlap, tokens=tokens):
             start = tokens.back(stretch.start, before, overlap) if stretch.start > before else before
-            yield Stretch(start, stretch.end)
+            yield ChunkSpan(start, stretch.end)
             before = stretch.start

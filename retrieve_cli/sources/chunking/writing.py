@@ -9,11 +9,10 @@ from retrieve_cli.contracts import Chunk, Record
 from retrieve_cli.errors import RetrieveError
 from retrieve_cli.frozen import Frozen, replace
 from retrieve_cli.sources.chunking.blocks import newlines
-from retrieve_cli.sources.chunking.token_budget import Budget
-from retrieve_cli.sources.chunking.token_map import TokenMap
+from retrieve_cli.sources.chunking.token_map import Budget, TokenMap
 
 
-class Stretch(Frozen):
+class ChunkSpan(Frozen):
     """A future chunk: a span of the text, the headings above it, and the header that it repeats of a cut table."""
 
     start: int
@@ -28,8 +27,8 @@ def single_chunk(record: Record, budget: Budget, path: tuple[str, ...] = ()) -> 
     """Return the record as a single chunk if it fits: one tokenization and no search for places to cut."""
     if not budget.may_fit(len(record.text) - record.body_start):
         return None
-    writer = Writer(record, budget)
-    stretch = writer.trim(Stretch(record.body_start, len(record.text), path))
+    writer = ChunkWriter(record, budget)
+    stretch = writer.trim(ChunkSpan(record.body_start, len(record.text), path))
     if stretch is None:
         return None
     chunk = writer.write(stretch)
@@ -46,7 +45,7 @@ def context_of(record: Record, path: tuple[str, ...], *, text: str = "", index: 
     return " > ".join((record.name, *path)) + "\n"
 
 
-class Writer:
+class ChunkWriter:
     """Writer of the chunks of one record, in the order of their stretches."""
 
     def __init__(self, record: Record, budget: Budget, tokens: TokenMap | None = None) -> None:
@@ -56,12 +55,12 @@ class Writer:
         self._written = 0
         self._lines: list[int] | None = None
 
-    def chunks(self, stretches: Iterable[Stretch]) -> Iterator[Chunk]:
+    def chunks(self, stretches: Iterable[ChunkSpan]) -> Iterator[Chunk]:
         """Yield a chunk for each stretch that is not blank; more than one if it is too long once embedded."""
         for stretch in stretches:
             yield from self._chunks_of(stretch)
 
-    def _chunks_of(self, stretch: Stretch) -> Iterator[Chunk]:
+    def _chunks_of(self, stretch: ChunkSpan) -> Iterator[Chunk]:
         """Yield the stretch as chunks whose tokens are counted on the final text."""
         trimmed = self.trim(stretch)
         if trimmed is None:
@@ -74,7 +73,7 @@ class Writer:
         for half in self._halves(trimmed):
             yield from self._chunks_of(half)
 
-    def _halves(self, stretch: Stretch) -> tuple[Stretch, Stretch]:
+    def _halves(self, stretch: ChunkSpan) -> tuple[ChunkSpan, ChunkSpan]:
         """Cut the stretch in two.
 
         Raises:
@@ -90,7 +89,7 @@ class Writer:
             )
         return replace(stretch, end=middle), replace(stretch, start=middle)
 
-    def trim(self, stretch: Stretch) -> Stretch | None:
+    def trim(self, stretch: ChunkSpan) -> ChunkSpan | None:
         """Return the stretch without the white space around it; None if it contains nothing else."""
         text = self._record.text[stretch.start : stretch.end]
         left = len(text) - len(text.lstrip())
@@ -98,7 +97,7 @@ class Writer:
             return None
         return replace(stretch, start=stretch.start + left, end=stretch.start + len(text.rstrip()))
 
-    def write(self, stretch: Stretch) -> Chunk:
+    def write(self, stretch: ChunkSpan) -> Chunk:
         """Return the next chunk, from a stretch without white space around it; its tokens are counted, not limited."""
         text = self._record.text[stretch.start : stretch.end]
         context = context_of(self._record, stretch.path, text=text, index=self._written)

@@ -48,7 +48,7 @@ class FolderWalk:
     """Walk over a folder. Symbolic links are followed only with `follow_links`: they may lead out of the folder."""
 
     def __init__(self, path: Path, name: str, *, follow_links: bool) -> None:
-        """`name` is that of the source, for notices."""
+        """`name` is the name of the source, for notices."""
         self._path = path
         self._name = name
         self._follow_links = follow_links

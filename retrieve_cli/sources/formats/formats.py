@@ -1,4 +1,4 @@
-"""Formats of documents, recognised by their content, and the parser of each."""
+"""Formats of documents, recognised by their content, the parser of each, and the limits within which it parses."""
 
 from __future__ import annotations
 
@@ -10,8 +10,25 @@ from typing import NamedTuple
 from retrieve_cli.contracts import Json
 from retrieve_cli.errors import Unavailable
 
+MB = 2**20
 
-class Format(NamedTuple):
+
+class ParsingLimits(NamedTuple):
+    """Limits of one file, and the one choice that shapes its text."""
+
+    max_bytes: int = 200 * MB
+    max_pages: int = 5000
+    max_ratio: float = 100.0
+    """Ratio of the size of compressed parts to the size they have when they are read."""
+    memory_bytes: int = 1024 * MB
+    """Memory of the process that parses it."""
+    cpu_s: float = 60.0
+    """CPU seconds for the whole file."""
+    main_content: bool = True
+    """Only the main content of HTML pages: no navigation, header and footer."""
+
+
+class DocumentFormat(NamedTuple):
     """A format of documents; `module` has its `parse`."""
 
     name: str
@@ -20,9 +37,9 @@ class Format(NamedTuple):
     distributions: tuple[str, ...] = ()
     """Packages that its parser requires."""
     rules: int = 0
-    """Version of our own rules; 0 for the formats that the recipe does not name."""
+    """Version of the rules of this program; 0 for the formats that the recipe does not name."""
     apart: bool = False
-    """True if it is parsed in a process of its own."""
+    """True if it is parsed in a separate process."""
     sidecar: str = ""
     """Ending that is added to the name of a file for a text that supplies pages without a text layer."""
 
@@ -36,25 +53,27 @@ class Drawer(NamedTuple):
 
 
 _HERE = "retrieve_cli.sources.formats"
-FORMATS: Mapping[str, Format] = {
+FORMATS: Mapping[str, DocumentFormat] = {
     each.name: each
     for each in (
-        Format("markdown", (".markdown", ".md"), f"{_HERE}.markdown"),
-        Format("text", (".txt",), f"{_HERE}.markdown"),
-        Format("pdf", (".pdf",), f"{_HERE}.pdf.reading", ("pypdfium2",), rules=1, apart=True, sidecar=".txt"),
-        Format(
+        DocumentFormat("markdown", (".markdown", ".md"), f"{_HERE}.markdown"),
+        DocumentFormat("text", (".txt",), f"{_HERE}.markdown"),
+        DocumentFormat(
+            "pdf", (".pdf",), f"{_HERE}.pdf.pdf_reading", ("pypdfium2",), rules=1, apart=True, sidecar=".txt"
+        ),
+        DocumentFormat(
             "html",
             (".htm", ".html", ".xhtml"),
-            f"{_HERE}.html.reading",
+            f"{_HERE}.html.html_reading",
             ("selectolax", "trafilatura", "lxml_html_clean"),
             rules=1,
             apart=True,
         ),
-        Format("docx", (".docm", ".docx", ".dotm", ".dotx"), f"{_HERE}.docx.reading", rules=1, apart=True),
-        Format("notebook", (".ipynb",), f"{_HERE}.notebook", rules=1, apart=True),
-        Format("rst", (".rst",), f"{_HERE}.rst", rules=1, apart=True),
-        Format("json", (".json", ".jsonl"), f"{_HERE}.json_text", rules=1, apart=True),
-        Format("xml", (".nxml", ".xml"), f"{_HERE}.xml_text", rules=1, apart=True),
+        DocumentFormat("docx", (".docm", ".docx", ".dotm", ".dotx"), f"{_HERE}.docx.docx_reading", rules=1, apart=True),
+        DocumentFormat("notebook", (".ipynb",), f"{_HERE}.notebook", rules=1, apart=True),
+        DocumentFormat("rst", (".rst",), f"{_HERE}.rst", rules=1, apart=True),
+        DocumentFormat("json", (".json", ".jsonl"), f"{_HERE}.json_text", rules=1, apart=True),
+        DocumentFormat("xml", (".nxml", ".xml"), f"{_HERE}.xml_text", rules=1, apart=True),
     )
 }
 DRAWERS: Mapping[str, Drawer] = {"pdf": Drawer(f"{_HERE}.pdf.picture", ("pypdfium2", "pillow"))}
@@ -75,8 +94,8 @@ def suffixes() -> Sequence[str]:
 def format_of(name: str, head: bytes) -> str | None:
     """Return the format of a file by its first bytes and its name; None if it is not a document.
 
-    PDF and DOCX have marks of their own and are recognised under any name. Texts are recognised by their suffix. A file
-    with the suffix of a format whose marks it lacks is of that format as well: its parser says what is wrong with it.
+    PDF and DOCX have marks in their content and are recognised under any name. Texts are recognised by their suffix. A
+    file with the suffix of a format whose marks it lacks is of that format as well: its parser reports the defect.
     """
     stem, dot, ending = name.rpartition("/")[2].rpartition(".")
     suffix = f".{ending.lower()}" if dot and stem else ""
@@ -92,7 +111,7 @@ def format_of(name: str, head: bytes) -> str | None:
 
 
 def card(name: str, *, main_content: bool) -> Mapping[str, Json]:
-    """Return what decides the text of documents of a format besides their bytes; empty if its rules have no version."""
+    """Return what decides, with their bytes, the text of documents of a format; empty if its rules have no version."""
     each = FORMATS.get(name)
     if each is None or not each.rules:
         return {}

@@ -8,7 +8,7 @@ from itertools import islice
 
 from retrieve_cli.contracts import Json, Parsed
 from retrieve_cli.errors import NotADocument, printable, shortened
-from retrieve_cli.sources.formats.limits import MB, Limits
+from retrieve_cli.sources.formats.formats import MB, ParsingLimits
 from retrieve_cli.sources.formats.markdown import utf8
 
 NAMES = ("name", "title")
@@ -21,8 +21,8 @@ _CHECKED = 16 * MB
 _DECODER = json.JSONDecoder()
 
 
-def parse(content: bytes, *, name: str, limits: Limits, on_page: Callable[[int], None]) -> Parsed:  # noqa: ARG001
-    """Return the file as it is.
+def parse(content: bytes, *, name: str, limits: ParsingLimits, on_page: Callable[[int], None]) -> Parsed:  # noqa: ARG001
+    """Return the text of the file unchanged.
 
     Raises:
         NotADocument: it is a catalog, or has no text.
@@ -92,7 +92,7 @@ def _skip(text: str, place: int) -> int:
 
 
 def _problem(text: str) -> str:
-    """Return what is wrong with the syntax; empty if it is JSON or JSON Lines, or too long to check."""
+    """Return the syntax error; empty if the text is JSON or JSON Lines, or too long to check."""
     if len(text) > _CHECKED:
         return ""
     try:

@@ -1,4 +1,4 @@
-"""Markdown and plain text: the text as it is, and the metadata in front of it."""
+"""Markdown and plain text: the text unchanged, and the metadata in front of it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from math import isfinite
 
 from retrieve_cli.contracts import Json, Parsed
 from retrieve_cli.errors import BadDocument
-from retrieve_cli.sources.formats.limits import Limits
+from retrieve_cli.sources.formats.formats import ParsingLimits
 
 _FRONT_MATTER = re.compile(
     r"\ufeff?\s*^---[ \t]*\r?\n(?P<yaml>.*?)^(?:---|\.\.\.)[ \t]*(?:\r?\n|\Z)", re.DOTALL | re.MULTILINE
@@ -19,7 +19,7 @@ _LARGEST = 2**53
 """Whole numbers beyond this limit differ between JSON readers; they are kept as strings."""
 
 
-def parse(content: bytes, *, name: str, limits: Limits, on_page: Callable[[int], None]) -> Parsed:  # noqa: ARG001  as all parsers
+def parse(content: bytes, *, name: str, limits: ParsingLimits, on_page: Callable[[int], None]) -> Parsed:  # noqa: ARG001  as all parsers
     """Return the text of a file, with its front matter as metadata and its first heading as the title.
 
     Raises:

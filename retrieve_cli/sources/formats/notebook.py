@@ -10,7 +10,7 @@ from retrieve_cli.contracts import Json, Parsed
 from retrieve_cli.contracts.layout import Kind, Layout
 from retrieve_cli.errors import BadDocument
 from retrieve_cli.sources.formats.block_text import BlockText
-from retrieve_cli.sources.formats.limits import Limits
+from retrieve_cli.sources.formats.formats import ParsingLimits
 from retrieve_cli.sources.formats.markdown import utf8
 
 _LONGEST_OUTPUT = 20_000
@@ -22,7 +22,7 @@ _ESCAPES = re.compile(r"\x1b(?:\[[0-?]*+[ -/]*+[@-~]|\][^\x07\x1b]*+(?:\x07|\x1b
 """Control sequences of terminals (ECMA-48)."""
 
 
-def parse(content: bytes, *, name: str, limits: Limits, on_page: Callable[[int], None]) -> Parsed:  # noqa: ARG001
+def parse(content: bytes, *, name: str, limits: ParsingLimits, on_page: Callable[[int], None]) -> Parsed:  # noqa: ARG001
     """Return the cells of a notebook in order, without images.
 
     Raises:
@@ -173,7 +173,7 @@ _DELIMITER = re.compile(r"[ \t:|-]++")
 
 
 def add_markdown(written: BlockText, text: str) -> None:
-    """Add the headings, code fences, lists, tables and paragraphs of a text, each as it is but for headings."""
+    """Add the headings, code fences, lists, tables and paragraphs of a text; only headings are changed."""
     lines = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
     number = 0
     while number < len(lines):

@@ -9,9 +9,9 @@ from retrieve_cli.contracts import Card, DocumentFile, Parsed, Reading
 from retrieve_cli.contracts.page_marks import Mark
 from retrieve_cli.errors import BadDocument
 from retrieve_cli.sources.formats import formats
-from retrieve_cli.sources.formats.limits import MB, Limits
-from retrieve_cli.sources.formats.processes.messages import Drawing, Request
-from retrieve_cli.sources.formats.processes.pool import Pool
+from retrieve_cli.sources.formats.formats import MB, ParsingLimits
+from retrieve_cli.sources.formats.processes.messages import Drawing, ParseRequest
+from retrieve_cli.sources.formats.processes.pool import ParserPool
 
 _OF_CPU, _LEAST_CPU_S = 0.25, 2.0
 """Share of the CPU seconds of a file that a picture of some of its pages may take, and seconds that it may always take
@@ -20,15 +20,15 @@ _MOST_MARKS = 50_000
 """Marks of a picture; a page that is full of words in the smallest print has a tenth of it."""
 
 
-class Reader:
-    """Parses and draws documents within limits, all but text and Markdown in processes of their own."""
+class SandboxedReader:
+    """Parses and draws documents within limits, all but text and Markdown in separate processes."""
 
-    def __init__(self, limits: Limits, *, text_bytes: int = 64 * MB, workers: int | None = None) -> None:
+    def __init__(self, limits: ParsingLimits, *, text_bytes: int = 64 * MB, workers: int | None = None) -> None:
         """`text_bytes` is the size of the largest Markdown or text file; `workers` is the number of processes, by
         default one for each core."""
         self._limits = limits
         self._text_bytes = text_bytes
-        self._pool = Pool(limits.memory_bytes, workers=workers)
+        self._pool = ParserPool(limits.memory_bytes, workers=workers)
 
     @property
     def suffixes(self) -> Sequence[str]:
@@ -57,19 +57,19 @@ class Reader:
         return self._limits.max_bytes if formats.FORMATS[kind].apart else self._text_bytes
 
     def begin(self, file: DocumentFile, kind: str, *, name: str) -> Reading:
-        """Begin to read a file in a process of its own, in its turn.
+        """Begin to read a file in a separate process, in its turn.
 
         This process passes the bytes of the file on, and the other one parses them only if their SHA-1 is the same.
         """
         module, limit = formats.FORMATS[kind].module, self.max_bytes(kind)
-        request = Request(module, file.path, file.sha1, name, self._limits, limit, file.sidecar, self._text_bytes)
+        request = ParseRequest(module, file.path, file.sha1, name, self._limits, limit, file.sidecar, self._text_bytes)
         return self._pool.begin(request)
 
     def draw(self, file: DocumentFile, kind: str, *, pages: Sequence[int], marks: Sequence[Mark] = ()) -> bytes:
-        """Return a PNG of pages of a file, drawn in a process of its own, which reads it as in `begin`.
+        """Return a PNG of pages of a file, drawn in a separate process, which reads it as in `begin`.
 
         Raises:
-            BadDocument: it cannot be drawn, has no such page, or has another content by now.
+            BadDocument: it cannot be drawn, a page does not exist, or its content has changed.
             Unavailable: a package is missing, or pages of this format cannot be drawn.
         """
         drawn = frozenset(pages)
@@ -80,7 +80,7 @@ class Reader:
         whole = self._limits.cpu_s
         limits = self._limits._replace(cpu_s=min(whole, max(_LEAST_CPU_S, _OF_CPU * whole)))
         drawing = Drawing(tuple(pages), shown)
-        request = Request(module, file.path, file.sha1, file.path.name, limits, limit, drawing=drawing)
+        request = ParseRequest(module, file.path, file.sha1, file.path.name, limits, limit, drawing=drawing)
         picture: bytes = self._pool.begin(request).result()
         return picture
 

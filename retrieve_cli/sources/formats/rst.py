@@ -1,4 +1,4 @@
-"""reStructuredText: the text as it is, with blocks as docutils would see them."""
+"""reStructuredText: the text unchanged, with blocks as docutils would see them."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from typing import NamedTuple
 from retrieve_cli.contracts import Parsed
 from retrieve_cli.contracts.layout import Block, Kind, Layout
 from retrieve_cli.errors import BadDocument
-from retrieve_cli.sources.formats.limits import Limits
+from retrieve_cli.sources.formats.formats import ParsingLimits
 from retrieve_cli.sources.formats.markdown import utf8
 
 _LONGEST = 1000
 
 
-def parse(content: bytes, *, name: str, limits: Limits, on_page: Callable[[int], None]) -> Parsed:  # noqa: ARG001
+def parse(content: bytes, *, name: str, limits: ParsingLimits, on_page: Callable[[int], None]) -> Parsed:  # noqa: ARG001
     """Return the text of a file with its structure; its first title is the document's.
 
     Raises:
@@ -42,7 +42,7 @@ ENUMERATOR = re.compile(r"\(?(?:\d{1,9}|[A-Za-z]|#|[ivxlcdmIVXLCDM]{1,15})[.)](?
 SIMPLE = re.compile(r"=+(?:[ \t]+=+)+[ \t]*")
 
 
-class Line(NamedTuple):
+class RstLine(NamedTuple):
     """A line without its end and the white space around it."""
 
     start: int
@@ -52,7 +52,7 @@ class Line(NamedTuple):
     words: str
 
 
-def lines_of(text: str, start: int) -> list[Line]:
+def lines_of(text: str, start: int) -> list[RstLine]:
     """Return the lines of a text, with tabs as far as the next multiple of 8 columns."""
     lines = []
     position = start
@@ -63,18 +63,18 @@ def lines_of(text: str, start: int) -> list[Line]:
         words = line.lstrip()
         indent = line[: len(line) - len(words)]
         width = len(indent.expandtabs(8)) if "\t" in indent else len(indent)
-        lines.append(Line(position, position + len(line), width, words))
+        lines.append(RstLine(position, position + len(line), width, words))
         position = stop + 1
     return lines
 
 
-def is_rule(line: Line) -> bool:
+def is_rule(line: RstLine) -> bool:
     """Return True for a line of one repeated mark that is not indented."""
     words = line.words
     return bool(words) and not line.indent and words[0] in MARKS and not words.strip(words[0])
 
 
-def title_at(lines: Sequence[Line], number: int) -> tuple[str, int, str] | None:
+def title_at(lines: Sequence[RstLine], number: int) -> tuple[str, int, str] | None:
     """Return the words of the title that begins on a line, the line after it, and its style; None if none does.
 
     An underline may be shorter than the title from four characters, as docutils only warns of it.
@@ -126,10 +126,10 @@ def anchor_of(label: str) -> str:
     return _NOT_IN_ID.sub("-", name).strip("-")[:_LONGEST_ANCHOR]
 
 
-class Blocks:
+class RstBlocks:
     """The blocks of a text, with the titles of its sections."""
 
-    def __init__(self, lines: Sequence[Line]) -> None:
+    def __init__(self, lines: Sequence[RstLine]) -> None:
         self.lines = lines
         self.blocks: list[Block] = []
         self.titles: list[str] = []
@@ -187,7 +187,7 @@ class Blocks:
         self._anchor = ""
         return stop
 
-    def _lead(self, line: Line) -> int:
+    def _lead(self, line: RstLine) -> int:
         """Return the number of white space characters before a line's words."""
         return line.end - line.start - len(line.words)
 
@@ -258,9 +258,9 @@ class Blocks:
         return stop
 
 
-def scan(text: str, start: int = 0) -> Blocks:
+def scan(text: str, start: int = 0) -> RstBlocks:
     """Return the blocks of a text."""
-    scanned = Blocks(lines_of(text, start))
+    scanned = RstBlocks(lines_of(text, start))
     number = 0
     while number < len(scanned.lines):
         number = scanned.take(number)

@@ -12,9 +12,9 @@ from xml.parsers import expat
 from retrieve_cli.contracts import Json, Parsed
 from retrieve_cli.contracts.layout import Layout
 from retrieve_cli.errors import BadDocument, NotADocument, shortened
-from retrieve_cli.sources.formats.html.text import PageText
+from retrieve_cli.sources.formats.formats import ParsingLimits
+from retrieve_cli.sources.formats.html.text import HtmlText
 from retrieve_cli.sources.formats.html.tree import TEXT, Tree, one_line
-from retrieve_cli.sources.formats.limits import Limits
 
 _DEEPEST, _MOST, _LONGEST, _MOST_VALUES = 256, 500_000, 1000, 50
 _GROUPS = {  # names of HTML, some of them only @ their parents, with the tags of schemas for the same
@@ -36,11 +36,11 @@ _DOI = re.compile(r"10\.\d{4,9}/[^\s<>\"\\]{1,200}")
 _Part = tuple[int, int, bool, Element | str | None]  # parent, level, True in a sentence, content; None ends the parent
 
 
-def parse(content: bytes, *, name: str, limits: Limits, on_page: Callable[[int], None]) -> Parsed:  # noqa: ARG001
+def parse(content: bytes, *, name: str, limits: ParsingLimits, on_page: Callable[[int], None]) -> Parsed:  # noqa: ARG001
     """Return elements with a title, and others by their tags, as sections. Raises: BadDocument, also without text."""
     root = _read(content)
     metadata = _metadata(root)
-    written = PageText(_Page(root, str(metadata.get("title", ""))), frozenset())
+    written = HtmlText(_Page(root, str(metadata.get("title", ""))), frozenset())
     written.write(0)
     if not any(char.isalnum() for char in written.text):
         raise NotADocument("it has no text")
@@ -82,7 +82,7 @@ def _read(content: bytes) -> Element:
 
 
 class _Page(Tree):
-    """Elements as those of a page of HTML, with headings for sections."""
+    """Elements of XML as elements of an HTML page, with headings for sections."""
 
     def __init__(self, root: Element, title: str) -> None:
         super().__init__()
@@ -134,7 +134,7 @@ def _flat(element: Element) -> str:
 
 
 def _html(element: Element, parent: str | None = None) -> str:
-    """Return the name of an element in HTML; empty if it has none, or none within a `parent` of that name."""
+    """Return the HTML name of an element; empty if HTML has no equivalent, or no equivalent within that `parent`."""
     name, _, parents = _NAMES.get(f"{element.tag.lower()}@{parent}") or _NAMES.get(element.tag.lower(), ("", "", ""))
     return name if not parents or parent is None or parent in parents.split() else ""
 
@@ -144,7 +144,7 @@ def _is_leaf(element: Element) -> bool:
 
 
 def _metadata(root: Element) -> dict[str, Json]:
-    """Return title and language; of an article in JATS, take out all but its abstracts and return what they say."""
+    """Return title and language, and the fields of a JATS article, from which all metadata but abstracts is removed."""
     front = next(root.iterfind(".//article-meta/.."), Element("front"))
 
     def texts(within: Element, *paths: str) -> list[str]:

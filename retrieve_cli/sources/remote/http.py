@@ -21,7 +21,7 @@ from retrieve_cli.http.limits import gunzip, peek
 from retrieve_cli.http.secrets import Credentials
 from retrieve_cli.http.transport import Reply
 from retrieve_cli.sources.remote.publication import intact, publish
-from retrieve_cli.sources.remote.transfer import ADDRESS, USUAL, Limits, Transfer
+from retrieve_cli.sources.remote.transfer import ADDRESS, USUAL, Transfer, TransferLimits
 from retrieve_cli.storage import durable
 from retrieve_cli.storage.manifest import canonical, sha1 as sha1_of
 from retrieve_cli.untrusted.foreign_json import foreign_json
@@ -36,7 +36,7 @@ _LONGEST_LINE = 16 << 20
 _HEX = re.compile(r"[0-9a-fA-F]{40}")
 _DIGEST_LINE = re.compile(r"\\?([0-9a-fA-F]{40})(?:\s+\*?(.+))?|SHA1 ?\((.+)\) ?= ?([0-9a-fA-F]{40})")
 """A line in the format of sha1sum or BSD's sha1, without trailing blanks; the name may be missing. A page that merely
-mentions a digest has no such line."""
+mentions a digest has no line in this format."""
 _DIGEST = re.compile(r"(?:^|,)\s*sha(?:-?1)?\s*=\s*:?([A-Za-z0-9+/]{27}=)", re.IGNORECASE)
 """SHA-1 in a Digest (RFC 3230) or Repr-Digest (RFC 9530) header."""
 _NOT_OFFERED = frozenset(range(400, 500)) - {408, 425, 429}
@@ -89,7 +89,7 @@ class HttpFetcher:
         check_url(url, ADDRESS)
         self._url = url
         self._sha1 = sha1
-        self._limits = Limits(timeout_s, deadline_s, retries, backoff_s, max_bytes)
+        self._limits = TransferLimits(timeout_s, deadline_s, retries, backoff_s, max_bytes)
         self._credentials = Credentials(token_env, user_env, password_env)
         if self._sha1 in ("auto", "none"):
             return
@@ -141,7 +141,7 @@ class HttpFetcher:
             )
 
     def _expected(self, transfer: Transfer, reply: Reply) -> tuple[str, str]:
-        """Return the expected SHA-1 of the download and its origin; both empty if there is none."""
+        """Return the expected SHA-1 of the download and its origin; both empty if the server publishes no SHA-1."""
         if self._sha1 == "none":
             return "", ""
         if _HEX.fullmatch(self._sha1):
@@ -189,7 +189,7 @@ class HttpFetcher:
 
 
 def _length(reply: Reply) -> int | None:
-    """The bytes that a server says it sends."""
+    """Return the number of bytes that a server announces."""
     length = reply.headers.get("Content-Length", "")
     return int(length) if length.isascii() and length.isdigit() and len(length) < 16 else None
 
@@ -199,7 +199,7 @@ def _memory_path(target: Path) -> Path:
 
 
 def _digest_for(name: str, text: str) -> str:
-    """Return the SHA-1 in a checksum file: the only one, or that of `name` among several; empty if there is none."""
+    """Return the SHA-1 in a checksum file: the only one, or the one of `name` among several; else empty."""
     lines = [line for line in map(_DIGEST_LINE.fullmatch, map(str.rstrip, text.splitlines())) if line]
     of_name = [line for line in lines if (line[2] or line[3] or "").rpartition("/")[2] == name]
     chosen = of_name or (lines if len(lines) == 1 else [])
@@ -213,7 +213,7 @@ def _hashed(pieces: Iterable[bytes], digest: hashlib._Hash) -> Iterator[bytes]:
 
 
 def _unpacked(pieces: Iterator[bytes]) -> Iterator[bytes]:
-    """Decompress the pieces if their first bytes are those of gzip, whatever the name or type."""
+    """Decompress the pieces if they begin with the magic bytes of gzip; name and type do not matter."""
     head, whole = peek(pieces, len(_GZIP))
     return gunzip(whole) if head == _GZIP else whole
 

@@ -30,8 +30,8 @@ def intact(target: Path) -> str:
 def publish(target: Path, pieces: Iterable[bytes]) -> str:
     """Replace the target by the pieces in one step, write its SHA-1 beside it, and return the SHA-1.
 
-    The target does not change before the last piece: if the pieces raise an error, it stays as it was. Unchanged
-    content is not written again.
+    The target does not change before the last piece: if the pieces raise an error, it stays unchanged. Content that is
+    the same is not written again.
 
     Raises:
         SourceFailed: the file cannot be written.

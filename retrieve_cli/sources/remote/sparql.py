@@ -33,7 +33,7 @@ from retrieve_cli.sources.catalogs.linked import (
 )
 from retrieve_cli.sources.remote.publication import publish
 from retrieve_cli.sources.remote.query import INNER, Template
-from retrieve_cli.sources.remote.transfer import ADDRESS, USUAL, Limits, Transfer
+from retrieve_cli.sources.remote.transfer import ADDRESS, USUAL, Transfer, TransferLimits
 from retrieve_cli.storage.manifest import canonical
 from retrieve_cli.untrusted.foreign_json import foreign_json
 
@@ -41,11 +41,11 @@ _KINDS = {"uri": "iri", "bnode": "blank", "literal": "literal", "typed-literal":
 """Types of terms in SPARQL 1.1 Query Results JSON; older servers write `typed-literal`."""
 
 
-class Unreadable(Exception):
+class UnreadableReply(Exception):
     """A body that is not in the requested format, with the reason."""
 
 
-class Page(Frozen):
+class SparqlPage(Frozen):
     """One answer: triples, or variables and solutions."""
 
     bytes: int
@@ -63,11 +63,11 @@ def _unlabelled(term: Term) -> Term:
     return Term("blank", "") if term.kind == "blank" else term
 
 
-def rows_in(body: bytes, scope: str) -> Page:
+def rows_in(body: bytes, scope: str) -> SparqlPage:
     """Return the rows of SPARQL 1.1 Query Results JSON. `scope` separates blank nodes of different answers.
 
     Raises:
-        Unreadable: the body is something else.
+        UnreadableReply: the body is something else.
     """
 
     def term(cell: Mapping[str, str]) -> Term:
@@ -82,25 +82,25 @@ def rows_in(body: bytes, scope: str) -> Page:
         bindings = answer["results"]["bindings"]
         rows = [{name: term(cell) for name, cell in row.items()} for row in bindings]
     except ValueError as error:
-        raise Unreadable("which is not JSON") from error
+        raise UnreadableReply("which is not JSON") from error
     except (KeyError, TypeError, AttributeError) as error:
-        raise Unreadable("which is not a table of IRIs, blank nodes and literals") from error
+        raise UnreadableReply("which is not a table of IRIs, blank nodes and literals") from error
     if not variables:
-        raise Unreadable("which is a table without columns")
-    return Page(len(body), variables=variables, solutions=rows)
+        raise UnreadableReply("which is a table without columns")
+    return SparqlPage(len(body), variables=variables, solutions=rows)
 
 
-def triples_in(body: bytes, media_type: str, scope: str, base: str) -> Page:
+def triples_in(body: bytes, media_type: str, scope: str, base: str) -> SparqlPage:
     """Return the triples of a graph in any RDF format. `scope` separates blank nodes of different answers.
 
     Raises:
-        Unreadable: the body is something else.
+        UnreadableReply: the body is something else.
         Unavailable: pyoxigraph is not installed.
     """
     oxigraph = rdf_reader()
     rdf_format = oxigraph.RdfFormat.from_media_type(media_type) if media_type else None
     if rdf_format is None:
-        raise Unreadable("which is not RDF")
+        raise UnreadableReply("which is not RDF")
 
     def term(node: object) -> Term:
         if isinstance(node, oxigraph.NamedNode):
@@ -109,15 +109,15 @@ def triples_in(body: bytes, media_type: str, scope: str, base: str) -> Page:
             return Term("blank", scope + node.value)
         if isinstance(node, oxigraph.Literal):
             return Term("literal", node.value, "" if node.language else node.datatype.value, node.language or "")
-        raise Unreadable("with triples about triples, which a catalog cannot represent")
+        raise UnreadableReply("with triples about triples, which a catalog cannot represent")
 
     try:
         # Lenient: an IRI with a space in it, as in published data, must not make the whole catalog unreadable.
         quads = oxigraph.parse(body, rdf_format, base_iri=base, lenient=True)
         triples = [(term(quad.subject), quad.predicate.value, term(quad.object)) for quad in quads]
     except (SyntaxError, ValueError) as error:
-        raise Unreadable(f"which cannot be parsed ({printable(str(error))})") from error
-    return Page(len(body), triples=triples)
+        raise UnreadableReply(f"which cannot be parsed ({printable(str(error))})") from error
+    return SparqlPage(len(body), triples=triples)
 
 
 def rdf_reader() -> ModuleType:
@@ -157,7 +157,7 @@ class SparqlFetcher:
         check_url(endpoint, ADDRESS)
         self._endpoint = endpoint
         self._template = Template.of(query, graph=graph, page_size=page_size)
-        self._limits = Limits(timeout_s, deadline_s, retries, backoff_s, max_bytes)
+        self._limits = TransferLimits(timeout_s, deadline_s, retries, backoff_s, max_bytes)
         self._credentials = Credentials(token_env, user_env, password_env)
 
     def fetch(self, target: Path) -> None:
@@ -181,7 +181,7 @@ class SparqlFetcher:
             raise SourceFailed(f"{transfer.origin} answered without a single record", hint=hint)
         publish(target, (canonical(record) + b"\n" for record in records))
 
-    def _records(self, pages: Sequence[Page]) -> list[dict[str, Json]]:
+    def _records(self, pages: Sequence[SparqlPage]) -> list[dict[str, Json]]:
         solutions = list(chain.from_iterable(page.solutions for page in pages))
         if not solutions:
             return records_of_triples(chain.from_iterable(page.triples for page in pages))
@@ -191,7 +191,7 @@ class SparqlFetcher:
             return records_of_solutions(variables, solutions)
         return records_of_triples(triples)
 
-    def _pages(self, transfer: Transfer, progress: Task) -> Iterator[Page]:
+    def _pages(self, transfer: Transfer, progress: Task) -> Iterator[SparqlPage]:
         """Yield all pages, their bytes counted; without a page size, the only one.
 
         A page of triples does not reveal its number of rows, so the end is an empty page, or a repeated page that
@@ -228,7 +228,7 @@ class SparqlFetcher:
             seen.update(marks)
             received += page.bytes
 
-    def _page(self, transfer: Transfer, offset: int, received: int) -> Page:
+    def _page(self, transfer: Transfer, offset: int, received: int) -> SparqlPage:
         query = self._template.at(offset)
         receive = partial(self._receive, transfer, offset, received)
         headers = {"Accept": _ACCEPT_ROWS if self._template.form == "SELECT" else _ACCEPT_GRAPH}
@@ -239,7 +239,7 @@ class SparqlFetcher:
         url = f"{transfer.url}{'&' if '?' in transfer.url else '?'}{urlencode({'query': query})}"
         return page or transfer.ask(receive, url=url, headers=headers)
 
-    def _receive(self, transfer: Transfer, offset: int, received: int, reply: Reply) -> Page:
+    def _receive(self, transfer: Transfer, offset: int, received: int, reply: Reply) -> SparqlPage:
         body = b"".join(transfer.limited(reply.decoded(), before=received))
         media_type = reply.headers.get("Content-Type", "").partition(";")[0].strip().lower()
         scope = f"{offset}:"
@@ -248,7 +248,7 @@ class SparqlFetcher:
                 page = rows_in(body, scope)
             else:
                 page = triples_in(body, media_type, scope, transfer.url)
-        except Unreadable as error:
+        except UnreadableReply as error:
             answer = f"{transfer.origin} answered with {printable(media_type) or 'no Content-Type'}"
             raise SourceFailed(f"{answer}, {error}: {transfer.excerpt(body)}", hint=transfer.probe) from error
         self._check_complete(transfer, reply, len(page.triples) + len(page.solutions))
@@ -260,7 +260,7 @@ class SparqlFetcher:
         size = self._template.page_size
         capped = cap.isdecimal() and items >= int(cap) and (size is None or items < size)
         if capped or "X-SQL-State" in reply.headers:
-            limit = f"at most {cap} rows at a time" if capped else "what it found within its time limit"
+            limit = f"at most {cap} rows at a time" if capped else "the rows that it found within its time limit"
             raise SourceFailed(
                 f"{transfer.origin} answered only in part: it returns {limit}",
                 hint=f"read it in pages: set page_size (for example to {cap or 1000}) and order the query",

@@ -14,11 +14,11 @@ from urllib.parse import urlencode, urlsplit
 from retrieve_cli.errors import SourceFailed, UsageError
 from retrieve_cli.frozen import Frozen
 from retrieve_cli.http.addresses import Wording, check_url, resolve, shown, without_user
-from retrieve_cli.http.failures import HttpFailed, Passing
+from retrieve_cli.http.failures import HttpFailed, TransientFailure
 from retrieve_cli.http.limits import Clock, limit_size
 from retrieve_cli.http.retries import PASSING, GaveUp, Retries, persist, retry_after
 from retrieve_cli.http.secrets import Credentials, Secret, hide, quoted
-from retrieve_cli.http.transport import HEAD, Redirect, Reply, Request, Transport
+from retrieve_cli.http.transport import HEAD, HttpRequest, Redirect, Reply, Transport
 
 T = TypeVar("T")
 
@@ -34,7 +34,7 @@ _EXCERPT = 160
 """Maximum characters of a body in an error."""
 
 
-class Limits(Frozen):
+class TransferLimits(Frozen):
     """Limits of time, attempts and size for requests to a server."""
 
     timeout_s: float = 30.0
@@ -47,7 +47,7 @@ class Limits(Frozen):
     """Maximum decompressed bytes of one fetch."""
 
 
-USUAL = Limits()
+USUAL = TransferLimits()
 
 
 class Transfer:
@@ -56,8 +56,8 @@ class Transfer:
     Credentials go only to the server of `url`: a redirect to another server is followed without them.
     """
 
-    def __init__(self, url: str, *, credentials: Credentials, limits: Limits, probe: str = "") -> None:
-        """`probe` is a command that shows a person what the server says.
+    def __init__(self, url: str, *, credentials: Credentials, limits: TransferLimits, probe: str = "") -> None:
+        """`probe` is a command that shows the server's answer to a person.
 
         Raises:
             UsageError: a credential's variable is not set.
@@ -97,7 +97,7 @@ class Transfer:
         url = url or self.url
         body = None if form is None else urlencode(form).encode()
         kind = {} if form is None else {"Content-Type": "application/x-www-form-urlencoded"}
-        request = Request(url, {**_HEADERS, **(headers or {}), **kind}, body, self._authorization.header)
+        request = HttpRequest(url, {**_HEADERS, **(headers or {}), **kind}, body, self._authorization.header)
 
         def attempt() -> T:
             with self._transport.open(request, self._clock) as reply:
@@ -149,7 +149,7 @@ class Transfer:
             return
         answer = f"the server answered {reply.status}: {self.excerpt(reply.head())}"
         if reply.status in PASSING:
-            raise Passing(answer, after=retry_after(reply.headers.get("Retry-After", "")), status=reply.status)
+            raise TransientFailure(answer, after=retry_after(reply.headers.get("Retry-After", "")), status=reply.status)
         hint = self.probe
         if reply.status in (401, 403):
             names = self._credentials.names

@@ -115,7 +115,7 @@ class Abstracts:
 
 
 def by_identifier(descriptions: Sequence[Description]) -> Mapping[Id, list[int]]:
-    """Return the places of the descriptions that have each identifier, or refer to it as that of the same work."""
+    """Return the places of the descriptions that have each identifier, or refer to it as another of the same work."""
     places: defaultdict[Id, list[int]] = defaultdict(list)
     for place, description in enumerate(descriptions):
         for one in (*description.own, *description.related):

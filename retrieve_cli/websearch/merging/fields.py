@@ -30,13 +30,13 @@ _ORDERS: Mapping[str, Sequence[str]] = {
 }
 """Providers of each field, the best first; others follow in alphabetical order."""
 _OF_VERSION = ("title", "authors", "date", "venue", "url", "license", "open_access")
-"""Fields that differ between versions of a work: of the version that stands for it."""
+"""Fields that differ between versions of a work: taken from its representative version."""
 _OTHERS = ("authors", "date", "venue", "url")
 """Fields of those that another version answers for if that one does not."""
 _Value = TypeVar("_Value")
 
 
-class Chosen(NamedTuple):
+class ChosenFields(NamedTuple):
     """Values of the fields of a work that have one, their providers, and the values that contradict them."""
 
     values: dict[str, object]
@@ -44,8 +44,8 @@ class Chosen(NamedTuple):
     conflicts: dict[str, tuple[Conflict, ...]]
 
 
-def chosen(standing: Sequence[Found], others: Sequence[Found]) -> Chosen:
-    """Return the fields of a work from the items of the version that stands for it and from those of other versions."""
+def chosen(standing: Sequence[Found], others: Sequence[Found]) -> ChosenFields:
+    """Return the fields of a work from the items of its representative version and the items of other versions."""
     values: dict[str, object] = {}
     provenance: dict[str, str] = {}
     for name in _ORDERS:
@@ -57,7 +57,7 @@ def chosen(standing: Sequence[Found], others: Sequence[Found]) -> Chosen:
             values[name] = Cited(value, best.source.provider, best.source.at) if name == "citations" else value
             provenance[name] = best.source.provider
     _retraction(values, provenance, [*standing, *others])
-    return Chosen(values, provenance, _conflicts(values, standing, [*standing, *others]))
+    return ChosenFields(values, provenance, _conflicts(values, standing, [*standing, *others]))
 
 
 def place(provider: str, order: Sequence[str]) -> tuple[int, str]:
@@ -93,7 +93,7 @@ def _key(name: str) -> Callable[[Found], tuple[object, ...]]:
 
 
 def _retraction(values: dict[str, object], provenance: dict[str, str], found: Sequence[Found]) -> None:
-    """Set `retracted` to True if anybody says so, by the field or before the title."""
+    """Set `retracted` to True if any item is marked as retracted, by the field or before the title."""
     saying = [one for one in found if one.item.retracted or titles.read(one.item.title).retracted]
     if saying:
         best = min(saying, key=lambda one: place(one.source.provider, _ORDERS["retracted"]))

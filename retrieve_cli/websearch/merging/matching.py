@@ -1,7 +1,7 @@
-"""Descriptions of one work, found by identifiers, declared relations, addresses and titles, and joined by union-find.
+"""Descriptions of one work, matched by identifiers, declared relations, addresses and titles, and joined by union-find.
 
-Evidence is used in the order of its strength, and in a canonical order within; a join that contradicts what is joined
-already is not made. So one wrong identifier does not chain two works:
+Evidence is used in the order of its strength, and in a canonical order within; a join that contradicts an
+earlier one is not made. So one wrong identifier does not chain two works:
 
 1. A DOI or an arXiv identifier: unless both the titles and the first authors are different.
 2. A declared relation (`preprint_of`, `published_as`, `version_of`, `same_as`): likewise; and never two DOIs of
@@ -115,7 +115,7 @@ def _pairs(places: Sequence[int]) -> Iterator[tuple[int, int]]:
 
 
 def _is_barred(one: Description, other: Description, level: _Level) -> bool:
-    """Return True if a work is compared with what was written about one, or by title with data."""
+    """Return True if a work is compared with a text about a work, or by title with a data set."""
     if one.subject == other.subject:
         return False
     if "about" not in (one.subject, other.subject):

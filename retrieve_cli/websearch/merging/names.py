@@ -1,7 +1,7 @@
 """Names of first authors and of journals, compared in the forms in which they are written.
 
 Authors are compared by family name and initial: `Smith JA`, `J. Smith`, `Smith, John`, `John A. Smith`.
-A name has several readings if it does not say which part is the family name; two names agree if one reading of each
+A name has several readings if it does not show which part is the family name; two names agree if one reading of each
 does. Accents, particles, hyphens and `ue` for `ü` make no difference.
 """
 
@@ -27,14 +27,14 @@ _LITTLE = frozenset("the of and for in on a an et de la der die und".split())
 _LETTERS = str.maketrans({"ø": "o", "å": "a", "æ": "ae", "œ": "oe", "ł": "l", "đ": "d", "ð": "d", "þ": "th", "ı": "i"})
 
 
-class Reading(NamedTuple):
+class NameReading(NamedTuple):
     """A name as family name and initial of the first given name; the initial is empty if it is not known."""
 
     family: str
     initial: str
 
 
-Name: TypeAlias = frozenset[Reading]
+Name: TypeAlias = frozenset[NameReading]
 """Readings of a name; empty: unknown."""
 NOBODY: Name = frozenset()
 
@@ -52,7 +52,7 @@ def read(full: str, first_family: str) -> Name:
         return _of_line(full)
     families = _family(_words(family))
     given = [word for word in _words(full) if word not in _words(family)]
-    return frozenset(Reading(name, given[0][0] if given else "") for name in families)
+    return frozenset(NameReading(name, given[0][0] if given else "") for name in families)
 
 
 def agree(one: Name, other: Name) -> bool:
@@ -86,7 +86,7 @@ def _abbreviates(short: str, long: str) -> bool:
 
 
 def folded(text: str) -> str:
-    """Return a text in lower case without accents, with the letters of English for those of other Latin alphabets."""
+    """Return a text in lower case without accents, with English letters in place of other Latin letters."""
     if text.isascii():
         return text.casefold()
     bare = unicodedata.normalize("NFKD", text).casefold().translate(_LETTERS)
@@ -99,16 +99,16 @@ def _of_line(name: str) -> Name:
     raw = [word for word in raw if len(raw) < 3 or not _SUFFIXES.issuperset(_words(word))]
     words = [word for part in raw for word in _words(part)]
     if len(words) < 2:
-        return frozenset(Reading(family, "") for family in _family(words))
+        return frozenset(NameReading(family, "") for family in _family(words))
     last = raw[-1].strip(".,")
     if last.isupper() and len(last.replace("-", "")) <= _MOST_INITIALS and not raw[0].isupper():  # `Smith JA`
-        return frozenset(Reading(family, last[0].casefold()) for family in _family(words[: -len(_words(last))]))
+        return frozenset(NameReading(family, last[0].casefold()) for family in _family(words[: -len(_words(last))]))
     families = {_joined(words[-1:]), _joined(words[-2:])} if len(words) > 2 else {_joined(words[-1:])}
-    readings = {Reading(family, words[0][0]) for family in families}
+    readings = {NameReading(family, words[0][0]) for family in families}
     if len(words) > 2:
-        readings.add(Reading(_joined(words[-2:-1]), words[0][0]))  # `Ana Garcia Lopez` is `Garcia A` elsewhere
+        readings.add(NameReading(_joined(words[-2:-1]), words[0][0]))  # `Ana Garcia Lopez` is `Garcia A` elsewhere
     elif len(words[0]) > 1:
-        readings.add(Reading(_joined(words[:1]), words[1][0]))  # the family name comes first in some languages
+        readings.add(NameReading(_joined(words[:1]), words[1][0]))  # the family name comes first in some languages
     return frozenset(reading for reading in readings if len(reading.family) > 1)
 
 

@@ -1,7 +1,7 @@
 """Titles in a form in which spelling, markup and typography make no difference, and their likeness.
 
-The kinds of titles that say nothing about the identity of a work (`Editorial`) are recognised here, and titles that
-quote the one of another work (`Reply to …`).
+The kinds of titles that do not identify a work (`Editorial`) are recognised here, and titles that quote the title of
+another work (`Reply to …`).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ LEAST_RATIO = 93.0
 """Percentage of equal characters from which titles are similar: 2 × common / total, as rapidfuzz computes it."""
 _LONGEST = 1000
 _REMEMBERED = 4096
-"""Titles that are kept as they were read: the same one comes from several providers, and from the next search."""
+"""Parsed titles that are cached: the same one comes from several providers, and from the next search."""
 _TAG = re.compile(r"</?[A-Za-z][^<>]{0,200}>")
 _NOTE = re.compile(r"\[[A-Za-z][^\[\]]{3,100}\]\W{0,3}$")
 """Note of a database behind a title: `[version 2; peer review: 2 approved]`, `[Article in German]`."""
@@ -58,7 +58,7 @@ _GENERIC = frozenset(
 )
 """Words of titles that many works have."""
 _OF_EDITOR = frozenset("letter comment remark note message guest introduction farewell".split())
-"""Words beside `editor` in titles that each issue of a journal has, whatever else they say."""
+"""Words beside `editor` in titles that each issue of a journal has."""
 _LEAST_WORDS, _LEAST_LETTERS, _LEAST_MAIN = 3, 16, 25
 _RECURRENT = frozenset(
     "annual yearly quarterly monthly weekly biennial statistics abstract abstracts proceedings yearbook year update "
@@ -135,17 +135,17 @@ class Title(NamedTuple):
     """Its words that have content, in one spelling, without numbers; in alphabetical order."""
     numbers: tuple[str, ...]
     main: str
-    """Letters before its subtitle; empty if it has none, or if they say little."""
+    """Letters before its subtitle; empty if it has no subtitle, or if they do not identify a work."""
     distinct: bool
     """False if many works can have it."""
     recurrent: bool
     """True if works of another year can have it."""
     quoting: Quoting
-    """Says something of another work, whose title it quotes."""
+    """Form in which it quotes the title of another work."""
     quoted: str
-    """That title, as it is written; empty if it quotes none."""
+    """The quoted title, as written; empty if it quotes no title."""
     retracted: bool
-    """Says that the work was retracted."""
+    """True if it states that the work was retracted."""
 
 
 @lru_cache(_REMEMBERED)

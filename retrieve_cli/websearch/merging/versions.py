@@ -27,7 +27,7 @@ class _Key(NamedTuple):
 
 
 def versions_of(group: Sequence[Member]) -> list[list[Member]]:
-    """Return the items of each version of a work; first the one that stands for it, then the others, latest first."""
+    """Return the items of each version of a work; first the representative one, then the others, latest first."""
     keys = [_key(found, description) for found, description in group]
     dois = Counter(key.identifier for key in keys if key and key.published and key.identifier)
     main = min(dois, key=lambda doi: (-dois[doi], doi), default="")
@@ -52,7 +52,7 @@ def versions_of(group: Sequence[Member]) -> list[list[Member]]:
 
 
 def others_of(versions: Sequence[Sequence[Member]]) -> tuple[Version, ...]:
-    """Return the versions besides the first one, and an article of which only the DOI is known."""
+    """Return all versions but the first one, and an article of which only the DOI is known."""
     standing = versions[0][0][1].stage
     shown = [_shown(version, standing == "published") for version in versions[1:]]
     if standing == "preprint":
@@ -66,7 +66,7 @@ def others_of(versions: Sequence[Sequence[Member]]) -> tuple[Version, ...]:
 
 
 def best_id(identifiers: Iterable[Id]) -> str:
-    """Return the first identifier in the order of kinds; that of arXiv instead of its DOI."""
+    """Return the first identifier in the order of kinds; an arXiv identifier instead of its DOI."""
     known = [ids.unversioned(one) if ids.server(one) == ids.ARXIV else one for one in identifiers]
     return str(min(known, key=lambda one: (KINDS.index(one.kind), one.value)))
 
@@ -87,7 +87,7 @@ def _key(found: Found, description: Description) -> _Key | None:
 
 
 def _join_unnumbered(versions: dict[_Key, list[Member]]) -> None:
-    """Add items that do not say their version to the latest one."""
+    """Add items without a version to the latest version."""
     for key in [key for key in versions if key.number == 0]:
         latest = max(other for other in versions if other[:2] == key[:2])
         if latest != key:

@@ -1,10 +1,10 @@
-"""One work for all that providers found of it: versions, identifiers, fields, links and sources.
+"""One work for all its items from providers: versions, identifiers, fields, links and sources.
 
-The published article stands for a work, else the latest version of the preprint. Its identifiers and its date are those
-of the work, and its other fields as far as providers give them; see `fields.py` for the provider of each field,
+The published article represents a work, else the latest version of the preprint. The work has its identifiers and its
+date, and its other fields as far as providers give them; see `fields.py` for the provider of each field,
 `matching.py` for the items of a work.
 
-A work is linked to what was written about it: reviews, comments, corrections and retractions. A link is declared by a
+A work is linked to the texts about it: reviews, comments, corrections and retractions. A link is declared by a
 provider, or known by the title that a review quotes, or by a DOI that continues the one of the work
 (`10.7554/elife.1.sa2`). If a title belongs to several works, none is linked by it.
 """
@@ -25,16 +25,16 @@ from retrieve_cli.websearch.merging.titles import Likeness, likeness
 from retrieve_cli.websearch.merging.versions import KINDS, Member, best_id, others_of, versions_of
 
 _TYPES: tuple[WorkType, ...] = ("article", "dataset", "review", "preprint", "web")
-"""Types in the order in which one is chosen if providers do not agree about the version that stands for a work."""
+"""Types in the order in which one is chosen if providers do not agree about the representative version of a work."""
 
 
 class _Group(NamedTuple):
-    """The items of one work, with their descriptions; in versions, of which the first stands for it."""
+    """The items of one work, with their descriptions; in versions, of which the first represents it."""
 
     items: Sequence[Member]
     versions: Sequence[Sequence[Member]]
     ids: tuple[Id, ...]
-    """Identifiers of the version that stands for it."""
+    """Identifiers of its representative version."""
     id: str
 
     @property
@@ -280,7 +280,7 @@ def _type(group: _Group, linked: set[Linked]) -> WorkType:
 
 
 def _other_dois(group: _Group) -> tuple[Conflict, ...]:
-    """Return other DOIs of the version that stands for the work."""
+    """Return other DOIs of the representative version of a work."""
     shown = {ids.unversioned(one) for one in group.ids if one.kind == "doi"}
     other = {
         Conflict(one.value, found.source.provider)

@@ -48,7 +48,7 @@ _WITHDRAWN = re.compile(
     re.IGNORECASE,
 )
 _JUST_WITHDRAWN = re.compile(r"(?:this \w{1,20} (?:has been|is|was) )?withdrawn\b(?! from)", re.IGNORECASE)
-"""Beginning of a comment or an abstract that says so; withdrawal from a conference is another matter."""
+"""Beginning of a comment or an abstract of a withdrawn preprint; withdrawal from a conference does not count."""
 _TOKEN = re.compile(r'(?:(ti|au|abs|co|jr|cat|rn|id|all):)?"([^"]*)"|([()])|([^\s()"]+)')
 """A phrase with or without a field, a parenthesis, or a word."""
 _PREFIXED = re.compile(r"(ti|au|abs|co|jr|cat|rn|id|all):(.+)", re.DOTALL)
@@ -155,7 +155,7 @@ def _expression(tokens: Iterator[tuple[str, ...]], depth: int = 0) -> _Clause | 
 
 def _all_of(clauses: Sequence[_Clause]) -> _Clause | None:
     """Return the conjunction; None if all are negated, which arXiv cannot search for. AND within AND needs no
-    parentheses, so those of a user are only sent if they matter."""
+    parentheses, so a user's parentheses are only sent if they matter."""
     wanted = [clause for clause in clauses if not clause.negated]
     unwanted = [clause for clause in clauses if clause.negated]
     if not wanted or len(clauses) == 1:
@@ -277,5 +277,5 @@ def _item(entry: Element) -> Item | None:
 
 
 def _is_withdrawn(comment: str, abstract: str) -> bool:
-    """Return True if a comment says that the preprint was withdrawn, or its abstract begins with that statement."""
+    """Return True if a comment states that the preprint was withdrawn, or its abstract begins with that statement."""
     return bool(_JUST_WITHDRAWN.match(abstract) or _JUST_WITHDRAWN.match(comment) or _WITHDRAWN.search(comment))

@@ -102,7 +102,7 @@ def _preprints(found: Sequence[Item]) -> list[tuple[str, str]]:
 def _answers(
     asked: Sequence[tuple[str, str]], fetch: Fetch
 ) -> tuple[list[tuple[str, Response, Item | None]], list[Failure]]:
-    """Return what the server says of each preprint, None if it has no record, and why it does not answer for others."""
+    """Return answer and item of each preprint, None if the server has no record of it, and the failures of others."""
     answers: list[tuple[str, Response, Item | None]] = []
     failures: list[Failure] = []
     for doi, server in asked:

@@ -69,7 +69,7 @@ class Crossref(Frozen):
 
     @property
     def rate(self) -> Rate:
-        """Return that of requests for lists: three a second with a contact address, else one."""
+        """Return the rate of requests for lists: three a second with a contact address, else one."""
         return Rate(3 if os.environ.get(_CONTACT.variable) else 1, 1.0)
 
     def enrich(self, items: Sequence[Item], fetch: Fetch) -> Page | None:
@@ -142,7 +142,7 @@ def _items(records: Sequence[Mapping[str, Json]], titles: Mapping[str, str], res
 
 
 def _item(record: Mapping[str, Json], titles: Mapping[str, str], at: str) -> Item | None:
-    """Return what a record says; a title that was asked for stands for one that it does not have."""
+    """Return the item of a record; if the record has no title, the title of the query replaces it."""
     doi = ids.doi(replies.text(record, "DOI"))
     if doi is None:
         return None
@@ -226,14 +226,14 @@ def _updates(record: Mapping[str, Json], key: str) -> Iterator[tuple[Id, str]]:
 
 
 def _is_retracted(record: Mapping[str, Json], updates: Sequence[tuple[Id, str]], own: Id) -> bool:
-    """Return True if a notice retracts the work, or it is declared as the notice of its own retraction."""
+    """Return True if a notice retracts the work, or it is declared as the notice of the retraction of itself."""
     in_place = [kind for other, kind in updates if other == own]
     return not _RETRACTIONS.isdisjoint([*in_place, *(kind for _, kind in _updates(record, "updated-by"))])
 
 
 def _licence(record: Mapping[str, Json], at: str) -> tuple[str, bool | None]:
     """Return the address of the licence for readers that applies at a time, and True if it is of Creative Commons;
-    those for text mining alone are not for readers. None: Crossref does not say."""
+    licences for text mining alone are not for readers. None: Crossref has no licence."""
     applying = [
         entry
         for entry in replies.objects(record, "license")

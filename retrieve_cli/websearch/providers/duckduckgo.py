@@ -18,7 +18,7 @@ from urllib.parse import parse_qs, urlencode, urlsplit
 
 from retrieve_cli.contracts.websearch import Call, ProviderFailed, Rate, Rejected, Response, WebQuery
 from retrieve_cli.websearch import dates, replies
-from retrieve_cli.websearch.providers.web_engines import Results, Row, WebEngine
+from retrieve_cli.websearch.providers.web_engines import WebEngine, WebResult, WebResults
 
 _ORIGIN = "https://html.duckduckgo.com"
 _REGION = "us-en"
@@ -44,7 +44,7 @@ def _call(query: WebQuery) -> Call:
     return Call(f"{_ORIGIN}/html/", headers=headers, body=form.encode())
 
 
-def _results(response: Response, query: WebQuery) -> Results:
+def _results(response: Response, query: WebQuery) -> WebResults:
     rows = _rows(response)
     notices = ["DuckDuckGo: read from its page of results (scraping), which may change or ask for a captcha"]
     if query.since:
@@ -54,7 +54,7 @@ def _results(response: Response, query: WebQuery) -> Results:
         rows = kept
     if query.k > len(rows) and rows:
         notices.append(f"DuckDuckGo: its first page has {len(rows)} results")
-    return Results(rows, notices)
+    return WebResults(rows, notices)
 
 
 DUCKDUCKGO = WebEngine(
@@ -70,8 +70,8 @@ DUCKDUCKGO = WebEngine(
 """Search of the web by DuckDuckGo, by scraping its page of results."""
 
 
-def _rows(response: Response) -> list[Row]:
-    """Raises: ProviderFailed: the page is a captcha, is not complete, or has neither results nor says that."""
+def _rows(response: Response) -> list[WebResult]:
+    """Raises: ProviderFailed: the page is a captcha, is incomplete, or has neither results nor that notice."""
     if len(response.body) > _LONGEST_PAGE:
         replies.malformed(f"a page of at most {_LONGEST_PAGE:,} bytes", response)
     text = response.body.decode("utf-8", "replace")
@@ -97,7 +97,7 @@ def _tags(text: str) -> Iterator[tuple[str, dict[str, str], int, int]]:
 
 
 def _blocks(text: str, tags: list[tuple[str, dict[str, str], int, int]]) -> list[str]:
-    """Return the markup of each result except advertisements: from its beginning to that of the next one."""
+    """Return the markup of each result except advertisements: from its beginning to the beginning of the next one."""
     begins = [(start, _classes(attributes)) for _, attributes, start, _ in tags if "result" in _classes(attributes)]
     spans = islice(pairwise([*begins, (len(text), frozenset())]), _MOST_RESULTS)
     return [
@@ -107,7 +107,7 @@ def _blocks(text: str, tags: list[tuple[str, dict[str, str], int, int]]) -> list
     ]
 
 
-def _row(block: str) -> Row:
+def _row(block: str) -> WebResult:
     title = url = snippet = ""
     for name, attributes, _, end in _tags(block):
         classes = _classes(attributes)
@@ -116,7 +116,7 @@ def _row(block: str) -> Row:
         elif "result__snippet" in classes and not snippet:
             snippet = _inner(block, name, end)
     date = _DATE.search(block)
-    return Row(title, url, snippet, date[1] if date else "")
+    return WebResult(title, url, snippet, date[1] if date else "")
 
 
 def _inner(block: str, name: str, start: int) -> str:

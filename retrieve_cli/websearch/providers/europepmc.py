@@ -30,7 +30,7 @@ _SEARCH = f"{ORIGIN}/europepmc/webservices/rest/search"
 _PAGE = "https://europepmc.org/article"
 _PREPRINT = "PPR"
 _WITHOUT_PATENTS = "NOT SRC:PAT"
-"""Patents are none of the types of a work."""
+"""Patents are not a type of work."""
 _FIELDS = frozenset(
     "ABSTRACT ABBR ACCESSION_ID ACCESSION_TYPE AFF ANNOTATION_TYPE ARXIV_ID AUTH AUTH_FIRST AUTH_LAST AUTHOR_ROLE "
     "AUTHORID BOOK_ID BODY CHEBITERM CHEM CITED CITES DISEASE DOI EDITOR EMBL EXT_ID FIRST_PDATE FT_ID GENE_PROTEIN "
@@ -60,7 +60,7 @@ _RELATIONS: Mapping[str, RelationKind] = {
         if not name.startswith(("Reprint", "Retractedand"))
     },
 }
-"""Relation for each `type` of `commentCorrectionList`, in lower case: most are those of PubMed, as words."""
+"""Relation for each `type` of `commentCorrectionList`, in lower case: mostly the types of PubMed, as words."""
 _RETRACTED = frozenset({"retracted publication", "preprint withdrawal", "preprint removal"})
 _OPEN, _READABLE = "OA", ("OA", "F")
 """Availability of a full text: open access, free to read."""
@@ -102,7 +102,7 @@ def results(query: WebQuery, fetch: Fetch, *, restriction: str) -> Page:
     entries, total = _entries(answer, response)
     found = [(entry, item(entry)) for entry in entries]
     unreadable = [f"{text(entry, 'source')} {text(entry, 'id')}" for entry, made in found if made is None]
-    notices = ["categories are those of arXiv: Europe PMC cannot apply them"] if query.categories else []
+    notices = ["categories are arXiv categories: Europe PMC cannot apply them"] if query.categories else []
     if unreadable:
         notices.append(f"records without a title are skipped: {printable(shortened(', '.join(unreadable)))}")
     return Page(tuple(made for _, made in found if made), sent, response, total, tuple(notices))
@@ -239,7 +239,7 @@ def _date(entry: Mapping[str, Json]) -> str:
 
 
 def _is_open(entry: Mapping[str, Json]) -> bool | None:
-    """Return True for open access. `N` only says that the full text is not in the open access subset of Europe PMC."""
+    """Return True for open access. `N` only means that the full text is not in the open access subset of Europe PMC."""
     links = objects(entry, "fullTextUrlList", "fullTextUrl")
     open_link = any(text(link, "availabilityCode") == _OPEN for link in links)
     return True if text(entry, "isOpenAccess") == "Y" or open_link else None

@@ -85,7 +85,7 @@ class PubMed(Frozen):
         pmids, total = _pmids(answer, response)
         notices = [*_notices(answer)]
         if query.categories:
-            notices.append("categories are those of arXiv: PubMed cannot apply them")
+            notices.append("categories are arXiv categories: PubMed cannot apply them")
         sent = f"{term} ({', '.join(f'{name}={value}' for name, value in dated.items())})" if dated else term
         if not pmids:
             return Page((), sent, response, total, tuple(notices))
@@ -166,13 +166,13 @@ def _pmids(answer: Mapping[str, Json], response: Response) -> tuple[list[str], i
 
 
 def _notices(answer: Mapping[str, Json]) -> Iterator[str]:
-    """Yield what PubMed says that it did with parts of the question."""
+    """Yield the reports of PubMed about its changes to parts of the question."""
     for path, said in (
         (("errorlist", "phrasesnotfound"), "PubMed does not know {} and searched without it"),
         (("errorlist", "fieldsnotfound"), "PubMed does not know the field {}"),
         (("warninglist", "quotedphrasesnotfound"), "PubMed does not have the phrase {} and searched for its words"),
         (("warninglist", "phrasesignored"), "PubMed ignored {}"),
-        (("warninglist", "outputmessages"), "PubMed says: {}"),
+        (("warninglist", "outputmessages"), "PubMed reports: {}"),
     ):
         part = at(answer, *path)
         messages = [text(entry) for entry in part] if isinstance(part, list) else []

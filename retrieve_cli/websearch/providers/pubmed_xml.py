@@ -166,7 +166,7 @@ def _is_retracted(references: list[tuple[str, str, Id]]) -> bool:
 
 
 def _identifiers(record: Element, cited: Element) -> Iterator[Id | None]:
-    """Yield the identifiers of an article itself: its references have lists of their own."""
+    """Yield the identifiers of an article itself: its references have separate lists."""
     yield from map(_identifier, record.iterfind("PubmedData/ArticleIdList/ArticleId"))
     for place in cited.iterfind("Article/ELocationID"):
         if place.get("EIdType") == "doi" and place.get("ValidYN", "Y") == "Y":

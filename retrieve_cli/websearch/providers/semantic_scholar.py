@@ -1,7 +1,7 @@
 """Semantic Scholar: search, and citations of works that others found (https://api.semanticscholar.org/api-docs/graph).
 
-A paper of Semantic Scholar is a work, not a version: the identifiers of a preprint and of its article stand side by
-side on it. An identifier that belongs to another version than the paper's DOI becomes a relation `same_as`.
+A paper of Semantic Scholar is a work, not a version: it lists the identifiers of a preprint and of its article
+side by side. An identifier that belongs to another version than the paper's DOI becomes a relation `same_as`.
 """
 
 from __future__ import annotations
@@ -182,7 +182,7 @@ def _complaint(answer: Json) -> str:
 
 
 def _check(answer: Json, response: Response) -> None:
-    """Raises: ProviderFailed: the answer is a complaint, whatever its status; `RateLimited` or `Rejected`."""
+    """Raises: ProviderFailed: the answer is an error message with any status; `RateLimited` or `Rejected`."""
     complaint = _complaint(answer)
     if replies.text(answer, "code") == "429" or complaint.startswith("Too Many Requests"):
         raise ProviderFailed(RateLimited(None))
@@ -207,7 +207,7 @@ def _papers(response: Response) -> tuple[int, Sequence[Mapping[str, Json]]]:
 
 
 def _item(paper: Mapping[str, Json], *, asked: Id | None = None, title: str = "") -> Item | None:
-    """Return what a paper says; `title` stands for one that it does not have."""
+    """Return the item of a paper; if the paper has no title, `title` replaces it."""
     title = replies.text(paper, "title") or title
     kinds = _ids(paper)
     doi, arxiv = kinds.get("doi"), kinds.get("arxiv")

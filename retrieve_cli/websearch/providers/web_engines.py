@@ -1,4 +1,4 @@
-"""Search engines of the web: one value each, which says what is asked and where the results are in the answer."""
+"""Search engines of the web: one value each, which describes its request and the place of the results in its answer."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _MONTH_FIRST = re.compile(r"\b([A-Za-z]{3,9})\.? (?:([0-9]{1,2}),? )?([0-9]{4})\
 _AGO = re.compile(r"\b([0-9]{1,3}) (minute|hour|day)s? ago\b")
 
 
-class Row(NamedTuple):
+class WebResult(NamedTuple):
     """A result as a search engine describes it."""
 
     title: str
@@ -46,10 +46,10 @@ class Row(NamedTuple):
     """Date as the engine writes it."""
 
 
-class Results(NamedTuple):
+class WebResults(NamedTuple):
     """Results in the answer of a search engine."""
 
-    rows: Sequence[Row]
+    rows: Sequence[WebResult]
     notices: Sequence[str] = ()
     total: int | None = None
 
@@ -64,7 +64,7 @@ class WebEngine(Frozen):
     rate: Rate
     call: Callable[[WebQuery], Call]
     """Request of a question."""
-    read: Callable[[Response, WebQuery], Results]
+    read: Callable[[Response, WebQuery], WebResults]
     """Results in the answer. Raises: ProviderFailed."""
     key: KeyPlace | None = None
     longest: int = 0
@@ -120,7 +120,7 @@ def _cut(text: str, longest: int) -> str:
     return beginning or text[:longest]
 
 
-def _item(row: Row, at: str) -> Item | None:
+def _item(row: WebResult, at: str) -> Item | None:
     is_pdf = _path(row.url).lower().endswith(".pdf")
     return items.made(
         type="web",
@@ -174,10 +174,10 @@ def _posted(url: str, body: Mapping[str, Json]) -> Call:
     return Call(url, headers={"Content-Type": "application/json"}, body=json.dumps(body).encode())
 
 
-def _rows(answer: Mapping[str, Json], response: Response, name: str, *keys: str) -> list[Row]:
+def _rows(answer: Mapping[str, Json], response: Response, name: str, *keys: str) -> list[WebResult]:
     """Return the results in a list of an answer, by the names of their keys."""
     results: Iterable[Json] = replies.listed(answer.get(name), response, name)
-    return [Row(*(replies.text(result, key) for key in keys)) for result in results]
+    return [WebResult(*(replies.text(result, key) for key in keys)) for result in results]
 
 
 def _rejected(complaint: str, response: Response) -> ProviderFailed:
@@ -197,11 +197,11 @@ def _serper_call(query: WebQuery) -> Call:
     return _posted(f"{_SERPER}/search", body)
 
 
-def _serper_results(response: Response, _: WebQuery) -> Results:
+def _serper_results(response: Response, _: WebQuery) -> WebResults:
     answer = replies.read_object(response)
     if "organic" not in answer and (complaint := replies.text(answer, "message")):
         raise _rejected(complaint, response)
-    return Results(_rows(answer, response, "organic", "title", "link", "snippet", "date"))
+    return WebResults(_rows(answer, response, "organic", "title", "link", "snippet", "date"))
 
 
 SERPER = WebEngine(
@@ -232,13 +232,13 @@ def _tavily_call(query: WebQuery) -> Call:
     return _posted(f"{_TAVILY}/search", body)
 
 
-def _tavily_results(response: Response, query: WebQuery) -> Results:
+def _tavily_results(response: Response, query: WebQuery) -> WebResults:
     answer = replies.read_object(response)
     if complaint := replies.text(answer, "detail", "error") or replies.text(answer, "error", "message"):
         raise _rejected(complaint, response)
     rows = _rows(answer, response, "results", "title", "url", "content", "published_date")
     more = [f"Tavily returns at most {_MOST_OF_TAVILY} results"] if query.k > _MOST_OF_TAVILY else []
-    return Results(rows, more)
+    return WebResults(rows, more)
 
 
 TAVILY = WebEngine(
@@ -256,7 +256,7 @@ TAVILY = WebEngine(
 
 _SERPAPI = "https://serpapi.com"
 _NOTHING_FOUND = "hasn't returned any results"
-"""Part of the error by which it says, with status 200, that nothing matches."""
+"""Part of the error by which it reports, with status 200, that nothing matches."""
 _EMPTY = "fully empty"
 
 
@@ -265,7 +265,7 @@ def _serpapi_call(query: WebQuery) -> Call:
     return Call(f"{_SERPAPI}/search.json", parameters={"engine": "google", "q": query.text, **since})
 
 
-def _serpapi_results(response: Response, query: WebQuery) -> Results:
+def _serpapi_results(response: Response, query: WebQuery) -> WebResults:
     answer = replies.read_object(response)
     error = replies.text(answer, "error")
     if error and _NOTHING_FOUND not in error:
@@ -273,7 +273,7 @@ def _serpapi_results(response: Response, query: WebQuery) -> Results:
     if replies.text(answer, "search_metadata", "status") != "Success":
         replies.malformed("a search with the status `Success`", response)
     state = replies.text(answer, "search_information", "organic_results_state").lower()
-    rows: list[Row] = []
+    rows: list[WebResult] = []
     if "organic_results" in answer or not (error or state == _EMPTY):
         rows = _rows(answer, response, "organic_results", "title", "link", "snippet", "date")
     notices = []
@@ -281,7 +281,7 @@ def _serpapi_results(response: Response, query: WebQuery) -> Results:
         notices.append(f"Google searched for {quoted(instead)} instead")
     if len(rows) < query.k and replies.text(answer, "serpapi_pagination", "next"):
         notices.append(f"SerpAPI returns the first page of Google: {len(rows)} results")
-    return Results(rows, notices, replies.number(answer, "search_information", "total_results"))
+    return WebResults(rows, notices, replies.number(answer, "search_information", "total_results"))
 
 
 SERPAPI = WebEngine(

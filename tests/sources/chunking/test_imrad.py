@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from retrieve_cli.contracts import Record, Tokenizer
-from retrieve_cli.sources.chunking.label_sets import LABELS
+from retrieve_cli.sources.chunking.markers import LABELS
 from retrieve_cli.sources.chunking.section import ImradChunker, SectionChunker
 
 Make = Callable[..., Record]

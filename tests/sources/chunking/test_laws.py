@@ -14,8 +14,7 @@ from profiles import examples
 from retrieve_cli.contracts import Chunk, Record, Tokenizer
 from retrieve_cli.frozen import replace
 from retrieve_cli.sources.chunking.coherence import Coherence
-from retrieve_cli.sources.chunking.label_sets import LABELS
-from retrieve_cli.sources.chunking.markers import Markers
+from retrieve_cli.sources.chunking.markers import LABELS, Markers
 from retrieve_cli.sources.chunking.section import ImradChunker, SectionChunker
 from retrieve_cli.sources.chunking.window import WindowChunker
 

@@ -8,8 +8,7 @@ import pytest
 
 from retrieve_cli.config.settings import MARKERS
 from retrieve_cli.contracts import Record, Tokenizer
-from retrieve_cli.sources.chunking.label_sets import LABELS
-from retrieve_cli.sources.chunking.markers import Markers
+from retrieve_cli.sources.chunking.markers import LABELS, Markers
 from retrieve_cli.sources.chunking.section import SectionChunker
 
 Make = Callable[..., Record]

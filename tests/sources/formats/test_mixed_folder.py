@@ -12,7 +12,7 @@ from samples import Program
 from sources.formats.truth.typesetting import Sheet, Speech
 
 from retrieve_cli.sources.formats import formats
-from retrieve_cli.sources.formats.reader import Reader
+from retrieve_cli.sources.formats.reader import SandboxedReader
 
 KINDS = ("pdf", "html", "docx", "md", "rst", "ipynb", "txt", "json")
 NOT_DOCUMENTS = ("png", "css")
@@ -57,13 +57,13 @@ def write(path: Path, number: int) -> None:
 def begun(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The names of the files that parsers were given."""
     names: list[str] = []
-    begin = Reader.begin
+    begin = SandboxedReader.begin
 
-    def noted(self: Reader, file: Any, kind: str, *, name: str) -> Any:
+    def noted(self: SandboxedReader, file: Any, kind: str, *, name: str) -> Any:
         names.append(name)
         return begin(self, file, kind, name=name)
 
-    monkeypatch.setattr(Reader, "begin", noted)
+    monkeypatch.setattr(SandboxedReader, "begin", noted)
     return names
 
 

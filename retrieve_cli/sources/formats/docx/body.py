@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterable
 from typing import Literal, NamedTuple
 
 from retrieve_cli.contracts.layout import Block, Kind
-from retrieve_cli.sources.formats.docx.inline import TRANSPARENT, Fields, Inline
-from retrieve_cli.sources.formats.docx.markup import Node
-from retrieve_cli.sources.formats.docx.numbering import Label, Note, Notes, Numbering
-from retrieve_cli.sources.formats.docx.pages import Mark, Section, section_of
+from retrieve_cli.sources.formats.docx.inline import TRANSPARENT, DocxFields, Inline
+from retrieve_cli.sources.formats.docx.markup import XmlNode
+from retrieve_cli.sources.formats.docx.numbering import DocxNotes, ListLabel, Note, Numbering
+from retrieve_cli.sources.formats.docx.pages import DocxSection, PageEnd, section_of
 from retrieve_cli.sources.formats.docx.styles import BODY_LEVEL, Style, Styles
 from retrieve_cli.sources.formats.docx.tables import Cell, flat_table, one_line, only_cell, pipe_table
 
@@ -20,7 +20,7 @@ Group = Literal["", "list", "code", "toc"]
 """Kind of consecutive paragraphs that are one block, a line each."""
 
 
-class Writer:
+class DocxWriter:
     """Text, blocks and ends of pages so far."""
 
     def __init__(self) -> None:
@@ -29,7 +29,7 @@ class Writer:
         self._blank_lines = 0
         self.length = 0
         self.blocks: list[Block] = []
-        self.marks: list[Mark] = []
+        self.marks: list[PageEnd] = []
 
     @property
     def text(self) -> str:
@@ -63,13 +63,13 @@ class Writer:
         return place
 
     def end_group(self) -> None:
-        """Let the next paragraph begin a block of its own."""
+        """Let the next paragraph begin a separate block."""
         self._group, self._blank_lines = "", 0
 
     def mark(self, place: int, inline: Inline) -> None:
         """Take over the ends of pages within a text that begins at `place`."""
         for offset, kind in inline.breaks:
-            self.marks.append(Mark(min(place + offset, self.length), kind))
+            self.marks.append(PageEnd(min(place + offset, self.length), kind))
 
     def _append(self, text: str) -> None:
         self._pieces.append(text)
@@ -90,7 +90,7 @@ class Document(NamedTuple):
 
     styles: Styles
     numbering: Numbering
-    notes: Notes
+    notes: DocxNotes
     on_page: Callable[[int], None]
 
 
@@ -98,12 +98,12 @@ class Story:
     """A text with paragraphs and tables: the body, a text box, a note, or a cell."""
 
     def __init__(
-        self, document: Document, *, fields: Fields | None = None, apart: bool = False, in_cell: bool = False
+        self, document: Document, *, fields: DocxFields | None = None, apart: bool = False, in_cell: bool = False
     ) -> None:
         """`apart` is true for notes and text boxes, in which no note is referred to; `in_cell` for a text without
-        blocks of its own, such as a cell, which shares the fields of its table."""
+        separate blocks, such as a cell, which shares the fields of its table."""
         self._document = document
-        self._fields = fields or Fields()
+        self._fields = fields or DocxFields()
         self._apart = apart
         self._in_cell = in_cell
         self._open: Inline | None = None
@@ -111,8 +111,8 @@ class Story:
         self._anchors: list[str] = []
         """Names of bookmarks since the last paragraph."""
         self._first_depth = 0
-        self.writer = Writer()
-        self.sections: list[Section] = []
+        self.writer = DocxWriter()
+        self.sections: list[DocxSection] = []
         self.title = ""
         """Text of the first paragraph in the style Title."""
         self.skipped = 0
@@ -120,13 +120,13 @@ class Story:
         self.notes: list[Note] = []
         """Notes that follow the table that is being read, or the cell's table."""
 
-    def read(self, nodes: Iterable[Node]) -> None:
+    def read(self, nodes: Iterable[XmlNode]) -> None:
         """Add blocks."""
         for node in nodes:
             self._block(node)
         self._finish()
 
-    def _block(self, node: Node) -> None:
+    def _block(self, node: XmlNode) -> None:
         if node.name == "w:p":
             self._paragraph(node)
         elif node.name == "w:tbl":
@@ -146,11 +146,11 @@ class Story:
         elif node.name == "w:altChunk":
             self.skipped += 1
 
-    def _blocks(self, nodes: Iterable[Node]) -> None:
+    def _blocks(self, nodes: Iterable[XmlNode]) -> None:
         for node in nodes:
             self._block(node)
 
-    def _paragraph(self, node: Node) -> None:
+    def _paragraph(self, node: XmlNode) -> None:
         properties = node.child("w:pPr")
         document = self._document
         style = document.styles.paragraph(properties.value("w:pStyle") or "" if properties else "")
@@ -171,7 +171,7 @@ class Story:
         if section is not None:
             self._finish()
             self.sections.append(section_of(section))
-            self.writer.marks.append(Mark(self.writer.length, "section"))
+            self.writer.marks.append(PageEnd(self.writer.length, "section"))
 
     def _finish(self) -> None:
         """Write a paragraph that waits for another one to continue it."""
@@ -179,7 +179,7 @@ class Story:
         if inline is not None:
             self._write(inline, None, Style())
 
-    def _write(self, inline: Inline, properties: Node | None, style: Style) -> None:
+    def _write(self, inline: Inline, properties: XmlNode | None, style: Style) -> None:
         """Write a complete paragraph, its text boxes and its notes."""
         text = inline.text
         label = self._label(properties, style, text)
@@ -202,7 +202,7 @@ class Story:
         if not self._in_cell:
             self._write_notes()
 
-    def _label(self, properties: Node | None, style: Style, text: str) -> Label | None:
+    def _label(self, properties: XmlNode | None, style: Style, text: str) -> ListLabel | None:
         """Count the paragraph in its list and return its label; a hidden paragraph is not counted."""
         own = properties.child("w:numPr") if properties else None
         if not text and properties is not None and properties.flag("w:rPr", "w:vanish"):
@@ -210,7 +210,7 @@ class Story:
         number, level = (own.number("w:numId"), own.number("w:ilvl")) if own else (None, None)
         return self._document.numbering.label(number, level, style)
 
-    def _item(self, text: str, label: Label) -> int:
+    def _item(self, text: str, label: ListLabel) -> int:
         """Write an item of a list; inner items are indented below the first one."""
         if self.writer.group != "list":
             self._first_depth = label.level
@@ -218,14 +218,14 @@ class Story:
         prefix = indent + (label.text + " " * (label.space or label.text == "-") if label.text else "")
         return self.writer.add("list", text.replace("\n", f"\n{indent}{_INDENT}"), group="list", prefix=prefix)
 
-    def _box(self, box: Node) -> None:
+    def _box(self, box: XmlNode) -> None:
         """Write the blocks of a text box."""
         if self._apart or self._in_cell:
             inner = Story(self._document, apart=True, in_cell=True)
             inner.read(box.children)
             self.writer.add("paragraph", inner.writer.text)
             return
-        self._apart, fields, self._fields = True, self._fields, Fields()
+        self._apart, fields, self._fields = True, self._fields, DocxFields()
         marks = len(self.writer.marks)
         self.writer.end_group()
         self.read(box.children)
@@ -233,7 +233,7 @@ class Story:
         del self.writer.marks[marks:]  # a box is on the page of its anchor
         self._apart, self._fields = False, fields
 
-    def _label_of_note(self, kind: str, reference: Node) -> str:
+    def _label_of_note(self, kind: str, reference: XmlNode) -> str:
         return "" if self._apart else self._document.notes.label(kind, reference)
 
     def _write_notes(self) -> None:
@@ -246,7 +246,7 @@ class Story:
                 story.read(node.children)
                 self.writer.add("paragraph", f"[{note.label}] {story.writer.text}".replace("\n\n", "\n"))
 
-    def _table(self, node: Node) -> None:
+    def _table(self, node: XmlNode) -> None:
         frame = only_cell(node)
         if frame is not None:
             self.read(frame.children)
@@ -260,7 +260,7 @@ class Story:
         self.writer.marks += (mark._replace(offset=start + mark.offset) for mark in table.marks)
         self._write_notes()
 
-    def _cell(self, node: Node) -> Cell:
+    def _cell(self, node: XmlNode) -> Cell:
         """Read a cell; its notes follow the table."""
         story = Story(self._document, fields=self._fields, apart=self._apart, in_cell=True)
         story.read(node.children)
@@ -268,7 +268,7 @@ class Story:
         return one_line(story.writer.text, story.writer.marks)
 
 
-def _continues(properties: Node) -> bool:
+def _continues(properties: XmlNode) -> bool:
     """Return True if Word shows the next paragraph as part of this one: the end of this one is deleted, or it is a
     large initial letter."""
     frame = properties.child("w:framePr")
@@ -276,7 +276,7 @@ def _continues(properties: Node) -> bool:
     return initial or properties.child("w:rPr", "w:del") is not None
 
 
-def _heading_level(properties: Node | None, style: Style) -> int:
+def _heading_level(properties: XmlNode | None, style: Style) -> int:
     """Return the level of a heading, from 1; 0 for any other paragraph."""
     own = properties.number("w:outlineLvl") if properties else None
     outline = style.outline if own is None else own

@@ -1,4 +1,4 @@
-"""Text of a paragraph as Word shows it, with what is anchored in it: notes, text boxes, page breaks, bookmarks.
+"""Text of a paragraph as Word shows it, with the parts anchored in it: notes, text boxes, page breaks, bookmarks.
 
 Kept: inserted text, results of fields, links, content controls, one branch of each alternative. Dropped: deleted and
 hidden text, instructions of fields, comments, soft hyphens, phonetic guides. Equations (Office Math) are one line of
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from retrieve_cli.sources.formats.docx.markup import Node, whole
+from retrieve_cli.sources.formats.docx.markup import XmlNode, whole
 from retrieve_cli.sources.formats.docx.numbering import Note
 from retrieve_cli.sources.formats.docx.pages import Break
 from retrieve_cli.sources.formats.docx.styles import Style, Styles
@@ -33,7 +33,7 @@ _MOST_FIELDS = 50
 """Maximum number of fields that are open at once."""
 
 
-class Fields:
+class DocxFields:
     """Open fields of a story: a field has an instruction, then perhaps a result, and may go on over paragraphs."""
 
     def __init__(self) -> None:
@@ -72,7 +72,7 @@ class Fields:
 class Inline:
     """Text of one paragraph while it is read; `add` may be called for several paragraphs that Word shows as one."""
 
-    def __init__(self, styles: Styles, fields: Fields, label: Callable[[str, Node], str]) -> None:
+    def __init__(self, styles: Styles, fields: DocxFields, label: Callable[[str, XmlNode], str]) -> None:
         """`label` returns the printed mark of a reference to a note."""
         self._styles = styles
         self._fields = fields
@@ -83,7 +83,7 @@ class Inline:
         self._verbatim = False
         self.breaks: list[tuple[int, Break]] = []
         self.notes: list[Note] = []
-        self.boxes: list[Node] = []
+        self.boxes: list[XmlNode] = []
         """Contents of text boxes."""
         self.bookmarks: list[str] = []
         self.captioned = False
@@ -93,7 +93,7 @@ class Inline:
     def text(self) -> str:
         return "".join(self._pieces).rstrip()
 
-    def add(self, paragraph: Node, style: Style) -> None:
+    def add(self, paragraph: XmlNode, style: Style) -> None:
         """Add the contents of a paragraph."""
         self._style = style
         self._verbatim = style.role == "code"
@@ -104,11 +104,11 @@ class Inline:
         """Note the end of a page at this place."""
         self.breaks.append((self._length, kind))
 
-    def _all(self, nodes: Iterable[Node], *, hidden: bool, font: str = "") -> None:
+    def _all(self, nodes: Iterable[XmlNode], *, hidden: bool, font: str = "") -> None:
         for node in nodes:
             self._one(node, hidden=hidden, font=font)
 
-    def _one(self, node: Node, *, hidden: bool, font: str) -> None:
+    def _one(self, node: XmlNode, *, hidden: bool, font: str) -> None:
         name = node.name
         if name == "w:r":
             self._run(node)
@@ -121,7 +121,7 @@ class Inline:
         elif (read := self._SPECIAL.get(name)) is not None:
             read(self, node, hidden)
 
-    def _run(self, run: Node) -> None:
+    def _run(self, run: XmlNode) -> None:
         font, hidden = "", False
         properties = run.child("w:rPr")
         if properties is not None or self._style.hidden:
@@ -135,7 +135,7 @@ class Inline:
             mark = "".join(node.text for node in run.children if node.name == "w:t")
             self._note(marked, hidden, mark=mark.strip()[:_LONGEST_MARK] or "*")
 
-    def _hidden(self, properties: Node | None) -> bool:
+    def _hidden(self, properties: XmlNode | None) -> bool:
         """Return True if a run is hidden: by itself, or by exactly one of its character and its paragraph style."""
         own = properties.flag("w:vanish") if properties else None
         if own is not None:
@@ -155,7 +155,7 @@ class Inline:
             self._pieces.append(text)
             self._length += len(text)
 
-    def _break(self, node: Node, hidden: bool) -> None:
+    def _break(self, node: XmlNode, hidden: bool) -> None:
         if hidden:
             return
         if node.get("w:type") == "page":
@@ -163,23 +163,23 @@ class Inline:
         else:
             self._write("\n", hidden=False, verbatim=True)
 
-    def _rendered(self, _: Node, hidden: bool) -> None:
+    def _rendered(self, _: XmlNode, hidden: bool) -> None:
         if not hidden:
             self.mark("rendered")
 
-    def _deleted(self, node: Node, _: bool) -> None:
+    def _deleted(self, node: XmlNode, _: bool) -> None:
         """Drop deleted text, but not the ends of pages in it, which may have been displayed."""
         for inner in node.descendants():
             if inner.name == "w:lastRenderedPageBreak":
                 self.mark("rendered")
 
-    def _symbol(self, node: Node, hidden: bool) -> None:
+    def _symbol(self, node: XmlNode, hidden: bool) -> None:
         self._write(symbol(node.get("w:char"), node.get("w:font")), hidden=hidden)
 
-    def _equation(self, node: Node, hidden: bool) -> None:
+    def _equation(self, node: XmlNode, hidden: bool) -> None:
         self._write(equation(node), hidden=hidden)
 
-    def _field(self, node: Node, _: bool) -> None:
+    def _field(self, node: XmlNode, _: bool) -> None:
         kind = node.get("w:fldCharType")
         if kind == "begin":
             self._fields.begin()
@@ -188,10 +188,10 @@ class Inline:
         elif kind == "end":
             self._fields.end()
 
-    def _instruction(self, node: Node, _: bool) -> None:
+    def _instruction(self, node: XmlNode, _: bool) -> None:
         self._fields.add(node.text)
 
-    def _simple_field(self, node: Node, hidden: bool) -> None:
+    def _simple_field(self, node: XmlNode, hidden: bool) -> None:
         self._begin_result(node.get("w:instr")[:_LONGEST_CODE])
         self._all(node.children, hidden=hidden)
 
@@ -201,7 +201,7 @@ class Inline:
             words = "".join(self._pieces).split()
             self.captioned |= 1 <= len(words) <= 3 and all(word.rstrip(".").isalpha() for word in words)
 
-    def _note(self, node: Node, hidden: bool, *, mark: str = "") -> None:
+    def _note(self, node: XmlNode, hidden: bool, *, mark: str = "") -> None:
         if not hidden and not self._fields.in_instruction:
             kind = _REFERENCES[node.name]
             label = mark or self._label(kind, node)
@@ -210,26 +210,26 @@ class Inline:
                 self._write(f"[{label}]", hidden=False)
                 self.notes.append(Note(kind, identifier, label))
 
-    def _drawing(self, node: Node, hidden: bool) -> None:
+    def _drawing(self, node: XmlNode, hidden: bool) -> None:
         if not hidden:
             self.boxes += _boxes(node)
 
-    def _alternatives(self, node: Node, hidden: bool) -> None:
+    def _alternatives(self, node: XmlNode, hidden: bool) -> None:
         """Read the branch for this reader: the first that has text or a text box, else the fallback."""
         before = self._length, len(self.boxes), len(self.breaks)
         for branch in node.children:
             if before == (self._length, len(self.boxes), len(self.breaks)):
                 self._all(branch.children, hidden=hidden)
 
-    def _control(self, node: Node, hidden: bool) -> None:
+    def _control(self, node: XmlNode, hidden: bool) -> None:
         """Read a content control, unless it shows only the prompt for its content."""
         if not node.flag("w:sdtPr", "w:showingPlcHdr"):
             self._all(node.children, hidden=hidden)
 
-    def _bookmark(self, node: Node, _: bool) -> None:
+    def _bookmark(self, node: XmlNode, _: bool) -> None:
         self.bookmarks.append(node.get("w:name"))
 
-    _SPECIAL: dict[str, Callable[[Inline, Node, bool], None]] = {  # noqa: RUF012  never changed
+    _SPECIAL: dict[str, Callable[[Inline, XmlNode, bool], None]] = {  # noqa: RUF012  never changed
         "m:oMath": _equation,
         "m:oMathPara": _equation,
         "mc:AlternateContent": _alternatives,
@@ -248,17 +248,17 @@ class Inline:
     }
 
 
-def _has_own_mark(reference: Node) -> bool:
-    """Return True if a note has a mark of its own instead of a number; it is in the same run."""
+def _has_own_mark(reference: XmlNode) -> bool:
+    """Return True if a note has a custom mark instead of a number; the mark is in the same run."""
     return reference.get("w:customMarkFollows").lower() in ("1", "true", "on")
 
 
 _SPACES = {ord(char): " " for char in "\n\r\t"}
 
 
-def _boxes(drawing: Node) -> list[Node]:
+def _boxes(drawing: XmlNode) -> list[XmlNode]:
     """Return the contents of the text boxes of a drawing, one branch of each alternative, without inner boxes."""
-    boxes: list[Node] = []
+    boxes: list[XmlNode] = []
     for child in drawing.children:
         if child.name == "w:txbxContent":
             boxes.append(child)
@@ -274,7 +274,7 @@ _DROPPED_ENDING = "Pr"
 """Ending of the names of properties, such as `m:fPr`."""
 
 
-def equation(node: Node) -> str:
+def equation(node: XmlNode) -> str:
     """Return the text of an equation, or of a part of one."""
     if node.name == "m:t":
         return node.text
@@ -296,32 +296,32 @@ def _grouped(text: str) -> str:
     return text if len(text) < 2 or text.isalnum() or (text[0] == "(" and text[-1] == ")") else f"({text})"
 
 
-def _root(_: Node, texts: list[str]) -> str:
+def _root(_: XmlNode, texts: list[str]) -> str:
     degree = texts[0] if len(texts) > 1 else ""
     return f"{degree}√({texts[-1]})" if texts else ""
 
 
-def _delimited(node: Node, texts: list[str]) -> str:
+def _delimited(node: XmlNode, texts: list[str]) -> str:
     opening, closing = (_mark(node, "m:dPr", name, other) for name, other in (("m:begChr", "("), ("m:endChr", ")")))
     return opening + ", ".join(texts) + closing
 
 
-def _operator(node: Node, texts: list[str]) -> str:
+def _operator(node: XmlNode, texts: list[str]) -> str:
     """Return a sum or an integral with its limits."""
     low, high, *body = [*texts, "", ""][: max(len(texts), 2)]
     limits = (f"_{_grouped(low)}" if low else "") + (f"^{_grouped(high)}" if high else "")
     return f"{_mark(node, 'm:naryPr', 'm:chr', '∫')}{limits} {''.join(body)}"
 
 
-def _matrix(_: Node, texts: list[str]) -> str:
+def _matrix(_: XmlNode, texts: list[str]) -> str:
     return "; ".join(texts)
 
 
-def _scripts(_: Node, texts: list[str]) -> str:
+def _scripts(_: XmlNode, texts: list[str]) -> str:
     return "".join(mark + _grouped(text) for mark, text in zip(("", "_", "^"), texts, strict=False))
 
 
-def _mark(node: Node, properties: str, name: str, other: str) -> str:
+def _mark(node: XmlNode, properties: str, name: str, other: str) -> str:
     """Return a character that the properties choose; `other` if they don't."""
     chosen = node.child(properties, name)
     return other if chosen is None else chosen.get("m:val")[:1]

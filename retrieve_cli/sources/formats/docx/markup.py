@@ -30,7 +30,7 @@ _PREFIXES = {
 """Prefixes in this package for the namespaces of the transitional and the strict form (ISO/IEC 29500)."""
 
 
-class Node:
+class XmlNode:
     """An element; `text` is the text behind its last child, and in these formats only leaves have any."""
 
     __slots__ = ("attributes", "children", "name", "text")
@@ -38,22 +38,22 @@ class Node:
     def __init__(self, name: str, attributes: Mapping[str, str]) -> None:
         self.name = name
         self.attributes = attributes
-        self.children: list[Node] = []
+        self.children: list[XmlNode] = []
         self.text = ""
 
     def get(self, attribute: str) -> str:
         """Return the value of an attribute; empty if it is absent."""
         return self.attributes.get(attribute, "")
 
-    def child(self, *path: str) -> Node | None:
+    def child(self, *path: str) -> XmlNode | None:
         """Return the first element at a path of names below this one."""
-        node: Node | None = self
+        node: XmlNode | None = self
         for name in path:
             node = next((child for child in node.children if child.name == name), None) if node else None
         return node
 
     def value(self, *path: str) -> str | None:
-        """Return `w:val` of the first element at a path; None if there is no such element."""
+        """Return `w:val` of the first element at a path; None if the path has no element."""
         node = self.child(*path)
         return None if node is None else node.get("w:val")
 
@@ -63,10 +63,10 @@ class Node:
         return None if value is None else value.lower() not in ("0", "false", "off")
 
     def number(self, *path: str) -> int | None:
-        """Return the whole number at a path; None if there is none."""
+        """Return the whole number at a path; None if the path has no number."""
         return whole(self.value(*path))
 
-    def descendants(self) -> Iterator[Node]:
+    def descendants(self) -> Iterator[XmlNode]:
         """Yield every element below, in order."""
         waiting = self.children[::-1]
         while waiting:
@@ -81,7 +81,7 @@ def whole(text: str | None) -> int | None:
     return int(text or "") if digits.isascii() and digits.isdigit() and len(digits) <= 9 else None
 
 
-def read(pieces: Iterable[bytes], part: str) -> Node:
+def read(pieces: Iterable[bytes], part: str) -> XmlNode:
     """Return the root of a part.
 
     Raises:
@@ -90,10 +90,10 @@ def read(pieces: Iterable[bytes], part: str) -> Node:
     builder = _Builder()
     for _ in _parse(builder, pieces, part):
         pass
-    return builder.root or Node("", {})
+    return builder.root or XmlNode("", {})
 
 
-def children(pieces: Iterable[bytes], part: str, *, root: str, of: str) -> Iterator[Node]:
+def children(pieces: Iterable[bytes], part: str, *, root: str, of: str) -> Iterator[XmlNode]:
     """Yield the children of the element `of` below the root, each without keeping the earlier ones.
 
     Raises:
@@ -106,11 +106,11 @@ class _Builder:
     """Builder of nodes; with `of`, the children of that element are collected apart."""
 
     def __init__(self, root_name: str = "", of: str = "") -> None:
-        self.root: Node | None = None
-        self.ready: list[Node] = []
+        self.root: XmlNode | None = None
+        self.ready: list[XmlNode] = []
         self._root_name = root_name
         self._of = of
-        self._open: list[Node] = []
+        self._open: list[XmlNode] = []
         self._text: list[str] = []
         """Text since the last start or end of an element."""
         self._names: dict[str, str] = {}
@@ -118,7 +118,7 @@ class _Builder:
     def start(self, name: str, attributes: dict[str, str]) -> None:
         names = self._names
         short = names.get(name) or self._short(name)
-        node = Node(short, {names.get(key) or self._short(key): value for key, value in attributes.items()})
+        node = XmlNode(short, {names.get(key) or self._short(key): value for key, value in attributes.items()})
         if not self._open:
             if self._root_name not in ("", short):
                 raise BadDocument(f"its main part is {shortened(short, 40)}, not a Word document")
@@ -152,7 +152,7 @@ class _Builder:
         return short
 
 
-def _parse(builder: _Builder, pieces: Iterable[bytes], part: str) -> Iterator[Node]:
+def _parse(builder: _Builder, pieces: Iterable[bytes], part: str) -> Iterator[XmlNode]:
     parser = expat.ParserCreate(namespace_separator=" ")
     parser.buffer_text = True
     parser.StartElementHandler = builder.start

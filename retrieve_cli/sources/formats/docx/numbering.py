@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
-from retrieve_cli.sources.formats.docx.markup import Node, whole
+from retrieve_cli.sources.formats.docx.markup import XmlNode, whole
 from retrieve_cli.sources.formats.docx.styles import Style, Styles
 
 LARGEST = 32_767
@@ -77,7 +77,7 @@ _HOPS = 4
 _PLACE = re.compile(r"%([1-9])")
 
 
-class Label(NamedTuple):
+class ListLabel(NamedTuple):
     """The printed label of a paragraph."""
 
     text: str
@@ -111,7 +111,7 @@ class _List(NamedTuple):
 class Numbering:
     """Lists of a document with the state of their counters."""
 
-    def __init__(self, root: Node | None, styles: Styles) -> None:
+    def __init__(self, root: XmlNode | None, styles: Styles) -> None:
         nodes = root.children if root else []
         self._styles = styles
         self._abstract = {_id(node, "w:abstractNumId"): node for node in nodes if node.name == "w:abstractNum"}
@@ -120,7 +120,7 @@ class Numbering:
         self._counts: dict[int, dict[int, int]] = {}
         self._restarted: set[tuple[int, int]] = set()
 
-    def label(self, number: int | None, level: int | None, style: Style) -> Label | None:
+    def label(self, number: int | None, level: int | None, style: Style) -> ListLabel | None:
         """Count a paragraph and return its label; None if it has none. `number` and `level` are its own properties."""
         identifier = style.number if number is None else number
         numbered = self._list(identifier) if identifier else None
@@ -180,10 +180,10 @@ class Numbering:
         own = numbered.levels.get(level)
         return numbered.starts.get(level, own.start if own else 1)
 
-    def _printed(self, numbered: _List, level: int) -> Label:
+    def _printed(self, numbered: _List, level: int) -> ListLabel:
         own = numbered.levels[level]
         if own.form == "bullet":
-            return Label("-", level)
+            return ListLabel("-", level)
         counts = self._counts[numbered.counter]
 
         def number(match: re.Match[str]) -> str:
@@ -192,10 +192,10 @@ class Numbering:
             form = "decimal" if own.decimal and other.form != "none" else other.form
             return printed(counts.get(place, self._start(numbered, place)), form)
 
-        return Label(_PLACE.sub(number, own.text).strip(), level, own.space)
+        return ListLabel(_PLACE.sub(number, own.text).strip(), level, own.space)
 
 
-def _levels(definition: Node) -> dict[int, _Level]:
+def _levels(definition: XmlNode) -> dict[int, _Level]:
     """Return the levels that a definition, or the override of a level, contains."""
     levels = {}
     for node in definition.children:
@@ -219,7 +219,7 @@ def _linked_level(numbered: _List, style: str) -> int | None:
     return next((number for number, level in numbered.levels.items() if style and level.style == style), None)
 
 
-def _id(node: Node, attribute: str) -> int:
+def _id(node: XmlNode, attribute: str) -> int:
     text = node.get(attribute)
     return int(text) if text.isascii() and text.isdigit() and len(text) <= 9 else -1
 
@@ -241,10 +241,10 @@ class Note(NamedTuple):
     label: str
 
 
-class Notes:
+class DocxNotes:
     """Notes by kind and id, each of which is given once."""
 
-    def __init__(self, roots: Mapping[str, Node], settings: Node | None) -> None:
+    def __init__(self, roots: Mapping[str, XmlNode], settings: XmlNode | None) -> None:
         """`roots` has the parts `footnotes` and `endnotes`, if there are any."""
         self._notes = {
             kind: {whole(note.get("w:id")): note for note in root.children if note.name in ("w:footnote", "w:endnote")}
@@ -254,8 +254,8 @@ class Notes:
         self._counts: Counter[str] = Counter()
         self._given: set[tuple[str, int]] = set()
 
-    def label(self, kind: str, reference: Node) -> str:
-        """Return the printed number of a reference, and count it; empty if there is no such note."""
+    def label(self, kind: str, reference: XmlNode) -> str:
+        """Return the printed number of a reference, and count it; empty if the note does not exist."""
         if whole(reference.get("w:id")) not in self._notes.get(kind, {}):
             return ""
         settings = self._settings[kind]
@@ -264,7 +264,7 @@ class Notes:
         self._counts[kind] += 1
         return printed((1 if start is None else start) + self._counts[kind] - 1, form or _NOTE_FORMS[kind])
 
-    def text(self, note: Note) -> Node | None:
+    def text(self, note: Note) -> XmlNode | None:
         """Return the content of a note, the first time that it is asked for."""
         if (note.kind, note.id) in self._given:
             return None

@@ -1,7 +1,7 @@
-"""Pages of a document as its last program laid it out.
+"""Pages of a document as the last program laid them out.
 
-A Word document has no pages of its own. Word notes where they ended when it saved the file; only a file with such notes
-has pages here. An explicit break, and the note behind it, are one end of a page.
+A Word document does not define its pages. Word marks the places where they ended when it saved the file; only a file
+with such marks has pages here. An explicit break, and the mark behind it, are one end of a page.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
 from retrieve_cli.contracts.layout import Page
-from retrieve_cli.sources.formats.docx.markup import Node
+from retrieve_cli.sources.formats.docx.markup import XmlNode
 from retrieve_cli.sources.formats.docx.numbering import LARGEST, printed
 
 Break = Literal["rendered", "explicit", "before", "section"]
-"""End of a page: as it was laid out; by a break in the text; before a paragraph that begins a page, unless one begins
+"""End of a page: in the saved layout; by a break in the text; before a paragraph that begins a page, unless one begins
 there already; at the end of a section, by the kind of the next one."""
 _TWIPS = 20
 _SIZE = 12_240, 15_840
@@ -23,14 +23,14 @@ _WIDEST = 31_680
 """Maximum width and height of a page in Word, in twips."""
 
 
-class Mark(NamedTuple):
+class PageEnd(NamedTuple):
     """An end of a page within the text."""
 
     offset: int
     kind: Break
 
 
-class Section(NamedTuple):
+class DocxSection(NamedTuple):
     """Layout of a section: how it begins, its size, and how its pages are numbered."""
 
     begins: str = "nextPage"
@@ -44,10 +44,10 @@ class Section(NamedTuple):
         return bool(self.form) or self.start is not None
 
 
-def section_of(node: Node) -> Section:
+def section_of(node: XmlNode) -> DocxSection:
     """Return the section of a `w:sectPr`."""
     size, numbers = node.child("w:pgSz"), node.child("w:pgNumType")
-    return Section(
+    return DocxSection(
         begins=node.value("w:type") or "nextPage",
         width=_measure(size, "w:w", _SIZE[0]),
         height=_measure(size, "w:h", _SIZE[1]),
@@ -56,7 +56,7 @@ def section_of(node: Node) -> Section:
     )
 
 
-def pages_of(text: str, marks: Sequence[Mark], sections: Sequence[Section]) -> tuple[Page, ...]:
+def pages_of(text: str, marks: Sequence[PageEnd], sections: Sequence[DocxSection]) -> tuple[Page, ...]:
     """Return the pages of a text; none if no end of a page was noted. `sections` ends with the last one."""
     if not any(mark.kind == "rendered" for mark in marks):
         return ()
@@ -70,7 +70,7 @@ def pages_of(text: str, marks: Sequence[Mark], sections: Sequence[Section]) -> t
     return tuple(pages)
 
 
-def _starts(text: str, marks: Sequence[Mark], sections: Sequence[Section]) -> list[tuple[int, int]]:
+def _starts(text: str, marks: Sequence[PageEnd], sections: Sequence[DocxSection]) -> list[tuple[int, int]]:
     """Return where each page starts, with the number of its section."""
     starts = [(0, 0)]
     number, seen = 0, 0
@@ -91,14 +91,14 @@ def _starts(text: str, marks: Sequence[Mark], sections: Sequence[Section]) -> li
     return starts
 
 
-def _ends(kind: Break, section: Section, *, empty: bool) -> bool:
+def _ends(kind: Break, section: DocxSection, *, empty: bool) -> bool:
     """Return True if a page ends; `section` is the one that follows, `empty` is true if the page has no text."""
     if kind == "before":
         return not empty
     return kind != "section" or section.begins in ("nextPage", "oddPage", "evenPage")
 
 
-def _labels(numbers: Sequence[int], sections: Sequence[Section]) -> list[str]:
+def _labels(numbers: Sequence[int], sections: Sequence[DocxSection]) -> list[str]:
     """Return the printed number of each page, given the section of each; empty if no section sets numbers."""
     if not any(section.numbered for section in sections):
         return [""] * len(numbers)
@@ -115,11 +115,11 @@ def _labels(numbers: Sequence[int], sections: Sequence[Section]) -> list[str]:
     return labels
 
 
-def _section(sections: Sequence[Section], number: int) -> Section:
-    return sections[min(number, len(sections) - 1)] if sections else Section()
+def _section(sections: Sequence[DocxSection], number: int) -> DocxSection:
+    return sections[min(number, len(sections) - 1)] if sections else DocxSection()
 
 
-def _measure(node: Node | None, attribute: str, other: int, *, most: int = _WIDEST) -> int:
-    """Return a number of an attribute within bounds; `other` if there is none."""
+def _measure(node: XmlNode | None, attribute: str, other: int, *, most: int = _WIDEST) -> int:
+    """Return the number in an attribute, at most `most`; `other` if the attribute is not a number."""
     digits = node.get(attribute) if node else ""
     return min(int(digits), most) if digits.isascii() and digits.isdigit() and len(digits) <= 9 else other

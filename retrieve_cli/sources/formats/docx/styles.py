@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from retrieve_cli.sources.formats.docx.markup import Node
+from retrieve_cli.sources.formats.docx.markup import XmlNode
 
 BODY_LEVEL = 9
 """Outline level of text that is not a heading."""
@@ -28,7 +28,7 @@ class Style(NamedTuple):
     """A style with the properties that it inherits; None for a property that it leaves open."""
 
     outline: int | None = None
-    """Outline level, from 0; `BODY_LEVEL` is none."""
+    """Outline level, from 0; `BODY_LEVEL` for body text."""
     role: str = ""
     """`title`, `caption`, `code`, `toc`, or nothing."""
     number: int | None = None
@@ -43,8 +43,8 @@ class Style(NamedTuple):
 class Styles:
     """Styles of a document by id."""
 
-    def __init__(self, root: Node | None) -> None:
-        self._nodes: dict[str, Node] = {}
+    def __init__(self, root: XmlNode | None) -> None:
+        self._nodes: dict[str, XmlNode] = {}
         self._resolved: dict[str, Style] = {}
         self._default = ""
         for node in root.children if root else ():
@@ -76,7 +76,7 @@ class Styles:
         return style
 
 
-def _own(identifier: str, node: Node) -> Style:
+def _own(identifier: str, node: XmlNode) -> Style:
     """Return the properties that a style sets itself."""
     name = (node.value("w:name") or identifier).casefold()
     outline = node.number("w:pPr", "w:outlineLvl")

@@ -7,8 +7,8 @@ from itertools import islice
 from typing import NamedTuple
 
 from retrieve_cli.sources.formats.docx.inline import TRANSPARENT
-from retrieve_cli.sources.formats.docx.markup import Node
-from retrieve_cli.sources.formats.docx.pages import Mark
+from retrieve_cli.sources.formats.docx.markup import XmlNode
+from retrieve_cli.sources.formats.docx.pages import PageEnd
 
 _MOST_COLUMNS = 63
 """Maximum number of columns in Word."""
@@ -20,33 +20,33 @@ class Cell(NamedTuple):
     """The text of a cell in one line, and the ends of pages within it."""
 
     text: str
-    marks: tuple[Mark, ...] = ()
+    marks: tuple[PageEnd, ...] = ()
 
 
-class Table(NamedTuple):
+class DocxTable(NamedTuple):
     """A table as a pipe table, and the ends of pages within it."""
 
     text: str
-    marks: tuple[Mark, ...]
+    marks: tuple[PageEnd, ...]
 
 
-ReadCell = Callable[[Node], Cell]
+ReadCell = Callable[[XmlNode], Cell]
 
 
-def only_cell(table: Node) -> Node | None:
+def only_cell(table: XmlNode) -> XmlNode | None:
     """Return the cell of a table that has only one: a frame around text. None for any other table."""
     cells = [cell for row in _rows(table) for cell in _parts(row, "w:tc")]
     return cells[0] if len(cells) == 1 else None
 
 
-def pipe_table(table: Node, read: ReadCell) -> Table:
+def pipe_table(table: XmlNode, read: ReadCell) -> DocxTable:
     """Return a table with its first row as the header; its text is empty if no cell has text."""
     rows = [list(map(_escaped, _row(row, read))) for row in _rows(table)]
     if not any(cell.text for row in rows for cell in row):
-        return Table("", tuple(mark._replace(offset=0) for row in rows for mark in _marks(row)))
+        return DocxTable("", tuple(mark._replace(offset=0) for row in rows for mark in _marks(row)))
     columns = min(max(map(len, rows)), _MOST_COLUMNS)
     lines: list[str] = []
-    marks: list[Mark] = []
+    marks: list[PageEnd] = []
     start = 0
     for number, row in enumerate(rows):
         cells = row + [Cell("")] * (columns - len(row))
@@ -56,15 +56,15 @@ def pipe_table(table: Node, read: ReadCell) -> Table:
             line += "\n|" + "---|" * len(cells)
         lines.append(line)
         start += len(line) + 1
-    return Table("\n".join(lines), tuple(marks))
+    return DocxTable("\n".join(lines), tuple(marks))
 
 
-def flat_table(table: Node, read: ReadCell) -> str:
+def flat_table(table: XmlNode, read: ReadCell) -> str:
     """Return the cells of a table within a cell, one after another."""
     return " ".join(cell.text for row in _rows(table) for cell in _row(row, read) if cell.text)
 
 
-def one_line(text: str, marks: Iterable[Mark]) -> Cell:
+def one_line(text: str, marks: Iterable[PageEnd]) -> Cell:
     """Return a text as a cell: paragraphs and line breaks become spaces."""
     moved = (mark._replace(offset=len(" ".join(text[: mark.offset].split()))) for mark in islice(marks, _MOST_MARKS))
     return Cell(" ".join(text.split()), tuple(moved))
@@ -82,12 +82,12 @@ def _line(cells: Iterable[str]) -> str:
     return f"| {' | '.join(cells)} |"
 
 
-def _rows(table: Node) -> Iterator[Node]:
+def _rows(table: XmlNode) -> Iterator[XmlNode]:
     """Yield the rows, without deleted ones."""
     return (row for row in _parts(table, "w:tr") if row.child("w:trPr", "w:del") is None)
 
 
-def _row(row: Node, read: ReadCell) -> list[Cell]:
+def _row(row: XmlNode, read: ReadCell) -> list[Cell]:
     """Return the cells of a row, one for each column: the further columns of a merged cell are empty."""
     properties = row.child("w:trPr")
     cells = [Cell("")] * _columns(properties.number("w:gridBefore") if properties else 0)
@@ -100,8 +100,8 @@ def _row(row: Node, read: ReadCell) -> list[Cell]:
     return cells
 
 
-def _marks(row: list[Cell]) -> Iterator[Mark]:
-    """Yield the ends of pages in a row: cells stand side by side, so those of the cell with the most."""
+def _marks(row: list[Cell]) -> Iterator[PageEnd]:
+    """Yield the ends of pages in a row. Its cells are side by side, so only the cell with the most ends counts."""
     most = max(row, key=lambda cell: len(cell.marks), default=Cell(""))
     start = len("| ")
     for cell in row:
@@ -111,7 +111,7 @@ def _marks(row: list[Cell]) -> Iterator[Mark]:
         start += len(cell.text) + len(" | ")
 
 
-def _parts(node: Node, name: str) -> Iterator[Node]:
+def _parts(node: XmlNode, name: str) -> Iterator[XmlNode]:
     """Yield the rows or cells of a node, through content controls and marks of changes."""
     for child in node.children:
         if child.name == name:

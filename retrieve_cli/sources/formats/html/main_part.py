@@ -1,9 +1,9 @@
 """Choice of the main part of a page: the nodes to write, and those to skip.
 
-A page that marks its main part is taken at its word. From any other page the parts that are navigation by their
-element, role or name are removed. If a page has no such structure, trafilatura names the sentences of the main
-text, and the smallest element that holds them is the main part: with all its headings, tables, code and anchors, of
-which trafilatura keeps only some.
+If a page marks its main part, that part is used. From any other page the parts that are navigation by their element,
+role or name are removed. If a page has neither, trafilatura names the sentences of the main text, and the smallest
+element that holds them is the main part: with all its headings, tables, code and anchors, of which trafilatura keeps
+only some.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def _triples(text: str) -> Iterator[tuple[str, ...]]:
 
 
 def _extracted(source: str) -> str:
-    """Return the main text of a page; empty if there is none.
+    """Return the main text of a page; empty if trafilatura finds no main text.
 
     Raises:
         BadDocument: trafilatura is not installed completely.
@@ -80,9 +80,9 @@ _CONSENT = re.compile(r"cookies?|consent|gdpr")
 _DIALOGS = frozenset(("dialog", "alertdialog"))
 
 _MANY_LINKS = 0.3
-"""Share of the characters in links above which a part whose name says so is navigation."""
+"""Share of the characters in links above which a part with a name of navigation is navigation."""
 _ALL_LINKS = 0.7
-"""Share above which a part is only links, whatever else it has."""
+"""Share above which a part counts as links only."""
 _CLEAR = 0.1
 """Share of the page's text below which an element is not its main part."""
 _HALF = 0.5
@@ -95,7 +95,7 @@ _LITTLE = 0.02
 """Share of the page's text below which a part beside the main text is dropped although it has few links."""
 
 
-class Part(NamedTuple):
+class PagePart(NamedTuple):
     """The main part: an element, nodes inside of it that are skipped, and a notice if everything was taken."""
 
     root: int
@@ -143,7 +143,7 @@ class _Measures:
         return self._titles[self._ends[node]] > self._titles[node] and self.links(node) < _HALF
 
 
-def main_part(tree: Tree, source: str) -> Part:
+def main_part(tree: Tree, source: str) -> PagePart:
     """Return the main part of a page; everything, with a notice, if it would be empty."""
     measures = _Measures(tree)
     marked = _marked(tree, measures)
@@ -153,12 +153,12 @@ def main_part(tree: Tree, source: str) -> Part:
         skipped |= _beside_main_text(tree, measures, source, skipped)
     kept = measures.size(root) - sum(measures.size(node) for node in skipped if root <= node < tree.ends[root])
     if kept < _NOTHING * measures.size(0):
-        return Part(0, frozenset(), "its main part would be empty: navigation and everything else is indexed")
-    return Part(root, frozenset(skipped))
+        return PagePart(0, frozenset(), "its main part would be empty: navigation and everything else is indexed")
+    return PagePart(root, frozenset(skipped))
 
 
 def _marked(tree: Tree, measures: _Measures) -> int | None:
-    """Return the only clear main element, or else the only clear article; None if there is none or several."""
+    """Return the only clear main element, or else the only clear article; None without one, or with several."""
     least = _CLEAR * measures.size(0)
     mains = [
         node
@@ -197,7 +197,7 @@ def _boilerplate(tree: Tree, measures: _Measures, root: int, *, marked: bool) ->
 
 
 def _is_apart(tree: Tree, measures: _Measures, node: int, *, inner: bool) -> bool:
-    """Return True if the element or role of a node says that it is not main content."""
+    """Return True if the element or role of a node marks it as outside the main content."""
     name, role = tree.names[node], (tree.attributes[node].get("role") or "").strip().lower()
     if role in _ALWAYS or (name == "nav" and not role.startswith("doc-")):
         return True

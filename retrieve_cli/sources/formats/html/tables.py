@@ -66,7 +66,7 @@ def is_line_numbers(tree: Tree, node: int) -> bool:
 
 
 def pipe_table(tree: Tree, table: int, *, skipped: AbstractSet[int] = frozenset()) -> str:
-    """Return a table as lines of cells between `|`; a cell that spans others is followed or stood upon by empty ones.
+    """Return a table as lines of cells between `|`; a cell that spans several places leaves the other ones empty.
 
     The first row is the header if it belongs to `<thead>`, or if all its cells are headers or in bold type; otherwise
     the header is empty.
@@ -90,7 +90,7 @@ def pipe_table(tree: Tree, table: int, *, skipped: AbstractSet[int] = frozenset(
 
 
 def _rows(tree: Tree, table: int, skipped: AbstractSet[int]) -> Iterator[int]:
-    """Yield the rows, those of `<thead>` first and those of `<tfoot>` last, as browsers display them."""
+    """Yield the rows as browsers display them: `<thead>` first and `<tfoot>` last."""
     parts = [part for part in tree.inside(table, TABLE_PARTS | _ROWS) if part not in skipped]
     order = {"thead": 0, "tfoot": 2}
     for part in sorted(parts, key=lambda part: order.get(tree.names[part], 1)):

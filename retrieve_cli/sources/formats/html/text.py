@@ -23,7 +23,7 @@ def own_anchor(tree: Tree, node: int) -> str:
 def permalinks(tree: Tree, heading: int) -> dict[int, str]:
     """Return the links of a heading to itself that are marks, such as `¶`, with their targets.
 
-    A link to a place of the same page is a mark if it has no letters or digits, or if it has the words of its own
+    A link to a place of the same page is a mark if it has no letters or digits, or if it repeats the words of its
     `title` or label beside the words of the heading.
     """
     marks = {}
@@ -59,7 +59,7 @@ _MOST_NUMBER = 10**6
 
 
 class _List:
-    """An open list; `marker` stands before the next paragraph, once."""
+    """An open list; `marker` is written before the next paragraph, once."""
 
     def __init__(self, tree: Tree, node: int) -> None:
         self._ordered = tree.names[node] == "ol"
@@ -68,7 +68,7 @@ class _List:
         self.marker = ""
 
     def begin(self, value: str) -> None:
-        """Begin an item, which may have a number of its own."""
+        """Begin an item, which may set its number."""
         if self._ordered:
             number = _number(value, self._next)
             self.marker = f"{number}. "
@@ -83,7 +83,7 @@ def _number(value: str, otherwise: int) -> int:
     return min(int(value), _MOST_NUMBER)
 
 
-class PageText(BlockText):
+class HtmlText(BlockText):
     """Writer of the nodes of a page, without the skipped ones."""
 
     def __init__(self, tree: Tree, skipped: AbstractSet[int]) -> None:
@@ -133,7 +133,7 @@ class PageText(BlockText):
             self._above.clear()
 
     def _whole(self, node: int, name: str) -> bool:
-        """Write an element that is a block of its own, with its descendants; return False for any other."""
+        """Write an element that is a separate block, with its descendants; return False for any other."""
         if name in HEADINGS or self._tree.value(node, "role") == "heading":
             self._heading(node, name)
         elif name in CODE:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from retrieve_cli.sources.formats.pdf.page_words import Word
 
 SAME_LINE = 0.5
-"""Share of the lower of two words by which they overlap if they stand on one line."""
+"""Share of the lower of two words by which they overlap if they are on one line."""
 RUN_GAP = 0.7
 """Widest space inside a run of words, in ems: justified text stretches its spaces to half an em."""
 SPACE = 0.25
@@ -19,16 +19,16 @@ Members = Sequence[int]
 """Numbers of words."""
 
 
-class Line(NamedTuple):
-    """Words that stand on one line, from left to right."""
+class CellLine(NamedTuple):
+    """Words of one line, from left to right."""
 
     members: tuple[int, ...]
     y0: float
     y1: float
 
 
-def lines_of(words: Sequence[Word], members: Iterable[int]) -> list[Line]:
-    """Return the lines that the given words stand on, from the top."""
+def lines_of(words: Sequence[Word], members: Iterable[int]) -> list[CellLine]:
+    """Return the lines of the given words, from the top."""
     lines: list[tuple[list[int], float, float]] = []
     for index in sorted(members, key=lambda index: (words[index].y0 + words[index].y1, words[index].x0, index)):
         top, bottom = words[index].y0, words[index].y1
@@ -39,7 +39,7 @@ def lines_of(words: Sequence[Word], members: Iterable[int]) -> list[Line]:
                 lines[-1] = (numbers, min(y0, top), max(y1, bottom))
                 continue
         lines.append(([index], top, bottom))
-    return [Line(tuple(sorted(numbers, key=lambda n: (words[n].x0, n))), y0, y1) for numbers, y0, y1 in lines]
+    return [CellLine(tuple(sorted(numbers, key=lambda n: (words[n].x0, n))), y0, y1) for numbers, y0, y1 in lines]
 
 
 def in_reading_order(words: Sequence[Word], members: Members) -> tuple[int, ...]:
@@ -82,7 +82,7 @@ def runs_of(words: Sequence[Word], line: Members, gap: float = RUN_GAP) -> list[
     return [tuple(run) for run in runs]
 
 
-def by_column(cells: Sequence[Sequence[int]], lines: Sequence[Line]) -> list[list[list[int]]]:
+def by_column(cells: Sequence[Sequence[int]], lines: Sequence[CellLine]) -> list[list[list[int]]]:
     """Return the words of each line by the column that they have in `cells`."""
     column_of = {index: column for column, cell in enumerate(cells) for index in cell}
     parts: list[list[list[int]]] = []
@@ -100,8 +100,8 @@ class Break(NamedTuple):
     common: int
     """Columns with text on both sides."""
     chosen: int
-    """Of these, columns with a break that somebody made: the next word would have fitted on the line before, or a
-    number follows a number, which running text does not do."""
+    """Of these, columns with a deliberate break: the next word would have fitted on the line before, or a number
+    follows a number, which running text does not do."""
     wrapped: int
     """Of these, columns of running text whose next word would not have fitted."""
 

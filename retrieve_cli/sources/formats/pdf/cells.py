@@ -10,12 +10,12 @@ from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-from retrieve_cli.sources.formats.pdf.cell_lines import Line, by_column, is_prose, lines_of, read_break, runs_of
-from retrieve_cli.sources.formats.pdf.drawn_edges import Edge
+from retrieve_cli.sources.formats.pdf.cell_lines import CellLine, by_column, is_prose, lines_of, read_break, runs_of
+from retrieve_cli.sources.formats.pdf.drawn_edges import DrawnEdge
 from retrieve_cli.sources.formats.pdf.page_words import Word
 
 SNAP = 3.0
-"""Lines that are at most this far apart count as one: double rules stand 2 points apart in TeX, rows 6 and more."""
+"""Lines that are at most this far apart count as one: double rules are 2 points apart in TeX, rows 6 and more."""
 TOUCH = 3.5
 """Lines that end this close to another one touch it: rules of booktabs leave 2 to 3 points to an upright line."""
 MOST_RULES = 1_500
@@ -25,14 +25,14 @@ MOST_RULES = 1_500
 class Rules(NamedTuple):
     """Whole lines of a page, or of a group of lines that touch. Both are sorted by place."""
 
-    horizontal: Sequence[Edge]
-    vertical: Sequence[Edge]
+    horizontal: Sequence[DrawnEdge]
+    vertical: Sequence[DrawnEdge]
 
 
-def join_edges(edges: Iterable[Edge]) -> list[Edge]:
+def join_edges(edges: Iterable[DrawnEdge]) -> list[DrawnEdge]:
     """Return the lines that pieces make: the same place within SNAP, gaps of at most TOUCH."""
-    lines: list[Edge] = []
-    near: list[Edge] = []
+    lines: list[DrawnEdge] = []
+    near: list[DrawnEdge] = []
     for edge in sorted(edges):
         if near and edge.at - near[0].at > SNAP:
             lines += _join_near(near)
@@ -41,17 +41,17 @@ def join_edges(edges: Iterable[Edge]) -> list[Edge]:
     return lines + _join_near(near)
 
 
-def _join_near(edges: list[Edge]) -> list[Edge]:
-    lines: list[Edge] = []
+def _join_near(edges: list[DrawnEdge]) -> list[DrawnEdge]:
+    lines: list[DrawnEdge] = []
     if not edges:
         return lines
     place = sum(edge.at for edge in edges) / len(edges)
     for _, start, end, drawn in sorted(edges, key=lambda edge: edge.start):
         if lines and start - lines[-1].end <= TOUCH:
             last = lines[-1]
-            lines[-1] = Edge(place, last.start, max(last.end, end), last.drawn or drawn)
+            lines[-1] = DrawnEdge(place, last.start, max(last.end, end), last.drawn or drawn)
         else:
-            lines.append(Edge(place, start, end, drawn))
+            lines.append(DrawnEdge(place, start, end, drawn))
     return lines
 
 
@@ -66,7 +66,7 @@ def touching_groups(rules: Rules) -> list[Rules]:
         for index in range(first, last):
             if vertical[index].start - TOUCH <= line.at <= vertical[index].end + TOUCH:
                 leaders[_leader(leaders, len(horizontal) + index)] = _leader(leaders, number)
-    groups: dict[int, tuple[list[Edge], list[Edge]]] = {}
+    groups: dict[int, tuple[list[DrawnEdge], list[DrawnEdge]]] = {}
     for number, line in enumerate((*horizontal, *vertical)):
         group = groups.setdefault(_leader(leaders, number), ([], []))
         group[number >= len(horizontal)].append(line)
@@ -97,8 +97,8 @@ class Grid(NamedTuple):
 
     xs: list[float]
     ys: list[float]
-    upright: dict[float, list[Edge]]
-    level: dict[float, list[Edge]]
+    upright: dict[float, list[DrawnEdge]]
+    level: dict[float, list[DrawnEdge]]
 
 
 def grid_of(rules: Rules) -> Grid | None:
@@ -119,8 +119,8 @@ def grid_of(rules: Rules) -> Grid | None:
     return Grid(xs, ys, upright, level) if wide >= 2 or high >= 2 or (wide and high) else None
 
 
-def _by_place(lines: Sequence[Edge]) -> dict[float, list[Edge]]:
-    places: dict[float, list[Edge]] = {}
+def _by_place(lines: Sequence[DrawnEdge]) -> dict[float, list[DrawnEdge]]:
+    places: dict[float, list[DrawnEdge]] = {}
     for line in lines:
         places.setdefault(line.at, []).append(line)
     return places
@@ -134,7 +134,7 @@ def _with_ends(places: list[float], start: float, end: float) -> list[float]:
     return places
 
 
-def _covered(lines: Sequence[Edge], start: float, end: float) -> float:
+def _covered(lines: Sequence[DrawnEdge], start: float, end: float) -> float:
     """Return the share of a stretch that lines cover."""
     total = sum(max(0.0, min(line.end, end) - max(line.start, start)) for line in lines)
     return total / (end - start) if end > start else 0.0
@@ -167,7 +167,7 @@ def _place(places: list[float], value: float) -> int:
 def _regions(grid: Grid, rows: int, columns: int) -> tuple[list[list[tuple[int, int, int, int]]], int]:
     """Return the cell (top, left, bottom, right) of every place of the grid, and the number of loose places.
 
-    Places are one cell if no line parts them. Those that do not make up a rectangle stay cells of their own.
+    Places are one cell if no line separates them. Places that do not make up a rectangle stay separate cells.
     """
     joined_right = [[False] * columns for _ in range(rows)]
     joined_down = [[False] * columns for _ in range(rows)]
@@ -222,8 +222,8 @@ def _parts_of_span(
 ) -> dict[int, list[int]]:
     """Return the words of a cell over several columns, by column if wide gaps put every run of them into one.
 
-    A header or a body without upright lines of its own stands over columns that lines elsewhere mark: its words belong
-    to these columns. The text of a cell that spans columns crosses their borders and stays whole, in the first one.
+    Lines elsewhere mark the columns of a header or body that has no upright lines: its words belong to these
+    columns. The text of a cell that spans columns crosses their borders and stays whole, in the first one.
     """
     parts: dict[int, list[int]] = {}
     for line in lines_of(words, members):
@@ -269,11 +269,11 @@ def _inner_widths(words: Sequence[Word], cells: Cells, grid: Grid) -> list[float
 
 
 def _are_rows(
-    words: Sequence[Word], row: list[list[int]], lines: list[Line], widths: list[float], *, only: bool
+    words: Sequence[Word], row: list[list[int]], lines: list[CellLine], widths: list[float], *, only: bool
 ) -> bool:
     """Return True if the lines of a band are rows: its columns share the lines, and the breaks come from no wrapping.
 
-    `only` says that the band is all there is below a header: then rows are likely, and a few columns suffice.
+    `only` is true if the header has no other band below it: then rows are likely, and a few columns suffice.
     """
     parts = by_column(row, lines)
     filled = [column for column, cell in enumerate(row) if cell]

@@ -31,7 +31,7 @@ WHITE = 250
 """A filled box whose colour components all reach this cannot be seen on paper."""
 
 
-class Edge(NamedTuple):
+class DrawnEdge(NamedTuple):
     """A level or upright line: the coordinate that it keeps, and its two ends in the other one."""
 
     at: float
@@ -44,8 +44,8 @@ class Edge(NamedTuple):
 class Edges(NamedTuple):
     """Edges of a page in displayed coordinates: points, from the top left corner."""
 
-    horizontal: list[Edge]
-    vertical: list[Edge]
+    horizontal: list[DrawnEdge]
+    vertical: list[DrawnEdge]
 
 
 class TooManyPaths(Exception):
@@ -76,7 +76,7 @@ def read_edges(page: int) -> Edges:
 
 
 class _Reader:
-    """One pass over the objects of a page, with what it may still cost."""
+    """One pass over the objects of a page, with the cost that is left to it."""
 
     def __init__(self) -> None:
         self.edges = Edges([], [])
@@ -174,9 +174,9 @@ class _Reader:
     def _add(self, ends: tuple[Point, Point], *, drawn: bool) -> None:
         (x0, y0), (x1, y1) = ends
         if abs(y1 - y0) <= LEVEL and abs(x1 - x0) >= SHORTEST:
-            self.edges.horizontal.append(Edge((y0 + y1) / 2, min(x0, x1), max(x0, x1), drawn))
+            self.edges.horizontal.append(DrawnEdge((y0 + y1) / 2, min(x0, x1), max(x0, x1), drawn))
         elif abs(x1 - x0) <= LEVEL and abs(y1 - y0) >= SHORTEST:
-            self.edges.vertical.append(Edge((x0 + x1) / 2, min(y0, y1), max(y0, y1), drawn))
+            self.edges.vertical.append(DrawnEdge((x0 + x1) / 2, min(y0, y1), max(y0, y1), drawn))
 
     def _matrix(self, item: int, outer: Matrix) -> Matrix:
         if not raw.object_matrix(item, self.float_places[0]):

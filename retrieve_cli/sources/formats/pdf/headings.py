@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pypdfium2.raw as pdfium
 
 from retrieve_cli.sources.formats.pdf.lines import Line
-from retrieve_cli.sources.formats.pdf.styles import CAPTION, PageLines, Style
+from retrieve_cli.sources.formats.pdf.styles import CAPTION, FontStyle, PageLines
 
 if TYPE_CHECKING:
     from pypdfium2 import PdfDocument
@@ -21,7 +21,7 @@ _LONGEST_TITLE = 1000
 """Bytes of a title in UTF-16 that are read."""
 
 
-class Entry(NamedTuple):
+class OutlineEntry(NamedTuple):
     level: int
     """From 1, the outermost."""
     title: str
@@ -29,9 +29,9 @@ class Entry(NamedTuple):
     """Number of the page, from 1."""
 
 
-def outline_of(document: PdfDocument) -> list[Entry]:
+def outline_of(document: PdfDocument) -> list[OutlineEntry]:
     """Return the entries that lead to a page, in order; a loop ends at its second visit."""
-    entries: list[Entry] = []
+    entries: list[OutlineEntry] = []
     seen: set[int] = set()
     waiting = [(pdfium.FPDFBookmark_GetFirstChild(document, None), 1)]
     while waiting and len(seen) < _MOST_ENTRIES:
@@ -46,7 +46,7 @@ def outline_of(document: PdfDocument) -> list[Entry]:
         index = pdfium.FPDFDest_GetDestPageIndex(document, target) if target else -1
         title = _title(bookmark)
         if 0 <= index < len(document) and title:
-            entries.append(Entry(level, title, index + 1))
+            entries.append(OutlineEntry(level, title, index + 1))
     return entries
 
 
@@ -100,7 +100,7 @@ Headings = Mapping[int, Sequence[Heading]]
 """Headings of each page, by its number and in order."""
 
 
-def headings_of(flow: Sequence[PageLines], body: Style, outline: Sequence[Entry]) -> Headings:
+def headings_of(flow: Sequence[PageLines], body: FontStyle, outline: Sequence[OutlineEntry]) -> Headings:
     """Return the headings of a document."""
     matched = _by_outline(flow, outline)
     count = sum(map(len, matched.values()))
@@ -109,7 +109,7 @@ def headings_of(flow: Sequence[PageLines], body: Style, outline: Sequence[Entry]
     return _by_style(flow, body)
 
 
-def _by_outline(flow: Sequence[PageLines], outline: Sequence[Entry]) -> Headings:
+def _by_outline(flow: Sequence[PageLines], outline: Sequence[OutlineEntry]) -> Headings:
     pages = {item.page.index: item for item in flow}
     names: dict[int, list[str]] = {}
     headings: dict[int, list[Heading]] = {}
@@ -162,7 +162,7 @@ def _numeral(text: str) -> bool:
     return any(char.isdigit() for char in text) or len(text) == 1 or not text.strip("ivxlc")
 
 
-def _by_style(flow: Sequence[PageLines], body: Style) -> Headings:
+def _by_style(flow: Sequence[PageLines], body: FontStyle) -> Headings:
     runs: list[tuple[int, int, int, tuple[float, bool], str]] = []
     for item in flow:
         for first, last in _runs(item, body):
@@ -177,8 +177,8 @@ def _by_style(flow: Sequence[PageLines], body: Style) -> Headings:
     return headings
 
 
-def _runs(item: PageLines, body: Style) -> Iterator[tuple[int, int]]:
-    """Yield the runs of lines that stand out, each of one style."""
+def _runs(item: PageLines, body: FontStyle) -> Iterator[tuple[int, int]]:
+    """Yield the runs of emphasised lines, each of one style."""
     lines = item.lines
     number = 0
     while number < len(lines):
@@ -191,7 +191,7 @@ def _runs(item: PageLines, body: Style) -> Iterator[tuple[int, int]]:
         yield first, number
 
 
-def _stands_out(line: Line, body: Style, turn: int) -> bool:
+def _stands_out(line: Line, body: FontStyle, turn: int) -> bool:
     if line.table >= 0 or line.turn != turn or (line.fixed and not body.fixed and not line.bold):
         return False
     heavier = line.bold and not body.bold and line.size >= _SMALLER * body.size
@@ -199,14 +199,14 @@ def _stands_out(line: Line, body: Style, turn: int) -> bool:
 
 
 def _continues(line: Line, following: Line) -> bool:
-    """Return True if a line that stands out continues on the following one."""
+    """Return True if an emphasised line continues on the following one."""
     alike = abs(line.size - following.size) <= _SAME * line.size and line.bold == following.bold
     near = following.column == line.column and following.y0 - line.y1 < 0.6 * line.size
     return alike and near and following.table < 0 and following.turn == line.turn
 
 
-def _is_title(text: str, line: Line, lines: int, body: Style) -> bool:
-    """Return True if text that stands out is a heading by its form."""
+def _is_title(text: str, line: Line, lines: int, body: FontStyle) -> bool:
+    """Return True if emphasised text has the form of a heading."""
     letters = sum(char.isalpha() for char in text)
     large = line.size >= _LARGER * body.size
     if letters < 2 or lines > _MOST_LINES or len(text) > (_LONGEST if large else _LONGEST_BOLD):

@@ -13,7 +13,7 @@ _OVERLAP = 0.5
 _GLUE = 0.1
 """Gap in font sizes below which two segments are parts of one word, such as the letters of a logo drawn one by one."""
 _INITIAL = 1.6
-"""Height of an initial, in heights of its line; it stands beside several lines and belongs to the first one."""
+"""Height of an initial, in heights of its line; it is beside several lines and belongs to the first one."""
 
 
 class Line(NamedTuple):

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from datetime import date
 from typing import TYPE_CHECKING
 
-from retrieve_cli.sources.formats.pdf.styles import PageLines, Style
+from retrieve_cli.sources.formats.pdf.styles import FontStyle, PageLines
 
 if TYPE_CHECKING:
     from pypdfium2 import PdfDocument
@@ -47,7 +47,7 @@ def metadata_of(document: PdfDocument, name: str) -> dict[str, Json]:
     return metadata
 
 
-def printed_title(flow: Sequence[PageLines], body: Style) -> str:
+def printed_title(flow: Sequence[PageLines], body: FontStyle) -> str:
     """Return the largest text of the first page if it is clearly a title, else an empty string."""
     first = next((item for item in flow if item.lines), None)
     if first is None or first.page.index > 1:

@@ -11,9 +11,9 @@ from itertools import pairwise
 from types import MappingProxyType
 from typing import NamedTuple
 
-from retrieve_cli.sources.formats.pdf.cell_lines import Line, is_prose, lines_of, read_break, runs_of
+from retrieve_cli.sources.formats.pdf.cell_lines import CellLine, is_prose, lines_of, read_break, runs_of
 from retrieve_cli.sources.formats.pdf.cells import Cells
-from retrieve_cli.sources.formats.pdf.drawn_edges import Edge
+from retrieve_cli.sources.formats.pdf.drawn_edges import DrawnEdge
 from retrieve_cli.sources.formats.pdf.page_words import Word
 
 
@@ -22,9 +22,9 @@ class Band(NamedTuple):
 
     top: float
     bottom: float
-    lines: list[Line]
+    lines: list[CellLine]
     under: Mapping[int, float]
-    """Words right above a shorter line, with the start of that line: headers that may stand over several columns."""
+    """Words right above a shorter line, with the start of that line: headers that may span several columns."""
 
 
 def columns_of_lines(
@@ -56,7 +56,9 @@ def widths_of(words: Sequence[Word], columns: Sequence[Sequence[Sequence[int]]])
     return widths
 
 
-def rows_of(words: Sequence[Word], bands: Sequence[Band], shorter: Sequence[Edge], borders: Sequence[float]) -> Cells:
+def rows_of(
+    words: Sequence[Word], bands: Sequence[Band], shorter: Sequence[DrawnEdge], borders: Sequence[float]
+) -> Cells:
     """Return the rows of a table: lines of the bands, those joined that go on a cell of the line before."""
     body = columns_of_lines(words, [line.members for band in bands[1:] for line in band.lines], borders)
     widths = widths_of(words, body)
@@ -156,7 +158,7 @@ class OpenTable(NamedTuple):
     cells: Cells
 
 
-def find_open_tables(words: Sequence[Word], members: Sequence[int], level: Sequence[Edge]) -> list[OpenTable]:
+def find_open_tables(words: Sequence[Word], members: Sequence[int], level: Sequence[DrawnEdge]) -> list[OpenTable]:
     """Return the tables that level lines of one width make: two or more of them, with columns between."""
     tables: list[OpenTable] = []
     for group in _of_one_width(level):
@@ -169,8 +171,8 @@ def find_open_tables(words: Sequence[Word], members: Sequence[int], level: Seque
     return tables
 
 
-def _of_one_width(level: Sequence[Edge]) -> list[list[Edge]]:
-    groups: list[list[Edge]] = []
+def _of_one_width(level: Sequence[DrawnEdge]) -> list[list[DrawnEdge]]:
+    groups: list[list[DrawnEdge]] = []
     for line in sorted(level, key=lambda line: (line.start, line.end)):
         for group in reversed(groups[-20:]):
             if abs(group[0].start - line.start) <= SAME_ENDS and abs(group[0].end - line.end) <= SAME_ENDS:
@@ -181,7 +183,9 @@ def _of_one_width(level: Sequence[Edge]) -> list[list[Edge]]:
     return [sorted(group) for group in groups]
 
 
-def _bands(words: Sequence[Word], members: Sequence[int], group: list[Edge], shorter: list[Edge]) -> list[Band]:
+def _bands(
+    words: Sequence[Word], members: Sequence[int], group: list[DrawnEdge], shorter: list[DrawnEdge]
+) -> list[Band]:
     """Return the bands between the lines of a group; the first is above all of them, the last is below."""
     bands = []
     places = [-math.inf, *(line.at for line in group), math.inf]
@@ -195,7 +199,7 @@ def _bands(words: Sequence[Word], members: Sequence[int], group: list[Edge], sho
     return bands
 
 
-def _under_cut(words: Sequence[Word], lines: Sequence[Line], cut: Edge) -> dict[int, float]:
+def _under_cut(words: Sequence[Word], lines: Sequence[CellLine], cut: DrawnEdge) -> dict[int, float]:
     """Return the words right above a shorter line with the start of the line, or their own if it has several texts."""
     above = [line for line in lines if (line.y0 + line.y1) / 2 < cut.at]
     if not above:
@@ -206,7 +210,7 @@ def _under_cut(words: Sequence[Word], lines: Sequence[Line], cut: Edge) -> dict[
 
 
 def _tables_of(
-    words: Sequence[Word], bands: list[Band], shorter: list[Edge], ends: tuple[float, float]
+    words: Sequence[Word], bands: list[Band], shorter: list[DrawnEdge], ends: tuple[float, float]
 ) -> list[OpenTable]:
     """Return the longest stretches of bands that share columns, from the top: each band belongs to one at most."""
     tables: list[OpenTable] = []
@@ -243,7 +247,7 @@ def _with_open_ends(
         if narrowed and _columns_with_text(words, head, narrowed) > max(1, len(gaps) - 1):
             chosen, gaps = [Band(head.y0, chosen[0].top, [head], {}), *chosen], narrowed
     bottom = chosen[-1].bottom
-    tail: list[Line] = []
+    tail: list[CellLine] = []
     for line in bands[last].lines if last == len(bands) - 1 and len(chosen[-1].lines) <= 3 else ():
         narrowed = _narrowed(words, line, gaps, GAP * size) if line.y0 - bottom <= size else []
         if not narrowed or _columns_with_text(words, line, narrowed) < 2:
@@ -255,7 +259,7 @@ def _with_open_ends(
     return (chosen if len(chosen) > 1 else []), gaps
 
 
-def _narrowed(words: Sequence[Word], line: Line, gaps: Gaps, least: float) -> Gaps:
+def _narrowed(words: Sequence[Word], line: CellLine, gaps: Gaps, least: float) -> Gaps:
     """Return the gaps less what words of another line take of them; empty if one gets too narrow."""
     narrowed: Gaps = []
     for gap in gaps:
@@ -274,15 +278,15 @@ def _narrowed(words: Sequence[Word], line: Line, gaps: Gaps, least: float) -> Ga
     return narrowed
 
 
-def _columns_with_text(words: Sequence[Word], line: Line, gaps: Gaps) -> int:
+def _columns_with_text(words: Sequence[Word], line: CellLine, gaps: Gaps) -> int:
     [columns] = columns_of_lines(words, [line.members], [(start + end) / 2 for start, end in gaps])
     return sum(map(bool, columns))
 
 
 def _column_gaps(words: Sequence[Word], bands: Sequence[Band]) -> Gaps:
-    """Return the gaps between columns: no word of any line stands in them, but for titles that run across.
+    """Return the gaps between columns: no word of any line is in them, but for titles that run across.
 
-    Empty if too many lines run across, or if the columns are those of running text.
+    Empty if too many lines run across, or if the columns are columns of running text.
     """
     lines = [tuple(n for n in line.members if n not in band.under) for band in bands for line in band.lines]
     lines = [line for line in lines if line]

@@ -1,4 +1,4 @@
-"""The text of one page as it was read, before anything is known of the other pages, with its columns in order.
+"""Text of one page, read without knowledge of the other pages, with its columns in order.
 
 Columns are found by a recursive cut (XY-cut) along the gaps between segments. A page is first cut along gutters: white
 strips, as high as several lines, with lines on both sides. What crosses a gutter, such as a heading over both columns,
@@ -21,7 +21,7 @@ from retrieve_cli.sources.formats.pdf.segments import Segment
 
 if TYPE_CHECKING:
     from retrieve_cli.sources.formats.pdf.page_words import PageWords
-    from retrieve_cli.sources.formats.pdf.tables import Table
+    from retrieve_cli.sources.formats.pdf.tables import PdfTable
 
 _DEEPEST = 12
 _BIN = 2.0
@@ -72,7 +72,7 @@ def _divide(segments: list[Segment], depth: int) -> Iterator[list[Segment]]:
 
 
 def _gutters(segments: Sequence[Segment]) -> list[float]:
-    """Return places x at which fewer segments stand than on both sides, the clearest first."""
+    """Return places x that fewer segments cross than on both sides, the clearest first."""
     left = min(segment.x0 for segment in segments)
     right = max(segment.x1 for segment in segments)
     step = max(_BIN, (right - left) / _MOST_BINS)
@@ -115,7 +115,7 @@ def _bands(segments: Sequence[Segment]) -> list[_Band]:
 
 
 def _strip(bands: Sequence[_Band], gutter: float) -> tuple[int, int] | None:
-    """Return the longest run of bands, as a slice, that a gutter divides into two columns; None if there is none."""
+    """Return the longest run of bands, as a slice, that a gutter divides into two columns; None without such bands."""
     runs: list[tuple[int, int]] = []
     start = 0
     for number, band in enumerate(bands):
@@ -143,7 +143,7 @@ def _heads(bands: Sequence[_Band], number: int, gutter: float) -> bool:
 
 
 def _trimmed(bands: Sequence[_Band], first: int, last: int, gutter: float) -> tuple[int, int]:
-    """Return a run without bands at its ends that stand on one side only and far from the others."""
+    """Return a run without bands at its ends that are on one side only and far from the others."""
 
     def apart(number: int, inner: int) -> bool:
         one_sided = len({segment.x0 > gutter for segment in bands[number].segments}) == 1
@@ -218,7 +218,7 @@ class PageText:
     words: PageWords
     segments: Mapping[int, Sequence[Segment]]
     """Segments by the turn of their text."""
-    tables: Sequence[Table] = ()
+    tables: Sequence[PdfTable] = ()
     numbers: list[str] = field(default_factory=list)
     """Texts of the running heads and feet that were removed."""
     turn: int = 0

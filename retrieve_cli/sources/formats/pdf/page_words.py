@@ -1,8 +1,8 @@
 """Words of a PDF page with their places and fonts, as pdfium reads them.
 
 pdfium reports the hard hyphen (U+002D) and the soft one (U+00AD) at the end of a line alike, as U+0002, but only if
-text follows on another line. So the object that ends with the hyphen is read once more, alone on the page, and then
-says which it is.
+text follows on another line. So the object that ends with the hyphen is read once more, alone on the page, which
+tells them apart.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import numpy as np
 
 from retrieve_cli.sources.formats.pdf import raw
 from retrieve_cli.sources.formats.pdf.directions import SKEWED
-from retrieve_cli.sources.formats.pdf.tearing import tear
+from retrieve_cli.sources.formats.pdf.word_splits import split_words
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -35,7 +35,7 @@ _SOFT = 0xAD
 
 
 def soft_hyphens(page: int, handle: int, places: Sequence[int]) -> set[int]:
-    """Return those of the hyphens, given by their indices of characters, that are soft."""
+    """Return the soft ones of the hyphens, which are given by their indices of characters."""
     count = raw.count_objects(page)
     if count > _MOST_OBJECTS or len(places) > _MOST_HYPHENS:
         return set()
@@ -106,7 +106,7 @@ _FARTHEST = 1e5
 
 
 class Word(NamedTuple):
-    """A word, or the part of one that stands on one line.
+    """A word, or the part of one that is on one line.
 
     Places are points from the top left corner of the visible page as displayed: y grows downward, `x0 <= x1` and
     `y0 <= y1`, rotation and crop box applied. They may lie outside the page.
@@ -245,7 +245,7 @@ def _words(handle: int, characters: str, spans: list[tuple[int, int]], frame: Fr
     style = _styles(handle, firsts, frame)
     heads = _boxes(handle, firsts, frame)
     tails = _boxes(handle, [end - 1 for _, end in spans], frame)
-    pieces = tear(
+    pieces = split_words(
         heads,
         tails,
         characters=characters,

@@ -1,6 +1,6 @@
 """Pictures of pages as PNG, with boxes drawn on them.
 
-Their size is bounded, whatever the file says about its pages, and the same input gives the same bytes. A file from
+Their size is bounded for any size of page, and the same input gives the same bytes. A file from
 outside can crash PDFium, which is not safe for threads either: pictures are drawn in the processes of `Reader.draw`.
 """
 
@@ -43,7 +43,7 @@ _COLOURS: dict[Style, str] = {
 }
 """Colours that people with any colour vision can tell apart (Okabe and Ito, 2008), darkened for white labels."""
 _HIGHLIGHT = "#fff176"
-"""Background of a passage; its text stays as dark as it is."""
+"""Background of a passage; its text stays dark."""
 _ARROW, _INK = "#222222", "#ffffff"
 _ARROW_AT = 0.75
 """Share of a box's width at which arrows leave and reach it: the label is to the left."""
@@ -62,7 +62,7 @@ def render(
     """Return a PNG of pages, numbered from 1, side by side, with the marks of each; beyond the fourth, none is drawn.
 
     Raises:
-        BadDocument: it is not a PDF that can be read, or has no such page.
+        BadDocument: it is not a readable PDF, or a page does not exist.
     """
     import pypdfium2
 

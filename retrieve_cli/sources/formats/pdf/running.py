@@ -1,7 +1,7 @@
 """Running heads and feet: the same text, but for its numbers, at the same place on more than half of the pages.
 
-Odd and even pages may differ. Only what stands outermost on its page is removed: a line of the body that is repeated,
-such as the header of a long table, has the body's text around it.
+Odd and even pages may differ. Only the outermost text of its page is removed: a repeated line of the body, such as
+the header of a long table, has the body's text around it.
 """
 
 from __future__ import annotations
@@ -155,7 +155,7 @@ def _repeated(places: Mapping[str, list[_Place]], pages: Sequence[int]) -> Mappi
 def _running_of(
     page: PageText, rows: Sequence[Sequence[Segment]], running: Mapping[str, list[_Place]], *, low: bool
 ) -> Iterator[Segment]:
-    """Yield the running segments of a page, as far as nothing else stands further out."""
+    """Yield the running segments of a page that have no other text further out."""
     for row in rows:
         complete = True
         for segment in row:

@@ -43,7 +43,7 @@ class Segment(NamedTuple):
     chars: int
     rtl: bool = False
     table: int = -1
-    """Number of the table in whose place it stands; -1 for text."""
+    """Number of the table that it replaces; -1 for text."""
 
     @property
     def height(self) -> float:

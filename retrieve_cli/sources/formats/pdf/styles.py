@@ -36,7 +36,7 @@ class PageLines(NamedTuple):
         return " ".join(self.words(line))
 
 
-class Style(NamedTuple):
+class FontStyle(NamedTuple):
     """Style of most characters."""
 
     size: float
@@ -44,7 +44,7 @@ class Style(NamedTuple):
     fixed: bool
 
 
-def body_style(flow: Iterable[PageLines]) -> Style:
+def body_style(flow: Iterable[PageLines]) -> FontStyle:
     """Return the style of most characters of the document."""
     counts: Counter[tuple[float, bool, bool]] = Counter()
     for _, lines in flow:
@@ -58,4 +58,4 @@ def body_style(flow: Iterable[PageLines]) -> Style:
     size = min(sizes, key=lambda size: (-sizes[size], size), default=10.0)
     bold = sum(count for (_, heavy, _), count in counts.items() if heavy)
     fixed = sum(count for (_, _, mono), count in counts.items() if mono)
-    return Style(size, bold=2 * bold > total, fixed=2 * fixed > total)
+    return FontStyle(size, bold=2 * bold > total, fixed=2 * fixed > total)

@@ -17,7 +17,7 @@ from retrieve_cli.sources.formats.pdf.cells import (
     join_edges,
     touching_groups,
 )
-from retrieve_cli.sources.formats.pdf.drawn_edges import Edge, Edges, TooManyPaths, read_edges
+from retrieve_cli.sources.formats.pdf.drawn_edges import DrawnEdge, Edges, TooManyPaths, read_edges
 from retrieve_cli.sources.formats.pdf.open_tables import find_open_tables
 from retrieve_cli.sources.formats.pdf.page_words import Word
 
@@ -32,7 +32,7 @@ LARGEST_SHARE = 0.7
 LARGE = 60
 
 
-class Table(NamedTuple):
+class PdfTable(NamedTuple):
     """A table: its box in displayed coordinates, and by row and cell the numbers of its words in reading order.
 
     The text of a cell that spans others is in its first place, the other places are empty.
@@ -42,7 +42,7 @@ class Table(NamedTuple):
     rows: tuple[tuple[tuple[int, ...], ...], ...]
 
 
-def find_tables(page: int, words: Sequence[Word], size: tuple[float, float]) -> list[Table]:
+def find_tables(page: int, words: Sequence[Word], size: tuple[float, float]) -> list[PdfTable]:
     """Return the tables with ruled lines of a page, given by its address, from the top; no two share a word.
 
     `size` is the width and height of the page as displayed, in points.
@@ -55,13 +55,13 @@ def find_tables(page: int, words: Sequence[Word], size: tuple[float, float]) -> 
         return []
     if not edges.horizontal:
         return []
-    tables: list[Table] = []
+    tables: list[PdfTable] = []
     for turn in _turns(words):
         turned = [_turn_word(word, turn, size) for word in words] if turn else words
         for table in _tables_of_frame(_turn_edges(edges, turn, size), turned):
             box = _turn_box_back(table.box, turn, size)
             if not any(_overlap(box, other.box) for other in tables):
-                tables.append(Table(box, table.rows))
+                tables.append(PdfTable(box, table.rows))
     return sorted(tables, key=lambda table: (table.box[1], table.box[0]))
 
 
@@ -72,12 +72,12 @@ def _turns(words: Sequence[Word]) -> list[int]:
     return sorted(turns, key=lambda turn: (-counts[turn], turn))
 
 
-def _tables_of_frame(edges: Edges, words: Sequence[Word]) -> Iterator[Table]:
+def _tables_of_frame(edges: Edges, words: Sequence[Word]) -> Iterator[PdfTable]:
     """Yield the tables whose text runs from left to right in this frame: closed ones first."""
     rules = Rules(join_edges(edges.horizontal), join_edges(edges.vertical))
     if len(rules.horizontal) > MOST_RULES or len(rules.vertical) > MOST_RULES:
         return
-    level: list[Edge] = []
+    level: list[DrawnEdge] = []
     for group in touching_groups(rules):
         if not group.horizontal or not group.vertical:
             level += group.horizontal
@@ -110,7 +110,7 @@ def _inside(words: Sequence[Word], box: Box) -> list[int]:
     ]
 
 
-def _table(words: Sequence[Word], box: Box, cells: Cells) -> Iterator[Table]:
+def _table(words: Sequence[Word], box: Box, cells: Cells) -> Iterator[PdfTable]:
     """Yield the table without its empty rows and columns, if it is one: text in two rows and two columns."""
     columns = [number for number in range(len(cells[0])) if any(row[number] for row in cells)] if cells else []
     rows = [[row[number] for number in columns] for row in cells if any(row)]
@@ -122,7 +122,7 @@ def _table(words: Sequence[Word], box: Box, cells: Cells) -> Iterator[Table]:
         return
     if sum(sizes) > LARGE and max(sizes) > LARGEST_SHARE * sum(sizes):
         return
-    yield Table(box, tuple(tuple(in_reading_order(words, cell) for cell in row) for row in rows))
+    yield PdfTable(box, tuple(tuple(in_reading_order(words, cell) for cell in row) for row in rows))
 
 
 def _overlap(first: Box, second: Box) -> bool:
@@ -162,7 +162,7 @@ def _turn_edges(edges: Edges, turn: int, size: tuple[float, float]) -> Edges:
     for box, drawn in ends:
         x0, y0, x1, y1 = _turn_box(box, turn, size)
         if y0 == y1:
-            turned.horizontal.append(Edge(y0, x0, x1, drawn))
+            turned.horizontal.append(DrawnEdge(y0, x0, x1, drawn))
         else:
-            turned.vertical.append(Edge(x0, y0, y1, drawn))
+            turned.vertical.append(DrawnEdge(x0, y0, y1, drawn))
     return turned

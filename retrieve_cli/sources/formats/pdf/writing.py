@@ -10,9 +10,9 @@ from itertools import accumulate, chain
 
 from retrieve_cli.contracts.layout import Block, Kind
 from retrieve_cli.contracts.page_words import Words
-from retrieve_cli.sources.formats.pdf.drafts import BULLET, Draft
 from retrieve_cli.sources.formats.pdf.lines import Line
 from retrieve_cli.sources.formats.pdf.page_text import PageText
+from retrieve_cli.sources.formats.pdf.paragraphs import BULLET, Draft
 from retrieve_cli.sources.formats.pdf.styles import PageLines
 
 _LETTERS = re.compile(r"[^\W\d_]+")
@@ -47,7 +47,7 @@ _WIDEST_INDENT = 40
 """Spaces at the beginning of a line of code, and between two of its words, at most."""
 
 
-class Writer:
+class PdfTextWriter:
     """Writes blocks one after the other, with a blank line between them."""
 
     def __init__(self, joiner: Joiner) -> None:
@@ -102,7 +102,7 @@ class Writer:
         self.length += len(text)
 
     def _extend(self, page: int, start: int) -> None:
-        """Add what was written from `start` on to the text of a page."""
+        """Add the text written from `start` on to the text of a page."""
         self.extents[page] = (self.extents.get(page, (start, 0))[0], self.length)
 
     def _word(self, page: PageText, number: int, text: str) -> None:
@@ -129,7 +129,7 @@ class Writer:
         self._extend(page.index, start)
 
     def _flow(self, draft: Draft) -> None:
-        """Write lines as one paragraph, or as items on lines of their own."""
+        """Write lines as one paragraph, or as items on separate lines."""
         begins = set(draft.items)
         outer = draft.lines[0][1].x0
         hyphenated = False

@@ -1,1 +1,1 @@
-"""Processes of their own in which documents are parsed and drawn: no network, no writing, bounded memory and time."""
+"""Separate processes in which documents are parsed and drawn: no network, no writing, bounded memory and time."""

@@ -28,7 +28,7 @@ _REASON = 300
 
 
 def main() -> None:
-    """Answer requests until there are none."""
+    """Answer requests until the parent closes the pipe."""
     parent, state, memory_bytes = map(int, sys.argv[1:4])
     confinement.confine(parent, memory_bytes)
     requests = Requests()
@@ -53,13 +53,13 @@ def main() -> None:
     os._exit(0)
 
 
-def _request(requests: Requests) -> messages.Asked:
-    """Return the next request; end the process if there is none."""
+def _request(requests: Requests) -> messages.ReceivedRequest:
+    """Return the next request; end the process if the parent closed the pipe."""
     requests.wait(messages.IDLE_S)
     return messages.asked_of(json.loads(requests.head(messages.LONGEST_REQUEST)[0]))
 
 
-def _answer(request: messages.Asked, requests: Requests, on_page: Callable[[int], None]) -> tuple[str, bytes]:
+def _answer(request: messages.ReceivedRequest, requests: Requests, on_page: Callable[[int], None]) -> tuple[str, bytes]:
     """Parse or draw a document; return the form of the answer and its content."""
     try:
         confinement.limit_cpu(request.limits.cpu_s)
@@ -86,7 +86,7 @@ def _rejected(message: str, hint: str = "", *, foreign: bool = False) -> tuple[s
     return messages.REJECTED, json.dumps([message, hint, foreign]).encode()
 
 
-def _content(request: messages.Asked, requests: Requests, on_page: Callable[[int], None]) -> bytes:
+def _content(request: messages.ReceivedRequest, requests: Requests, on_page: Callable[[int], None]) -> bytes:
     """Return the document, packed, or its picture.
 
     Raises:

@@ -21,7 +21,7 @@ _OWN_FILES = 4096
 _MOST_FILES = 256
 """Most open files."""
 _LIBRARIES = 2 << 30
-"""Address space for the code of libraries and for what they reserve without using it, beside the memory."""
+"""Address space for the code of libraries and for memory that they reserve but do not use, beside the memory limit."""
 _OTHER_THREADS_S = 1
 """CPU seconds by which the kernel ends the process later than the process that watches it would."""
 _counts: list[int] = []
@@ -65,7 +65,7 @@ def limit_cpu(seconds: float) -> None:
 
 
 def data_bytes() -> int:
-    """Return the memory that counts towards the limit; 0 if this system does not say it."""
+    """Return the memory that counts towards the limit; 0 if this system does not report it."""
     try:
         return int(os.pread(_counts[0], 200, 0).split()[5]) * mmap.PAGESIZE
     except (OSError, ValueError, IndexError):
@@ -94,7 +94,7 @@ def _limit(name: str, value: int, *, hard: bool = True) -> None:
 
 
 def _reset_signals() -> None:
-    """Forget the handling of signals that the parent has set; ignore those of its terminal."""
+    """Reset the signal handlers that the parent has set; ignore the signals of its terminal."""
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
     for number in signal.valid_signals():
         with suppress(OSError, ValueError, TypeError):

@@ -1,8 +1,8 @@
-"""Rules of the Linux kernel for a process that parses documents: what it may do; everything else fails.
+"""Rules of the Linux kernel for a process that parses documents: they permit a few actions; everything else fails.
 
 Landlock (kernel 5.13) grants reading of program code and of nothing else; a filter of system calls (seccomp) grants
 what parsing needs: memory, time, reading, and the pipes that are open. Neither needs rights, and neither can be taken
-back. A kernel without one of them skips it, which `missing` says: the audit hook of `confinement` then guards the
+back. A kernel without one of them skips it, and `missing` reports this: the audit hook of `confinement` then guards the
 Python code, but not the libraries in C.
 """
 

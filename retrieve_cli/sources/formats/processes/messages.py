@@ -1,6 +1,6 @@
 """Messages between the process that asks for documents and pictures and one that parses and draws them.
 
-request  a head as in `Asked`; the file and its sidecar, which the child cannot open
+request  a head as in `ReceivedRequest`; the file and its sidecar, which the child cannot open
 answer   one for each request: a head with its form, its number and whether the child ends after it; a packed document,
          a PNG, message, hint and whether it is no document as JSON, or nothing
 state    a file of 32 bytes that both have mapped: number of the request that was begun, page it is on; peak memory and
@@ -17,7 +17,7 @@ from typing import NamedTuple
 from retrieve_cli.contracts import Json
 from retrieve_cli.contracts.page_marks import Mark
 from retrieve_cli.contracts.page_words import Box
-from retrieve_cli.sources.formats.limits import Limits
+from retrieve_cli.sources.formats.formats import ParsingLimits
 from retrieve_cli.untrusted import files
 from retrieve_cli.untrusted.frames import framed
 
@@ -45,7 +45,7 @@ class Drawing(NamedTuple):
     marks: tuple[Mark, ...]
 
 
-class Request(NamedTuple):
+class ParseRequest(NamedTuple):
     """A file to parse or to draw, and how."""
 
     module: str
@@ -53,7 +53,7 @@ class Request(NamedTuple):
     path: Path
     sha1: bytes
     name: str
-    limits: Limits
+    limits: ParsingLimits
     max_bytes: int
     sidecar: Path | None = None
     sidecar_bytes: int = 0
@@ -80,13 +80,13 @@ class Request(NamedTuple):
         content = files.read_bytes(self.path, limit=self.max_bytes)
         sidecar = None if self.sidecar is None else files.read_bytes(self.sidecar, limit=self.sidecar_bytes)
         size, rest = len(content), None if sidecar is None else len(sidecar)
-        asked = Asked(
+        asked = ReceivedRequest(
             number, self.module, size, self.sha1.hex(), self.name, self.limits, rest, self.drawing, self.longest
         )
         return framed(json.dumps(asked).encode(), content + sidecar if sidecar else content)
 
 
-class Asked(NamedTuple):
+class ReceivedRequest(NamedTuple):
     """A request as it arrives, before the content of its files."""
 
     number: int
@@ -94,7 +94,7 @@ class Asked(NamedTuple):
     size: int
     sha1: str
     name: str
-    limits: Limits
+    limits: ParsingLimits
     sidecar: int | None
     """Size of the sidecar, None without one."""
     drawing: Drawing | None
@@ -102,11 +102,11 @@ class Asked(NamedTuple):
     """Most bytes of the answer."""
 
 
-def asked_of(head: list[Json]) -> Asked:
+def asked_of(head: list[Json]) -> ReceivedRequest:
     """Return the head of a request."""
-    asked = Asked(*head)
+    asked = ReceivedRequest(*head)
     drawing = None if asked.drawing is None else _drawing(*asked.drawing)
-    return asked._replace(limits=Limits(*asked.limits), drawing=drawing)
+    return asked._replace(limits=ParsingLimits(*asked.limits), drawing=drawing)
 
 
 def _drawing(pages: tuple[int, ...], marks: tuple[Json, ...]) -> Drawing:

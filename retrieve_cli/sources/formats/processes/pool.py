@@ -12,23 +12,23 @@ from typing import Any
 from retrieve_cli.contracts import Parsed
 from retrieve_cli.errors import BadDocument, RetrieveError
 from retrieve_cli.numerics import available_cores
-from retrieve_cli.sources.formats.processes.messages import Request
+from retrieve_cli.sources.formats.processes.messages import ParseRequest
 from retrieve_cli.sources.formats.processes.process import NotBegun, Process
 
 _IDLE_S = 5.0
 """Seconds after which a process without work ends."""
 _AHEAD = 2
-"""Documents, for each process, that are parsed or being parsed and that nobody has asked for yet."""
+"""Documents, for each process, that are parsed or being parsed and not requested yet."""
 _STOPPED = "reading was stopped"
 _STARTS = 2
 """Times that a process is started for one file; a file that was begun is not tried again."""
 
 
-class Pool:
+class ParserPool:
     """Parses and draws files in processes, on as many cores as it may use."""
 
     def __init__(self, memory_bytes: int, *, workers: int | None = None) -> None:
-        """`workers` is the number of processes, by default that of the cores of which this process may use."""
+        """`workers` is the number of processes, by default the number of cores that this process may use."""
         self._memory_bytes = memory_bytes
         self._workers = workers or available_cores()
         self._reset()
@@ -36,27 +36,27 @@ class Pool:
     def _reset(self) -> None:
         self._owner = os.getpid()
         self._changed = Condition()
-        self._queue: deque[Reading] = deque()
+        self._queue: deque[PendingDocument] = deque()
         self._running = 0
         self._threads = 0
-        self._begun: set[Reading] = set()
-        self._done: weakref.WeakSet[Reading] = weakref.WeakSet()
-        """Documents that nobody has asked for yet."""
+        self._begun: set[PendingDocument] = set()
+        self._done: weakref.WeakSet[PendingDocument] = weakref.WeakSet()
+        """Parsed documents that are not requested yet."""
         self._processes: set[Process] = set()
         self._end = weakref.finalize(self, _kill, self._owner, self._processes)
 
-    def begin(self, request: Request) -> Reading:
+    def begin(self, request: ParseRequest) -> PendingDocument:
         """Begin to parse or draw a file, in its turn."""
         if self._owner != os.getpid():  # in a copy of the process there are no threads
             self._end.detach()
             self._reset()
-        reading = Reading(self, request)
+        reading = PendingDocument(self, request)
         with self._changed:
             self._queue.append(reading)
             self._work_on()
         return reading
 
-    def wait(self, reading: Reading) -> None:
+    def wait(self, reading: PendingDocument) -> None:
         """Wait until a document is parsed; it is the next one to be begun."""
         with self._changed:
             reading.awaited = True
@@ -83,15 +83,15 @@ class Pool:
             self._threads += 1
             Thread(target=self._work, name="documents", daemon=True).start()
 
-    def _next(self) -> Reading | None:
-        """Return the document to begin with now; None if there is none, or too many lie ready."""
+    def _next(self) -> PendingDocument | None:
+        """Return the document to begin with now; None if the queue is empty, or too many documents are ready."""
         awaited = next((reading for reading in self._queue if reading.awaited), None)
         if awaited is not None or not self._queue:
             return awaited
         return self._queue[0] if self._running + len(self._done) < _AHEAD * self._workers else None
 
     def _work(self) -> None:
-        """Parse documents until there are none: the work of a thread, which has one process at a time.
+        """Parse documents until the queue stays empty: the work of a thread, which has one process at a time.
 
         The thread that has started a process must live as long: the kernel ends the process with it (PR_SET_PDEATHSIG).
         """
@@ -100,7 +100,7 @@ class Pool:
             outcome: Parsed | bytes | BaseException
             try:
                 process, outcome = self._parsed(process, reading)
-            except BaseException as error:  # noqa: BLE001  whoever waits gets it
+            except BaseException as error:  # noqa: BLE001  raised in the waiting thread
                 process, outcome = None, error
             with self._changed:
                 self._running -= 1
@@ -112,8 +112,8 @@ class Pool:
         if process is not None:
             self._close(process)
 
-    def _taken(self) -> Reading | None:
-        """Return a document to parse; None if there was none for some time, and the thread is to end."""
+    def _taken(self) -> PendingDocument | None:
+        """Return a document to parse; None if the queue stays empty for some time, and the thread is to end."""
         with self._changed:
             self._changed.wait_for(lambda: self._next() is not None, _IDLE_S)
             reading = self._next()
@@ -126,7 +126,9 @@ class Pool:
             self._work_on()
             return reading
 
-    def _parsed(self, process: Process | None, reading: Reading) -> tuple[Process | None, Parsed | bytes | Exception]:
+    def _parsed(
+        self, process: Process | None, reading: PendingDocument
+    ) -> tuple[Process | None, Parsed | bytes | Exception]:
         """Parse a file; return the process if it takes another file, and the document or the error.
 
         The pool may be closed at any time: a process that it did not see is looked at again once it can be seen.
@@ -168,15 +170,15 @@ class Pool:
             process.close()
 
 
-class Reading(Future[Parsed | bytes]):
+class PendingDocument(Future[Parsed | bytes]):
     """A document that is being parsed or drawn."""
 
-    def __init__(self, pool: Pool, request: Request) -> None:
+    def __init__(self, pool: ParserPool, request: ParseRequest) -> None:
         super().__init__()
         self._pool = pool
         self.request = request
         self.awaited = False
-        """True if somebody waits for it."""
+        """True if a caller waits for it."""
         self.stopped = False
         """True if the pool was closed before it was done."""
 

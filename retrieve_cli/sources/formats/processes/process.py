@@ -1,4 +1,4 @@
-"""One process that parses and draws documents, as the process that asks for them sees it."""
+"""One process that parses and draws documents, as its parent sees it; its answers and pictures are not trusted."""
 
 from __future__ import annotations
 
@@ -9,14 +9,15 @@ import sys
 import tempfile
 import time
 from functools import cache
+from struct import Struct
 from typing import Any, NamedTuple
+from zlib import crc32
 
 from retrieve_cli.contracts import Parsed
 from retrieve_cli.errors import BadDocument, NotADocument, printable, shortened
 from retrieve_cli.sources.formats.processes import messages, transfer
 from retrieve_cli.sources.formats.processes.kernel_rules import missing
-from retrieve_cli.sources.formats.processes.messages import Request
-from retrieve_cli.sources.formats.processes.pictures import checked
+from retrieve_cli.sources.formats.processes.messages import ParseRequest
 from retrieve_cli.untrusted.worker import TICK_S, Gone, Worker, signal_name
 
 _KEPT = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "PYTHONHOME", "SYSTEMROOT", "PATH")
@@ -35,7 +36,7 @@ _REASON = 500
 _LAST_PAGE = 10_000_000
 """Largest number of a page that is believed."""
 _NEARLY = 0.75
-"""Share of the memory limit above which a process that crashed is said to have run out of memory."""
+"""Share of the memory limit above which a crash is reported as running out of memory."""
 _WALL_PER_CPU, _WALL_S = 4, 30.0
 """Wall-clock limit: so many times the CPU limit, and this on top, for a machine with other work."""
 _SENSELESS = "an answer that makes no sense"
@@ -55,7 +56,7 @@ class _Answer(NamedTuple):
 
     @classmethod
     def of(cls, head: bytes) -> _Answer:
-        """Raises: ValueError if it is none."""
+        """Raises: ValueError: it is not an answer."""
         try:
             answer = cls(**json.loads(head))
         except (TypeError, RecursionError) as error:
@@ -70,7 +71,7 @@ class Process:
 
     def __init__(self, memory_bytes: int) -> None:
         """Raises: OSError if no process can be started."""
-        say_what_is_missing()
+        report_missing_protection()
         self._memory_bytes = memory_bytes
         self._begun = 0
         self.last = False
@@ -87,7 +88,7 @@ class Process:
                 apart=True,
             )
 
-    def ask(self, request: Request) -> Parsed | bytes:
+    def ask(self, request: ParseRequest) -> Parsed | bytes:
         """Return the document, or its picture.
 
         Raises:
@@ -104,7 +105,7 @@ class Process:
             raise self._ended(self._memory_reason, "parsing.memory_mb")
         try:
             if form == request.form:
-                return transfer.unpacked(content) if request.drawing is None else checked(content)
+                return transfer.unpacked(content) if request.drawing is None else checked_picture(content)
             if form != messages.REJECTED:
                 raise ValueError("an unknown form")
             *said, foreign = json.loads(content)
@@ -115,7 +116,7 @@ class Process:
             raise self._ended(f"{_SENSELESS}{what}") from error
         raise (NotADocument if foreign is True else BadDocument)(message, hint=hint)
 
-    def _answer(self, request: Request, packed: bytes) -> tuple[str, bytes]:
+    def _answer(self, request: ParseRequest, packed: bytes) -> tuple[str, bytes]:
         """Send a request and return the form and the content of the answer."""
         if self._worker.has_spoken:
             raise NotBegun("it spoke without being asked")
@@ -164,10 +165,10 @@ class Process:
 
     @property
     def _peak(self) -> int:
-        """Bytes that it has used for its last file, as far as the kernel says.
+        """Bytes that it has used for its last file, as far as the kernel reports them.
 
-        The kernel counts the peak of a process from that of the process that started it. A peak that has not grown is
-        therefore not one of this file, and the pages are counted that were given to it meanwhile.
+        The kernel starts the peak of a process at the peak of its parent. A peak that has not grown is therefore not
+        of this file, and the pages are counted that the process received meanwhile.
         """
         used = self._worker.used
         if used is None:
@@ -195,8 +196,8 @@ def _state_file() -> Any:
 
 
 @cache
-def say_what_is_missing() -> None:
-    """Say on standard error, once in a run, what this kernel lacks for a complete sandbox."""
+def report_missing_protection() -> None:
+    """Report on standard error, once in a run, the protection that this kernel lacks for a complete sandbox."""
     if lacks := missing():
         print(f"Documents are parsed with less protection here: {'; '.join(lacks)}.", file=sys.stderr)
 
@@ -232,3 +233,61 @@ class _Watch:
 
 def _cpu_reason(cpu_s: float) -> tuple[str, str]:
     return f"more than {cpu_s:g} s of CPU time", "parsing.cpu_s"
+
+
+_SIGNATURE = b"\x89PNG\r\n\x1a\n"
+_CHUNK = Struct(">I4s")
+_HEADER = Struct(">IIBBBBB")
+_CHECK = Struct(">I")
+_PLAIN = (8, 2, 0, 0, 0)
+"""Red, green and blue with 8 bits each, deflated, filtered by row, not interlaced."""
+_MOST_CHUNKS = 10_000
+"""Parts of a file; Pillow writes pixels in parts of 64 KB or more."""
+_WIDEST, _HIGHEST = 1 << 15, 1 << 13
+"""Pixels: twice the size of four pages side by side."""
+
+
+def checked_picture(content: bytes) -> bytes:
+    """Return a picture.
+
+    Nothing but its header, its pixels and its end is in it (Portable Network Graphics, third edition, chapter 5): no
+    text, no colour profile and no animation for a program that shows it. The pixels are not unpacked.
+
+    Raises:
+        ValueError: it is not such a file, or is too large.
+    """
+    if not content.startswith(_SIGNATURE):
+        raise ValueError("not a PNG")
+    place, names = len(_SIGNATURE), list[bytes]()
+    while place < len(content) and len(names) <= _MOST_CHUNKS:
+        name, place = _chunk(content, place)
+        names.append(name)
+    if place != len(content) or names[:1] != [b"IHDR"] or names[-1:] != [b"IEND"] or set(names[1:-1]) != {b"IDAT"}:
+        raise ValueError("a PNG of other parts")
+    return content
+
+
+def _chunk(content: bytes, place: int) -> tuple[bytes, int]:
+    """Return the name of a chunk and the place of the next one. Raises: ValueError."""
+    start = place + _CHUNK.size
+    if start > len(content):
+        raise ValueError("a PNG that breaks off")
+    size, name = _CHUNK.unpack_from(content, place)
+    end = start + size
+    if end + _CHECK.size > len(content):
+        raise ValueError("a PNG that breaks off")
+    if crc32(memoryview(content)[place + 4 : end]) != _CHECK.unpack_from(content, end)[0]:
+        raise ValueError("a damaged PNG")
+    if name == b"IHDR":
+        _check_header(content[start:end])
+    elif name == b"IEND" and size:
+        raise ValueError("a PNG of other parts")
+    return name, end + _CHECK.size
+
+
+def _check_header(header: bytes) -> None:
+    if len(header) != _HEADER.size:
+        raise ValueError("a PNG of other parts")
+    width, height, *kind = _HEADER.unpack(header)
+    if not (0 < width <= _WIDEST and 0 < height <= _HIGHEST and tuple(kind) == _PLAIN):
+        raise ValueError("a picture of another kind or size")

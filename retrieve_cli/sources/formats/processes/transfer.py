@@ -59,7 +59,7 @@ def unpacked(content: bytes) -> Parsed:
     """Return the document that was packed.
 
     Raises:
-        ValueError: the bytes are not those of a document.
+        ValueError: the bytes are not a packed document.
     """
     view = memoryview(content)
     if len(view) < _SIZES.size:

@@ -5,8 +5,8 @@ import zipfile
 from collections.abc import Mapping
 
 from retrieve_cli.contracts import Parsed
-from retrieve_cli.sources.formats.docx.reading import parse
-from retrieve_cli.sources.formats.limits import Limits
+from retrieve_cli.sources.formats.docx.docx_reading import parse
+from retrieve_cli.sources.formats.formats import ParsingLimits
 
 W = "http://schemas.openxmlformats.org/wordprocessingml/2006/main"
 SPACES = (
@@ -104,7 +104,7 @@ def members_of(content: bytes) -> dict[str, bytes]:
 
 
 def read(content: bytes, **limits: float) -> Parsed:
-    return parse(content, name="x.docx", limits=Limits(**limits), on_page=lambda _: None)  # type: ignore[arg-type]
+    return parse(content, name="x.docx", limits=ParsingLimits(**limits), on_page=lambda _: None)  # type: ignore[arg-type]
 
 
 def text_of(body: str, **parts: str) -> str:

@@ -9,16 +9,15 @@ from sources.formats.layouts import layout_of
 
 from retrieve_cli.contracts import Parsed
 from retrieve_cli.errors import BadDocument
-from retrieve_cli.sources.formats.formats import format_of, looks_like_html
-from retrieve_cli.sources.formats.html.reading import parse as parse_html
-from retrieve_cli.sources.formats.limits import Limits
+from retrieve_cli.sources.formats.formats import ParsingLimits, format_of, looks_like_html
+from retrieve_cli.sources.formats.html.html_reading import parse as parse_html
 
 pytest.importorskip("selectolax")
 
 
 def parse(page: str | bytes, *, main: bool = True, name: str = "page.html", charset: str | None = None) -> Parsed:
     content = page.encode() if isinstance(page, str) else page
-    limits = Limits(main_content=main)
+    limits = ParsingLimits(main_content=main)
     return parse_html(content, name=name, limits=limits, on_page=lambda page: None, charset=charset)
 
 

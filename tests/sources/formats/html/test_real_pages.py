@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from retrieve_cli.errors import BadDocument
-from retrieve_cli.sources.formats.html.reading import parse
-from retrieve_cli.sources.formats.limits import Limits
+from retrieve_cli.sources.formats.formats import ParsingLimits
+from retrieve_cli.sources.formats.html.html_reading import parse
 
 PAGES = sorted(path for path in islice(Path("/usr/share/doc").rglob("*.html"), 400) if path.is_file())[:25]
 
@@ -28,7 +28,7 @@ def test_no_part_of_the_body_is_lost() -> None:
     for page in PAGES:
         content = page.read_bytes()
         try:
-            text = parse(content, name=page.name, limits=Limits(), on_page=lambda number: None).text
+            text = parse(content, name=page.name, limits=ParsingLimits(), on_page=lambda number: None).text
         except BadDocument:
             continue
         expected = words(trafilatura.extract(content, favor_precision=True, include_tables=False) or "")

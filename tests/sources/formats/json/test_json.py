@@ -8,11 +8,11 @@ from retrieve_cli.contracts import Parsed
 from retrieve_cli.errors import BadDocument
 from retrieve_cli.sources.fields import SPELLINGS
 from retrieve_cli.sources.formats import json_text
-from retrieve_cli.sources.formats.limits import Limits
+from retrieve_cli.sources.formats.formats import ParsingLimits
 
 
 def parse(text: str) -> Parsed:
-    return json_text.parse(text.encode(), name="a b.jsonl", limits=Limits(), on_page=lambda page: None)
+    return json_text.parse(text.encode(), name="a b.jsonl", limits=ParsingLimits(), on_page=lambda page: None)
 
 
 @pytest.mark.parametrize(

@@ -9,13 +9,13 @@ from sources.formats.layouts import levelled
 
 from retrieve_cli.contracts import Json, Parsed
 from retrieve_cli.errors import BadDocument
-from retrieve_cli.sources.formats.limits import Limits
+from retrieve_cli.sources.formats.formats import ParsingLimits
 from retrieve_cli.sources.formats.notebook import parse as parse_notebook
 
 
 def parse(notebook: Json) -> Parsed:
     content = notebook if isinstance(notebook, bytes) else json.dumps(notebook).encode()
-    return parse_notebook(content, name="a.ipynb", limits=Limits(), on_page=lambda page: None)
+    return parse_notebook(content, name="a.ipynb", limits=ParsingLimits(), on_page=lambda page: None)
 
 
 MARKDOWN = (

@@ -11,8 +11,8 @@ from reportlab.pdfgen.canvas import Canvas
 from sources.formats.layouts import layout_of
 
 from retrieve_cli.contracts import Parsed
-from retrieve_cli.sources.formats.limits import Limits
-from retrieve_cli.sources.formats.pdf.reading import parse
+from retrieve_cli.sources.formats.formats import ParsingLimits
+from retrieve_cli.sources.formats.pdf.pdf_reading import parse
 
 WORDS = (
     "alder birch cedar dogwood elm fir gorse hazel iris juniper larch maple nettle oak poplar quince rowan spruce "
@@ -41,9 +41,9 @@ def changed(content: bytes, change: Callable[[PdfWriter], object]) -> bytes:
 
 
 def read(
-    content: bytes, *, name: str = "paper.pdf", limits: Limits | None = None, sidecar: bytes | None = None
+    content: bytes, *, name: str = "paper.pdf", limits: ParsingLimits | None = None, sidecar: bytes | None = None
 ) -> Parsed:
-    return parse(content, name=name, limits=limits or Limits(), on_page=lambda _: None, sidecar=sidecar)
+    return parse(content, name=name, limits=limits or ParsingLimits(), on_page=lambda _: None, sidecar=sidecar)
 
 
 def text(canvas: Canvas, x: float, y: float, content: str, *, font: str = "Times-Roman", size: float = 10) -> None:

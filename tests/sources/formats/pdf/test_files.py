@@ -13,8 +13,8 @@ from sources.formats.pdf.drawn import changed, column, draw, prose, read, text
 from stalls import ending
 
 from retrieve_cli.errors import BadDocument
-from retrieve_cli.sources.formats.limits import Limits
-from retrieve_cli.sources.formats.pdf.reading import parse
+from retrieve_cli.sources.formats.formats import ParsingLimits
+from retrieve_cli.sources.formats.pdf.pdf_reading import parse
 
 
 def plain(canvas: Canvas, seed: int = 1) -> None:
@@ -72,12 +72,12 @@ def test_a_damaged_file_is_rejected_with_a_reason(content: bytes) -> None:
 
 def test_more_pages_than_allowed_are_rejected() -> None:
     with pytest.raises(BadDocument, match=r"3 pages, more than 2"):
-        read(draw(plain, plain, plain), limits=Limits(max_pages=2))
+        read(draw(plain, plain, plain), limits=ParsingLimits(max_pages=2))
 
 
 def test_on_page_is_called_before_each_page() -> None:
     called: list[int] = []
-    parse(draw(plain, plain), name="a.pdf", limits=Limits(), on_page=called.append)
+    parse(draw(plain, plain), name="a.pdf", limits=ParsingLimits(), on_page=called.append)
     assert called == [1, 2]
 
 

@@ -9,7 +9,7 @@ from sources.formats.layouts import headings, layout_of
 
 from retrieve_cli.contracts import Parsed
 from retrieve_cli.errors import BadDocument
-from retrieve_cli.sources.formats.limits import Limits
+from retrieve_cli.sources.formats.formats import ParsingLimits
 from retrieve_cli.sources.formats.rst import parse as parse_rst
 
 PAGE = """\
@@ -81,7 +81,7 @@ End.
 
 
 def parse(text: str) -> Parsed:
-    return parse_rst(text.encode(), name="page.rst", limits=Limits(), on_page=lambda page: None)
+    return parse_rst(text.encode(), name="page.rst", limits=ParsingLimits(), on_page=lambda page: None)
 
 
 def blocks(text: str) -> list[tuple[str, str]]:

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from retrieve_cli.errors import BadDocument
-from retrieve_cli.sources.formats.limits import Limits
-from retrieve_cli.sources.formats.processes.messages import Request
-from retrieve_cli.sources.formats.processes.pool import Pool
+from retrieve_cli.sources.formats.formats import ParsingLimits
+from retrieve_cli.sources.formats.processes.messages import ParseRequest
+from retrieve_cli.sources.formats.processes.pool import ParserPool
 
 MB = 1 << 20
 
@@ -22,20 +22,20 @@ def answer(form: str, number: int, content: bytes = b"", *, size: int | None = N
 
 def request(
     folder: Path, do: str, argument: Any = None, *, page: int = 0, name: str = "a.odd", **limits: Any
-) -> Request:
+) -> ParseRequest:
     """Return the request for a file on which the parser does something."""
     path = folder / name
     path.write_text(json.dumps({"do": do, "with": argument, "page": page}))
     sha1 = hashlib.sha1(path.read_bytes()).digest()
-    return Request("sources.formats.sandbox.odd_parsers", path, sha1, name, Limits(**limits), 10 * MB)
+    return ParseRequest("sources.formats.sandbox.odd_parsers", path, sha1, name, ParsingLimits(**limits), 10 * MB)
 
 
-def text_of(pool: Pool, asked: Request) -> str:
+def text_of(pool: ParserPool, asked: ParseRequest) -> str:
     """Return what the parser says, without the words in front of it."""
     return pool.begin(asked).result().text.partition(": ")[2]
 
 
-def reason_of(pool: Pool, asked: Request) -> str:
+def reason_of(pool: ParserPool, asked: ParseRequest) -> str:
     """Return the reason why a file is rejected."""
     try:
         parsed = pool.begin(asked).result()

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from sources.formats.sandbox.asking import MB
 
-from retrieve_cli.sources.formats.processes.pool import Pool
+from retrieve_cli.sources.formats.processes.pool import ParserPool
 
 
 @pytest.fixture
@@ -20,21 +20,21 @@ def readable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture(scope="module")
-def pool() -> Iterator[Pool]:
+def pool() -> Iterator[ParserPool]:
     """One process with little memory, used for all files of a module."""
-    with closing(Pool(256 * MB, workers=1)) as made:
+    with closing(ParserPool(256 * MB, workers=1)) as made:
         yield made
 
 
 @pytest.fixture
-def alone() -> Iterator[Pool]:
+def alone() -> Iterator[ParserPool]:
     """One process that has done nothing yet."""
-    with closing(Pool(256 * MB, workers=1)) as made:
+    with closing(ParserPool(256 * MB, workers=1)) as made:
         yield made
 
 
 @pytest.fixture
-def fresh() -> Iterator[Pool]:
+def fresh() -> Iterator[ParserPool]:
     """A pool that has done nothing yet, of two processes."""
-    with closing(Pool(256 * MB, workers=2)) as made:
+    with closing(ParserPool(256 * MB, workers=2)) as made:
         yield made

@@ -22,13 +22,15 @@ from retrieve_cli.contracts.layout import Block, Layout, Page
 from retrieve_cli.contracts.page_marks import Mark
 from retrieve_cli.contracts.page_words import Words
 from retrieve_cli.errors import BadDocument
-from retrieve_cli.sources.formats.limits import Limits
+from retrieve_cli.sources.formats.formats import ParsingLimits
 from retrieve_cli.sources.formats.processes import confinement
 
 HELD: list[bytes] = []
 
 
-def parse(content: bytes, *, name: str, limits: Limits, on_page: Callable[[int], None], sidecar: bytes = b"") -> Parsed:
+def parse(
+    content: bytes, *, name: str, limits: ParsingLimits, on_page: Callable[[int], None], sidecar: bytes = b""
+) -> Parsed:
     """Do what the file says on the page that it says, and return what came of it."""
     told = json.loads(content)
     for page in range(1, told.get("page", 0) + 1):

@@ -11,7 +11,7 @@ from sources.formats.sandbox.asking import request, text_of
 from sources.formats.sandbox.odd_parsers import ATTEMPTS, FORBIDDEN, OF_PROCESSES
 
 from retrieve_cli.sources.formats.processes import kernel_rules, process
-from retrieve_cli.sources.formats.processes.pool import Pool
+from retrieve_cli.sources.formats.processes.pool import ParserPool
 from retrieve_cli.sources.formats.processes.process import Process
 
 BY_SYSTEM_CALL = ("socket", "udp", "unix", "chmod", "run", "fork", "kill")
@@ -30,7 +30,7 @@ def arguments(deed: str, file: Path) -> list[str]:
 @LINUX
 @pytest.mark.parametrize("deed", FORBIDDEN)
 def test_native_code_that_a_document_has_taken_over_is_stopped_by_the_kernel(
-    pool: Pool, tmp_path: Path, deed: str
+    pool: ParserPool, tmp_path: Path, deed: str
 ) -> None:
     if deed not in BY_SYSTEM_CALL and kernel_rules.landlock() < COMPLETE:
         pytest.skip("this kernel has no Landlock that covers all changes of files (version 3, Linux 6.2)")
@@ -45,7 +45,9 @@ def test_native_code_that_a_document_has_taken_over_is_stopped_by_the_kernel(
 
 @LINUX
 @pytest.mark.parametrize("deed", ATTEMPTS)
-def test_native_code_reaches_no_file_terminal_or_process_of_the_user(pool: Pool, tmp_path: Path, deed: str) -> None:
+def test_native_code_reaches_no_file_terminal_or_process_of_the_user(
+    pool: ParserPool, tmp_path: Path, deed: str
+) -> None:
     if lacks := kernel_rules.missing():
         pytest.skip("; ".join(lacks))
     file = tmp_path / "secret"
@@ -59,7 +61,7 @@ def test_native_code_reaches_no_file_terminal_or_process_of_the_user(pool: Pool,
 
 
 @LINUX
-def test_a_process_that_parses_has_a_session_of_its_own(pool: Pool, tmp_path: Path) -> None:
+def test_a_process_that_parses_has_a_session_of_its_own(pool: ParserPool, tmp_path: Path) -> None:
     pid = int(text_of(pool, request(tmp_path, "pid")))
     assert os.getsid(pid) == pid != os.getsid(0)
 
@@ -86,10 +88,10 @@ def test_python_code_is_stopped_by_a_guard_where_the_kernel_has_no_rules(tmp_pat
 
 def test_what_a_kernel_lacks_is_said_once(monkeypatch, capsys) -> None:
     monkeypatch.setattr(kernel_rules, "landlock", lambda: 0)
-    process.say_what_is_missing.cache_clear()
+    process.report_missing_protection.cache_clear()
     for _ in range(2):
         with closing(Process(256 << 20)):
             pass
     said = capsys.readouterr().err
     assert said.count("Documents are parsed with less protection here: files are not protected") == 1
-    process.say_what_is_missing.cache_clear()
+    process.report_missing_protection.cache_clear()

@@ -23,13 +23,13 @@ from retrieve_cli.contracts.page_marks import Mark
 from retrieve_cli.contracts.page_words import Box
 from retrieve_cli.errors import BadDocument, Unavailable
 from retrieve_cli.sources.formats import formats
-from retrieve_cli.sources.formats.limits import Limits
+from retrieve_cli.sources.formats.formats import ParsingLimits
 from retrieve_cli.sources.formats.pdf.picture import render
 from retrieve_cli.sources.formats.processes import messages
-from retrieve_cli.sources.formats.processes.messages import Drawing, Request
-from retrieve_cli.sources.formats.processes.pictures import checked
-from retrieve_cli.sources.formats.processes.pool import Pool
-from retrieve_cli.sources.formats.reader import Reader
+from retrieve_cli.sources.formats.processes.messages import Drawing, ParseRequest
+from retrieve_cli.sources.formats.processes.pool import ParserPool
+from retrieve_cli.sources.formats.processes.process import checked_picture
+from retrieve_cli.sources.formats.reader import SandboxedReader
 
 SLOW = "more than 2 s of CPU time"
 LIMITED = {"RETRIEVE_PARSING__CPU_S": "2", "RETRIEVE_PARSING__WORKERS": "1", "RETRIEVE_ENCODER__KIND": "hashed"}
@@ -61,12 +61,14 @@ def stored(path: Path, content: bytes) -> DocumentFile:
     return DocumentFile(path, hashlib.sha1(content).digest())
 
 
-def drawing(folder: Path, do: str, argument: Any = None, *, pages: tuple[int, ...] = (1,), **limits: Any) -> Request:
+def drawing(
+    folder: Path, do: str, argument: Any = None, *, pages: tuple[int, ...] = (1,), **limits: Any
+) -> ParseRequest:
     """Return the request for a picture of a file on which its drawer does something."""
     return request(folder, do, argument, **limits)._replace(drawing=Drawing(pages, ()))
 
 
-def reason_of(pool: Pool, asked: Request) -> str:
+def reason_of(pool: ParserPool, asked: ParseRequest) -> str:
     """Return the reason why there is no picture."""
     with pytest.raises(BadDocument) as raised:
         pool.begin(asked).result()
@@ -74,8 +76,8 @@ def reason_of(pool: Pool, asked: Request) -> str:
 
 
 @pytest.fixture(scope="module")
-def reader() -> Iterator[Reader]:
-    made = Reader(Limits(cpu_s=8), workers=2)
+def reader() -> Iterator[SandboxedReader]:
+    made = SandboxedReader(ParsingLimits(cpu_s=8), workers=2)
     yield made
     made.close()
 
@@ -95,7 +97,7 @@ def reader() -> Iterator[Reader]:
     ],
 )
 def test_a_file_that_ends_its_drawer_has_no_picture_and_the_next_one_has(
-    pool: Pool, tmp_path: Path, do: str, argument: object, reason: str
+    pool: ParserPool, tmp_path: Path, do: str, argument: object, reason: str
 ) -> None:
     text_of(pool, request(tmp_path, "say"))
     assert reason_of(pool, drawing(tmp_path, do, argument, pages=(3, 12), cpu_s=0.3 if do == "spin" else 10)) == reason
@@ -114,7 +116,7 @@ FORGED = {
 
 
 @pytest.mark.parametrize("said", FORGED)
-def test_what_is_not_a_plain_picture_is_not_passed_on(tmp_path: Path, pool: Pool, said: str) -> None:
+def test_what_is_not_a_plain_picture_is_not_passed_on(tmp_path: Path, pool: ParserPool, said: str) -> None:
     asked = drawing(tmp_path, "bytes", FORGED[said].decode("latin-1"))
     assert reason_of(pool, asked) == f"the reader ended on page 1 (an answer that makes no sense: {said})"
 
@@ -136,9 +138,9 @@ def test_what_is_not_a_plain_picture_is_not_passed_on(tmp_path: Path, pool: Pool
     ],
 )
 def test_other_parts_of_a_png_are_rejected(content: bytes) -> None:
-    assert checked(POINT) == POINT
+    assert checked_picture(POINT) == POINT
     with pytest.raises(ValueError, match="PNG"):
-        checked(content)
+        checked_picture(content)
 
 
 @pytest.mark.parametrize(
@@ -149,13 +151,15 @@ def test_other_parts_of_a_png_are_rejected(content: bytes) -> None:
     ],
     ids=["a document", "too large"],
 )
-def test_an_answer_that_is_no_picture_of_a_bounded_size_is_rejected(alone: Pool, tmp_path: Path, forged: str) -> None:
+def test_an_answer_that_is_no_picture_of_a_bounded_size_is_rejected(
+    alone: ParserPool, tmp_path: Path, forged: str
+) -> None:
     asked = drawing(tmp_path, "answer", [forged, 30])
     assert reason_of(alone, asked) == "the reader ended on page 1 (an answer that makes no sense)"
 
 
 def test_a_process_that_does_not_read_its_request_is_ended_in_time(
-    alone: Pool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    alone: ParserPool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     body = json.dumps(["bad", "", False]).encode()
     forged = answer(messages.REJECTED, 1, body)
@@ -166,7 +170,9 @@ def test_a_process_that_does_not_read_its_request_is_ended_in_time(
     assert "no end within 0 s" in reason_of(alone, asked)
 
 
-def test_a_page_that_is_slow_to_draw_has_a_quarter_of_the_time_of_a_file(reader: Reader, tmp_path: Path) -> None:
+def test_a_page_that_is_slow_to_draw_has_a_quarter_of_the_time_of_a_file(
+    reader: SandboxedReader, tmp_path: Path
+) -> None:
     file = stored(tmp_path / "slow.pdf", pdf(shadings=1000))
     with pytest.raises(BadDocument) as raised:
         reader.draw(file, "pdf", pages=[1])
@@ -179,7 +185,7 @@ def test_a_page_that_is_slow_to_draw_has_a_quarter_of_the_time_of_a_file(reader:
 
 
 def test_a_picture_is_the_same_as_one_drawn_in_this_process_with_any_number_of_marks(
-    reader: Reader, tmp_path: Path
+    reader: SandboxedReader, tmp_path: Path
 ) -> None:
     file = stored(tmp_path / "ears.pdf", pdf())
     marks = [Mark(Box(1, 50.25, 90, 200 + part / 7, 110), "passage") for part in range(5000)]
@@ -189,7 +195,7 @@ def test_a_picture_is_the_same_as_one_drawn_in_this_process_with_any_number_of_m
         reader.draw(file, "pdf", pages=[1], marks=marks * 11)
 
 
-def test_threads_get_the_pictures_that_they_asked_for(reader: Reader, tmp_path: Path) -> None:
+def test_threads_get_the_pictures_that_they_asked_for(reader: SandboxedReader, tmp_path: Path) -> None:
     file, wanted = stored(tmp_path / "ears.pdf", pdf(3)), [1, 2, 3] * 4
     whole = {page: render(pdf(3), [page]) for page in (1, 2, 3)}
     with ThreadPoolExecutor(8) as threads:
@@ -197,7 +203,7 @@ def test_threads_get_the_pictures_that_they_asked_for(reader: Reader, tmp_path: 
     assert drawn == [whole[page] for page in wanted]
 
 
-def test_no_picture_is_drawn_of_another_content(reader: Reader, tmp_path: Path) -> None:
+def test_no_picture_is_drawn_of_another_content(reader: SandboxedReader, tmp_path: Path) -> None:
     file = stored(tmp_path / "ears.pdf", pdf())
     file.path.write_bytes(pdf(2))
     with pytest.raises(BadDocument, match="it changed while it was read"):
@@ -208,7 +214,7 @@ def test_no_picture_is_drawn_of_another_content(reader: Reader, tmp_path: Path) 
 
 
 def test_a_missing_package_and_a_format_without_pages_are_named(
-    reader: Reader, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    reader: SandboxedReader, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = stored(tmp_path / "ears.pdf", pdf())
     with pytest.raises(Unavailable, match="html files cannot be drawn"):

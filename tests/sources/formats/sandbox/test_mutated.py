@@ -19,22 +19,21 @@ from hostile.mutated import KINDS, mutated, seeds
 
 from retrieve_cli.contracts import Parsed
 from retrieve_cli.errors import BadDocument
-from retrieve_cli.sources.formats.formats import FORMATS, lacks
-from retrieve_cli.sources.formats.limits import Limits
-from retrieve_cli.sources.formats.processes.messages import Request
-from retrieve_cli.sources.formats.processes.pool import Pool, Reading
+from retrieve_cli.sources.formats.formats import FORMATS, ParsingLimits, lacks
+from retrieve_cli.sources.formats.processes.messages import ParseRequest
+from retrieve_cli.sources.formats.processes.pool import ParserPool, PendingDocument
 
 COUNT = int(os.environ.get("RETRIEVE_MUTATED", "25"))
 SEED = os.environ.get("RETRIEVE_MUTATED_SEED", "mutated")
-LIMITS = Limits(max_bytes=64 << 20, max_pages=200, memory_bytes=1 << 30, cpu_s=20)
+LIMITS = ParsingLimits(max_bytes=64 << 20, max_pages=200, memory_bytes=1 << 30, cpu_s=20)
 FAULTS = ("please report it", "makes no sense")
 """Parts of reasons that name a fault of a parser: an unforeseen error, places outside of the text."""
 
 
 @pytest.fixture(scope="module")
-def readers() -> Iterator[Pool]:
+def readers() -> Iterator[ParserPool]:
     """Processes for all formats, so that damage by one file would show in the next."""
-    with closing(Pool(LIMITS.memory_bytes, workers=2)) as pool:
+    with closing(ParserPool(LIMITS.memory_bytes, workers=2)) as pool:
         yield pool
 
 
@@ -46,13 +45,13 @@ def is_there(kind: str) -> bool:
         return False
 
 
-def begun(pool: Pool, path: Path, kind: str) -> Reading:
+def begun(pool: ParserPool, path: Path, kind: str) -> PendingDocument:
     """Begin to read a file."""
     sha1 = hashlib.sha1(path.read_bytes()).digest()
-    return pool.begin(Request(FORMATS[kind].module, path, sha1, path.name, LIMITS, LIMITS.max_bytes))
+    return pool.begin(ParseRequest(FORMATS[kind].module, path, sha1, path.name, LIMITS, LIMITS.max_bytes))
 
 
-def outcome(reading: Reading) -> Parsed | str:
+def outcome(reading: PendingDocument) -> Parsed | str:
     """Return a document, or the reason why it is rejected."""
     try:
         return reading.result()
@@ -69,7 +68,7 @@ def check(parsed: Parsed) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_damaged_file_is_read_or_rejected_with_a_reason(readers: Pool, tmp_path: Path, kind: str) -> None:
+def test_a_damaged_file_is_read_or_rejected_with_a_reason(readers: ParserPool, tmp_path: Path, kind: str) -> None:
     if not is_there(kind):
         pytest.skip(f"no parser of {kind}")
     reasons: Counter[str] = Counter()
@@ -93,7 +92,7 @@ def test_a_damaged_file_is_read_or_rejected_with_a_reason(readers: Pool, tmp_pat
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_undamaged_files_are_read(readers: Pool, tmp_path: Path, kind: str) -> None:
+def test_the_undamaged_files_are_read(readers: ParserPool, tmp_path: Path, kind: str) -> None:
     if not is_there(kind):
         pytest.skip(f"no parser of {kind}")
     for number, content in enumerate(seeds(kind)):

@@ -15,10 +15,10 @@ from waiting import PATIENCE_S, until
 
 from retrieve_cli.errors import RetrieveError
 from retrieve_cli.sources.formats.processes import messages
-from retrieve_cli.sources.formats.processes.pool import Pool
+from retrieve_cli.sources.formats.processes.pool import ParserPool
 
 
-def test_a_document_arrives_as_its_parser_made_it(pool: Pool, tmp_path: Path) -> None:
+def test_a_document_arrives_as_its_parser_made_it(pool: ParserPool, tmp_path: Path) -> None:
     assert pool.begin(request(tmp_path, "rich")).result() == RICH
 
 
@@ -39,7 +39,7 @@ def test_a_document_arrives_as_its_parser_made_it(pool: Pool, tmp_path: Path) ->
     ],
 )  # fmt: skip
 def test_a_document_that_ends_its_reader_is_rejected_with_reason_and_page_and_the_next_one_is_read(
-    pool: Pool, tmp_path: Path, do: str, argument: object, page: int, reason: str
+    pool: ParserPool, tmp_path: Path, do: str, argument: object, page: int, reason: str
 ) -> None:
     assert reason_of(pool, request(tmp_path, do, argument, page=page)) == reason
     assert text_of(pool, request(tmp_path, "say", "well")) == "well"
@@ -57,7 +57,7 @@ def test_a_document_that_ends_its_reader_is_rejected_with_reason_and_page_and_th
     ],
 )
 def test_an_answer_that_a_document_forged_rejects_it_and_its_process_answers_no_more(
-    alone: Pool, tmp_path: Path, form: str, size: int, content: str, reason: str
+    alone: ParserPool, tmp_path: Path, form: str, size: int, content: str, reason: str
 ) -> None:
     forged = answer(form, 1, content.encode(), size=size)
     said = reason_of(alone, request(tmp_path, "answer", [forged, 30]))
@@ -65,7 +65,9 @@ def test_an_answer_that_a_document_forged_rejects_it_and_its_process_answers_no_
     assert text_of(alone, request(tmp_path, "say", "well")) == "well"
 
 
-def test_an_answer_to_no_request_is_not_taken_for_one_to_the_next(alone: Pool, tmp_path: Path, readable: Path) -> None:
+def test_an_answer_to_no_request_is_not_taken_for_one_to_the_next(
+    alone: ParserPool, tmp_path: Path, readable: Path
+) -> None:
     forged = answer(messages.REJECTED, 2)
     pipes = [readable / "answered", readable / "forged"]
     for pipe in pipes:
@@ -76,7 +78,7 @@ def test_an_answer_to_no_request_is_not_taken_for_one_to_the_next(alone: Pool, t
     assert text_of(alone, request(tmp_path, "say", "well")) == "well"
 
 
-def test_a_document_may_take_so_much_cpu_time_and_so_much_time(pool: Pool, tmp_path: Path, monkeypatch) -> None:
+def test_a_document_may_take_so_much_cpu_time_and_so_much_time(pool: ParserPool, tmp_path: Path, monkeypatch) -> None:
     cpu = reason_of(pool, request(tmp_path, "spin", page=4, cpu_s=0.2))
     assert cpu == "the reader ended on page 4 (more than 0.2 s of CPU time); parsing.cpu_s sets the limit"
     monkeypatch.setattr(
@@ -88,14 +90,14 @@ def test_a_document_may_take_so_much_cpu_time_and_so_much_time(pool: Pool, tmp_p
 
 
 def test_the_kernel_ends_a_process_that_takes_too_much_cpu_time_if_nobody_watches_it(
-    pool: Pool, tmp_path: Path, monkeypatch
+    pool: ParserPool, tmp_path: Path, monkeypatch
 ) -> None:
     monkeypatch.setattr("retrieve_cli.sources.formats.processes.process._Watch.exceeded", lambda watch: None)
     reason = reason_of(pool, request(tmp_path, "spin", cpu_s=0.1))
     assert reason == "the reader ended (more than 0.1 s of CPU time); parsing.cpu_s sets the limit"
 
 
-def test_a_process_is_used_for_many_files_until_it_holds_much_memory(alone: Pool, tmp_path: Path) -> None:
+def test_a_process_is_used_for_many_files_until_it_holds_much_memory(alone: ParserPool, tmp_path: Path) -> None:
     first = {text_of(alone, request(tmp_path, "pid")) for _ in range(5)}
     assert len(first) == 1
     assert {text_of(alone, request(tmp_path, "hold", 100))} == first
@@ -103,7 +105,7 @@ def test_a_process_is_used_for_many_files_until_it_holds_much_memory(alone: Pool
 
 
 def test_all_processes_work_at_the_same_time_and_results_belong_to_their_files(
-    fresh: Pool, tmp_path: Path, readable: Path
+    fresh: ParserPool, tmp_path: Path, readable: Path
 ) -> None:
     """The first file waits for the second one's reader, which only another process can be."""
     fifo = readable / "fifo"
@@ -119,7 +121,7 @@ def test_all_processes_work_at_the_same_time_and_results_belong_to_their_files(
     assert [reading.result().text for reading in readings[2:]] == [f"say of {name}: {name}" for name in names[2:]]
 
 
-def test_few_documents_are_parsed_before_anybody_asks_for_them(fresh: Pool, tmp_path: Path) -> None:
+def test_few_documents_are_parsed_before_anybody_asks_for_them(fresh: ParserPool, tmp_path: Path) -> None:
     readings = [fresh.begin(request(tmp_path, "say", number, name=f"{number}.odd")) for number in range(40)]
     last = readings[-1].result()  # out of turn: it must not wait for those that nobody asks for
     assert last.text == "say of 39.odd: 39"
@@ -127,7 +129,7 @@ def test_few_documents_are_parsed_before_anybody_asks_for_them(fresh: Pool, tmp_
     assert readings[20].result().text == "say of 20.odd: 20"
 
 
-def test_a_file_that_changes_or_goes_before_it_is_read_is_rejected(pool: Pool, tmp_path: Path) -> None:
+def test_a_file_that_changes_or_goes_before_it_is_read_is_rejected(pool: ParserPool, tmp_path: Path) -> None:
     asked = request(tmp_path, "say", "old")
     asked.path.write_text("new")
     assert reason_of(pool, asked) == "it changed while it was read; sync again"
@@ -141,7 +143,7 @@ def test_a_file_that_changes_or_goes_before_it_is_read_is_rejected(pool: Pool, t
     assert reason_of(pool, asked) == "it cannot be read: it is a device, not a regular file"
 
 
-def test_a_file_with_any_name_is_read_with_its_sidecar(pool: Pool, tmp_path: Path, monkeypatch) -> None:
+def test_a_file_with_any_name_is_read_with_its_sidecar(pool: ParserPool, tmp_path: Path, monkeypatch) -> None:
     folder = tmp_path / os.fsdecode(b"\xff\xfe n\xc3\xa4me")
     folder.mkdir()
     monkeypatch.chdir(folder)
@@ -151,13 +153,13 @@ def test_a_file_with_any_name_is_read_with_its_sidecar(pool: Pool, tmp_path: Pat
     assert text_of(pool, sidecar) == "x and the text beside it"
 
 
-def test_nothing_that_a_library_prints_reaches_the_terminal(alone: Pool, tmp_path: Path, capfd) -> None:
+def test_nothing_that_a_library_prints_reaches_the_terminal(alone: ParserPool, tmp_path: Path, capfd) -> None:
     assert text_of(alone, request(tmp_path, "print", "noise" * 100_000)) == "None"
     assert capfd.readouterr() == ("", "")
 
 
 def test_a_process_knows_no_secrets_ignores_the_terminal_and_leaves_no_core(
-    alone: Pool, tmp_path: Path, monkeypatch
+    alone: ParserPool, tmp_path: Path, monkeypatch
 ) -> None:
     monkeypatch.setenv("RETRIEVE_ENCODER__API_KEY", "secret")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
@@ -169,7 +171,7 @@ def test_a_process_knows_no_secrets_ignores_the_terminal_and_leaves_no_core(
     assert state["limits"] == {"RLIMIT_CORE": [0, 0], "RLIMIT_DATA": [256 * MB, 256 * MB]}
 
 
-def test_a_closed_pool_has_no_process_and_stops_what_was_waiting(fresh: Pool, tmp_path: Path) -> None:
+def test_a_closed_pool_has_no_process_and_stops_what_was_waiting(fresh: ParserPool, tmp_path: Path) -> None:
     pid = int(text_of(fresh, request(tmp_path, "pid")))
     readings = [fresh.begin(request(tmp_path, "sleep", 100, name=f"{n}.odd")) for n in range(3)]
     fresh.close()
@@ -180,21 +182,23 @@ def test_a_closed_pool_has_no_process_and_stops_what_was_waiting(fresh: Pool, tm
     assert text_of(fresh, request(tmp_path, "say", "again")) == "again"
 
 
-def test_a_process_without_work_ends_and_another_one_starts(alone: Pool, tmp_path: Path, monkeypatch) -> None:
+def test_a_process_without_work_ends_and_another_one_starts(alone: ParserPool, tmp_path: Path, monkeypatch) -> None:
     monkeypatch.setattr("retrieve_cli.sources.formats.processes.pool._IDLE_S", 0.05)
     pid = int(text_of(alone, request(tmp_path, "pid")))
     until(lambda: ended(pid), "the end of the reader")
     assert int(text_of(alone, request(tmp_path, "pid"))) != pid
 
 
-def test_a_process_that_was_killed_between_two_files_costs_no_file(alone: Pool, tmp_path: Path) -> None:
+def test_a_process_that_was_killed_between_two_files_costs_no_file(alone: ParserPool, tmp_path: Path) -> None:
     for _ in range(3):
         os.kill(int(text_of(alone, request(tmp_path, "pid"))), signal.SIGKILL)
     assert text_of(alone, request(tmp_path, "say", "well")) == "well"
 
 
-def test_no_document_is_rejected_because_no_process_can_be_started(pool: Pool, tmp_path: Path, monkeypatch) -> None:
-    broken = Pool(256 * MB, workers=1)
+def test_no_document_is_rejected_because_no_process_can_be_started(
+    pool: ParserPool, tmp_path: Path, monkeypatch
+) -> None:
+    broken = ParserPool(256 * MB, workers=1)
     monkeypatch.setattr(sys, "executable", "/bin/false")
     with pytest.raises(RetrieveError, match="no process that reads documents can be started") as raised:
         broken.begin(request(tmp_path, "say")).result()
@@ -206,9 +210,9 @@ import sys
 from pathlib import Path
 from sources.formats.sandbox.asking import request, text_of
 from retrieve_cli.sources.formats.processes import messages
-from retrieve_cli.sources.formats.processes.pool import Pool
+from retrieve_cli.sources.formats.processes.pool import ParserPool
 folder = Path(sys.argv[1])
-pool = Pool(256 << 20, workers=1)
+pool = ParserPool(256 << 20, workers=1)
 print(text_of(pool, request(folder, "pid")), flush=True)
 reading = pool.begin(request(folder, "sleep", 100))
 if sys.argv[2] == "wait":

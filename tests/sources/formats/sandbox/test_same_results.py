@@ -13,18 +13,18 @@ from sources.formats.sandbox.test_mutated import LIMITS, begun, is_there, outcom
 from retrieve_cli.contracts import Parsed
 from retrieve_cli.sources.formats.formats import FORMATS
 from retrieve_cli.sources.formats.processes import transfer
-from retrieve_cli.sources.formats.processes.pool import Pool
+from retrieve_cli.sources.formats.processes.pool import ParserPool
 
 
 @pytest.fixture(scope="module")
-def readers() -> Iterator[Pool]:
+def readers() -> Iterator[ParserPool]:
     """One process for all formats."""
-    with closing(Pool(1024 * MB, workers=1)) as pool:
+    with closing(ParserPool(1024 * MB, workers=1)) as pool:
         yield pool
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_file_is_parsed_in_the_sandbox_as_without_it(readers: Pool, tmp_path: Path, kind: str) -> None:
+def test_a_file_is_parsed_in_the_sandbox_as_without_it(readers: ParserPool, tmp_path: Path, kind: str) -> None:
     if not is_there(kind):
         pytest.skip("the packages for this format are not installed")
     parser = import_module(FORMATS[kind].module)

@@ -14,8 +14,8 @@ import pytest
 from sources.formats.truth.test_truth import distance, words
 
 from retrieve_cli.contracts import Parsed
-from retrieve_cli.sources.formats.limits import Limits
-from retrieve_cli.sources.formats.reader import Reader
+from retrieve_cli.sources.formats.formats import ParsingLimits
+from retrieve_cli.sources.formats.reader import SandboxedReader
 
 VOCABULARY = """
     segmentation reconstruction registration international efficient difficulty reflection influence classification
@@ -64,7 +64,7 @@ def paper(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[str], bytes, P
     for _ in range(2):
         subprocess.run(["pdflatex", "-interaction=batchmode", "paper.tex"], cwd=folder, check=True, capture_output=True)
     content = Path(folder / "paper.pdf").read_bytes()
-    parsed = Reader(Limits()).parse(content, "pdf", name="paper.pdf")
+    parsed = SandboxedReader(ParsingLimits()).parse(content, "pdf", name="paper.pdf")
     assert parsed.layout is not None
     return truth, content, parsed
 

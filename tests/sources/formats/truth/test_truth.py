@@ -17,8 +17,8 @@ from sources.formats.truth.typesetting import Made
 
 from retrieve_cli.contracts import Parsed
 from retrieve_cli.contracts.layout import Layout
-from retrieve_cli.sources.formats.limits import Limits
-from retrieve_cli.sources.formats.reader import Reader
+from retrieve_cli.sources.formats.formats import ParsingLimits
+from retrieve_cli.sources.formats.reader import SandboxedReader
 
 SEEDS = (1, 2, 3)
 ALL = [(name, seed) for name in MAKERS for seed in SEEDS]
@@ -29,7 +29,7 @@ def read(name: str, seed: int) -> tuple[Made, Parsed, Layout]:
     made = MAKERS[name](seed)
     if made is None:
         pytest.skip("matplotlib brings no font with the glyphs that this document needs")
-    parsed = Reader(Limits()).parse(made.content, "pdf", name=f"{name}.pdf")
+    parsed = SandboxedReader(ParsingLimits()).parse(made.content, "pdf", name=f"{name}.pdf")
     assert parsed.layout is not None
     return made, parsed, parsed.layout
 

@@ -17,8 +17,7 @@ from sources.formats.layouts import blocks, headings, layout_of, levelled
 from retrieve_cli.contracts import Parsed
 from retrieve_cli.errors import BadDocument, NotADocument
 from retrieve_cli.sources.formats import xml_text
-from retrieve_cli.sources.formats.formats import format_of
-from retrieve_cli.sources.formats.limits import Limits
+from retrieve_cli.sources.formats.formats import ParsingLimits, format_of
 
 ARTICLE = """<?xml version="1.0" encoding="UTF-8"?>
 <!DOCTYPE article PUBLIC "-//NLM//DTD JATS Journal Archiving DTD v1.2//EN" "JATS-archivearticle1.dtd">
@@ -52,7 +51,7 @@ LABEL = "<label><indications>{} pain.</indications><dosage><p>One tablet.</p><p>
 
 def parse(text: str | bytes) -> Parsed:
     content = text.encode() if isinstance(text, str) else text
-    return xml_text.parse(content, name="a.xml", limits=Limits(), on_page=lambda page: None)
+    return xml_text.parse(content, name="a.xml", limits=ParsingLimits(), on_page=lambda page: None)
 
 
 def reason(text: str | bytes) -> str:

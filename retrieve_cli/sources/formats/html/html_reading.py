@@ -1,7 +1,7 @@
 """HTML pages as documents (`documents.formats`): decoding, text, and metadata.
 
 Decoding follows the WHATWG Encoding and HTML standards: byte order mark, declared character set within the first 1024
-bytes, UTF-8, and windows-1252 as the last resort; a label stands for the encoding that browsers use for it, such as
+bytes, UTF-8, and windows-1252 as the last resort; a label means the encoding that browsers use for it, such as
 windows-1252 for `iso-8859-1`.
 """
 
@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING
 from retrieve_cli.contracts import Json, Parsed
 from retrieve_cli.contracts.layout import Layout
 from retrieve_cli.errors import NotADocument, quoted
-from retrieve_cli.sources.formats.html.main_part import Part, main_part
+from retrieve_cli.sources.formats.formats import ParsingLimits
+from retrieve_cli.sources.formats.html.main_part import PagePart, main_part
 from retrieve_cli.sources.formats.html.markup import checked
-from retrieve_cli.sources.formats.html.text import PageText
+from retrieve_cli.sources.formats.html.text import HtmlText
 from retrieve_cli.sources.formats.html.tree import Tree, one_line, read
-from retrieve_cli.sources.formats.limits import Limits
 
 if TYPE_CHECKING:
     from selectolax.lexbor import LexborHTMLParser
@@ -33,7 +33,7 @@ def parse(
     content: bytes,
     *,
     name: str,
-    limits: Limits,
+    limits: ParsingLimits,
     on_page: Callable[[int], None],  # noqa: ARG001  a page has no pages
     charset: str | None = None,
 ) -> Parsed:
@@ -42,7 +42,7 @@ def parse(
     `charset` is the label of a transport header, if there is one.
 
     Raises:
-        NotADocument: it has no text of its own.
+        NotADocument: it contains no text.
         BadDocument: its markup is out of bounds.
     """
     from selectolax.lexbor import LexborDocumentOptions, LexborHTMLParser
@@ -52,9 +52,9 @@ def parse(
     source = checked(text, xhtml=xhtml)
     page = LexborHTMLParser(source, options=LexborDocumentOptions.WO_EVENTS)
     if page.body is None or page.body.tag == "frameset":
-        raise NotADocument("it is a set of frames without text: the pages in the frames are files of their own")
+        raise NotADocument("it is a set of frames without text: the pages in the frames are separate files")
     tree = read(page.body)
-    part = main_part(tree, source) if limits.main_content else Part(0, frozenset())
+    part = main_part(tree, source) if limits.main_content else PagePart(0, frozenset())
     written = _written(tree, part)
     _check_text(written.text, page)
     firsts = [block for block in written.blocks if block.kind == "heading" and block.level == 1]
@@ -67,14 +67,14 @@ def parse(
     )
 
 
-def _written(tree: Tree, part: Part) -> PageText:
-    written = PageText(tree, part.skipped)
+def _written(tree: Tree, part: PagePart) -> HtmlText:
+    written = HtmlText(tree, part.skipped)
     written.write(part.root)
     return written
 
 
 def _check_text(text: str, page: LexborHTMLParser) -> None:
-    """Raises: NotADocument if the page has no text of its own."""
+    """Raises: NotADocument: the page contains no text."""
     if len(text.split(None, _FEW_WORDS)) > _FEW_WORDS:
         return
     for node in page.css("meta"):

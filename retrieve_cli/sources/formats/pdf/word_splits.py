@@ -1,4 +1,4 @@
-"""Division of words that pdfium put together although their parts stand apart.
+"""Division of words that pdfium joined although their parts are far apart.
 
 pdfium adds a space between two characters only if the second one is further on in the same line. A running head that
 is drawn after its page number, at the other side of the page, continues the number.
@@ -22,7 +22,7 @@ _WIDE = 0.75
 _GAP = 0.35
 """Gap within a word, in font sizes: more than a word space is never part of a word."""
 _SHIFT = 0.7
-"""Vertical distance within a word, in font sizes: more than that of a superscript is another line."""
+"""Vertical distance within a word, in font sizes: a word shifted more than a superscript is on another line."""
 _MOST = 20_000
 """Characters of a page that are looked at one by one."""
 
@@ -37,7 +37,7 @@ class Pieces(NamedTuple):
     tails: NDArray[np.float32]
 
 
-def tear(
+def split_words(
     heads: NDArray[np.float32],
     tails: NDArray[np.float32],
     *,
@@ -47,7 +47,7 @@ def tear(
     turns: NDArray[np.int16],
     boxes_of: Callable[[Sequence[int]], NDArray[np.float32]],
 ) -> Pieces | None:
-    """Return the words with those in pieces whose parts stand apart; None if there is none.
+    """Return the words, and the pieces of each word whose parts are far apart; None if there is nothing to split.
 
     `heads` and `tails` are the boxes of their first and last characters.
     """

@@ -18,31 +18,31 @@ from retrieve_cli.contracts import Json, Parsed
 from retrieve_cli.contracts.layout import Layout
 from retrieve_cli.errors import BadDocument, shortened
 from retrieve_cli.sources.formats.docx.body import Document, Story
-from retrieve_cli.sources.formats.docx.markup import Node, children, read
-from retrieve_cli.sources.formats.docx.numbering import Notes, Numbering
+from retrieve_cli.sources.formats.docx.markup import XmlNode, children, read
+from retrieve_cli.sources.formats.docx.numbering import DocxNotes, Numbering
 from retrieve_cli.sources.formats.docx.pages import pages_of
 from retrieve_cli.sources.formats.docx.styles import Styles
-from retrieve_cli.sources.formats.limits import Limits
+from retrieve_cli.sources.formats.formats import ParsingLimits
 
 PAGES_AS = "as last saved"
-"""Value of `pages_as`: the pages are those of the layout when the file was last saved."""
+"""Value of `pages_as`: the pages of the layout when the file was last saved."""
 _NAMES = {"dc:title": "title", "dc:creator": "author", "dcterms:created": "created", "dc:language": "language"}
 """Core properties (ECMA-376, part 2, 11.1), by the names that all formats use."""
 _LONGEST = 1000
 _MOST_KEYWORDS = 50
 
 
-def parse(content: bytes, *, name: str, limits: Limits, on_page: Callable[[int], None]) -> Parsed:  # noqa: ARG001
+def parse(content: bytes, *, name: str, limits: ParsingLimits, on_page: Callable[[int], None]) -> Parsed:  # noqa: ARG001
     """Return a Word document.
 
     Raises:
         BadDocument: it is damaged, encrypted, of another kind, or exceeds a limit.
     """
-    package = Package(content, limits)
+    package = DocxPackage(content, limits)
     main = package.main_part()
     parts = _parts(package, main)
     styles = Styles(parts.get("styles"))
-    notes = Notes({kind: parts[kind] for kind in ("footnotes", "endnotes") if kind in parts}, parts.get("settings"))
+    notes = DocxNotes({kind: parts[kind] for kind in ("footnotes", "endnotes") if kind in parts}, parts.get("settings"))
     story = Story(Document(styles, Numbering(parts.get("numbering"), styles), notes, on_page))
     try:
         story.read(children(package.pieces(main), main, root="w:document", of="w:body"))
@@ -51,7 +51,7 @@ def parse(content: bytes, *, name: str, limits: Limits, on_page: Callable[[int],
     return _parsed(package, story, limits)
 
 
-def _parsed(package: Package, story: Story, limits: Limits) -> Parsed:
+def _parsed(package: DocxPackage, story: Story, limits: ParsingLimits) -> Parsed:
     text = story.writer.text
     pages = pages_of(text, story.writer.marks, story.sections)
     if len(pages) > limits.max_pages:
@@ -69,24 +69,24 @@ def _title(story: Story, text: str) -> str:
     return story.title or first
 
 
-def _parts(package: Package, main: str) -> dict[str, Node]:
+def _parts(package: DocxPackage, main: str) -> dict[str, XmlNode]:
     """Return the parts that the main part relates to, by kind."""
     wanted = {"styles", "numbering", "settings", "footnotes", "endnotes"}
-    parts: dict[str, Node] = {}
+    parts: dict[str, XmlNode] = {}
     for relation in package.relations(main).values():
         if relation.kind in wanted and relation.kind not in parts and relation.target in package:
             parts[relation.kind] = read(package.pieces(relation.target), relation.target)
     return parts
 
 
-def _core(package: Package) -> Node | None:
+def _core(package: DocxPackage) -> XmlNode | None:
     """Return the core properties, if the package has them."""
     targets = (relation.target for relation in package.relations().values() if relation.kind == "core-properties")
     target = next((target for target in targets if target in package), None)
     return None if target is None else read(package.pieces(target), target)
 
 
-def _metadata_of(core: Node | None) -> dict[str, Json]:
+def _metadata_of(core: XmlNode | None) -> dict[str, Json]:
     """Return the core properties that have a value."""
     texts = (
         {node.name: " ".join(node.text[: 4 * _LONGEST].split())[:_LONGEST] for node in core.children} if core else {}
@@ -115,7 +115,7 @@ _DIRECTORY = 4 * 2**20
 _PIECE = 2**16
 _UNRATED = 2**24
 """Bytes of a part that may be unpacked before the ratio of compression counts: XML of a large form, the same in every
-row, is compressed as well as a bomb, and this much harms nobody."""
+row, is compressed as well as a bomb, and this size is harmless."""
 _END, _END64, _LOCATOR = b"PK\x05\x06", b"PK\x06\x06", b"PK\x06\x07"
 
 
@@ -127,14 +127,14 @@ class Relation(NamedTuple):
     target: str
 
 
-class Package:
+class DocxPackage:
     """A package whose directory is read.
 
     Raises:
         BadDocument: it is not a ZIP file, is encrypted, or exceeds a limit.
     """
 
-    def __init__(self, content: bytes, limits: Limits) -> None:
+    def __init__(self, content: bytes, limits: ParsingLimits) -> None:
         if content.startswith(_OLE):
             raise _compound(content)
         if content.startswith(_RTF):
@@ -219,7 +219,7 @@ def _compound(content: bytes) -> BadDocument:
 
 
 def _directory_size(content: bytes) -> int:
-    """Return the bytes of the directory, by the record at the end of the file; 0 if there is none."""
+    """Return the bytes of the directory, by the record at the end of the file; 0 without this record."""
     end = content.rfind(_END, -(2**16 + 22))
     if end < 0 or end + 22 > len(content):
         return 0

@@ -14,21 +14,21 @@ from retrieve_cli.contracts.layout import Layout, Page
 from retrieve_cli.errors import BadDocument
 from retrieve_cli.sources.formats.pdf import raw
 from retrieve_cli.sources.formats.pdf.directions import reading_boxes
-from retrieve_cli.sources.formats.pdf.drafts import drafts_of
 from retrieve_cli.sources.formats.pdf.headings import headings_of, outline_of
 from retrieve_cli.sources.formats.pdf.metadata import metadata_of, printed_title
 from retrieve_cli.sources.formats.pdf.page_text import PageText
 from retrieve_cli.sources.formats.pdf.page_words import Frame, PageWords, empty_words, read_words
+from retrieve_cli.sources.formats.pdf.paragraphs import drafts_of
 from retrieve_cli.sources.formats.pdf.running import remove_running
 from retrieve_cli.sources.formats.pdf.segments import Segment, segments_of
 from retrieve_cli.sources.formats.pdf.styles import PageLines, body_style
-from retrieve_cli.sources.formats.pdf.tables import Table, find_tables
-from retrieve_cli.sources.formats.pdf.writing import Joiner, Writer
+from retrieve_cli.sources.formats.pdf.tables import PdfTable, find_tables
+from retrieve_cli.sources.formats.pdf.writing import Joiner, PdfTextWriter
 
 if TYPE_CHECKING:
     from pypdfium2 import PdfDocument
 
-    from retrieve_cli.sources.formats.limits import Limits
+    from retrieve_cli.sources.formats.formats import ParsingLimits
 
 _OCR = "run `ocrmypdf IN.pdf OUT.pdf`, which adds a text layer"
 _MOST_NAMED = 20
@@ -36,7 +36,7 @@ _MOST_NAMED = 20
 
 
 def parse(
-    content: bytes, *, name: str, limits: Limits, on_page: Callable[[int], None], sidecar: bytes | None = None
+    content: bytes, *, name: str, limits: ParsingLimits, on_page: Callable[[int], None], sidecar: bytes | None = None
 ) -> Parsed:
     """Return the text of a PDF file.
 
@@ -64,7 +64,7 @@ def _open(content: bytes) -> PdfDocument:
     except PdfiumError as error:
         if error.err_code in {FPDF_ERR_PASSWORD, FPDF_ERR_SECURITY}:
             raise BadDocument("it is encrypted", hint="remove the password with `qpdf --decrypt`") from error
-        raise BadDocument("it is damaged: PDFium cannot open it", hint="`qpdf --check` lists what is wrong") from error
+        raise BadDocument("it is damaged: PDFium cannot open it", hint="`qpdf --check` lists the errors") from error
 
 
 def _parsed(document: PdfDocument, name: str, on_page: Callable[[int], None], sidecar: Mapping[int, str]) -> Parsed:
@@ -79,7 +79,7 @@ def _parsed(document: PdfDocument, name: str, on_page: Callable[[int], None], si
     remove_running(pages)
     flow = [PageLines(page, page.lines()) for page in pages]
     body = body_style(flow)
-    writer = Writer(Joiner(pages))
+    writer = PdfTextWriter(Joiner(pages))
     later = iter(sorted(sidecar.keys() & {page.index for page in pages if not page.words.texts}))
     supplied = next(later, None)
     for drafts in drafts_of(flow, headings_of(flow, body, outline), body):
@@ -146,7 +146,7 @@ def _paragraphs(text: str) -> Iterator[str]:
             lines = []
 
 
-def _pages(pages: Sequence[PageText], labels: Sequence[str], writer: Writer, pictures: set[int]) -> list[Page]:
+def _pages(pages: Sequence[PageText], labels: Sequence[str], writer: PdfTextWriter, pictures: set[int]) -> list[Page]:
     placed: list[Page] = []
     end = 0
     for page, label in zip(pages, labels, strict=True):
@@ -187,7 +187,7 @@ Numeral = tuple[str, int]
 
 
 def labels_of(pages: Sequence[PageText], own: Sequence[str]) -> list[str]:
-    """Return the label of each page; empty strings if there are none. `own` are the labels of the file."""
+    """Return the label of each page: from the file (`own`), else by its printed number; empty without either."""
     if any(own):
         return [label[:_LONGEST] for label in own]
     numerals = {page.index: _numerals(page.numbers) for page in pages}
@@ -244,9 +244,9 @@ def _written(kind: str, value: int) -> str:
 
 
 _PATH, _FORM = 2, 5
-"""Types of objects that can rule a table: a path, a form with objects of its own."""
+"""Types of objects that can rule a table: a path, and a form, which has objects itself."""
 _TABLE_CHARS = 40
-"""Characters with which a table counts where columns are told from cells: those of a line."""
+"""Characters that a table counts as where columns are distinguished from cells: the length of a line."""
 
 
 def read_page(document: PdfDocument, index: int) -> tuple[PageText, bool]:
@@ -259,7 +259,7 @@ def read_page(document: PdfDocument, index: int) -> tuple[PageText, bool]:
     try:
         handle = raw.address(page.raw)
         words = read_words(handle)
-        tables: Sequence[Table] = ()
+        tables: Sequence[PdfTable] = ()
         if words.texts and _has_rules(handle):
             tables = find_tables(handle, list(words), (words.width, words.height))
         return _page_text(index, words, tables), raw.count_objects(handle) > 0
@@ -277,7 +277,7 @@ def _has_rules(page: int) -> bool:
     return any(raw.object_kind(raw.page_object(page, number)) in {_PATH, _FORM} for number in range(count))
 
 
-def _page_text(index: int, words: PageWords, tables: Sequence[Table]) -> PageText:
+def _page_text(index: int, words: PageWords, tables: Sequence[PdfTable]) -> PageText:
     if not tables:
         return PageText(index, words, segments_of(words))
     taken = np.zeros(len(words.texts), dtype=bool)
@@ -288,7 +288,7 @@ def _page_text(index: int, words: PageWords, tables: Sequence[Table]) -> PageTex
         turns, counts = np.unique(words.turns[members], return_counts=True)
         turn = turns[np.argmax(counts)] if members else np.int16(0)
         box = reading_boxes(np.array([table.box], dtype=np.float32), np.array([turn]))[0].tolist()
-        # A table stands in the flow like a line of its own, as high as its box.
+        # A table is in the flow like a separate line, as high as its box.
         x0, y0, x1, y1 = box
         stand_in = Segment(x0, y0, x1, y1, 0, 0, size=10.0, bold=False, fixed=False, chars=_TABLE_CHARS, table=number)
         segments.setdefault(int(turn), []).append(stand_in)

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from retrieve_cli.contracts.layout import Kind
 from retrieve_cli.sources.formats.pdf.headings import Heading, Headings
 from retrieve_cli.sources.formats.pdf.lines import Line
-from retrieve_cli.sources.formats.pdf.styles import CAPTION, PageLines, Style
+from retrieve_cli.sources.formats.pdf.styles import CAPTION, FontStyle, PageLines
 
 _SMALL = 0.93
 """Font size of footnotes relative to the body, at most."""
@@ -31,7 +31,7 @@ class Order(NamedTuple):
     """Numbers of the lines that begin a footnote."""
 
 
-def with_notes_last(item: PageLines, body: Style, headings: Collection[int]) -> Order:
+def with_notes_last(item: PageLines, body: FontStyle, headings: Collection[int]) -> Order:
     """Return the order of a page's lines with the footnotes of all columns at the end of the main text."""
     lines = item.lines
     notes: list[int] = []
@@ -53,7 +53,7 @@ def with_notes_last(item: PageLines, body: Style, headings: Collection[int]) -> 
     return Order([*text, *notes, *stamps], len(text), begins)
 
 
-def _notes(item: PageLines, column: range, body: Style, headings: Collection[int], *, below: float) -> Order:
+def _notes(item: PageLines, column: range, body: FontStyle, headings: Collection[int], *, below: float) -> Order:
     """Return the footnotes at the end of a column: small lines `below` a place, the first of which has a mark."""
     begins: list[int] = []
     first = column.stop
@@ -82,7 +82,7 @@ _GAP = 0.35
 _INDENT = 0.8
 """Indentation of a first line in font sizes."""
 _SHORT = 0.3
-"""Share of the column that a line leaves free if it ends a paragraph whatever it says."""
+"""Share of the column that a line with any text leaves free if it ends a paragraph."""
 
 
 @dataclass(slots=True)
@@ -96,7 +96,7 @@ class Draft:
     """Numbers of the lines that begin an item of a list."""
 
 
-def drafts_of(flow: Sequence[PageLines], headings: Headings, body: Style) -> Iterator[list[Draft]]:
+def drafts_of(flow: Sequence[PageLines], headings: Headings, body: FontStyle) -> Iterator[list[Draft]]:
     """Yield the blocks that each page begins; the last one may continue on the next page and then is its first."""
     waiting: list[Draft] = []
     for item in flow:
@@ -110,7 +110,7 @@ def drafts_of(flow: Sequence[PageLines], headings: Headings, body: Style) -> Ite
     yield waiting
 
 
-def _of_page(item: PageLines, headings: Sequence[Heading], body: Style) -> list[Draft]:
+def _of_page(item: PageLines, headings: Sequence[Heading], body: FontStyle) -> list[Draft]:
     titles = {heading.first: heading for heading in headings}
     inside = {number for heading in headings for number in range(heading.first, heading.last)}
     order = with_notes_last(item, body, inside)
@@ -141,7 +141,7 @@ def _leadings(lines: Sequence[Line]) -> dict[int, float]:
     return {column: median(values) for column, values in distances.items()}
 
 
-def _add(drafts: list[Draft], item: PageLines, line: Line, leading: float, body: Style, *, new: bool) -> None:
+def _add(drafts: list[Draft], item: PageLines, line: Line, leading: float, body: FontStyle, *, new: bool) -> None:
     """Add a line to the last block, or begin another one with it."""
     draft = drafts[-1] if drafts and drafts[-1].kind not in {"heading", "table"} else None
     before = draft.lines[-1][1] if draft else None
