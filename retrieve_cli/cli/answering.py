@@ -39,7 +39,7 @@ class Run(NamedTuple):
     """Values of its flags that hold for every query."""
     shape: Shape
     choices: Mapping[str, Any]
-    """`k`, and the choices that no key of the configuration stands for."""
+    """`k`, and the choices that have no key in the configuration."""
     given: Mapping[str, str]
     """Keys that the configuration sets, and where."""
     docs_dir: Path | None
@@ -53,7 +53,7 @@ class Run(NamedTuple):
 
     @property
     def unindexed(self) -> bool:
-        """True if folders are searched without an index, or a language model reads what has none."""
+        """True if folders are searched without an index, or a language model reads records that have no index."""
         if self.docs_dir is not None or self.settings.docs.mode == "standard_chunking":
             return True
         reads_records = self.settings.search.mode == LLM and bool(self.settings.sources.list)
@@ -79,7 +79,9 @@ class Run(NamedTuple):
 
             saving.texts_of(self.save_run)
             if self.unindexed:
-                raise UsageError("--save-run keeps a run beside its index, and there is none", hint="retrieve build")
+                raise UsageError(
+                    "--save-run keeps a run beside its index, and there is no index", hint="retrieve build"
+                )
 
     def end(self, *, stale: bool, found: bool) -> None:
         """Raises: typer.Exit if the flags ask for another exit code."""
@@ -109,7 +111,7 @@ def web_section(shared: Shared, settings: Settings, *, batch: bool) -> WebSectio
 def opened(run: Run, *, show_reason: bool) -> Iterator[Index]:
     """Open the index, after a sync if the configuration wants one, or read the folder.
 
-    `show_reason`: every query may see all records, so that a sync that failed may say why.
+    `show_reason`: every query may see all records, so the reason of a failed sync may be printed.
     """
     shared, settings = run.shared, run.settings
     if run.unindexed:
@@ -155,7 +157,7 @@ def tell_generation(run: Run, index: Index, *, all_records: bool) -> None:
 
 
 def show(run: Run, index: Index, answers: Sequence[Answer], *, write: Writing | None = None) -> None:
-    """Print answers, by default in the format of the command, with all that its flags ask for besides."""
+    """Print answers, by default in the format of the command; save the run and draw the picture if flags ask for it."""
     if run.save_run is not None:
         from retrieve_cli.cli import saving
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _EXAMPLES = 20
 """Records that are looked at for an example."""
 _PLAIN = re.compile(r"[^\W_][\w .,:()/+-]{2,58}[\w)]")
-"""A name that stands between quotation marks as it is."""
+"""A name that needs no escapes between quotation marks."""
 
 Wait = Annotated[
     float | None, typer.Option("--wait", metavar="SECONDS", help="Wait this long for another writer.  [default: 30]")
@@ -77,7 +77,7 @@ def build(
 ) -> None:
     """Build an index of catalogs and folders of documents, and make it the current one.
 
-    Sources named here replace those of `sources:` in config.yaml, which are the default.
+    Sources named here replace `sources:` in config.yaml, which is the default.
     """
     from retrieve_cli.assemble.parts import parts_for
     from retrieve_cli.assemble.sources import sources_of
@@ -129,7 +129,7 @@ def embedding_by(
 
 
 def say_rest(report: Report, shared: Shared) -> None:
-    """Say what facets were made, what was skipped, and what was rejected; keep that the index is the user's own."""
+    """Print the facets made, skipped files and rejected records; store that the user trusts the index."""
     from retrieve_cli.assemble.trusted import trust_of_artifacts
 
     try:
@@ -151,7 +151,7 @@ def say_rest(report: Report, shared: Shared) -> None:
 def _entries(
     shared: Shared, settings: Settings, words: Sequence[str], catalogs: Sequence[Path], folders: Sequence[Path]
 ) -> Sequence[SourceSetting]:
-    """The sources of the command line, or else those of the configuration. Raises: UsageError if there are none."""
+    """The sources of the command line, by default of the configuration. Raises: UsageError if there is no source."""
     from retrieve_cli.assemble.sources import with_inbox
     from retrieve_cli.cli.named_sources import named_sources, no_source
 

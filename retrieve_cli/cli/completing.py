@@ -1,6 +1,6 @@
 """Candidates for the word that a shell is about to complete: the hidden command `retrieve __complete`.
 
-Each press of TAB is a process of its own. Names of commands are known without the parser of the command line; flags
+Each press of TAB starts a process. Names of commands are known without the parser of the command line; flags
 and their values are asked of the command itself, and ids and filters of the current index; no candidate shows
 more than the command itself would find. On any failure there are no candidates and no messages.
 """
@@ -64,8 +64,8 @@ def split(line: str) -> tuple[list[str], str]:
 
 
 def for_bash(given: Sequence[str], word: str, quote: str, *, breaks: str) -> list[str]:
-    """Return candidates as bash takes them: without what stands before the last character that breaks words, which it
-    keeps, and with a backslash before what it would take for something else."""
+    """Return candidates as bash expects them: without the text up to the last character that breaks words, which bash
+    keeps, and with a backslash before special characters."""
     if quote:
         return list(given)
     start = max((place + 1 for place, char in enumerate(word) if char in breaks), default=0)

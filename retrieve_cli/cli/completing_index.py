@@ -33,7 +33,7 @@ class Scope(NamedTuple):
 
     @classmethod
     def of(cls, command: str, given: Mapping[str, str]) -> Scope:
-        """Return that of a command with the options that were given."""
+        """Return the scope of a command with the given options."""
         if command != "query":
             return cls(given.get("--tenant"))
         from retrieve_cli.config.loading import load
@@ -76,7 +76,7 @@ def _scanned_ids(artifacts: Path, word: str) -> Iterator[str]:
 
 
 def _next(rows: mmap.mmap, wanted: bytes, start: int) -> int:
-    """The place of the next line that begins so; -1 if there is none."""
+    """The offset of the next line that begins with `wanted`; -1 if no line does."""
     place = rows.find(b"\n" + wanted, start, _SCANNED)
     return place + 1 if place >= 0 else -1
 

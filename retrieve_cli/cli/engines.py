@@ -110,7 +110,7 @@ def drop(
 @shared("text", "json")
 def snapshot(
     place: Annotated[
-        str, typer.Argument(metavar="[PLACE]", help="A repository of OpenSearch; Qdrant has a place of its own.")
+        str, typer.Argument(metavar="[PLACE]", help="A repository of OpenSearch; Qdrant uses its own place.")
     ] = "",
     engine: Name = None,
     *,

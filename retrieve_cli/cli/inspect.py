@@ -109,8 +109,8 @@ def files_(
 ) -> None:
     """List the files that the index was built from: records, chunks, SHA-1, chunk ids; chunks per group.
 
-    The SHA-1 of a document is that of its path and its bytes, by which a sync detects changes: printf
-    '["file","PATH",""]' | cat - PATH | sha1sum. That of a catalog covers its lines. --json has all digits and all
+    The SHA-1 of a document covers its path and its bytes, by which a sync detects changes: printf
+    '["file","PATH",""]' | cat - PATH | sha1sum. The SHA-1 of a catalog covers its lines. --json has all digits and all
     chunk ids.
     """
     from retrieve_cli.operations import files as listed
@@ -272,7 +272,7 @@ def _look(shared: Shared, look: Callable[[Generation], dict[str, Any]]) -> dict[
 
 
 def _show(value: dict[str, Any], shared: Shared, lines: Iterable[str] | None = None) -> None:
-    """Print a view: as JSON, as these lines for people, or whole as YAML if there are none."""
+    """Print a view: as JSON, as `lines` for people, or whole as YAML without `lines`."""
     from retrieve_cli.output import formats, terminal
 
     if shared.format == "json":

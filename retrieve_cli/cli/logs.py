@@ -46,7 +46,6 @@ def _course(answer: Answer, event: Mapping[str, Json]) -> Iterator[str]:
 
 
 def _short(value: float | None, sign: str = "") -> str:
-    """Return a number rounded for people; `-` if there is none."""
     return "-" if value is None else f"{value:{sign}.3g}"
 
 

@@ -55,7 +55,7 @@ def mcp(
     """Answer an MCP client on standard input and output: search, fetch, list_fields and explain.
 
     The client starts it: `claude mcp add retrieve -- retrieve mcp --artifacts /path/to/artifacts`. `retrieve serve`
-    answers the same over HTTP, at /mcp. A new generation of the index is opened as soon as it is published.
+    answers the same over HTTP, at /mcp. A new generation of the index is opened once it is published.
     """
     settings = shared.settings()
     from retrieve_cli.api.live import LiveIndex

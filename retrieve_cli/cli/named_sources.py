@@ -64,7 +64,7 @@ def _of_word(word: str) -> Named:
     """Return the source that an argument names.
 
     Raises:
-        UsageError: it is none; the hint names the right way.
+        UsageError: the argument is not a source; the hint names the right way.
     """
     if "://" in word:
         raise _address(word)

@@ -1,4 +1,4 @@
-"""Notes of `query` on stderr: what it read from files, and keys of the configuration that its index does not have."""
+"""Notes of `query` on stderr: tokens read from files, and configured keys that the index was built without."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def say_notes(answers: Sequence[Answer], shared: Shared, *, files: Collection[str]) -> None:
-    """Say what the user should know of the answers, and what was read from `files`, those of the command line."""
+    """Print the notices of the answers, and the tokens read from `files`, the paths on the command line."""
     read = {file.path: file.tokens for answer in answers for file in answer.question.files if file.path in files}
     for path, tokens in read.items():
         if tokens:
@@ -33,7 +33,7 @@ def _fact(token: str) -> str:
 
 
 def note_unapplied(shared: Shared, settings: Settings, generation: Generation, *, given: Mapping[str, str]) -> None:
-    """Say which of the keys that the configuration sets (`given`, and where) a sync would apply, if there are any."""
+    """List the configured keys (`given`, and where they are set) that only a sync applies, if there are any."""
     if shared.talk.quiet or shared.talk.json or sections("index").isdisjoint(key.partition(".")[0] for key in given):
         return
     from retrieve_cli.assemble.unapplied import summary, unapplied

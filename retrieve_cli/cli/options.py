@@ -46,7 +46,7 @@ class Color(StrEnum):
 
 
 class Shape(NamedTuple):
-    """Flags on how answers are printed, besides their format."""
+    """Flags on how answers are printed, in addition to their format."""
 
     ids: bool
     explain: bool
@@ -86,7 +86,7 @@ class Talk(NamedTuple):
         return cls(as_json, bool({"-q", "--quiet"} & set(arguments)), bool({"-v", "--verbose"} & set(arguments)))
 
     def say(self, sentence: str) -> None:
-        """Print a sentence on stderr, unless quiet or in JSON mode, where JSON says what matters."""
+        """Print a sentence on stderr, unless quiet or in JSON mode, where the JSON has the same facts."""
         if not self.quiet and not self.json:
             print(printable(sentence), file=sys.stderr)
 
@@ -197,7 +197,7 @@ class Shared(NamedTuple):
 
 
 def _columns(*, terminal: bool) -> int:
-    """Columns of a line on stdout: COLUMNS, else those of the terminal, else 100; within bounds that can be read."""
+    """Columns of a line on stdout: COLUMNS, else the width of the terminal, else 100; within readable bounds."""
     given = os.environ.get("COLUMNS", "")
     if given.isdecimal() and int(given) > 0:
         width = int(given)
@@ -224,7 +224,7 @@ def group(help_: str) -> typer.Typer:
 def shared(*formats: str, table: Table | None = None) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Add the shared options to a command that takes them as `shared`; `formats` lists its formats, default first.
 
-    With a table, add its flags as well; the command takes as `chosen` what was given, by the names of the choices.
+    With a table, add its flags as well; the command takes the given values as `chosen`, by the names of the choices.
     """
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
@@ -267,7 +267,7 @@ def flag_of(row: Choice) -> str:
 
 
 def keys_of(table: Table, chosen: Mapping[str, Any]) -> dict[str, tuple[str, Any]]:
-    """Return the keys of the configuration that flags stand for, each with its flag and value."""
+    """Return the configuration keys that flags set, each with its flag and value."""
     rows = [row for row in table.flagged if row.key and row.chosen in chosen]
     return {row.key: (row.flag, chosen[row.chosen]) for row in rows}
 
@@ -302,7 +302,7 @@ def _chosen(rows: Sequence[Choice], given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 class Panels(TyperCommand):
-    """A command whose options have headings in its help, those of its table of choices."""
+    """A command whose help groups the options under the headings of its table of choices."""
 
     def format_options(self, ctx: Context, formatter: HelpFormatter) -> None:
         """Write the options below their headings, in the order in which these come first."""

@@ -31,7 +31,7 @@ def print_answers(answers: Sequence[Answer], shared: Shared, shape: Shape) -> No
 
 
 def _say_cuts(answers: Sequence[Answer], shared: Shared, *, batch: bool, prompt: bool) -> None:
-    """Say which better hits, or hits that were good enough otherwise, limits have cut; a prompt speaks of its budget
+    """Report the hits that limits have cut although they ranked higher or were good enough; a prompt states its budget
     itself."""
     if not any(answer.spent or answer.trace or answer.confidence for answer in answers):
         return

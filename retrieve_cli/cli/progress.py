@@ -68,7 +68,7 @@ class Lines:
 
 
 class Bars:
-    """A bar for each task under way, in rich's live display; between tasks there is none."""
+    """A bar for each running task, in rich's live display, which is closed between tasks."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream

@@ -49,7 +49,7 @@ def scaffold(
 
     Generated queries use the records' own words and are easy: they show regressions, not the quality for real users.
     In a session, type a query, and on the next line the numbers or ids of the relevant results: 1 3, or with grades
-    1:3 3:1; an empty line if there are none. An empty query ends the session.
+    1:3 3:1; an empty line if no result is relevant. An empty query ends the session.
     """
     from retrieve_cli.config.values import unknown
     from retrieve_cli.output.formats import dump

@@ -84,7 +84,7 @@ def serve(
     """Answer searches over HTTP: POST /search takes the JSON of `retrieve query -` and answers as `query --json` does.
 
     GET /health and /readyz tell its state, GET /metrics has metrics for Prometheus, /openapi.json the whole API.
-    Without an index, one is built from the configured sources. A new generation is opened as soon as it is published.
+    Without an index, one is built from the configured sources. A new generation is opened once it is published.
     With --encoders: the models only (POST /embed, /v1/embeddings, /v1/rerank), which else answer beside the search.
     SIGTERM ends it with exit code 0, SIGINT with 130: running requests are answered within --grace, others with 503.
     """
@@ -188,7 +188,7 @@ def _check_packages() -> None:
 
 
 def _announce(shared: Shared, url: str, said: dict[str, str | None]) -> None:
-    """Say that the server answers, and of what."""
+    """Print that the server is ready, and the index or the models that it serves."""
     if shared.format == "json":
         print(jsonlib.dumps({"url": url, **said}), flush=True)
     names = " and ".join(filter(None, (said.get("model"), said.get("reranker")))) or str(said.get("artifacts"))

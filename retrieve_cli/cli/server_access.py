@@ -80,7 +80,7 @@ def access_of(
     certificate: tuple[Path | None, Path | None],
     allowed: tuple[list[str] | None, list[str] | None],
 ) -> Access:
-    """Return what the flags and the configuration say of access, checked before anything starts.
+    """Return the access settings of the flags and the configuration, checked before anything starts.
 
     Raises:
         UsageError: other machines could ask without a key, or a certificate, a host or an origin is not one.

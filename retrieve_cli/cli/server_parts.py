@@ -42,13 +42,13 @@ class ServerParts(NamedTuple):
     mcp: McpOptions
 
     def search(self, url: str) -> tuple[Service, Said]:
-        """Return the server of the index, and what is announced of it."""
+        """Return the server of the index, and its announcement."""
         from retrieve_cli.server.http.app import server_app
         from retrieve_cli.server.http.state import State
 
         live, say = LiveIndex(self.shared.store, self.settings), self.shared.talk.say
         if live.fault is not None:
-            say(f"note: {live.fault.message}; GET /health says if one is being built, and searches answer with that")
+            say(f"note: {live.fault.message}; GET /health reports if one is being built, and searches answer with that")
         state = State(
             live,
             Pool(*self.pool),
@@ -68,7 +68,7 @@ class ServerParts(NamedTuple):
         return server_app(state), {"artifacts": str(self.shared.artifacts), "generation": generation}
 
     def models(self) -> tuple[Service, Said]:
-        """Return the server of the models, and what is announced of it."""
+        """Return the server of the models, and its announcement."""
         from retrieve_cli.server.http.model_parts import configured, warm
         from retrieve_cli.server.http.models import models_app
 

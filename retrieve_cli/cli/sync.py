@@ -89,10 +89,10 @@ def _meant(word: str) -> str:
 
 
 def _expect_sources(shared: Shared, settings: Settings, catalogs: Sequence[Path], folders: Sequence[Path]) -> None:
-    """Check that the index has the sources of the command line. All of its sources are synced, whichever are named.
+    """Check that the index has the sources of the command line. All of its sources are synced, not only the named ones.
 
     Raises:
-        UsageError: it does not have one; the hint says how to add it.
+        UsageError: it does not have one; the hint is the command that adds it.
         IndexMissing, IndexCorrupt: nothing names its sources.
     """
     from retrieve_cli.cli.build import flags_for
@@ -125,7 +125,7 @@ def _run(shared: Shared, settings: Settings, line: Line, *, reports: bool) -> No
 
 
 def _finish(report: Report, shared: Shared, settings: Settings) -> None:
-    """Name what was rejected and end with the code for that, unless an earlier sync reported it."""
+    """List the rejected records and exit with code 8, unless an earlier sync reported them."""
     if report.status != "failed" and not (report.rejected_new or settings.sync.report_rejected == "always"):
         report = replace(report, quarantined=0, rejected=())
     say_rest(report, shared)
@@ -259,9 +259,9 @@ def _named(shared: Shared, settings: Settings, say: Callable[[str], None]) -> Se
 
 
 def sync_first(shared: Shared, settings: Settings, *, show_reason: bool) -> None:
-    """Sync on the way to an answer, if it is time to; if that fails, the current index answers and says why.
+    """Sync before an answer, if a sync is due. If it fails, the current index answers with a note that has the reason.
 
-    The reason may quote any record: it is shown only to those who may see all of them.
+    The reason may quote any record: it is shown only to users who may see all records.
     """
     from retrieve_cli.cli.progress import progress_for
     from retrieve_cli.ingest import schedule

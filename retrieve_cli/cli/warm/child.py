@@ -28,12 +28,12 @@ _UNWRITTEN = 120
 
 
 class Call(NamedTuple):
-    """A call of the program: all that decides what it does."""
+    """A call of the program: everything that its result depends on."""
 
     words: Sequence[str]
     environment: Mapping[bytes, bytes]
     streams: Sequence[int]
-    """Those of 0, 1 and 2 that are open."""
+    """Open standard streams: 0, 1, 2."""
     ignored: Sequence[int]
     """Signals that the caller ignores."""
     umask: int
@@ -207,7 +207,7 @@ class _Announced(io.FileIO):
         return super().read(size)
 
     def _await(self) -> None:
-        """Announce what is read once it is there: while this process waits for it, the call can be done again."""
+        """Announce input once it has arrived: while this process waits for it, the call can be repeated."""
         waiting = select.poll()
         waiting.register(self.fileno(), select.POLLIN)
         waiting.poll()

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     Handlers: TypeAlias = dict[int, Any]
 
 _PATIENCE_S = 5.0
-"""Seconds until a process that says nothing is given up; it may be opening a new generation."""
+"""Seconds to wait for a silent process; it may be opening a new generation."""
 _LONGEST_PATH = 100
 """Most bytes of the path of a socket, with some to spare."""
 _LOST = ("the process that was answering has ended", "run it again; with --server never, the command answers itself")
@@ -52,8 +52,8 @@ def answer() -> int | None:
 def _artifacts(words: Sequence[str]) -> str | None:
     """Return the artifacts folder of a command line; None if it wants no other process.
 
-    A word that is the value of another flag may be taken for a flag here: then another process is asked, or none, and
-    the answer is the same.
+    A word that is the value of another flag may be taken for a flag here: then another process or this one answers,
+    and the answer is the same.
     """
     artifacts, server = "artifacts", os.environ.get("RETRIEVE_QUERY__SERVER", "auto")
     for place, word in enumerate(words):
@@ -136,7 +136,7 @@ def _next(connection: socket) -> bytes:
 
 
 def _pass_on(connection: socket) -> Handlers:
-    """Pass the signals of a terminal and of other programs on to the process that answers; return what they did."""
+    """Pass signals on to the process that answers; return the previous handlers."""
     import signal
 
     def tell(number: int, _: object) -> None:
@@ -153,7 +153,6 @@ def _pass_on(connection: socket) -> Handlers:
 
 
 def _restore(handlers: Handlers) -> None:
-    """Let signals do again what they did."""
     import signal
 
     for number, handler in handlers.items():

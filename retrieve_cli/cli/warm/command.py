@@ -1,4 +1,4 @@
-"""The warm command line: start the process that answers for `retrieve query`, end it, and what it keeps ready."""
+"""The warm command line: start and end the process that answers for `retrieve query`, and the parts it keeps ready."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def end(shared: Shared) -> None:
 
 
 def _owner(shared: Shared) -> tuple[int, int] | None:
-    """Return process and user of the warm process of the artifacts folder; None if there is none."""
+    """Return process and user of the warm process of the artifacts folder; None if it is not running."""
     path = Path(messages.place_of(str(shared.artifacts)))
     try:
         with local.connect(path) as connection:
@@ -195,7 +195,7 @@ def _run(
 
 
 def _is(path: Path, number: int) -> bool:
-    """Return True if a path is still that of the file with a number."""
+    """Return True if a path still leads to the file with this inode number."""
     try:
         return path.stat().st_ino == number
     except OSError:
@@ -210,7 +210,7 @@ def _call() -> int:
 
 
 def _tell(pipe: int, failure: Failure | None) -> None:
-    """Say to the command that started this process that it answers, or why it does not."""
+    """Report to the command that started this process that it answers, or why it does not."""
     said = {"pid": os.getpid()} if failure is None else failure.to_json()
     os.write(pipe, json.dumps(said).encode())
     os.close(pipe)
@@ -221,7 +221,7 @@ def _print_json(pid: int, shared: Shared) -> None:
 
 
 def _say_start(shared: Shared, pipe: int) -> None:
-    """Say that the process answers. Raises: typer.Exit if it could not start."""
+    """Print that the process answers. Raises: typer.Exit if it could not start."""
     with open(pipe, "rb") as stream:
         text = stream.read()
     said = json.loads(

@@ -1,4 +1,4 @@
-"""`query.keep_warm`: a query that nobody answered for starts the process that answers for the next ones."""
+"""`query.keep_warm`: a query without a warm process starts one for the next queries."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from retrieve_cli.cli.options import Shared
 
 
 def keep_warm(shared: Shared, seconds: float) -> None:
-    """Start the warm process for the commands to come, without waiting for it, unless one runs or none can."""
+    """Start the warm process for later commands without waiting for it, unless one runs or cannot run."""
     from retrieve_cli.cli.warm import client
 
     if client.state != "absent" or not os.access(shared.artifacts, os.W_OK | os.X_OK):
@@ -22,7 +22,7 @@ def keep_warm(shared: Shared, seconds: float) -> None:
 
 
 def command() -> list[str]:
-    """Return the command that runs this program as it was run now, without its arguments."""
+    """Return the command that started this program, without its arguments."""
     given = len(sys.argv) - 1
     return [sys.executable, *sys.orig_argv[1 : len(sys.orig_argv) - given]]
 

@@ -9,7 +9,7 @@ process -> command    ACCEPTED, or DECLINED: then the command answers by itself
 command -> process    GO. Only then does a copy of the process begin, so that never two answer
 copy    -> command    BEGUN before anything is read, written or changed; ENDED and the exit code. DECLINED before BEGUN
 process -> command    KILLED and the number of the signal that ended the copy
-command -> process    the number of a signal for the copy, any time. The end of the connection: nobody waits any more
+command -> process    the number of a signal for the copy, any time. The end of the connection: the command is gone
 """
 
 from __future__ import annotations

@@ -41,7 +41,7 @@ _OTHERS = (
     "retrieve_cli.assemble.unapplied",
 )  # fmt: skip
 _THREADED = ("faiss", "onnxruntime", "openvino", "tokenizers", "torch", "transformers")
-"""Packages with threads of their own, which a copy of a process does not have: each copy loads them by itself."""
+"""Packages that start threads, which a copy of a process does not have: each copy loads them by itself."""
 _LIBRARY = ".so"
 """Part of the names of libraries; other files that are mapped are the index, a model, or a source."""
 _COLUMNS = 100
@@ -68,7 +68,7 @@ class Ready:
         self._open()
 
     def prepare(self) -> State:
-        """Follow the current generation; return what has changed since the last call."""
+        """Follow the current generation; return the change since the last call."""
         if signs.changed(self._program) or signs.changed(self._libraries):
             return State.GONE
         if not self._is_outdated():

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 _LOOK_S = 1.0
 """Seconds between two looks at whether this process is still wanted, and its index still current."""
 _GRACE_S = 5.0
-"""Seconds that a copy has to end when nobody waits for it any more."""
+"""Seconds that a copy has to end when no command waits for it any more."""
 _STREAMS = 4
 """Descriptors that come with a call: the folder, and the streams."""
 
@@ -47,13 +47,13 @@ class State(Enum):
 
 
 class Door(NamedTuple):
-    """The socket of the process, and what it decides."""
+    """The socket of the process, and the decisions left to the process."""
 
     listener: Listener
     prepare: Callable[[], State]
     """Brings everything up to date."""
     wanted: Callable[[], bool]
-    """Returns False if nobody can reach this process any more."""
+    """Returns False if no command can reach this process any more."""
     let_go: Callable[[], bool]
     """Closes an index that is not current any more, and returns True then: it is opened again at the next call."""
     run: Callable[[], int]
@@ -76,7 +76,7 @@ class Copy(NamedTuple):
 
 
 class Waiting:
-    """A copy that waits for a call, or for the word to write what it has to say."""
+    """A copy that waits for a call, or for permission to write its output."""
 
     def __init__(self, pid: int, channel: Connection) -> None:
         self.pid = pid
@@ -185,9 +185,9 @@ class Server:
             connection.close()
 
     def _begun(self, request: bytes, descriptors: list[int]) -> Waiting | None:
-        """Return a copy that has begun with a call, and writes nothing until it is told to; None if none may.
+        """Return a copy that has begun with a call, and writes nothing before GO; None if the call is declined.
 
-        It computes while this process looks for changes: mostly there are none.
+        It computes while this process looks for changes, which are rare.
         """
         copy = self._given(request, descriptors)
         try:
@@ -242,7 +242,7 @@ class Server:
             os.close(number)
 
     def _make_spare(self) -> None:
-        """Make the copy that waits for the next call, if there is none; not again if one did not survive that."""
+        """Make the copy that waits for the next call, if it does not exist; not again after one that died."""
         if self._spare is None and self._rehearses:
             self._spare = self._copy(self._door.rehearse)
             self._poll.register(self._spare.channel.fileno(), select.POLLIN)
@@ -263,7 +263,7 @@ class Server:
     # ------------------------------------------------------------------------------------------- copies
 
     def _listen_to(self, copy: Copy) -> None:
-        """Pass signals on; a copy for which nobody waits is ended."""
+        """Pass signals on; end a copy that no command waits for."""
         try:
             numbers = copy.connection.recv(16)
         except OSError:

@@ -1,4 +1,4 @@
-"""Marks of files: a process that has loaded them answers for a command only while they are as they were."""
+"""Stamps of files: a process that has loaded the files answers for a command only while they are unchanged."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ _LONGEST = 200
 
 
 class Key(NamedTuple):
-    """A key as it is stored."""
+    """A stored key."""
 
     id: str
     sha256: str
@@ -89,7 +89,7 @@ class Key(NamedTuple):
 
 
 class Created(NamedTuple):
-    """A new key: its text, which is stored nowhere, and what is stored."""
+    """A new key: its text, which is stored nowhere, and the stored key."""
 
     text: str
     key: Key
@@ -188,7 +188,7 @@ class KeyFile:
 
 
 def check_name(name: str, flag: str) -> None:
-    """Check a name that stands in logs and is compared letter by letter. Raises: UsageError."""
+    """Check a name that is written to logs and compared letter by letter. Raises: UsageError."""
     if not name.strip() or not name.isprintable() or len(name) > _LONGEST:
         message = f"{flag} is {quoted(name)}; it takes 1 to {_LONGEST} printable characters"
         raise UsageError(message, hint=f"{flag} acme")
@@ -211,7 +211,7 @@ _LENGTH = len(PREFIX) + _RANDOM + _CHECK
 
 
 def new_key() -> str:
-    """Return a key that nobody else has."""
+    """Return a new random key."""
     body = PREFIX + _in_base_62(secrets.randbits(_BITS), _RANDOM)
     return body + _checksum(body)
 
@@ -297,10 +297,10 @@ _Version = tuple[int, int, int, int]
 
 
 class KeyRing:
-    """Keys by digest. A server that once had keys never answers without one, whatever happens to the file."""
+    """Keys by digest. A server that once had keys never answers without one, even if the file is deleted or damaged."""
 
     def __init__(self, file: KeyFile, *, say: Callable[[str], None] = lambda _: None) -> None:
-        """Read the keys. `say` receives a sentence if the file cannot be read later on: then no key is valid.
+        """Read the keys. The callback receives a sentence if the file cannot be read later on: then no key is valid.
 
         Raises:
             RetrieveError: the file cannot be read, or is damaged.

@@ -3,7 +3,7 @@
     token -> size -> algorithm and type in the header -> key by `kid` -> signature -> iss, aud, exp, nbf -> Caller
 
 The header chooses among known keys and allowed algorithms only: `jku`, `x5u`, `jwk` and `x5c` are never read, and a
-`kid` is compared with those of the key set, nothing else.
+`kid` is only compared with the key set.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ class Tokens:
             self._keys.reload()
 
     def verify(self, token: str) -> Token | None:
-        """Return a token if it is valid; None whatever is wrong with it."""
+        """Return a token if it is valid, else None, for any defect."""
         header = self._header(token)
         if header is None:
             return None

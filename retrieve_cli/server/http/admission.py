@@ -51,10 +51,10 @@ async def read_body(request: Request, limits: Limits) -> bytes:
 
 
 class Queue:
-    """Queue of computations in one thread of its own, so that other requests are answered meanwhile.
+    """Queue of computations in a separate thread, so that other requests are answered meanwhile.
 
-    A job that nobody waits for any more is dropped before it begins. A running one cannot be stopped: the thread is a
-    daemon, so that it does not keep the program from ending.
+    A job that no request waits for any more is dropped before it begins. A running one cannot be stopped: the thread
+    is a daemon, so that it does not keep the program from ending.
     """
 
     def __init__(self, limits: Limits) -> None:
@@ -92,7 +92,7 @@ class Queue:
             self._waiting -= 1
 
     def close(self) -> None:
-        """End the thread after what is being computed, and drop the rest."""
+        """End the thread after the current computation, and drop the other jobs."""
         with suppress(Empty):
             while job := self._jobs.get_nowait():
                 job.answer.cancel()
@@ -149,8 +149,8 @@ def _compute(jobs: Sequence[_Job]) -> None:
 
 
 def _works(works: Sequence[Work]) -> Sequence[Work]:
-    """Return the works; of several, what is left of each after the pass that they share. If that pass fails, each has
-    one of its own: an error is that of one request, and not of its neighbours."""
+    """Return the works; several encodings share one pass, and the rest of each remains. If the shared pass fails, each
+    work gets a separate pass, so that an error ends one request and not its neighbours."""
     encodings = [work for work in works if isinstance(work, Encoding)]
     if len(encodings) < 2 or len(encodings) < len(works):
         return works

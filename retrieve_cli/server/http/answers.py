@@ -42,7 +42,7 @@ def response(value: Json, status: int = 200, headers: dict[str, str] | None = No
 
 
 def error_response(rejected: Rejected, *, path: str = "/v1/", request_id: str | None = None) -> Response:
-    """Return a rejected request as an error object: that of OpenAI on its routes, that of the command line elsewhere.
+    """Return a rejected request as an error object: in the form of OpenAI on its routes, of the command line elsewhere.
 
     https://platform.openai.com/docs/guides/error-codes
     """

@@ -46,9 +46,9 @@ class _Credential(NamedTuple):
 
 
 class Callers:
-    """Credentials that a server accepts: one key of its own, keys of a file, and tokens of an issuer.
+    """Credentials that a server accepts: its own key, keys of a file, and tokens of an issuer.
 
-    `prepare` reads what has changed and may wait for it; `of` decides in memory. Both run in the server's event loop.
+    `prepare` reads changed files and may wait for them; `of` decides in memory. Both run in the server's event loop.
     """
 
     def __init__(
@@ -112,7 +112,7 @@ class Callers:
         return credential.caller
 
     def _credential(self, text: str) -> _Credential | None:
-        """Return what a text stands for; None if it is not a valid credential."""
+        """Return the credential of a text; None if it is not valid."""
         if len(text) > _LONGEST:
             return None
         if self._key is not None and compare_digest(text.encode(), self._key.reveal().encode()):
@@ -145,7 +145,7 @@ def callers_of(
 ) -> Callers:
     """Return the callers that an artifacts folder and a configuration name, and `key` if the server has one.
 
-    `workers` processes share the limits. `say` receives what the operator should know while the server runs.
+    `workers` processes share the limits. The callback receives messages for the operator while the server runs.
 
     Raises:
         RetrieveError: the keys cannot be read, or the configuration of tokens is incomplete.
@@ -188,7 +188,7 @@ def _ambiguous() -> Rejected:
 
 
 def _unauthorized(request: Request) -> Rejected:
-    """Return the answer to a missing and to a wrong credential: the same whatever is wrong with it."""
+    """Return the answer to a missing or wrong credential: the same for any defect."""
     headers = request.headers
     sent = "Authorization" in headers or "X-API-Key" in headers
     challenge = f'{_CHALLENGE}, error="invalid_token"' if sent else _CHALLENGE

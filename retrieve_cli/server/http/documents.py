@@ -42,7 +42,7 @@ _RECORD: dict[str, Json] = {
 }
 _FORM: dict[str, Json] = {
     "type": "object",
-    "description": "Files as documents; `id` is that of a single file, by default its name.",
+    "description": "Files as documents; `id` is the id of a single file, by default its name.",
     "properties": {
         "file": {"type": "array", "items": {"type": "string", "format": "binary"}, "minItems": 1},
         "id": {"type": "string"},
@@ -74,7 +74,7 @@ def router(state: State) -> APIRouter:
     documents = state.documents
 
     async def add(request: Request) -> Response:
-        """Add documents to the index, or replace those of the same id."""
+        """Add documents to the index, or replace documents of the same id."""
         tenant = state.callers.of(request, "documents:write").tenant
         kind = request.headers.get("Content-Type", "").partition(";")[0].strip().lower()
         if kind == uploads.TYPE:
@@ -146,10 +146,10 @@ def _expect_some(receipt: Receipt) -> None:
 
 
 def given_documents(body: bytes, *, lines: bool) -> list[bytes | Json]:
-    """Return the documents of a body: an object, a list, an object with a list `documents`, or one a line.
+    """Return the documents of a body: an object, a list, an object with a list `documents`, or one per line.
 
     Raises:
-        UsageError: it is none of these.
+        UsageError: the body has another form.
     """
     import orjson
 

@@ -81,7 +81,9 @@ class Embed:
         texts = read_texts([given] if isinstance(given, str) else given, key, self._limits)
         kinds = one_of(payload, "input_type", ("", "query", "passage")), one_of(payload, "prompt_name", (*_PROMPTS,))
         if all(kinds):
-            raise Rejected(400, "`input_type` and `prompt_name` say the same: give one of them", param="prompt_name")
+            raise Rejected(
+                400, "`input_type` and `prompt_name` have the same meaning: give one of them", param="prompt_name"
+            )
         one_of(payload, "truncation_direction", ("", "right", "Right"))
         if flag(payload, "truncate", default=True) is False:
             self._check_length(texts, key)
@@ -174,7 +176,7 @@ class Encoding(Frozen):
     encode: Callable[[Sequence[str]], Vectors]
     finish: Callable[[Vectors], Json]
     joinable: bool
-    """True if a text has the same vector, to the bit, whatever other texts share the pass."""
+    """True if the vector of a text is bit-identical no matter which other texts share the pass."""
 
     def __call__(self) -> Json:
         return self.finish(self.encode(self.texts))
@@ -239,7 +241,7 @@ def check_dimensions(payload: dict[str, Any], parts: ModelParts) -> None:
 
 
 def usage(encoder: Encoder, texts: Sequence[str]) -> dict[str, int]:
-    """Return the tokens of texts as they are encoded, and the number of texts of which the end was cut."""
+    """Return the tokens of texts with the special tokens, and the number of truncated texts."""
     counts = [encoder.tokenizer.count(text) + encoder.tokenizer.special_tokens for text in texts]
     # An encoder that has never cut a text may read more than its card says.
     cut = sum(count > encoder.card.max_tokens for count in counts) if encoder.truncated else 0

@@ -1,4 +1,4 @@
-"""Health: `/health` says that the process answers, `/readyz` if searches do, and by which generation."""
+"""Health: `/health` reports that the process answers, `/readyz` if searches do, and by which generation."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ def router(state: State) -> APIRouter:
     readiness = Readiness(state)
 
     async def health() -> Response:
-        """Say that the process answers, and without an index, how the first one comes about."""
+        """Report that the process answers, and without an index, the state of the first build."""
         return response({"status": "ok"} if state.live.opened else await asyncio.to_thread(_without_index, state))
 
     async def readyz() -> Response:
-        """Say if searches are answered, with the state of the index, its models and its sources."""
+        """Report if searches are answered, with the state of the index, its models and its sources."""
         report = await asyncio.to_thread(readiness.report)
         return response(report, 200 if report["ready"] else 503)
 

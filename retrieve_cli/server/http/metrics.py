@@ -59,7 +59,7 @@ class Metrics:
 
     def answered(self, route: str | None, status: int, seconds: float, *, under_way: bool = False) -> None:
         """Count a request that is answered, by the template of its route; None for a path without one. `under_way`
-        says that it `began`."""
+        is true for a request that `began`."""
         if under_way:
             self._counts.add(WAITING, amount=-1.0)
         self._counts.add(REQUESTS, (route or OTHER, str(status)))

@@ -132,7 +132,7 @@ def models_app(
     """Return a server of models alone, with /health and /metrics.
 
     Raises:
-        UsageError: the encoder has prefixes of its own.
+        UsageError: the encoder adds prefixes.
     """
     card = parts.encoder.card
     if card.query_prefix or card.passage_prefix:

@@ -73,7 +73,7 @@ class Observed:
 
 
 def observed(request: HTTPConnection) -> Observed:
-    """Return the notes on a request; without the middleware, notes that nobody reads."""
+    """Return the notes on a request; without the middleware, notes that are dropped."""
     notes = request.scope.setdefault("state", {}).get("observed")
     return notes if isinstance(notes, Observed) else Observed("")
 
@@ -206,7 +206,7 @@ class Tracing:
     """A tracer of requests."""
 
     def __init__(self, tracer: Any) -> None:
-        """`tracer` is that of an OpenTelemetry provider."""
+        """`tracer` comes from an OpenTelemetry provider."""
         from opentelemetry import trace
         from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
@@ -216,7 +216,7 @@ class Tracing:
 
     @classmethod
     def configured(cls) -> Tracing | None:
-        """Return the tracing of the configured SDK; None if there is none."""
+        """Return the tracing of the configured SDK; None if no SDK is configured."""
         try:
             from opentelemetry import trace
         except ImportError:

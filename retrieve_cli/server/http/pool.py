@@ -2,7 +2,7 @@
 
 NumPy and onnxruntime release the interpreter lock, so that searches run side by side. A request that would wait longer
 than its deadline, or behind too many others, is rejected at once; one whose client has left is dropped before it
-begins. The web search has threads of its own: it waits for others, and local searches must not wait for it.
+begins. The web search has separate threads: it waits for other servers, and local searches must not wait for it.
 """
 
 from __future__ import annotations
@@ -117,7 +117,7 @@ class WebSearching(Pool):
     """A web search behind a queue; none if the configuration does not enable it."""
 
     def __init__(self, search: AnswersWeb | None, *, deadline_ms: float) -> None:
-        """`deadline_ms` is that of a search that names none."""
+        """`deadline_ms` is the default deadline of a search."""
         super().__init__(_AT_ONCE, _WAITING)
         self._search = search
         self._deadline_ms = deadline_ms

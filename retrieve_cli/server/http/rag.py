@@ -24,7 +24,7 @@ Reader = Callable[[Json, str | None, Settings], Read]
 """Reads a body under the tenant of its credential, and the configuration."""
 
 DEFAULT = "default"
-"""Name of the index of any server, besides that of its folder."""
+"""Name of the index of any server, in addition to the name of its folder."""
 
 
 def router(state: State) -> APIRouter:

@@ -13,7 +13,7 @@ Work = Callable[[], Json]
 """Computes the answer to a parsed request."""
 
 _SHOWN = 100
-"""Characters of what was sent that an error repeats."""
+"""Characters of the sent value that an error repeats."""
 
 
 class Limits(Frozen):

@@ -64,7 +64,7 @@ def run(app: Service, listener: Listener, ready: Callable[[], None], options: Ru
     slow = SlowClients()
 
     class Protocol(H11Protocol):
-        """Answers what is not HTTP with the header of all other answers, too."""
+        """Answers malformed HTTP with the header of all other answers, too."""
 
         def send_400_response(self, msg: str) -> None:
             length = str(len(msg)).encode()

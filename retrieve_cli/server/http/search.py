@@ -1,5 +1,5 @@
-"""Search: `POST /search`, `GET /search?q=`, `POST /search/batch`. The answer is that of `retrieve query --json`, or
-in another format as `retrieve query` prints it: `POST /search?format=text&width=100`.
+"""Search: `POST /search`, `GET /search?q=`, `POST /search/batch`. The answer is the JSON of
+`retrieve query --json`, or another format of `retrieve query`: `POST /search?format=text&width=100`.
 """
 
 from __future__ import annotations
@@ -206,7 +206,7 @@ _BESIDE_A_BODY = (*FORM, "explain")
 
 
 class Rendering(NamedTuple):
-    """A format, and what is chosen of it."""
+    """A format, and its options."""
 
     form: str
     page: Page
@@ -228,7 +228,7 @@ class Rendering(NamedTuple):
 
 
 def expect_form_alone(request: Request) -> None:
-    """Raises: UsageError: a request with a body has parameters besides those of its form."""
+    """Raises: UsageError: a request with a body has parameters other than the ones of its format."""
     for name in request.query_params:
         if name not in _BESIDE_A_BODY:
             hint = f"parameters: {', '.join(_BESIDE_A_BODY)}; the query belongs into the body"

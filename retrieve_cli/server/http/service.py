@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 NOSNIFF = (b"x-content-type-options", b"nosniff")
-"""Header of every answer: a browser takes it for what its type says, and not for a page or a script."""
+"""Header of every answer: a browser obeys the declared type and never guesses a page or a script."""
 
 
 class Service:
@@ -77,7 +77,7 @@ class Service:
     async def _completed(self, answering: Awaitable[None]) -> bool:
         """Return True once a request is answered, False if it was cancelled.
 
-        In a task of its own: a server that is cancelled in the middle of a request writes a traceback about it.
+        The request runs in a separate task: a server that is cancelled during a request would write a traceback.
         """
         task = asyncio.ensure_future(answering)
         self._tasks.add(task)

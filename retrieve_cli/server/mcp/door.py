@@ -48,7 +48,7 @@ def router(state: State) -> APIRouter:
 
 
 class _Door:
-    """The SDK's side of the route. It is imported at the first request: a server that nobody asks starts sooner."""
+    """The SDK's side of the route. It is imported at the first request, so that the server starts sooner."""
 
     def __init__(self, state: State) -> None:
         self._state = state
@@ -70,7 +70,7 @@ class _Door:
             await self._opening
 
     async def _run(self, opened: asyncio.Future[StreamableHTTPSessionManager]) -> None:
-        """Run the manager in a task of its own, as its group of tasks demands."""
+        """Run the manager in a separate task, as its group of tasks demands."""
         try:
             manager = await asyncio.to_thread(_manager, self._state)
         except Exception as error:  # noqa: BLE001  each request that waits for it fails with it
@@ -82,7 +82,7 @@ class _Door:
 
 
 def _manager(state: State) -> StreamableHTTPSessionManager:
-    """Return the SDK's manager of requests, each of which stands for itself."""
+    """Return the SDK's manager of requests, without sessions."""
     from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 
     from retrieve_cli.server.mcp.host import Host, WebHost

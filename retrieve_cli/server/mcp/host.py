@@ -33,7 +33,7 @@ class Run(Protocol):
 
 
 class WebHost(Frozen):
-    """A web search, and threads of its own: it waits for others most of the time."""
+    """A web search with separate threads: it waits for other servers most of the time."""
 
     search: AnswersWeb
     run: Run

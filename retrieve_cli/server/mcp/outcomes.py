@@ -1,8 +1,8 @@
 """Outcome of a tool as an answer of the protocol: content, structured content and links.
 
-Clients differ in what they pass on to their model, and the protocol has no word for it. A client that passes on one
-channel must find the texts there; one that passes on both must not pay for them twice. A client that is not known gets
-them in both: a text that is paid twice is better than none.
+Clients differ in the channels that they pass on to their model, and the protocol does not declare them. A client that
+passes on one channel must find the texts there; one that passes on both must not pay for them twice. An unknown client
+gets them in both: a text that is paid twice is better than a missing one.
 """
 
 from __future__ import annotations

@@ -58,7 +58,7 @@ def fetch(live: LiveIndex, given: Mapping[str, Json], *, tenant: str | None, cha
     A record that does not fit is read from its beginning on, or from the chunk on that was asked for.
 
     Raises:
-        RetrieveError: an argument cannot be understood, or there is no such record or chunk.
+        RetrieveError: an argument cannot be understood, or the record or chunk does not exist.
     """
     values = read_arguments(given, "fetch")
     cursor, most = values.pop("cursor", None), read_budget(values.pop("max_tokens", None))
@@ -139,7 +139,7 @@ def read_resource(live: LiveIndex, uri: str, *, tenant: str | None) -> str:
     """Return the text at the address of a record or chunk.
 
     Raises:
-        NotFound: there is none for the caller.
+        NotFound: it does not exist for the caller.
     """
     if (address := read_uri(uri)) is None:
         raise NotFound(f"there is no resource {printable(shortened(uri))}")

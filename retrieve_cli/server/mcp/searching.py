@@ -24,7 +24,7 @@ _NOTICES, _NOTICE = 3, 200
 _RELATED = 5
 """Most related records that are named."""
 _KEPT = ("score", "relevance", "section", "page", "page_end", "page_label", "anchor")
-"""Keys of a result besides its id, title, address and text; those that are null are left out."""
+"""Keys of a result in addition to id, title, address and text; keys that are null are omitted."""
 
 
 class Page(NamedTuple):

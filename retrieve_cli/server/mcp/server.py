@@ -145,7 +145,7 @@ class Handlers:
         chunk = types.ResourceTemplate(
             uri_template=addresses.CHUNK,
             name="chunk",
-            description="A passage, as it was in a generation of the index.",
+            description="A passage from a generation of the index.",
             mime_type=_PLAIN_TEXT,
         )
         record = types.ResourceTemplate(
@@ -188,7 +188,7 @@ class Handlers:
 
 
 def _client(context: Context) -> str:
-    """The name that the client gives itself; over HTTP without a session, what its requests say of it."""
+    """The name that the client gives itself; over HTTP without a session, the name in its requests."""
     if (given := context.session.client_params) is not None and given.client_info is not None:
         return str(given.client_info.name)
     headers = getattr(context.request, "headers", {})

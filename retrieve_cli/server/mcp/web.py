@@ -8,8 +8,8 @@
     abstract: …
     ```
 
-A failed provider stands in the first line. A result looks as in output/web_works.py: no text of others is outside of a
-fence, and none can end its own or forge another result.
+The first line names failed providers. A result looks as in output/web_works.py: foreign text is only inside of a fence,
+and cannot end its fence or forge another result.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ from retrieve_cli.server.mcp.outcomes import Channels, Outcome, compact_json
 from retrieve_cli.server.mcp.tools import counter_of, read_budget
 
 _RESULTS, _MOST = 10, 4000
-"""Results, and tokens of an answer, if the caller does not say: abstracts are longer than passages."""
+"""Default limits of the results and the tokens of an answer: abstracts are longer than passages."""
 _TITLE, _PLACE, _NOTICE = 200, 200, 200
 """Most characters of a title; of an address, a venue or a name; of a notice."""
 _AUTHORS, _FIRST_AUTHORS = 10, 3
-"""Most names of authors, and of those of a short head."""
+"""Most names of authors in a full and in a short head."""
 Answering = Callable[[WebOptions], WebAnswer]
 """A web search in the name of a caller."""
 Detail = Literal["full", "short", "bare"]
@@ -113,7 +113,7 @@ class _Laid(NamedTuple):
         return "\n".join([*_first(self.answer, len(entries)), *([DATA] if entries else []), *blocks])
 
     def block(self, rank: int, hit: WebHit, text: str) -> str:
-        """A result under its number; nothing but identifiers, type and date stands outside of its fence."""
+        """A result under its number; only identifiers, type and date are outside of its fence."""
         work = _shortened(hit.work, self.detail)
         head, _, fenced = result_block(rank, replace(hit, work=work), body=text).rstrip("\n").partition("\n")
         ids = () if self.detail == "bare" else work.ids
@@ -222,7 +222,7 @@ def _notices(answer: WebAnswer) -> Iterator[str]:
 
 
 def _shortened(work: Work, detail: Detail) -> Work:
-    """The work with what is shown of it beside its text."""
+    """The work, cut to the fields that are shown beside its text."""
     short = replace(work, id=_line(work.id), title=_title(work), url=_place(work.url), pdf_url=_place(work.pdf_url))
     if detail == "full":
         names = [_line(name) for name in work.authors[: _AUTHORS + 1]]
@@ -239,7 +239,7 @@ def _title(work: Work) -> str:
 
 
 def _place(url: str) -> str:
-    """An address; one that is too long, or has blanks, is none."""
+    """The address, or nothing if it is too long or has blanks."""
     return printable(url) if len(url) <= _PLACE and len(url.split()) == 1 else ""
 
 

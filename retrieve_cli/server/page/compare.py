@@ -26,7 +26,7 @@ _SIGNIFICANT = 0.05
 
 
 class Moved(NamedTuple):
-    """A result, and how it stands in the other configuration."""
+    """A result, and its rank in the other configuration."""
 
     hit: Hit
     move: str
@@ -57,7 +57,7 @@ class Comparison(NamedTuple):
 
     @classmethod
     def of(cls, parameters: Sequence[tuple[str, str]]) -> Comparison:
-        """Return the comparison that the parameters of an address say."""
+        """Return the comparison that the parameters of an address describe."""
         a, b = (Address.of(parameters, prefix=f"{side}.")._replace(page=1) for side in "ab")
         plain = Address.of(parameters)
         if not any(a.configuration("") or b.configuration("")):

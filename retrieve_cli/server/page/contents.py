@@ -138,8 +138,8 @@ def modes(index: Index) -> list[tuple[str, str]]:
 
 
 def about(live: LiveIndex, index: Index, tenant: str | None) -> dict[str, Any]:
-    """Return what the page says of a generation, `pinned` if it is not the current one; a tenant is told the numbers of
-    its own records and chunks."""
+    """Return the facts about a generation for the page, `pinned` if it is not the current one; a tenant gets the
+    numbers of its records and chunks."""
     with index.reading() as generation:
         visible = contents.visible_to(generation, tenant)
         records = len(generation.records) if visible is None else int(visible.sum())
@@ -202,8 +202,8 @@ _COLOURS = 6
 
 
 def record_view(found: Chunks, *, first: int, generation: str) -> dict[str, Any]:
-    """Return what the page shows of a record of a generation, with its chunks from the one numbered `first` on;
-    `before` and `after` are addresses of further chunks, empty if there are none."""
+    """Return the view of a record of a generation, with its chunks from the one numbered `first` on; `before` and
+    `after` are addresses of further chunks, or empty."""
     record, here = found.record, record_url(found.record["id"])
     last = first + len(found.rows)
     description = str(record["description"] or "")
@@ -234,7 +234,7 @@ def _from(here: str, first: int) -> str:
 
 
 def _fields(record: Mapping[str, Json]) -> Iterator[tuple[str, list[tuple[str, Link | None]]]]:
-    """Yield the fields that have values, each with its texts and links; those of the metadata by their path."""
+    """Yield the fields that have values, each with its texts and links; metadata fields by their path."""
     own = {key: record.get(key) for key in ("license", "group", "keywords", "url", "kind")}
     nested = {**record["supporting_data"], **record["metadata"]}
     for count, (name, values) in enumerate((*leaves(own), *leaves(nested))):

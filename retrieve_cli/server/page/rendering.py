@@ -67,7 +67,7 @@ def page(request: Request, template: str, values: Mapping[str, Any], *, status: 
 
 
 def static(name: str) -> Response | None:
-    """Return a static file as an answer; None if there is none of that name. Its address has its digest."""
+    """Return a static file as an answer; None if it does not exist. Its address has its digest."""
     from starlette.responses import Response
 
     if name not in TYPES:
@@ -150,7 +150,7 @@ def parts(text: str, marks: Iterable[Sequence[int]]) -> list[Part]:
 
 
 def link(text: object) -> Link | None:
-    """Return an address as a link if it leads to a web server; None for any other scheme, or what is not an address."""
+    """Return an address as a link if it leads to a web server; None for any other scheme or text."""
     if not isinstance(text, str) or len(text) > _LONGEST_LINK:
         return None
     stripped = text.strip()

@@ -117,7 +117,7 @@ class _Pages:
     async def static(self, request: Request) -> Response:
         answer = rendering.static(request.path_params["name"])
         if answer is None:
-            raise Rejected(404, "there is no such file")
+            raise Rejected(404, "the file does not exist")
         return answer
 
     async def sign_in_form(self, request: Request) -> Response:

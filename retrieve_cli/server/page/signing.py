@@ -1,6 +1,6 @@
 """Signing in with a key: a cookie that scripts cannot read, and that no other site can make a browser send.
 
-The cookie stands for an Authorization header on the routes of the page, and on no others.
+The cookie replaces an Authorization header on the routes of the page only.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _LONGEST = 8192
 
 
 def with_credential(request: Request, key: str | None = None) -> Request:
-    """Return the request with a key, by default that of its cookie, as its credential. A header of its own wins."""
+    """Return the request with a key, by default of its cookie, as its credential. A credential in its headers wins."""
     from starlette.requests import Request as Made
 
     if key is None:

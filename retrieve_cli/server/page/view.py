@@ -144,7 +144,7 @@ def source_of(chunk: Mapping[str, Json]) -> str:
 
 
 def within(chunk: Mapping[str, Json]) -> str:
-    """Return the pages, the anchor or the lines of a passage, in words; empty if there are none."""
+    """Return the pages, the anchor or the lines of a passage, in words."""
     if (place := place_of(chunk)) is not None:
         return pages(place) or cut(f"#{place.anchor}" if place.anchor else "")
     start, end = chunk["start_line"], chunk["end_line"]
@@ -163,7 +163,7 @@ def badges_of(value: Mapping[str, Json]) -> list[Badge]:
 
 
 def _why(hit: contracts.Hit) -> Iterator[Why]:
-    """Yield the rows whose parts add up to the score; what was scored outside its list has no rank."""
+    """Yield the rows whose parts add up to the score; a hit scored outside its list has no rank."""
     for each in hit.evidence:
         rank = "–" if each.rank is None else str(each.rank)
         part = significant(each.part, _DIGITS) if each in hit.counted else "–"
@@ -203,7 +203,7 @@ class Box(NamedTuple):
 
     label: str
     filter: str
-    """The condition that it stands for, as the filter language writes it."""
+    """The condition of the checkbox, in the filter language."""
     matches: int
     ticked: bool
 
@@ -250,7 +250,7 @@ def facets(counts: Mapping[str, Sequence[Mapping[str, Json]]], address: Address)
 
 
 def _box(field: str, value: str, count: int, ticked: Mapping[tuple[str, str], str]) -> Box:
-    """Return the checkbox of a value: one that is ticked stands for the condition as it was written."""
+    """Return the checkbox of a value: a ticked one has the condition in its original form."""
     folded = value.casefold()
     same = (text for (name, held), text in ticked.items() if (name, held.casefold()) == (known_as(field), folded))
     written = next(same, None)
@@ -258,7 +258,7 @@ def _box(field: str, value: str, count: int, ticked: Mapping[tuple[str, str], st
 
 
 def _ticked(address: Address) -> Iterator[tuple[tuple[str, str], str]]:
-    """Yield field and value of each condition that a checkbox can stand for, and how it is written."""
+    """Yield field and value of each condition that a checkbox can express, and its original form."""
     for condition, text in address.read():
         plain = condition.operator == "=" and not condition.negated and not condition.globs
         if plain and len(condition.values) == 1:

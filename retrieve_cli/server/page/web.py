@@ -36,12 +36,12 @@ class Search(NamedTuple):
 
     @classmethod
     def of(cls, parameters: Iterable[tuple[str, str]]) -> Search:
-        """Return the search that the parameters say; unknown ones are ignored."""
+        """Return the search that the parameters describe; unknown ones are ignored."""
         last = dict(parameters)
         return cls(*(last.get(key, "").strip() for key in ("q", "kind", "since", "category")))
 
     def options(self) -> WebOptions:
-        """Return what is searched for. Raises: UsageError."""
+        """Return the options of the search. Raises: UsageError."""
         given: dict[str, Json] = {"kind": self.kind, "since": self.since, "categories": self.category}
         item = {"query": self.query, **{key: value for key, value in given.items() if value}}
         return read_web(item, where="the address").options
