@@ -12,7 +12,7 @@ import typer
 
 from retrieve_cli.api.index import Index
 from retrieve_cli.cli import notes, printing
-from retrieve_cli.cli.options import Shape, Shared
+from retrieve_cli.cli.options import OutputFlags, Shared
 from retrieve_cli.config.plugins import LLM
 from retrieve_cli.config.settings import Settings
 from retrieve_cli.contracts import Request
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 NOTHING: Mapping[str, Any] = {}
-Writing = Callable[[Sequence[Answer], Shared, Shape], None]
+Writing = Callable[[Sequence[Answer], Shared, OutputFlags], None]
 """Writes answers to stdout."""
 
 
@@ -37,7 +37,7 @@ class Run(NamedTuple):
     settings: Settings
     asked: Request
     """Values of its flags that hold for every query."""
-    shape: Shape
+    shape: OutputFlags
     choices: Mapping[str, Any]
     """`k`, and the choices that have no key in the configuration."""
     given: Mapping[str, str]

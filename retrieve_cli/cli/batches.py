@@ -41,7 +41,7 @@ def answer_batch(run: Run) -> None:
         answering.tell_generation(run, index, all_records=all_records)
         outcomes = [line if isinstance(line, BadLine) else _outcome(line, next(answers)) for line in lines]
         _show(outcomes, run, index)
-    tally = Tally()
+    tally = BatchTally()
     tally.add(outcomes)
     tally.end(run)
 
@@ -52,7 +52,7 @@ def answer_stream(run: Run) -> None:
     if (shared.format not in _STREAMED and not run.shape.ids) or run.save_run is not None:
         what = "--save-run" if run.save_run is not None else f"--format {shared.format}"
         raise UsageError(f"{what} does not go with --stream", hint=f"formats of a stream: {', '.join(_STREAMED)}")
-    lines, tally = requests.from_stdin(run.asked), Tally()
+    lines, tally = requests.from_stdin(run.asked), BatchTally()
     try:
         with answering.opened(run, show_reason=False) as index:
             expect_sound(Searcher(index.opened), run.asked, facets=run.choices["facets"])
@@ -66,7 +66,7 @@ def answer_stream(run: Run) -> None:
     tally.end(run)
 
 
-class Tally:
+class BatchTally:
     """Facts about all queries of a command that decide its exit code."""
 
     def __init__(self) -> None:

@@ -13,7 +13,7 @@ import typer
 
 from retrieve_cli.cli.agreement import record
 from retrieve_cli.cli.options import Shared, shared
-from retrieve_cli.cli.sync_line import Line
+from retrieve_cli.cli.sync_line import SyncLine
 from retrieve_cli.config.trust import COMMAND
 from retrieve_cli.errors import Exit, RetrieveError, UsageError
 
@@ -100,7 +100,7 @@ def build(
 
 def _finish(report: Report, shared: Shared) -> None:
     """Print the outcome and the next step. Raises: typer.Exit with 8 if records were rejected."""
-    Line(shared).report(report)
+    SyncLine(shared).report(report)
     say_rest(report, shared)
     if report.replaced is not None:
         shared.talk.say(report.replaced.sentence(flags_for(shared)))

@@ -246,7 +246,7 @@ def _first(source: Source, place: int = 0) -> Source:
 def _ids(typed: Typed) -> Iterator[str]:
     from retrieve_cli.cli import completing_index as index
 
-    return index.ids(typed.artifacts, typed.word, index.Scope.of(typed.command, typed.given))
+    return index.ids(typed.artifacts, typed.word, index.CompletionScope.of(typed.command, typed.given))
 
 
 def _chunks(typed: Typed) -> Iterator[str]:
@@ -256,7 +256,7 @@ def _chunks(typed: Typed) -> Iterator[str]:
 def _conditions(typed: Typed) -> Iterator[str]:
     from retrieve_cli.cli import completing_index as index
 
-    return index.conditions(typed.artifacts, typed.word, index.Scope.of(typed.command, typed.given))
+    return index.conditions(typed.artifacts, typed.word, index.CompletionScope.of(typed.command, typed.given))
 
 
 def _boosts(typed: Typed) -> Iterator[str]:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from retrieve_cli.server.mcp.host import McpOptions
 
 
-class Texts(StrEnum):
+class TextChannel(StrEnum):
     """Channels of an answer that carry the texts."""
 
     content = "content"
@@ -27,7 +27,7 @@ class Texts(StrEnum):
 
 
 McpTexts = Annotated[
-    Texts | None,
+    TextChannel | None,
     typer.Option("--mcp-texts", help="Channel of MCP answers that carries texts; default: the one the client reads."),
 ]
 AllowWrites = Annotated[
@@ -35,7 +35,7 @@ AllowWrites = Annotated[
 ]
 
 
-def mcp_options(texts: Texts | None, *, writes: bool) -> McpOptions:
+def mcp_options(texts: TextChannel | None, *, writes: bool) -> McpOptions:
     """Return the choices that flags make."""
     from retrieve_cli.server.mcp.host import McpOptions
 

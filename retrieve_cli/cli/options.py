@@ -45,7 +45,7 @@ class Color(StrEnum):
     never = "never"
 
 
-class Shape(NamedTuple):
+class OutputFlags(NamedTuple):
     """Flags on how answers are printed, in addition to their format."""
 
     ids: bool

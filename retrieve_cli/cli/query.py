@@ -8,7 +8,7 @@ import typer
 
 from retrieve_cli.api.choices import SEARCH
 from retrieve_cli.api.table import PYTHON
-from retrieve_cli.cli.options import Panels, Shape, Shared, flag_of, keys_of, shared
+from retrieve_cli.cli.options import OutputFlags, Panels, Shared, flag_of, keys_of, shared
 from retrieve_cli.errors import UsageError
 from retrieve_cli.frozen import replace
 
@@ -50,7 +50,7 @@ def query(
     if stream and text not in (None, [], ["-"]):
         raise UsageError("--stream reads its queries from stdin", hint="leave TEXT out: retrieve query - --stream")
     batch = stream or text == ["-"]
-    shape = Shape(
+    shape = OutputFlags(
         "ids" in chosen,
         "explain" in chosen,
         chosen.get("timing"),

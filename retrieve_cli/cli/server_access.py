@@ -32,7 +32,7 @@ TlsCertificate = Annotated[
 TlsKey = Annotated[Path | None, typer.Option("--tls-key", metavar="FILE", help="Private key of that certificate.")]
 
 
-class Access(NamedTuple):
+class ServerAccess(NamedTuple):
     """Callers of a server, and its names."""
 
     callers: Callers
@@ -79,7 +79,7 @@ def access_of(
     insecure: bool,
     certificate: tuple[Path | None, Path | None],
     allowed: tuple[list[str] | None, list[str] | None],
-) -> Access:
+) -> ServerAccess:
     """Return the access settings of the flags and the configuration, checked before anything starts.
 
     Raises:
@@ -96,6 +96,6 @@ def access_of(
     hosts, origins = (tuple(given or ()) for given in allowed)
     settings.expect_trusted("serve")
     own = settings.serve
-    access = Access(callers, tls, host, (*own.allowed_hosts, *hosts), (*own.allowed_origins, *origins))
+    access = ServerAccess(callers, tls, host, (*own.allowed_hosts, *hosts), (*own.allowed_origins, *origins))
     access.hosts()
     return access

@@ -11,7 +11,7 @@ import typer
 
 from retrieve_cli.api.live import LiveIndex
 from retrieve_cli.cli.options import Shared
-from retrieve_cli.cli.server_access import Access, warn_without_tenants
+from retrieve_cli.cli.server_access import ServerAccess, warn_without_tenants
 from retrieve_cli.config.durations import seconds
 from retrieve_cli.config.settings import Settings
 from retrieve_cli.errors import RetrieveError, UsageError
@@ -33,7 +33,7 @@ class ServerParts(NamedTuple):
 
     shared: Shared
     settings: Settings
-    access: Access
+    access: ServerAccess
     log: AccessLog | None
     pool: tuple[int, int]
     """Searches at once, and requests that may wait."""

@@ -17,7 +17,7 @@ import typer
 from retrieve_cli.cli.build import BitEqual, Executor, MaxFail, NoWait, Wait, Workers, embedding_by, say_rest, waiting
 from retrieve_cli.cli.failures import failure_of
 from retrieve_cli.cli.options import Shared, Talk, shared
-from retrieve_cli.cli.sync_line import Line, one_line, raise_once
+from retrieve_cli.cli.sync_line import SyncLine, one_line, raise_once
 from retrieve_cli.errors import Exit, RetrieveError, UsageError, quoted, shortened
 from retrieve_cli.frozen import replace
 from retrieve_cli.storage.lock import now
@@ -113,7 +113,7 @@ def _expect_sources(shared: Shared, settings: Settings, catalogs: Sequence[Path]
             raise UsageError(f"the index has no source {flag} {path}; its sources: {names}", hint=hint)
 
 
-def _run(shared: Shared, settings: Settings, line: Line, *, reports: bool) -> None:
+def _run(shared: Shared, settings: Settings, line: SyncLine, *, reports: bool) -> None:
     from retrieve_cli.ingest import schedule
 
     with _writing(shared, settings, reports=reports) as progress:
@@ -133,7 +133,7 @@ def _finish(report: Report, shared: Shared, settings: Settings) -> None:
         raise typer.Exit(Exit.PARTIAL)
 
 
-def _run_and_verify(shared: Shared, settings: Settings, line: Line, *, reports: bool) -> RetrieveError | None:
+def _run_and_verify(shared: Shared, settings: Settings, line: SyncLine, *, reports: bool) -> RetrieveError | None:
     """Sync, compare, print both; return the result of the comparison if it failed, for the sync itself succeeded."""
     trouble: RetrieveError | None = None
     with _writing(shared, settings, reports=reports) as progress:
@@ -193,7 +193,7 @@ class _NotEqual(RetrieveError):
         return cls(f"generation {generation} is not what a fresh build gives: {files}", hint=hint)
 
 
-def _show_plan(shared: Shared, settings: Settings, line: Line) -> None:
+def _show_plan(shared: Shared, settings: Settings, line: SyncLine) -> None:
     from tempfile import TemporaryDirectory
 
     from retrieve_cli.cli.progress import progress_for
@@ -206,7 +206,7 @@ def _show_plan(shared: Shared, settings: Settings, line: Line) -> None:
     line.write({"time": now(), **plan.to_json()}, plan.sentences() if plan.needed else same)
 
 
-def _roll_back(shared: Shared, settings: Settings, generation: str | None, line: Line) -> None:
+def _roll_back(shared: Shared, settings: Settings, generation: str | None, line: SyncLine) -> None:
     from retrieve_cli.ingest.sync import roll_back
 
     if not shared.store.path.exists():

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from retrieve_cli.ingest.report import Report
 
 
-class Line:
+class SyncLine:
     """Prints one line: JSON for programs, a sentence for people."""
 
     def __init__(self, shared: Shared) -> None:
@@ -55,9 +55,9 @@ class Line:
 
 
 @contextmanager
-def one_line(shared: Shared) -> Iterator[Line]:
+def one_line(shared: Shared) -> Iterator[SyncLine]:
     """Give the line to print to; a failure is printed to it."""
-    line = Line(shared)
+    line = SyncLine(shared)
     try:
         yield line
     except typer.Exit:

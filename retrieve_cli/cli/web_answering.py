@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from retrieve_cli.cli import printing
-from retrieve_cli.cli.options import Shape, Shared
+from retrieve_cli.cli.options import OutputFlags, Shared
 from retrieve_cli.contracts.terms import figures
 from retrieve_cli.errors import Exit, RetrieveError, UsageError, printable
 from retrieve_cli.output import formats, web_works
@@ -143,7 +143,7 @@ class WebSection:
         check(WebOptions("web"), settings)
         self._answer: WebAnswer | None = None
 
-    def write(self, answers: Sequence[Answer], shared: Shared, shape: Shape) -> None:
+    def write(self, answers: Sequence[Answer], shared: Shared, shape: OutputFlags) -> None:
         """Print the local answer, then the section; in JSON, the section is the key `web`."""
         (local,) = answers
         if shared.format != "json":

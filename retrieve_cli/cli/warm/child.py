@@ -27,7 +27,7 @@ _UNWRITTEN = 120
 """Exit code of Python if its output cannot be written at the end."""
 
 
-class Call(NamedTuple):
+class ProgramCall(NamedTuple):
     """A call of the program: everything that its result depends on."""
 
     words: Sequence[str]
@@ -109,7 +109,7 @@ def wait(channel: Connection, run: Callable[[], int], rehearse: Callable[[], Non
             rehearse()
             channel.sendall(messages.READY)
         _, body, (number, *descriptors) = local.receive(channel, longest=messages.LONGEST, files=streams + 1)
-        call = Call(*marshal.loads(body))  # noqa: S302  from this user and this interpreter, as both sides have checked
+        call = ProgramCall(*marshal.loads(body))  # noqa: S302  from this user and this interpreter, as both sides have checked
         connection = local.opened(number)
         connection.settimeout(None)
     except BaseException:  # noqa: BLE001  the process makes another one
@@ -117,7 +117,7 @@ def wait(channel: Connection, run: Callable[[], int], rehearse: Callable[[], Non
     _do(call, descriptors, _Gate(channel, connection), run)
 
 
-def _do(call: Call, descriptors: Sequence[int], gate: _Gate, run: Callable[[], int]) -> NoReturn:
+def _do(call: ProgramCall, descriptors: Sequence[int], gate: _Gate, run: Callable[[], int]) -> NoReturn:
     """Do a call as the process of the command would, and end this process."""
     code = 1
     try:
@@ -137,7 +137,7 @@ def _do(call: Call, descriptors: Sequence[int], gate: _Gate, run: Callable[[], i
     os._exit(code)
 
 
-def _become(call: Call, descriptors: Sequence[int], begin: Callable[[], None]) -> None:
+def _become(call: ProgramCall, descriptors: Sequence[int], begin: Callable[[], None]) -> None:
     """Take over the folder, the streams, the environment and the arguments of the caller."""
     global _is_copy  # noqa: PLW0603  a fact about the process
     _is_copy = True

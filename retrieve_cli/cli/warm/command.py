@@ -18,8 +18,8 @@ import typer
 from retrieve_cli.cli.failures import Failure, failure_of
 from retrieve_cli.cli.warm import messages
 from retrieve_cli.cli.warm.keep_warm import command, flags
-from retrieve_cli.cli.warm.ready import Ready
-from retrieve_cli.cli.warm.server import Door, Server
+from retrieve_cli.cli.warm.ready import PreparedIndex
+from retrieve_cli.cli.warm.server import Door, WarmServer
 from retrieve_cli.config.durations import seconds
 from retrieve_cli.errors import RetrieveError, unwritable
 from retrieve_cli.http import local
@@ -175,14 +175,14 @@ def _run(
     try:
         lock.sign(descriptor)
         path = Path(messages.place_of(str(shared.artifacts.resolve())))
-        state = Ready(shared)
+        state = PreparedIndex(shared)
         with local.listening(path) as listener:
             mine = path.stat().st_ino
             wanted = partial(_is, path, mine)
             door = Door(
                 listener, state.prepare, wanted, state.let_go, _call, state.rehearse, idle, leash, (descriptor,)
             )
-            server = Server(door)
+            server = WarmServer(door)
             ready(None)
             server.run()
         _lock_file(shared).unlink(missing_ok=True)

@@ -58,6 +58,6 @@ def identity(environment: Mapping[bytes, bytes]) -> bytes:
 
 
 def packed(own: bytes, call: tuple[Any, ...]) -> bytes:
-    """Return a request: the frame of an identity and of the values of a `child.Call`."""
+    """Return a request: the frame of an identity and of the values of a `child.ProgramCall`."""
     body = marshal.dumps(call)
     return b"".join((len(own).to_bytes(4, "little"), len(body).to_bytes(8, "little"), own, body))

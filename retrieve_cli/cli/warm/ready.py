@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from retrieve_cli.assemble.registry import retriever
 from retrieve_cli.cli.main import command_of, program
 from retrieve_cli.cli.warm import signs
-from retrieve_cli.cli.warm.server import State
+from retrieve_cli.cli.warm.server import WarmState
 from retrieve_cli.config.loading import file_of
 from retrieve_cli.config.plugins import LLM, load as load_plugin
 from retrieve_cli.contracts import Request
@@ -49,7 +49,7 @@ _ANYTHING = "image"
 """The query that is asked if the first record has no name."""
 
 
-class Ready:
+class PreparedIndex:
     """The state that copies of this process begin with."""
 
     def __init__(self, shared: Shared) -> None:
@@ -67,16 +67,16 @@ class Ready:
         self._rehearsal: Callable[[], None] | None = None
         self._open()
 
-    def prepare(self) -> State:
+    def prepare(self) -> WarmState:
         """Follow the current generation; return the change since the last call."""
         if signs.changed(self._program) or signs.changed(self._libraries):
-            return State.GONE
+            return WarmState.GONE
         if not self._is_outdated():
-            return State.SAME
+            return WarmState.SAME
         with suppress(RetrieveError, OSError):  # the copy opens it by itself, and says why it cannot
             self._settings = self._shared.settings()
             self._open()
-        return State.OTHER
+        return WarmState.OTHER
 
     def let_go(self) -> bool:
         """Close an index that is not current any more: its files can be removed then. Return True if one was closed."""

@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 
 from retrieve_cli.contracts import Json
 from retrieve_cli.errors import RetrieveError, UsageError, quoted, unwritable
-from retrieve_cli.server.auth.rates import Rate, read_rate
+from retrieve_cli.server.auth.rates import RequestRate, read_rate
 from retrieve_cli.server.auth.scopes import SCOPES, Caller
 from retrieve_cli.storage import durable, lock
 from retrieve_cli.storage.beside import KEYS, damaged_keys, keys_file, read_keys
@@ -50,7 +50,7 @@ class Key(NamedTuple):
     tenant: str | None
     created: datetime
     expires: datetime | None
-    rate: Rate | None
+    rate: RequestRate | None
     revoked: datetime | None
 
     @property
@@ -88,7 +88,7 @@ class Key(NamedTuple):
         return {"created": self.created, "expires": self.expires, "revoked": self.revoked}
 
 
-class Created(NamedTuple):
+class CreatedKey(NamedTuple):
     """A new key: its text, which is stored nowhere, and the stored key."""
 
     text: str
@@ -122,8 +122,8 @@ class KeyFile:
         name: str = "",
         tenant: str | None = None,
         expires: datetime | None = None,
-        rate: Rate | None = None,
-    ) -> Created:
+        rate: RequestRate | None = None,
+    ) -> CreatedKey:
         """Add a key, and return it with its text.
 
         Raises:
@@ -143,7 +143,7 @@ class KeyFile:
             id_ = next(id_ for _ in range(_MOST) if (id_ := secrets.token_hex(4)) not in taken)
             key = Key(id_, digest(text), name, tuple(scopes), tenant, _now(), expires, rate, None)
             self._write([*keys, key])
-        return Created(text, key)
+        return CreatedKey(text, key)
 
     def revoke(self, id_: str) -> Key:
         """Make a key invalid for good, and return it. A revoked key stays in the list.

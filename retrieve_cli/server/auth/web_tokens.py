@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from retrieve_cli.errors import Unavailable, UsageError, printable, shortened
 from retrieve_cli.http.fetching import check_secure_url
 from retrieve_cli.server.auth.key_sets import FileOrigin, KeySet, UrlOrigin
-from retrieve_cli.server.auth.rates import Rate, read_rate
+from retrieve_cli.server.auth.rates import RequestRate, read_rate
 from retrieve_cli.server.auth.scopes import Caller, claimed_scopes
 
 if TYPE_CHECKING:
@@ -40,10 +40,10 @@ class Token(NamedTuple):
     caller: Caller
     account: str
     """Digest of issuer and subject: the name of its limit of requests."""
-    rate: Rate | None
+    rate: RequestRate | None
 
 
-class Tokens:
+class TokenVerifier:
     """The verification of tokens of one issuer."""
 
     def __init__(self, settings: JwtSettings, *, say: Callable[[str], None] = lambda _: None) -> None:

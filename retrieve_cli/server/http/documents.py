@@ -20,7 +20,7 @@ from retrieve_cli.server.http import uploads
 from retrieve_cli.server.http.admission import read_body
 from retrieve_cli.server.http.answers import response
 from retrieve_cli.server.http.jobs import Job
-from retrieve_cli.server.http.requests import Rejected
+from retrieve_cli.server.http.requests import RejectedRequest
 from retrieve_cli.server.http.state import State
 from retrieve_cli.untrusted.files import MB
 
@@ -139,10 +139,10 @@ async def _stored_files(state: State, request: Request, tenant: str | None) -> R
 
 
 def _expect_some(receipt: Receipt) -> None:
-    """Raise the reason why the only document of a request is rejected. Raises: Rejected."""
+    """Raise the reason why the only document of a request is rejected. Raises: RejectedRequest."""
     if len(receipt.documents) == 1 and not receipt.sequence:
         reason = receipt.documents[0].reason
-        raise Rejected(422, reason, code="rejected", hint="correct the document and send it again")
+        raise RejectedRequest(422, reason, code="rejected", hint="correct the document and send it again")
 
 
 def given_documents(body: bytes, *, lines: bool) -> list[bytes | Json]:

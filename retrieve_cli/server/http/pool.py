@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from retrieve_cli.errors import NotConfigured
 from retrieve_cli.server.http.admission import departure, unless_gone
-from retrieve_cli.server.http.requests import Rejected
+from retrieve_cli.server.http.requests import RejectedRequest
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -64,7 +64,7 @@ class Pool:
         """Return what a function returns for these arguments, once its turn has come. The body must have been read.
 
         Raises:
-            Rejected: too many jobs wait already, the deadline would pass while it waits, or the client has left.
+            RejectedRequest: too many jobs wait already, the deadline would pass while it waits, or the client has left.
         """
         self._admit(deadline_ms)
         at_once = self._admitted < self._threads
@@ -91,7 +91,7 @@ class Pool:
             hint = "raise `deadline_ms`, or try again later"
         else:
             return
-        raise Rejected(503, said, code="busy", hint=hint, headers={"Retry-After": str(max(ceil(wait), 1))})
+        raise RejectedRequest(503, said, code="busy", hint=hint, headers={"Retry-After": str(max(ceil(wait), 1))})
 
     def _timed(self, function: Callable[..., T], *arguments: Any) -> T:
         begun = time.perf_counter()
@@ -148,7 +148,7 @@ class WebSearching(Pool):
 
         Raises:
             RetrieveError: it is not enabled, or the options do not fit the configuration.
-            Rejected: too many searches wait already, or the deadline would pass while it waits.
+            RejectedRequest: too many searches wait already, or the deadline would pass while it waits.
         """
         answer = partial(self.search.answer, options, owner=caller.owner)
         return await self.run(request, answer, deadline_ms=options.deadline_ms)
@@ -156,7 +156,7 @@ class WebSearching(Pool):
     async def run(
         self, request: Request, function: Callable[..., T], *arguments: Any, deadline_ms: float | None = None
     ) -> T:
-        """Return what a function that searches returns. Raises: Rejected: it would have to wait for too long."""
+        """Return what a function that searches returns. Raises: RejectedRequest: it would have to wait for too long."""
         return await super().run(request, function, *arguments, deadline_ms=deadline_ms or self._deadline_ms)
 
 

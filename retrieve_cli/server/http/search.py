@@ -26,7 +26,7 @@ from retrieve_cli.search.answer import Answer
 from retrieve_cli.server.http.admission import read_body
 from retrieve_cli.server.http.answers import dumped, rejection
 from retrieve_cli.server.http.observing import observed
-from retrieve_cli.server.http.requests import Rejected, read_object
+from retrieve_cli.server.http.requests import RejectedRequest, read_object
 from retrieve_cli.server.http.shapes.modular import PARAMETER, SHAPE, shape_of
 from retrieve_cli.server.http.state import State
 
@@ -151,11 +151,11 @@ def _batch_schema() -> dict[str, Json]:
 
 
 def _items(payload: Mapping[str, Any]) -> Sequence[Any]:
-    """Return the requests of a batch. Raises: Rejected."""
+    """Return the requests of a batch. Raises: RejectedRequest."""
     items = payload.get("requests")
     if not isinstance(items, list) or not items or len(items) > _MOST:
         said = f"`requests` must be a list of 1 to {_MOST} requests"
-        raise Rejected(422, said, param="requests", code="usage", hint='{"requests": [{"query": "…"}]}')
+        raise RejectedRequest(422, said, param="requests", code="usage", hint='{"requests": [{"query": "…"}]}')
     return items
 
 

@@ -86,13 +86,13 @@ def _manager(state: State) -> StreamableHTTPSessionManager:
     from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 
     from retrieve_cli.server.mcp.host import Host, WebHost
-    from retrieve_cli.server.mcp.outcomes import Outcome
+    from retrieve_cli.server.mcp.outcomes import ToolOutcome
     from retrieve_cli.server.mcp.server import server_of
-    from retrieve_cli.server.mcp.writing import Writer
+    from retrieve_cli.server.mcp.writing import DocumentWriter
 
     async def run(context: Any, function: Callable[[], T]) -> T:
         value = await state.pool.run(context.request, function)
-        if isinstance(value, Outcome):
+        if isinstance(value, ToolOutcome):
             observed(context.request).answers = value.answers
         return value
 
@@ -103,7 +103,7 @@ def _manager(state: State) -> StreamableHTTPSessionManager:
     async def run_web(context: Any, function: Callable[[], T]) -> T:
         return await state.web.run(context.request, function)
 
-    writer = Writer(state.documents, state.syncing) if state.mcp.writes else None
+    writer = DocumentWriter(state.documents, state.syncing) if state.mcp.writes else None
     web = WebHost(state.web.search, run_web) if state.web.enabled else None
     server = server_of(Host(state.live, run, caller, state.mcp.texts, writer, web))
     return StreamableHTTPSessionManager(

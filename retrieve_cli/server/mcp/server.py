@@ -17,10 +17,10 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from retrieve_cli import __version__
 from retrieve_cli.contracts import Json
 from retrieve_cli.errors import NotFound, RetrieveError, printable, quoted
-from retrieve_cli.server.http.requests import Rejected
+from retrieve_cli.server.http.requests import RejectedRequest
 from retrieve_cli.server.mcp import addresses, prompts, tools
-from retrieve_cli.server.mcp.host import Host, Run
-from retrieve_cli.server.mcp.outcomes import Channels, Outcome, answer_of, channels_of, failed, failure_of
+from retrieve_cli.server.mcp.host import BlockingRunner, Host
+from retrieve_cli.server.mcp.outcomes import Channels, ToolOutcome, answer_of, channels_of, failed, failure_of
 from retrieve_cli.server.mcp.prompts import instructions
 from retrieve_cli.server.mcp.reading import explain, fetch, list_fields, read_resource
 from retrieve_cli.server.mcp.searching import search
@@ -38,7 +38,7 @@ _FRESH_MS = 60_000
 """Time that a client may keep a list."""
 
 Context = ServerRequestContext[Any, Any]
-Read = Callable[..., Outcome]
+Read = Callable[..., ToolOutcome]
 READING: Mapping[str, Read] = {"search": search, "fetch": fetch, "list_fields": list_fields, "explain": explain}
 
 
@@ -102,7 +102,7 @@ class Handlers:
             return answer_of(await run(context, work), channels)
         except RetrieveError as error:
             return failed(error)
-        except Rejected as error:
+        except RejectedRequest as error:
             return failure_of(str(error), error.hint)
         except Exception as error:  # noqa: BLE001  the model is told, the log has the rest
             _log.exception("the tool %s failed", given.name)
@@ -110,7 +110,7 @@ class Handlers:
 
     def _work(
         self, context: Context, name: str, arguments: Mapping[str, Json], channels: Channels
-    ) -> tuple[Run, Callable[[], Outcome]]:
+    ) -> tuple[BlockingRunner, Callable[[], ToolOutcome]]:
         """The work of a tool, which blocks, and the threads for it."""
         host, caller = self._host, self._host.caller(context)
         tenant = caller.tenant
@@ -166,7 +166,7 @@ class Handlers:
             modern = context.protocol_version in MODERN_PROTOCOL_VERSIONS
             code = types.INVALID_PARAMS if modern else _NOT_FOUND_BEFORE
             raise MCPError(code, error.message, {"uri": uri}) from None
-        except (RetrieveError, Rejected) as error:
+        except (RetrieveError, RejectedRequest) as error:
             raise MCPError(types.INTERNAL_ERROR, str(error)) from None
         contents = types.TextResourceContents(uri=uri, mime_type=_PLAIN_TEXT, text=printable(text, "\n\t"))
         return types.ReadResourceResult(contents=[contents])

@@ -30,7 +30,7 @@ from retrieve_cli.output.citations import one_line
 from retrieve_cli.output.compact import Cost, Count, Entry, clean, fitted
 from retrieve_cli.output.web_works import DATA, result_block
 from retrieve_cli.search.web_answer import ProviderStatus, WebAnswer, WebHit, WebOptions
-from retrieve_cli.server.mcp.outcomes import Channels, Outcome, compact_json
+from retrieve_cli.server.mcp.outcomes import Channels, ToolOutcome, compact_json
 from retrieve_cli.server.mcp.tools import counter_of, read_budget
 
 _RESULTS, _MOST = 10, 4000
@@ -63,7 +63,7 @@ def _search(
     tool: str,
     keys: Sequence[str],
     **chosen: Any,
-) -> Outcome:
+) -> ToolOutcome:
     """Return the outcome of a search by a tool with some of the keys of a web search; others are `chosen` by the tool.
 
     Raises:
@@ -160,7 +160,7 @@ class _Laid(NamedTuple):
         return {**named, **{key: value for key, value in facts.items() if value not in (None, "", [], {})}}
 
 
-def _outcome(laid: _Laid, most: int) -> Outcome:
+def _outcome(laid: _Laid, most: int) -> ToolOutcome:
     """The results within so many tokens."""
     bare = [Entry(hit) for hit in laid.answer.hits]
     details = (laid._replace(detail=detail) for detail in _SHARES)
@@ -171,7 +171,7 @@ def _outcome(laid: _Laid, most: int) -> Outcome:
     structured = laid.structured(entries, shown=channels.structured or channels.mirrored)
     content = laid.content(entries) if channels.content else ""
     summary = "\n".join([*_first(laid.answer, len(entries)), "the results are in structuredContent"])
-    return Outcome(structured, content, summary)
+    return ToolOutcome(structured, content, summary)
 
 
 def _filled(entry: Entry[WebHit], room: int, cost: Cost[WebHit]) -> Entry[WebHit]:
@@ -253,7 +253,7 @@ def _text(work: Work) -> str:
     return "\n".join(line for line in lines if line.strip())
 
 
-WEB: Mapping[str, Callable[..., Outcome]] = {
+WEB: Mapping[str, Callable[..., ToolOutcome]] = {
     "web_search": partial(_search, tool="web_search", keys=("query", "kind", "k", "since")),
     "search_arxiv": partial(
         _search, tool="search_arxiv", keys=("query", "k", "categories"), kind="literature", providers=("arxiv",)

@@ -13,7 +13,7 @@ from retrieve_cli.output.prose import significant
 from retrieve_cli.output.web_works import RELATIONS
 from retrieve_cli.search.web_answer import ProviderStatus, WebAnswer, WebHit, WebOptions
 from retrieve_cli.server.page.contents import Problem
-from retrieve_cli.server.page.rendering import Link, cut, link
+from retrieve_cli.server.page.rendering import WebLink, cut, link
 from retrieve_cli.server.page.view import Badge
 
 _TEXT = 700
@@ -99,7 +99,7 @@ def _names(work: Work) -> str:
     return shown + (f" and {len(work.authors) - _AUTHORS} more" if len(work.authors) > _AUTHORS else "")
 
 
-def _others(work: Work) -> Iterator[tuple[str, str, Link | None]]:
+def _others(work: Work) -> Iterator[tuple[str, str, WebLink | None]]:
     """Yield other versions and works that are linked: the relation, a text and a link."""
     for version in work.versions[:_VERSIONS]:
         text = " · ".join(filter(None, (cut(version.title), version.date, cut(version.id))))
