@@ -1,7 +1,7 @@
 """Candidates for the word that a shell is about to complete: the hidden command `retrieve __complete`.
 
 Each press of TAB starts a process. Names of commands are known without the parser of the command line; flags
-and their values are asked of the command itself, and ids and filters of the current index; no candidate shows
+and their values come from the command itself, and ids and filters of the current index; no candidate shows
 more than the command itself would find. On any failure there are no candidates and no messages.
 """
 

@@ -88,6 +88,6 @@ def query(
     if not batch:
         answering.answer_one(run, replace(asked, text=sound(" ".join(text or ())), id="1"))
         return
-    from retrieve_cli.cli import batches
+    from retrieve_cli.cli import stdin_queries
 
-    (batches.answer_stream if stream else batches.answer_batch)(run)
+    (stdin_queries.answer_stream if stream else stdin_queries.answer_batch)(run)

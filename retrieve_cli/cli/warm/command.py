@@ -17,7 +17,7 @@ import typer
 
 from retrieve_cli.cli.failures import Failure, failure_of
 from retrieve_cli.cli.warm import messages
-from retrieve_cli.cli.warm.keep_warm import command, flags
+from retrieve_cli.cli.warm.client import command, flags
 from retrieve_cli.cli.warm.ready import PreparedIndex
 from retrieve_cli.cli.warm.server import Door, WarmServer
 from retrieve_cli.config.durations import seconds

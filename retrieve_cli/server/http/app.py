@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from fastapi import APIRouter, FastAPI
 
 from retrieve_cli import __version__
-from retrieve_cli.server.http import documents, files, health, index, rag, scrape, search, web
+from retrieve_cli.server.http import documents, files, health, index, rag, search, web
 from retrieve_cli.server.http.answers import failure_handlers
 from retrieve_cli.server.http.observing import Observing
 from retrieve_cli.server.http.service import Guard, Service
@@ -31,7 +31,7 @@ DOORS: tuple[Callable[[State], APIRouter], ...] = (
     _models,
     health.router,
     mcp.router,
-    scrape.router,
+    health.metrics_router,
     page.router,
 )
 """The doors: each returns its routes."""

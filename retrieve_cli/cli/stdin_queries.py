@@ -73,7 +73,7 @@ class BatchTally:
         self._bad = self._stale = self._found = False
 
     def add(self, outcomes: Sequence[Outcome]) -> None:
-        """Count what came of some queries."""
+        """Count the outcomes of some queries."""
         for outcome in outcomes:
             if isinstance(outcome, BadLine):
                 self._bad = True
