@@ -57,6 +57,13 @@ class OutputFlags(NamedTuple):
     trec_ids: Path | None
     facets: bool = False
 
+    @classmethod
+    def of(cls, chosen: Mapping[str, Any], *, batch: bool) -> OutputFlags:
+        """Return the flags among the given choices."""
+        ids, explain, facets = (name in chosen for name in ("ids", "explain", "facets"))
+        timing, group_by, trec_ids = map(chosen.get, ("timing", "group_by", "trec_ids"))
+        return cls(ids, explain, timing, batch, group_by, trec_ids, facets)
+
     def check(self, form: str) -> None:
         """Raises: UsageError if a flag does not apply to the format."""
         for flag, value, its in (("--group-by", self.group_by, "prompt"), ("--trec-ids", self.trec_ids, "trec")):

@@ -50,15 +50,7 @@ def query(
     if stream and text not in (None, [], ["-"]):
         raise UsageError("--stream reads its queries from stdin", hint="leave TEXT out: retrieve query - --stream")
     batch = stream or text == ["-"]
-    shape = OutputFlags(
-        "ids" in chosen,
-        "explain" in chosen,
-        chosen.get("timing"),
-        batch,
-        chosen.get("group_by"),
-        chosen.get("trec_ids"),
-        facets="facets" in chosen,
-    )
+    shape = OutputFlags.of(chosen, batch=batch)
     shape.check(shared.format)
     if shared.format == "prompt" and own["chunks"] is None:
         own["chunks"] = True

@@ -104,8 +104,7 @@ def failure_handlers() -> dict[Any, Any]:
     from starlette.requests import ClientDisconnect
 
     def answered(request: Request, error: RejectedRequest) -> Response:
-        found: str | None = getattr(request.state, "request_id", None)
-        return error_response(error, path=request.url.path, request_id=found)
+        return error_response(error, path=request.url.path, request_id=getattr(request.state, "request_id", None))
 
     async def rejected(request: Request, error: RejectedRequest) -> Response:
         return answered(request, error)
@@ -126,8 +125,8 @@ def failure_handlers() -> dict[Any, Any]:
 
     async def unforeseen(request: Request, error: Exception) -> Response:
         answer = answered(request, RejectedRequest(500, f"internal error ({type(error).__name__})", code="internal"))
-        # Starlette raises the error again after this answer, and uvicorn then closes the connection: say so, or a
-        # client that keeps connections sends its next request into a closed one.
+        # Starlette raises the error again after this answer, and uvicorn then closes the connection. Without the header,
+        # a client that keeps connections would send its next request into a closed one.
         answer.headers["Connection"] = "close"
         return answer
 

@@ -87,13 +87,12 @@ def _check_strategy(strategy: str | None, settings: Settings) -> None:
 
 
 def render(answer: Answer, strategy: str | None = None) -> dict[str, Json]:
-    """Return an answer, in the order of `score`, the deciding score on the scale that `pipeline.scoreScale` names.
+    """Return an answer, in the order of `score`: the score of the reranker, which `rerank.score` is compared with;
+    without a reranker from 0 to 1, or null. `pipeline.scoreScale` names the scale.
 
-    It is the score of the reranker, which `rerank.score` is compared with; without a reranker from 0 to 1, or null.
-
-    `totalResults` is the number of results; `pipeline.removed` has how many each threshold removed, and
-    `pipeline.notices` what the user should know, such as ids that no document has.
-    `strategy` is the client's name for the reranker: it is repeated if that reranker ran.
+    `totalResults` is the number of results; `pipeline.removed` counts the results that each threshold removed, and
+    `pipeline.notices` has facts for the user, such as ids that no document has. `strategy` is the client's name for the
+    reranker: it is repeated if that reranker ran.
     """
     scores = deciding_scores(answer)
     ordered = sorted(
