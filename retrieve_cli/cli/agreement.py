@@ -16,7 +16,7 @@ _LONGEST = 300
 
 
 def asked(trust: Trust, *, quiet: bool) -> bool:
-    """Return True if the user agrees to what a configuration reaches. Asked once, on a terminal alone."""
+    """Return True if the user agrees to the places that a configuration reaches. Asked once, only on a terminal."""
     if not can_ask(quiet=quiet) or trust.declined:
         return False
     from retrieve_cli.cli.warm.child import decline
@@ -73,7 +73,7 @@ def record(trust: Trust, answer: Literal["agreed", "declined", "forgotten"]) -> 
 
 
 def of_configuration(file: Path | None) -> list[Trust]:
-    """Return what the configuration file reaches, if anything. Raises: UsageError: it cannot be read."""
+    """Return the trust of the configuration file, if it reaches anything. Raises: UsageError: it cannot be read."""
     from retrieve_cli.config.loading import trust_of_file
 
     return [found] if (found := trust_of_file(file)) else []

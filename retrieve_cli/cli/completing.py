@@ -73,7 +73,7 @@ def for_bash(given: Sequence[str], word: str, quote: str, *, breaks: str) -> lis
 
 
 def candidates(words: Sequence[str]) -> list[str]:
-    """Return what the last of the words behind `retrieve` may become, in order."""
+    """Return the completions of the last word behind `retrieve`, in order."""
     word = words[-1]
     if len(words) == 1:
         names = ("--help", "--version") if word.startswith("-") else (*COMMANDS, *(ALIASES if word else ()))
@@ -239,7 +239,7 @@ def _runs(typed: Typed) -> Sequence[str]:
 
 
 def _first(source: Source, place: int = 0) -> Source:
-    """Candidates for one positional argument, and none for the others."""
+    """Candidates for one positional argument only."""
     return lambda typed: source(typed) if len(typed.positional) == place else ()
 
 

@@ -96,7 +96,7 @@ def command_of(name: str) -> Command:
 
 
 def program() -> TyperGroup:
-    """Return the program with all its commands, none of them imported."""
+    """Return the program with all its commands, without importing them."""
     group = get_group(app)
     for name, short_help in COMMANDS.items():
         command = Help if name == "help" else OnDemand

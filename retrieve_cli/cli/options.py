@@ -133,7 +133,7 @@ class Shared(NamedTuple):
         return own_store(self.artifacts, blocks=self._blocks)
 
     def _blocks(self, folder: Path, manifest: Manifest) -> Blocks:
-        """Return what fetches files of a generation from the engine that has them."""
+        """Return a function that fetches files of a generation from its engine."""
         from retrieve_cli.assemble.engines import blocks_of
 
         return blocks_of(folder, manifest, self.settings())
@@ -217,7 +217,7 @@ def _columns(*, terminal: bool) -> int:
 
 
 def group(help_: str) -> typer.Typer:
-    """Return a command that only has others below it: by itself it prints its help."""
+    """Return a command that only has subcommands: without one it prints its help."""
     made = typer.Typer(help=help_, rich_markup_mode=None)
 
     @made.callback(invoke_without_command=True)
@@ -292,7 +292,7 @@ def _chosen(rows: Sequence[Choice], given: Mapping[str, Any]) -> dict[str, Any]:
     """The values that were given, by the names under which they reach the stages; the configuration checks keys.
 
     Raises:
-        UsageError: a value is not one that its choice takes.
+        UsageError: a value is invalid for its choice.
     """
     chosen: dict[str, Any] = {}
     for row in rows:

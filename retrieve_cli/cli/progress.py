@@ -158,7 +158,7 @@ def _texts(task: Task) -> dict[str, str]:
 def progress_for(
     talk: Talk, stream: TextIO, *, interval: float | None = None, reports: bool = False
 ) -> Iterator[Progress]:
-    """Show the tasks of this context as suits the stream; yields what prints messages meanwhile.
+    """Show the tasks of this context as suits the stream; yields the printer of messages.
 
     `interval` is the time between two lines off a terminal, in seconds; `reports` are lines of JSON instead.
     """

@@ -112,7 +112,7 @@ def _from_json(line: str, where: str, number: str, asked: Request, folder: Path)
 
 
 def _narrowed(own: Request, asked: Request, where: str) -> Request:
-    """The request of a line under the conditions of the flags: none of them widens what may be found.
+    """The request of a line under the conditions of the flags, which it cannot widen.
 
     Raises:
         UsageError: it asks for a record, a tenant or a retriever that the flags do not allow.

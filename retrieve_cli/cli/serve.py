@@ -286,7 +286,7 @@ def access_log_of(place: str | None, *, texts: bool) -> AccessLog | None:
 
 
 def syncs_of(shared: Shared, settings: Settings, every: str | None, jitter: str) -> SyncOptions:
-    """Return how a server syncs: by the flags, else by `sync.every_hours`. Raises: UsageError: a time is not one."""
+    """Return the sync options of a server: by the flags, else by `sync.every_hours`. Raises: UsageError."""
     hours = settings.sync.every_hours
     every_s = seconds(every, "--sync-every") if every is not None else hours and 3600 * hours
     flags = [] if shared.config is None else ["--config", str(shared.config)]

@@ -89,7 +89,7 @@ class BatchTally:
 
 
 def _own(line: Asked) -> bool:
-    """True if a line chooses what the flags choose for the others."""
+    """True if a line overrides the flags."""
     return bool(line.choices) or line.generation is not None
 
 

@@ -244,11 +244,11 @@ def prepare(
 
 
 def _named(shared: Shared, settings: Settings, say: Callable[[str], None]) -> Sequence[SourceSetting]:
-    """Return the sources to follow, all of which are there.
+    """Return the sources to follow, all of which exist.
 
     Raises:
         IndexMissing, IndexCorrupt, UsageError: nothing names a source.
-        SourceFailed: one is missing.
+        SourceFailed: a source is missing.
     """
     from retrieve_cli.ingest.missing import check_present
     from retrieve_cli.ingest.sync import entries

@@ -68,7 +68,7 @@ class _Gate:
         self._lock = threading.RLock()
 
     def wait(self) -> None:
-        """Wait for the word; if there will be none, end this process."""
+        """Wait for permission to write; end this process if it cannot come any more."""
         if not self._is_open:
             if self._channel.recv(1) != messages.GO:
                 os._exit(0)
@@ -172,7 +172,7 @@ def _share_limits(caller: int) -> None:
     """Take over the resource limits, the priority and the processors of the command.
 
     Raises:
-        Declined: one of them cannot be taken over.
+        Declined: a setting cannot be taken over.
     """
     try:
         for limit in _LIMITS:
@@ -238,7 +238,7 @@ def _stream(number: int, begin: Callable[[], None]) -> TextIO:
 
 
 def _leave(code: int) -> int:
-    """Do what Python does at its end; return the exit code."""
+    """Join threads, run exit handlers and flush the streams, as Python does; return the exit code."""
     for thread in threading.enumerate():
         if thread is not threading.current_thread() and not thread.daemon:
             thread.join()

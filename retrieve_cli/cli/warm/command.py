@@ -49,7 +49,7 @@ def serve(shared: Shared, *, stop: bool, idle: str, attached: bool) -> None:
 
 
 def background(shared: Shared, *, idle: float) -> None:
-    """Start the warm process of the artifacts folder, unless there is one, and return when it answers.
+    """Start the warm process of the artifacts folder, unless it runs, and return when it answers.
 
     Raises:
         RetrieveError: there is no index, or the folder cannot be written.
@@ -134,7 +134,7 @@ def _lock_file(shared: Shared) -> Path:
 
 
 def _lock(shared: Shared) -> int | None:
-    """Return a descriptor that holds the lock of the warm process; None if there is one.
+    """Return a descriptor that holds the lock of the warm process; None if the process runs.
 
     Raises:
         IndexMissing, IndexCorrupt: there is no index.

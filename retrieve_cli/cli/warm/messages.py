@@ -43,7 +43,7 @@ def place_of(artifacts: str) -> str:
 
 
 def identity(environment: Mapping[bytes, bytes]) -> bytes:
-    """Return what must be the same in the command and in the process: program, interpreter, file system, and the
+    """Return the values that must be equal in the command and the process: program, interpreter, file system, and the
     variables that are read once."""
     package = os.path.dirname(os.path.abspath(__file__)).removesuffix("/cli/warm")  # noqa: PTH100, PTH120
     places = [os.stat(place) for place in (package, "/")]  # noqa: PTH116

@@ -76,7 +76,7 @@ class PreparedIndex:
             return WarmState.GONE
         if not self._is_outdated():
             return WarmState.SAME
-        with suppress(RetrieveError, OSError):  # the copy opens it by itself, and says why it cannot
+        with suppress(RetrieveError, OSError):  # the copy opens it by itself, and reports the error
             self._settings = self._shared.settings()
             self._open()
         return WarmState.OTHER
@@ -91,7 +91,7 @@ class PreparedIndex:
         return True
 
     def rehearse(self) -> None:
-        """Do what each call does, as far as it changes nothing."""
+        """Run the side-effect-free part of a call."""
         command_of("query").make_context("query", ["x"], parent=program().make_context("retrieve", ["query"]))
         if self._rehearsal is not None:
             self._rehearsal()
@@ -135,7 +135,7 @@ def _modules() -> Iterator[str]:
 
 def warm(opened: Opened) -> Callable[[], None] | None:
     """Answer a query as far as that starts no thread, asks no server and runs no plug-in: first in a copy, to see.
-    Return what answers it again; None if no query is like that."""
+    Return the function that repeats it; None if no query is safe."""
     for answer in _queries(opened):
         if _is_safe(answer):
             answer()

@@ -231,7 +231,7 @@ class WarmServer:
         return WaitingCopy(pid, ours)
 
     def _leave_to_copy(self) -> None:
-        """Let go, in a copy, of what belongs to the process."""
+        """Close, in a copy, the resources of the process."""
         signal.set_wakeup_fd(-1)
         for heeded in (signal.SIGCHLD, signal.SIGTERM):
             signal.signal(heeded, signal.SIG_DFL)

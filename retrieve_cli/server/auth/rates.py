@@ -75,10 +75,10 @@ class Allowance(NamedTuple):
 
 
 class Buckets:
-    """Token buckets by credential. To be used by one thread: the one of the server's event loop."""
+    """Token buckets by credential, for the thread of the server's event loop only."""
 
     def __init__(self, *, workers: int = 1, clock: Callable[[], float] = monotonic, most: int = _MOST) -> None:
-        """`workers` processes share each limit: every one of them allows its part, and at least one request at once."""
+        """`workers` processes share each limit: each allows its part, and at least one request at once."""
         self._workers = workers
         self._clock = clock
         self._most = most

@@ -136,7 +136,7 @@ class TokenVerifier:
             return None
 
     def _read(self, claims: Mapping[str, Any]) -> Token | None:
-        """Return what the claims of a verified token mean; None if one has a value of another kind."""
+        """Return the token of verified claims; None if a claim has a value of another type."""
         times = [claims.get(name, 0) for name in ("exp", "nbf", "iat")]
         if not all(isinstance(time, int | float) and not isinstance(time, bool) for time in times):
             return None

@@ -125,7 +125,7 @@ def failure_handlers() -> dict[Any, Any]:
 
     async def unforeseen(request: Request, error: Exception) -> Response:
         answer = answered(request, RejectedRequest(500, f"internal error ({type(error).__name__})", code="internal"))
-        # Starlette raises the error again after this answer, and uvicorn then closes the connection. Without the header,
+        # Starlette raises the error again after this answer, and uvicorn then closes the connection. Without the header
         # a client that keeps connections would send its next request into a closed one.
         answer.headers["Connection"] = "close"
         return answer

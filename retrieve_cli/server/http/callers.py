@@ -159,7 +159,7 @@ def expect_safe(host: str, callers: Callers, *, insecure: bool) -> None:
     """Reject an address that other machines reach, if the server requires no credential and `insecure` is not set.
 
     Raises:
-        UsageError: it is one.
+        UsageError: the address is not safe.
     """
     if insecure or callers.required or is_loopback(host):
         return

@@ -110,7 +110,7 @@ class Counts:
             os.close(self._descriptor)
 
     def _known(self, key: str, width: int) -> Series:
-        """The series of a key; one without a name for what another version counted."""
+        """The series of a key; a nameless series for keys of another version."""
         series = self._series.get(key.partition(_SPLIT)[0])
         return series if series is not None and series.width == width else Series("", "counter", "")
 

@@ -114,7 +114,7 @@ class Embed:
     # ------------------------------------------------------------------------------------------- other forms
 
     def _token_vectors(self, texts: Sequence[str], kind: str) -> Callable[[], list[TokenVectors]]:
-        """Return what computes the tokens of texts with their vectors. Raises: RejectedRequest."""
+        """Return the function that computes the tokens of texts with their vectors. Raises: RejectedRequest."""
         encoder = self._parts.encoder
         if not isinstance(encoder, TokenEncoder):
             said = f"{self._parts.name} has no token vectors"
@@ -172,7 +172,7 @@ _JOINED = 16
 
 
 class Encoding(Frozen):
-    """Work that is one pass of an encoder, which several requests may share; see `admission.Queue`."""
+    """Work of one encoder pass, which several requests may share; see `admission.Queue`."""
 
     texts: Sequence[str]
     encode: Callable[[Sequence[str]], Vectors]

@@ -92,7 +92,7 @@ def _fault(error: RetrieveError) -> dict[str, Json]:
 
 
 def age_s(built: Json) -> float | None:
-    """Return the seconds since a time of a manifest; None if it is not one."""
+    """Return the seconds since a time of a manifest; None if it is not a time."""
     with suppress(TypeError, ValueError):
         return max(0.0, round((datetime.now(UTC) - datetime.fromisoformat(built)).total_seconds(), 1))
     return None

@@ -24,7 +24,7 @@ _ANY = "*"
 
 
 class Name(NamedTuple):
-    """A host, and its port if there is one."""
+    """A host with an optional port."""
 
     host: str
     port: int | None
@@ -50,7 +50,7 @@ class Hosts:
         allowed_hosts: Iterable[str] = (),
         allowed_origins: Iterable[str] = (),
     ) -> None:
-        """`address` is the one that the server listens on, as `--host` names it.
+        """`address` is the listening address, in the form of `--host`.
 
         On loopback the names of loopback are accepted, with any port: a tunnel has another port, and a port is not a
         name that others can point. Elsewhere the address is accepted, and for all addresses (0.0.0.0) any address
@@ -122,7 +122,7 @@ def read_origin(text: str) -> str:
 
 
 def _named(text: str, default: int) -> Name | None:
-    """Return a host with its port; None if it is not one."""
+    """Return a host with its port; None if it is not a host."""
     match = _HOST.fullmatch(text.strip())
     if match is None:
         return None

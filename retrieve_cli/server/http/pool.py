@@ -61,7 +61,7 @@ class Pool:
     async def run(
         self, request: Request, function: Callable[..., T], *arguments: Any, deadline_ms: float | None = None
     ) -> T:
-        """Return what a function returns for these arguments, once its turn has come. The body must have been read.
+        """Return the result of a function, which is called once its turn has come. The body must have been read.
 
         Raises:
             RejectedRequest: too many jobs wait already, the deadline would pass while it waits, or the client has left.
@@ -114,7 +114,7 @@ _AT_ONCE, _WAITING = 8, 32
 
 
 class WebSearching(Pool):
-    """A web search behind a queue; none if the configuration does not enable it."""
+    """A web search behind a queue; disabled if the configuration does not enable it."""
 
     def __init__(self, search: AnswersWeb | None, *, deadline_ms: float) -> None:
         """`deadline_ms` is the default deadline of a search."""
@@ -156,7 +156,7 @@ class WebSearching(Pool):
     async def run(
         self, request: Request, function: Callable[..., T], *arguments: Any, deadline_ms: float | None = None
     ) -> T:
-        """Return what a function that searches returns. Raises: RejectedRequest: it would have to wait for too long."""
+        """Return the result of a searching function. Raises: RejectedRequest: it would have to wait for too long."""
         return await super().run(request, function, *arguments, deadline_ms=deadline_ms or self._deadline_ms)
 
 

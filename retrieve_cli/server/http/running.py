@@ -151,7 +151,7 @@ def _ends_well(number: signal.Signals) -> Iterator[None]:
 
 @contextmanager
 def _unhindered_by(app: Service) -> Iterator[None]:
-    """End the program although a computation is running: by itself it would run into libraries being unloaded."""
+    """End the program although a computation is running, which would otherwise use libraries being unloaded."""
     try:
         yield
     except (Ended, KeyboardInterrupt) as ended:
@@ -168,7 +168,7 @@ def _end(code: int) -> None:
 
 
 def _logging() -> dict[str, Any]:
-    """Send the log of uvicorn to stderr; by itself it would log requests on stdout."""
+    """Send the log of uvicorn to stderr; its default for requests is stdout."""
     return {
         "version": 1,
         "disable_existing_loggers": False,

@@ -236,10 +236,10 @@ def expect_form_alone(request: Request) -> None:
 
 
 def rendering_of(request: Request) -> Rendering | None:
-    """Return the format that the parameters of a request ask for; None for JSON.
+    """Return the format that the parameters of a request choose; None for JSON.
 
     Raises:
-        UsageError: the value of a parameter is not one that it takes.
+        UsageError: the value of a parameter is invalid.
     """
     given = dict(request.query_params)
     form = given.get("format", "json")

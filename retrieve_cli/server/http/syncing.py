@@ -104,7 +104,7 @@ class Syncing:
         self._held.close()
 
     def state(self) -> dict[str, Json]:
-        """Return how the first index comes about: `building`, `build_failed` and why, or `ok`: no attempt yet."""
+        """Return the state of the first build: `building`, `build_failed` with the reason, or `ok`: no attempt yet."""
         if begun := self.tasks.running() or self._building:
             return {"status": "building", "started": begun.get("started"), "progress": begun.get("progress")}
         last = next(iter(self.tasks.syncs()), {})
@@ -181,7 +181,7 @@ class Syncing:
             self._end(job, Outcome(None, error_json(RetrieveError(STOPPED))))
 
     def _take(self) -> list[Job]:
-        """Return the jobs of the next command: all that a sync serves, or one of another action."""
+        """Return the jobs of the next command: all jobs that a sync serves, or one job of another action."""
         with self._lock:
             jobs: list[Job] = []
             while self._queue and (not jobs or {jobs[0].action, self._queue[0].action} <= {"documents", "sync"}):

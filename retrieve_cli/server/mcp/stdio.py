@@ -61,7 +61,7 @@ async def _serve(
 
 
 def local_file(path: str, folders: Sequence[Path]) -> str:
-    """Return the path of a file or folder in one of the folders, links followed. Raises: UsageError: it is not."""
+    """Return the path of a file or folder in one of the folders, links followed. Raises: UsageError: it is outside."""
 
     def within(place: str | Path) -> bool:
         return any(not outside(place, folder) for folder in folders)
@@ -74,7 +74,7 @@ def local_file(path: str, folders: Sequence[Path]) -> str:
 
 
 def _runner(limiter: anyio.CapacityLimiter) -> BlockingRunner:
-    """Return what runs blocking work in so many threads."""
+    """Return a runner of blocking work in so many threads."""
 
     async def run(_: Any, function: Callable[[], T]) -> T:
         return await anyio.to_thread.run_sync(function, limiter=limiter, abandon_on_cancel=True)

@@ -49,7 +49,7 @@ WEB_SCOPE = "web"
 
 
 class Kind(NamedTuple):
-    """A tool, and what a caller needs to see it."""
+    """A tool, and the scope that a caller needs to see it."""
 
     tool: types.Tool
     scope: str

@@ -136,7 +136,7 @@ class WebLink(NamedTuple):
 
 
 def parts(text: str, marks: Iterable[Sequence[int]]) -> list[SnippetPart]:
-    """Return the text divided at its marks, which are pairs of offsets; those that overlap are one."""
+    """Return the text divided at its marks, which are pairs of offsets; overlapping marks are joined."""
     found: list[SnippetPart] = []
     done = 0
     for start, end in sorted((int(start), int(end)) for start, end in marks):

@@ -109,7 +109,7 @@ class _Pages:
         return signing.onward(request, fields.get("next", "/compare"))
 
     def _tabs(self, caller: Caller, current: str = "") -> dict[str, Any]:
-        """The value of the tabs: none unless the caller may search the web, too."""
+        """The value of the tabs; empty unless the caller may search the web, too."""
         if not (self._state.web.enabled and caller.may(_WEB)):
             return {}
         return {"tabs": (Tab("Index", "/", current == ""), Tab("Web", "/web", current == _WEB))}

@@ -1,4 +1,4 @@
-"""The tab "Web" of the page: results of the web and literature, each with who found it, and what became of asking."""
+"""The tab "Web" of the page: results of the web and literature with their providers and their status."""
 
 from __future__ import annotations
 
@@ -70,8 +70,7 @@ def _count(answer: WebAnswer) -> str:
 
 
 def _shown(hit: WebHit) -> dict[str, Any]:
-    """Return what the page shows of a result; `facts` are identifiers, licence, citations and what providers disagree
-    on."""
+    """Return the view of a result; `facts` are identifiers, licence, citations and conflicting values of providers."""
     work = hit.work
     return {
         "title": cut(work.title) or cut(work.id),
@@ -123,7 +122,7 @@ def _facts(work: Work) -> Iterator[tuple[str, str]]:
 
 
 def _asked(status: ProviderStatus) -> dict[str, Any]:
-    """Return a provider, and what became of asking it."""
+    """Return the view of a provider and its status."""
     name = cut(status.provider) + (" (further facts)" if status.role == "enricher" else "")
     if status.status == "ok":
         total = "" if status.total is None else f" of {status.total:,}"

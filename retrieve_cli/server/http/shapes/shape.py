@@ -27,7 +27,7 @@ def body_of(payload: Json, schema: Mapping[str, Json], place: str = "the body") 
     """Return a body that its schema allows; null is the same as an absent key, in inner objects as well.
 
     Raises:
-        UsageError: a key is unknown, or its value is not one that it takes.
+        UsageError: a key is unknown, or its value is invalid.
     """
     body: dict[str, Json] = checked(_present(payload), schema, place)
     return body
@@ -137,7 +137,7 @@ def deciding_scores(answer: Answer) -> UnitScores:
 
 
 def _cosines(results: Sequence[Result], similar: Sequence[str]) -> tuple[float | None, ...]:
-    """The cosine similarity of each result, within 0 and 1; none at all if a similarity is not a cosine."""
+    """The cosine similarity of each result, within 0 and 1; all None if a similarity is not a cosine."""
     values = [
         next((evidence.score for evidence in result.hit.evidence if evidence.source in similar), None)
         for result in results
