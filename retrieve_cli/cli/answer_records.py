@@ -68,7 +68,7 @@ def log_answers(answers: Sequence[Answer], *, as_json: bool, min_candidates: int
     """Print the lines of each answer on stderr."""
     for answer in answers:
         event = _event(answer, min_candidates)
-        lines = [json.dumps(event)] if as_json else [*_course(answer, event), _plain(event)]
+        lines = [json.dumps(event)] if as_json else list(_lines(answer, event))
         print(*lines, sep="\n", file=sys.stderr)
 
 
@@ -83,8 +83,8 @@ def _event(answer: Answer, min_candidates: int) -> dict[str, Json]:
     }
 
 
-def _course(answer: Answer, event: Mapping[str, Json]) -> Iterator[str]:
-    """Yield the candidates at each step, and the change of their scores."""
+def _lines(answer: Answer, event: Mapping[str, Json]) -> Iterator[str]:
+    """Yield the candidates at each step, the change of their scores, and the event as `key=value` pairs."""
     course, text = answer.course, json.dumps(shortened(answer.query.text), ensure_ascii=False)
     for name, count in course.stages[:1]:
         best = f", top_score={_short(course.top_score)}"
@@ -95,17 +95,14 @@ def _course(answer: Answer, event: Mapping[str, Json]) -> Iterator[str]:
     yield f"INFO pipeline: Final candidates: {event['results']}, avg_score={_short(event['avg_score'])}"
     if event["warning"] is not None:
         yield f"WARNING pipeline: {event['warning']}"
+    yield printable(" ".join(f"{key}={_value(value)}" for key, value in event.items()))
 
 
 def _short(value: float | None, sign: str = "") -> str:
     return "-" if value is None else f"{value:{sign}.3g}"
 
 
-def _plain(event: Mapping[str, Json]) -> str:
-    """Return the event as `key=value` pairs; values that are compound or hold blanks are JSON."""
-    return printable(" ".join(f"{key}={_value(value)}" for key, value in event.items()))
-
-
 def _value(value: Json) -> str:
+    """Return a value of a pair: as JSON if it is compound or has blanks."""
     compound = isinstance(value, dict | list) or (isinstance(value, str) and len(value.split()) > 1)
     return json.dumps(value, ensure_ascii=False) if compound else str(value)

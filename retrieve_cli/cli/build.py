@@ -101,7 +101,7 @@ def build(
 def _finish(report: Report, shared: Shared) -> None:
     """Print the outcome and the next step. Raises: typer.Exit with 8 if records were rejected."""
     SyncLine(shared).report(report)
-    say_rest(report, shared)
+    report_findings(report, shared)
     if report.replaced is not None:
         shared.talk.say(report.replaced.sentence(flags_for(shared)))
     if report.status != "failed" and not (shared.talk.quiet or shared.talk.json):
@@ -128,7 +128,7 @@ def embedding_by(
     return shared.over(settings, "executors", workers=workers, executor=executor, require_bit_equal=bits or None)
 
 
-def say_rest(report: Report, shared: Shared) -> None:
+def report_findings(report: Report, shared: Shared) -> None:
     """Print the facets made, skipped files and rejected records; store that the user trusts the index."""
     from retrieve_cli.assemble.trusted import trust_of_artifacts
 
@@ -136,7 +136,7 @@ def say_rest(report: Report, shared: Shared) -> None:
         if report.status != "failed":
             record(trust_of_artifacts(shared.artifacts), "agreed")
     except RetrieveError as error:
-        shared.talk.say(f"note: it is not kept that you built this index ({error.message}): {COMMAND}")
+        shared.talk.say(f"note: cannot store that you trust this index ({error.message}): {COMMAND}")
     for sentence in report.facets.sentences() if report.facets else ():
         shared.talk.say(sentence)
     for sentence in report.skipped if report.status != "unchanged" else ():

@@ -119,7 +119,8 @@ def _session(shared: Shared, settings: Settings, out: Path, *, most: int | None)
     try:
         while (most is None or len(judged) < most) and (text := dialogue.hear("query")):
             answer = Searcher(opened).answer([Request(text)])[0]
-            _say_notices([*answer.notices, *filter(None, [answer.stale])], dialogue)
+            for notice in (*answer.notices, *filter(None, [answer.stale])):
+                dialogue.say(f"note: {notice}")
             dialogue.show(answer)
             grades = dialogue.judgment(judged, [str(result.record["id"]) for result in answer.results])
             if grades is None:
@@ -134,11 +135,6 @@ def _session(shared: Shared, settings: Settings, out: Path, *, most: int | None)
         reasons = "".join(f", {count} {reason}" for reason, count in skipped.items())
         raise UsageError(f"no query was judged{reasons}: {out} is not written", hint=FORM)
     return "session", len(judged), dict(skipped)
-
-
-def _say_notices(notices: Sequence[str], dialogue: _Dialogue) -> None:
-    for notice in notices:
-        dialogue.say(f"note: {notice}")
 
 
 class _Dialogue:

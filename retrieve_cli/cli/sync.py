@@ -14,7 +14,17 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from retrieve_cli.cli.build import BitEqual, Executor, MaxFail, NoWait, Wait, Workers, embedding_by, say_rest, waiting
+from retrieve_cli.cli.build import (
+    BitEqual,
+    Executor,
+    MaxFail,
+    NoWait,
+    Wait,
+    Workers,
+    embedding_by,
+    report_findings,
+    waiting,
+)
 from retrieve_cli.cli.failures import failure_of
 from retrieve_cli.cli.options import Shared, Talk, shared
 from retrieve_cli.cli.sync_line import SyncLine, one_line, raise_once
@@ -128,7 +138,7 @@ def _finish(report: Report, shared: Shared, settings: Settings) -> None:
     """List the rejected records and exit with code 8, unless an earlier sync reported them."""
     if report.status != "failed" and not (report.rejected_new or settings.sync.report_rejected == "always"):
         report = replace(report, quarantined=0, rejected=())
-    say_rest(report, shared)
+    report_findings(report, shared)
     if report.quarantined:
         raise typer.Exit(Exit.PARTIAL)
 
@@ -154,7 +164,7 @@ def _run_and_verify(shared: Shared, settings: Settings, line: SyncLine, *, repor
         shared.talk.say(f"generation {report.generation} equals a fresh build, byte for byte")
         _finish(report, shared, settings)
     else:
-        say_rest(report, shared)
+        report_findings(report, shared)
     return trouble
 
 

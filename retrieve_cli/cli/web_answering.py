@@ -89,10 +89,10 @@ def show(shared: Shared, answer: WebAnswer, *, explain: bool) -> None:
     sys.stdout.write(shown)
     sys.stdout.flush()
     if shared.format not in ("json", "prompt") and not (explain and shared.format == "text"):
-        say_failures(shared, answer)
+        print_failures(shared, answer)
 
 
-def say_failures(shared: Shared, answer: WebAnswer) -> None:
+def print_failures(shared: Shared, answer: WebAnswer) -> None:
     """Name on stderr the failed providers with a fix, and the configured providers that have no key."""
     for status in answer.statuses:
         if status.failed and not shared.talk.quiet:

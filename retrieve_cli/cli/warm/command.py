@@ -71,7 +71,7 @@ def background(shared: Shared, *, idle: float) -> None:
     os.close(theirs)
     os.close(descriptor)
     os.waitpid(pid, 0)
-    _say_start(shared, ours)
+    _print_start(shared, ours)
 
 
 def be(shared: Shared) -> None:
@@ -220,7 +220,7 @@ def _print_json(pid: int, shared: Shared) -> None:
     print(json.dumps({"pid": pid, "artifacts": str(shared.artifacts)}))
 
 
-def _say_start(shared: Shared, pipe: int) -> None:
+def _print_start(shared: Shared, pipe: int) -> None:
     """Print that the process answers. Raises: typer.Exit if it could not start."""
     with open(pipe, "rb") as stream:
         text = stream.read()

@@ -63,7 +63,8 @@ class PreparedIndex:
         """
         self._shared = shared
         self._program = _stamps(_program_files())
-        for name in (*_modules(), *_OTHERS):
+        commands = (f"retrieve_cli.cli.{name}" for name in _COMMAND.split())
+        for name in (*commands, *(f"retrieve_cli.output.{name}" for name in _OUTPUT.split()), *_OTHERS):
             import_module(name)
         self._settings = shared.settings()
         self._configuration = file_of(shared.config)
@@ -126,11 +127,6 @@ class PreparedIndex:
         keep(opened)
         gc.collect()
         gc.freeze()
-
-
-def _modules() -> Iterator[str]:
-    yield from (f"retrieve_cli.cli.{name}" for name in _COMMAND.split())
-    yield from (f"retrieve_cli.output.{name}" for name in _OUTPUT.split())
 
 
 def warm(opened: Opened) -> Callable[[], None] | None:

@@ -16,11 +16,6 @@ from retrieve_cli.server.http.state import State
 from retrieve_cli.server.mcp import door as mcp
 from retrieve_cli.server.page import routes as page
 
-
-def _models(state: State) -> APIRouter:
-    return state.models.router(state.callers)
-
-
 DOORS: tuple[Callable[[State], APIRouter], ...] = (
     search.router,
     rag.router,
@@ -28,7 +23,7 @@ DOORS: tuple[Callable[[State], APIRouter], ...] = (
     files.router,
     index.router,
     web.router,
-    _models,
+    lambda state: state.models.router(state.callers),
     health.router,
     mcp.router,
     health.metrics_router,

@@ -106,7 +106,8 @@ class Observing:
         async def noting(message: Message) -> None:
             if message["type"] == "http.response.start":
                 notes.status = message["status"]
-                message = {**message, "headers": [*_unlike_ours(message.get("headers", ())), *_headers(notes)]}
+                others = [header for header in message.get("headers", ()) if header[0] != b"x-request-id"]
+                message = {**message, "headers": [*others, *_headers(notes)]}
             else:
                 notes.bytes += len(message.get("body", b""))
             await send(message)
@@ -146,10 +147,6 @@ def _headers(notes: Observed) -> list[tuple[bytes, bytes]]:
     if notes.answers:
         headers.append((b"server-timing", server_timing(notes.stages_ms).encode()))
     return headers
-
-
-def _unlike_ours(headers: Sequence[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
-    return [header for header in headers if header[0] != b"x-request-id"]
 
 
 def server_timing(stages_ms: dict[str, float]) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -136,15 +136,19 @@ def _structured(
     """Ids, numbers and notices: a part of the answer's JSON, and the texts if this channel has them; `brief` leaves out
     the numbers of each result."""
     texts = page.channels.structured or page.channels.mirrored
+    kept = () if brief else _KEPT
     results = [
-        {**_document(entry.result, entry.text if texts else ""), **({} if brief else _kept(item))}
+        {
+            **_document(entry.result, entry.text if texts else ""),
+            **{key: item[key] for key in kept if item[key] is not None},
+        }
         for entry, item in zip(entries, whole["results"], strict=False)
     ]
     following = _following(page, len(entries))
     return {
         "results": results,
         **({"related": [_document(result, "") for result in related]} if related else {}),
-        **{key: whole[key] for key in _optional(whole)},
+        **{key: whole[key] for key in ("notices", "strategies_skipped") if whole.get(key)},
         **{key: whole[key] for key in ("total_matches", "total_relation") if key in whole},
         "generation": whole["generation"],
         **({"next_cursor": following} if following else {}),
@@ -153,11 +157,3 @@ def _structured(
 
 def _document(result: Result, text: str) -> dict[str, Json]:
     return {"id": result.id, "title": title_of(result), "url": result.url, "text": text}
-
-
-def _kept(item: Mapping[str, Json]) -> dict[str, Json]:
-    return {key: item[key] for key in _KEPT if item[key] is not None}
-
-
-def _optional(whole: Mapping[str, Json]) -> Iterator[str]:
-    yield from (key for key in ("notices", "strategies_skipped") if whole.get(key))
