@@ -1,6 +1,6 @@
 """The reference, docs/reference.md, written from the program and the comments of config.yaml: `make reference`.
 
-A test fails if the file in the repository is not what this writes.
+A test fails if the file in the repository is out of date.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _KEY = re.compile(r"  ([a-z0-9_]+):(?: +([^#]*?))?(?: *# ?(.*))?$")
 _MORE = re.compile(r" +# ?(.*)$")
 _ITEM = re.compile(r"- (\{.*?\})\s*(.*)$")
 _MARKUP = re.compile(r"[*\[\]<>]|(?<!\w)_|_(?!\w)")
-"""Characters that Markdown would take for something else."""
+"""Characters that Markdown would interpret as markup."""
 _HEAD = """\
 # Reference
 
@@ -31,8 +31,8 @@ Every command and every configuration key, written from the program by `make ref
 """
 _EXITS = {
     Exit.OK: "done; for `query`: an answer was given, even one without results",
-    Exit.ERROR: "an error that is none of the following",
-    Exit.USAGE: "usage: an unknown flag, key or value; a file that is not what the command takes",
+    Exit.ERROR: "any other error",
+    Exit.USAGE: "usage: an unknown flag, key or value; a file of the wrong kind",
     Exit.NO_RESULT: "no results (`query --exit-status`)",
     Exit.INDEX_MISSING: "there is no index yet",
     Exit.INDEX_CORRUPT: "the index is damaged",
@@ -72,7 +72,7 @@ def page() -> str:
 
 
 def _commands() -> Iterator[str]:
-    """The help of the program and of each command."""
+    """Yield the help of the program and of each command."""
     group: Any = program()
     yield f"## Commands\n\n{_help(group, 'retrieve')}"
     others = {name: alias for alias, name in ALIASES.items()}
@@ -103,7 +103,7 @@ def _exit_codes() -> str:
 
 
 def _configuration(text: str) -> Iterator[str]:
-    """The head of config.yaml, and its sections."""
+    """Yield the head of config.yaml, and its sections."""
     yield "## Configuration\n"
     yield _text([line.removeprefix("#").strip() for line in text.split("\n\n", maxsplit=1)[0].splitlines()]) + "\n"
     for section in sections(text):
@@ -120,7 +120,7 @@ def sections(text: str) -> list[Section]:
         if (match := _SECTION.match(line)) is not None:
             name, value, comment = match.groups()
             parsed.append((name, [comment] if comment and not value else [], []))
-            if value:  # `plugins: {}` has no keys of its own
+            if value:  # `plugins: {}` does not have keys
                 parsed[-1][2].append(("", value, [comment or ""]))
         elif (match := _KEY.match(line)) is not None:
             name, value, comment = match.groups()
@@ -135,7 +135,7 @@ def sections(text: str) -> list[Section]:
 
 
 def _entry(section: str, key: Key) -> str:
-    """A key with what it takes and its comment."""
+    """Return a key with its default, its bounds and its comment."""
     name = f"{section}.{key.name}" if key.name else section
     lines = [line.strip() for line in key.comment]
     index = bool(lines) and lines[0].startswith("*")
@@ -154,7 +154,7 @@ def _default(value: str) -> str:
 
 
 def _text(lines: Sequence[str]) -> str:
-    """Lines of a comment as a paragraph; examples are a list below it."""
+    """Return the lines of a comment as a paragraph, with its examples as a list below."""
     parts: list[str] = []
     for line in (line.strip() for line in lines):
         if (item := _ITEM.match(line)) is not None:
@@ -167,7 +167,7 @@ def _text(lines: Sequence[str]) -> str:
 
 
 def _escaped(text: str) -> str:
-    """Text of a comment as Markdown shows it unchanged; what stands between backticks is code as it is."""
+    """Return the text of a comment, escaped for Markdown; code between backticks stays unchanged."""
     pieces = text.split("`")
     pieces[::2] = [_MARKUP.sub(r"\\\g<0>", piece) for piece in pieces[::2]]
     return "`".join(pieces)

@@ -32,6 +32,8 @@ class Parsed:
     """Of modules, classes, functions and attributes: each text that is a statement."""
     constants: list[ast.Constant] = field(default_factory=list)
     """Texts that are not docstrings; of an f-string, its constant parts."""
+    classes: list[str] = field(default_factory=list)
+    """Names of classes, inner ones included."""
     calls: list[tuple[str, int]] = field(default_factory=list)
     """Names of functions that are called by their plain name, with the line."""
 
@@ -70,6 +72,8 @@ def _parsed(path: Path) -> Parsed:
             statements.add(id(node.value))
         elif isinstance(node, ast.Constant) and isinstance(node.value, str):
             (parsed.docstrings if id(node) in statements else parsed.constants).append(node)
+        elif isinstance(node, ast.ClassDef):
+            parsed.classes.append(node.name)
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
             parsed.calls.append((node.func.id, node.lineno))
     return parsed

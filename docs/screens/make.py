@@ -87,7 +87,7 @@ password, writes it to the vault and ends all sessions of the account.
 
 ## Recover an account
 
-Somebody who has lost a password asks the desk for a link. The link is valid for an hour.
+A user who has lost a password asks the desk for a link. The link is valid for an hour.
 """,
     "accounts/keys.md": """# Keys of services
 
@@ -133,14 +133,14 @@ def build(work: Path) -> None:
 
 
 def environment() -> dict[str, str]:
-    """The environment of the program: that of this process, at a terminal with colours."""
+    """Return the environment of the program: this process's environment, for a terminal with colours."""
     kept = {key: value for key, value in os.environ.items() if key not in ("COLUMNS", "NO_COLOR", "FORCE_COLOR")}
     path = os.pathsep.join(filter(None, [str(ROOT), kept.get("PYTHONPATH", "")]))
     return {**kept, "PYTHONPATH": path, "TERM": "xterm-256color"}
 
 
 def at_terminal(words: tuple[str, ...], work: Path, *, width: int) -> str:
-    """Run a command in a terminal of a width and return what it prints there."""
+    """Run a command in a terminal of a width and return its output."""
     controller, terminal = pty.openpty()
     fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 50, width, 0, 0))
     started = subprocess.Popen([*PROGRAM, *words], cwd=work, env=environment(), stdin=terminal, stdout=terminal)
@@ -161,19 +161,19 @@ def at_terminal(words: tuple[str, ...], work: Path, *, width: int) -> str:
 
 
 def picture(words: tuple[str, ...], text: str, *, width: int, name: str) -> str:
-    """Return an SVG of a command line and of what follows it."""
+    """Return an SVG of a command line and its output."""
     console = Console(record=True, width=width, file=io.StringIO(), force_terminal=True, highlight=False)
     line = Text.assemble(("$ ", "dim"), f"retrieve {' '.join(map(shown, words))}")
     console.print(line, soft_wrap=True)
     console.print(Text.from_ansi(text.rstrip("\n")), soft_wrap=True)
     theme = THEMES[name.split("-")[-2]]
     svg = console.export_svg(title="", theme=theme, unique_id=f"retrieve-{name}", code_format=FORMAT)
-    svg = svg.replace("rgba(255,255,255,0.35)", "rgba(128,128,128,0.5)")  # a frame that is seen on white as well
+    svg = svg.replace("rgba(255,255,255,0.35)", "rgba(128,128,128,0.5)")  # a frame that is visible on white too
     return "\n".join(line.rstrip() for line in svg.splitlines() if line.strip()) + "\n"
 
 
 def shown(word: str) -> str:
-    """Return a word as it is typed."""
+    """Return a word as typed in a shell."""
     return f'"{word}"' if " " in word else word
 
 

@@ -18,7 +18,7 @@ from retrieve_cli.untrusted.nearest import nearest
 
 _EXAMPLE = 'for example: {"query": "segment lungs in CT"}'
 _ALIKE = 0.8
-"""Similarity from which on a key of a line counts as misspelt: that of filter and tenantid, not of fields and title."""
+"""Least similarity at which an unknown key counts as a misspelt one: `filtr` does, `fields` (of `filter`) does not."""
 _SHORTEST = 5
 """Characters from which on it may: `model` is not `mode`."""
 Local = Callable[[str], str]
@@ -43,7 +43,7 @@ class Asked(NamedTuple):
 def read_asked(
     item: Mapping[str, Json], *, where: str = "the request", tenant: str | None = None, local: Local | None = None
 ) -> Asked:
-    """Return the request that a JSON object is; `tenant` is that of the credential, which the object may only repeat.
+    """Return the request in a JSON object; `tenant` belongs to the credential, and the object may only repeat it.
 
     `local` returns the path of a file that `files` names, or raises UsageError if it may not; None: none may be named.
 
@@ -81,7 +81,6 @@ def _read(
     local: Local | None = None,
     id_: str = "1",
 ) -> Asked:
-    """The request that keys with values are."""
     values: dict[str, Json] = {}
     paths: tuple[str, ...] = ()
     for row, spelling, value in given:
@@ -117,7 +116,7 @@ def _checked(row: Choice, value: Json, place: str) -> Json:
 
 
 def _schema_of(row: Choice, value: Json) -> Schema:
-    """The schema of a key; where it names retrievers, with those of plug-ins, if any other one is named."""
+    """The schema of a key; if it lists retrievers and another one is named, with the retrievers of plug-ins."""
     schema = row.schema
     if row.name not in ("mode", "retrievers"):
         return schema
@@ -131,7 +130,6 @@ def _schema_of(row: Choice, value: Json) -> Schema:
 
 
 def _hint(row: Choice) -> str:
-    """A hint on the value of a key."""
     example = {"retrievers": '["bm25"]', "files": '[{"name": "scan.nii.gz", "head_base64": "…"}]'}.get(
         row.name, '["…"]'
     )
@@ -139,7 +137,6 @@ def _hint(row: Choice) -> str:
 
 
 def _asked(values: Mapping[str, Json], where: str, tenant: str | None) -> Asked:
-    """The request of values that are checked."""
     if "query" not in values:
         raise UsageError(f"{where} has no query", hint=_EXAMPLE)
     if tenant is not None and values.get("tenant", tenant) != tenant:

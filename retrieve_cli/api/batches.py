@@ -47,7 +47,7 @@ def answer_each(
     several requests as one batch, as `searcher` does.
 
     Raises:
-        RetrieveError: no request can be answered, whatever it says: the index is damaged or stale, a model is missing.
+        RetrieveError: no request at all can be answered: the index is damaged or stale, or a model is missing.
     """
     if not requests:
         return []

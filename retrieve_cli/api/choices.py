@@ -1,4 +1,4 @@
-"""The table of choices: one row for each thing that a search may choose, and for each flag that says how it is shown.
+"""The table of choices: one row for each choice of a search, and for each flag about how its answer is shown.
 
 Every door is derived from it: flags and `--help`, JSON bodies and lines, links, the arguments and schemas of MCP,
 addresses of the page, what `--server URL` sends, OpenAPI, and the arguments of Python. To add a choice, add its row and
@@ -122,7 +122,7 @@ SEARCH = Table(
     # Results
     Choice("limit", _whole(1, MOST_RESULTS), "Number of results.", RESULTS, "-k -n --top-k --limit N", _FOR_MODELS,
            "search.k", aliases=("k", "top_k", "n"), default="10", option="k"),
-    Choice("offset", _whole(0, MOST_OFFSET), "Skip the first N results: those of earlier pages.", RESULTS,
+    Choice("offset", _whole(0, MOST_OFFSET), "Skip the first N results, the results of earlier pages.", RESULTS,
            "--offset N", SEVERAL),
     Choice("min_score", _number(-LARGEST, LARGEST), "Drop results that score below this.", RESULTS, "--min-score S",
            key="search.min_score"),
@@ -205,8 +205,8 @@ SEARCH = Table(
            _NOWHERE_ELSE),
     Choice("exit_status", _SWITCH, "Exit with 3 if there are no results.", SCRIPTS, "--exit-status", _NOWHERE_ELSE),
     Choice("log_json", _SWITCH, "Log each answer to stderr as a line of JSON.", SCRIPTS, "--log-json", _HERE),
-    Choice("server", _text(_LONGEST_NAME), "Who answers.", SCRIPTS, "--server auto|never|URL", _NOWHERE_ELSE,
-           "query.server", default="a process that is ready"),
+    Choice("server", _text(_LONGEST_NAME), "Process or server that answers.", SCRIPTS, "--server auto|never|URL",
+           _NOWHERE_ELSE, "query.server", default="a process that is ready"),
     Choice("docs_dir", _PATH, "Search this folder without an index.", SCRIPTS, "--docs-dir DIR", _HERE),
     # In JSON alone
     Choice("generation", _text(100), "Generation that answers, while it is kept.", doors=_IN_JSON | {PAGE}),

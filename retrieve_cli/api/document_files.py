@@ -22,8 +22,8 @@ _DEEPEST = 32
 
 
 def own_id(name: str, tenant: str | None) -> str:
-    """Return the id of a caller's document: that of a tenant begins with its name and a colon, in which a colon of the
-    name itself is escaped."""
+    """Return the id of a caller's document. The id of a tenant's document begins with the tenant's name and a colon; a
+    colon in the tenant's name is escaped."""
     if tenant is None:
         return name
     prefix = tenant.replace("%", "%25").replace(":", "%3A") + ":"

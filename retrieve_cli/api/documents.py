@@ -78,7 +78,7 @@ class Documents:
         One that could not be a line of a catalog is rejected with the reason, and the others are stored.
 
         Raises:
-            UsageError: there are none, or too many.
+            UsageError: there are no documents, or too many.
             Locked, RetrieveError: nothing could be stored.
         """
         if not 0 < len(documents) <= MOST:
@@ -88,8 +88,8 @@ class Documents:
     def add_files(
         self, uploads: Sequence[Upload], *, name: str | None, metadata: bytes | None, tenant: str | None
     ) -> Receipt:
-        """Store files that are complete on the disk as documents. Their ids are their names; `name` is that of a single
-        file. `metadata`, an object of JSON, is that of each.
+        """Store files that are complete on the disk as documents. Their ids are their names; `name` names a single
+        file. `metadata`, a JSON object, applies to each file.
 
         A file in no known format is rejected with the reason, and the others are stored; one that turns out to be
         damaged is rejected by the sync.
@@ -132,7 +132,7 @@ class Documents:
         """Remove a document.
 
         Raises:
-            NotFound: there is none of that id for the caller.
+            NotFound: the caller has no document with that id.
             Conflict: the record comes from another source.
         """
         for name in self._names(record_id, tenant):
@@ -151,10 +151,10 @@ class Documents:
     # ------------------------------------------------------------------------------------------- states
 
     def state(self, record_id: str, *, tenant: str | None, index: Index | None) -> dict[str, Json]:
-        """Return the record of an id as the index has it, the document as it was added, and its status.
+        """Return the record of an id in the index, the document that was added, and its status.
 
         Raises:
-            NotFound: there is neither for the caller.
+            NotFound: the caller has neither.
         """
         entry = self._entry(record_id, tenant)
         name, record = self._record(record_id, tenant, index)
@@ -175,8 +175,8 @@ class Documents:
         """Return the file that was sent as a document, open for reading.
 
         Raises:
-            NotFound: the caller has no such document, or it was not sent as a file.
-            IndexCorrupt: it is not as it was sent.
+            NotFound: the caller does not have the document, or it was not sent as a file.
+            IndexCorrupt: it has changed since it was sent.
         """
         entry = self._entry(record_id, tenant)
         if entry is None or entry.file is None:
@@ -187,7 +187,7 @@ class Documents:
             raise no_file(record_id) from error
 
     def settled(self, statuses: Sequence[Status], *, tenant: str | None, processing: int = 0) -> list[Status]:
-        """Return the statuses as they are now; a sync of all changes up to `processing` is under way."""
+        """Return the current statuses; a sync of all changes up to `processing` is under way."""
         included, reasons = self.sequences.included(), self.sequences.rejections()
         return [
             status
@@ -217,7 +217,7 @@ class Documents:
         return record if isinstance(record, str) else Change(own_id(record.id, tenant), tenant, line)
 
     def _names(self, record_id: str, tenant: str | None) -> Iterator[str]:
-        """Yield the ids in the inbox that an id may stand for."""
+        """Yield the ids in the inbox that an id may refer to."""
         if self._prefix and record_id.startswith(self._prefix):
             yield own_id(record_id.removeprefix(self._prefix), tenant)
         yield own_id(record_id, tenant)
@@ -248,7 +248,7 @@ class Documents:
 
 
 def index_of(live: LiveIndex) -> Index | None:
-    """Return the index that answers, None as long as there is none."""
+    """Return the index that answers; None until an index is open."""
     try:
         return live.index
     except RetrieveError:

@@ -33,7 +33,7 @@ class FieldValues(NamedTuple):
 
     @property
     def telling(self) -> bool:
-        """True if records share values: a field that differs by record says little by its examples."""
+        """True if records share values: examples of a field that differs by record tell little."""
         return bool(self.values) and (not self.others or self.values[0][1] > 1)
 
     def to_json(self) -> dict[str, Json]:
@@ -46,8 +46,7 @@ class FieldValues(NamedTuple):
 def fields_of(
     index: Index, *, tenant: str | None = None, names: Sequence[str] = (), examples: int = 5
 ) -> list[FieldValues]:
-    """Return the fields that records of the caller have, those of the most records first; or only those that are named,
-    in their order.
+    """Return the fields that records of the caller have, most frequent first; or only the named fields, in their order.
 
     Raises:
         UsageError: no record of the caller has a field of that name; the hint has the nearest.

@@ -62,7 +62,7 @@ class LiveIndex:
 
     @property
     def index(self) -> Index:
-        """The open index. Raises: RetrieveError if there is none that can be opened."""
+        """The open index. Raises: RetrieveError if no index can be opened."""
         if (index := self._index) is not None:
             return index
         self.refresh()
@@ -169,9 +169,9 @@ class LiveIndex:
                     self._seen = mark
 
     def _warm(self, index: Index) -> None:
-        """Answer a request of each kind by an index that nobody uses yet: its pages and models are loaded afterwards.
+        """Answer a request of each kind with an index that is not used yet, to load its pages and models.
 
-        The first one loads what others of its kind need, and saves them far more time than a second one would.
+        The first request loads the data that others of its kind need, and saves them far more time than a second one.
         """
         kinds: dict[Hashable, Asked] = {}
         for one in reversed(list(self._recent)):
@@ -188,7 +188,7 @@ def _kind(one: Asked) -> Hashable:
 
 
 def _mark(path: Path) -> tuple[int, ...] | None:
-    """Return what changes whenever a file is replaced; None if there is none."""
+    """Return a value that changes whenever a file is replaced; None if the file does not exist."""
     try:
         state = path.stat()
     except OSError:

@@ -62,7 +62,7 @@ def neighbourhood(index: Index, record_id: str, *, tenant: str | None) -> Neighb
     """Return what a record is linked to; None if the index has no links, or the record none.
 
     Raises:
-        NotFound: there is no such record for the caller.
+        NotFound: the caller has no record with that id.
     """
     with index.reading() as generation:
         visible = visible_to(generation, tenant)

@@ -17,7 +17,7 @@ _RULES = 1
 """Version of the drawing."""
 
 
-class Wanted(NamedTuple):
+class PictureRequest(NamedTuple):
     """A picture that is asked for."""
 
     record_id: str
@@ -27,11 +27,11 @@ class Wanted(NamedTuple):
     """Number of the page, from 1; None: the first one of the chunk."""
 
 
-def tag(index: Index, wanted: Wanted, *, tenant: str | None) -> str:
+def tag(index: Index, wanted: PictureRequest, *, tenant: str | None) -> str:
     """Return a text that changes with the picture.
 
     Raises:
-        NotFound: there is no such record for the caller.
+        NotFound: the caller has no record with that id.
     """
     with index.reading() as generation:
         row = generation.row_of(wanted.record_id, visible=contents.visible_to(generation, tenant))
@@ -40,11 +40,11 @@ def tag(index: Index, wanted: Wanted, *, tenant: str | None) -> str:
         return sha1([_RULES, generation.id, generation.origin(row).hex(), *wanted])
 
 
-def picture(index: Index, wanted: Wanted, *, tenant: str | None) -> bytes:
+def picture(index: Index, wanted: PictureRequest, *, tenant: str | None) -> bytes:
     """Return the PNG of one page of a document, with the words of a chunk marked.
 
     Raises:
-        NotFound: there is no such record for the caller, or it has no such chunk or page.
+        NotFound: the caller has no record with that id, or the record does not have that chunk or page.
         Conflict: its file is gone or has changed since the build.
         Unavailable: a package is missing.
     """

@@ -1,4 +1,4 @@
-"""The choices of one request by name: those that narrow it, and those that stand for a key of the configuration."""
+"""The choices of one request by name: choices that narrow it, and choices that replace a key of the configuration."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def given_choices(choices: Mapping[str, Any]) -> list[tuple[Choice, str, Any]]:
 
 
 def under_choices(settings: Settings, choices: Mapping[str, Any]) -> Settings:
-    """Return the settings with the choices in place of the keys that they stand for; None leaves a key as it is.
+    """Return the settings with the choices in place of the keys that they replace; None leaves a key unchanged.
 
     Raises:
         UsageError: a choice is unknown, or its value is not one that it takes.
@@ -128,7 +128,7 @@ def options_of(choices: Mapping[str, Any]) -> dict[str, Any]:
     """Return the choices that are no part of the request by their names in `SearchOptions`.
 
     Raises:
-        UsageError: a value is not one that its choice takes; those of keys are checked by the configuration.
+        UsageError: a value is not one that its choice takes; values of keys are checked by the configuration.
     """
     options: dict[str, Any] = {}
     for row, spelling, value in given_choices(choices):

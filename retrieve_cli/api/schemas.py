@@ -25,7 +25,7 @@ def checked(value: Json, schema: Schema, place: str, *, hint: str = "") -> Json:
     """Return a value that a schema allows, whole numbers as integers.
 
     Raises:
-        UsageError: it is none; `place` names the key.
+        UsageError: the schema does not allow the value; `place` names the key.
     """
     kinds = kinds_of(schema)
     kind = _kind(value)

@@ -37,7 +37,7 @@ class Live(Protocol):
 
     @property
     def index(self) -> Index:
-        """The index that answers. Raises: RetrieveError if there is none."""
+        """The index that answers. Raises: RetrieveError if no index can be opened."""
 
     def refresh(self) -> bool:
         """Open the generation that is current now."""

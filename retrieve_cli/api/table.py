@@ -1,4 +1,4 @@
-"""Rows of a table of choices, and what is derived from them: reading an object, its JSON Schema, and words for help."""
+"""Rows of a table of choices, and everything derived from them: reading an object, JSON Schema, and words for help."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ class Choice(NamedTuple):
     flags: str = ""
     """Its flags as help shows them, and what their value is called: `-k --limit N`, `--rerank/--no-rerank`."""
     doors: frozenset[str] = SINGLE
-    """Doors besides flags."""
+    """Doors other than flags."""
     key: str = ""
-    """Key of the configuration that it stands for, which then checks it."""
+    """Key of the configuration that it replaces, which then checks it."""
     aliases: tuple[str, ...] = ()
     """Other spellings of its name, in every door."""
     default: str = ""

@@ -21,7 +21,7 @@ _EXAMPLE = 'for example: {"query": "CRISPR off-target effects"}'
 
 
 class AskedWeb(NamedTuple):
-    """A web search that somebody asks for."""
+    """A request for a web search."""
 
     options: WebOptions
     add: bool = False
@@ -32,7 +32,7 @@ class AnswersWeb(Protocol):
     """A web search that is configured."""
 
     def answer(self, options: WebOptions, *, owner: str = "") -> WebAnswer:
-        """Return the answer to a search. Stored answers are those of an owner alone, such as a tenant.
+        """Return the answer to a search. Stored answers are kept apart by owner, such as a tenant.
 
         Raises:
             RetrieveError: the options do not fit the configuration.
@@ -85,7 +85,7 @@ def _names(value: str | Sequence[str], place: str, *, hint: str) -> tuple[str, .
 
 ORIGIN = "web"
 """Value of the field `origin` of documents that a web search has added. The field `source` of a record is taken: it
-names the entry of the configuration, here that of the inbox."""
+names the entry of the configuration, here the inbox."""
 
 
 def add_hits(documents: Documents, answer: WebAnswer, *, tenant: str | None) -> Receipt:

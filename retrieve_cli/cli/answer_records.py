@@ -14,7 +14,7 @@ from retrieve_cli.contracts import Json
 from retrieve_cli.errors import RetrieveError, printable, quoted, shortened
 from retrieve_cli.frozen import replace
 from retrieve_cli.output import journal
-from retrieve_cli.output.numbers import numbers
+from retrieve_cli.output.journal import numbers
 from retrieve_cli.search.answer import Answer
 
 if TYPE_CHECKING:

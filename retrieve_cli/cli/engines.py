@@ -60,14 +60,14 @@ def verify(
     from retrieve_cli.assemble.engines import expect_some
     from retrieve_cli.cli import judged
     from retrieve_cli.cli.progress import progress_for
-    from retrieve_cli.evaluation.parity import Limits, certify
-    from retrieve_cli.evaluation.parity_table import print_certificate
+    from retrieve_cli.evaluation.parity import ParityLimits, certify
+    from retrieve_cli.evaluation.parity_report import print_certificate
     from retrieve_cli.output.formats import dump
 
     context.with_resource(progress_for(shared.talk, sys.stderr, interval=_INTERVAL))
     settings = shared.settings()
     expect_some(settings)
-    limits = Limits(_checked("--min-overlap", min_overlap), _checked("--max-loss", max_loss))
+    limits = ParityLimits(_checked("--min-overlap", min_overlap), _checked("--max-loss", max_loss))
     topics, notes = judged.Input(gold, beir, split, queries, qrels).topics()
     with judged.corpus_hint(beir, shared):
         index, topics = judged.opened(shared, settings, topics[:queries_limit])
@@ -115,11 +115,11 @@ def push(
 @shared("text", "json")
 def status(*, shared: Shared) -> None:
     """Show what the configured engines hold, and which generation their aliases name."""
-    from retrieve_cli.operations.engines import status_of
+    from retrieve_cli.operations.status import engine_status
     from retrieve_cli.output.formats import dump
 
     settings = _configured(shared)
-    found = status_of(shared.store, settings)
+    found = engine_status(shared.store, settings)
     if shared.format == "json":
         print(dump({"schema_version": 1, "engines": found}))
         return

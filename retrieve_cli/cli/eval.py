@@ -17,7 +17,7 @@ from retrieve_cli.errors import Exit, RetrieveError, UsageError
 from retrieve_cli.untrusted import files
 
 if TYPE_CHECKING:
-    from retrieve_cli.evaluation.gates import Gate
+    from retrieve_cli.evaluation.gates import QualityGate
     from retrieve_cli.evaluation.judgments import Topic
     from retrieve_cli.evaluation.runs import Answers
     from retrieve_cli.evaluation.trial import Trial
@@ -112,8 +112,7 @@ def evaluate(
     from retrieve_cli.cli.progress import progress_for
     from retrieve_cli.evaluation import gates, measures, summary, trial as trials
     from retrieve_cli.evaluation.ablation import ablations, recommendation
-    from retrieve_cli.evaluation.runs import Runs, named_run
-    from retrieve_cli.evaluation.trec import read_ids
+    from retrieve_cli.evaluation.runs import Runs, named_run, read_ids
 
     context.with_resource(progress_for(shared.talk, sys.stderr))
     settings = shared.settings("search", mode=mode)
@@ -122,7 +121,7 @@ def evaluate(
     chosen = measures.parse(measures.names(metrics or measures.DEFAULT))
     active = {"gated": settings.gating.enabled, "related": settings.expansion.lists_related}
     figures = trials.figures(topics, chosen, retrieving=not run, **active)
-    wanted = gates.resolved([gates.Gate.of(text) for text in gate or ()], figures)
+    wanted = gates.resolved([gates.QualityGate.of(text) for text in gate or ()], figures)
     before = judged.baseline(baseline, tolerance)
     _check_company(
         {
@@ -165,7 +164,7 @@ def evaluate(
         command = shlex.join(["retrieve", *sys.argv[1:]])
         page = trial.write_report(report, index, settings, command=command, judgments=given.name)
         shared.talk.say(f"report: {page}")
-    outcome = summary.Outcome(trial, per_query, advice, tuned, calibration)
+    outcome = summary.EvaluationOutcome(trial, per_query, advice, tuned, calibration)
     summary.FORMATS[shared.format](outcome, shared.console())
     for note in trial.notes:
         shared.talk.say(f"note: {note}")
@@ -191,7 +190,7 @@ class _GateFailed(RetrieveError):
     kind = "gate_failed"
 
 
-def _expect_gates(trial: Trial, wanted: Sequence[Gate], before: Mapping[str, float], tolerance: float) -> None:
+def _expect_gates(trial: Trial, wanted: Sequence[QualityGate], before: Mapping[str, float], tolerance: float) -> None:
     """Raises: _GateFailed: a measure misses its gate, or is worse than the baseline by more than the tolerance."""
     from retrieve_cli.evaluation import gates
 

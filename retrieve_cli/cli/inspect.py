@@ -60,7 +60,7 @@ def records(
     """
     from retrieve_cli.contracts.terms import figures
     from retrieve_cli.operations import views
-    from retrieve_cli.output import formats, terminal
+    from retrieve_cli.output import console_tables, formats
 
     if limit is None:
         limit = 20 if shared.format == "text" else 0
@@ -73,7 +73,7 @@ def records(
     elif shared.format == "json":
         print(formats.dump({**found, "records": list(found["records"])}))
     else:
-        terminal.print_records(rows := list(found["records"]), shared.console())
+        console_tables.print_records(rows := list(found["records"]), shared.console())
         shared.talk.say(f"{len(rows):,} of {figures.count(found['matched'], 'record')}")
 
 
@@ -218,7 +218,7 @@ def queries(
     elif shared.format == "json":
         print(formats.dump({"log": str(path), **log.to_json(most)}))
     else:
-        from retrieve_cli.output.query_summary import print_queries
+        from retrieve_cli.output.console_tables import print_queries
 
         print_queries(log.to_json(most), shared.console())
     if log.damages:
@@ -333,11 +333,11 @@ def _look(shared: Shared, look: Callable[[Generation], dict[str, Any]]) -> dict[
 
 def _show(value: dict[str, Any], shared: Shared, lines: Iterable[str] | None = None) -> None:
     """Print a view: as JSON, as `lines` for people, or whole as YAML without `lines`."""
-    from retrieve_cli.output import formats, terminal
+    from retrieve_cli.output import console_tables, formats
 
     if shared.format == "json":
         print(formats.dump(value))
     elif lines is None:
-        print(terminal.outline(value), end="")
+        print(console_tables.outline(value), end="")
     else:
         print("\n".join(lines).rstrip("\n"))

@@ -106,12 +106,12 @@ def opened(shared: Shared, settings: Settings, topics: list[Topic]) -> tuple[Ans
     Raises:
         IndexMissing, IndexCorrupt: there is no index.
     """
-    from retrieve_cli.evaluation.passages import Passages
+    from retrieve_cli.evaluation.passages import RelevantPassages
     from retrieve_cli.evaluation.runs import Answers
 
     index = Answers.of("as configured", shared.store, settings)
     placed = [topic for topic in topics if topic.names_place and not topic.grades]
-    return index, Passages.of(index.opened.generation, placed).judged(topics) if placed else topics
+    return index, RelevantPassages.of(index.opened.generation, placed).judged(topics) if placed else topics
 
 
 def baseline(path: Path | None, tolerance: float) -> dict[str, float]:

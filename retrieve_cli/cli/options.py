@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from retrieve_cli.api.table import Choice, Table
     from retrieve_cli.config.settings import Settings
     from retrieve_cli.config.trust import Trust
-    from retrieve_cli.output.page import Page
+    from retrieve_cli.output.styled_lines import LineRenderer
     from retrieve_cli.storage.manifest import Manifest
     from retrieve_cli.storage.remote_file import Blocks
     from retrieve_cli.storage.store import Store
@@ -177,16 +177,16 @@ class Shared(NamedTuple):
         return settings
 
     @property
-    def page(self) -> Page:
+    def page(self) -> LineRenderer:
         """Surface of lines on stdout: as wide as the terminal, styled unless that is unwanted, linked on a terminal."""
-        from retrieve_cli.output.page import Page
+        from retrieve_cli.output.styled_lines import LineRenderer
 
         terminal = sys.stdout.isatty()
         forced = {"FORCE_COLOR", "TTY_COMPATIBLE"}.intersection(os.environ)
         plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") in ("dumb", "unknown")
         wanted = not plain and (terminal or bool(forced))
         styled = {Color.always: True, Color.never: False, Color.auto: wanted}[self.color]
-        return Page(_columns(terminal=terminal), styled=styled, linked=styled and terminal)
+        return LineRenderer(_columns(terminal=terminal), styled=styled, linked=styled and terminal)
 
     def console(self) -> Console:
         """Return a rich console on stdout, as wide as the terminal, or 120 columns without one."""

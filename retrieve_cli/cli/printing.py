@@ -41,7 +41,7 @@ def _print_cuts(answers: Sequence[Answer], shared: Shared, *, batch: bool, promp
     itself."""
     if not any(answer.spent or answer.trace or answer.confidence for answer in answers):
         return
-    from retrieve_cli.output.cuts import cut_notes
+    from retrieve_cli.output.limit_notes import cut_notes
 
     for answer in answers:
         where = f"query {answer.query.id}: " if batch else ""

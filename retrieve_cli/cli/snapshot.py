@@ -16,7 +16,7 @@ from retrieve_cli.errors import UsageError, printable
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from retrieve_cli.operations.snapshots.form import Header
+    from retrieve_cli.operations.snapshots.form import SnapshotHeader
 
 app = group("Keep a generation as one file: create, list, verify, restore.")
 
@@ -82,7 +82,7 @@ def list_(
     shared: Shared,
 ) -> None:
     """List the snapshots of a folder and the generations of the index, with sizes and dates, the latest first."""
-    from retrieve_cli.operations.snapshots.listing import listing
+    from retrieve_cli.operations.snapshots.reading import listing
     from retrieve_cli.output.formats import dump
 
     shared.settings()
@@ -104,7 +104,7 @@ def list_(
 def verify(file: File, *, shared: Shared) -> None:
     """Verify the checksums of every member of a snapshot, without unpacking it; exit 5 if it is damaged."""
     from retrieve_cli.operations.snapshots import reading
-    from retrieve_cli.operations.snapshots.create import summary
+    from retrieve_cli.operations.snapshots.form import summary
     from retrieve_cli.output.formats import dump
 
     with progress_for(shared.talk, sys.stderr):
@@ -148,7 +148,7 @@ def restore(
     print(dump(restored.to_json()) if shared.format == "json" else text)
 
 
-def _size(header: Header) -> str:
+def _size(header: SnapshotHeader) -> str:
     return f"{header.records:,} records, {header.chunks:,} chunks"
 
 

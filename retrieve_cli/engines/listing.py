@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from copy import copy
 from functools import partial
 from threading import Lock
 from typing import TYPE_CHECKING, Generic, NamedTuple, Protocol, TypeVar
@@ -19,11 +18,9 @@ from retrieve_cli.contracts import Candidates, Unit
 from retrieve_cli.contracts.engines import AnyOf, Capabilities, Part, Within
 from retrieve_cli.contracts.values import Q_contra
 from retrieve_cli.engines.units import Units, best, distinct
-from retrieve_cli.storage.sampled_groups import spread_within
+from retrieve_cli.storage.sampled_groups import Restricted, spread_within
 
 if TYPE_CHECKING:
-    from typing import Self
-
     from retrieve_cli.contracts.values import Mask, Rows, Vectors
 
 Q = TypeVar("Q")
@@ -94,7 +91,7 @@ class Scope(NamedTuple):
         return self.sent and self.size <= FEW
 
 
-class EngineIndex(ABC, Generic[Q]):
+class EngineIndex(Restricted, ABC, Generic[Q]):
     """A `contracts.Index` over a part in an engine. Failures of the engine pass through as they are."""
 
     def __init__(self, *, part: Part, capabilities: Capabilities, statistics: Statistics[Q]) -> None:
@@ -103,8 +100,6 @@ class EngineIndex(ABC, Generic[Q]):
         self._statistics = statistics
         self._lock = Lock()
         self._completed = 0
-        self.population: Mask | None = None
-        """Rows that the mean and the deviation of scores are computed over; None: all."""
 
     @property
     def unit(self) -> Unit:
@@ -117,12 +112,6 @@ class EngineIndex(ABC, Generic[Q]):
 
     def __len__(self) -> int:
         return self._part.rows
-
-    def within(self, rows: Mask) -> Self:
-        """Return the index over some rows, (n,) bool."""
-        view = copy(self)
-        view.population = rows
-        return view
 
     def spread(self, query: Q, units: Units) -> tuple[float, float]:
         """Return mean and standard deviation of the scores of all rows, or of the best rows of all groups."""
@@ -166,7 +155,7 @@ class EngineIndex(ABC, Generic[Q]):
             return Scope(units, None, len(self), None)
         count = units.total(mask)
         if conditions is None or count <= FEW:  # else no array of the rows is made
-            count = int(units.sizes(np.flatnonzero(mask)).sum())
+            count = int(units.sizes(mask.nonzero()[0]).sum())
         if conditions is not None and count > min(FEW, self._most_rows):
             return Scope(units, mask, count, Within(conditions=conditions))
         scope = Scope(units, mask, count, None)

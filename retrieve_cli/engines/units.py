@@ -6,6 +6,9 @@ from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
+from retrieve_cli.storage.bitmap import total
+from retrieve_cli.storage.sampled_groups import several
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -18,7 +21,7 @@ class Units:
     """The rows of a part; with `starts` (first row of each group, then the number of rows) its groups."""
 
     def __init__(self, rows: int, starts: Rows | None) -> None:
-        self.starts = starts
+        self.starts = several(starts)
         self.grouped = starts is not None
         self.count = rows if starts is None else len(starts) - 1
 
@@ -40,11 +43,11 @@ class Units:
 
     def total(self, mask: Mask | None) -> int:
         """Return the number of units in a mask; all units if there is no mask."""
-        return self.count if mask is None else int(np.count_nonzero(mask))
+        return total(self.count, mask)
 
     def those_in(self, mask: Mask | None) -> Rows:
         """Return the units in a mask, ascending; all units if there is no mask."""
-        return np.arange(self.count) if mask is None else np.flatnonzero(mask)
+        return np.arange(self.count) if mask is None else mask.nonzero()[0]
 
     def worth(self, rows: Rows, scores: Vectors) -> tuple[Rows, Vectors]:
         """Return the units that have any of these different rows, ascending, and the best of their scores."""
@@ -66,8 +69,3 @@ def best(units: Rows, scores: Vectors, depth: int) -> tuple[Rows, Vectors]:
     """Return the `depth` units with the highest scores and these, best first; equal ones in order of the units."""
     order = np.lexsort((units, -scores))[:depth]
     return units[order].astype(np.int64), scores[order]
-
-
-def last_of(scores: Vectors, depth: int) -> float:
-    """Return the `depth`-th highest of at least as many scores."""
-    return float(np.partition(scores, len(scores) - depth)[len(scores) - depth])

@@ -28,7 +28,7 @@ def ablations(base: Answers) -> list[Answers]:
     """Return a run for each active part of the pipeline, without that part and named after it.
 
     Raises:
-        UsageError: there is none.
+        UsageError: the pipeline has no active part to leave out.
     """
     pipeline = Searcher(base.opened).pipeline()
     found = [base.edited(name, edit) for name, edit in edits(pipeline)]
@@ -65,7 +65,6 @@ def edits(pipeline: Pipeline) -> Iterator[tuple[str, Edit]]:
 
 
 def _fusions(first: Fuse) -> Iterator[tuple[str, Callable[[Fuse], First]]]:
-    """Yield other fusions of the same candidates."""
     fusion = first.fusion
     if fusion.method != "weighted":
         return
@@ -108,14 +107,6 @@ def _every(kept: Callable[[Stage], Stage | None]) -> Edit:
     return edit
 
 
-def _no_expansion(stage: Stage) -> Stage | None:
-    return None if stage.kind == "expand" else stage
-
-
-def _no_mmr(stage: Stage) -> Stage | None:
-    return None if hasattr(stage, "trade_off") else stage
-
-
 def _no_group_cap(stage: Stage) -> Stage | None:
     from retrieve_cli.retrieval.stages.diversity import Limit
 
@@ -144,8 +135,8 @@ def _no_similarity_threshold(stage: Stage) -> Stage | None:
 
 
 _CUTS: Mapping[str, Callable[[Stage], Stage | None]] = {
-    "without expansion": _no_expansion,
-    "without MMR": _no_mmr,
+    "without expansion": lambda stage: None if stage.kind == "expand" else stage,
+    "without MMR": lambda stage: None if hasattr(stage, "trade_off") else stage,
     "without a cap per group": _no_group_cap,
     "without min_score": _no_min_score,
     "without a similarity threshold": _no_similarity_threshold,
@@ -158,7 +149,7 @@ def recommendation(
 ) -> str:
     """Return a recommendation: the best run by the primary measure whose 95th percentile is within the budget.
 
-    It is the configuration as it is, unless that is too slow, or another run is significantly better.
+    It recommends the current configuration, unless that is too slow or another run is significantly better.
     """
     if not (isfinite(budget_ms) and budget_ms > 0):
         message = f"--latency-budget-ms is {budget_ms:g}; it takes a number of milliseconds above 0"

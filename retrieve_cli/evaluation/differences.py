@@ -25,7 +25,7 @@ _DROPS = 5
 
 
 class Difference(Frozen):
-    """Value of a measure for a run minus that of the baseline, over the same queries."""
+    """Value of a measure for a run minus its value for the baseline, over the same queries."""
 
     run: str
     measure: str

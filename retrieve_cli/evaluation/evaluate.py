@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from retrieve_cli.contracts import Json, Query, Ranking, Request, Unit
+from retrieve_cli.contracts import Json, Query, Request, Unit
 from retrieve_cli.contracts.progress import task
 from retrieve_cli.contracts.terms import figures
 from retrieve_cli.errors import Unavailable, UsageError, quoted
 from retrieve_cli.evaluation.groups import chosen_groups, group_measures, related_measures
 from retrieve_cli.evaluation.judgments import Run, Topic
 from retrieve_cli.evaluation.measures import Values, depth, per_query
-from retrieve_cli.evaluation.passages import Passages
+from retrieve_cli.evaluation.passages import RelevantPassages
 from retrieve_cli.evaluation.statistics import Interval, interval
 from retrieve_cli.frozen import Frozen, replace
 from retrieve_cli.retrieval.stages.pipeline import Edit
@@ -122,7 +122,7 @@ def evaluate(
         UsageError: no judged id is in the index, or no file or heading that a query names.
         Unavailable: a configured retriever or reranker cannot run.
     """
-    passages = Passages.of(opened.generation, topics)
+    passages = RelevantPassages.of(opened.generation, topics)
     topics = passages.judged(topics)
     notes = [*check_ids(opened, topics), *passages.check(topics, opened.generation)]
     queries = queries_of(opened, topics, notes)
@@ -131,7 +131,10 @@ def evaluate(
         notes.append(f"retrieval depth is {k}, not {opened.settings.search.depth}: the measures need it")
     answered = _rank(opened, queries, edit, k=k)
     check_complete(answered, "an evaluation", "fix that, or evaluate without it (--mode, or rerank.backend: none)")
-    run = {ranking.query.id: _scores(opened, ranking) for ranking in answered.rankings}
+    run = {
+        ranking.query.id: {opened.generation.record_id(hit.record): hit.score for hit in ranking.hits}
+        for ranking in answered.rankings
+    }
     groups = group_measures(opened.generation, answered.rankings, topics)
     if groups is None:
         notes.append("no result has a group: group measures are skipped")
@@ -156,7 +159,7 @@ def _rank(opened: Opened, queries: Sequence[Query], edit: Edit | None, *, k: int
 
 
 def rank_all(opened: Opened, queries: Sequence[Query], options: SearchOptions, edit: Edit | None = None) -> Ranked:
-    """Return what `Searcher.rank` does for all queries at once; of steps and pipeline those of the first batch.
+    """Return what `Searcher.rank` does for all queries at once, with the steps and the pipeline of the first batch.
 
     Raises as `Searcher.rank` does.
     """
@@ -215,9 +218,8 @@ def check_ids(opened: Opened, topics: Sequence[Topic]) -> list[str]:
         return []
     shown = ", ".join(map(quoted, absent[:3])) + (", …" if len(absent) > 3 else "")
     ids = figures.count(len(relevant), "relevant id")
-    return [
-        f"{len(absent):,} of {ids} {'is' if len(absent) == 1 else 'are'} not in the index and count as missed ({shown})"
-    ]
+    verbs = "is not in the index and counts" if len(absent) == 1 else "are not in the index and count"
+    return [f"{len(absent):,} of {ids} {verbs} as missed ({shown})"]
 
 
 def samples_ms(opened: Opened, queries: Sequence[Query], edit: Edit | None = None, *, k: int) -> dict[str, list[float]]:
@@ -286,7 +288,7 @@ def _evaluation(
 
 
 def _of_chunks(
-    opened: Opened, topics: Sequence[Topic], passages: Passages, measures: Sequence[Measure], edit: Edit | None
+    opened: Opened, topics: Sequence[Topic], passages: RelevantPassages, measures: Sequence[Measure], edit: Edit | None
 ) -> Values:
     """Return the measures over chunks; those are relevant that a file, a heading or a quote selects."""
     answered = _rank(opened, queries_of(opened, topics, []), edit, k=depth(measures), unit="chunk")
@@ -299,7 +301,3 @@ def queries_of(opened: Opened, topics: Iterable[Topic], notes: list[str]) -> lis
     questions = Searcher(opened).read([Request(topic.text, topic.id, files=topic.files) for topic in topics])
     notes += dict.fromkeys(notice for question in questions for notice in question.notices)
     return [question.query for question in questions]
-
-
-def _scores(opened: Opened, ranking: Ranking) -> dict[str, float]:
-    return {opened.generation.record_id(hit.record): hit.score for hit in ranking.hits}

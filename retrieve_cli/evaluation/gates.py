@@ -24,7 +24,7 @@ _ROUNDING = 1e-9
 """Tolerance for a baseline that was read back from decimal digits."""
 
 
-class Gate(Frozen):
+class QualityGate(Frozen):
     """`nDCG@10>=0.60`, `p95<=300ms`."""
 
     name: str
@@ -32,7 +32,7 @@ class Gate(Frozen):
     limit: float
 
     @classmethod
-    def of(cls, text: str) -> Gate:
+    def of(cls, text: str) -> QualityGate:
         """Return the gate of a text. Raises: UsageError: it is not a name, a sign and a limit."""
         hint = "for example: --gate 'nDCG@10>=0.60' --gate 'p95<=300ms'"
         sign = _SIGN.search(text)
@@ -53,7 +53,7 @@ class Gate(Frozen):
         return "" if passed else f"{self.name} is {value:.6g}, and must be {self.sign} {self.limit:g}"
 
 
-def resolved(gates: Sequence[Gate], known: Sequence[str]) -> list[Gate]:
+def resolved(gates: Sequence[QualityGate], known: Sequence[str]) -> list[QualityGate]:
     """Return the gates with the names of `known` figures, which may be given in any case or by an alias (`map@100`).
 
     Raises:

@@ -75,8 +75,8 @@ def related_measures(
 ) -> dict[str, dict[str, float]]:
     """Return by measure and query the recall of the first k results and of the records that are related to them.
 
-    An answer of k results has at most `expansion.max_related` of these besides, all of which count. Empty if the
-    pipeline lists none.
+    An answer of k results has at most `expansion.max_related` related records in addition, all of which count. Empty
+    if the pipeline lists no related records.
     """
     most = ranked.most_related
     graded = {topic.id: topic.grades for topic in topics if topic.grades}

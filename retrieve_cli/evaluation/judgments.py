@@ -195,7 +195,6 @@ def _check_id(name: str, where: str) -> str:
 
 
 def _read_texts(path: Path) -> dict[str, str]:
-    """Return query texts by id."""
     found = []
     if _lines(path)[:1] and _lines(path)[0][1].startswith("{"):
         for number, item in _objects(path):
@@ -214,7 +213,6 @@ def _read_texts(path: Path) -> dict[str, str]:
 
 
 def _judgments(path: Path) -> Iterator[tuple[str, str, str, int]]:
-    """Yield place, query, document and grade of each judgment."""
     lines = _lines(path)
     if lines and lines[0][1].split()[:1] == ["query-id"]:
         for number, line in lines[1:]:
@@ -261,7 +259,6 @@ def _once(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
 
 
 def _lines(path: Path) -> list[tuple[int, str]]:
-    """Return the lines that are not blank, with their numbers."""
     try:
         text = files.read_text(path, limit=files.JUDGMENTS, encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:

@@ -1,7 +1,8 @@
 """Measures by their ir_measures names, computed by that package, per query first.
 
 Every judged query has a value: the measure's default if the query has no results. Scores decide the order, and ties are
-broken as in trec_eval, so that the run as it is written to a file gives the same numbers in any tool.
+broken as in trec_eval, so that the run file gives the same numbers in any tool. The curves of a run, precision over
+recall and nDCG over the cut-off, are means over all queries with grades; a query without results counts as 0.
 """
 
 from __future__ import annotations
@@ -11,11 +12,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from ctypes import c_float
 from functools import lru_cache
-from math import isnan
+from math import fsum, isnan
 from typing import TYPE_CHECKING, Any
 
 from retrieve_cli.errors import Unavailable, UsageError, quoted
 from retrieve_cli.evaluation.judgments import Grades, Run
+from retrieve_cli.frozen import Frozen
 from retrieve_cli.untrusted.nearest import nearest
 
 if TYPE_CHECKING:
@@ -174,3 +176,44 @@ def _package() -> Any:
         hint = "pip install 'retrieve-cli[eval]'"
         raise Unavailable("the package ir-measures is not installed", hint=hint) from error
     return ir_measures
+
+
+RECALLS = tuple(step / 10 for step in range(11))
+CUTOFFS = (1, 2, 3, 5, 10, 20, 50, 100)
+
+Points = Sequence[tuple[float, float]]
+"""Places on the x axis, each with the mean there."""
+
+
+class Curves(Frozen):
+    """Precision by recall and nDCG by rank, as means over queries."""
+
+    queries: int
+    """Number of queries with grades."""
+    depth: int
+    """The largest number of hits of a query."""
+    precision: Points
+    """Interpolated precision at the recalls 0.0, 0.1 ... 1.0: the highest at this recall or a later one."""
+    ndcg: Points
+    """nDCG at the cut-offs up to `depth`, the first of them always."""
+
+
+def curves(qrels: Mapping[str, Grades], run: Run) -> Curves | None:
+    """Return the curves of a run over the queries with grades; None if no query has grades.
+
+    Raises:
+        Unavailable: the package that computes measures is not installed.
+    """
+    graded = {query: grades for query, grades in qrels.items() if grades}
+    if not graded:
+        return None
+    depth = max(len(run.get(query, {})) for query in graded)
+    cutoffs = [cutoff for cutoff in CUTOFFS if cutoff <= max(depth, 1)]
+    measures = parse([*(f"IPrec@{recall}" for recall in RECALLS), *(f"nDCG@{cutoff}" for cutoff in cutoffs)])
+    means = [fsum(values.values()) / len(values) for values in per_query(measures, graded, run).values()]
+    return Curves(
+        queries=len(graded),
+        depth=depth,
+        precision=list(zip(RECALLS, means[: len(RECALLS)], strict=True)),
+        ndcg=list(zip(map(float, cutoffs), means[len(RECALLS) :], strict=True)),
+    )

@@ -72,7 +72,7 @@ class _Remembered:
         self._cuts: dict[int, _Cut] = {}
 
     def cut(self, depth: int) -> _Cut:
-        """Return the account as it is at a smaller retrieval depth."""
+        """Return the account for a smaller retrieval depth."""
         if depth not in self._cuts:
             self._cuts[depth] = _Cut(self, depth)
             if len(self._cuts) > _DEPTHS_KEPT:

@@ -1,11 +1,11 @@
-"""Parity certificate: answers through engines, compared with those of the local index of the same generation.
+"""Parity certificate: answers through engines, compared with answers of the local index of the same generation.
 
     judged queries -> lists of each retriever, in both places -> overlap, short lists, filters, latency
                    -> rankings of each retriever and of the whole pipeline -> differences of nDCG@10, paired by query
 
 The local index is the reference. Where scores of several retrievers are fused, the reference normalises them by the
-stored statistics that indexes in engines use; how far local answers with a pass over all rows are from these is a
-line of its own.
+stored statistics that indexes in engines use; a separate line shows how far local answers with a pass over all rows
+are from these.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from retrieve_cli.evaluation.parity_lists import (
     Compared,
     ExactIndex,
     Pair,
-    Selection,
+    ParityFilter,
     WatchedIndexes,
     mean,
     selections,
@@ -49,7 +49,7 @@ MEASURE = f"nDCG@{CUTOFF}"
 _GRAPH = "hnsw"
 
 
-class Limits(NamedTuple):
+class ParityLimits(NamedTuple):
     """Thresholds of a certificate."""
 
     min_overlap: float = 0.99
@@ -64,7 +64,7 @@ class Quality(NamedTuple):
     ndcg: float
     """Mean of the local index, or of another reference."""
     difference: Difference
-    """That of the engine, less that of the reference."""
+    """Quality of the engine minus the quality of the reference."""
 
     @classmethod
     def of(cls, reference: Mapping[str, float], engine: Mapping[str, float]) -> Quality:
@@ -72,7 +72,7 @@ class Quality(NamedTuple):
         (found,) = differences({MEASURE: reference}, {"engine": {MEASURE: engine}})
         return cls(mean(reference.values()), found)
 
-    def faults(self, name: str, limits: Limits) -> Iterator[str]:
+    def faults(self, name: str, limits: ParityLimits) -> Iterator[str]:
         """Yield a reason if the loss is above the limit."""
         lost = -self.difference.interval.mean
         if limits.max_loss is not None and lost > limits.max_loss:
@@ -85,7 +85,7 @@ class Quality(NamedTuple):
         }
 
 
-class Measured(Frozen):
+class RetrieverParity(Frozen):
     """One retriever in an engine."""
 
     name: str
@@ -94,11 +94,11 @@ class Measured(Frozen):
     depth: int
     plain: Compared
     """Without a filter."""
-    filtered: Sequence[tuple[Selection, Compared]]
+    filtered: Sequence[tuple[ParityFilter, Compared]]
     quality: Quality
     local_bytes: int
 
-    def faults(self, limits: Limits) -> Iterator[str]:
+    def faults(self, limits: ParityLimits) -> Iterator[str]:
         """Yield the reasons for which the retriever fails."""
         name = f"{self.name} in {self.engine}"
         yield from _list_faults(name, self.plain, limits)
@@ -134,16 +134,16 @@ class Certificate(Frozen):
 
     generation: str
     queries: int
-    retrievers: Sequence[Measured]
+    retrievers: Sequence[RetrieverParity]
     pipeline: str
     quality: Quality
-    """That of the pipeline."""
+    """Quality of the pipeline."""
     full_pass: Quality
-    """That of the pipeline over local indexes as they are, in the place of engines."""
+    """Quality of the pipeline over unchanged local indexes in place of engines."""
     facts: Mapping[str, Mapping[str, str]]
     """Facts about each engine."""
     engine_bytes: Mapping[str, int | None]
-    limits: Limits
+    limits: ParityLimits
     notes: Sequence[str]
 
     @property
@@ -172,7 +172,7 @@ class Certificate(Frozen):
         }
 
 
-def certify(opened: Opened, topics: Sequence[Topic], limits: Limits) -> Certificate:
+def certify(opened: Opened, topics: Sequence[Topic], limits: ParityLimits) -> Certificate:
     """Measure every retriever whose index lives in an engine, and the whole pipeline.
 
     Raises:
@@ -225,8 +225,8 @@ class _Comparison:
         card = self._opened.generation.manifest.recipe.retrievers[name]
         return cast("Index[Any]", ExactIndex(index)) if card.get("kind") == _GRAPH else index
 
-    def lists(self, name: str, filters: Sequence[Selection], progress: Task) -> dict[str, Any]:
-        """Return the comparison of lists without a filter and with each, and the retrieval depth, as in `Measured`."""
+    def lists(self, name: str, filters: Sequence[ParityFilter], progress: Task) -> dict[str, Any]:
+        """Return the comparison of lists without a filter and with each, and the depth, as in `RetrieverParity`."""
         pipeline = Searcher(self._opened, self._alone(name)).pipeline()
         retrieval: Any = next(each for each in pipeline.retrieves.retrievals if each.name == name)
         forms = retrieval.prepare([query.text for query in self._queries])
@@ -240,14 +240,14 @@ class _Comparison:
         filtered = [(each, pairs[each.conditions is not None].compare(forms, each, progress)) for each in filters]
         return {"plain": plain, "filtered": filtered, "depth": retrieval.depth}
 
-    def measured(self, name: str, lists: Mapping[str, Any]) -> Measured:
+    def measured(self, name: str, lists: Mapping[str, Any]) -> RetrieverParity:
         """Return all about one retriever, with the difference of its rankings."""
         files = self._opened.generation.manifest.files
         retriever = registry.retriever(name)
         own = {retriever.file, *retriever.replaced} & files.keys()
         local = self._values(self._over({name: self._local[name]}), self._alone(name))
         remote = self._values(self._opened, self._alone(name))
-        return Measured(
+        return RetrieverParity(
             name=name,
             engine=self.remote.places[name],
             rows=len(self._local[name]),
@@ -267,7 +267,6 @@ class _Comparison:
         return shown, Quality.of(reference, remote), Quality.of(reference, local)
 
     def _alone(self, name: str) -> SearchOptions:
-        """Return the options under which one retriever answers alone."""
         return replace(self._options, retrievers=(name,), rerank=False, expand=False)
 
     def _over(self, indexes: Mapping[str, Index[Any]]) -> Opened:
@@ -282,7 +281,7 @@ class _Comparison:
         return self._scorer(run)[MEASURE]
 
 
-def _list_faults(name: str, found: Compared, limits: Limits) -> Iterator[str]:
+def _list_faults(name: str, found: Compared, limits: ParityLimits) -> Iterator[str]:
     agreement, lists = found.agreement, found.lists
     if agreement.overlap < limits.min_overlap:
         yield f"{name}: overlap@{CUTOFF} is {agreement.overlap:.6g}, and must be >= {limits.min_overlap:g}"

@@ -38,7 +38,7 @@ _NEAR = 0.25
 _SEED = 20
 
 
-class Selection(NamedTuple):
+class ParityFilter(NamedTuple):
     """A filter."""
 
     share: float
@@ -54,7 +54,7 @@ class Selection(NamedTuple):
         return f"{self.conditions[0].field}={self.conditions[0].values[0]}" if self.conditions else None
 
 
-def selections(generation: Generation) -> list[Selection]:
+def selections(generation: Generation) -> list[ParityFilter]:
     """Return filters by share: random rows, which are the same in every run, and a stored value if one has about that
     share. Shares of less than one record are skipped."""
     records = len(generation.records)
@@ -65,15 +65,15 @@ def selections(generation: Generation) -> list[Selection]:
             continue
         mask = np.zeros(records, np.bool_)
         mask[order[:count]] = True
-        found.append(Selection(share, mask))
+        found.append(ParityFilter(share, mask))
         if (condition := _nearest_value(generation, count)) is not None:
             having = columns_of(generation).having(condition.field, condition.values[0])
-            found.append(Selection(share, having, [condition]))
+            found.append(ParityFilter(share, having, [condition]))
     return found
 
 
 def _nearest_value(generation: Generation, wanted: int) -> AnyOf | None:
-    """Return the condition on a stored value that about so many records have; None if there is none."""
+    """Return a condition on a stored value that about so many records have; None if no value is stored."""
     try:
         columns = columns_of(generation)
     except UsageError:  # an earlier version's index, without any
@@ -107,7 +107,7 @@ class Lists(NamedTuple):
     """Final lists that had fewer rows than there are."""
 
 
-class Searched(NamedTuple):
+class QueryComparison(NamedTuple):
     """A query that was searched for in both places."""
 
     moves: Moves[int]
@@ -119,7 +119,7 @@ class Searched(NamedTuple):
     """Differences of the mean and the deviation of all scores, as shares of the local deviation; None if that is 0."""
 
     @classmethod
-    def of(cls, ours: tuple[Candidates, float], theirs: tuple[Candidates, float], lists: Lists) -> Searched:
+    def of(cls, ours: tuple[Candidates, float], theirs: tuple[Candidates, float], lists: Lists) -> QueryComparison:
         """Return the search for one query from what each place found, with the time it took."""
         (local, local_ms), (remote, engine_ms) = ours, theirs
         off = None
@@ -135,7 +135,7 @@ class Searched(NamedTuple):
 class Compared(NamedTuple):
     """Searches for some queries in both places, one at a time."""
 
-    searches: Sequence[Searched]
+    searches: Sequence[QueryComparison]
 
     @property
     def agreement(self) -> Agreement:
@@ -181,7 +181,7 @@ class Pair(NamedTuple):
     lists: Callable[[], Sequence[Rows]]
     """Function that returns the lists of the engine since its last call."""
 
-    def compare(self, forms: Sequence[Any], selection: Selection | None, progress: Task) -> Compared:
+    def compare(self, forms: Sequence[Any], selection: ParityFilter | None, progress: Task) -> Compared:
         """Return the searches for queries, in the form that the indexes take, in both places."""
         limits: dict[str, Any] = {"depth": self.depth, "starts": self.starts}
         places = [(self.local, limits), (self.remote, limits)]
@@ -196,18 +196,18 @@ class Pair(NamedTuple):
             self.lists()
             ours, theirs = [_search(index, form, given) for index, given in places[::order]][::order]
             lists = self._lists(ours[0], theirs[0], selection, completed=self.remote.completed - before)
-            searches.append(Searched.of(ours, theirs, lists))
+            searches.append(QueryComparison.of(ours, theirs, lists))
             progress.advance()
         return Compared(searches)
 
-    def _lists(self, ours: Candidates, theirs: Candidates, selection: Selection | None, *, completed: int) -> Lists:
+    def _lists(self, ours: Candidates, theirs: Candidates, selection: ParityFilter | None, *, completed: int) -> Lists:
         lists = self.lists()
         mask = None if selection is None else selection.mask
         short = bool(lists) and self._units(lists[-1], mask) < len(ours.rows)
         return Lists(bool(lists), short, short and completed > 0, completed, len(theirs.rows) < len(ours.rows))
 
     def _units(self, rows: Rows, mask: Mask | None) -> int:
-        """Number of allowed rows, or groups, among those of a list."""
+        """Number of allowed rows, or groups, in a list."""
         units = rows if self.starts is None else np.searchsorted(self.starts, rows, side="right") - 1
         units = units if mask is None else units[mask[units]]
         return len(np.unique(units))
@@ -344,6 +344,6 @@ class _MatchingWithSameSpread(_SameSpread):
 
 
 def with_same_spread(local: Index[Any], remote: Index[Any]) -> Index[Any]:
-    """Return a local index whose scores are normalised in a fusion as those of the index in an engine are."""
+    """Return a local index whose scores are normalised in a fusion in the same way as scores of the remote index."""
     kind = _MatchingWithSameSpread if isinstance(local, Matching) else _SameSpread
     return cast("Index[Any]", kind(local, remote))

@@ -24,14 +24,14 @@ _SHOWN = 3
 
 
 @dataclass(slots=True)
-class Passages:
+class RelevantPassages:
     """Relevant chunks, and the records that they belong to, by query, each with its grade."""
 
     chunks: dict[str, dict[str, int]]
     records: dict[str, dict[str, int]]
 
     @classmethod
-    def of(cls, generation: Generation, topics: Iterable[Topic]) -> Passages:
+    def of(cls, generation: Generation, topics: Iterable[Topic]) -> RelevantPassages:
         """Look up the relevant chunks of the topics that name some."""
         wanted = [_Wanted.of(topic) for topic in topics if topic.names_chunks]
         found = cls({each.topic.id: {} for each in wanted}, {each.topic.id: {} for each in wanted})
@@ -65,8 +65,9 @@ class Passages:
             raise UsageError(f"none of the {len(placed)} files and headings is in the index ({shown}{more})", hint=hint)
         notes = []
         if unfound:
-            many = f"{len(unfound):,} of {len(placed):,} files and headings {'is' if len(unfound) == 1 else 'are'}"
-            notes.append(f"{many} not in the index and count as missed ({shown}{more})")
+            verbs = "is not in the index and counts" if len(unfound) == 1 else "are not in the index and count"
+            many = f"{len(unfound):,} of {len(placed):,} files and headings"
+            notes.append(f"{many} {verbs} as missed ({shown}{more})")
         notes += [
             f"the quote of query {quoted(topic.id)} is in no chunk and counts as missed"
             for topic in topics
@@ -122,9 +123,9 @@ class _Wanted:
         return group is None or bool(generation.records[generation.find_record(record)]["group"] == group)
 
     def has_quote(self, chunk: Mapping[str, Json], words: list[str]) -> bool:
-        """Return True if a chunk contains the quote, or if there is none.
+        """Return True if a chunk contains the quote, or if the judgment has no quote.
 
-        Any white space counts as one blank; `words` keeps the text in that form for the next topic.
+        Any white space counts as one blank; `words` caches the text in that form for the next topic.
         """
         if not self.quote:
             return True
@@ -149,7 +150,6 @@ def _described(topic: Topic) -> str:
 
 
 def _example(generation: Generation) -> str:
-    """Return a file and a heading of the index."""
     for chunk in generation.chunks:
         if chunk["section"]:
             return f"{quoted(chunk['source'])} and {quoted(str(chunk['section']).split(_LEVEL)[-1])}"

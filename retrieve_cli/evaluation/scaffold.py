@@ -8,10 +8,10 @@ origin.
 
     descriptions   the first sentence of a description without the record's own name: the words of a person who knows
                    what a tool does but not its name. The default for catalogs.
-    titles         the name as it is. In a catalog a name of a single word is a fair query (`Cellpose`); the title of a
+    titles         the unchanged name. In a catalog a name of a single word is a fair query (`Cellpose`); the title of a
                    document must have two.
-    headings       the innermost heading of a section as it is; the default for documents. A heading with the document's
-                   title in front would be unambiguous, but the title alone would find it.
+    headings       the unchanged innermost heading of a section; the default for documents. A heading with the title of
+                   the document in front would be unambiguous, but the title alone would find it.
     session        the queries and judgments of a user.
 
 A fair query has one right answer and does not give it away. A query is unfair if several records could be meant, or if
@@ -92,7 +92,7 @@ def starter(generation: Generation, analyzer: Analyzer, kind: Kind, *, n: int, s
 
 
 def from_titles(generation: Generation, analyzer: Analyzer, *, n: int, seed: int) -> Starter:
-    """Return names as they are; the name of a catalog record is fair even if many records mention it."""
+    """Return unchanged names; the name of a catalog record is fair even if many records mention it."""
     maker = Maker(generation, analyzer, "titles")
     records = list(enumerate(generation.records))
     named = [Candidate(_plain(record["name"]), row) for row, record in records]
@@ -154,7 +154,6 @@ def _headings(generation: Generation, record: int) -> Iterator[str]:
 
 
 def _plain(text: str) -> str:
-    """Return the words of a text without markup, on one line."""
     words = html.unescape(_LINK.sub(r"\1", _TAG.sub(" ", text))).replace("**", "").replace("`", "").split()
     return " ".join(words).strip(" :;,>")
 

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from retrieve_cli.evaluation.evaluate import Evaluation
-    from retrieve_cli.evaluation.statistics import Interval
 
 _SHOWN = (0.1, 0.3, 0.5, 0.7, 0.9)
 """Thresholds of confidence whose rates are shown; JSON has all of them."""
@@ -41,7 +40,7 @@ _DROPS = 3
 _SAME = "no query differs"
 
 
-class Outcome(Frozen):
+class EvaluationOutcome(Frozen):
     """Everything that one command computed."""
 
     trial: Trial
@@ -52,7 +51,7 @@ class Outcome(Frozen):
     calibration: Calibration | None
 
 
-def to_json(outcome: Outcome) -> str:
+def to_json(outcome: EvaluationOutcome) -> str:
     """Return the contract's object, and a key for each further result.
 
     `runs` and `run` are called `arms` and `arm` as well, their earlier names.
@@ -82,12 +81,13 @@ def to_json(outcome: Outcome) -> str:
     return dump(value)
 
 
-def show(outcome: Outcome, console: Console) -> None:
+def show(outcome: EvaluationOutcome, console: Console) -> None:
     """Print tables of measures and comparisons, and a few lines on everything else that was computed."""
     found = outcome.trial.found
     made = table("measure", "mean", "95 % interval", words=1)
     for name, interval in found.intervals.items():
-        made.add_row(name, figures.rounded(interval.mean), _bounds(interval))
+        low, high = figures.rounded(interval.low), figures.rounded(interval.high)
+        made.add_row(name, figures.rounded(interval.mean), f"{low} to {high}")
     console.print(made)
     for line in _account(found):
         say(console, line)
@@ -96,10 +96,6 @@ def show(outcome: Outcome, console: Console) -> None:
     advice = [] if outcome.advice is None else [outcome.advice]
     for line in (*advice, *_tuning(outcome.tuned), *_calibration(outcome.calibration)):
         say(console, line)
-
-
-def _bounds(interval: Interval) -> str:
-    return f"{figures.rounded(interval.low)} to {figures.rounded(interval.high)}"
 
 
 def _account(found: Evaluation) -> Iterator[str]:
@@ -152,7 +148,6 @@ def _calibration(found: Calibration | None) -> Iterator[str]:
 
 
 def _print_comparison(trial: Trial, console: Console) -> None:
-    """Print the differences of all runs from the baseline, and the queries with the largest drops."""
     primary = [each for each in trial.compared if each.primary]
     others = [each for each in trial.compared if not each.primary]
     if primary:
@@ -276,7 +271,7 @@ def say(console: Console, line: str) -> None:
     console.print(printable(line), markup=False, highlight=False, soft_wrap=True)
 
 
-FORMATS: Mapping[str, Callable[[Outcome, Console], None]] = {
+FORMATS: Mapping[str, Callable[[EvaluationOutcome, Console], None]] = {
     "text": show,
     "json": lambda outcome, _: print(to_json(outcome)),
 }

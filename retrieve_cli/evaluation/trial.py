@@ -68,7 +68,7 @@ class Trial:
         """Evaluate all runs; `notes` are about the queries.
 
         Raises:
-            UsageError: two runs have one name, or none of the judged ids is in the index.
+            UsageError: two runs have the same name, or the index has no judged id.
             Unavailable: a retriever of one of them cannot run.
         """
         names = [base.name, *(run.name for run in others)]
@@ -112,10 +112,12 @@ class Trial:
         self, folder: Path, index: Answers | None, settings: Settings, *, command: str, judgments: str
     ) -> Path:
         """Write everything as one HTML page; return its path."""
-        from retrieve_cli.evaluation.report.about import About
-        from retrieve_cli.evaluation.report.page import Column, write
+        from retrieve_cli.evaluation.report.page import About, NamedEvaluation, write
 
-        columns = [Column(self.base, self.found), *(Column(name, run) for name, run in self.runs.items())]
+        columns = [
+            NamedEvaluation(self.base, self.found),
+            *(NamedEvaluation(name, run) for name, run in self.runs.items()),
+        ]
         generation = None if index is None else index.opened.generation
         about = About.of(generation, settings, runs=[self.base], command=command, judgments=judgments)
         return write(
@@ -130,7 +132,6 @@ class Trial:
 
 
 def _measured(runs: Sequence[NamedRun], topics: Sequence[Topic], measures: Sequence[Measure]) -> list[Evaluation]:
-    """The evaluations of runs, one after the other."""
     evaluations = []
     for number, run in enumerate(runs, 1):
         title = f"run {number} of {len(runs)} ({shortened(run.name, 40)})" if len(runs) > 1 else ""

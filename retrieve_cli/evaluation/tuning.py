@@ -1,9 +1,10 @@
 """Tuning of fusion, depth, BM25's formula and reranking on judged queries, checked on held-out ones.
 
 Tuning runs each retriever and the reranker once, and then the real pipeline over their results. A formula is chosen by
-the results of its retriever alone, then fusion and depth in turn by those of the pipeline, then the number of reranked
-hits and the reranker's weight; a change is only taken if it gains enough. The gain is measured by cross-validation:
-each fold of queries is answered with the settings chosen on the other folds, so that overfitting is not counted.
+the results of its retriever alone, then fusion and depth in turn by the results of the pipeline, then the number of
+reranked hits and the reranker's weight; a change is only taken if it gains enough. The gain is measured by
+cross-validation: each fold of queries is answered with the settings chosen on the other folds, so that overfitting is
+not counted.
 """
 
 from __future__ import annotations
@@ -18,12 +19,12 @@ from retrieve_cli.config.settings import Settings
 from retrieve_cli.contracts import Json
 from retrieve_cli.contracts.progress import Task, noting_interruption, task
 from retrieve_cli.errors import UsageError
-from retrieve_cli.evaluation.choices import Choice, Formula, formulas
 from retrieve_cli.evaluation.differences import SIGNIFICANT
 from retrieve_cli.evaluation.judgments import Topic
 from retrieve_cli.evaluation.measures import depth
 from retrieve_cli.evaluation.statistics import Interval, interval, randomisation
-from retrieve_cli.evaluation.table import Table
+from retrieve_cli.evaluation.tuning_measures import MeasureTable
+from retrieve_cli.evaluation.tuning_settings import Formula, TuningSettings, formulas
 from retrieve_cli.frozen import Frozen, asdict, field, replace
 from retrieve_cli.search.opened import Opened
 
@@ -49,8 +50,8 @@ class Tuned(Frozen):
     folds: int
     tried: int
     """Number of settings that were computed for every query."""
-    now: Choice
-    best: Choice
+    now: TuningSettings
+    best: TuningSettings
     mean: float
     """Mean of the measure as configured."""
     mean_best: float
@@ -58,7 +59,7 @@ class Tuned(Frozen):
     held_out: Interval
     """Mean gain on held-out queries."""
     p: float
-    chosen: Sequence[Choice] = field(default_factory=tuple)
+    chosen: Sequence[TuningSettings] = field(default_factory=tuple)
     """Choices by fold."""
     reranker: str | None = None
     """Name of the reranker, if there is one."""
@@ -118,11 +119,11 @@ def tune(
     if not opened.options().hybrid:
         raise UsageError("--tune needs a hybrid search, whose retrievers it weights", hint="omit --mode")
     with task("tuning", "settings") as trying, noting_interruption(lambda: "during tuning; nothing is kept"):
-        table = Table(opened, settings, judged, measure, k=k or depth([measure]), trying=trying)
+        table = MeasureTable(opened, settings, judged, measure, k=k or depth([measure]), trying=trying)
         return _tuned(table, judged, measure, trying)
 
 
-def _tuned(table: Table, judged: Sequence[Topic], measure: Measure, trying: Task) -> Tuned:
+def _tuned(table: MeasureTable, judged: Sequence[Topic], measure: Measure, trying: Task) -> Tuned:
     """Search on all queries, and on all but one fold for each fold."""
     now, everyone = table.now, np.arange(len(judged))
     folds = _folds([topic.id for topic in judged])
@@ -159,11 +160,11 @@ def _folds(names: Sequence[str], *, seed: int = 0) -> list[Places]:
 class _Search(Frozen):
     """Search for the best choice on some of the queries."""
 
-    table: Table
+    table: MeasureTable
     places: Places
     """Places of these queries."""
 
-    def best(self, start: Choice) -> Choice:
+    def best(self, start: TuningSettings) -> TuningSettings:
         """Return the best fusion with the best reranking for it, or the present fusion if that is as good."""
         fused = self._best_fused(start.fused)
         if start.rerank is None:
@@ -172,7 +173,7 @@ class _Search(Frozen):
         other = self._best_reranked(replace(fused, rerank=start.rerank))
         return other if self._gains(other, kept) else kept
 
-    def _best_fused(self, start: Choice) -> Choice:
+    def _best_fused(self, start: TuningSettings) -> TuningSettings:
         """Return the best fusion, with the best formula of each retriever alone if that gains enough."""
         found = self._descend(start)
         for name, built in start.formulas:
@@ -183,7 +184,7 @@ class _Search(Frozen):
             found = other if self._gains(other, found) else found
         return found
 
-    def _descend(self, start: Choice) -> Choice:
+    def _descend(self, start: TuningSettings) -> TuningSettings:
         """Return the best fusion and depth, searched in turn until no change gains enough."""
         best = start
         for _ in range(_ROUNDS):
@@ -194,12 +195,12 @@ class _Search(Frozen):
                 break
         return best
 
-    def _taken(self, choice: Choice, block: Iterable[Choice]) -> Choice:
+    def _taken(self, choice: TuningSettings, block: Iterable[TuningSettings]) -> TuningSettings:
         """Return the best choice of a block if it gains enough."""
         challenger = max(block, key=self._mean, default=choice)
         return challenger if self._gains(challenger, choice) else choice
 
-    def _best_reranked(self, start: Choice) -> Choice:
+    def _best_reranked(self, start: TuningSettings) -> TuningSettings:
         """Return the best reranking if it gains enough; of equal ones, the one that reranks fewest hits."""
         found = {each: self._mean(each) for each in start.rerankings(self.table.read_depths)}
         best = max(found, key=lambda each: found[each])
@@ -208,11 +209,11 @@ class _Search(Frozen):
         worth = [each for each in found if found[each] >= found[best] - _WORTH and self._gains(each, start)]
         return min(worth, key=lambda each: (each.rerank.depth if each.rerank else 0, -found[each]))
 
-    def _gains(self, choice: Choice, other: Choice) -> bool:
+    def _gains(self, choice: TuningSettings, other: TuningSettings) -> bool:
         """Return True if a choice gains enough over the other."""
         return self._mean(choice) > self._mean(other) + _WORTH
 
-    def _mean(self, choice: Choice) -> float:
+    def _mean(self, choice: TuningSettings) -> float:
         return float(self.table.values(choice)[self.places].mean())
 
     def _alone(self, name: str, formula: Formula) -> float:

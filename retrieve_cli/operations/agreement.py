@@ -1,4 +1,4 @@
-"""Agreement of two rankings of a query, and of those of many queries: what moved, and how far apart scores are."""
+"""Agreement of two rankings of a query, and of the rankings of many queries: moved ids, and differences of scores."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ class Moves(NamedTuple, Generic[Id]):
     """Differences of a ranking from an earlier one of the same query. Ranks begin at 1."""
 
     entered: Mapping[Id, int]
-    """New ranks of what the earlier one does not have."""
+    """New ranks of ids that the earlier ranking does not have."""
     left: Mapping[Id, int]
-    """Earlier ranks of what the new one does not have."""
+    """Earlier ranks of ids that the new ranking does not have."""
     moved: Mapping[Id, tuple[int, int]]
-    """Earlier and new rank of what has another one."""
+    """Earlier and new rank of ids whose rank differs."""
     overlap: float
     """Share of the longer ranking that both have."""
     apart: float

@@ -23,7 +23,7 @@ def compare(
     """Return the differences of generation `new` (default: the current one) from `old` (default: its predecessor).
 
     Raises:
-        UsageError: there is no such generation.
+        UsageError: a generation does not exist.
         IndexCorrupt: one of them is damaged.
     """
     after, contents_after = _opened(store, new)

@@ -30,7 +30,7 @@ _DOCS = "docs"
 
 @dataclass(slots=True)
 class File:
-    """A file as it is in the index."""
+    """A file in the index."""
 
     source: SourceEntry
     path: str
@@ -74,7 +74,7 @@ class Listing:
         """List only files of one source, and only records of one group, if these are given.
 
         Raises:
-            UsageError: the index has no such source.
+            UsageError: the index does not have that source.
         """
         names = [entry.name for entry in generation.manifest.sources]
         if source is not None and source not in names:

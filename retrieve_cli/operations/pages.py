@@ -54,7 +54,7 @@ def page_view(path: Path, name: str, settings: Settings, *, label: bool) -> Page
     """Return a page of a file by its number or its printed label; with `label`, by its label alone.
 
     Raises:
-        UsageError: the file cannot be read, has no pages, or has no such page.
+        UsageError: the file cannot be read, has no pages, or does not have that page.
         Unavailable: a package is missing.
     """
     file, kind, parsed = _parsed(path, settings)
@@ -101,7 +101,7 @@ def _row(block: Mapping[str, Json]) -> tuple[str, str, str, str]:
 
 
 def _parsed(path: Path, settings: Settings) -> tuple[DocumentFile, str, Parsed]:
-    """Return a file as it is now, its format and its content."""
+    """Return a file on the disk, its format and its content."""
     reader = shared_reader(settings)
     try:
         with files.open_regular(path) as file:
@@ -123,7 +123,7 @@ def _parsed(path: Path, settings: Settings) -> tuple[DocumentFile, str, Parsed]:
 
 
 def _page(pages: Sequence[Page], name: str, path: Path, *, label: bool) -> Page:
-    """Return the page of a number, or of a printed label; a number that is both is that of the page."""
+    """Return the page of a number, or of a printed label; a number that is both counts as a page number."""
     if not label and name.isascii() and name.isdigit() and len(name) < 9 and 1 <= int(name) <= len(pages):
         return pages[int(name) - 1]
     for page in pages:

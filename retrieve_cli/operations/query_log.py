@@ -35,7 +35,7 @@ _NAMED = 10
 """Damaged lines that are listed."""
 
 
-class Damage(NamedTuple):
+class DamagedLine(NamedTuple):
     """A damaged line of the log."""
 
     line: int
@@ -118,7 +118,7 @@ class QueryLog:
 
     def __init__(self, since: datetime | None = None) -> None:
         self.all = Tally()
-        self.damaged: list[Damage] = []
+        self.damaged: list[DamagedLine] = []
         """First damaged lines."""
         self.damages = 0
         self._since = since
@@ -136,7 +136,7 @@ class QueryLog:
         except ValueError as error:
             self.damages += 1
             if len(self.damaged) < _NAMED:
-                self.damaged.append(Damage(self._lines, str(error)))
+                self.damaged.append(DamagedLine(self._lines, str(error)))
             return
         if self._since is not None and at < self._since:
             return

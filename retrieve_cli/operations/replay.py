@@ -36,7 +36,7 @@ _ABSENT = object()
 
 
 class SavedRun(Frozen):
-    """A run as it was read; its values come from a file that is not trusted."""
+    """A run that was read from a file; its values are not trusted."""
 
     name: str
     generation: str
@@ -74,7 +74,7 @@ def typed(run: Mapping[str, Json], key: str, kind: type, name: str, *, hint: str
     return value
 
 
-class Difference(NamedTuple):
+class ReplayDifference(NamedTuple):
     """A value that differs from the saved one."""
 
     query_id: str
@@ -91,7 +91,7 @@ class Replay(Frozen):
     """None for a search of the web, which has none."""
     queries: int
     identical: bool
-    differences: Sequence[Difference]
+    differences: Sequence[ReplayDifference]
     notes: Sequence[str]
     not_compared: Sequence[str] = LEFT_OUT
 
@@ -99,8 +99,8 @@ class Replay(Frozen):
     def of(
         cls, run: str, pairs: Sequence[tuple[Json, Json]], notes: Iterable[str], *, generation: str | None = None
     ) -> Replay:
-        """Return the outcome for the answers of a run, each beside that of today. Without a generation, everything in
-        them is compared."""
+        """Return the outcome for the answers of a run, each paired with the answer of today. Without a generation,
+        everything in them is compared."""
         ids = [str(number if generation is None else now.get("query_id")) for number, (_, now) in enumerate(pairs, 1)]
         return cls(
             run=run.removeprefix("run "),
@@ -108,7 +108,9 @@ class Replay(Frozen):
             queries=len(pairs),
             identical=all(json.dumps(was) == json.dumps(now) for was, now in pairs),
             differences=[
-                Difference(id_, *each) for id_, pair in zip(ids, pairs, strict=True) for each in differences(*pair)
+                ReplayDifference(id_, *each)
+                for id_, pair in zip(ids, pairs, strict=True)
+                for each in differences(*pair)
             ],
             notes=list(notes),
             not_compared=() if generation is None else LEFT_OUT,
@@ -251,7 +253,7 @@ def _options(saved: Mapping[str, Json], name: str) -> SearchOptions:
 
 
 def values_of(kind: type, saved: Mapping[str, Json], name: str, *, hint: str = AGAIN) -> dict[str, Any]:
-    """Return the values of a saved object as those of a dataclass, each checked for its type.
+    """Return the values of a saved object as fields of a dataclass, each checked for its type.
 
     Raises:
         UsageError: one is unknown or of another type; names it and the run.

@@ -1,20 +1,23 @@
-"""Status of the index: all of its parts for programs, eight lines for people."""
+"""Status of the index: all of its parts for programs, eight lines for people; and the generations in its engines."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from retrieve_cli.config.settings import Settings
 from retrieve_cli.contracts import Json
 from retrieve_cli.contracts.terms import figures
-from retrieve_cli.errors import RetrieveError, printable, shortened
+from retrieve_cli.errors import IndexCorrupt, RetrieveError, printable, shortened
 from retrieve_cli.frozen import asdict
 from retrieve_cli.storage.generation import GRAPH, Generation
 from retrieve_cli.storage.records import columns
 from retrieve_cli.storage.store import Store
+
+if TYPE_CHECKING:
+    from retrieve_cli.contracts.engines import Engine
 
 _LABEL = 10
 """Columns of the first word of a line."""
@@ -145,7 +148,7 @@ def _sources(sources: Sequence[Mapping[str, Json]]) -> str:
 
 
 def _moment(at: Json) -> str:
-    """Return the time of a build and its age; the text as it is if it is not a time."""
+    """Return the time of a build and its age; a text that is not a time is returned unchanged."""
     try:
         moment = datetime.fromisoformat(at)
         seconds = (datetime.now(UTC) - moment.astimezone(UTC)).total_seconds()
@@ -171,3 +174,43 @@ def _fields(fields: Sequence[str], room: int) -> str:
         if len(text) <= room:
             return text
     return f"{len(ordered)} fields (-v)"
+
+
+def engine_status(store: Store, settings: Settings) -> dict[str, Json]:
+    """Return by engine its facts and its generations.
+
+    Raises:
+        Unavailable: one cannot be reached.
+    """
+    from retrieve_cli.assemble.engines import engine
+
+    current = store.live()
+    found = {}
+    for name in settings.engines.in_use:
+        chosen = engine(name, settings)
+        found[name] = {
+            "facts": dict(chosen.describe()),
+            "capabilities": chosen.capabilities._asdict(),
+            "fault": _fault(chosen, store, current) if current else "",
+            "generations": [
+                {
+                    **staged._asdict(),
+                    "current": staged.generation == current,
+                    "verified": staged.complete and not _fault(chosen, store, staged.generation),
+                }
+                for staged in chosen.generations()
+            ],
+        }
+    return found
+
+
+def _fault(chosen: Engine, store: Store, generation: str) -> str:
+    """Return the parts of a generation, as recorded when it was sent, that an engine lacks; empty if it has all."""
+    from retrieve_cli.assemble.engines import lost
+    from retrieve_cli.storage import engine_record
+
+    try:
+        entry = engine_record.read(store.generations / generation).get(chosen.name)
+    except IndexCorrupt as error:
+        return error.message
+    return lost(chosen, entry, generation) if entry else f"generation {generation} was not sent to it"

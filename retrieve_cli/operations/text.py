@@ -19,7 +19,7 @@ _LONG = 2000
 
 
 def aligned(header: Sequence[str], rows: Sequence[Sequence[str]], *, right: Sequence[int] = ()) -> list[str]:
-    """Return a table as lines: columns as wide as their longest cell, those of `right` with numbers."""
+    """Return a table as lines: columns as wide as their longest cell, the columns in `right` aligned to the right."""
     cells = [list(header), *([printable(cell) for cell in row] for row in rows)]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     lines = [
@@ -91,7 +91,7 @@ def _stage(stage: Mapping[str, Json]) -> tuple[str, str, str, str, str]:
 
 
 def history_lines(rows: Sequence[Mapping[str, Json]], noun: str) -> list[str]:
-    """Return a table of generations: state, date, contents, changes and size; `noun` is what they hold."""
+    """Return a table of generations: state, date, contents, changes and size; `noun` names their records."""
     cells = []
     for row in rows:
         state = ", ".join(word for word, holds in (("current", row["live"]), ("in use", row["in_use"])) if holds)
@@ -100,7 +100,7 @@ def history_lines(rows: Sequence[Mapping[str, Json]], noun: str) -> list[str]:
             (
                 row["generation"],
                 state,
-                _minute(row["at"]),
+                shortened(str(row["at"])[:16].replace("T", " "), 16),
                 *counts,
                 _changes(row["changes"]),
                 figures.size(row["bytes"]),
@@ -109,11 +109,6 @@ def history_lines(rows: Sequence[Mapping[str, Json]], noun: str) -> list[str]:
     return aligned(
         ("generation", "state", "published", f"{noun}s", "chunks", "changes", "size"), cells, right=(3, 4, 6)
     )
-
-
-def _minute(at: Json) -> str:
-    """Return a time without its seconds."""
-    return shortened(str(at)[:16].replace("T", " "), 16)
 
 
 def _changes(changes: Json) -> str:
@@ -127,7 +122,7 @@ def _changes(changes: Json) -> str:
 
 
 def verify_lines(view: Mapping[str, Json]) -> Iterator[str]:
-    """Yield whether a generation is intact, and what is wrong with each damaged part."""
+    """Yield the state of a generation, and the problems of each damaged part."""
     elsewhere = [name for name, state in view["files"].items() if state == "elsewhere"]
     files = figures.count(len(view["files"]) - len(elsewhere), "file")
     if view["ok"]:
@@ -204,14 +199,14 @@ def chunk_text(view: Mapping[str, Json]) -> str:
             *([f"… {figures.count(more, 'more box', 'more boxes')} (--json)"] if more > 0 else []),
         ]
     if view["embedded"] == view["text"]:
-        shown["embedded"] = "the text as it is"
+        shown["embedded"] = "the unchanged text"
     counted: Counter[str] = Counter(view["terms"])
     shown["terms"] = " ".join(f"{term}×{number}" if number > 1 else term for term, number in counted.items())
     return _yaml(shown)
 
 
 def _yaml(value: Mapping[str, Any]) -> str:
-    """Return values as YAML in which a text of several lines stands as it is."""
+    """Return values as YAML with texts of several lines as literal blocks."""
     import yaml
 
     class Dumper(yaml.SafeDumper):

@@ -42,7 +42,7 @@ def records(generation: Generation, *, filters: Sequence[str], limit: int) -> di
 
 
 def _line(generation: Generation, row: int) -> dict[str, Json]:
-    """Return a record as a line of a catalog that gives it again: as it is stored, with the text of each field.
+    """Return a record as a line of a catalog that restores it: the stored record with the text of each field.
 
     Only a catalog's record has such fields; the text of a document becomes a description.
     """
@@ -58,10 +58,10 @@ _OF_PLACE = ("page", "page_end", "page_label", "page_label_end", "anchor", "cont
 
 
 def record(generation: Generation, record_id: str) -> dict[str, Json]:
-    """Return a record as it is stored, the parser of its format, the text that was indexed, and its chunks.
+    """Return a stored record, the parser of its format, the text that was indexed, and its chunks.
 
     Raises:
-        UsageError: there is no such record.
+        UsageError: the record does not exist.
     """
     at = find_record(generation, record_id)
     chunks = [generation.chunks[row] for row in range(int(generation.starts[at]), int(generation.starts[at + 1]))]
@@ -73,10 +73,10 @@ def record(generation: Generation, record_id: str) -> dict[str, Json]:
 
 
 def chunk(generation: Generation, chunk_id: str, settings: Settings) -> dict[str, Json]:
-    """Return a chunk as it is stored, the text that was embedded, and the terms of its text.
+    """Return a stored chunk, the text that was embedded, and the terms of its text.
 
     Raises:
-        UsageError: there is no such chunk.
+        UsageError: the chunk does not exist.
     """
     row = generation.chunks[find_chunk(generation, chunk_id)]
     recipe = generation.manifest.recipe
@@ -93,7 +93,7 @@ def graph(generation: Generation, name: str | None, settings: Settings) -> dict[
     """Return the edges between records by kind with dangling references, or the neighbours of one record.
 
     Raises:
-        UsageError: there is no such record.
+        UsageError: the record does not exist.
     """
     edges = open_graph(generation)
     if edges is None:
@@ -125,7 +125,6 @@ def graph(generation: Generation, name: str | None, settings: Settings) -> dict[
 
 
 def _dangling(edges: Graph, generation: Generation) -> list[dict[str, Json]]:
-    """Return dangling references, each with the reason."""
     from retrieve_cli.retrieval.graph.lookalikes import Lookalikes
 
     found = edges.dangling
@@ -136,7 +135,7 @@ def _dangling(edges: Graph, generation: Generation) -> list[dict[str, Json]]:
         if each.ambiguous:
             return "several records have this name"
         if each.record is None and alike is not None and (near := alike.of(each.name)):
-            return f"similar to the record {near}; a line {{id, label}} in the file makes it a node of its own"
+            return f"similar to the record {near}; a line {{id, label}} in the file makes it a separate node"
         return "no record has this name"
 
     return [
@@ -154,7 +153,7 @@ def drawing(generation: Generation, *, name: str, radius: int, picture: Path | N
     """Return the neighbourhood of a record for Graphviz, and draw a picture if there is a path for it.
 
     Raises:
-        UsageError: there is no such record, the index has no edges, or the picture cannot be written.
+        UsageError: the record does not exist, the index has no edges, or the picture cannot be written.
         Unavailable: matplotlib is not installed.
     """
     from retrieve_cli.retrieval.graph.picture import draw, to_dot
@@ -180,10 +179,10 @@ def _node(edges: Graph, generation: Generation, name: str) -> int:
 
 def verify(store: Store, settings: Settings) -> dict[str, Json]:
     """Return the state of every file of the current generation, checked against its SHA-1 and the other files, and of
-    those beside it that have digests of their own: the inbox and the keys.
+    the files beside it that carry digests: the inbox and the keys.
 
     Raises:
-        IndexMissing, IndexCorrupt: there is no manifest to check against.
+        IndexMissing, IndexCorrupt: the generation has no readable manifest.
     """
     manifest, faults = store.verify()
     elsewhere: Collection[str] = ()

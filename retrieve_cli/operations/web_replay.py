@@ -1,6 +1,6 @@
 """Replay of a saved web or literature search: answered again from its own exchanges alone, and compared.
 
-Nothing is sent, and no clock decides: failures of providers are those of the run.
+Nothing is sent, and no clock decides: providers fail where they failed in the run.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ _AGAIN = "save the run again: retrieve web TEXT --save-run"
 _NOT_OF_THE_RUN = frozenset({"enabled", "endpoints", "deadline_ms", "max_age", "keep", "keep_mb"})
 """Keys of the section `web` about sending and storing, which a replay does not do."""
 _ENOUGH_MS = 600_000.0
-"""Deadline of a replay: the failures for want of time are those of the run."""
+"""Deadline of a replay: long enough that only the timeouts of the run are repeated."""
 
 
 class SavedSearch(Frozen):
-    """A run as it was read; its values come from files that are not trusted."""
+    """A run that was read from files; its values are not trusted."""
 
     name: str
     at: datetime
@@ -133,7 +133,9 @@ def _check_encoder(run: SavedSearch, under: Settings) -> None:
             if not isinstance(run.encoder, dict) or not card or run.encoder.get(key) != card.get(key)
         )
         message = f"{run.name} was reranked with {quoted(was)}, and now it would be with {quoted(now)}"
-        hint = f"set encoder.model, or another key of encoder, as it was then; these differ: {', '.join(parts)}"
+        hint = (
+            f"set encoder.model, or another key of encoder, to its value in the run; different keys: {', '.join(parts)}"
+        )
         raise Unavailable(message, hint=hint)
 
 

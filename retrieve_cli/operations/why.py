@@ -36,7 +36,7 @@ def why(opened: Opened, request: Request, name: str) -> tuple[dict[str, Json], S
     """Return the ranks of a record (or chunk) in the stages that answer a request, however long they take, and notices.
 
     Raises:
-        UsageError: there is no such record or chunk, or the request cannot be answered.
+        UsageError: the record or chunk does not exist, or the request cannot be answered.
         Unavailable: the request cannot be answered.
     """
     Searcher(opened).check([request])
@@ -68,12 +68,8 @@ def why(opened: Opened, request: Request, name: str) -> tuple[dict[str, Json], S
         "rank": rank,
         **({} if related is None else {"related_rank": related}),
     }
-    return {**view, "verdict": "; ".join(_verdict(view, ranked, answer, place, opened))}, _notices(answer)
-
-
-def _notices(answer: Answer) -> Sequence[str]:
-    """Return the notices of an answer, with that on its sources."""
-    return [*answer.notices, answer.stale] if answer.stale else answer.notices
+    notices = [*answer.notices, *([answer.stale] if answer.stale else [])]
+    return {**view, "verdict": "; ".join(_verdict(view, ranked, answer, place, opened))}, notices
 
 
 class _Place(Frozen):
@@ -108,7 +104,6 @@ def _find(generation: Generation, name: str, own: Mask | None) -> _Place:
 
 
 def _rank(hits: Iterable[Hit], place: _Place) -> int | None:
-    """Return the rank of the record among hits; None if it is not there."""
     return next((rank for rank, hit in enumerate(hits, 1) if place.is_at(hit)), None)
 
 
@@ -126,7 +121,6 @@ def _stage(step: Step, place: _Place) -> dict[str, Json]:
 
 
 def _depths(ranked: Ranked) -> dict[str, int]:
-    """Return the retrieval depth by retriever."""
     return {each.name: each.depth for each in ranked.pipeline.retrieves.retrievals}
 
 
@@ -181,7 +175,7 @@ def _verdict(view: dict[str, Json], ranked: Ranked, answer: Answer, place: _Plac
     elif lost == 0:
         yield _not_found(view, ranked, answer, place, opened)
     else:
-        yield _cut(view["stages"][lost - 1], view["stages"][lost], ranked, opened.settings)
+        yield _cut(view["stages"][lost - 1], ranked, lost, opened.settings)
     for rank, result in answer.ranked:
         name = opened.generation.chunk_id(place.row)
         if place.unit == "chunk" and result.context and result.hit.id != name and name in result.context.chunk_ids:
@@ -209,7 +203,6 @@ def _lost(stages: Sequence[dict[str, Json]]) -> int | None:
 
 
 def _not_found(view: dict[str, Json], ranked: Ranked, answer: Answer, place: _Place, opened: Opened) -> str:
-    """Return the reason why the first stage does not have the record."""
     settings = opened.settings
     gate = view["trace"].get("gate")
     if gate is not None and gate["passes"] == 2:
@@ -222,32 +215,52 @@ def _not_found(view: dict[str, Json], ranked: Ranked, answer: Answer, place: _Pl
             return f"group routing searches {searched}, and not {own}"
     standings = view["retrievers"].items()
     if any(standing["listed"] for _, standing in standings):
-        first, rank = view["stages"][0], view["fused"]["rank"]
-        passed = figures.count(first["hits"], "hit")
-        return f"it is at rank {rank} without cuts, and {first['stage']} passes on {passed}"
+        passed = figures.count(view["stages"][0]["hits"], "hit")
+        return f"it is at rank {view['fused']['rank']} without cuts, and {_in_words(ranked, 0)} passes on {passed}"
     ranks = (
-        f"{name} has it at rank {standing['rank']}" if standing["rank"] else f"{name} does not match it"
+        f"{name} ranks it {standing['rank']:,}" if standing["rank"] else f"{name} does not match it"
         for name, standing in standings
     )
     depths = set(_depths(ranked).values())
     return f"no retriever has it in its top {' or '.join(map(str, sorted(depths)))}: {', '.join(ranks)}"
 
 
-def _cut(before: dict[str, Json], stage: dict[str, Json], ranked: Ranked, settings: Settings) -> str:
-    """Return the reason why a stage dropped the record."""
-    had = f"{before['stage']} has it at rank {before['rank']} (score {figures.rounded(before['score'])})"
-    if stage["stage"] == ranked.reranker and before["rank"] > settings.rerank.depth:
-        return f"{had}, and {stage['stage']} reranks the top {settings.rerank.depth}"
-    return f"{had}, and {stage['stage']} drops it"
+def _cut(before: dict[str, Json], ranked: Ranked, lost: int, settings: Settings) -> str:
+    had = (
+        f"it is at rank {before['rank']} after {_in_words(ranked, lost - 1)} (score {figures.rounded(before['score'])})"
+    )
+    stage = _in_words(ranked, lost)
+    if ranked.steps[lost].name == ranked.reranker and before["rank"] > settings.rerank.depth:
+        return f"{had}, and {stage} keeps the top {settings.rerank.depth}"
+    return f"{had}, and {stage} removes it"
+
+
+_RERANKING = {"maxsim": "word vectors", "llm": "a language model"}
+
+
+def _in_words(ranked: Ranked, step: int) -> str:
+    """Return a stage as people read it; `--explain` and JSON print the expression that made it."""
+    stage = ranked.steps[step].stage
+    if stage.kind == "rerank":
+        name = str(getattr(stage, "name", "the reranker"))
+        return f"reranking by {_RERANKING.get(name, name)}"
+    names = " and ".join(ranked.retrievers)
+    words = {
+        "retrieve": f"the retriever {names}",
+        "fuse": f"the fusion of {names}",
+        "merge": "merging of the query variants",
+        "expand": "adding linked records",
+        "boost": "boosting",
+    }
+    return words.get(stage.kind, f"the cut {stage}")
 
 
 def _unshown(last: dict[str, Json], ranked: Ranked, answer: Answer, place: _Place, generation: Generation) -> str:
     """Return the reason why a record that all stages have is not a result."""
     if last["rank"] > (shown := len(ranked.rankings[0].hits)):
         requested = figures.count(shown, "result is", "results are")
-        return (
-            f"it is at rank {last['rank']} after {last['stage']}, and {requested} requested: -k {last['rank']} shows it"
-        )
+        where = f"it is at rank {last['rank']} after {_in_words(ranked, -1)}"
+        return f"{where}, and {requested} requested: -k {last['rank']} shows it"
     own = [hit.id for hit in ranked.rankings[0].hits if place.is_at(hit)]
     own += [generation.chunk_id(place.row)] if place.unit == "chunk" else []
     cut = dict(answer.spent.cut) if answer.spent is not None else {}

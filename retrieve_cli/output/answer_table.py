@@ -6,13 +6,12 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from retrieve_cli.errors import printable
-from retrieve_cli.output.cells import cut
 from retrieve_cli.output.formats import result_id
-from retrieve_cli.output.pieces import title
 from retrieve_cli.output.places import pages, span_of
-from retrieve_cli.output.prose import percent
+from retrieve_cli.output.plain_text import percent, title
 from retrieve_cli.output.reasons import reasons
 from retrieve_cli.output.snippet import ROOM, snippet
+from retrieve_cli.output.styled_lines import cut
 from retrieve_cli.search.answer import Answer, Result
 
 if TYPE_CHECKING:
@@ -39,7 +38,6 @@ def _names(answer: Answer, result: Result) -> Iterator[tuple[str, str]]:
 
 
 def _cells(answer: Answer, result: Result, rank: int) -> list[str]:
-    """The cells on the score and the reasons of a result."""
     confidence = "" if result.confidence is None else percent(result.confidence)
     lines = "\n".join(cut(reason.text, _REASON) for reason in reasons(result, rank=rank))
     return [f"{result.hit.score:.3f}", *([confidence] if answer.confidence else []), lines]

@@ -12,13 +12,11 @@ from typing import NamedTuple
 
 from retrieve_cli.contracts import Json
 from retrieve_cli.errors import printable
-from retrieve_cli.output import cells
-from retrieve_cli.output.page import Line, Span, file_address
-from retrieve_cli.output.pieces import title
 from retrieve_cli.output.places import linked, located, span_of
-from retrieve_cli.output.prose import one_line, percent, significant
+from retrieve_cli.output.plain_text import one_line, percent, significant, title
 from retrieve_cli.output.reasons import ALSO_NEEDED, SEPARATOR, Reason, path_in_words, rank_before_budget, reasons
 from retrieve_cli.output.snippet import Snippet, snippet
+from retrieve_cli.output.styled_lines import ELLIPSIS, Line, StyledText, cell_width, cut, file_address, wrap
 from retrieve_cli.search.answer import Answer, Bundle, Result
 from retrieve_cli.storage.records.facets import facets_of
 
@@ -31,11 +29,11 @@ _MOST = 110
 def block(answer: Answer, result: Result, *, rank: int, width: int) -> Iterator[Line]:
     """Yield the lines of a result."""
     number = _number(rank, answer)
-    indent = Span(" " * len(number))
+    indent = StyledText(" " * len(number))
     room = width - indent.width
     head = head_of(result, chunk=answer.unit == "chunk")
-    for place, line in enumerate(laid_out(head, room, end=Span(worth(result), "score"))):
-        yield [indent if place else Span(number), *line]
+    for place, line in enumerate(laid_out(head, room, end=StyledText(worth(result), "score"))):
+        yield [indent if place else StyledText(number), *line]
     # More than is shown, so that a sentence whose match is a little farther on counts as well.
     found = snippet(answer, result, room=(1 if room >= _WIDE else 2) * min(room, _MOST))
     yield from ([indent, *line] for line in _sentence(found, room))
@@ -60,11 +58,10 @@ def worth(result: Result) -> str:
 
 
 def _sentence(found: Snippet, room: int) -> Iterator[Line]:
-    """The lines of a snippet."""
     room, most = min(room, _MOST), 1 if room >= _WIDE else 2
     if not found.text:
         return
-    places = cells.lines(found.text, room, breaks_words=True)
+    places = wrap(found.text, room, breaks_words=True)
     if len(places) > most:
         start = places[most - 1][0]
         rest = Snippet(found.text[start:], [(begin - start, stop - start) for begin, stop in found.marks])
@@ -75,34 +72,33 @@ def _sentence(found: Snippet, room: int) -> Iterator[Line]:
 
 
 def _facets(result: Result, room: int) -> Iterator[Line]:
-    """The facets of the chunk on one line."""
     if named := [f"{name}: {text}" for name, text in facets_of(result.chunk).items()]:
-        yield [Span(cells.cut(printable(SEPARATOR.join(named)), min(room, _MOST)), "dim")]
+        yield [StyledText(cut(printable(SEPARATOR.join(named)), min(room, _MOST)), "dim")]
 
 
-def _marked(found: Snippet, start: int, end: int) -> list[Span]:
+def _marked(found: Snippet, start: int, end: int) -> list[StyledText]:
     """A line of a snippet, its matches marked."""
     spans, place = [], start
     for begin, stop in found.marks:
         if place <= begin and stop <= end:
-            spans += [Span(found.text[place:begin]), Span(found.text[begin:stop], "match")]
+            spans += [StyledText(found.text[place:begin]), StyledText(found.text[begin:stop], "match")]
             place = stop
-    return [*spans, Span(found.text[place:end])]
+    return [*spans, StyledText(found.text[place:end])]
 
 
 def _reasons(found: Sequence[Reason], room: int) -> Iterator[Line]:
     """The reasons on one line, or on several, none of them broken."""
-    line: list[Span] = []
+    line: list[StyledText] = []
     used = 0
     for reason in found:
-        size = cells.width(reason.text)
+        size = cell_width(reason.text)
         if line and used + len(SEPARATOR) + size > room:
             yield line
             line, used = [], 0
         if line:
-            line.append(Span(SEPARATOR, "dim"))
+            line.append(StyledText(SEPARATOR, "dim"))
             used += len(SEPARATOR)
-        line.append(Span(reason.text, reason.style))
+        line.append(StyledText(reason.text, reason.style))
         used += size
     if line:
         yield line
@@ -118,19 +114,19 @@ def needs(bundle: Bundle, room: int) -> Iterator[Line]:
 
 def _hanging(label: str, text: str, room: int) -> Iterator[Line]:
     """A text behind a label, below itself where it has several lines."""
-    for place, (start, end) in enumerate(cells.lines(text, room - len(label))):
-        yield [Span(" " * len(label) if place else label, "dim"), Span(text[start:end])]
+    for place, (start, end) in enumerate(wrap(text, room - len(label))):
+        yield [StyledText(" " * len(label) if place else label, "dim"), StyledText(text[start:end])]
 
 
 def related(answer: Answer, width: int) -> Iterator[Line]:
-    """Yield the records that the results lead to, under a heading; nothing if there are none."""
+    """Yield the records that the results lead to, under a heading; nothing without such records."""
     if not answer.related:
         return
-    indent = Span(" " * indent_of(answer))
-    yield [Span(ALSO_NEEDED, "heading")]
+    indent = StyledText(" " * indent_of(answer))
+    yield [StyledText(ALSO_NEEDED, "heading")]
     for result in answer.related:
         head = head_of(result, chunk=answer.unit == "chunk")
-        reason = Span(path_in_words(result.hit.path or ""), "dim")
+        reason = StyledText(path_in_words(result.hit.path or ""), "dim")
         parts = Head([*head.parts, *([reason] if reason.text else [])])
         yield from ([indent, *line] for line in laid_out(parts, width - indent.width))
 
@@ -138,17 +134,17 @@ def related(answer: Answer, width: int) -> Iterator[Line]:
 # ---------------------------------------------------------------------------------------------------------------- heads
 
 
-_BETWEEN = Span("  ")
+_BETWEEN = StyledText("  ")
 _BELOW = " › "
 _LEAST_SECTION = 24
-"""Cells in which the path of a section is shown shortened; with fewer it has a line of its own."""
+"""Least number of cells for a shortened path of a section; with fewer it goes on a separate line."""
 
 
 class Head(NamedTuple):
     """The parts of the first lines of a result."""
 
-    parts: Sequence[Span]
-    """Each stands on one line whole; a name of several words may be broken between them."""
+    parts: Sequence[StyledText]
+    """Each part is kept on one line; a name of several words may be broken between them."""
     section: str = ""
     """The path of a section, which may be shortened from its start."""
 
@@ -163,11 +159,11 @@ def _of_file(result: Result, *, chunk: bool) -> Head:
     if it has one."""
     record, span = result.record, span_of(result)
     link = linked(file_address(result.file), span) if result.file else ""
-    parts = [Span(printable(located(str(record["id"]), span)), "name", link)]
+    parts = [StyledText(printable(located(str(record["id"]), span)), "name", link)]
     if chunk:
-        parts.append(Span(f"#{result.chunk['index']}", "dim"))
+        parts.append(StyledText(f"#{result.chunk['index']}", "dim"))
     if span.place is not None and (address := web_address(record["url"])):
-        parts.append(Span(printable(short_address(address)), "place", linked(address, span)))
+        parts.append(StyledText(printable(short_address(address)), "place", linked(address, span)))
     return Head(parts, printable(_sections(result) or (title(record["name"]) if _says_more(record) else "")))
 
 
@@ -180,7 +176,7 @@ def _sections(result: Result) -> str:
 
 
 def _says_more(record: Mapping[str, Json]) -> bool:
-    """Return True if the name of a document is not that of its file."""
+    """Return True if the name of a document differs from the name of its file."""
     stem = str(record["id"]).rpartition("/")[2].rpartition(".")[0]
     return _plain(record["name"]) != _plain(stem)
 
@@ -192,17 +188,17 @@ def _of_record(result: Result, *, chunk: bool) -> Head:
     name = one_line(str(record["name"])) or identifier
     url = str(record["url"] or "")
     shown, link = short_address(url), web_address(url)
-    parts = [Span(printable(name), "name", link)]
+    parts = [StyledText(printable(name), "name", link)]
     same = short_address(identifier) == shown
     if chunk or not shown or _plain(name) != _plain(identifier):
-        parts.append(Span(printable(f"id {one_line(identifier)}"), "dim", link if same else ""))
+        parts.append(StyledText(printable(f"id {one_line(identifier)}"), "dim", link if same else ""))
     if shown and not same:
-        parts.append(Span(printable(shown), "place", link))
+        parts.append(StyledText(printable(shown), "place", link))
     return Head(parts)
 
 
 def web_address(url: Json) -> str:
-    """Return an address that a browser may be sent to; empty if it is another one, or none."""
+    """Return an address that a browser may be sent to; empty for any other value."""
     text = str(url or "")
     return text if text.startswith(("http://", "https://")) else ""
 
@@ -220,7 +216,7 @@ def _plain(text: Json) -> str:
     return "".join(filter(str.isalnum, str(text).casefold()))
 
 
-def laid_out(head: Head, room: int, *, end: Span | None = None) -> list[Line]:
+def laid_out(head: Head, room: int, *, end: StyledText | None = None) -> list[Line]:
     """Return the lines of a head within `room` cells, `end` at the right edge of the first one that has room for it.
 
     No part is broken: one that does not fit beside the others starts a line, and a longer one than a line exceeds it.
@@ -230,7 +226,7 @@ def laid_out(head: Head, room: int, *, end: Span | None = None) -> list[Line]:
         if part.width <= room:
             flow.add(part)
         else:
-            for start, stop in cells.lines(part.text, room):
+            for start, stop in wrap(part.text, room):
                 flow.add(part._replace(text=part.text[start:stop]))
     if head.section:
         flow.add_section(head.section)
@@ -240,14 +236,14 @@ def laid_out(head: Head, room: int, *, end: Span | None = None) -> list[Line]:
 class _Flow:
     """Lines that are filled part by part."""
 
-    def __init__(self, room: int, end: Span | None) -> None:
+    def __init__(self, room: int, end: StyledText | None) -> None:
         self._room = room
         self._end = end
-        self._lines: list[list[Span]] = [[]]
+        self._lines: list[list[StyledText]] = [[]]
         self._used = 0
         self._reserved = 0
 
-    def add(self, part: Span) -> None:
+    def add(self, part: StyledText) -> None:
         """Add a part to the line, or to a new one."""
         if self._lines[-1] and part.width > self._left:
             self._break()
@@ -260,20 +256,20 @@ class _Flow:
         """Add the path of a section: whole, or without its outer headings, or cut."""
         path = section.split(_BELOW)
         marked = f"› {section}"
-        if self._lines[-1] and cells.width(marked) > self._left and self._left < _LEAST_SECTION:
+        if self._lines[-1] and cell_width(marked) > self._left and self._left < _LEAST_SECTION:
             self._break()
             self._reserved = 0 if self._end is None else self._end.width + _BETWEEN.width
-        while cells.width(marked) > self._left and len(path) > 1:
+        while cell_width(marked) > self._left and len(path) > 1:
             path.pop(0)
-            marked = f"{cells.ELLIPSIS} › {_BELOW.join(path)}"
-        self._append(Span(cells.cut(marked, self._left), "section"))
+            marked = f"{ELLIPSIS} › {_BELOW.join(path)}"
+        self._append(StyledText(cut(marked, self._left), "section"))
 
     @property
     def _left(self) -> int:
         gap = _BETWEEN.width if self._lines[-1] else 0
         return self._room - self._used - gap - self._reserved
 
-    def _append(self, part: Span) -> None:
+    def _append(self, part: StyledText) -> None:
         if self._lines[-1]:
             self._lines[-1].append(_BETWEEN)
             self._used += _BETWEEN.width
@@ -289,11 +285,11 @@ class _Flow:
 
     def _put_end(self) -> None:
         if self._end is not None:
-            self._lines[-1] += [Span(" " * (self._room - self._used - self._end.width)), self._end]
+            self._lines[-1] += [StyledText(" " * (self._room - self._used - self._end.width)), self._end]
             self._end = None
 
     def finished(self) -> list[Line]:
-        """Return the lines; the end has one of its own if there was no room for it."""
+        """Return the lines; the end goes on a separate line if there was no room for it."""
         if self._end is not None:
             if not self._reserved:
                 self._break()

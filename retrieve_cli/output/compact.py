@@ -16,10 +16,10 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Generic, NamedTuple, TypeVar
 
 from retrieve_cli.errors import UsageError, printable, shortened
-from retrieve_cli.output.cells import ELLIPSIS
 from retrieve_cli.output.places import linked, pages, span_of
-from retrieve_cli.output.prose import one_line, percent, significant
+from retrieve_cli.output.plain_text import one_line, percent, significant
 from retrieve_cli.output.snippet import snippet
+from retrieve_cli.output.styled_lines import ELLIPSIS
 from retrieve_cli.search.answer import Answer, Result
 
 R = TypeVar("R")
@@ -34,8 +34,8 @@ _TITLE, _PLACE = 120, 160
 _INDENT = "   "
 
 
-class Entry(NamedTuple, Generic[R]):
-    """A result as it is shown: one of the index, or of the web."""
+class CompactEntry(NamedTuple, Generic[R]):
+    """A result of the index, or of the web, to show."""
 
     result: R
     text: str = ""
@@ -43,21 +43,21 @@ class Entry(NamedTuple, Generic[R]):
     """True if the text is the whole passage."""
 
 
-Layout = Callable[[Sequence[Entry[R]]], str]
+Layout = Callable[[Sequence[CompactEntry[R]]], str]
 """Everything that is counted, for some entries."""
-Cost = Callable[[Entry[R]], int]
+Cost = Callable[[CompactEntry[R]], int]
 """Tokens that the text of an entry takes."""
-Fill = Callable[[Entry[R], int, Cost[R]], Entry[R]]
+Fill = Callable[[CompactEntry[R], int, Cost[R]], CompactEntry[R]]
 """Returns an entry with as much of its text as a number of tokens has room for."""
 
 
-def fitted(results: Iterable[R], layout: Layout[R], fill: Fill[R], *, most: int, count: Count) -> list[Entry[R]]:
+def fitted(results: Iterable[R], layout: Layout[R], fill: Fill[R], *, most: int, count: Count) -> list[CompactEntry[R]]:
     """Return the first results whose heads fit into `most` tokens, with as much of their texts as fits.
 
     Raises:
         UsageError: there is no room for the first head.
     """
-    entries = [Entry(result) for result in results]
+    entries = [CompactEntry(result) for result in results]
     shown = bisect_left(range(1, len(entries) + 1), x=True, key=lambda size: count(layout(entries[:size])) > most)
     if entries and not shown:
         hint = f"the first one needs max_tokens {count(layout(entries[:1]))}"
@@ -67,7 +67,7 @@ def fitted(results: Iterable[R], layout: Layout[R], fill: Fill[R], *, most: int,
     for place in reversed(range(shown)):  # what a result leaves is for those above it
         bare = count(layout(entries[place : place + 1]))
 
-        def cost(entry: Entry[R], bare: int = bare) -> int:
+        def cost(entry: CompactEntry[R], bare: int = bare) -> int:
             return count(layout([entry])) - bare
 
         entries[place] = fill(entries[place], left // (place + 1), cost)
@@ -79,7 +79,7 @@ def fitted(results: Iterable[R], layout: Layout[R], fill: Fill[R], *, most: int,
     return entries
 
 
-def filled(answer: Answer, entry: Entry[Result], room: int, cost: Cost[Result]) -> Entry[Result]:
+def filled(answer: Answer, entry: CompactEntry[Result], room: int, cost: Cost[Result]) -> CompactEntry[Result]:
     """Return the entry of a result of an answer with the text for which there is room: the whole passage, or the best
     sentence and what follows it."""
     whole = entry._replace(text=passage(entry.result), whole=True)
@@ -115,14 +115,14 @@ def clean(line: str) -> str:
 
 
 def as_compact(
-    entries: Sequence[Entry[Result]], *, first: str, last: str = "", rank: int = 1, brief: bool = False
+    entries: Sequence[CompactEntry[Result]], *, first: str, last: str = "", rank: int = 1, brief: bool = False
 ) -> str:
     """Return entries as text, numbered from `rank`, below a first line; `brief` leaves out all but name and id."""
     blocks = [_block(entry, number, brief) for number, entry in enumerate(entries, rank)]
     return "\n".join([line for line in (first, *blocks, last) if line])
 
 
-def _block(entry: Entry[Result], number: int, brief: bool) -> str:
+def _block(entry: CompactEntry[Result], number: int, brief: bool) -> str:
     head = f"{number}. {title_of(entry.result)} [{printable(entry.result.id)}]"
     if not brief:
         head = " ".join(filter(None, (head, worth(entry.result), _place(entry.result))))

@@ -6,13 +6,13 @@ from collections.abc import Iterator
 from itertools import takewhile
 
 from retrieve_cli.contracts import LOWERED, Evidence
-from retrieve_cli.output.prose import percent, significant
+from retrieve_cli.output.plain_text import percent, significant
 from retrieve_cli.output.reasons import GRAPH, path_in_words
 from retrieve_cli.search.answer import Answer, Result
 
 _DIGITS = 4
 Row = tuple[str, str]
-"""A label and what stands beside it."""
+"""A label and its value."""
 
 
 def of_result(answer: Answer, result: Result) -> list[Row]:
@@ -35,7 +35,6 @@ def _score(answer: Answer, result: Result) -> str:
 
 
 def _evidence(answer: Answer, result: Result, evidence: Evidence) -> str:
-    """The part of one retriever or stage."""
     score = _number(evidence.score)
     if evidence.source == GRAPH:
         path = result.hit.path or ""
@@ -64,7 +63,7 @@ def _number(value: float) -> str:
 
 
 def of_answer(answer: Answer) -> list[Row]:
-    """Return what holds for all results: the pipeline, how the query was read, and what was skipped or cut."""
+    """Return the facts that hold for all results: the pipeline, the parsed query, and skipped or cut parts."""
     return [
         *_reading(answer),
         ("pipeline", answer.pipeline),
@@ -78,7 +77,7 @@ def of_answer(answer: Answer) -> list[Row]:
 
 
 def _reading(answer: Answer) -> Iterator[Row]:
-    """The query as it was understood, and the candidates that pass its filters and the group routing."""
+    """The parsed query, and the candidates that pass its filters and the group routing."""
     question = answer.question
     if question.enhanced != question.request.text:
         yield "read as", repr(question.enhanced)

@@ -33,27 +33,28 @@ def answer_json(answer: Answer) -> dict[str, Json]:
     """Return the JSON object of one answer.
 
     `total_results` are shown, `total_matches` is the number of records (with --chunks, of chunks) that any retriever
-    matched: they share a term with the query, or are among the nearest by their vectors, as many as the retrieval depth
-    says. Filters, tenants and exclusions hold; records that edges alone lead to are not counted.
+    matched: they share a term with the query, or are among the nearest by their vectors, up to the retrieval depth.
+    Filters, tenants and exclusions apply; records that are only reached over edges are not counted.
     `total_relation` is `gte` if there are more: an engine counts up to 10,000.
-    `candidates_considered` are those on the retrievers' lists, from which the results were made.
+    `candidates_considered` are the hits on the retrievers' lists, from which the results were made.
 
-    Of a result, `score` is that of the ranking, by which results are ordered; `retrieval_score` is the reranker's own
-    score, on its scale, of a result that it scored, else the score of the retrieval (`final_score` is the same number).
+    Of a result, `score` is the score of the ranking, by which results are ordered; `retrieval_score` is the reranker's
+    own score, on its scale, of a result that it scored, else the score of the retrieval (`final_score` is the same
+    number).
     `relevance` is from 0 to 1: the calibrated confidence, else the score of a reranker with that scale, else null.
     `highlights` are pairs of offsets into `content`, in characters, of words that share a term with the query.
 
     `page` and `page_end` are the numbers of pages in the file, from 1, `page_label` is the printed label of the first
-    one, `anchor` the name that a link can lead to: null if there is none. With `explain`, `boxes` has one rectangle for
-    each line: page, left, top, right and bottom edge in points from the top left corner of the page as displayed.
+    one, `anchor` the name that a link can lead to; each is null if unknown. With `explain`, `boxes` has one rectangle
+    for each line: page, left, top, right and bottom edge in points from the top left corner of the page as displayed.
 
     `facets` are the values of fields among the records that match, for a field that filters concern without these
     filters: `value` and `count`, most frequent first, at most 50; `facet_others` has the numbers of further values.
 
     `removed` is the number of results by threshold that removed them. With a reranker that picks, `picked` is true.
 
-    `related` are records that the results link to and that are not among them, best first, ranked from 1: objects like
-    those of `results`, each with the `path` that leads to it, and a `score` on the scale of the results.
+    `related` are records that the results link to and that are not among them, best first, ranked from 1: objects as
+    in `results`, each with the `path` that leads to it, and a `score` on the scale of the results.
     """
     return {
         "schema_version": SCHEMA_VERSION,
@@ -120,7 +121,7 @@ def _filters_json(conditions: Sequence[tuple[str, str]]) -> dict[str, Json]:
 
 
 def _result_json(rank: int, result: Result, answer: Answer) -> dict[str, Json]:
-    record, chunk, place = result.record, result.chunk, result.place
+    record = result.record
     return {
         "rank": rank,
         "id": result.hit.id,
@@ -138,21 +139,7 @@ def _result_json(rank: int, result: Result, answer: Answer) -> dict[str, Json]:
             "demo_url": None,
             **record["supporting_data"],
         },
-        "content": result.text,
-        "content_type": content_type(chunk),
-        "highlights": [list(span) for span in answer.matches(result.text)],
-        "header": result.header or None,
-        "section": chunk["section"],
-        **({"sections": chunk["sections"]} if "sections" in chunk else {}),
-        **page_keys(place),
-        **(boxes(place) if answer.explain else {}),
-        **({"facets": facets} if (facets := facets_of(chunk)) else {}),
-        "metadata": {
-            **record["metadata"],
-            "source": chunk["source"],
-            "chunk_index": chunk["index"],
-            **{key: chunk[key] for key in ("start_line", "end_line", "start", "end")},
-        },
+        **_passage_json(result, answer),
         **({} if result.context is None else {"context": _span_json(result.context, answer)}),
         "freshness": result.freshness,
         **({} if result.bundle is None else {"bundle": _bundle_json(result.bundle)}),
@@ -163,6 +150,28 @@ def _result_json(rank: int, result: Result, answer: Answer) -> dict[str, Json]:
         "strategies_used": answer.strategies_of(result),
         "source_scores": {evidence.source: evidence_json(evidence) for evidence in result.hit.evidence},
         **({"why": _why(rank, result, answer)} if answer.explain else {}),
+    }
+
+
+def _passage_json(result: Result, answer: Answer) -> dict[str, Json]:
+    """The text of a result, and its place."""
+    chunk = result.chunk
+    return {
+        "content": result.text,
+        "content_type": content_type(chunk),
+        "highlights": [list(span) for span in answer.matches(result.text)],
+        "header": result.header or None,
+        "section": chunk["section"],
+        **({"sections": chunk["sections"]} if "sections" in chunk else {}),
+        **page_keys(result.place),
+        **(boxes(result.place) if answer.explain else {}),
+        **({"facets": facets} if (facets := facets_of(chunk)) else {}),
+        "metadata": {
+            **result.record["metadata"],
+            "source": chunk["source"],
+            "chunk_index": chunk["index"],
+            **{key: chunk[key] for key in ("start_line", "end_line", "start", "end")},
+        },
     }
 
 
@@ -288,7 +297,6 @@ def as_markdown(answers: Sequence[Answer]) -> str:
 
 
 def _also_needed(answer: Answer) -> Iterator[str]:
-    """The lines of a list of the records that the results lead to."""
     from retrieve_cli.output.reasons import ALSO_NEEDED, path_in_words
 
     yield from (f"### {ALSO_NEEDED}", "")
@@ -323,7 +331,7 @@ def as_ids(answers: Sequence[Answer]) -> str:
 
 
 def result_id(answer: Answer, result: Result) -> str:
-    """Return the id of a result: that of its chunk if chunks are ranked, else that of its record."""
+    """Return the id of a result: the id of its chunk if chunks are ranked, else the id of its record."""
     return result.hit.id if answer.unit == "chunk" else str(result.record["id"])
 
 

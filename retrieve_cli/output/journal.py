@@ -30,7 +30,6 @@ from retrieve_cli.contracts import Json
 from retrieve_cli.errors import UsageError, printable, quoted, unwritable
 from retrieve_cli.frozen import asdict
 from retrieve_cli.output import formats, run_account
-from retrieve_cli.output.numbers import numbers
 from retrieve_cli.output.reasons import why
 from retrieve_cli.output.run_account import INDEXED, Texts
 from retrieve_cli.search.answer import Answer
@@ -46,7 +45,7 @@ if TYPE_CHECKING:
 
 RETRIEVAL, RUN, SUMMARY, QUERIES = "retrieval.json", "run.json", "run_summary.txt", "queries.jsonl"
 WEB = "web"
-"""`kind` of web searches in run.json; that of other runs is not written."""
+"""`kind` of web searches in run.json; other runs have no `kind`."""
 TAPE, _BODIES = "tape.json", "bodies"
 _LARGEST_BODY = 16 * MB
 """Above the bound of responses, which is on their decoded bytes."""
@@ -64,8 +63,8 @@ def save(
     texts: Texts = "brief",
     mode: str = INDEXED,
 ) -> str:
-    """Write a run of these answers and return its id. `recipe` is that of their index; `texts` says if the texts of the
-    results are kept.
+    """Write a run of these answers and return its id. `recipe` is the recipe of their index; `texts` decides how much
+    of the texts of the results is kept.
 
     Raises:
         RetrieveError: the folder cannot be written to.
@@ -152,7 +151,7 @@ def _dump(value: Json) -> str:
 
 
 def calibration_digest(store: Store) -> str | None:
-    """Return the SHA-1 of the calibration of scores; None if there is none."""
+    """Return the SHA-1 of the calibration of scores; None if scores are not calibrated."""
     try:
         return sha1_file(store.calibration)
     except OSError:
@@ -163,7 +162,7 @@ def folder_of(runs: Path, run_id: str) -> Path:
     """Return the folder of a run that was saved.
 
     Raises:
-        UsageError: there is no such run.
+        UsageError: the run does not exist.
     """
     run_ids = sorted(path.parent.name for path in runs.glob(f"*/{RUN}"))
     if run_id not in run_ids:
@@ -235,7 +234,6 @@ def log(runs: Path, answers: Sequence[Answer], *, min_candidates: int) -> None:
 
 
 def _logged(answer: Answer, min_candidates: int) -> dict[str, Json]:
-    """One answer as the log keeps it."""
     related = answer.related
     return {
         "query": answer.query.text,
@@ -250,7 +248,6 @@ def _logged(answer: Answer, min_candidates: int) -> dict[str, Json]:
 
 
 def _summary(run: Mapping[str, Json], answers: Sequence[Answer]) -> str:
-    """A few lines for people."""
     lines = [f"run {run['run_id']}, {run['at']}, generation {run['generation']}, {len(answers)} queries"]
     for answer in answers:
         lines += ["", f"{answer.query.id}: {answer.query.text}", f"   {answer.pipeline}"]
@@ -285,3 +282,46 @@ def _best(results: Iterable[tuple[int, str]], total: int) -> list[str]:
     """The first results with their ranks, and how many more there are."""
     more = [f"   and {total - _SHOWN} more"] if total > _SHOWN else []
     return [f"   {rank}. {shown}" for rank, shown in islice(results, _SHOWN)] + more
+
+
+_DIGITS = 6
+
+
+def numbers(answer: Answer, *, min_candidates: int) -> dict[str, Json]:
+    """Return figures on the way to an answer; `warning` is set if it has too few candidates."""
+    scores = [result.hit.score for result in answer.results]
+    evidence = [one for result in answer.results for one in result.hit.evidence]
+    similar = [one.score for one in evidence if one.source in answer.similar]
+    moved = sum(
+        result.hit.reranked is not None and result.hit.reranked.before != rank for rank, result in answer.ranked
+    )
+    return {
+        "candidates": dict(answer.stages),
+        "results": len(scores),
+        "top_score": _rounded(scores[0]) if scores else None,
+        "avg_score": _mean(scores),
+        "mean_similarity": _mean(similar),
+        "reranked": answer.reranked,
+        "moved_by_reranker": moved if answer.reranked else None,
+        "top_score_change": _rounded(answer.course.top_score_change),
+        "retries": max(len(answer.attempts) - 1, 0),
+        "skipped": sorted(answer.strategies_skipped),
+        "warning": _warning(answer, min_candidates),
+    }
+
+
+def _warning(answer: Answer, min_candidates: int) -> str | None:
+    """A sentence if there are few candidates although more were requested."""
+    least = min(min_candidates, answer.k)
+    if answer.before_budget >= least:
+        return None
+    limit = "log.min_candidates" if least == min_candidates else "asked for by -k"
+    return f"{answer.before_budget} candidates, fewer than {least} ({limit})"
+
+
+def _mean(values: list[float]) -> float | None:
+    return _rounded(sum(values) / len(values)) if values else None
+
+
+def _rounded(value: float | None) -> float | None:
+    return None if value is None else round(value, _DIGITS)

@@ -1,11 +1,12 @@
-"""Markdown without its marks, as pieces: sentences of a paragraph, an item, a row, code."""
+"""Markdown without its marks, in blocks: a paragraph, an item, a row, a heading, a line of code."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from typing import Literal
 
-from retrieve_cli.output.prose import Kind, Piece, one_line
+Kind = Literal["prose", "row", "code", "heading"]
 
 _HIDDEN = (("<!--", "-->"), ("{{", "}}"), ("{%", "%}"))
 """Comments and template tags."""
@@ -32,14 +33,14 @@ _STRUCK = re.compile(r"~~([^~]{1,300}+)~~")
 _ESCAPED = re.compile(r"\\([\\`*_{}\[\]()#+.!|<>~-])")
 
 
-def pieces(text: str) -> list[Piece]:
-    """Return the pieces of a text in order, its marks cleaned off."""
-    blocks = _blocks(_without_front(without_hidden(text)).split("\n"))
-    return [Piece(text if kind == "code" else inline(text), kind) for kind, text in blocks]
+def blocks(text: str) -> list[tuple[Kind, str]]:
+    """Return the blocks of a text in order, its marks cleaned off."""
+    found = _blocks(_without_front(without_hidden(text)).split("\n"))
+    return [(kind, text if kind == "code" else inline(text)) for kind, text in found]
 
 
 def inline(text: str) -> str:
-    """Return a paragraph or a heading on one line, without marks of Markdown and HTML."""
+    """Return a paragraph or a heading without marks of Markdown and HTML."""
     text = _LINK.sub(r"\1", _NOTE.sub("", text))
     text = _TAG.sub(" ", _ADDRESS.sub(r"\1", text))
     if "&" in text:
@@ -49,7 +50,7 @@ def inline(text: str) -> str:
     for marks in (_STARS, _LOWS):
         text = marks.sub(r"\2", text)
     text = _STRUCK.sub(r"\1", text).replace("`", "")
-    return one_line(_ESCAPED.sub(r"\1", text))
+    return _ESCAPED.sub(r"\1", text)
 
 
 def without_hidden(text: str) -> str:
@@ -60,7 +61,7 @@ def without_hidden(text: str) -> str:
 
 
 def _without(text: str, opening: str, closing: str) -> str:
-    """Return a text without what stands between two marks, the marks included."""
+    """Return a text without the parts between two marks, the marks included."""
     kept, place = [], 0
     while (begin := text.find(opening, place)) >= 0 and (end := text.find(closing, begin)) >= 0:
         kept.append(text[place:begin])
@@ -90,7 +91,7 @@ def _blocks(lines: Sequence[str]) -> Iterator[tuple[Kind, str]]:
                 yield "prose", " ".join(paragraph)
                 paragraph, fence = [], "" if fence else mark
             else:
-                yield "code", one_line(line)
+                yield "code", line
             continue
         if len(paragraph) == 1 and _UNDERLINE.match(line):
             yield "heading", paragraph.pop()

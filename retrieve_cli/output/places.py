@@ -1,13 +1,21 @@
-"""Place of a passage in its file in words, as the end of a link, and for programs.
+"""Place of a passage in its file in words, as the end of a link, and for programs; and numbered citations.
 
 docs/a.md:12-40             lines of Markdown and text
 docs/paper.pdf p. viii [12]  pages: the printed label, and the number in the file if it differs
 docs/page.html#install       an anchor
+
+A cited passage is data in a fence that is longer than any within it, so that it cannot forge another citation:
+
+[1] docs/a.md:12-40 › Section > Subsection
+```
+the whole passage
+```
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from retrieve_cli.contracts import Json
@@ -43,7 +51,7 @@ def pages(place: Place | None) -> str:
 
 
 def lines(span: Span) -> str:
-    """Return the lines of a passage, `12-40`; empty for a document with a layout, whose lines are not those of a text
+    """Return the lines of a passage, `12-40`; empty for a document with a layout, whose lines do not exist in a text
     that one can open."""
     if span.place is not None:
         return ""
@@ -82,7 +90,7 @@ def page_keys(place: Place | None) -> dict[str, Json]:
 
 
 def known_keys(place: Place | None) -> dict[str, Json]:
-    """Return those of `page_keys` that are known."""
+    """Return the known values of `page_keys`."""
     return {key: value for key, value in page_keys(place).items() if value is not None}
 
 
@@ -104,3 +112,31 @@ def _range(first: str, last: str) -> str:
 def _word(text: str, most: int) -> str:
     """Return a text of a document as one short word of a line."""
     return printable(shortened(text, most))
+
+
+_TICKS = re.compile("`+")
+
+
+def citation(result: Result, span: Span, sections: Sequence[str]) -> str:
+    """Return the place of a passage on one line: file, lines or pages, sections, and a change of its source."""
+    section = f" › {', '.join(sections)}" if sections else ""
+    state = "" if result.freshness == "fresh" else f" ({result.freshness} since the build)"
+    return printable_line(f"{located(source_of(result.record), span)}{section}{state}")
+
+
+def numbered(number: int, place: str, text: str) -> str:
+    """Return a passage under its numbered citation, in a fence that is longer than any within it."""
+    lines = text.replace("\r\n", "\n").split("\n")
+    shown = "\n".join("\t".join(map(printable, line.split("\t"))) for line in lines)
+    fence = fence_of(shown)
+    return f"[{number}] {place}\n{fence}\n{shown}\n{fence}\n"
+
+
+def fence_of(text: str) -> str:
+    """Return a fence that is longer than any within a text."""
+    return "`" * max(3, max(map(len, _TICKS.findall(text)), default=0) + 1)
+
+
+def printable_line(text: str) -> str:
+    """Return a text as one line."""
+    return printable(" ".join(text.split()))

@@ -21,7 +21,7 @@ class Sample(NamedTuple):
 
 
 class Metric(NamedTuple):
-    """Numbers of one name. That of a counter ends in `_total`, that of a time in its unit, `_seconds`."""
+    """Numbers of one name. The name of a counter ends in `_total`, the name of a time in its unit, `_seconds`."""
 
     name: str
     kind: Literal["counter", "gauge", "summary", "histogram"]

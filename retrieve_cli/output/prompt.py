@@ -9,8 +9,8 @@
     the whole passage
     ```
 
-Documents stand in the order of their best hits, and the passages of one in the order in which they are read. A passage
-is data: no fence within it is as long as the one around it, so that no text can end its passage or forge a citation.
+Documents are in the order of their best hits, and the passages of one document in reading order. A passage is data: no
+fence within it is as long as the one around it, so that no text can end its passage or forge a citation.
 """
 
 from __future__ import annotations
@@ -22,8 +22,7 @@ from typing import Literal, NamedTuple
 
 from retrieve_cli.contracts import Json
 from retrieve_cli.errors import printable
-from retrieve_cli.output.citations import citation, numbered, one_line
-from retrieve_cli.output.places import span_of
+from retrieve_cli.output.places import citation, numbered, printable_line, span_of
 from retrieve_cli.output.reasons import ALSO_NEEDED, path_in_words
 from retrieve_cli.search.answer import Answer, Result, Span
 from retrieve_cli.search.context import together
@@ -70,7 +69,7 @@ def as_table(answers: Sequence[Answer], *, batch: bool = False) -> Written:
 
 
 _COLUMNS = "name description url keywords license modalities dimensions formats demo retrieval_score".split()
-"""The last one is the reranker's score, on its own scale, of what was reranked; of all else the retrieval score."""
+"""The last one is the reranker's score, on its own scale, for reranked results; else the retrieval score."""
 
 
 Render = Callable[[Answer, Sequence[Result], Sequence[Result]], str]
@@ -96,7 +95,7 @@ def _written(answer: Answer, render: Render) -> tuple[str, Sequence[Result]]:
 
 
 def fitting(answer: Answer, results: Sequence[Result], render: Callable[[Sequence[Result]], str]) -> Sequence[Result]:
-    """Return the first of some results with which the text as it is printed, headings and all, is within the budget."""
+    """Return the first results whose printed text, headings included, is within the budget."""
     spent = answer.spent
     if spent is None or spent.count is None or spent.max_tokens is None:
         return results
@@ -179,8 +178,11 @@ def _by_document(documents: Sequence[_Document], numbers: Iterator[int], mark: s
     for document in documents:
         record = document.result.record
         aside = "" if record["id"] in (record["name"], record["source"]) else f" ({record['id']})"
-        title = one_line(f"{record['name']}{aside}")
-        blocks = [_block(document.result, passage, next(numbers)) for passage in document.passages]
+        title = printable_line(f"{record['name']}{aside}")
+        blocks = []
+        for passage in document.passages:
+            place = citation(document.result, passage.span, passage.sections)
+            blocks.append(numbered(next(numbers), place, passage.above + passage.span.text))
         yield f"{mark} {title}\n\n" + "\n".join([*blocks, *_needs(document.result)])
 
 
@@ -189,35 +191,31 @@ def _by_group(documents: Sequence[_Document], numbers: Iterator[int]) -> Iterato
     for document in documents:
         groups.setdefault(str(document.result.record["group"] or "(no group)"), []).append(document)
     for group, own in groups.items():
-        yield f"## {one_line(group)}\n"
+        yield f"## {printable_line(group)}\n"
         yield from _by_document(own, numbers, "###")
 
 
-def _block(result: Result, passage: _Passage, number: int) -> str:
-    """A passage under its citation."""
-    return numbered(number, citation(result, passage.span, passage.sections), passage.above + passage.span.text)
-
-
 def _needs(result: Result) -> list[str]:
-    """A line on the dependencies of a result, if it has them."""
     if result.bundle is None or not result.bundle.needs:
         return []
-    return [one_line(f"requires, in this order: {', '.join(need.id for need in result.bundle.needs)}") + "\n"]
+    return [printable_line(f"requires, in this order: {', '.join(need.id for need in result.bundle.needs)}") + "\n"]
 
 
 def _also_needed(related: Sequence[Result]) -> str:
-    """A list of the records that the results lead to, each with the reason; empty if there are none."""
+    """A list of the records that the results lead to, each with the reason; empty without such records."""
     if not related:
         return ""
     lines = []
     for result in related:
         words = path_in_words(result.hit.path or "")
-        lines.append("- " + one_line(f"{result.record['name']} ({result.record['id']}){f': {words}' if words else ''}"))
+        lines.append(
+            "- " + printable_line(f"{result.record['name']} ({result.record['id']}){f': {words}' if words else ''}")
+        )
     return "\n".join(["", f"## {ALSO_NEEDED}", "", *lines, ""])
 
 
 def _title(answer: Answer, batch: bool) -> str:
-    return one_line(f"{answer.query.id}: {answer.query.text}" if batch else answer.query.text)
+    return printable_line(f"{answer.query.id}: {answer.query.text}" if batch else answer.query.text)
 
 
 # ---------------------------------------------------------------------------------------------- tables

@@ -1,4 +1,4 @@
-"""Reasons why a result stands where it stands, in a few words each: `bm25 #1`, `required by lungmask`."""
+"""Reasons for the rank of a result, in a few words each: `bm25 #1`, `required by lungmask`."""
 
 from __future__ import annotations
 
@@ -60,7 +60,6 @@ def rank_before_budget(answer: Answer, rank: int) -> int:
 
 
 def _states(result: Result) -> Iterator[Reason]:
-    """Notes on a result."""
     if result.hit.topped_up is not None:
         yield Reason(f"topped up: {result.hit.topped_up}", "hint")
     if result.freshness != "fresh":
@@ -68,7 +67,6 @@ def _states(result: Result) -> Iterator[Reason]:
 
 
 def _of(evidence: Evidence, result: Result, rank: int) -> str:
-    """Evidence in a few words."""
     source, place = evidence.source, evidence.rank
     if source == GRAPH:
         return path_in_words(result.hit.path) if result.hit.path else "linked"
@@ -89,7 +87,7 @@ def _move(before: int, after: int) -> str:
 
 
 def path_in_words(path: str) -> str:
-    """Return what the end of a path is to its start: `a —requires→ b` says of b that it is `required by a`."""
+    """Return the relation of the end of a path to its start: for `a —requires→ b`, b is `required by a`."""
     names = _ARROW.split(_SCORE.sub("", path))
     nodes, steps = names[::3], list(zip(names[1::3], names[2::3], strict=True))
     words: list[str] = []

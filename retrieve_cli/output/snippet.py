@@ -1,4 +1,4 @@
-"""The sentence of a result that says most about a query: never tokens of the index, never the middle of a list."""
+"""The sentence of a result that tells most about a query: never tokens of the index, never the middle of a list."""
 
 from __future__ import annotations
 
@@ -8,9 +8,8 @@ from typing import NamedTuple
 
 from retrieve_cli.contracts import Json
 from retrieve_cli.errors import printable
-from retrieve_cli.output.cells import ELLIPSIS, cut
-from retrieve_cli.output.pieces import extracted_pieces, pieces
-from retrieve_cli.output.prose import Piece, one_line
+from retrieve_cli.output.plain_text import TextPiece, extracted_pieces, one_line, pieces
+from retrieve_cli.output.styled_lines import ELLIPSIS, cut
 from retrieve_cli.search.answer import Answer, Result
 
 Spans = list[tuple[int, int]]
@@ -47,8 +46,8 @@ class Snippet(NamedTuple):
 
 
 def snippet(answer: Answer, result: Result, *, room: int = ROOM) -> Snippet:
-    """Return what is shown of a result, from the start of the sentence with the most different matched words within
-    `room` characters on; empty if it says no more than the name of the result."""
+    """Return the text to show for a result, from the start of the sentence with the most different matched words within
+    `room` characters on; empty if it adds nothing to the name of the result."""
     record = result.record
     catalog = record["kind"] == "catalog"
     if result.place is None:
@@ -57,14 +56,13 @@ def snippet(answer: Answer, result: Result, *, room: int = ROOM) -> Snippet:
         found = extracted_pieces(result.text, _headings(result.chunk))
     if catalog and not found:
         found = _fields(result)
-    if found == [Piece(one_line(str(record["name"])), "prose")]:
+    if found == [TextPiece(one_line(str(record["name"])), "prose")]:
         return Snippet("", [])
     cut_before = not catalog and int(result.chunk["index"]) > 0
     return best(found, answer.matches, room=room, cut_before=cut_before)
 
 
 def _headings(chunk: Mapping[str, Json]) -> set[str]:
-    """The headings of a chunk's sections."""
     paths = [*chunk.get("sections", ()), chunk["section"] or ""]
     return {one_line(heading) for path in paths for heading in str(path).split(" > ")}
 
@@ -81,18 +79,20 @@ def _described(result: Result) -> str:
     return part if part.strip() and part in result.text else description[:_DESCRIBED]
 
 
-def _fields(result: Result) -> list[Piece]:
+def _fields(result: Result) -> list[TextPiece]:
     """The fields of a record without a description, each from its start."""
     name = one_line(str(result.record["name"]))
     lines = (one_line(line) for line in result.text[:_DESCRIBED].split("\n"))
-    return [Piece(line, "row") for line in lines if line and line != name]
+    return [TextPiece(line, "row") for line in lines if line and line != name]
 
 
-def best(found: Sequence[Piece], matches: Callable[[str], Spans], *, room: int, cut_before: bool = False) -> Snippet:
+def best(
+    found: Sequence[TextPiece], matches: Callable[[str], Spans], *, room: int, cut_before: bool = False
+) -> Snippet:
     """Return the start of the best sentence, item or row, and what follows it; code only if no other piece matches.
 
-    The best one is the earliest of those with the most different matched words within `room` characters. `cut_before`
-    says that the first sentence may have lost its beginning.
+    The best one is the earliest one with the most different matched words within `room` characters. With `cut_before`,
+    the first sentence may have lost its beginning.
     """
     first: Snippet | None = None
     for kinds in (("prose", "row"), ("code",), ("heading",)):
@@ -110,7 +110,7 @@ def best(found: Sequence[Piece], matches: Callable[[str], Spans], *, room: int, 
     return first or Snippet("", [])
 
 
-def _joined(found: Sequence[Piece]) -> tuple[str, Spans]:
+def _joined(found: Sequence[TextPiece]) -> tuple[str, Spans]:
     """Pieces as one text; where each sentence, row or line of code starts, and where a snippet from there has to end:
     with the row or the line, or with the prose."""
     parts: list[str] = []

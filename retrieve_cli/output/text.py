@@ -1,4 +1,4 @@
-"""Answers as text for people: results as blocks or as a table, what they lead to, and how it all came about."""
+"""Answers as text for people: results as blocks or as a table, related records, and the explanation."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from retrieve_cli.errors import shortened
-from retrieve_cli.output import block, cells
-from retrieve_cli.output.page import Line, Page, Span
+from retrieve_cli.output import block
+from retrieve_cli.output.styled_lines import Line, LineRenderer, StyledText, cell_width, wrap
 from retrieve_cli.search.answer import Answer
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ Table = Callable[[Answer], None]
 
 def print_answers(
     answers: Sequence[Answer],
-    page: Page,
+    renderer: LineRenderer,
     *,
     explain: bool,
     timing: bool,
@@ -33,34 +33,34 @@ def print_answers(
     """Print answers one after the other, each under its query if they are a batch; results as blocks without a
     `table`."""
     for place, answer in enumerate(answers):
-        _write(page, _heading(answer, first=place == 0) if batch else ())
+        _write(renderer, _heading(answer, first=place == 0) if batch else ())
         if table is None or not answer.results:
-            _write(page, _blocks(answer, page.width, explain=explain))
+            _write(renderer, _blocks(answer, renderer.width, explain=explain))
         else:
             table(answer)
-            _write(page, _below_table(answer, page.width, explain=explain))
-        _write(page, _end(answer, page.width, explain=explain, timing=timing))
+            _write(renderer, _below_table(answer, renderer.width, explain=explain))
+        _write(renderer, _end(answer, renderer.width, explain=explain, timing=timing))
 
 
-def as_text(answer: Answer, page: Page, *, explain: bool) -> str:
-    """Return what is printed of one answer."""
-    blocks = page.render(_blocks(answer, page.width, explain=explain))
-    return blocks + page.render(_end(answer, page.width, explain=explain, timing=False))
+def as_text(answer: Answer, renderer: LineRenderer, *, explain: bool) -> str:
+    """Return one answer as text."""
+    blocks = renderer.render(_blocks(answer, renderer.width, explain=explain))
+    return blocks + renderer.render(_end(answer, renderer.width, explain=explain, timing=False))
 
 
-def _write(page: Page, lines: Sequence[Line] | Iterator[Line]) -> None:
-    sys.stdout.write(page.render(lines))
+def _write(renderer: LineRenderer, lines: Sequence[Line] | Iterator[Line]) -> None:
+    sys.stdout.write(renderer.render(lines))
 
 
 def _heading(answer: Answer, *, first: bool) -> Iterator[Line]:
     if not first:
         yield []
-    yield [Span(f"{answer.query.id}: {' '.join(answer.query.text.split())}", "heading")]
+    yield [StyledText(f"{answer.query.id}: {' '.join(answer.query.text.split())}", "heading")]
 
 
 def _blocks(answer: Answer, width: int, *, explain: bool) -> Iterator[Line]:
     if not answer.results:
-        yield [Span("no results")]
+        yield [StyledText("no results")]
     indent = block.indent_of(answer)
     for rank, result in answer.ranked:
         yield from block.block(answer, result, rank=rank, width=width)
@@ -77,15 +77,14 @@ def _below_table(answer: Answer, width: int, *, explain: bool) -> Iterator[Line]
     for rank, result in answer.ranked:
         if result.bundle is None and not explain:
             continue
-        yield [Span(f"{rank}. {result.hit.id if explain else result.record['id']}")]
+        yield [StyledText(f"{rank}. {result.hit.id if explain else result.record['id']}")]
         if result.bundle is not None:
-            yield from ([Span("   "), *line] for line in block.needs(result.bundle, width - 3))
+            yield from ([StyledText("   "), *line] for line in block.needs(result.bundle, width - 3))
         if explain:
             yield from _rows(explanation.of_result(answer, result), 3, width)
 
 
 def _end(answer: Answer, width: int, *, explain: bool, timing: bool) -> Iterator[Line]:
-    """The lines below all results."""
     yield from block.related(answer, width)
     facets = [(shortened(field, _LONGEST), _counts(facet)) for field, facet in answer.facets.items()]
     yield from _rows(facets, 0, width)
@@ -94,11 +93,10 @@ def _end(answer: Answer, width: int, *, explain: bool, timing: bool) -> Iterator
 
         yield from _rows(explanation.of_answer(answer), 0, width)
     if timing:
-        yield [Span(", ".join(f"{name} {value:.1f} ms" for name, value in answer.timings_ms.items()), "dim")]
+        yield [StyledText(", ".join(f"{name} {value:.1f} ms" for name, value in answer.timings_ms.items()), "dim")]
 
 
 def _counts(facet: Facet) -> str:
-    """The most frequent values of a facet with their numbers of records."""
     parts = [f"{shortened(value, _LONGEST)} {count:,}" for value, count in facet.values[:_VALUES]]
     more = len(facet.values) - len(parts) + facet.others
     return ", ".join([*parts, *([f"{more:,} more"] if more else [])]) or "none"
@@ -106,10 +104,10 @@ def _counts(facet: Facet) -> str:
 
 def _rows(rows: Sequence[tuple[str, str]], indent: int, width: int) -> Iterator[Line]:
     """Labels and their texts, these in a column."""
-    column = max((cells.width(label) for label, _ in rows), default=0) + 2
+    column = max((cell_width(label) for label, _ in rows), default=0) + 2
     for label, text in rows:
         room = max(width - indent - column, 20)
-        for place, (start, end) in enumerate(cells.lines(text, room)):
+        for place, (start, end) in enumerate(wrap(text, room)):
             shown = "" if place else label
-            padding = " " * (column - cells.width(shown))
-            yield [Span(" " * indent), Span(shown, "dim"), Span(padding), Span(text[start:end])]
+            padding = " " * (column - cell_width(shown))
+            yield [StyledText(" " * indent), StyledText(shown, "dim"), StyledText(padding), StyledText(text[start:end])]

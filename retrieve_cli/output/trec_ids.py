@@ -1,7 +1,7 @@
 """Ids in a TREC run, whose columns are separated by white space.
 
-An id without white space or control characters is written as it is. Any other id is percent-encoded (RFC 3986), percent
-signs included, so that decoding restores it. A file of ids serves programs that do not decode:
+An id without white space or control characters is written unchanged. Any other id is percent-encoded (RFC 3986),
+percent signs included, so that decoding restores it. A file of ids serves programs that do not decode:
 `query|document TAB encoded TAB id` per line, for encoded ids only, the last column with JSON's escapes.
 """
 
@@ -70,12 +70,12 @@ def _encoded(ids: Iterable[str]) -> dict[str, str]:
             word = "".join(f"%{byte:02X}" for byte in name.encode())
         if word in taken:
             message = f"a TREC run cannot distinguish the ids {quoted(name)} and {quoted(word)}"
-            raise UsageError(message, hint="--format json and --per-query-out have no such limit")
+            raise UsageError(message, hint="use --format json or --per-query-out, which accept any id")
         found[name] = word
         taken.add(word)
     return found
 
 
 def _holds(text: str) -> bool:
-    """Return True if a column can hold a text as it is."""
+    """Return True if a column can hold a text unchanged."""
     return text.isprintable() and " " not in text and len(text.split()) == 1

@@ -1,7 +1,7 @@
 """Answers to web and literature searches in every format: JSON, text for people, Markdown, and a prompt for a model.
 
 Titles, abstracts and snippets come from servers that are not trusted. In Markdown they are escaped, so that they are
-text. In a prompt each stands in a fence that is longer than any within it, so that no text can end its own.
+text. In a prompt each is in a fence that is longer than any within it, so that no text can end its fence.
 """
 
 from __future__ import annotations
@@ -12,10 +12,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from retrieve_cli.contracts import Json, Reranked
 from retrieve_cli.contracts.terms import figures
 from retrieve_cli.contracts.works import Work
-from retrieve_cli.output import cells
-from retrieve_cli.output.citations import numbered, one_line
 from retrieve_cli.output.formats import SCHEMA_VERSION, evidence_json
-from retrieve_cli.output.page import Line, Span, address
+from retrieve_cli.output.places import numbered, printable_line
+from retrieve_cli.output.styled_lines import Line, StyledText, address, wrap
 from retrieve_cli.search.web_answer import ProviderStatus, WebAnswer, WebHit
 from retrieve_cli.websearch import dates
 
@@ -46,12 +45,11 @@ _SPECIAL = re.compile(r"([\\`*_{}\[\]<>()#+!|~$&])")
 def web_json(answer: WebAnswer) -> dict[str, Json]:
     """Return the JSON object of an answer: equal for equal exchanges, without times of this machine.
 
-    Of a result, `score` is that of the ranking, `retrieval_score` the reranker's own score, else the sum of the
-    reciprocal ranks, `relevance` the score of a reranker whose scale is 0 to 1, else null. `found_by` says by whom it
-    was found: rank, the question as it was sent, time and SHA-256 of the response. `provenance` names the provider of
-    each field, `conflicts` the values of others that differ. `versions` are merged into the result; `linked` are other
-    works, such as its reviews.
-    `partial` is true if anybody who was asked failed.
+    Of a result, `score` is the score of the ranking, `retrieval_score` the reranker's own score, else the sum of the
+    reciprocal ranks, `relevance` the score of a reranker whose scale is 0 to 1, else null. `found_by` lists the
+    providers that found it: rank, the question that was sent, time and SHA-256 of the response. `provenance` names the
+    provider of each field, `conflicts` the values of others that differ. `versions` are merged into the result;
+    `linked` are other works, such as its reviews. `partial` is true if any provider failed.
     """
     options = answer.options
     return {
@@ -130,18 +128,18 @@ def _status_json(status: ProviderStatus) -> dict[str, Json]:
 def web_lines(answer: WebAnswer, width: int, *, explain: bool) -> Iterator[Line]:
     """Yield the lines of an answer for people; with `explain`, the evidence for each result, and every status."""
     if not answer.hits:
-        yield [Span(_nothing(answer))]
+        yield [StyledText(_nothing(answer))]
     indent = len(str(len(answer.hits))) + 2
     for rank, hit in enumerate(answer.hits, 1):
         yield from _result_lines(rank, hit, indent, width)
         if explain:
-            yield from ([Span(" " * indent), Span(line, "dim")] for line in _explained(hit))
+            yield from ([StyledText(" " * indent), StyledText(line, "dim")] for line in _explained(hit))
     if explain:
         yield []
-        yield [Span(answer.pipeline, "dim")]
+        yield [StyledText(answer.pipeline, "dim")]
         for status in answer.statuses:
             style = "alert" if status.failed else "dim"
-            yield [Span(f"{status.provider} ({status.role}): ", style), Span(status_text(status))]
+            yield [StyledText(f"{status.provider} ({status.role}): ", style), StyledText(status_text(status))]
 
 
 def _nothing(answer: WebAnswer) -> str:
@@ -167,21 +165,21 @@ def _result_lines(rank: int, hit: WebHit, indent: int, width: int) -> Iterator[L
     number = f"{rank}."
     title = f"{_warning(work)}{work.title}"
     room = max(width - indent, 20)
-    for place, (start, end) in enumerate(cells.lines(title, room)):
+    for place, (start, end) in enumerate(wrap(title, room)):
         lead = number.ljust(indent) if not place else " " * indent
         style = "alert" if work.retracted else "name"
-        yield [Span(lead), Span(title[start:end], style, work.url)]
-    yield [Span(" " * indent), Span(" · ".join(_facts(work)), "dim")]
+        yield [StyledText(lead), StyledText(title[start:end], style, work.url)]
+    yield [StyledText(" " * indent), StyledText(" · ".join(_facts(work)), "dim")]
     if work.url:
-        yield [Span(" " * indent), Span(work.url, "place", work.url)]
+        yield [StyledText(" " * indent), StyledText(work.url, "place", work.url)]
     body = work.abstract or work.snippet
     text = body if len(body) <= _ABSTRACT else body[: _ABSTRACT - 1].rstrip() + "…"
-    for start, end in cells.lines(text, room) if text else ():
-        yield [Span(" " * indent), Span(text[start:end])]
+    for start, end in wrap(text, room) if text else ():
+        yield [StyledText(" " * indent), StyledText(text[start:end])]
 
 
 def _facts(work: Work) -> Iterator[str]:
-    """Yield what is known of a work besides its title: type, authors, venue, date, citations, providers."""
+    """Yield the known facts of a work except its title: type, authors, venue, date, citations, providers."""
     yield work.type
     yield from filter(None, (_authors(work, _FEW_AUTHORS, " and {} more"), work.venue, work.date))
     if work.citations is not None:
@@ -245,11 +243,11 @@ def _entry(hit: WebHit) -> str:
     linked = f"[{title}](<{address(work.url).replace('<', '%3C').replace('>', '%3E')}>)" if work.url else title
     authors = _authors(work, _FEW_AUTHORS, " et al.")
     facts = [_escaped(fact) for fact in (authors, work.venue, work.date) if fact]
-    return ". ".join([linked, *facts, f"`{one_line(work.id).replace('`', '')}`"])
+    return ". ".join([linked, *facts, f"`{printable_line(work.id).replace('`', '')}`"])
 
 
 def _escaped(text: str) -> str:
-    return _SPECIAL.sub(r"\\\1", one_line(text))
+    return _SPECIAL.sub(r"\\\1", printable_line(text))
 
 
 # ----------------------------------------------------------------------------------------------- prompt
@@ -261,10 +259,10 @@ def as_web_prompt(answer: WebAnswer) -> str:
 
 
 def _prompt_blocks(answer: WebAnswer) -> Iterator[str]:
-    yield f"# {one_line(answer.options.text)}\n"
+    yield f"# {printable_line(answer.options.text)}\n"
     if answer.partial:
         failed = [
-            f"- {status.provider}: {one_line(status_text(status))}" for status in answer.statuses if status.failed
+            f"- {status.provider}: {printable_line(status_text(status))}" for status in answer.statuses if status.failed
         ]
         yield "\n".join(["This answer is partial. These failed:", *failed, ""])
     if not answer.hits:
@@ -276,8 +274,8 @@ def _prompt_blocks(answer: WebAnswer) -> Iterator[str]:
 
 
 def result_block(rank: int, hit: WebHit, *, body: str | None = None) -> str:
-    """Return a result under its number: its id and what is known of it on one line, its texts in a fence. `body` stands
-    in place of the abstract or snippet."""
+    """Return a result under its number: its id and its facts on one line, its texts in a fence. `body` replaces the
+    abstract or snippet."""
     work = hit.work
     shown = (work.abstract or work.snippet) if body is None else body
     rows = (
@@ -288,7 +286,7 @@ def result_block(rank: int, hit: WebHit, *, body: str | None = None) -> str:
         ("abstract" if work.abstract else "snippet", shown),
     )
     text = "\n".join(f"{name}: {value}" for name, value in rows if value)
-    return numbered(rank, one_line(", ".join(_facts_outside(hit))), text)
+    return numbered(rank, printable_line(", ".join(_facts_outside(hit))), text)
 
 
 def _facts_outside(hit: WebHit) -> Iterator[str]:

@@ -1,7 +1,7 @@
 """Confidence: the probability that a hit with a score is relevant, calibrated on judged queries.
 
 A calibration is valid for the scores it was measured on and for no others: its card identifies them, and cards are
-compared before it is applied. `evaluation/fitting.py` makes calibrations; here they are applied, written and read,
+compared before it is applied. `evaluation/calibrate.py` makes calibrations; here they are applied, written and read,
 without scikit-learn. Probabilities and rates lie in [0, 1].
 """
 

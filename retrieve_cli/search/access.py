@@ -6,7 +6,7 @@ format. docs/access.md has the rule.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from retrieve_cli.contracts.terms.tenants import TENANT
@@ -32,11 +32,17 @@ class Access(NamedTuple):
         """(records,) bool: the records that exist for it; None: all."""
         if not self.excluded:
             return self.own
-        import numpy as np
+        others = ~only(self.generation, self.excluded)
+        return others if self.own is None else self.own & others
 
-        visible = np.ones(len(self.generation.records), np.bool_) if self.own is None else self.own.copy()
-        visible[list(self.excluded)] = False
-        return visible
+
+def only(generation: Generation, rows: Sequence[int]) -> Mask:
+    """(records,) bool: true for these rows."""
+    import numpy as np
+
+    mask = np.zeros(len(generation.records), np.bool_)
+    mask[list(rows)] = True
+    return mask
 
 
 def of_tenant(generation: Generation, tenant: str) -> Mask:
@@ -47,9 +53,11 @@ def of_tenant(generation: Generation, tenant: str) -> Mask:
     """
     if not tenant.strip():
         raise UsageError("the tenant is empty", hint="name it: --tenant X")
+    from retrieve_cli.storage.records.tenants import sampled
+
     columns = columns_seen(generation, None)
     try:
-        return columns.having(TENANT, tenant)
+        return sampled(generation, tenant, columns.having(TENANT, tenant))
     except UsageError as error:
         hint = f"give the records a field {TENANT!r} and build again: retrieve build"
         raise UsageError(error.message, hint=hint) from None
@@ -60,9 +68,7 @@ def of_tenant_or_none(generation: Generation, tenant: str) -> Mask:
     try:
         return of_tenant(generation, tenant)
     except UsageError:
-        import numpy as np
-
-        return np.zeros(len(generation.records), np.bool_)
+        return only(generation, ())
 
 
 def columns_seen(generation: Generation, visible: Mask | None) -> Columns:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import partial
+from functools import cache, partial
 from typing import TYPE_CHECKING
 
 from retrieve_cli.config.bounds import LONGEST_TEXT
@@ -12,7 +12,7 @@ from retrieve_cli.contracts.terms.tenants import TENANT
 from retrieve_cli.errors import UsageError, quoted
 from retrieve_cli.frozen import replace
 from retrieve_cli.retrieval.queries.tags import Tagged, read_tags
-from retrieve_cli.search.access import Access, columns_seen, of_tenant, of_tenant_or_none
+from retrieve_cli.search.access import Access, columns_seen, of_tenant, of_tenant_or_none, only
 from retrieve_cli.search.conditions import Passing, satisfying, together
 from retrieve_cli.storage.generation import Generation
 
@@ -211,7 +211,7 @@ class RequestReader:
     ) -> tuple[Mask | None, ...]:
         """The records that may be found, and the chunks by which they may be; None for all."""
         masks = [] if visible is None else [visible]
-        masks += [] if included is None else [_only(included, len(self._generation.records))]
+        masks += [] if included is None else [only(self._generation, included)]
         return together(self._generation, masks, [each for each in conditions if each.records is not access.own])
 
     def _said(
@@ -224,7 +224,7 @@ class RequestReader:
         from retrieve_cli.retrieval.queries.filters import parse
         from retrieve_cli.search.engine_conditions import conditions_on
 
-        return partial(
+        said = partial(
             conditions_on,
             self._generation,
             [parse(text) for text in filters],
@@ -233,6 +233,7 @@ class RequestReader:
             excluded=self._ids(access.excluded),
             visible=access.visible,
         )
+        return cache(said)  # each retriever asks
 
     def _ids(self, rows: Sequence[int]) -> list[str]:
         return [self._generation.record_id(row) for row in rows]
@@ -250,8 +251,8 @@ class RequestReader:
             rows = [
                 row for name in dict.fromkeys(request.doc_ids) if (row := self._row(name, request, access)) is not None
             ]
-            only = _only(rows, len(self._generation.records))
-            found.append(Passing("id", str(Condition("id", "=", request.doc_ids or ("",))), only))
+            selected = only(self._generation, rows)
+            found.append(Passing("id", str(Condition("id", "=", request.doc_ids or ("",))), selected))
         return found
 
     def _row(self, name: str, request: Request, access: Access) -> int | None:
@@ -319,12 +320,3 @@ def _listed(names: Sequence[str]) -> str:
     shown = [repr(name) for name in names[:_NAMED]]
     more = len(names) - len(shown)
     return ", ".join(shown) + (f" (or any of {more} more)" if more else "")
-
-
-def _only(rows: Sequence[int], length: int) -> Mask:
-    """(length,) bool: true for these rows."""
-    import numpy as np
-
-    mask = np.zeros(length, np.bool_)
-    mask[list(rows)] = True
-    return mask

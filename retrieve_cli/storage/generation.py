@@ -5,6 +5,7 @@ chunks.jsonl    one line per chunk: its text, span, section
 offsets.pkl     start of each line, first chunk of each record; by record the id, the SHA-1 of its content and of its
                 input, the line of the input; by chunk the SHA-1 of the embedded text
 columns.pkl     values of the fields by which records can be filtered, with the records that have them
+tenants.pkl     samples of the chunks of tenants that have many, if there are any
 graph.pkl       edges between records and shared values, if there are any
 tokens.pkl      token vectors of each chunk, if a reranker compares words
 *               artifact of each retriever, one row per record or chunk: see `retrievers/`
@@ -27,7 +28,7 @@ from retrieve_cli.contracts import Json
 from retrieve_cli.errors import IndexCorrupt, UsageError, quoted
 from retrieve_cli.storage import pickles, sums
 from retrieve_cli.storage.manifest import Manifest, digest_fault
-from retrieve_cli.storage.mapped import MappedFile
+from retrieve_cli.storage.mapped import MappedFile, unreleased
 from retrieve_cli.storage.record_ids import RecordIds, rises
 from retrieve_cli.storage.store import Store
 from retrieve_cli.storage.tables import Table
@@ -52,9 +53,6 @@ _RECORD_KEYS = frozenset(
 CHUNK_KEYS = frozenset("id doc_id index text section header source start end start_line end_line tokens".split())
 _DIGESTS = ("contents", "origins", "texts")
 """Arrays of `offsets.pkl` that queries do not read: each part is checked when it is read."""
-_LOOKED_UP = 4
-"""Ids of an attached generation that are looked up before the memory of `offsets.pkl` is freed: each may map 256 KiB of
-every array, and together they would be as long as the index."""
 _LONGEST_INDEX = 12
 """Maximum digits of a chunk's number."""
 
@@ -105,12 +103,14 @@ class Generation:
         self._files: dict[str, MappedFile] = {}
         self._at_hand: dict[str, MappedFile] = {}
         self._sparse = False
-        self._looked_up = 0
         self._sums = sums.read(folder)
         offsets = pickles.load(self.file(OFFSETS), later=_DIGESTS)
+        self._release = self.release(OFFSETS)
+        rising = partial(rises, release=self._release)
         try:
             self.records = Table(self.file(RECORDS), offsets["records"], keys=_RECORD_KEYS)
             self.chunks = Table(self.file(CHUNKS), offsets["chunks"], keys=CHUNK_KEYS)
+            self.records.release = self.chunks.release = self._release
             self.starts: Rows = offsets["starts"]
             text = offsets["ids"]  # a copy in memory is read faster
             self._ids = RecordIds(text.tobytes() if blocks is None else text.data, offsets["id_ends"])
@@ -127,19 +127,16 @@ class Generation:
             or offsets["texts"].shape != (chunks, DIGEST)
             or len(self.starts) != records + 1
             or len(self._ids) != records
-            or not self._rises(self.starts, chunks, least=1)
-            or not self._rises(self._ids.ends, len(self._ids.text), least=0)
-            or not self._rises(offsets["records"], int(offsets["records"][-1]), least=1)
-            or not self._rises(offsets["chunks"], int(offsets["chunks"][-1]), least=1)
+            or not rising(self.starts, chunks, least=1)
+            or not rising(self._ids.ends, len(self._ids.text), least=0)
+            or not rising(offsets["records"], int(offsets["records"][-1]), least=1)
+            or not rising(offsets["chunks"], int(offsets["chunks"][-1]), least=1)
         ):
             raise IndexCorrupt(f"the tables of {folder} disagree about their rows", hint="retrieve inspect verify")
 
-    def _rises(self, ends: Rows, last: int, *, least: int) -> bool:
-        """Return True if starts of rows are sound; of a file in an engine, few of which stay in memory then."""
-        sound = rises(ends, last, least=least)
-        if self._blocks is not None:
-            self.file(OFFSETS).release()
-        return sound
+    def release(self, name: str) -> Callable[[], None]:
+        """Return a function that frees the memory in which a file in an engine is mapped, and none of a local one."""
+        return unreleased if self._blocks is None else self.file(name).release
 
     def advise_random_reads(self) -> None:
         """Announce random access to the files, as queries do it, instead of sequential reading."""
@@ -244,14 +241,14 @@ class Generation:
         return digest.tobytes()
 
     def record_id(self, record: int) -> str:
-        if self._blocks is not None:
-            self._looked_up += 1
-            if self._looked_up % _LOOKED_UP == 0:
-                self.file(OFFSETS).release()
-        return self._ids[record]
+        found = self._ids[record]
+        self._release()  # each may map 2 MiB of every array, and together they would be as long as the index
+        return found
 
     def chunk_id(self, row: int) -> str:
         """Return the id of a chunk row, without reading the chunk."""
+        if len(self.chunks) == len(self.records):
+            return f"{self.record_id(row)}#0"
         record = int(np.searchsorted(self.starts, row, side="right")) - 1
         return f"{self.record_id(record)}#{row - int(self.starts[record])}"
 

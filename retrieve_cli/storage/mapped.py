@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import mmap
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -69,6 +69,13 @@ def _sums(blocks: Bytes) -> Sums:
     pages = np.add.reduce(blocks.view("<u8").reshape(-1, _PAGE), axis=1)
     sums: Sums = pages.reshape(-1, _PAGES) @ _FACTORS
     return sums
+
+
+def pieces(array: NDArray[Any], release: Callable[[], None], *, overlap: int = 0) -> Iterator[NDArray[Any]]:
+    """Yield an array in pieces, each with some of the next one; `release` is called after each."""
+    for first in range(0, len(array) - overlap, BLOCK):
+        yield array[first : first + BLOCK + overlap]
+        release()
 
 
 class MappedFile:

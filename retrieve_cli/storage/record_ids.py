@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from retrieve_cli.errors import IndexCorrupt
+from retrieve_cli.storage.mapped import pieces, unreleased
 from retrieve_cli.storage.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
     from retrieve_cli.contracts import Rows
 
-_PIECE = 1 << 16
-"""Steps that are compared at a time: no array is as long as the index."""
 _FEW = 8
 """Number of look-ups that compare ids, before a dictionary of all ids is built."""
 
@@ -60,7 +60,7 @@ class RecordIds:
         return {self[row]: row for row in range(len(self))}
 
 
-def rises(ends: Rows, last: int, *, least: int) -> bool:
-    """Return True if `ends` go from 0 to `last` in steps of at least `least`."""
-    pieces = (ends[start : start + _PIECE + 1] for start in range(0, len(ends) - 1, _PIECE))
-    return bool(ends[0] == 0 and ends[-1] == last and all((np.diff(piece) >= least).all() for piece in pieces))
+def rises(ends: Rows, last: int, *, least: int, release: Callable[[], None] = unreleased) -> bool:
+    """Return True if `ends` go from 0 to `last` in steps of at least `least`; `release` is called after each part."""
+    rising = ((np.diff(piece) >= least).all() for piece in pieces(ends, release, overlap=1))
+    return bool(ends[0] == 0 and ends[-1] == last and all(rising))

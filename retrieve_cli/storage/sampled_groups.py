@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from copy import copy
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 if TYPE_CHECKING:
+    from typing import Self
+
     from numpy.typing import NDArray
 
     from retrieve_cli.contracts import Mask, Rows, Vectors
@@ -21,6 +24,19 @@ POPULATION_ROWS = 4096
 _MOST_OF_A_GROUP = 64
 """Rows of a group that are sampled at most: many groups with some rows of each tell more about the deviation between
 groups than few groups with all of theirs."""
+
+
+class Restricted:
+    """An index that computes its numbers over some of its rows."""
+
+    population: Mask | None = None
+    """Rows that the mean and the deviation of scores are computed over; None: all."""
+
+    def within(self, rows: Mask) -> Self:
+        """Return the index over some rows, (n,) bool."""
+        view = copy(self)
+        view.population = rows
+        return view
 
 
 class SampledGroups(NamedTuple):
@@ -49,25 +65,30 @@ def sampled_groups(starts: Rows, most: int) -> SampledGroups:
     return SampledGroups(np.repeat(starts[groups], kept) + offsets, begins)
 
 
-def spread_within(
-    population: Mask, starts: Rows | None, scores_of: Callable[[Rows], Vectors], *, most: int = POPULATION_ROWS
-) -> tuple[float, float]:
+def spread_within(population: Mask, starts: Rows | None, scores_of: Callable[[Rows], Vectors]) -> tuple[float, float]:
     """Return mean and standard deviation of the scores of a population, (rows,) bool, or of the best in its groups.
 
-    `scores_of` returns the scores of rows. Of a large population `most` rows are scored, which only it decides: the
+    `scores_of` returns the scores of rows. Of a large population a sample is scored, which only it decides: the
     deviation of the mean is then 1.6 % of that of the scores.
     """
-    rows = np.flatnonzero(population)
-    if starts is None:
-        begins = np.arange(len(rows) + 1)
-    else:  # the population as if its groups were all there are
-        sizes = np.diff(starts)[population[starts[:-1]]]
-        begins = np.append(0, np.cumsum(sizes))
-    chosen = sampled_groups(begins, most)
+    stored = getattr(population, "samples", ())
+    place = int(several(starts) is not None)
+    chosen = stored[place] if place < len(stored) else sample_of(population, starts)
     if not len(chosen.rows):
         return 0.0, 0.0
-    best = np.maximum.reduceat(scores_of(rows[chosen.rows]), chosen.begins[:-1]).astype(np.float64)
+    best = np.maximum.reduceat(scores_of(chosen.rows), chosen.begins[:-1]).astype(np.float64)
     return float(best.sum()) / len(best), math.sqrt(variance(best))
+
+
+def sample_of(population: Mask, starts: Rows | None) -> SampledGroups:
+    """Return a sample of the rows of a population, as if its groups were all there are."""
+    rows = population.nonzero()[0]
+    if several(starts) is None or starts is None:
+        begins = np.arange(len(rows) + 1)
+    else:
+        begins = np.append(0, np.cumsum(np.diff(starts)[population[starts[:-1]]]))
+    chosen = sampled_groups(begins, POPULATION_ROWS)
+    return SampledGroups(rows[chosen.rows], chosen.begins)
 
 
 def several(starts: Rows | None) -> Rows | None:

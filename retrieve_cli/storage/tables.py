@@ -13,7 +13,7 @@ import numpy as np
 from retrieve_cli.contracts import Json
 from retrieve_cli.errors import IndexCorrupt
 from retrieve_cli.storage.durable import PIECE
-from retrieve_cli.storage.mapped import MappedFile
+from retrieve_cli.storage.mapped import MappedFile, unreleased
 
 if TYPE_CHECKING:
     from retrieve_cli.contracts import Rows
@@ -63,6 +63,7 @@ class Table:
         self._path = path = file.path if isinstance(file, MappedFile) else file
         self._keys = frozenset(keys)
         self._offsets = offsets
+        self.release = unreleased
         try:
             self._file = MappedFile.of(file)
         except OSError as error:
@@ -122,10 +123,13 @@ class Table:
         """Verify some rows that are read next: of a file that is elsewhere they are fetched together. Raises:
         IndexCorrupt."""
         self._file.check_spans([(int(self._offsets[row]), int(self._offsets[row + 1])) for row in rows])
+        self.release()
 
     def _bytes(self, first: int, end: int) -> bytes:
         """Return verified bytes of rows; all reading of the file goes through here."""
-        return self._file.copied(int(self._offsets[first]), int(self._offsets[end]))
+        start, stop = int(self._offsets[first]), int(self._offsets[end])
+        self.release()  # of a file in an engine, the memory in which offsets are mapped
+        return self._file.copied(start, stop)
 
     def __iter__(self) -> Iterator[dict[str, Json]]:
         return (self[row] for row in range(len(self)))

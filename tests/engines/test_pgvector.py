@@ -4,7 +4,7 @@ import itertools
 import os
 import signal
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -15,12 +15,15 @@ import pytest
 from engines.contents import DIM, GENERATION, OTHER, TERMS, VECTORS, Content, batch, content, parts_of, put, send
 from engines.pgvector_server import PostgresServer
 from engines.suite import EngineSuite
-from engines.suite_base import vector, words
+from engines.suite_base import plain_conditions, vector, words
+from hypothesis import given, settings, strategies as st
+from profiles import examples
 
 from retrieve_cli.config.engine_settings import PgvectorSettings
 from retrieve_cli.contracts.engines import AnyOf, Part, Within
 from retrieve_cli.contracts.models import TermWeights
-from retrieve_cli.engines.pgvector import diagnosis, wire
+from retrieve_cli.engines.pgvector import diagnosis, pruning, wire
+from retrieve_cli.engines.pgvector.connections import statement
 from retrieve_cli.engines.pgvector.engine import PgvectorEngine
 from retrieve_cli.errors import IndexCorrupt, Unavailable, UsageError
 
@@ -120,8 +123,8 @@ def test_vectors_too_long_for_an_index_are_found(
 
 def test_other_parameters_of_the_index_need_another_staging(new_engine: NewEngine) -> None:
     made = pushed(new_engine())
-    for settings, complete in (({"hnsw_ef_search": 50}, True), ({"hnsw_m": 8}, False)):
-        engine = new_engine(**settings)
+    for options, complete in (({"hnsw_ef_search": 50}, True), ({"hnsw_m": 8}, False)):
+        engine = new_engine(**options)
         engine.stage(GENERATION, parts(made)).close()
         assert [staged.complete for staged in engine.generations()] == [complete]
 
@@ -362,24 +365,34 @@ def common(rows: int, *, signed: bool = False) -> Content:
     return Content(made.vectors, weights, made.labels, made.starts)
 
 
-def expect_lists(collection: Any, made: Content) -> None:
+def expect_list(
+    collection: Any, made: Content, query: TermWeights, conditions: Sequence[AnyOf], limits: Sequence[int]
+) -> None:
     """Compare lists and counts with scores of all rows."""
-    conditions = {None: None, "many": AnyOf("decile", ["1", "2", "3", "4"]), "few": AnyOf("decile", ["7"])}
-    for seed, (name, condition) in itertools.product(range(4), conditions.items()):
-        random = np.random.default_rng(seed)
-        query = TermWeights(np.arange(10, dtype=np.int32), random.exponential(size=10).astype(np.float32))
-        within = None if condition is None else Within(conditions=[condition])
-        passing = np.ones(len(made), np.bool_) if condition is None else made.admitted([condition])
-        scores = made.sparse.score(query, np.arange(len(made)))
-        matching = made.sparse.matching(query, allowed=passing)
-        for limit in (1, 50, 600):
-            rows, found = collection.nearest(query, limit, within=within)
-            best = np.sort(scores[matching])[::-1][:limit]
-            assert np.allclose(found, best, rtol=1e-5, atol=1e-6), name
-            assert np.allclose(scores[rows], found, rtol=1e-5, atol=1e-6), name
-            assert set(rows.tolist()) <= set(matching.tolist()), name
-            assert collection.count(query.terms, limit, within=within) == min(limit, len(matching))
-        assert collection.count(query.terms, len(made), within=within) == len(matching)
+    within = Within(conditions=conditions)
+    scores = made.sparse.score(query, np.arange(len(made)))
+    matching = made.sparse.matching(query, allowed=made.admitted(conditions))
+    for limit in limits:
+        rows, found = collection.nearest(query, limit, within=within)
+        best = np.sort(scores[matching])[::-1][:limit]
+        assert np.allclose(found, best, rtol=1e-5, atol=1e-6)
+        assert np.allclose(scores[rows], found, rtol=1e-5, atol=1e-6)
+        assert set(rows.tolist()) <= set(matching.tolist())
+        assert len(set(rows.tolist())) == len(rows)
+        assert collection.count(query.terms, limit, within=within) == min(limit, len(matching))
+    assert collection.count(query.terms, len(made), within=within) == len(matching)
+
+
+def expect_lists(collection: Any, made: Content) -> None:
+    """Compare lists without a condition, and with one that many or few rows pass."""
+    for seed, deciles in itertools.product(range(4), ([], ["1", "2", "3", "4"], ["7"])):
+        conditions = [AnyOf("decile", deciles)] if deciles else []
+        expect_list(collection, made, weighed(seed), conditions, (1, 50, 600))
+
+
+def weighed(seed: int) -> TermWeights:
+    """Return a query of all terms, which weigh differently."""
+    return TermWeights(np.arange(10, dtype=np.int32), np.random.default_rng(seed).exponential(size=10).astype("<f4"))
 
 
 @pytest.mark.parametrize("signed", [False, True])
@@ -389,18 +402,51 @@ def test_lists_of_common_terms_are_exact(engine: PgvectorEngine, signed: bool) -
     expect_lists(engine.open(GENERATION).terms(TERMS), made)
 
 
+@pytest.mark.parametrize("scored", [pruning.MOST_SCORED, 300])
+def test_lists_of_common_terms_are_exact_whatever_the_condition(
+    engine: PgvectorEngine, monkeypatch: pytest.MonkeyPatch, scored: int
+) -> None:
+    """Rows that pass are scored one by one, or if they are more than that all postings are read."""
+    monkeypatch.setattr(pruning, "MOST_SCORED", scored)
+    made = common(9000)
+    send(engine, made, [Part(TERMS, "chunk", len(made))], step=3000)
+    collection = engine.open(GENERATION).terms(TERMS)
+
+    @settings(max_examples=examples(1))
+    @given(st.lists(plain_conditions, max_size=3), st.integers(0, 2**32 - 1), st.integers(1, pruning.MOST_PRUNED))
+    def holds(conditions: list[AnyOf], seed: int, limit: int) -> None:
+        expect_list(collection, made, weighed(seed), conditions, [limit])
+
+    holds()
+
+
 def test_common_terms_are_not_read_to_the_end(engine: PgvectorEngine) -> None:
-    """The statement ends without a list if all postings have to be read, and is asked again in another way."""
+    """One statement finds the list; if few rows pass a condition, it reads less than half of all postings."""
     made = common(9000)
     send(engine, made, [Part(TERMS, "chunk", len(made))], step=3000)
     collection: Any = engine.open(GENERATION).terms(TERMS)
     query = TermWeights(np.arange(10, dtype=np.int32), np.ones(10, np.float32))
-    asked: list[str] = []
+    postings: list[float] = []
     query_of = engine._connections.query
-    engine._connections.query = lambda text, *args, **named: asked.append(repr(text)) or query_of(text, *args, **named)  # type: ignore[method-assign,func-returns-value]
-    for within in (None, Within(conditions=[AnyOf("decile", ["1", "2", "3", "4"])])):
-        assert len(collection.nearest(query, 50, within=within)[0]) == 50
-    assert ["threshold" in text for text in asked] == [True, True]
+
+    def explained(text: Any, values: Any, **named: Any) -> Any:
+        [[plan]] = query_of(statement("EXPLAIN (ANALYZE, FORMAT JSON) {text}", text=text), values, **named)
+        postings.append(unnested(plan[0]["Plan"]))
+        return query_of(text, values, **named)
+
+    engine._connections.query = explained  # type: ignore[method-assign]
+    conditions = [AnyOf("decile", ["1"]), AnyOf("modality", ["kind 1"])]
+    assert made.admitted(conditions).mean() < 0.05
+    for chosen, most in ((), 1.0), ([AnyOf("decile", ["1", "2", "3", "4"])], 1.0), (conditions, 0.5):
+        assert len(collection.nearest(query, 150, within=Within(conditions=chosen))[0]) == 150
+        assert postings.pop() < most * sum(len(row.terms) for row in made.weights)
+        assert not postings, "all postings were read by another statement"
+
+
+def unnested(plan: dict[str, Any]) -> float:
+    """Return the number of postings that a plan read."""
+    own = plan["Actual Rows"] * plan["Actual Loops"] if plan["Node Type"] == "ProjectSet" else 0
+    return own + sum(map(unnested, plan.get("Plans", [])))
 
 
 def test_postings_of_an_older_release_are_searched_and_built_again(

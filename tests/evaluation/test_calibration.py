@@ -15,8 +15,8 @@ from hypothesis import given, settings, strategies as st
 from profiles import examples
 
 from retrieve_cli.errors import Unavailable, UsageError
-from retrieve_cli.evaluation import fitting
-from retrieve_cli.evaluation.fitting import assign, fit, held_out, isotonic, logistic, rates, reliability
+from retrieve_cli.evaluation import calibrate as calibrating
+from retrieve_cli.evaluation.calibrate import assign, fit, held_out, isotonic, logistic, rates, reliability
 from retrieve_cli.frozen import replace
 from retrieve_cli.retrieval.calibration import GRID, Bin, Calibration, Isotonic, Logistic, read, write
 
@@ -85,14 +85,14 @@ def test_of_a_few_queries_with_a_true_sigmoid_the_sigmoid_is_found() -> None:
 def test_the_shape_that_predicts_unseen_queries_better_is_taken() -> None:
     for seed in range(6):
         hits = judged(levelling, queries=25, seed=seed)
-        briers = {method: brier(predicted(hits, method), hits) for method in fitting.FITS}
+        briers = {method: brier(predicted(hits, method), hits) for method in calibrating.FITS}
         found = calibrated(hits)
         assert found.brier == pytest.approx(briers[found.method])
         assert briers[found.method] == min(briers.values())
 
 
 def test_shapes_that_predict_equally_well_are_decided_for_the_sigmoid(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fitting, "_brier", lambda confidences, relevant: 0.25)
+    monkeypatch.setattr(calibrating, "_brier", lambda confidences, relevant: 0.25)
     assert calibrated(judged(steps, queries=50)).method == "logistic"
 
 
@@ -221,7 +221,7 @@ def predicted(hits: Hits, method: str) -> np.ndarray:
     names = sorted({str(query) for query in queries})
     owners = np.array([names.index(str(query)) for query in queries])
     held = assign(relevant, owners, folds=5)[owners]
-    return held_out(fitting.FITS[method], scores, relevant, held)
+    return held_out(calibrating.FITS[method], scores, relevant, held)
 
 
 def brier(confidences: np.ndarray, hits: Hits) -> float:
@@ -237,8 +237,8 @@ def test_no_query_is_both_learnt_from_and_predicted(monkeypatch: pytest.MonkeyPa
         learnt.append({owner[score] for score in scores.tolist()})
         return logistic(scores, relevant)
 
-    monkeypatch.setitem(fitting.FITS, "logistic", spy)
-    monkeypatch.setitem(fitting.FITS, "isotonic", fitting.level)
+    monkeypatch.setitem(calibrating.FITS, "logistic", spy)
+    monkeypatch.setitem(calibrating.FITS, "isotonic", calibrating.level)
     calibrated((scores, relevant, queries))
     *folds, everything = learnt
     unseen = [everything - fold for fold in folds]
@@ -531,7 +531,7 @@ def test_a_confidence_is_read_and_applied_without_scikit_learn(both: list[Calibr
     write(tmp_path / "c.json", both)
     code = (
         "import sys; from pathlib import Path; "
-        "from retrieve_cli.evaluation import calibration as confidence; early = 'numpy' in sys.modules;"
+        "from retrieve_cli.retrieval import calibration as confidence; early = 'numpy' in sys.modules;"
         "[one.confidence([0.1, 0.9]) for one in confidence.read(Path('c.json'))];"
         "print(early, [name for name in ('sklearn', 'scipy') if name in sys.modules])"
     )

@@ -8,8 +8,8 @@ import pytest
 from evaluation.test_measures import Qrels, qrels, runs
 from hypothesis import given
 
-from retrieve_cli.evaluation.curves import CUTOFFS, RECALLS, curves
 from retrieve_cli.evaluation.judgments import Run
+from retrieve_cli.evaluation.measures import CUTOFFS, RECALLS, curves
 
 
 @given(qrels=qrels, run=runs)

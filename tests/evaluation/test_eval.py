@@ -8,7 +8,7 @@ import ir_measures
 import pytest
 from samples import Program, write_catalog
 
-from retrieve_cli.evaluation.gates import Gate, losses
+from retrieve_cli.evaluation.gates import QualityGate, losses
 
 GOLD = [
     {"id": "q1", "query": "segment lungs in CT", "relevant": {"lungs": 3, "brain": 1}, "group": "radiology"},
@@ -162,7 +162,7 @@ def test_a_leg_that_cannot_run_is_no_result(index: Path, gold: Path, retrieve: P
     [("a>=0.5", 0.5, 0.49), ("a<=300ms", 300, 301), ("a > .5", 0.51, 0.5), ("a< 1e2", 99, 100)],
 )
 def test_a_gate_is_a_figure_a_sign_and_a_limit(text: str, passes: float, fails: float) -> None:
-    gate = Gate.of(text)
+    gate = QualityGate.of(text)
     assert gate.fault({"a": passes}) == ""
     assert "must be" in gate.fault({"a": fails})
 

@@ -8,9 +8,8 @@ from hypothesis import given, strategies as st
 from samples import Program
 
 from retrieve_cli.errors import RetrieveError
-from retrieve_cli.evaluation.interleaving import Preference, preference, team_draft
 from retrieve_cli.evaluation.judgments import read_gold
-from retrieve_cli.evaluation.votes import Vote, Votes
+from retrieve_cli.evaluation.votes import Preference, Vote, Votes, preference, team_draft
 
 RANKINGS = st.lists(st.sampled_from("abcdefghij"), unique=True)
 

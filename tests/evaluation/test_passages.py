@@ -8,7 +8,7 @@ import pytest
 from samples import Program, write_catalog
 
 from retrieve_cli.evaluation.judgments import read_gold
-from retrieve_cli.evaluation.passages import Passages, lies_in
+from retrieve_cli.evaluation.passages import RelevantPassages, lies_in
 from retrieve_cli.storage.generation import open_generation
 from retrieve_cli.storage.store import Store
 
@@ -44,7 +44,7 @@ def relevant(cities: Path, line: dict[str, Any]) -> tuple[set[str], set[str]]:
     (cities / "one.jsonl").write_text(json.dumps({"query": "trams", **line}))
     topics = read_gold(cities / "one.jsonl")
     with open_generation(Store(Path("artifacts"))) as generation:
-        found = Passages.of(generation, topics)
+        found = RelevantPassages.of(generation, topics)
     return set(found.chunks["1"]), set(found.judged(topics)[0].grades)
 
 

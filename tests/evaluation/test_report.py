@@ -18,13 +18,11 @@ from samples import Program
 from retrieve_cli.contracts.terms.figures import chance, rounded
 from retrieve_cli.errors import Unavailable
 from retrieve_cli.evaluation import measures
-from retrieve_cli.evaluation.curves import curves
 from retrieve_cli.evaluation.differences import Difference, differences
 from retrieve_cli.evaluation.evaluate import Evaluation, judge, latency
 from retrieve_cli.evaluation.judgments import Run, Topic
-from retrieve_cli.evaluation.measures import ranked
-from retrieve_cli.evaluation.report.about import About
-from retrieve_cli.evaluation.report.page import Column, verdict, write
+from retrieve_cli.evaluation.measures import curves, ranked
+from retrieve_cli.evaluation.report.page import About, NamedEvaluation, verdict, write
 from retrieve_cli.evaluation.statistics import Interval, Wins
 from retrieve_cli.frozen import replace
 
@@ -121,17 +119,20 @@ def timed(found: Evaluation, scale: float) -> Evaluation:
     return replace(found, samples_ms=samples, latency_ms=latency(samples), generation="883840ed9a6c")
 
 
-def runs() -> list[Column]:
+def runs() -> list[NamedEvaluation]:
     base = timed(judge(BASE, TOPICS, MEASURES, pipeline="fuse(bm25@200, dense@200)"), 4.0)
-    return [Column("as configured", base), Column("other.run", judge(OTHER, TOPICS, MEASURES, pipeline="other.run"))]
+    return [
+        NamedEvaluation("as configured", base),
+        NamedEvaluation("other.run", judge(OTHER, TOPICS, MEASURES, pipeline="other.run")),
+    ]
 
 
-def compared(runs: Sequence[Column]) -> list[Difference]:
+def compared(runs: Sequence[NamedEvaluation]) -> list[Difference]:
     return differences(runs[0].evaluation.per_query, {run.name: run.evaluation.per_query for run in runs[1:]})
 
 
 def written(
-    runs: Sequence[Column],
+    runs: Sequence[NamedEvaluation],
     topics: Sequence[Topic] = TOPICS,
     *,
     notes: Sequence[str] = (),
@@ -215,7 +216,9 @@ def test_the_head_says_what_was_measured() -> None:
 
 
 def test_notes_of_every_arm_are_said_once() -> None:
-    some = [Column(run.name, replace(run.evaluation, notes=["no groups", f"{run.name} limps"])) for run in runs()]
+    some = [
+        NamedEvaluation(run.name, replace(run.evaluation, notes=["no groups", f"{run.name} limps"])) for run in runs()
+    ]
     said = Page(written(some, notes=["no groups"])).said()
     assert said.count("no groups") == 1
     assert "B: other.run limps" in said
@@ -236,13 +239,13 @@ def test_the_queries_that_lost_most_come_first() -> None:
 
 def test_alone_the_lowest_values_come_first_and_ties_in_the_order_of_the_judgments() -> None:
     topics = [*TOPICS, Topic("q5", "nothing either", {"x": 1})]
-    page = Page(written([Column("one", judge(BASE, topics, MEASURES, pipeline="p"))], topics))
+    page = Page(written([NamedEvaluation("one", judge(BASE, topics, MEASURES, pipeline="p"))], topics))
     shown = [text.split(". ")[1] for tag, text in page.headings if tag == "h3"]
     assert shown == ["bones", "nothing either", "register brains", "segment lungs in CT", "count cells"]
 
 
 def test_where_no_arm_lost_the_lowest_values_of_the_baseline_are_shown() -> None:
-    page = Page(written([runs()[0], Column("twin", runs()[0].evaluation)]))
+    page = Page(written([runs()[0], NamedEvaluation("twin", runs()[0].evaluation)]))
     assert "No run lost a query" in page.said()
     assert ("h3", "1. bones") in page.headings
 
@@ -319,7 +322,7 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> str:
     runs = [good, {topics[0].id: {"zzz": 1.0}}]
     found = [judge(run, topics, MEASURES, pipeline=HOSTILE[at]) for at, run in enumerate(runs)]
     folder = tmp_path_factory.mktemp("hostile")
-    some = [Column(HOSTILE[at], each) for at, each in enumerate(found)]
+    some = [NamedEvaluation(HOSTILE[at], each) for at, each in enumerate(found)]
     return written(some, topics, notes=HOSTILE, describe=lambda name: name + name, folder=folder)
 
 
@@ -391,7 +394,7 @@ def test_the_report_of_the_program_names_its_collection_command_and_settings(
 
 
 def test_an_id_stands_once_and_every_reference_has_its_target() -> None:
-    some = [*runs(), Column("third", timed(judge(BASE, TOPICS, MEASURES, pipeline="p"), 90.0))]
+    some = [*runs(), NamedEvaluation("third", timed(judge(BASE, TOPICS, MEASURES, pipeline="p"), 90.0))]
     text = written(some)
     ids = [attributes["id"] for _, attributes in Page(text).elements if "id" in attributes]
     assert len(ids) == len(set(ids))
@@ -423,7 +426,7 @@ def test_a_thousand_queries_and_ten_arms_fit_into_a_small_page() -> None:
     values: list[Mapping[str, Mapping[str, float]]] = [
         {"m": {topic.id: (int(topic.id) * (7 + run) % 1000) / 1000 for topic in topics}} for run in range(11)
     ]
-    some = [Column(f"run {at}", Evaluation(each, {"m": Interval(0.5, 0.4, 0.6)}, [], run, "p", 1354))
+    some = [NamedEvaluation(f"run {at}", Evaluation(each, {"m": Interval(0.5, 0.4, 0.6)}, [], run, "p", 1354))
             for at, each in enumerate(values)]  # fmt: skip
     path = write(Path("report"), runs=some, topics=topics, compared=[], describe=lambda _: None, notes=[], about=ABOUT)
     assert path.stat().st_size < 2_000_000
@@ -435,7 +438,7 @@ def test_a_thousand_queries_and_ten_arms_fit_into_a_small_page() -> None:
 def test_without_grades_the_page_says_why_there_are_no_curves() -> None:
     topics = [Topic("a", "lungs", group="radiology"), Topic("b", "cells", quote="counts cells")]
     found = Evaluation({"group@1": {"a": 1.0}}, {"group@1": Interval(1.0, 1.0, 1.0)}, [], {"a": {"x": 1.0}}, "p", 2)
-    page = Page(written([Column("one", found)], topics))
+    page = Page(written([NamedEvaluation("one", found)], topics))
     assert "There are no curves: no query grades a record" in page.said()
     assert not any(tag == "svg" for tag, _ in page.elements)
     assert plain(page.table("First hits").rows[1]) == ["1", "X x1"]
@@ -446,7 +449,7 @@ def test_a_measure_of_some_queries_or_some_arms_says_so() -> None:
     first, second = runs()
     more = {**first.evaluation.per_query, "group@1": {"q1": 1.0}}
     intervals = {**first.evaluation.intervals, "group@1": Interval(1.0, 1.0, 1.0)}
-    some = [Column(first.name, replace(first.evaluation, per_query=more, intervals=intervals)), second]
+    some = [NamedEvaluation(first.name, replace(first.evaluation, per_query=more, intervals=intervals)), second]
     shown = {row[0]: plain(row[1:]) for row in Page(written(some)).table("Mean over").rows[2:]}
     assert shown["group@1"] == ["1", "1.0000", "1.0000–1.0000", "–", ""]
 
@@ -455,13 +458,13 @@ def test_a_measure_of_some_queries_or_some_arms_says_so() -> None:
 def test_a_single_query_makes_a_page(run: Run) -> None:
     topics = [Topic("q", "one", {"a": 1})]
     found = judge(run, topics, MEASURES, pipeline="p")
-    page = Page(written([Column("one", found), Column("two", found)], topics))
+    page = Page(written([NamedEvaluation("one", found), NamedEvaluation("two", found)], topics))
     assert "1 judged query" in page.said()
     assert plain(page.table("Each run less").rows[2])[-2:] == ["–", "no query differs"]
 
 
 def test_an_evaluation_that_measured_nothing_makes_a_page() -> None:
-    nothing = Column("one", Evaluation({}, {}, ["q1"], {}, "p", 1))
+    nothing = NamedEvaluation("one", Evaluation({}, {}, ["q1"], {}, "p", 1))
     assert "There are no measures." in Page(written([nothing], [Topic("q1", "one", group="g")])).said()
 
 
@@ -475,7 +478,7 @@ def test_a_run_was_not_timed() -> None:
 def test_any_times_can_be_drawn(samples: list[float]) -> None:
     stages = dict.fromkeys(STAGES, samples)
     found = replace(runs()[0].evaluation, samples_ms=stages, latency_ms=latency(stages))
-    assert ("h2", "Latency") in Page(written([Column("one", found)])).headings
+    assert ("h2", "Latency") in Page(written([NamedEvaluation("one", found)])).headings
 
 
 def test_a_page_that_cannot_be_finished_leaves_the_old_one() -> None:

@@ -12,7 +12,7 @@ from samples import Program, write_catalog
 
 from retrieve_cli.errors import UsageError
 from retrieve_cli.evaluation.judgments import Topic, read_run
-from retrieve_cli.evaluation.trec import matched, read_ids
+from retrieve_cli.evaluation.runs import matched, read_ids
 from retrieve_cli.evaluation.trial import run_lines
 from retrieve_cli.output.trec_ids import TrecIds
 

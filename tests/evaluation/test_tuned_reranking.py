@@ -17,12 +17,12 @@ from samples import Program
 from retrieve_cli.config.loading import override
 from retrieve_cli.config.settings import Settings
 from retrieve_cli.contracts import Hit, Query
-from retrieve_cli.evaluation.choices import Choice, Formula, Reranking
 from retrieve_cli.evaluation.evaluate import evaluate
 from retrieve_cli.evaluation.judgments import Topic
 from retrieve_cli.evaluation.memory import remembering
-from retrieve_cli.evaluation.table import Table
 from retrieve_cli.evaluation.tuning import _Search, tune
+from retrieve_cli.evaluation.tuning_measures import MeasureTable
+from retrieve_cli.evaluation.tuning_settings import Formula, Reranking, TuningSettings
 from retrieve_cli.frozen import replace
 from retrieve_cli.search.opened import Opened
 from retrieve_cli.search.searcher import Searcher
@@ -55,7 +55,7 @@ def opened(world: World) -> Opened:
     return Opened.of(Store(world[0]), Settings())
 
 
-def measured(opened: Opened, settings: Settings, choice: Choice, topics: list[Topic], *, k: int) -> Any:
+def measured(opened: Opened, settings: Settings, choice: TuningSettings, topics: list[Topic], *, k: int) -> Any:
     """The measure by query of what the pipeline answers under these settings."""
     under = answering(opened, settings, choice)
     ranked = Searcher(under, under.options(k=k)).rank([Query(topic.text, topic.id) for topic in topics])
@@ -63,10 +63,12 @@ def measured(opened: Opened, settings: Settings, choice: Choice, topics: list[To
     return values_of(run_of(opened, ranked.rankings), topics)
 
 
-def chosen(method: Any, normalization: Any, bm25: float, rrf_k: float, depth: int, k1: float, b: float) -> Choice:
+def chosen(
+    method: Any, normalization: Any, bm25: float, rrf_k: float, depth: int, k1: float, b: float
+) -> TuningSettings:
     formula: Formula = (("k1", k1), ("b", b))
     weights = (("bm25", bm25), ("dense", round(1.0 - bm25, 2)))
-    return Choice(method, normalization, weights, rrf_k, depth, (("bm25", formula),))
+    return TuningSettings(method, normalization, weights, rrf_k, depth, (("bm25", formula),))
 
 
 CHOICES = [
@@ -89,7 +91,7 @@ def test_what_is_remembered_is_worth_what_the_pipeline_answers(
     world: World, opened: Opened, k: int, keys: dict[str, float]
 ) -> None:
     settings = override(Settings(), {"rerank": keys}, where="test")
-    table = Table(opened.under(settings), settings, world[1], MEASURE, k=k)
+    table = MeasureTable(opened.under(settings), settings, world[1], MEASURE, k=k)
     seen = set()
     for choice in CHOICES:
         ours = table.values(choice)
@@ -102,8 +104,8 @@ def test_what_is_remembered_is_worth_what_the_pipeline_answers(
 def test_stages_besides_the_reranker_are_measured_with_it(world: World, opened: Opened, tail: dict[str, Any]) -> None:
     settings = override(Settings(), tail, where="test")
     under = opened.under(settings)
-    table = Table(under, settings, world[1], MEASURE, k=10)
-    plain = Table(opened, Settings(), world[1], MEASURE, k=10)
+    table = MeasureTable(under, settings, world[1], MEASURE, k=10)
+    plain = MeasureTable(opened, Settings(), world[1], MEASURE, k=10)
     for choice in CHOICES:
         assert table.values(choice) == pytest.approx(measured(under, settings, choice, world[1], k=10), abs=1e-9)
     pipelines = {str(each.pipeline(CHOICES[0])) for each in (table, plain)}
@@ -111,7 +113,7 @@ def test_stages_besides_the_reranker_are_measured_with_it(world: World, opened: 
 
 
 def test_a_fusion_without_reranking_is_worth_what_it_is_where_none_runs(world: World, opened: Opened) -> None:
-    table = Table(opened, Settings(), world[1], MEASURE, k=10)
+    table = MeasureTable(opened, Settings(), world[1], MEASURE, k=10)
     assert table.now.rerank is not None
     alone = override(Settings(), {"rerank": {"backend": "none"}}, where="test")
     for choice in CHOICES:
@@ -121,7 +123,7 @@ def test_a_fusion_without_reranking_is_worth_what_it_is_where_none_runs(world: W
 
 
 def test_a_reranked_choice_is_worth_what_an_evaluation_says(world: World, opened: Opened) -> None:
-    table = Table(opened, Settings(), world[1], MEASURE, k=10)
+    table = MeasureTable(opened, Settings(), world[1], MEASURE, k=10)
     for choice in (table.now, CHOICES[2]):
         found = evaluate(answering(opened, Settings(), choice), world[1], [MEASURE])
         assert found.pipeline.endswith(f"maxsim@{choice.settings['rerank']['depth']}")
@@ -192,7 +194,7 @@ def remote() -> Iterator[Settings]:
 
 
 def test_a_server_is_shown_each_hit_once_whatever_is_tried(world: World, opened: Opened, remote: Settings) -> None:
-    table = Table(opened.under(remote), remote, world[1], MEASURE, k=10)
+    table = MeasureTable(opened.under(remote), remote, world[1], MEASURE, k=10)
     ours = [table.values(choice) for choice in CHOICES]
     assert set(_Server.asked.values()) == {1}
     asked = len(_Server.asked)
@@ -225,7 +227,7 @@ def test_what_reads_a_list_as_a_whole_is_shown_each_list_once_and_no_other_depth
 ) -> None:
     chat = {"backend": "llm", "model": "m", "base_url": "http://127.0.0.1:9/v1"}
     listwise = override(Settings(), {"rerank": chat}, where="test")
-    table = Table(opened.under(listwise), listwise, world[1], MEASURE, k=10)
+    table = MeasureTable(opened.under(listwise), listwise, world[1], MEASURE, k=10)
     reader = Listwise()
     table._reader = remembering(reader, together=True)
     assert table.read_depths == (50,)
@@ -248,7 +250,7 @@ class Values:
     def __init__(self, values: dict[tuple[float, Reranking | None], float]) -> None:
         self._values = values
 
-    def values(self, choice: Choice) -> Any:
+    def values(self, choice: TuningSettings) -> Any:
         return np.full(4, self._values.get((dict(choice.weights)["dense"], choice.rerank), 0.5))
 
     def alone(self, name: str, formula: Formula) -> Any:

@@ -15,12 +15,12 @@ from retrieve_cli.cli.main import main
 from retrieve_cli.config.loading import override
 from retrieve_cli.config.settings import Settings
 from retrieve_cli.errors import UsageError
-from retrieve_cli.evaluation.choices import Choice, Formula
 from retrieve_cli.evaluation.evaluate import evaluate, queries_of
 from retrieve_cli.evaluation.judgments import Run, Topic
 from retrieve_cli.evaluation.measures import Scorer, parse
-from retrieve_cli.evaluation.table import Table
 from retrieve_cli.evaluation.tuning import Tuned, _folds, tune
+from retrieve_cli.evaluation.tuning_measures import MeasureTable
+from retrieve_cli.evaluation.tuning_settings import Formula, TuningSettings
 from retrieve_cli.frozen import replace
 from retrieve_cli.retrieval.stages.retrieve import IndexRetrieval
 from retrieve_cli.search.opened import Opened
@@ -70,7 +70,7 @@ def opened(world: World) -> Opened:
     return Opened.of(Store(world[0]), Settings())
 
 
-def answering(opened: Opened, settings: Settings, choice: Choice) -> Opened:
+def answering(opened: Opened, settings: Settings, choice: TuningSettings) -> Opened:
     """The index under a choice: its settings as a user would write them, and its formula of BM25."""
     sections = {name: keys for name, keys in choice.settings.items() if name != "bm25"}
     off: dict[str, Any] = {} if choice.rerank else {"rerank": {"backend": "none"}}
@@ -103,7 +103,7 @@ def formula_of(k1: float, b: float) -> tuple[tuple[str, Formula], ...]:
 
 shares = st.sampled_from([0.05, 0.35, 0.65, 0.95])
 choices = st.builds(
-    Choice,
+    TuningSettings,
     method=st.sampled_from(["weighted", "rrf"]),
     normalization=st.sampled_from(["zscore", "zscore_candidates", "minmax"]),
     weights=st.builds(weights_of, shares, shares),
@@ -125,11 +125,11 @@ CONFIGURED: list[dict[str, Any]] = [
 @hypothesis_settings(max_examples=12, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(tried=st.lists(choices, min_size=1, max_size=3), k=st.sampled_from([10, 12, 40]))
 def test_each_query_is_worth_under_a_choice_what_an_evaluation_under_these_settings_says(
-    world: World, opened: Opened, configured: dict[str, Any], tried: list[Choice], k: int
+    world: World, opened: Opened, configured: dict[str, Any], tried: list[TuningSettings], k: int
 ) -> None:
     topics = world[1][:12]
     settings = override(Settings(), configured, where="test")
-    table = Table(opened.under(settings), settings, topics, MEASURE, k=k)
+    table = MeasureTable(opened.under(settings), settings, topics, MEASURE, k=k)
     for choice in [*tried, table.now]:
         under = answering(opened, settings, choice)
         ranked = Searcher(under, under.options(k=k)).rank(queries_of(under, topics, []))
@@ -140,7 +140,7 @@ def test_each_query_is_worth_under_a_choice_what_an_evaluation_under_these_setti
 
 
 def test_what_a_table_says_is_what_evaluate_measures(world: World, opened: Opened) -> None:
-    table = Table(opened, Settings(), world[1], MEASURE, k=10)
+    table = MeasureTable(opened, Settings(), world[1], MEASURE, k=10)
     ranks = replace(table.now, method="rrf", rrf_k=10.0, depth=50)
     for choice in (table.now, ranks, replace(table.now, weights=weights_of(0.9, 0.1))):
         found = evaluate(answering(opened, Settings(), choice), world[1], [MEASURE])
@@ -148,7 +148,7 @@ def test_what_a_table_says_is_what_evaluate_measures(world: World, opened: Opene
 
 
 def test_a_retriever_alone_is_worth_what_it_is_as_a_mode(world: World, opened: Opened) -> None:
-    table = Table(opened, Settings(), world[1], MEASURE, k=10)
+    table = MeasureTable(opened, Settings(), world[1], MEASURE, k=10)
     for k1, b in ((1.2, 0.75), (0.6, 0.2)):
         ((name, formula),) = formula_of(k1, b)
         choice = replace(table.now, formulas=formula_of(k1, b))
@@ -162,7 +162,7 @@ def test_equal_scores_on_both_sides_of_the_cut_off_are_ordered_as_the_measure_do
     """Under the first five of 120 equal hits, all of them count: the measure puts the last id first."""
     topics = [Topic("q", "katu", {"r119": 1})]
     flat = override(Settings(), {"fusion": {"weights": {"bm25": 0.0, "dense": 0.0}}}, where="test")
-    table = Table(opened.under(flat), flat, topics, parse(["nDCG@5"])[0], k=100)
+    table = MeasureTable(opened.under(flat), flat, topics, parse(["nDCG@5"])[0], k=100)
     found = evaluate(opened.under(flat), topics, [*parse(["nDCG@5"]), *parse(["R@100"])])
     assert table.values(table.now).tolist() == list(found.per_query["nDCG@5"].values())
     assert len(next(iter(table.run(table.now).values()))) == 100
@@ -179,7 +179,7 @@ def test_each_text_is_searched_once_for_each_formula_whatever_else_is_tried(
         return ask(self, queries)
 
     monkeypatch.setattr(IndexRetrieval, "ask", counted)
-    table = Table(opened, Settings(), world[1], MEASURE, k=10)
+    table = MeasureTable(opened, Settings(), world[1], MEASURE, k=10)
     for choice in [*table.now.fusions(), *table.now.depths(10)]:
         table.values(choice)
     assert table.tried > 50
@@ -233,7 +233,7 @@ def test_too_few_queries_or_one_leg_alone_are_refused(world: World, opened: Open
 
 
 def test_no_depth_is_tried_that_is_less_than_what_is_asked_for_anyway(world: World, opened: Opened) -> None:
-    now = Table(opened, Settings(), world[1], MEASURE, k=100).now
+    now = MeasureTable(opened, Settings(), world[1], MEASURE, k=100).now
     assert [choice.depth for choice in now.depths(100)] == [100, 200, 500]
     shallow = tune(opened, Settings(), world[1], MEASURE, k=10)
     assert tune(opened, Settings(), world[1], MEASURE, k=100).tried < shallow.tried
@@ -241,14 +241,14 @@ def test_no_depth_is_tried_that_is_less_than_what_is_asked_for_anyway(world: Wor
 
 def test_a_retriever_that_weighs_nothing_gets_the_weight_that_another_loses() -> None:
     for bm25, dense in ((0.0, 1.0), (1.0, 0.0), (0.0, 0.0), (0.35, 0.65)):
-        now = Choice("weighted", "zscore", weights_of(bm25, dense), 60.0, 200)
+        now = TuningSettings("weighted", "zscore", weights_of(bm25, dense), 60.0, 200)
         found = {choice.weights for choice in now.fusions() if choice.method == "weighted"}
         assert weights_of(0.35, 0.65) in found
         assert {round(sum(dict(weights).values()), 2) for weights in found} == {1.0}
 
 
 def test_of_three_retrievers_each_is_weighed_in_turn_and_the_others_keep_their_proportion() -> None:
-    now = Choice("weighted", "zscore", (("bm25", 0.2), ("dense", 0.6), ("splade", 0.2)), 60.0, 200)
+    now = TuningSettings("weighted", "zscore", (("bm25", 0.2), ("dense", 0.6), ("splade", 0.2)), 60.0, 200)
     found = [dict(choice.weights) for choice in now.fusions() if choice.method == "weighted"]
     assert {"bm25": 0.1, "dense": 0.3, "splade": 0.6} in found
     assert {"bm25": 0.25, "dense": 0.5, "splade": 0.25} in found
@@ -256,8 +256,8 @@ def test_of_three_retrievers_each_is_weighed_in_turn_and_the_others_keep_their_p
 
 
 def test_keys_that_say_nothing_under_a_method_are_no_change() -> None:
-    now = Choice("weighted", "zscore", weights_of(0.35, 0.65), 60.0, 200, formula_of(1.2, 0.75))
-    ranks = Choice("rrf", "minmax", weights_of(0.9, 0.1), 60.0, 200, formula_of(0.9, 0.75))
+    now = TuningSettings("weighted", "zscore", weights_of(0.35, 0.65), 60.0, 200, formula_of(1.2, 0.75))
+    ranks = TuningSettings("rrf", "minmax", weights_of(0.9, 0.1), 60.0, 200, formula_of(0.9, 0.75))
     assert ranks.changes(now) == {"fusion": {"method": "rrf", "rrf_k": 60.0}, "bm25": {"k1": 0.9}}
     assert now.changes(now) == {}
 

@@ -178,7 +178,7 @@ def test_what_is_no_archive_is_refused(refused: Refused, content: bytes) -> None
         (special(tarfile.XHDTYPE, "generation/bm25.pkl", size=1 << 33), "not as snapshots have members"),
         (special(tarfile.GNUTYPE_LONGNAME, "generation/bm25.pkl", size=1 << 33), "not as snapshots have members"),
         (special(b"V", "generation/bm25.pkl"), "not as snapshots have members"),
-        (special(tarfile.REGTYPE, "generation/bm25.pkl", size=1 << 40), "the manifest says"),
+        (special(tarfile.REGTYPE, "generation/bm25.pkl", size=1 << 40), "as in the manifest"),
         (b"\xff" * 512, "damaged"),
     ],
 )
@@ -215,7 +215,7 @@ def changed(parts: Members, name: str, content: bytes) -> Members:
 def test_a_file_of_another_length_or_content_is_refused(parts: Members, refused: Refused) -> None:
     content = {name_of(block): content for block, content in parts}["generation/chunks.jsonl"]
     longer = packed(changed(parts, "generation/chunks.jsonl", content + b"x"))
-    assert "the manifest says" in refused(longer)
+    assert "as in the manifest" in refused(longer)
     other = packed(changed(parts, "generation/chunks.jsonl", content[:-2] + b"x\n"))
     assert "has SHA-1" in refused(other)
 

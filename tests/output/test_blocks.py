@@ -12,9 +12,9 @@ from rich.cells import cell_len
 from samples import TOOLS, Program, write_catalog
 from terminals import at_terminal
 
-from retrieve_cli.output.page import Page, Span, address, file_address
-from retrieve_cli.output.prose import percent, significant
+from retrieve_cli.output.plain_text import percent, significant
 from retrieve_cli.output.reasons import path_in_words
+from retrieve_cli.output.styled_lines import LineRenderer, StyledText, address, file_address
 
 WIDTHS = (40, 60, 80, 100, 120)
 NAMES = ("Whole-slide", "肺分割ツール", "Name of several words that is longer than a narrow line", "x" * 50)
@@ -126,8 +126,8 @@ def test_only_addresses_of_the_web_are_links(tmp_path: Path, retrieve: Program) 
 def test_a_link_holds_nothing_that_ends_it() -> None:
     assert address("https://x/\x1b\\ü ") == "https://x/%1B\\%C3%BC%20"
     assert file_address("/a b/50%?#é.md") == "file:///a b/50%25%3F%23é.md"
-    page = Page(80, styled=True, linked=True)
-    assert page.render([[Span("a\x1b[2J", "name", "https://x/\x07")]]) == (
+    page = LineRenderer(80, styled=True, linked=True)
+    assert page.render([[StyledText("a\x1b[2J", "name", "https://x/\x07")]]) == (
         "\x1b]8;;https://x/%07\x1b\\\x1b[1ma\ufffd[2J\x1b[0m\x1b]8;;\x1b\\\n"
     )
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, strategies as st
 from rich.cells import cell_len
 
-from retrieve_cli.output import cells
+from retrieve_cli.output import styled_lines as cells
 
 WORDS = st.text(st.sampled_from("abcé肺 한 .-"), max_size=60)
 ANY = st.text(
@@ -18,12 +18,12 @@ ANY = st.text(
      ("👩\u200d🔬", 2), ("❤\ufe0f", 2), ("a\u200bb", 2), ("…·–→›", 5)],
 )  # fmt: skip
 def test_a_text_takes_the_cells_that_a_terminal_gives_it(text: str, width: int) -> None:
-    assert cells.width(text) == width
+    assert cells.cell_width(text) == width
 
 
 @given(text=ANY)
 def test_characters_that_join_with_no_other_are_as_wide_as_to_rich(text: str) -> None:
-    differing = [char for char in text if cells.width(char) != cell_len(char)]
+    differing = [char for char in text if cells.cell_width(char) != cell_len(char)]
     assert all(0x1160 <= ord(char) < 0x1200 or cell_len(char) == 0 or ord(char) > 0xFFFF for char in differing), (
         differing
     )
@@ -31,22 +31,22 @@ def test_characters_that_join_with_no_other_are_as_wide_as_to_rich(text: str) ->
 
 @given(text=WORDS, most=st.integers(1, 30))
 def test_lines_hold_all_words_whole_and_in_order(text: str, most: int) -> None:
-    lines = [text[start:end] for start, end in cells.lines(text, most)]
+    lines = [text[start:end] for start, end in cells.wrap(text, most)]
     assert " ".join(lines).split() == text.split()
-    assert all(cells.width(line) <= most or " " not in line for line in lines)
+    assert all(cells.cell_width(line) <= most or " " not in line for line in lines)
 
 
 @given(text=WORDS, most=st.integers(2, 30))
 def test_lines_that_may_break_words_are_never_too_long(text: str, most: int) -> None:
-    lines = [text[start:end] for start, end in cells.lines(text, most, breaks_words=True)]
+    lines = [text[start:end] for start, end in cells.wrap(text, most, breaks_words=True)]
     assert "".join("".join(lines).split()) == "".join(text.split())
-    assert all(cells.width(line) <= most for line in lines)
+    assert all(cells.cell_width(line) <= most for line in lines)
 
 
 @given(text=WORDS, most=st.integers(5, 40))
 def test_a_cut_text_fits_and_is_the_beginning_of_the_whole(text: str, most: int) -> None:
     cut = cells.cut(text, most)
-    assert cells.width(cut) <= most
+    assert cells.cell_width(cut) <= most
     assert cut == text or (cut.endswith(cells.ELLIPSIS) and text.lstrip().startswith(cut.removesuffix("…").rstrip()))
 
 

@@ -12,9 +12,9 @@ from retrieve_cli.config.loading import load
 from retrieve_cli.contracts import Request
 from retrieve_cli.frozen import replace
 from retrieve_cli.output import formats, prompt, text
-from retrieve_cli.output.cuts import _last_shown, cut_notes
-from retrieve_cli.output.page import Page
+from retrieve_cli.output.limit_notes import _last_shown, cut_notes
 from retrieve_cli.output.reasons import rank_before_budget
+from retrieve_cli.output.styled_lines import LineRenderer
 from retrieve_cli.search.answer import Answer, Skipped, Spent
 from retrieve_cli.search.opened import Opened
 from retrieve_cli.search.searcher import Searcher
@@ -42,7 +42,7 @@ def answer(index: Path) -> Answer:
 def test_records_that_results_lead_to_are_listed_after_them(
     answer: Answer, capfd: pytest.CaptureFixture[str], table: Callable[[Answer], None] | None
 ) -> None:
-    text.print_answers([answer], Page(80), explain=False, timing=False, batch=False, table=table)
+    text.print_answers([answer], LineRenderer(80), explain=False, timing=False, batch=False, table=table)
     assert capfd.readouterr().out.splitlines()[-2:] == ["Also needed", "    LungMapper  id lungs  required by stitch"]
 
 

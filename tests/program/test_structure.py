@@ -4,6 +4,7 @@ import ast
 import re
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Sequence
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
@@ -126,6 +127,16 @@ def test_no_files_import_one_another_in_a_circle() -> None:
         pytest.fail(" -> ".join(error.args[1][::-1]))
 
 
+PUBLISHED_TWICE = {"Index", "Item", "Source"}
+"""Classes of `contracts` and of the Python API or of web search that have the same published name."""
+
+
+def test_a_public_class_has_a_name_of_its_own() -> None:
+    """Who greps a name finds one thing."""
+    classes = Counter(name for file in package() for name in file.classes if not name.startswith("_"))
+    assert {name for name, count in classes.items() if count > 1} == PUBLISHED_TWICE
+
+
 def test_only_http_imports_an_http_client() -> None:
     found = [
         (file.path, name)
@@ -236,7 +247,7 @@ def test_help_loads_no_heavy_package_no_configuration_no_store_and_no_command(ar
 
 
 def test_a_query_loads_no_other_command_and_nothing_that_it_does_not_use(index: Path) -> None:
-    unused = [f"retrieve_cli.{name}" for name in ("output.terminal", "evaluation.calibration", "sources.fields")]
+    unused = [f"retrieve_cli.{name}" for name in ("output.console_tables", "evaluation.calibrate", "sources.fields")]
     others = commands("query", "answering", "printing", "notes")
     assert loaded_by("query", "brain", "--json", among=[*others, *unused, "rich", "asyncio", "ssl"]) == set()
 

@@ -147,7 +147,7 @@ def test_what_no_leg_lists(index: Path, retrieve: Program, configure: Configure)
     told = why(retrieve, "brain volumes", "stitch", "-k", "1")
     assert not any(leg["listed"] for leg in told["legs"].values())
     rank = told["legs"]["dense"]["rank"]
-    assert told["verdict"] == (f"no retriever has it in its top 2: bm25 does not match it, dense has it at rank {rank}")
+    assert told["verdict"] == (f"no retriever has it in its top 2: bm25 does not match it, dense ranks it {rank}")
 
 
 def test_a_leg_lists_so_many_of_those_that_a_filter_leaves(
@@ -165,10 +165,10 @@ def test_a_leg_lists_so_many_of_those_that_a_filter_leaves(
 def test_what_comes_behind_the_last_result(index: Path, retrieve: Program, configure: Configure) -> None:
     third = results(retrieve, "brain")[2]["doc_id"]
     told = why(retrieve, "brain", third, "-k", "2")
-    assert told["verdict"] == ("it is at rank 3 without cuts, and fuse(bm25@200, dense@200) passes on 2 hits")
+    assert told["verdict"] == ("it is at rank 3 without cuts, and the fusion of bm25 and dense passes on 2 hits")
     configure("search", min_score=-9)
     told = why(retrieve, "brain", third, "-k", "2")
-    shown = "it is at rank 3 after threshold(min_score=-9), and 2 results are requested: -k 3 shows it"
+    shown = "it is at rank 3 after the cut threshold(min_score=-9), and 2 results are requested: -k 3 shows it"
     assert told["verdict"] == shown
 
 
@@ -176,8 +176,8 @@ def test_what_a_threshold_takes(index: Path, retrieve: Program, configure: Confi
     configure("search", min_score=1)
     told = why(retrieve, "brain", "cells")
     assert told["stages"][-1] == {"stage": "threshold(min_score=1)", "rank": None, "hits": 1}
-    assert told["verdict"].startswith("fuse(bm25@200, dense@200) has it at rank ")
-    assert told["verdict"].endswith("and threshold(min_score=1) drops it")
+    assert told["verdict"].startswith("it is at rank ")
+    assert told["verdict"].endswith("and the cut threshold(min_score=1) removes it")
 
 
 def test_what_the_gate_does_not_search(index: Path, retrieve: Program, configure: Configure) -> None:

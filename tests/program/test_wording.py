@@ -4,6 +4,7 @@ import re
 
 import pytest
 from package_text import package
+from samples import ROOT
 
 pytestmark = pytest.mark.usefixtures("parsed_package")
 
@@ -15,6 +16,19 @@ _DIALECT = re.compile(
     r"|(?:check|mend) (?:the path and )?(?:its|the) rights|where there (?:is|are)|as it stands|by itself)\b"
 )
 """Words and phrases for which the glossary has plain ones."""
+_CLAUSES = {
+    "what it …": r"\b[Ww]hat (?:it|they|is|are|was|were|has|have)\b",
+    "that of": r"\b(?:[Tt]hat|[Tt]hose) of\b",
+    "is none, no such": r"\b(?:is|are|was|were) none\b|\b[Nn]o such\b",
+    "say": r"\b(?:[Ss]ays?|[Ss]aid|[Ss]aying)\b",
+    "of its own": r"\bof (?:its|their|your|our) own\b",
+    "stands": r"\bstands?\b|\bstood\b",
+    "nobody": r"\b(?:[Nn]obody|[Ss]omebody)\b",
+    "as it is": r"(?<!soon )\bas (?:it|they) (?:is|are|was|were)\b",
+    "whatever": r"\b(?:[Ww]hichever|[Ww]hoever|[Ww]hatever|[Ww]hosever)\b",
+    "besides": r"\b[Bb]esides\b",
+}
+"""Ten turns of phrase that a native reader has to read twice, in docstrings, messages and docs."""
 _PLAIN = re.compile(
     r"there (?:is|are|was|were) no\b"  # plain English: "there is no index"
     r"|Connection refused"
@@ -44,6 +58,19 @@ def test_messages_use_the_words_of_the_glossary() -> None:
         if " " in constant.value and dialect(constant.value)
     ]
     assert found == []
+
+
+@pytest.mark.parametrize("clause", _CLAUSES)
+def test_sentences_are_plain(clause: str) -> None:
+    pattern = re.compile(_CLAUSES[clause])
+    texts = [
+        (f"{file.path}:{text.lineno}", text.value)
+        for file in package()
+        for text in [*file.docstrings, *(constant for constant in file.constants if " " in constant.value.strip())]
+    ]
+    pages = [*ROOT.glob("docs/*.md"), ROOT / "README.md", ROOT / "CONTRIBUTING.md"]
+    texts += [(page.name, page.read_text("utf-8")) for page in pages]
+    assert [(place, found[0]) for place, text in texts if (found := pattern.search(text))] == []
 
 
 @pytest.mark.parametrize(

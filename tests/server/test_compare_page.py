@@ -7,9 +7,8 @@ from pages import Node, read_html
 from samples import Program, write_catalog
 from servers import served, state_of
 
-from retrieve_cli.evaluation.interleaving import Preference
 from retrieve_cli.evaluation.judgments import read_gold
-from retrieve_cli.evaluation.votes import Votes
+from retrieve_cli.evaluation.votes import Preference, Votes
 from retrieve_cli.server.http.callers import Caller
 from retrieve_cli.server.page.compare import verdict
 

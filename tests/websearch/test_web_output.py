@@ -6,13 +6,13 @@ import orjson
 from web_answers import FAILED, PREPRINT
 from websearch.web_samples import answer, work
 
-from retrieve_cli.output.page import Page
+from retrieve_cli.output.styled_lines import LineRenderer
 from retrieve_cli.output.web_works import as_web_markdown, as_web_prompt, web_json, web_lines
 from retrieve_cli.search.web_answer import WebAnswer
 
 
 def text(given: WebAnswer, *, explain: bool = False) -> str:
-    return Page(100).render(web_lines(given, 100, explain=explain))
+    return LineRenderer(100).render(web_lines(given, 100, explain=explain))
 
 
 def test_json_is_plain_and_has_every_fact_of_a_work_with_its_origin() -> None:

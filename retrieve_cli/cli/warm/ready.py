@@ -26,7 +26,7 @@ from retrieve_cli.errors import RetrieveError
 from retrieve_cli.frozen import replace
 from retrieve_cli.output import text
 from retrieve_cli.output.formats import as_json
-from retrieve_cli.output.page import Page
+from retrieve_cli.output.styled_lines import LineRenderer
 from retrieve_cli.search.opened import Opened, forget, keep, kept
 from retrieve_cli.search.searcher import Searcher
 
@@ -36,8 +36,8 @@ if TYPE_CHECKING:
 
 _COMMAND = "answer_records answering failures folder_queries printing query requests stdin_queries"
 _OUTPUT = (
-    "answer_table block cells cuts explanation formats journal markdown numbers page pieces prompt prose "
-    "query_summary reasons run_account snippet terminal text"
+    "answer_table block console_tables explanation formats journal limit_notes markdown places plain_text prompt "
+    "reasons run_account snippet styled_lines text"
 )
 _OTHERS = (
     "yaml", "numpy.linalg", "rich.console", "rich.table", "retrieve_cli.untrusted.nearest",
@@ -152,7 +152,7 @@ def _queries(opened: Opened) -> Iterator[Callable[[], None]]:
                 answers = Searcher(local, options).answer([Request(words)])
                 as_json(answers)
                 with redirect_stdout(StringIO()):
-                    text.print_answers(answers, Page(_COLUMNS), explain=False, timing=False, batch=False)
+                    text.print_answers(answers, LineRenderer(_COLUMNS), explain=False, timing=False, batch=False)
 
         return answer
 

@@ -11,21 +11,26 @@ query's weights these add up: rows that occur in none of the blocks read so far 
     whole       few postings (a small index, rare terms) are added up at once, and what follows finds nothing to do
     ranked      blocks, steepest first; `bound`: what unread rows may score before this block is read
     pool        best rows of the first 10,000 postings
-    threshold   the score, from their own terms, of the last row of the list if the list were from the pool: that of the
-                true list's last row is not below it, and about 10 % above it
-    taken       blocks until unread rows cannot have more than 0.4 of the threshold
-    candidates  rows in these blocks whose sum, with all that they may have in blocks not read, reaches the threshold
+    pooled      scores of those that pass the condition, from their own terms
+    threshold   the last score of the list if the list were from the pool: that of the true list is not below it, and
+                about 8 % above it
+    taken       blocks until unread rows cannot have more than half of the threshold
+    passing     all rows that pass, if those of the pool are fewer than the list: then the condition is selective
+    candidates  rows in the blocks taken whose sum, with all that they may have in blocks not read, reaches the
+                threshold; or those that pass, if they are few
 
-and then the candidates' scores, from their own terms. The list is exact. The share of 0.4 trades postings (0.2 µs each)
-for candidates (8 µs each): of 400,000 generated rows and 540,000 postings of a query, 95,000 are read and 1,000 rows
-scored at 0.3, 61,000 and 2,600 at 0.5, 20,000 and 18,000 at 1.
+and then the scores of the candidates that are not in the pool, from their own terms. The list is exact. If the answer
+is empty, more rows pass than are scored one by one, but few of the best: all postings have to be read.
+
+The half trades postings (0.3 µs each, most of it for a new row in the hash table) for look-ups of rows (4 µs each, half
+of it for the row and half for ten terms): of 400,000 generated rows and 550,000 postings of a query, 100,000 are read
+and 2,000 rows looked up at 0.4 of the threshold, 65,000 and 4,000 at 0.5, 40,000 and 8,000 at 0.6.
 
 Tried and slower: ranges of rows with the highest weight of each term in each (of 64 rows, a quarter of the ranges is
 skipped for a list of 250); `unnest` in FROM, which stores all before it returns the first (four times as slow as in the
-list of columns); look-ups of rows by a join instead of `ANY` of an array (four times). No faster: adding up only rows
-that occur where unread ones could still reach the threshold; blocks that begin small and double.
-
-If the pool has too few rows that pass a condition, the answer is empty, and all postings have to be read.
+list of columns); joining the rows' own terms, unnested, with those of the query (9 µs a row; `width_bucket` searches an
+ascending array); sorting postings instead of a hash table. No faster: adding up only rows that occur where unread ones
+could still reach the threshold; blocks that begin small and double.
 """
 
 from __future__ import annotations
@@ -33,19 +38,22 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from retrieve_cli.engines.pgvector.connections import statement
+from retrieve_cli.engines.pgvector.tables import number
 
 if TYPE_CHECKING:
     from psycopg.sql import Composed, Identifier
 
 MOST_PRUNED = 1000
 """Longest list that is searched for in this way: of longer ones most postings count."""
+MOST_SCORED = 20_000
+"""Rows that are scored from their own terms because no others pass a condition; for more, postings are faster."""
 
 
 def pruned(table: Identifier, postings: Identifier, *, condition: Composed, restricted: bool) -> Composed:
     """Return a query for the best rows and their scores: the whole list, or nothing if all postings have to be read.
 
-    `%(limit)s` is at most `MOST_PRUNED`, `%(pooled)s` the number of rows looked up for each row of the list. Weights of
-    the query are not negative. `condition` is on a row of the table.
+    `%(limit)s` is at most `MOST_PRUNED`. Weights of the query are not negative. `condition` is on a row of the table,
+    and every row passes it unless `restricted`.
     """
     kept = statement(
         '("row" IN (SELECT "row" FROM {table} WHERE "row" = ANY((SELECT array_agg("row") FROM whole)::integer[])'
@@ -53,6 +61,7 @@ def pruned(table: Identifier, postings: Identifier, *, condition: Composed, rest
         table=table,
         condition=condition,
     )
+    unpooled = statement('SELECT array_agg("row") FROM candidates WHERE "row" NOT IN (SELECT "row" FROM pool)')
     return statement(
         """
         WITH {asked},
@@ -63,36 +72,48 @@ def pruned(table: Identifier, postings: Identifier, *, condition: Composed, rest
         whole AS MATERIALIZED (
             SELECT "row", sum(weight * factor) AS score FROM (
                 SELECT unnest(p.rows) AS "row", unnest(p.weights) AS weight, b.weight AS factor
-                FROM blocks AS b JOIN {postings} AS p USING (term, block) WHERE b.total <= 10000) AS u
+                FROM blocks AS b JOIN {postings} AS p USING (term, block) WHERE b.total <= {few}) AS u
             GROUP BY "row"),
         ranked AS MATERIALIZED (
             SELECT *, sum(gain) OVER (ORDER BY slope, term DESC, block DESC) AS bound,
                 sum(size) OVER (ORDER BY slope DESC, term, block) - size AS before
-            FROM blocks WHERE total > 10000),
+            FROM blocks WHERE total > {few}),
         pool AS MATERIALIZED (
             SELECT "row" FROM (
                 SELECT unnest(p.rows) AS "row", unnest(p.weights) AS weight, b.weight AS factor
                 FROM ranked AS b JOIN {postings} AS p USING (term, block)
                 WHERE b.before < greatest(10000, 20 * %(limit)s)) AS u
-            GROUP BY "row" ORDER BY sum(weight * factor) DESC LIMIT %(pooled)s * %(limit)s),
+            GROUP BY "row" ORDER BY sum(weight * factor) DESC LIMIT {lookups} * %(limit)s),
+        pooled AS MATERIALIZED ({pooled}),
         threshold AS MATERIALIZED (
-            SELECT score - 1e-6 * abs(score) AS score FROM ({pooled}) AS own
-            ORDER BY own.score DESC OFFSET %(limit)s - 1 LIMIT 1),
+            SELECT score - 1e-6 * abs(score) AS score FROM pooled
+            ORDER BY pooled.score DESC OFFSET %(limit)s - 1 LIMIT 1),
         taken AS MATERIALIZED (
             SELECT term, block, weight, min(rest) OVER (PARTITION BY term) AS rest FROM ranked
-            WHERE bound >= 0.4 * (SELECT score FROM threshold)),
+            WHERE bound >= 0.5 * (SELECT score FROM threshold)),
+        passing AS MATERIALIZED (
+            SELECT "row" FROM {table} WHERE EXISTS (SELECT FROM pool) AND NOT EXISTS (SELECT FROM threshold)
+            AND {condition} LIMIT {most} + 1),
         candidates AS MATERIALIZED (
             SELECT "row" FROM (
                 SELECT unnest(p.rows) AS "row", unnest(p.weights) AS weight, b.weight AS factor, b.rest
                 FROM taken AS b JOIN {postings} AS p USING (term, block)) AS u
             GROUP BY "row" HAVING sum(weight * factor - rest) >= (SELECT score FROM threshold) - (
-                SELECT coalesce(sum(gain), 0) FROM ranked WHERE bound < 0.4 * (SELECT score FROM threshold)))
-        SELECT "row", score FROM whole WHERE {kept} UNION ALL ({listed}) ORDER BY score DESC, "row" LIMIT %(limit)s
+                SELECT coalesce(sum(gain), 0) FROM ranked WHERE bound < 0.5 * (SELECT score FROM threshold))
+            UNION ALL SELECT "row" FROM passing WHERE (SELECT count(*) FROM passing) <= {most})
+        SELECT "row", score FROM whole WHERE {kept} UNION ALL SELECT * FROM pooled WHERE EXISTS (SELECT FROM candidates)
+        UNION ALL ({listed}) ORDER BY score DESC, "row" LIMIT %(limit)s
         """,
         asked=asked(),
+        table=table,
         postings=postings,
+        condition=condition,
+        # A condition on so many rows would be dearer than the look-ups that it takes to read fewer postings.
+        few=number(10_000 if restricted else 30_000),
+        lookups=number(12 if restricted else 6),  # rows for each row of the list; enough if a twelfth of them pass
+        most=number(MOST_SCORED),
         pooled=scores(statement('SELECT array_agg("row") FROM pool'), table=table, condition=condition),
-        listed=scores(statement('SELECT array_agg("row") FROM candidates'), table=table, condition=condition),
+        listed=scores(unpooled, table=table, condition=condition),
         kept=kept if restricted else statement("true"),
     )
 
@@ -108,14 +129,17 @@ def asked() -> Composed:
 def scores(rows: Composed, *, table: Identifier, condition: Composed) -> Composed:
     """Return a query for the scores of rows that pass a condition, from their own terms; without those that share none.
 
-    `rows` is an array, or a query for one. The statement around it has `asked`.
+    `rows` is an array, or a query for one. The statement around it has `asked`. Terms of a row ascend. Long arrays are
+    decompressed once, not for each term of the query: appending nothing does that, and OFFSET keeps it where it stands.
     """
     return statement(
-        'SELECT "row", sum(weight * factor) AS score FROM (SELECT own."row", own.weight, q.weight AS factor FROM'
-        ' (SELECT "row", unnest(terms) AS term, unnest(weights) AS weight FROM {table} WHERE "row" = ANY(({rows})'
-        '::integer[]) AND ({condition}) IS TRUE) AS own JOIN asked AS q USING (term)) AS shared GROUP BY "row"',
-        table=table,
+        'SELECT "row", score FROM (SELECT "row", (SELECT sum(own.weights[width_bucket(q.term, own.terms)] * q.weight)'
+        " FROM asked AS q WHERE own.terms[width_bucket(q.term, own.terms)] = q.term) AS score FROM"
+        """ (SELECT "row", terms || '{{}}'::integer[] AS terms, weights || '{{}}'::real[] AS weights FROM {table}"""
+        ' WHERE "row" = ANY(({rows})::integer[]) AND ({condition}) IS TRUE OFFSET 0) AS own OFFSET 0) AS scored'
+        " WHERE score IS NOT NULL",
         rows=rows,
+        table=table,
         condition=condition,
     )
 

@@ -24,10 +24,6 @@ if TYPE_CHECKING:
 _MOST_EF = 1000
 _SCANNED = 40_000
 """Rows that a filtered search visits before it ends with fewer than were asked for, which the caller completes."""
-_FEW_ROWS = 2000
-"""Rows up to which listed rows are scored by their own terms; for more, postings are faster."""
-_POOLED = 8
-"""Rows looked up for each row of a restricted list: enough if an eighth of the best ones pass."""
 _SORTING = {"work_mem": "64MB"}
 _COLLECTING = {**_SORTING, "hash_mem_multiplier": "8"}
 """Enough for a hash table of 16 million rows; only what is needed of it is taken."""
@@ -130,15 +126,14 @@ class TermTable:
         condition, values = _condition(within)
         restricted = bool(values)
         values |= {"terms": wire.integers(query.terms), "weights": wire.reals(query.weights), "limit": limit}
-        if within.rows is not None and len(within.rows) <= _FEW_ROWS:
+        if within.rows is not None and len(within.rows) <= pruning.MOST_SCORED:
             own = pruning.scores(statement("%(rows)b"), table=self._table, condition=condition)
             named = {"asked": pruning.asked(), "own": own}
             template = statement('WITH {asked} {own} ORDER BY score DESC, "row" LIMIT %(limit)s', **named)
             return _scored(self._connections, template, values, _SORTING)
         if self._in_blocks and limit <= pruning.MOST_PRUNED and not (query.weights < 0).any():
             template = pruning.pruned(self._table, self._postings, condition=condition, restricted=restricted)
-            pooled = _POOLED if restricted else 2
-            found = _scored(self._connections, template, {**values, "pooled": pooled}, _COLLECTING)
+            found = _scored(self._connections, template, values, _COLLECTING)
             if len(found[0]):
                 return found
         template = pruning.summed(self._postings, restriction=self._restriction(within, condition))

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from retrieve_cli.errors import Unavailable
-from retrieve_cli.evaluation.curves import RECALLS, Points
+from retrieve_cli.evaluation.measures import RECALLS, Points
 from retrieve_cli.frozen import Frozen
 
 if TYPE_CHECKING:
@@ -155,7 +155,7 @@ def bins(samples: Sequence[Sequence[float]]) -> Floats:
 
 
 def _styles(count: int) -> list[_Style]:
-    """Return a style for each run; that of the baseline, the first, is black and solid."""
+    """Return a style for each run; the baseline, the first run, is black and solid."""
     others = (_Style(_COLOURS[at % 7], _DASHES[at % 4], _MARKERS[at % 5]) for at in range(count - 1))
     return [_Style(_INK, "-", "o"), *others]
 

@@ -6,37 +6,79 @@ Without its date the page is the same, byte for byte, for the same evaluation.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
 from importlib.resources import files
 from math import inf, isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from retrieve_cli import __version__
+from retrieve_cli.config.settings import Settings
+from retrieve_cli.contracts import Json
 from retrieve_cli.contracts.terms import figures
 from retrieve_cli.errors import Unavailable, printable
-from retrieve_cli.evaluation.curves import Points, curves
 from retrieve_cli.evaluation.differences import SIGNIFICANT, Difference
 from retrieve_cli.evaluation.evaluate import Evaluation
 from retrieve_cli.evaluation.judgments import Topic
-from retrieve_cli.evaluation.measures import ranked
+from retrieve_cli.evaluation.measures import Points, curves, ranked
 from retrieve_cli.evaluation.report import charts
-from retrieve_cli.evaluation.report.about import About
 from retrieve_cli.frozen import Frozen
+from retrieve_cli.ingest.changes import flat
+from retrieve_cli.output.run_account import configuration
 from retrieve_cli.storage import durable
 
 if TYPE_CHECKING:
     from jinja2 import Environment
+
+    from retrieve_cli.storage.generation import Generation
+
+
+class About(Frozen):
+    """Facts that a reader needs to repeat an evaluation."""
+
+    collection: Sequence[str]
+    """The sources of the index with their sizes, or the run files if there is no index."""
+    judgments: str
+    date: str
+    version: str
+    command: str
+    changed: Mapping[str, Json]
+    """Settings by `section.key` that are not the defaults."""
+    settings: Mapping[str, Json]
+    """Settings that answers depend on, by `section.key`."""
+
+    @classmethod
+    def of(cls, generation: Generation | None, settings: Settings, *, runs: Sequence[str], **asked: str) -> About:
+        """Return the origin of an evaluation that ends now; `asked` are its `command` and its `judgments`."""
+        own, default = (flat(configuration(each)) for each in (settings, Settings()))
+        return cls(
+            collection=runs if generation is None else list(_collection(generation)),
+            date=f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC",
+            version=__version__,
+            changed={key: value for key, value in own.items() if default.get(key) != value},
+            settings=own,
+            **asked,
+        )
+
+
+def _collection(generation: Generation) -> Iterator[str]:
+    for source in generation.manifest.sources:
+        noun = "document" if source.kind == "docs" else "record"
+        yield f"{source.name}: {figures.count(source.records, noun)}"
+    yield figures.count(len(generation.chunks), "chunk")
+
 
 _WORST, _TOP, _RELEVANT = 10, 5, 20
 """Queries with their hits, hits of each in each run, relevant records of each that are shown."""
 _EXTREMES, _NOTES = 3, 20
 """Queries named beside a plot of differences, at either end; notes in all."""
 _TIED = 1e-9
-"""Differences up to this size are none, as in the counts of won and lost."""
+"""Differences up to this size count as ties, as in the counts of won and lost."""
 _STAGES = {"": "whole", "encode_": "encoding", "search_": "search", "rerank_": "reranking"}
 
 
-class Column(Frozen):
+class NamedEvaluation(Frozen):
     """A run under its name on the page."""
 
     name: str
@@ -83,7 +125,7 @@ class _Case(Frozen):
 def write(
     folder: Path,
     *,
-    runs: Sequence[Column],
+    runs: Sequence[NamedEvaluation],
     topics: Sequence[Topic],
     compared: Sequence[Difference],
     describe: Callable[[str], str | None],
@@ -129,7 +171,7 @@ def write(
 
 
 def verdict(found: Difference) -> str:
-    """Return the conclusion in words; of a measure that is not primary there is none."""
+    """Return the conclusion in words; empty for a measure that is not primary."""
     if not (found.wins.won or found.wins.lost):
         return "no query differs"
     if not found.primary:
@@ -138,12 +180,12 @@ def verdict(found: Difference) -> str:
 
 
 def _letter(at: int) -> str:
-    """Return the letter of a run, which stands for its name: A is the baseline."""
+    """Return the letter that the page uses for a run: A is the baseline."""
     return chr(ord("A") + at % 26) + (str(at // 26) if at >= 26 else "")
 
 
-def _notes(runs: Sequence[Column], notes: Sequence[str]) -> list[str]:
-    """Return each note once, those of a further run under its letter, and at most `_NOTES` of them."""
+def _notes(runs: Sequence[NamedEvaluation], notes: Sequence[str]) -> list[str]:
+    """Return each note once, prefixed with the letter of a further run, and at most `_NOTES` of them."""
     found = list(dict.fromkeys([*notes, *runs[0].evaluation.notes]))
     for at, run in enumerate(runs):
         found += [f"{_letter(at)}: {note}" for note in run.evaluation.notes if note not in found]
@@ -224,7 +266,7 @@ def _histograms(evaluations: Mapping[str, Evaluation]) -> dict[str, str]:
 def _worst(
     measure: str | None, baseline: Evaluation, changes: Mapping[str, Mapping[str, float]], topics: Sequence[Topic]
 ) -> tuple[list[Topic], bool]:
-    """Return the queries with the largest drops in any run and True, or if there are none, the worst and False."""
+    """Return the queries with the largest drops in any run and True; without any drop, the worst queries and False."""
     values = {} if measure is None else baseline.per_query[measure]
     loss = {name: min(each[name] for each in changes.values() if name in each) for name in values}
     lost = any(change < -_TIED for change in loss.values())

@@ -31,7 +31,7 @@ _WORTH_IT = 1.1
 """Times as fast as the configured encoder that another one must be: all texts are encoded again."""
 
 
-class Measured(Frozen):
+class MeasuredEncoder(Frozen):
     """One encoder, compared with the default of a CPU in float32."""
 
     kind: str
@@ -52,7 +52,7 @@ class Measured(Frozen):
         return f"{self.kind} in {self.precision}"
 
 
-class Absent(Frozen):
+class UnmeasuredEncoder(Frozen):
     """One encoder that could not be measured, and why."""
 
     kind: str
@@ -71,8 +71,8 @@ class Advice(Frozen):
     """Origin of the texts: index or synthetic."""
     texts: int = 0
     queries: int = 0
-    measured: Sequence[Measured] = ()
-    absent: Sequence[Absent] = ()
+    measured: Sequence[MeasuredEncoder] = ()
+    absent: Sequence[UnmeasuredEncoder] = ()
     set: Mapping[str, str] = {}
     """Keys of the configuration to set; empty if nothing is to be changed."""
 
@@ -96,7 +96,7 @@ def _measured(subject: Subject, say: Callable[[str], None]) -> Advice:
     passages = sample(subject)
     say(f"measuring encoders on {some(len(passages.texts), 'text')}, which takes up to a minute or two")
     loaded: list[tuple[Way, Encoder]] = []
-    absent: list[Absent] = []
+    absent: list[UnmeasuredEncoder] = []
     for way in (default, *ways):
         problem = _warm(way, passages.texts[:8])
         if problem is not None:
@@ -110,18 +110,18 @@ def _measured(subject: Subject, say: Callable[[str], None]) -> Advice:
     return Advice(message, "", model, passages.origin, *counts, measured, absent, keys)
 
 
-def _warm(way: Way, texts: Sequence[str]) -> Absent | None:
+def _warm(way: Way, texts: Sequence[str]) -> UnmeasuredEncoder | None:
     """Load the weights. Raises: Unavailable if not even the default can be."""
     if way.encoder is None:
-        return Absent(way.kind, way.precision, way.missing, way.hint)
+        return UnmeasuredEncoder(way.kind, way.precision, way.missing, way.hint)
     try:
         way.encoder.encode_passages(texts)
     except Unavailable as error:
-        return Absent(way.kind, way.precision, error.message, error.hint)
+        return UnmeasuredEncoder(way.kind, way.precision, error.message, error.hint)
     return None
 
 
-def _compare(ways: Sequence[tuple[Way, Encoder]], passages: Passages) -> list[Measured]:
+def _compare(ways: Sequence[tuple[Way, Encoder]], passages: SampleTexts) -> list[MeasuredEncoder]:
     if not ways:
         raise Unavailable("no encoder runs on this machine", hint="run retrieve doctor: it names the missing packages")
     seconds: list[list[float]] = [[] for _ in ways]
@@ -139,7 +139,7 @@ def _compare(ways: Sequence[tuple[Way, Encoder]], passages: Passages) -> list[Me
     queries = ways[0][1].encode_queries(passages.queries)
     first = median(seconds[0])
     return [
-        Measured(
+        MeasuredEncoder(
             way.kind,
             way.precision,
             len(passages.texts) / median(taken),
@@ -161,7 +161,7 @@ def _nearness(expected: Vectors, measured: Vectors, queries: Vectors) -> tuple[f
     return float(cosines.mean()), float(cosines.min()), float(np.mean(same)) / ours.shape[1]
 
 
-def _verdict(measured: Sequence[Measured], current: tuple[str, str]) -> tuple[str, dict[str, str]]:
+def _verdict(measured: Sequence[MeasuredEncoder], current: tuple[str, str]) -> tuple[str, dict[str, str]]:
     """A sentence, and the keys to set."""
     default = measured[0]
     best = max((way for way in measured if way.near), key=lambda way: way.texts_per_cpu_s, default=default)
@@ -187,7 +187,7 @@ _WORDS = (
 ).split()
 
 
-class Passages(Frozen):
+class SampleTexts(Frozen):
     """Distinct texts, and queries about them."""
 
     origin: Literal["index", "synthetic"]
@@ -195,24 +195,24 @@ class Passages(Frozen):
     queries: Sequence[str]
 
 
-def sample(subject: Subject) -> Passages:
+def sample(subject: Subject) -> SampleTexts:
     """Return chunks of the current index, evenly spread, with names of its records as queries; else synthetic texts."""
     with suppress(RetrieveError, OSError):
         if passages := _of_index(subject):
             return passages
     random = np.random.default_rng(7)
     texts = [" ".join(random.choice(_WORDS, size)) for size in random.integers(8, 160, _TEXTS)]
-    return Passages("synthetic", texts, [" ".join(text.split()[:5]) for text in texts[:_QUERIES]])
+    return SampleTexts("synthetic", texts, [" ".join(text.split()[:5]) for text in texts[:_QUERIES]])
 
 
-def _of_index(subject: Subject) -> Passages | None:
+def _of_index(subject: Subject) -> SampleTexts | None:
     """Return a sample of the index; None if it has too few texts."""
     with open_generation(subject.store) as generation:
         chunks = [generation.chunks[row] for row in _spread(len(generation.chunks), _TEXTS)]
         texts = list(dict.fromkeys(f"{chunk['header']}{chunk['text']}" for chunk in chunks))
         names = [str(generation.records[row]["name"]) for row in _spread(len(generation.records), _QUERIES)]
     queries = list(dict.fromkeys(name for name in names if name.strip())) or texts[:_QUERIES]
-    return Passages("index", texts, queries) if len(texts) >= _FEWEST else None
+    return SampleTexts("index", texts, queries) if len(texts) >= _FEWEST else None
 
 
 def _spread(count: int, most: int) -> list[int]:

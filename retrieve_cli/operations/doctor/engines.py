@@ -29,7 +29,7 @@ class _Fault(NamedTuple):
 
 
 def engine(name: str, subject: Subject) -> Check | None:
-    """Check that an engine can be used, and that it holds the current generation as it was sent."""
+    """Check that an engine can be used, and that it holds the current generation unchanged since it was sent."""
     if name not in subject.settings.engines.in_use:
         return None
     from retrieve_cli.assemble.engines import engine as made
@@ -45,18 +45,15 @@ def engine(name: str, subject: Subject) -> Check | None:
     faults += contents
     if not faults:
         facts = ", ".join(f"{key} {value}" for key, value in chosen.describe().items())
-        return Check(name, "ok", f"{_held(subject)}: {facts}")
+        index = f"holds {subject.manifest.id}" if subject.manifest else "reachable, and there is no index yet"
+        return Check(name, "ok", f"{index}: {facts}")
     worst = max((fault.status for fault in faults), key=_WORSE.index)
     message = "; ".join(fault.message for fault in faults)
     return Check(name, worst, message, "; ".join(dict.fromkeys(fault.fix for fault in faults if fault.fix)))
 
 
-def _held(subject: Subject) -> str:
-    return "reachable, and there is no index yet" if subject.manifest is None else f"holds {subject.manifest.id}"
-
-
 def _exposed(name: str, section: Any, problems: Sequence[tuple[str, str]]) -> Iterator[_Fault]:
-    """Yield a fault if a secret is sent unencrypted to another host; unless the engine says so itself."""
+    """Yield a fault if a secret is sent unencrypted to another host, unless the engine reports that itself."""
     scheme, _, rest = str(getattr(section, "url", "")).partition("://")
     host = rest.partition("/")[0].rpartition("@")[2]
     host = host[1:].partition("]")[0] if host.startswith("[") else host.partition(":")[0]
@@ -85,7 +82,7 @@ def _contents(name: str, subject: Subject, chosen: Engine, live: str | None) -> 
 
 
 def _wanted(name: str, subject: Subject, manifest: Manifest) -> tuple[Entry | None, Mapping[str, int | None]]:
-    """Return what was sent to an engine of the current generation, and the rows by part that it should hold."""
+    """Return the record of sending the current generation to an engine, and the rows by part that it should hold."""
     from retrieve_cli.assemble import engines, registry
     from retrieve_cli.storage import engine_record
 
@@ -98,7 +95,7 @@ def _wanted(name: str, subject: Subject, manifest: Manifest) -> tuple[Entry | No
 def _current(
     chosen: Engine, manifest: Manifest, entry: Entry | None, parts: Mapping[str, int | None]
 ) -> Iterator[tuple[Status, str]]:
-    """Yield what is wrong with the current generation in an engine."""
+    """Yield the problems of the current generation in an engine."""
     from retrieve_cli.assemble.engines import lost
 
     if entry is None:
@@ -135,7 +132,7 @@ def _leftovers(name: str, subject: Subject, manifest: Manifest, staged: Mapping[
         drop = subject.command("engines", "drop", strangers[0])
         fix = f"give each index its own `{key}`, or remove it: {drop}"
         message = f"{count} that this index does not know ({', '.join(strangers)})"
-        yield _Fault("warn", f"{message}: leftovers, or those of another index under the same name", fix)
+        yield _Fault("warn", f"{message}: leftovers, or data of another index with the same name", fix)
 
 
 def _kept(subject: Subject) -> list[str]:

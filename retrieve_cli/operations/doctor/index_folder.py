@@ -60,7 +60,7 @@ def index(subject: Subject) -> Check:
 
 
 def own(name: str, subject: Subject) -> Check | None:
-    """Check that files beside the generations are as they were written; None if there are none."""
+    """Check that files beside the generations are unchanged since they were written; None without such files."""
     own = beside(subject.store.path) if subject.artifacts.is_dir() else {}
     first, *more = [path for path in own if path.startswith(name)] or [""]
     for path in filter(None, (first, *more)):
@@ -70,7 +70,7 @@ def own(name: str, subject: Subject) -> Check | None:
             fix = subject.command("inbox", "repair") if path.endswith("documents.jsonl") else getattr(error, "hint", "")
             return Check(name, "fail", str(error), fix)
     files = f"; so {'is' if len(more) == 1 else 'are'} {some(len(more), 'file')} that came as documents" if more else ""
-    return Check(name, "ok", f"{first} is as it was written{files}") if first else None
+    return Check(name, "ok", f"{first} is unchanged{files}") if first else None
 
 
 def _damaged(subject: Subject, message: str, fix: str) -> Check:
@@ -82,7 +82,7 @@ def _damaged(subject: Subject, message: str, fix: str) -> Check:
 
 
 def _sound_one(subject: Subject) -> str:
-    """Return the newest generation besides the current one that is intact; empty if there is none."""
+    """Return the newest intact generation other than the current one; empty if no other one is intact."""
     for kept in reversed(subject.store.kept()):
         try:
             if not kept.live and not subject.store.verify(kept.manifest.id)[1]:
@@ -98,7 +98,7 @@ def _rows(subject: Subject, name: str) -> int:
 
 
 def generations(subject: Subject) -> Check:
-    """Check what is kept, and list leftovers: damaged folders that were set aside, scratch folders of dead writers."""
+    """List stored generations and leftovers: damaged folders that were set aside, scratch folders of dead writers."""
     store = subject.store
     kept = store.kept()
     folders = sorted(path for path in store.generations.glob("*") if path.is_dir())
@@ -120,7 +120,7 @@ def generations(subject: Subject) -> Check:
 
 
 def _of_no_use(subject: Subject, folders: list[Path]) -> list[Path]:
-    """Return folders set aside as damaged, and generations besides the current one whose manifest cannot be read."""
+    """Return folders set aside as damaged, and generations, except the current one, whose manifest cannot be read."""
     readable = {kept.manifest.id for kept in subject.store.kept()}
     needed = {*readable, subject.store.live()}
     return [path for path in folders if not path.name.startswith(".") and path.name not in needed]

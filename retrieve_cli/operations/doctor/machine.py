@@ -118,10 +118,6 @@ def packages(subject: Subject) -> Check:
     return Check("packages", "ok", message)
 
 
-def _always(_: Subject) -> bool:
-    return True
-
-
 def _onnx(subject: Subject) -> bool:
     return subject.settings.dense.enabled and subject.settings.encoder.kind in ("auto", "onnx", "openvino")
 
@@ -171,7 +167,7 @@ def _names_or_topics(subject: Subject) -> bool:
 
 
 _PACKAGES = (
-    *(_Package((name,), "every command", _always) for name in ("typer", "rich", "PyYAML", "orjson", "numpy")),
+    *(_Package((name,), "every command", lambda _: True) for name in ("typer", "rich", "PyYAML", "orjson", "numpy")),
     *(
         _Package((name,), "the encoder on a CPU (encoder.kind: onnx)", _onnx)
         for name in ("tokenizers", "onnx", "onnxruntime")

@@ -57,7 +57,7 @@ class Subject:
 
     @cached_property
     def manifest(self) -> Manifest | None:
-        """The manifest of the current generation; None if there is none that can be read."""
+        """The manifest of the current generation; None if it is missing or cannot be read."""
         with suppress(RetrieveError, OSError):
             if current := self.store.live():
                 return Manifest.read(self.store.generations / current / MANIFEST)
@@ -86,7 +86,7 @@ class Subject:
         return shlex.join(given)
 
     def sync(self) -> str:
-        """Return the command that rebuilds a damaged index; empty if a source is missing or none is known."""
+        """Return the command that rebuilds a damaged index; empty if a source is missing or no source is known."""
         return self.command("sync") if self._here(self.entries) else ""
 
     def build(self) -> str:

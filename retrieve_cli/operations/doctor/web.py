@@ -1,4 +1,4 @@
-"""Check of web and literature search: who can be asked, and what is missing. Nothing is sent."""
+"""Check of web and literature search: usable providers, and missing keys. Nothing is sent."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def _is_set(variable: str) -> bool:
 
 
 def _endpoints(chosen: WebSettings, origins: Set[str]) -> Iterator[_Fault]:
-    """Yield faults of other servers that are configured: unencrypted ones, and those that nobody would ask."""
+    """Yield faults of configured endpoints: unencrypted ones, and ones that no provider uses."""
     for origin, other in chosen.endpoints.items():
         called = f"the server for {quoted(shown(origin))} in web.endpoints"
         try:

@@ -10,7 +10,7 @@ from retrieve_cli.config.settings import Settings
 from retrieve_cli.contracts import Json
 from retrieve_cli.errors import Unavailable, UsageError
 from retrieve_cli.models.runtimes.digests import Digests
-from retrieve_cli.operations.models.needs import Folder, Need, export_of, find, needs
+from retrieve_cli.operations.models.needs import Folder, ModelNeed, export_of, find, needs
 from retrieve_cli.untrusted import files
 
 UNKNOWN = "unknown"
@@ -32,7 +32,7 @@ def listing(settings: Settings) -> dict[str, Json]:
     }
 
 
-def _entry(need: Need, settings: Settings) -> dict[str, Json]:
+def _entry(need: ModelNeed, settings: Settings) -> dict[str, Json]:
     entry: dict[str, Json] = {"stage": need.stage, "model": need.model, "state": "here", "problem": None, "hint": None}
     nothing = {"path": None, "bytes": None, "license": None, "revision": None, "export": None}
     try:
@@ -66,7 +66,7 @@ def described(model: Folder, digests: Digests) -> dict[str, Json]:
     }
 
 
-def pull_hint(need: Need) -> str:
+def pull_hint(need: ModelNeed) -> str:
     """The command that brings a model here."""
     return f"retrieve models pull {need.stage or need.model}"
 

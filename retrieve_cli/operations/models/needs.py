@@ -28,14 +28,14 @@ _FROM_FOLDERS = ("auto", "onnx", "openvino", "torch", "remote")
 Folder = ModelFolder | CrossFolder | SpladeFolder
 
 
-class Need(Frozen):
+class ModelNeed(Frozen):
     """A model, and the stage that is configured with it; no stage where a user named any model of the hub."""
 
     stage: str
     model: str
 
 
-def needs(settings: Settings) -> list[Need]:
+def needs(settings: Settings) -> list[ModelNeed]:
     """The models of the stages that are configured, in the order of their work.
 
     Raises:
@@ -43,18 +43,18 @@ def needs(settings: Settings) -> list[Need]:
     """
     needed = []
     if settings.dense.enabled and settings.encoder.kind in _FROM_FOLDERS:
-        needed.append(Need("encoder", settings.encoder.model))
+        needed.append(ModelNeed("encoder", settings.encoder.model))
     sections = {name: getattr(settings, name) for name in asked_with(TERMS)}
-    needed += [Need(name, section.model) for name, section in sections.items() if section.model]
+    needed += [ModelNeed(name, section.model) for name, section in sections.items() if section.model]
     if settings.rerank.backend == "cross_encoder":
         if settings.rerank.model is None:
             hint = "name it: rerank.model"
             raise UsageError("rerank.backend cross_encoder needs a model, and none is named", hint=hint)
-        needed.append(Need("rerank", settings.rerank.model))
+        needed.append(ModelNeed("rerank", settings.rerank.model))
     return needed
 
 
-def wanted(settings: Settings, name: str | None) -> list[Need]:
+def wanted(settings: Settings, name: str | None) -> list[ModelNeed]:
     """Return the models of all stages, of one stage, or one model by name.
 
     Raises:
@@ -70,12 +70,12 @@ def wanted(settings: Settings, name: str | None) -> list[Need]:
     return chosen
 
 
-def find(need: Need, settings: Settings) -> Folder:
+def find(need: ModelNeed, settings: Settings) -> Folder:
     """Return the model on this machine; the network is never used.
 
     Raises:
         Unavailable: it is not on this machine.
-        UsageError: its folder is not that of a model for this stage.
+        UsageError: its folder does not hold a model for this stage.
     """
     place = locate(need.model, settings.models.dir)
     return read(need.stage, place.path, name=place.name)
@@ -85,7 +85,7 @@ def read(stage: str, path: Path, *, name: str = "") -> Folder:
     """Read the folder of a model for a stage; of any kind if there is no stage.
 
     Raises:
-        UsageError: it is no such folder.
+        UsageError: the folder does not hold such a model.
     """
     if stage == "rerank":
         return read_cross_folder(path, name=name)
@@ -112,7 +112,7 @@ def export_of(model: Folder, cache: Path, digests: Digests) -> Export | str:
                 return "its queries are looked up and do not need a model"
             return _unfit(route.folder) or masked_export(route, cache, digests, name=model.name)
         if model.extras:
-            return f"the model has modules of its own ({', '.join(model.extras)}): torch runs it"
+            return f"the model has extra modules ({', '.join(model.extras)}): torch runs it"
         return _unfit(model) or dense_export(model, cache, digests)
     except Unavailable as error:
         return f"{error.message} torch runs it"
@@ -127,7 +127,7 @@ def _unfit(folder: ModelFolder) -> str:
 
 
 def export(settings: Settings, name: str | None, *, say: Callable[[str], None]) -> list[dict[str, Json]]:
-    """Writes the export of each model that has one; those that have none say why.
+    """Write the export of each model that has one; report a reason for every other model.
 
     Raises:
         Unavailable: a model is not on this machine, or the model cache cannot be written.

@@ -24,7 +24,7 @@ from retrieve_cli.errors import Unavailable, UsageError
 from retrieve_cli.models.runtimes.digests import Digests
 from retrieve_cli.models.runtimes.locate import DEFAULT_MODEL, download, hub_cache, offline, size_on_hub
 from retrieve_cli.operations.models.listing import described
-from retrieve_cli.operations.models.needs import Folder, Need, find, needs, read, wanted
+from retrieve_cli.operations.models.needs import Folder, ModelNeed, find, needs, read, wanted
 from retrieve_cli.operations.models.verify import RECORD, damages
 from retrieve_cli.storage.durable import sync
 from retrieve_cli.storage.manifest import sha1_file
@@ -42,24 +42,24 @@ def pull(
     """Fetch the models that are needed, one of them, or any model of the hub by its name; those that are here stay.
 
     Raises:
-        Unavailable: the hub cannot be reached, or may not be; or what it has is no whole model.
-        UsageError: the name is not one of the hub, the folder no sound model, or another sound one is in its place.
+        Unavailable: the hub cannot be reached, or may not be; or the model on the hub is not complete.
+        UsageError: the hub does not have the name, the folder holds no sound model, or another sound model exists.
     """
     if from_dir is not None:
         return [_copied(_single(settings, name), from_dir, settings, force=force, say=say)]
     return [_pulled(need, settings, force=force, say=say) for need in _needs_of(settings, name)]
 
 
-def _needs_of(settings: Settings, name: str | None) -> list[Need]:
+def _needs_of(settings: Settings, name: str | None) -> list[ModelNeed]:
     try:
         return wanted(settings, name)
     except UsageError:
         if name is None or "/" not in name or not _HUB_NAME.fullmatch(name):
             raise
-        return [Need("", name)]
+        return [ModelNeed("", name)]
 
 
-def _single(settings: Settings, name: str | None) -> Need:
+def _single(settings: Settings, name: str | None) -> ModelNeed:
     if name is None and len(known := needs(settings)) > 1:
         stages = ", ".join(need.stage for need in known)
         raise UsageError("--from-dir holds one model, and several are configured", hint=f"name one: {stages}")
@@ -69,7 +69,7 @@ def _single(settings: Settings, name: str | None) -> Need:
     return needed[0]
 
 
-def _pulled(need: Need, settings: Settings, *, force: bool, say: Callable[[str], None]) -> dict[str, Json]:
+def _pulled(need: ModelNeed, settings: Settings, *, force: bool, say: Callable[[str], None]) -> dict[str, Json]:
     here = None if force else _sound(need, settings)
     if here is not None:
         say(f"{need.model} is here already; --force fetches it again")
@@ -95,7 +95,7 @@ def _pulled(need: Need, settings: Settings, *, force: bool, say: Callable[[str],
 
 
 def _copied(
-    need: Need, source: Path, settings: Settings, *, force: bool, say: Callable[[str], None]
+    need: ModelNeed, source: Path, settings: Settings, *, force: bool, say: Callable[[str], None]
 ) -> dict[str, Json]:
     if (models_dir := settings.models.dir) is None:
         raise UsageError(
@@ -121,7 +121,7 @@ def _copied(
     return _entry(need, "copied", find(need, settings), written, settings)
 
 
-def _entry(need: Need, action: str, model: Folder, written: Path, settings: Settings) -> dict[str, Json]:
+def _entry(need: ModelNeed, action: str, model: Folder, written: Path, settings: Settings) -> dict[str, Json]:
     """`shadowed_by` is a place that is looked at before the one that was written, so that its model is used."""
     return {
         "stage": need.stage or None,
@@ -133,7 +133,7 @@ def _entry(need: Need, action: str, model: Folder, written: Path, settings: Sett
     }
 
 
-def _sound(need: Need, settings: Settings) -> Folder | None:
+def _sound(need: ModelNeed, settings: Settings) -> Folder | None:
     try:
         model = find(need, settings)
         return None if damages(model) else model
@@ -141,7 +141,7 @@ def _sound(need: Need, settings: Settings) -> Folder | None:
         return None
 
 
-def _hub_name(need: Need) -> str:
+def _hub_name(need: ModelNeed) -> str:
     """The name that the hub knows; without an owner it is one of sentence-transformers, as when it is looked for."""
     if need.model.lower() == "default":
         return DEFAULT_MODEL
@@ -150,7 +150,7 @@ def _hub_name(need: Need) -> str:
     return need.model if "/" in need.model else f"sentence-transformers/{need.model}"
 
 
-def _target(need: Need, models_dir: Path) -> Path:
+def _target(need: ModelNeed, models_dir: Path) -> Path:
     """Return the folder in which a model of this name is looked for first."""
     name = _hub_name(need)
     return models_dir / (name if "/" in need.model or name == DEFAULT_MODEL else need.model)
@@ -185,7 +185,7 @@ def _copy(source: Path, made: Path) -> None:
             raise UsageError(f"{source} cannot be copied: {reason}", hint="fix the folder") from error
 
 
-def _check(need: Need, path: Path) -> None:
+def _check(need: ModelNeed, path: Path) -> None:
     try:
         problems = damages(read(need.stage, path))
     except UsageError as error:
@@ -193,11 +193,11 @@ def _check(need: Need, path: Path) -> None:
     if problems:
         reason = problems[0].replace(f"{path}/", "").replace(str(path), "it")
         hint = "name another model: one with safetensors weights, for this stage"
-        raise Unavailable(f"What was fetched as {need.model} is not a sound model: {reason}", hint=hint)
+        raise Unavailable(f"the download of {need.model} is not a sound model: {reason}", hint=hint)
 
 
-def _admit(need: Need, made: Path, *, source: str) -> None:
-    """Checks a folder, and writes down what is in it; then it may stand where models are looked for."""
+def _admit(need: ModelNeed, made: Path, *, source: str) -> None:
+    """Check a folder and record its files; then it may be moved to the place where models are looked up."""
     (made / RECORD).unlink(missing_ok=True)
     _check(need, made)
     files = {path.relative_to(made).as_posix(): sha1_file(path) for path in sorted(made.rglob("*")) if path.is_file()}
@@ -222,7 +222,7 @@ def _install(made: Path, target: Path) -> None:
         raise
 
 
-def _into_hub_cache(need: Need) -> Path:
+def _into_hub_cache(need: ModelNeed) -> Path:
     """Fetch into the cache that other programs share: blobs first, then the snapshot, last the name that links it."""
     cache = hub_cache()
     with _scratch(cache) as scratch:
@@ -252,7 +252,7 @@ _PAUSE = 0.5
 
 @contextmanager
 def watching(folder: Path, name: str, total: Callable[[], int | None], *, pause: float = _PAUSE) -> Iterator[None]:
-    """Count the bytes that arrive in a folder during this context, if somebody is shown them."""
+    """Count the bytes that arrive in a folder during this context, if progress is shown."""
     if not shown():
         yield
         return
@@ -274,7 +274,7 @@ def _watch(folder: Path, progress: Task, stop: Event, pause: float) -> None:
 
 
 def size_of(folder: Path) -> int:
-    """Return the bytes of the files under a folder as far as they are on the disk; links are not followed."""
+    """Return the bytes that the files under a folder take on the disk; links are not followed."""
     total = 0
     for path in folder.rglob("*"):
         with suppress(OSError):  # a file that was renamed meanwhile

@@ -22,14 +22,14 @@ from retrieve_cli.models.runtimes.packages import require
 from retrieve_cli.models.runtimes.tensors import read
 from retrieve_cli.models.runtimes.tokenizer import ModelTokenizer
 from retrieve_cli.operations.models.listing import pull_hint
-from retrieve_cli.operations.models.needs import Folder, Need, export_of, find, wanted
+from retrieve_cli.operations.models.needs import Folder, ModelNeed, export_of, find, wanted
 from retrieve_cli.storage.manifest import sha1_file
 from retrieve_cli.untrusted import files
 
 RECORD = ".retrieve.json"
 """File beside a model that was pulled into `models.dir`, with the SHA-1 of each of its files."""
 _AFRESH = Path(os.devnull)
-"""No folder: what is remembered is not believed, and nothing is."""
+"""Not a folder: cached digests are neither read nor written."""
 _OLDER = ("vocab.txt", "vocab.json", "spiece.model", "sentencepiece.bpe.model", "tokenizer.model")
 _HASHES = {40: "git", 64: "sha256"}
 """Digests by the length of a blob's name in the cache of the hub: small files have git's own SHA-1."""
@@ -45,7 +45,7 @@ def verify(settings: Settings, name: str | None) -> dict[str, Json]:
     return {"schema_version": 1, "ok": all(model["state"] == "sound" for model in models), "models": models}
 
 
-def _checked(need: Need, settings: Settings) -> dict[str, Json]:
+def _checked(need: ModelNeed, settings: Settings) -> dict[str, Json]:
     entry: dict[str, Json] = {"stage": need.stage, "model": need.model, "state": "sound", "path": None}
     entry |= {"files_with_digest": 0, "export": None, "problems": [], "hint": None}
     again = f"{pull_hint(need)} --force"
@@ -70,7 +70,7 @@ def _checked(need: Need, settings: Settings) -> dict[str, Json]:
 
 
 def damages(model: Folder) -> list[str]:
-    """Return what is wrong with the files of a model, a sentence each; nothing if it is sound.
+    """Return the problems of the files of a model, a sentence each; empty if it is sound.
 
     Raises:
         Unavailable: the package that reads tokenizers is not installed.
@@ -80,7 +80,8 @@ def damages(model: Folder) -> list[str]:
     for part in model.transformers:
         safe = [path for path in part.weights if path.suffix == ".safetensors"]
         problems += _tried(partial(read, safe))
-        problems += [f"{path} is missing or empty" for path in part.weights if not _filled(path)]
+        empty = (path for path in part.weights if not (path.is_file() and path.stat().st_size > 0))
+        problems += [f"{path} is missing or empty" for path in empty]
         problems += _tokenizer(part.transformer)
     if isinstance(model, SpladeFolder) and isinstance(static := model.query, Static):
         problems += _tried(lambda: ModelTokenizer.read(static.tokenizer).special_tokens)
@@ -104,10 +105,6 @@ def _tried(attempt: Callable[[], object]) -> list[str]:
     except (OSError, ValueError) as error:
         return [str(error)]
     return []
-
-
-def _filled(path: Path) -> bool:
-    return path.is_file() and path.stat().st_size > 0
 
 
 def _forgotten(model: Folder, digests: Digests) -> list[str]:

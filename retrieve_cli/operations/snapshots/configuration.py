@@ -53,7 +53,7 @@ def config_text(path: Path) -> bytes:
 
 
 def without_secrets(value: Json, key: str = "") -> Json:
-    """Return a value with the addresses in it as they are shown to people, and without the values of secret keys."""
+    """Return a value with its addresses redacted for display, and without the values of secret keys."""
     if isinstance(value, Mapping):
         return {name: without_secrets(part, str(name)) for name, part in value.items()}
     if isinstance(value, list):

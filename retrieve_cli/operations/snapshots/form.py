@@ -37,7 +37,7 @@ EXTRAS = {CALIBRATION: LARGE, CONFIGURATION: CONFIG, CONFIG_FILE: CONFIG}
 """Small members beside the generation, in their order, and the most bytes of each."""
 BLOCK = tarfile.BLOCKSIZE
 WINDOW = 1 << 23
-"""The most bytes that a reader keeps of what it unpacked (RFC 8878 asks decoders for 8 MB)."""
+"""The most unpacked bytes that a reader keeps (RFC 8878 asks decoders for 8 MB)."""
 _FORMAT = "retrieve-snapshot"
 _VERSION = 1
 _LONGEST_NAME = 100
@@ -57,7 +57,7 @@ class BadSnapshot(ValueError):
     """A snapshot that is damaged, cut short, or was not written here."""
 
 
-class Header(Frozen):
+class SnapshotHeader(Frozen):
     """Description of a snapshot, its first member."""
 
     generation: str
@@ -78,7 +78,7 @@ class Header(Frozen):
         return {"format": _FORMAT, "schema_version": _VERSION, **asdict(self)}
 
     @classmethod
-    def of(cls, text: bytes) -> Header:
+    def of(cls, text: bytes) -> SnapshotHeader:
         """Return the header from the first member. Raises: BadSnapshot."""
         try:
             value = shapes.mapping(json.loads(text), HEADER)
@@ -145,3 +145,15 @@ def zstd() -> Any:
     except ImportError as error:
         raise Unavailable("the package zstandard is not installed", hint="pip install zstandard") from error
     return zstandard
+
+
+def summary(header: SnapshotHeader) -> dict[str, Json]:
+    """Return the description of a snapshot, for people and programs."""
+    return {
+        "generation": header.generation,
+        "created": header.created,
+        "records": header.records,
+        "chunks": header.chunks,
+        "index_bytes": header.index_bytes,
+        "members": [name for name in EXTRAS if name in header.extras],
+    }

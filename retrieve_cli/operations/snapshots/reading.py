@@ -1,4 +1,7 @@
-"""Reading of a snapshot as an untrusted stream: every member is checked against its name, length and checksums."""
+"""Reading of a snapshot as an untrusted stream: every member is checked against its name, length and checksums.
+
+A folder of snapshots is listed by their headers alone.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,7 @@ from typing import TYPE_CHECKING, BinaryIO, TypeVar
 
 import numpy as np
 
+from retrieve_cli.contracts import Json
 from retrieve_cli.contracts.progress import BYTES, Task, counting, task
 from retrieve_cli.errors import IndexCorrupt, RetrieveError, UsageError, quoted
 from retrieve_cli.frozen import Frozen
@@ -19,12 +23,14 @@ from retrieve_cli.operations.snapshots.form import (
     FOLDER,
     HEADER,
     MANIFEST,
+    SUFFIX,
     SUMS,
     WINDOW,
     BadSnapshot,
-    Header,
+    SnapshotHeader,
     damaged,
     read_tar_header,
+    summary,
     zstd,
 )
 from retrieve_cli.storage import durable, sums
@@ -35,11 +41,12 @@ from retrieve_cli.untrusted.files import CONFIG, MANIFEST as LARGE, open_regular
 
 if TYPE_CHECKING:
     from retrieve_cli.storage.mapped import Sums
+    from retrieve_cli.storage.store import Store
 
 _PIECE = 8 * SUMMED
 """Bytes in memory at a time: whole blocks of those whose checksums are kept."""
 _PACKED = 1024
-"""Bytes that are unpacked at a time: at most 32 MiB, as four bytes may stand for a block of 128 KiB."""
+"""Packed bytes that are read at a time: they unpack to at most 32 MiB, as four bytes may encode a block of 128 KiB."""
 _RESERVED = ("manifest.json", sums.FILE, LISTING)
 """Names that no file of a generation may have."""
 T = TypeVar("T")
@@ -48,16 +55,16 @@ T = TypeVar("T")
 class Snapshot(Frozen):
     """Contents of a snapshot, completely verified."""
 
-    header: Header
+    header: SnapshotHeader
     manifest: Manifest
     extras: dict[str, bytes]
 
 
-def read_header(path: Path) -> Header:
+def read_header(path: Path) -> SnapshotHeader:
     """Return the header of a snapshot without reading the rest.
 
     Raises:
-        UsageError: there is no such file.
+        UsageError: the file does not exist.
         IndexCorrupt: it is not a snapshot.
     """
     return _read(path, lambda members: members.header())
@@ -67,7 +74,7 @@ def verify(path: Path) -> Snapshot:
     """Read all of a snapshot and compare it with its checksums; nothing is written.
 
     Raises:
-        UsageError: there is no such file.
+        UsageError: the file does not exist.
         IndexCorrupt: it is damaged, cut short, or holds something else.
     """
     return _read(path, lambda members: members.all(None))
@@ -77,7 +84,7 @@ def unpack(path: Path, folder: Path) -> Snapshot:
     """Verify, and write the files of the generation into an empty folder, with the checksums of their blocks.
 
     Raises:
-        UsageError: there is no such file.
+        UsageError: the file does not exist.
         IndexCorrupt: it is damaged, cut short, or holds something else.
         RetrieveError: there is too little disk space.
         OSError: the folder cannot be written.
@@ -137,9 +144,9 @@ class _Members:
         self._seen: list[str] = []
         self._sums: list[str] = []
 
-    def header(self) -> Header:
+    def header(self) -> SnapshotHeader:
         """Read the first member."""
-        return Header.of(self._small(HEADER, CONFIG))
+        return SnapshotHeader.of(self._small(HEADER, CONFIG))
 
     def all(self, folder: Path | None) -> Snapshot:
         """Read every member; the files of the generation go into the folder, if there is one."""
@@ -153,13 +160,13 @@ class _Members:
         extras = {name: self._extra(name, header) for name in EXTRAS if name in header.extras}
         listed = "".join(self._sums).encode()
         if self._small(SUMS, LARGE) != listed:
-            raise BadSnapshot(f"{SUMS} does not list the members as they are")
+            raise BadSnapshot(f"{SUMS} does not match the members")
         self._end()
         if folder is not None:
             sums.keep(folder, block_sums_by_file)
         return Snapshot(header, manifest, extras)
 
-    def _manifest(self, header: Header) -> Manifest:
+    def _manifest(self, header: SnapshotHeader) -> Manifest:
         try:
             text = self._small(MANIFEST, LARGE).decode("utf-8")
             manifest = Manifest.of_text(text, MANIFEST)
@@ -188,12 +195,12 @@ class _Members:
                     target.write(piece)
                     parts.append(block_sums(np.frombuffer(piece, np.uint8)))
         if sha1.hexdigest() != entry.sha1:
-            raise BadSnapshot(f"{FOLDER}{name} has SHA-1 {sha1.hexdigest()}; the manifest says {entry.sha1}")
+            raise BadSnapshot(f"{FOLDER}{name} has SHA-1 {sha1.hexdigest()}, not {entry.sha1} as in the manifest")
         if folder is not None:
             durable.sync(folder / name)
         return np.concatenate(parts)
 
-    def _extra(self, name: str, header: Header) -> bytes:
+    def _extra(self, name: str, header: SnapshotHeader) -> bytes:
         content = self._small(name, EXTRAS[name])
         if hashlib.sha256(content).hexdigest() != header.extras[name]:
             raise BadSnapshot(f"{name} is not what {HEADER} says")
@@ -216,7 +223,7 @@ class _Members:
             where = "twice" if member in self._seen else f"in the place of {name}"
             raise BadSnapshot(f"member {quoted(member)} is there {where}")
         if exactly not in (None, size):
-            raise BadSnapshot(f"{name} has {size} bytes; the manifest says {exactly}")
+            raise BadSnapshot(f"{name} has {size} bytes, not {exactly} as in the manifest")
         self._seen.append(name)
         return size
 
@@ -268,3 +275,39 @@ def _opened(folder: Path | None, name: str) -> Iterator[BinaryIO | None]:
         return
     with (folder / name).open("xb") as file:
         yield file
+
+
+SCHEMA_VERSION = 1
+
+
+def listing(store: Store, folder: Path) -> dict[str, Json]:
+    """Return the snapshots of a folder and the generations of a store, the latest first.
+
+    Raises:
+        UsageError: the folder does not exist.
+    """
+    try:
+        paths = sorted(path for path in folder.iterdir() if path.name.endswith(SUFFIX) and path.is_file())
+    except OSError as error:
+        raise UsageError(f"cannot read the folder {folder}: {error.strerror}", hint="check the path") from error
+    snapshots = sorted((_of(path) for path in paths), key=lambda entry: str(entry.get("created", "")), reverse=True)
+    return {"schema_version": SCHEMA_VERSION, "snapshots": snapshots, "generations": list(_generations(store))}
+
+
+def _of(path: Path) -> dict[str, Json]:
+    """Return the description of a snapshot; for another file, the fault."""
+    entry: dict[str, Json] = {"file": str(path), "bytes": path.stat().st_size}
+    try:
+        return {**entry, **summary(read_header(path))}
+    except RetrieveError as error:
+        return {**entry, "fault": error.message}
+
+
+def _generations(store: Store) -> Iterator[dict[str, Json]]:
+    for kept in reversed(store.kept()):
+        yield {
+            "generation": kept.manifest.id,
+            "current": kept.live,
+            "at": kept.manifest.built.get("at"),
+            "bytes": kept.bytes,
+        }

@@ -14,8 +14,14 @@ from retrieve_cli.errors import IndexCorrupt, RetrieveError, Unavailable, UsageE
 from retrieve_cli.frozen import Frozen
 from retrieve_cli.ingest.tidying import remove_old
 from retrieve_cli.operations.snapshots import configuration
-from retrieve_cli.operations.snapshots.create import summary
-from retrieve_cli.operations.snapshots.form import CALIBRATION, CONFIG_FILE, CONFIGURATION, Header, damaged
+from retrieve_cli.operations.snapshots.form import (
+    CALIBRATION,
+    CONFIG_FILE,
+    CONFIGURATION,
+    SnapshotHeader,
+    damaged,
+    summary,
+)
 from retrieve_cli.operations.snapshots.reading import Snapshot, read_header, unpack, verify
 from retrieve_cli.retrieval import calibration
 from retrieve_cli.storage import durable
@@ -34,7 +40,7 @@ SCHEMA_VERSION = 1
 class Restored(Frozen):
     """A snapshot whose generation is the current one now."""
 
-    header: Header
+    header: SnapshotHeader
     status: Literal["published", "current"]
     """Published from the snapshot; or it existed already, is sound, and was made current."""
     calibrations: int
@@ -57,10 +63,10 @@ def restore(path: Path, store: Store, settings: Settings, progress: Progress) ->
     """Make the generation of a snapshot the current one of a store.
 
     Raises:
-        UsageError: there is no such file.
-        IndexCorrupt: it is damaged, or holds something else; the store is as it was.
+        UsageError: the file does not exist.
+        IndexCorrupt: it is damaged, or holds something else; the store is unchanged.
         Locked: another process writes in the store.
-        RetrieveError: there is too little disk space, or the store cannot be written; it is as it was.
+        RetrieveError: there is too little disk space, or the store cannot be written; it is unchanged.
     """
     read_header(path)
     with _writing(store, settings, progress):
@@ -100,7 +106,7 @@ def write_config(restored: Restored, path: Path, *, force: bool) -> None:
 
 
 def _publish(path: Path, store: Store, settings: Settings) -> tuple[Snapshot, list[Calibration]]:
-    """Unpack a snapshot beside the generations, open what it holds, and publish it."""
+    """Unpack a snapshot beside the generations, open its generation, and publish it."""
     with store.scratch() as scratch:
         snapshot = unpack(path, scratch)
         calibrations = _calibrations(path, snapshot)

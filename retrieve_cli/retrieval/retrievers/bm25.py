@@ -111,7 +111,9 @@ class Bm25(Retriever[str]):
             card = generation.manifest.recipe.retrievers[self.name]
             with reading_cards():
                 formula = Formula(**keys_of(card, self._FORMULA))
-            return Bm25Index(stored, file.check_parts, formula=formula)
+            index = Bm25Index(stored, file.check_parts, formula=formula)
+            index.release = generation.release(self.file)
+            return index
         if backend == "rank_bm25":
             from retrieve_cli.retrieval.retrievers.rank_bm25 import RankBm25Index
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from copy import copy
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,12 +13,11 @@ import numpy as np
 from retrieve_cli.contracts import Candidates, Unit
 from retrieve_cli.errors import IndexCorrupt, Unavailable
 from retrieve_cli.retrieval.retrievers.scan import score_rows
-from retrieve_cli.retrieval.retrievers.selection import best, masks, spread, total
-from retrieve_cli.storage.sampled_groups import spread_within
+from retrieve_cli.retrieval.retrievers.selection import best, masks, spread
+from retrieve_cli.storage.bitmap import total
+from retrieve_cli.storage.sampled_groups import Restricted, spread_within
 
 if TYPE_CHECKING:
-    from typing import Self
-
     from retrieve_cli.contracts import Mask, Rows, Vectors
 
 _SAMPLE = 4096
@@ -43,12 +41,10 @@ def faiss_package() -> Any:
     return faiss
 
 
-class HnswIndex:
-    """Approximate search over a graph; any row can still be scored exactly."""
+class HnswIndex(Restricted):
+    """Approximate search over a graph, that of all rows; any row can still be scored exactly."""
 
     unit: Unit = "chunk"
-    population: Mask | None = None
-    """Rows that the mean and the deviation of scores are estimated over; None: all."""
 
     def __init__(self, path: Path, *, ef_search: int) -> None:
         """Raises: IndexCorrupt if faiss cannot read the file or it contains another kind of index."""
@@ -87,12 +83,6 @@ class HnswIndex:
     def score(self, query: Vectors, rows: Rows, *, starts: Rows | None = None) -> Vectors:
         """Return the exact inner product with each of `rows`, or the best one in each group of rows."""
         return score_rows(self.vectors, query, rows, starts)
-
-    def within(self, rows: Mask) -> Self:
-        """Return the index over some rows, (n,) bool; the graph that is walked is that of all."""
-        view = copy(self)
-        view.population = rows
-        return view
 
     def vectors(self, rows: Rows) -> Vectors:
         """Return the vectors of rows, (n, dim) float32."""

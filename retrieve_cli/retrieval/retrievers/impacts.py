@@ -19,12 +19,14 @@ from retrieve_cli.contracts import Json, TermWeights, Unit
 from retrieve_cli.errors import IndexCorrupt, quoted
 from retrieve_cli.frozen import Frozen
 from retrieve_cli.retrieval.retrievers.analyzer import Analyzer
-from retrieve_cli.retrieval.retrievers.selection import ScoringIndex
+from retrieve_cli.retrieval.retrievers.selection import ScoringIndex, best_of_groups
 from retrieve_cli.retrieval.retrievers.term_postings import Postings, stored_columns
 from retrieve_cli.storage import pickles
-from retrieve_cli.storage.mapped import unchecked
+from retrieve_cli.storage.bitmap import PIECE, total
+from retrieve_cli.storage.mapped import pieces, unchecked, unreleased
 from retrieve_cli.storage.pickles import Later
 from retrieve_cli.storage.postings import PostingTable
+from retrieve_cli.storage.sampled_groups import several
 
 if TYPE_CHECKING:
     from typing import Self
@@ -164,13 +166,16 @@ class Bm25Index(TermIndex):
         """
         self._stored = stored
         self._check = check
+        self.release = unreleased
         self._formula = formula or Formula()
+        self._weights: dict[int, float] = {}
+        """Inverse document frequencies of terms in the population."""
         self._mean_length = 1.0
         """Mean length of the rows that the numbers are computed over, if these are some of all."""
         try:
             self.unit: Unit = stored["unit"]
             self._length: int = stored["length"]
-            self._terms: bytes = stored["terms"].tobytes()
+            self._terms = memoryview(stored["terms"])
             self._term_ends: Rows = stored["term_ends"]
             self._starts: Rows = stored["starts"]
             self._rows: NDArray[np.int32] = stored["rows"]
@@ -190,11 +195,15 @@ class Bm25Index(TermIndex):
 
     def within(self, rows: Mask) -> Self:
         """Return the index over some rows, (n,) bool: a term weighs what it would if there were no others."""
-        view = super().within(rows)
-        lengths: Floats = self._stored["lengths"]
-        self._check(lengths)
-        own = lengths[rows]
-        view._mean_length = float(own.mean()) if own.any() else 1.0  # noqa: SLF001  a copy of this very object
+        view, total, count = super().within(rows), 0.0, 0
+        for first in range(0, self._length, at_once := self._at_once()):
+            piece = slice(first, first + at_once)
+            if (kept := rows[piece]).any():
+                self._check(lengths := self._stored["lengths"][piece])
+                total += float((own := lengths[kept]).sum())
+                count += len(own)
+                self.release()
+        view._mean_length, view._weights = total / count if total else 1.0, {}  # noqa: SLF001  a copy of this object
         return view
 
     def __len__(self) -> int:
@@ -217,21 +226,41 @@ class Bm25Index(TermIndex):
         return Exported(Part(name, self.unit, self._length), postings=table)
 
     def _scores(self, query: str) -> Vectors:
-        scores = np.zeros(self._length, np.float32)
+        return self._piece(self.weights_of(query), 0, self._length)
+
+    def _pieces(self, query: str, starts: Rows | None) -> Iterator[tuple[int, Vectors]]:
+        terms, starts = self.weights_of(query), several(starts)
+        units = self._length if starts is None else len(starts) - 1
+        for first in range(0, units, at_once := self._at_once()):
+            end = min(first + at_once, units)
+            ends = np.array([first, end]) if starts is None else starts[first : end + 1]
+            scores = self._piece(terms, int(ends[0]), int(ends[-1]))
+            yield first, scores if starts is None else best_of_groups(scores, ends - ends[0] if first else ends)
+
+    def _at_once(self) -> int:
+        return max(1, self._length) if self.release is unreleased else PIECE
+
+    def _piece(self, terms: TermWeights, first: int, end: int) -> Vectors:
+        """Return the scores of the rows from `first` up to but not `end`, of the population if there is one."""
+        scores = np.zeros(end - first, np.float32)
         try:
-            for term, count in Counter(self.analyzer.terms(query)).items():
-                place = self._place(term)
-                if place is not None:
-                    rows, parts = self._postings(place)
-                    # A row occurs once in a column, so this addition never adds twice to one row.
-                    scores[rows] += parts * np.float32(count)
+            for term, count in zip(terms.terms.tolist(), terms.weights, strict=True):
+                rows, parts = self._postings(term, first, end)
+                # A row occurs once in a column, so this addition never adds twice to one row.
+                scores[rows - first if first else rows] += parts * count
+                self.release()
         except IndexError as error:
             raise IndexCorrupt(f"bm25.pkl refers to a missing row ({error})", hint="retrieve build") from error
         return scores
 
-    def _postings(self, term: int) -> tuple[NDArray[np.int32], Vectors]:
-        """Return the rows with a term, by its number, and the score that it adds to each."""
+    def _postings(self, term: int, first: int, end: int) -> tuple[NDArray[np.int32], Vectors]:
+        """Return the rows with a term, by its number, from `first` up to but not `end`, and the score that it adds to
+        each."""
         column = slice(int(self._starts[term]), int(self._starts[term + 1]))
+        if end - first < self._length:
+            self._check(self._rows[column])
+            places = np.searchsorted(self._rows[column], np.array([first, end], np.int32)).tolist()
+            column = slice(column.start + places[0], column.start + places[1])
         rows = self._rows[column]
         if (own := self.population) is None:
             parts = self._impacts[column]
@@ -243,11 +272,19 @@ class Bm25Index(TermIndex):
         rows, tf, lengths = rows[kept], frequencies[kept].astype(np.float64), self._stored["lengths"]
         form, mean = self._formula, self._mean_length
         shares = saturation(form.variant, tf, lengths[rows], k1=form.k1, b=form.b, mean_length=mean)
-        return rows, (self._idf(term, len(rows), own) * shares).astype(np.float32)
+        if term not in self._weights:
+            self._weights[term] = self._idf(term, self._frequency(term, own), own)
+        return rows, (self._weights[term] * shares).astype(np.float32)
+
+    def _frequency(self, term: int, own: Mask) -> int:
+        """Return the number of `own` rows that have a term."""
+        rows = self._rows[int(self._starts[term]) : int(self._starts[term + 1])]
+        self._check(rows)
+        return sum(int(np.count_nonzero(own[piece])) for piece in pieces(rows, self.release))
 
     def _idf(self, term: int, frequency: int, own: Mask) -> float:
         """Return the inverse document frequency of a term, by its number, that so many of the `own` rows have."""
-        variant, documents = self._formula.variant, int(np.count_nonzero(own))
+        variant, documents = self._formula.variant, total(self._length, own)
         if variant != "okapi" or not frequency:
             return float(idf(variant, documents, np.array([max(frequency, 1)], np.float64))[0])
         # The one variant in which the weight of a term depends on those of all others.
@@ -259,9 +296,10 @@ class Bm25Index(TermIndex):
     def _place(self, term: str) -> int | None:
         """Return the number of a term, by binary search in the sorted, concatenated vocabulary."""
         wanted, low, high = term.encode(), 0, len(self._term_ends) - 1
+        self.release()  # what the last look-up read
         while low < high:
             middle = (low + high) // 2
-            term_here = self._terms[self._term_ends[middle] : self._term_ends[middle + 1]]
+            term_here = bytes(self._terms[self._term_ends[middle] : self._term_ends[middle + 1]])
             if term_here == wanted:
                 return middle
             low, high = (middle + 1, high) if term_here < wanted else (low, middle)

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from copy import copy
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 import numpy as np
 
 from retrieve_cli.contracts import Candidates, Unit
+from retrieve_cli.storage.bitmap import total
+from retrieve_cli.storage.sampled_groups import Restricted, several
 
 if TYPE_CHECKING:
-    from typing import Self
-
     from retrieve_cli.contracts import Mask, Rows, Vectors
 
 
@@ -61,37 +60,10 @@ def masks(queries: Sequence[object], given: Sequence[Mask | None] | None) -> Seq
     return [None] * len(queries) if given is None else given
 
 
-def groups_in(rows: Mask | None, starts: Rows | None) -> Mask | None:
-    """Return a mask of rows as one of groups, whose rows are in it together."""
-    return rows if rows is None or starts is None else rows[starts[:-1]]
-
-
-def total(rows: int, mask: Mask | None) -> int:
-    """Return the number of rows in a mask; all rows if there is no mask."""
-    return rows if mask is None else int(np.count_nonzero(mask))
-
-
-def candidates(
-    scores: Vectors, among: Rows, depth: int, allowed: Mask | None = None, visible: Mask | None = None, *, size: int
-) -> Candidates:
-    """Return the answer of an exact index from the scores of its `size` rows; rows outside `among` score zero.
-
-    Of `among`, the `allowed` rows are listed, and the `visible` rows are counted.
-    """
-    # Over all rows, allowed or not: the z-score, and so a record's fused score, must not depend on the filter.
-    mean, deviation = spread(scores[among], size)
-    within = among if allowed is None else among[allowed[among]]
-    rows = best(scores, within, depth)
-    before = len(among) if visible is None else int(np.count_nonzero(visible[among]))
-    return Candidates(rows, scores[rows], mean, deviation, before=before, after=len(within))
-
-
-class ScoringIndex(ABC, Generic[Q]):
+class ScoringIndex(Restricted, ABC, Generic[Q]):
     """A `contracts.Index` that scores all its rows at once; rows without a term of the query score 0."""
 
     unit: Unit
-    population: Mask | None = None
-    """Rows that the numbers are computed over; None: all."""
 
     @abstractmethod
     def __len__(self) -> int: ...
@@ -99,12 +71,6 @@ class ScoringIndex(ABC, Generic[Q]):
     @abstractmethod
     def _scores(self, query: Q) -> Vectors:
         """Return the query's score for every row, (n,) float32, 0 if none of its terms occurs."""
-
-    def within(self, rows: Mask) -> Self:
-        """Return the index over some rows, (n,) bool; `_scores` of a subclass may weigh terms by these."""
-        view = copy(self)
-        view.population = rows
-        return view
 
     def search(
         self,
@@ -118,23 +84,44 @@ class ScoringIndex(ABC, Generic[Q]):
         """Return the best rows with a term of the query; rows without one are never listed."""
         answers = []
         for query, mask, shown in zip(queries, masks(queries, allowed), masks(queries, visible), strict=True):
-            scores = best_of_groups(self._own_scores(query), starts)
-            size = total(len(scores), groups_in(self.population, starts))
-            answers.append(candidates(scores, np.flatnonzero(scores), depth, mask, shown, size=size))
+            rows, listed = np.empty(0, np.int64), np.empty(0, np.float32)
+            first_sum, second_sum, before, after = 0.0, 0.0, 0, 0
+            for first, scores in self._pieces(query, starts):
+                among = np.flatnonzero(scores)
+                # Over all rows, allowed or not: the z-score, and so a fused score, must not depend on the filter.
+                first_sum += float((worth := scores[among]).sum(dtype=np.float64))
+                second_sum += float(np.square(worth, dtype=np.float64).sum())
+                numbers = among + first if first else among
+                before += len(among) if shown is None else int(np.count_nonzero(shown[numbers]))
+                within = among if mask is None else among[mask[numbers]]
+                after += len(within)
+                kept = best(scores, within, depth)
+                rows, listed = np.append(rows, kept + first), np.append(listed, scores[kept])
+            kept, own = best(listed, np.arange(len(rows)), depth), self.population
+            own = own if own is None or starts is None or several(starts) is None else own[starts[:-1]]
+            size = max(1, total(len(self) if starts is None else len(starts) - 1, own))
+            mean = first_sum / size
+            deviation = float(np.sqrt(max(second_sum / size - mean * mean, 0.0)))
+            answers.append(Candidates(rows[kept], listed[kept], mean, deviation, before, after))
         return answers
 
     def matching(self, query: Q, *, starts: Rows | None = None, allowed: Mask | None = None) -> Rows:
         """Return the rows (or groups of rows) with a term of the query, in ascending order."""
-        rows = np.flatnonzero(best_of_groups(self._own_scores(query), starts))
+        found = [np.flatnonzero(scores) + first for first, scores in self._pieces(query, starts)]
+        rows = np.concatenate([np.empty(0, np.int64), *found])
         return rows if allowed is None else rows[allowed[rows]]
+
+    def _pieces(self, query: Q, starts: Rows | None) -> Iterator[tuple[int, Vectors]]:
+        """Yield the scores of all rows, or groups, in pieces, each with its first row; others than own ones score 0."""
+        yield 0, best_of_groups(self._own_scores(query), starts)
 
     def score(self, query: Q, rows: Rows, *, starts: Rows | None = None) -> Vectors:
         """Return the score of each of `rows` (or groups of rows), 0 if no term of the query occurs."""
-        scores = self._own_scores(query)
-        if starts is None:
-            return scores[rows]
-        members, begins = rows_of(rows, starts)
-        return best_of_groups(scores[members], np.append(begins, len(members)))
+        found = np.zeros(len(rows), np.float32)
+        for first, scores in self._pieces(query, starts):
+            here = (first <= rows) & (rows < first + len(scores))
+            found[here] = scores[rows[here] - first]
+        return found
 
     def _own_scores(self, query: Q) -> Vectors:
         """Return the score of every row; those that are not of the population score 0."""

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from copy import copy
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
@@ -25,13 +24,12 @@ from retrieve_cli.numerics import available_cores
 from retrieve_cli.retrieval.retrievers import quantized
 from retrieve_cli.retrieval.retrievers.hnsw_index import HnswIndex, faiss_package
 from retrieve_cli.retrieval.retrievers.scan import Scan, contenders, members, score_rows
-from retrieve_cli.retrieval.retrievers.selection import best, best_of_groups, masks, spread, total
+from retrieve_cli.retrieval.retrievers.selection import best, best_of_groups, masks, spread
+from retrieve_cli.storage.bitmap import total
 from retrieve_cli.storage.mapped import MappedFile, unchecked
-from retrieve_cli.storage.sampled_groups import spread_within
+from retrieve_cli.storage.sampled_groups import Restricted, spread_within
 
 if TYPE_CHECKING:
-    from typing import Self
-
     from retrieve_cli.contracts import Mask, Rows, Vectors
 
 _FLAT_HEADER = struct.Struct("<4siqqq?iQ")
@@ -156,12 +154,10 @@ class _Wanted(NamedTuple):
     visible: Mask | None
 
 
-class FlatIndex:
+class FlatIndex(Restricted):
     """Exact search: the inner product of the query with every row."""
 
     unit: Unit = "chunk"
-    population: Mask | None = None
-    """Rows that the mean and the deviation of scores are computed over; None: all."""
 
     def __init__(
         self,
@@ -194,12 +190,6 @@ class FlatIndex:
     @property
     def dim(self) -> int:
         return int(self._vectors.shape[1])
-
-    def within(self, rows: Mask) -> Self:
-        """Return the index over some rows, (n,) bool."""
-        view = copy(self)
-        view.population = rows
-        return view
 
     def vectors(self, rows: Rows) -> Vectors:
         """Return the vectors of rows, (n, dim) float32. Raises: IndexCorrupt if one of them is damaged."""

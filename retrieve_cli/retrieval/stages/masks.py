@@ -8,6 +8,7 @@ import numpy as np
 
 from retrieve_cli.contracts import Candidates, Index, Restrictable
 from retrieve_cli.frozen import replace
+from retrieve_cli.storage.bitmap import of_members
 
 if TYPE_CHECKING:
     from retrieve_cli.contracts import Mask, Rows, Vectors
@@ -22,7 +23,7 @@ def over(index: Index[Q], population: Mask | None, starts: Rows) -> Index[Q] | N
     """Return an index that computes its numbers over some records, (records,) bool; None if it cannot do so."""
     if population is None:
         return index
-    rows = population if index.unit == "record" else np.repeat(population, np.diff(starts))
+    rows = population if index.unit == "record" else of_members(population, starts)
     return index.within(rows) if isinstance(index, Restrictable) else None
 
 

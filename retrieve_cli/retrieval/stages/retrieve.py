@@ -26,6 +26,8 @@ from retrieve_cli.retrieval.stages.fusion import highest
 from retrieve_cli.retrieval.stages.index_account import IndexAccount
 from retrieve_cli.retrieval.stages.masks import best_records, members, over
 from retrieve_cli.retrieval.stages.matches import Found
+from retrieve_cli.storage.bitmap import of_members
+from retrieve_cli.storage.sampled_groups import several
 
 if TYPE_CHECKING:
     from retrieve_cli.contracts import Mask, Rows, Vectors
@@ -45,7 +47,7 @@ class Layout(Frozen):
 
     def record_of(self, rows: Rows) -> Rows:
         """The record row of each chunk row."""
-        return np.searchsorted(self.starts, rows, side="right") - 1
+        return rows if several(self.starts) is None else np.searchsorted(self.starts, rows, side="right") - 1
 
 
 class NotAsked(Unavailable):
@@ -233,9 +235,8 @@ class IndexRetrieval(Described, Generic[Q]):
         if self.unit == "record" or self.index.unit == "record":
             return within
         # The queries of a batch often share one mask, and as many copies of it as queries would fill the memory.
-        sizes = np.diff(self.layout.starts)
         different = {id(mask): mask for mask in within if mask is not None}
-        of_chunks = {key: np.repeat(mask, sizes) for key, mask in different.items()}
+        of_chunks = {key: of_members(mask, self.layout.starts) for key, mask in different.items()}
         return [of_chunks.get(id(mask)) for mask in within]
 
     def _as_chunks(self, candidates: Candidates, chunks: Mask | None = None) -> Candidates:

@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
 from retrieve_cli.api import pictures
-from retrieve_cli.api.pictures import Wanted
+from retrieve_cli.api.pictures import PictureRequest
 from retrieve_cli.errors import UsageError, quoted
 from retrieve_cli.server.http.state import State
 from retrieve_cli.server.page import signing
@@ -83,13 +83,13 @@ def _pieces(content: BinaryIO) -> Iterator[bytes]:
             yield piece
 
 
-def _wanted(request: Request) -> tuple[Wanted, str | None]:
+def _wanted(request: Request) -> tuple[PictureRequest, str | None]:
     """Return the picture that is asked for, and its generation. Raises: UsageError."""
     given = request.query_params
     if strange := [key for key in given if key not in _NAMES]:
         raise UsageError(f"unknown parameter {quoted(strange[0])}", hint=f"known: {', '.join(_NAMES)}")
     page, chunk = _number(given.get("page"), "page", 1), _number(given.get("chunk"), "chunk", 0)
-    return Wanted(request.path_params["id"], chunk, page), given.get("generation")
+    return PictureRequest(request.path_params["id"], chunk, page), given.get("generation")
 
 
 def _number(text: str | None, name: str, lowest: int) -> int | None:

@@ -21,7 +21,7 @@ from retrieve_cli.api.sequences import arrival
 from retrieve_cli.contracts import Json
 from retrieve_cli.errors import RetrieveError, UsageError, quoted
 from retrieve_cli.output import formats
-from retrieve_cli.output.page import Page
+from retrieve_cli.output.styled_lines import LineRenderer
 from retrieve_cli.search.answer import Answer
 from retrieve_cli.server.http.admission import read_body
 from retrieve_cli.server.http.answers import dumped, rejection
@@ -209,7 +209,7 @@ class Rendering(NamedTuple):
     """A format, and its options."""
 
     form: str
-    page: Page
+    page: LineRenderer
     explain: bool
 
     @property
@@ -251,5 +251,5 @@ def rendering_of(request: Request) -> Rendering | None:
     if not (width.isascii() and width.isdecimal() and len(width) < 6):
         raise UsageError(f"the width {quoted(width)} is not a number of columns", hint="width=100")
     styled = given.get("color") == "true"
-    page = Page(min(max(int(width), _NARROWEST), _WIDEST), styled=styled, linked=False)
+    page = LineRenderer(min(max(int(width), _NARROWEST), _WIDEST), styled=styled, linked=False)
     return Rendering(form, page, given.get("explain") == "true")

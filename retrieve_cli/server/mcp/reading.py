@@ -10,16 +10,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from retrieve_cli.api.asked import read_asked
+from retrieve_cli.api.contents import Passage, passage_of
 from retrieve_cli.api.field_values import FieldValues, fields_of
 from retrieve_cli.api.live import LiveIndex
-from retrieve_cli.api.passages import Passage, passage_of
 from retrieve_cli.contracts import Json
 from retrieve_cli.errors import NotFound, UsageError, printable, shortened
 from retrieve_cli.operations.why import why
-from retrieve_cli.output.citations import fence_of
 from retrieve_cli.output.compact import Count, clean
-from retrieve_cli.output.places import known_keys, pages
-from retrieve_cli.output.prose import significant
+from retrieve_cli.output.places import fence_of, known_keys, pages
+from retrieve_cli.output.plain_text import significant
 from retrieve_cli.server.mcp.addresses import SCHEME, CursorPlace, cursor_of, read_cursor, read_uri
 from retrieve_cli.server.mcp.outcomes import Channels, ToolOutcome, compact_json
 from retrieve_cli.server.mcp.tools import counter_of, read_arguments, read_budget

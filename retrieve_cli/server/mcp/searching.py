@@ -11,7 +11,7 @@ from retrieve_cli.api.choices import MOST_OFFSET, SEARCH
 from retrieve_cli.api.live import LiveIndex
 from retrieve_cli.contracts import Json
 from retrieve_cli.errors import RetrieveError, UsageError, printable, shortened
-from retrieve_cli.output.compact import Count, Entry, as_compact, filled, fitted, title_of
+from retrieve_cli.output.compact import CompactEntry, Count, as_compact, filled, fitted, title_of
 from retrieve_cli.output.formats import answer_json
 from retrieve_cli.output.reasons import path_in_words
 from retrieve_cli.search.answer import Answer, Result
@@ -77,15 +77,15 @@ def _outcome(page: ResultPage, most: int, count: Count) -> ToolOutcome:
     answer, whole = page.answer, answer_json(page.answer)
     related = answer.related[:_RELATED] if not page.place.offset else ()
 
-    def in_content(entries: Sequence[Entry[Result]], *, brief: bool = False) -> str:
+    def in_content(entries: Sequence[CompactEntry[Result]], *, brief: bool = False) -> str:
         first, last = _first(page), _last(page, len(entries), () if brief else related)
         return as_compact(entries, first=first, last=last, rank=page.place.offset + 1, brief=brief)
 
-    def in_structure(entries: Sequence[Entry[Result]], *, brief: bool = False) -> str:
+    def in_structure(entries: Sequence[CompactEntry[Result]], *, brief: bool = False) -> str:
         return compact_json(_structured(page, entries, whole, () if brief else related, brief=brief))
 
     layout: Callable[..., str] = in_content if page.channels.content else in_structure
-    bare = [Entry(result) for result in answer.results]
+    bare = [CompactEntry(result) for result in answer.results]
     brief = 2 * count(layout(bare)) > most
     laid_out = partial(layout, brief=brief)
     entries = fitted(answer.results, laid_out, partial(filled, answer), most=most, count=count)
@@ -127,7 +127,7 @@ def _following(page: ResultPage, shown: int) -> str | None:
 
 def _structured(
     page: ResultPage,
-    entries: Sequence[Entry[Result]],
+    entries: Sequence[CompactEntry[Result]],
     whole: Mapping[str, Json],
     related: Sequence[Result],
     *,

@@ -26,8 +26,8 @@ from retrieve_cli.contracts import Json
 from retrieve_cli.contracts.works import Work
 from retrieve_cli.errors import RetrieveError, SourceFailed, printable, shortened
 from retrieve_cli.frozen import replace
-from retrieve_cli.output.citations import one_line
-from retrieve_cli.output.compact import Cost, Count, Entry, clean, fitted
+from retrieve_cli.output.compact import CompactEntry, Cost, Count, clean, fitted
+from retrieve_cli.output.places import printable_line
 from retrieve_cli.output.web_works import DATA, result_block
 from retrieve_cli.search.web_answer import ProviderStatus, WebAnswer, WebHit, WebOptions
 from retrieve_cli.server.mcp.outcomes import Channels, ToolOutcome, compact_json
@@ -104,11 +104,11 @@ class _Laid(NamedTuple):
     count: Count
     detail: Detail = "full"
 
-    def whole(self, entries: Sequence[Entry[WebHit]]) -> str:
+    def whole(self, entries: Sequence[CompactEntry[WebHit]]) -> str:
         """Everything that is counted, for some results."""
         return self.content(entries) if self.channels.content else compact_json(self.structured(entries))
 
-    def content(self, entries: Sequence[Entry[WebHit]]) -> str:
+    def content(self, entries: Sequence[CompactEntry[WebHit]]) -> str:
         blocks = [self.block(rank, *entry[:2]) for rank, entry in enumerate(entries, 1)]
         return "\n".join([*_first(self.answer, len(entries)), *([DATA] if entries else []), *blocks])
 
@@ -120,7 +120,7 @@ class _Laid(NamedTuple):
         arxiv = next((str(id_) for id_ in ids if id_.kind == "arxiv" and str(id_) != work.id), "")
         return f"{head}{f', {_line(arxiv)}' if arxiv else ''}\n{fenced}"
 
-    def structured(self, entries: Sequence[Entry[WebHit]], *, shown: bool = True) -> dict[str, Json]:
+    def structured(self, entries: Sequence[CompactEntry[WebHit]], *, shown: bool = True) -> dict[str, Json]:
         """The answer as JSON, without texts unless they are `shown`."""
         answer = self.answer
         failed = [_failure_json(status) for status in answer.statuses if status.failed]
@@ -162,7 +162,7 @@ class _Laid(NamedTuple):
 
 def _outcome(laid: _Laid, most: int) -> ToolOutcome:
     """The results within so many tokens."""
-    bare = [Entry(hit) for hit in laid.answer.hits]
+    bare = [CompactEntry(hit) for hit in laid.answer.hits]
     details = (laid._replace(detail=detail) for detail in _SHARES)
     fitting = (each for each in details if laid.count(each.whole(bare)) <= _SHARES[each.detail] * most)
     laid = next(fitting, laid._replace(detail="bare"))
@@ -174,7 +174,7 @@ def _outcome(laid: _Laid, most: int) -> ToolOutcome:
     return ToolOutcome(structured, content, summary)
 
 
-def _filled(entry: Entry[WebHit], room: int, cost: Cost[WebHit]) -> Entry[WebHit]:
+def _filled(entry: CompactEntry[WebHit], room: int, cost: Cost[WebHit]) -> CompactEntry[WebHit]:
     """The entry with its text, or as many of the first words as there is room for."""
     text = _text(entry.result.work)
     whole = entry._replace(text=text, whole=True)
@@ -182,7 +182,7 @@ def _filled(entry: Entry[WebHit], room: int, cost: Cost[WebHit]) -> Entry[WebHit
         return whole
     ends = [place for place, char in enumerate(text[: max(room, 0) * _LETTERS]) if char.isspace()]
 
-    def cut(end: int) -> Entry[WebHit]:
+    def cut(end: int) -> CompactEntry[WebHit]:
         return entry._replace(text=text[:end].rstrip() + _ELLIPSIS)
 
     fits = bisect_left(ends, x=True, key=lambda end: cost(cut(end)) > room)
@@ -208,7 +208,7 @@ def _failures(statuses: Sequence[ProviderStatus]) -> str:
 
 
 def _message(status: ProviderStatus) -> str:
-    return printable(shortened(one_line(status.message), _NOTICE))
+    return printable(shortened(printable_line(status.message), _NOTICE))
 
 
 def _failure_json(status: ProviderStatus) -> dict[str, Json]:
@@ -218,7 +218,7 @@ def _failure_json(status: ProviderStatus) -> dict[str, Json]:
 
 
 def _notices(answer: WebAnswer) -> Iterator[str]:
-    yield from (printable(shortened(one_line(notice), _NOTICE)) for notice in answer.notices[:_NOTICES])
+    yield from (printable(shortened(printable_line(notice), _NOTICE)) for notice in answer.notices[:_NOTICES])
 
 
 def _shortened(work: Work, detail: Detail) -> Work:
@@ -235,7 +235,7 @@ def _shortened(work: Work, detail: Detail) -> Work:
 
 
 def _title(work: Work) -> str:
-    return printable(shortened(one_line(work.title), _TITLE)) or _line(work.id)
+    return printable(shortened(printable_line(work.title), _TITLE)) or _line(work.id)
 
 
 def _place(url: str) -> str:
@@ -244,7 +244,7 @@ def _place(url: str) -> str:
 
 
 def _line(text: str) -> str:
-    return printable(shortened(one_line(text), _PLACE))
+    return printable(shortened(printable_line(text), _PLACE))
 
 
 def _text(work: Work) -> str:

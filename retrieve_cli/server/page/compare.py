@@ -9,8 +9,7 @@ from urllib.parse import urlencode
 from retrieve_cli.api import contents
 from retrieve_cli.contracts.terms import figures
 from retrieve_cli.errors import RetrieveError, UsageError, quoted
-from retrieve_cli.evaluation.interleaving import Preference, team_draft
-from retrieve_cli.evaluation.votes import Vote, Votes
+from retrieve_cli.evaluation.votes import Preference, Vote, Votes, team_draft
 from retrieve_cli.search.answer import Answer
 from retrieve_cli.server.page.address import SIZE, Address
 from retrieve_cli.server.page.contents import RERANKING, PageContent, Problem, about, modes

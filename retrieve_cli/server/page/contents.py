@@ -15,7 +15,7 @@ from retrieve_cli.contracts.terms import figures
 from retrieve_cli.errors import NotFound, RetrieveError, UsageError
 from retrieve_cli.operations.why import why_empty
 from retrieve_cli.output.formats import answer_json
-from retrieve_cli.output.pieces import title as plain_title
+from retrieve_cli.output.plain_text import title as plain_title
 from retrieve_cli.search.answer import Answer
 from retrieve_cli.search.pictures import drawable
 from retrieve_cli.server.http.answers import rejection

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlsplit
 
 from retrieve_cli.errors import Unavailable, printable
-from retrieve_cli.output.page import address
+from retrieve_cli.output.styled_lines import address
 
 if TYPE_CHECKING:
     from jinja2 import Environment

@@ -10,9 +10,8 @@ from retrieve_cli.contracts import Json
 from retrieve_cli.errors import UsageError
 from retrieve_cli.output import explanation
 from retrieve_cli.output.formats import answer_json
-from retrieve_cli.output.pieces import title as plain_title
 from retrieve_cli.output.places import linked, pages, span_of
-from retrieve_cli.output.prose import percent, significant
+from retrieve_cli.output.plain_text import percent, significant, title as plain_title
 from retrieve_cli.output.reasons import GRAPH, path_in_words, reasons
 from retrieve_cli.output.snippet import snippet
 from retrieve_cli.retrieval.queries.filters import Condition

@@ -9,7 +9,7 @@ from retrieve_cli.api.web import read_web
 from retrieve_cli.contracts import Json
 from retrieve_cli.contracts.terms import figures
 from retrieve_cli.contracts.works import Work
-from retrieve_cli.output.prose import significant
+from retrieve_cli.output.plain_text import significant
 from retrieve_cli.output.web_works import RELATIONS
 from retrieve_cli.search.web_answer import ProviderStatus, WebAnswer, WebHit, WebOptions
 from retrieve_cli.server.page.contents import Problem

@@ -10,6 +10,7 @@ import numpy as np
 
 from retrieve_cli.errors import UsageError, quoted
 from retrieve_cli.frozen import Frozen, replace
+from retrieve_cli.storage.mapped import pieces, unreleased
 from retrieve_cli.storage.records.column_values import PATHS, number_of
 from retrieve_cli.storage.records.globs import literal_prefix, path_glob, text_glob
 from retrieve_cli.storage.vocabulary import Vocabulary
@@ -42,26 +43,40 @@ class Column(Frozen, eq=False):
     """(m,) the numbers."""
     records: Terms
     """(p,) records, ascending, each once for every value it has."""
-    values: Terms
-    """(p,) the value of each of these, in the order of the record."""
+    stored: Terms
+    """(p,) the place in the vocabulary of the value of each of these, in the order of the record."""
 
     def __len__(self) -> int:
         """Number of distinct values."""
         return len(self.span)
 
+    @property
+    def values(self) -> Terms:
+        """(p,) the value of each of `records`."""
+        return self.values_in(slice(None))
+
+    def values_in(self, part: slice) -> Terms:
+        """Return the values of some of `records`."""
+        return self.stored[part] - np.int32(self.span.start)
+
+    def part(self, first: int, end: int) -> slice:
+        """Return the place of the records from `first` up to but not `end` in `records`."""
+        places = np.array([first, end], self.records.dtype)  # of another type, all records would be copied
+        return slice(*np.searchsorted(self.records, places).tolist())
+
     def text(self, value: int) -> str:
         """Return a value as written."""
         return self.vocabulary[self.span[value]]
 
-    def sound(self, length: int) -> bool:
-        """Return True if its arrays fit each other and a table of `length` records."""
+    def sound(self, length: int, release: Callable[[], None] = unreleased) -> bool:
+        """Return True if its arrays fit each other and a table of `length` records; `release` is called after parts."""
         ends = self.vocabulary.ends[self.span.start : self.span.stop + 1]
         return bool(
             (ends[1:] >= ends[:-1]).all()
-            and _within(self.records, length)
-            and _within(self.values, len(self))
+            and all(_within(piece, length) for piece in pieces(self.records, release))
+            and all(_within(piece - self.span.start, len(self)) for piece in pieces(self.stored, release))
+            and all((piece[1:] >= piece[:-1]).all() for piece in pieces(self.records, release, overlap=1))
             and _within(self.numbered, len(self))
-            and (self.records[1:] >= self.records[:-1]).all()
             and (self.numbered[1:] > self.numbered[:-1]).all()
         )
 
@@ -69,14 +84,14 @@ class Column(Frozen, eq=False):
         """Return the field as the `visible` records have it, (n,) bool. Values keep their numbers; no record has those
         of invisible records alone."""
         kept = visible[self.records]
-        values = self.values[kept]
+        stored = self.stored[kept]
         seen = np.zeros(len(self), np.bool_)
-        seen[values] = True
+        seen[stored - self.span.start] = True
         numbered = seen[self.numbered]
         return replace(
             self,
             records=self.records[kept],
-            values=values,
+            stored=stored,
             numbered=self.numbered[numbered],
             numbers=self.numbers[numbered],
         )
@@ -85,7 +100,8 @@ class Column(Frozen, eq=False):
         """Return a value, given in any case, as a record spells it, the alphabetically first of several spellings."""
         first = bisect_left(self.span, value.casefold(), key=self.vocabulary.folded)
         end = bisect_right(self.span, value.casefold(), first, key=self.vocabulary.folded)
-        held = self.values[(self.values >= first) & (self.values < end)]
+        values = self.values
+        held = values[(values >= first) & (values < end)]
         return self.text(int(held.min())) if len(held) else value
 
     def starting(self, prefix: str, *, most: int) -> list[str]:
@@ -144,8 +160,7 @@ class Column(Frozen, eq=False):
 
     def values_of(self, record: int) -> list[str]:
         """Return the values of a record, in its order."""
-        start, end = np.searchsorted(self.records, [record, record + 1])
-        return [self.text(value) for value in self.values[start:end].tolist()]
+        return [self.text(value) for value in self.values_in(self.part(record, record + 1)).tolist()]
 
     def counts(self) -> dict[str, int]:
         """Return the number of records with each value, most frequent first.

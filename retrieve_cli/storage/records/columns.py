@@ -8,7 +8,7 @@ dozen arrays, however many fields there are: opening reads none of them, and a c
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from copy import copy
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -18,8 +18,9 @@ import numpy as np
 from retrieve_cli.contracts import Json
 from retrieve_cli.errors import IndexCorrupt, UsageError, printable, quoted
 from retrieve_cli.storage import pickles
+from retrieve_cli.storage.bitmap import Bitmap
 from retrieve_cli.storage.generation import Generation
-from retrieve_cli.storage.mapped import unchecked
+from retrieve_cli.storage.mapped import pieces, unchecked, unreleased
 from retrieve_cli.storage.records.column import Column
 from retrieve_cli.storage.records.column_values import FIELDS, OMITTED, known_as
 from retrieve_cli.storage.vocabulary import Vocabulary
@@ -66,6 +67,8 @@ class Columns:
             IndexCorrupt: parts are missing or disagree.
         """
         self._check = check
+        self.release = unreleased
+        """Function that frees the memory in which a file in an engine is mapped; it is called after each piece."""
         try:
             self._length = int(stored["length"])
             self.arrays: dict[str, NDArray[Any]] = {name: stored[name] for name in DTYPES}
@@ -132,25 +135,36 @@ class Columns:
         if operator == "!=":
             return ~self.select(field, "=", values, globs=globs)
         column = self.find(field)
-        selected = np.zeros(self._length, np.bool_)
         if column is None and operator == "=":
-            return selected
+            return self._marked(None, np.zeros_like)
         if column is None or (operator != "=" and not len(column.numbered)):
             hint = f"compare its text: {field}=value"
             raise UsageError(f"the field {quoted(field)} has no numbers to compare by {operator}", hint=hint)
         wanted = column.equal(values, globs) if operator == "=" else column.compared(operator, values)
-        selected[column.records[wanted[column.values]]] = True
-        return selected
+        return self._marked(column, wanted.__getitem__)
 
     def having(self, field: str, value: str) -> Flags:
         """Return the records that have exactly this value, (n,) bool. Raises: UsageError for an unknown field."""
         column = self.find(field)
-        selected = np.zeros(self._length, np.bool_)
-        if column is not None:
-            place = self.vocabulary.place(column.span, value)
-            if place < column.span.stop and self.vocabulary[place] == value:
-                selected[column.records[column.values == place - column.span.start]] = True
-        return selected
+        place = 0 if column is None else self.vocabulary.place(column.span, value)
+        if column is None or place >= column.span.stop or self.vocabulary[place] != value:
+            return self._marked(None, np.zeros_like)
+        number = place - column.span.start
+        return self._marked(column, lambda values: values == number)
+
+    def _marked(self, column: Column | None, passes: Callable[[Terms], Flags]) -> Flags:
+        """Return the records with a value that passes, (n,) bool; of a file in an engine as a bitmap."""
+
+        def block(first: int, end: int) -> Flags:
+            marked = np.zeros(end - first, np.bool_)
+            if column is not None:
+                part = column.part(first, end)
+                marked[column.records[part][passes(column.values_in(part))] - first] = True
+                self.release()
+            return marked
+
+        found: Flags = block(0, self._length) if self.release is unreleased else Bitmap.of(self._length, block)
+        return found
 
     def column(self, field: str) -> Column | None:
         """Return a field by any of its names; None if no record has it, or may have it."""
@@ -206,9 +220,9 @@ class Columns:
         found: list[dict[str, list[str]]] = [{} for _ in records]
         for name in self.fields:
             column = self._column(self._numbers[name])
-            start, end = np.searchsorted(column.records, [records.start, records.stop]).tolist()
-            rows = (column.records[start:end] - records.start).tolist()
-            for row, value in zip(rows, column.values[start:end].tolist(), strict=True):
+            part = column.part(records.start, records.stop)
+            rows = (column.records[part] - records.start).tolist()
+            for row, value in zip(rows, column.values_in(part).tolist(), strict=True):
                 found[row].setdefault(name, []).append(column.text(value))
         return found
 
@@ -243,7 +257,8 @@ class Columns:
             return number is not None
         start, end = self.arrays["posting_starts"][number : number + 2].tolist()
         # Numbers out of range are found to be damaged when the column is read.
-        return bool(self.visible.take(self.arrays["records"][start:end], mode="clip").any())
+        records = pieces(self.arrays["records"][start:end], self.release)
+        return any(self.visible[piece.clip(0, self._length - 1)].any() for piece in records)
 
     def _unknown(self, field: str) -> UsageError:
         names = self.fields
@@ -268,11 +283,13 @@ class Columns:
             numbered=arrays["numbered"][numbers] - start,
             numbers=arrays["numbers"][numbers],
             records=arrays["records"][postings],
-            values=arrays["values"][postings] - start,
+            stored=arrays["values"][postings],
         )
-        if not column.sound(self._length):
+        if not column.sound(self._length, self.release):
             raise IndexCorrupt(f"the column {quoted(column.name)} of columns.pkl is damaged", hint=_HINT)
-        return column if self.visible is None else column.within(self.visible)
+        column = column if self.visible is None else column.within(self.visible)
+        self.release()
+        return column
 
     def _check_texts(self, span: range) -> None:
         """Check the values of `span` against their checksums. Raises: IndexCorrupt."""
@@ -297,6 +314,7 @@ def _open(generation: Generation) -> Columns:
         raise UsageError("this index has no columns to filter by", hint="update it: retrieve sync")
     file = generation.file(FILE)
     columns = Columns(pickles.load(file, later=LATER), file.check_parts)
+    columns.release = generation.release(FILE)
     if len(columns) != len(generation.records):
         raise IndexCorrupt(f"{FILE} has {len(columns)} rows for {len(generation.records)} records", hint=_HINT)
     generation.expect(FILE, len(columns))

@@ -11,7 +11,7 @@ from samples import Program, write_catalog
 
 from retrieve_cli.config.loading import load
 from retrieve_cli.models.runtimes.model_folder import ModelFolder
-from retrieve_cli.operations.doctor.advise import Measured, _verdict
+from retrieve_cli.operations.doctor.advise import MeasuredEncoder, _verdict
 from retrieve_cli.storage.generation import open_generation
 from retrieve_cli.storage.store import Store
 
@@ -124,8 +124,8 @@ def test_nothing_is_measured_unless_it_is_asked_for(index: Path, retrieve: Progr
     assert "advice" not in retrieve("doctor").out
 
 
-def measured(kind: str, precision: str, speed: float, cosine: float = 0.9999, overlap: float = 0.99) -> Measured:
-    return Measured(kind, precision, 100 * speed, speed, cosine, cosine, overlap)
+def measured(kind: str, precision: str, speed: float, cosine: float = 0.9999, overlap: float = 0.99) -> MeasuredEncoder:
+    return MeasuredEncoder(kind, precision, 100 * speed, speed, cosine, cosine, overlap)
 
 
 PLAIN, OPENVINO, FAST = ("onnx", "float32"), ("openvino", "float32"), ("openvino", "bfloat16")
@@ -147,7 +147,7 @@ TO_OPENVINO = {"encoder.kind": "openvino", "encoder.precision": "bfloat16"}
     ],
 )
 def test_the_fastest_is_advised_that_is_near_and_worth_the_change(
-    others: list[Measured], current: tuple[str, str], message: str, keys: dict[str, Any]
+    others: list[MeasuredEncoder], current: tuple[str, str], message: str, keys: dict[str, Any]
 ) -> None:
     said, chosen = _verdict([measured(*PLAIN, 1, cosine=1, overlap=1), *others], current)
     assert message in said

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from retrieve_cli.api.choices import SEARCH
 from retrieve_cli.config.settings import Settings
 from retrieve_cli.contracts import Json
-from retrieve_cli.output.citations import citation, numbered
-from retrieve_cli.output.places import page_keys, span_of
+from retrieve_cli.output.places import citation, numbered, page_keys, span_of
 from retrieve_cli.output.prompt import fitting
 from retrieve_cli.search.answer import Answer, Result
 from retrieve_cli.server.http.shapes.shape import Read, asked_of

@@ -1,4 +1,4 @@
-"""A summary of the log of queries for people: the whole, a table of days, and the most frequent queries."""
+"""Records, generations and the summary of the query log for people at a terminal: tables and outlines of rich."""
 
 from __future__ import annotations
 
@@ -11,6 +11,29 @@ from retrieve_cli.errors import printable
 if TYPE_CHECKING:
     from rich.console import Console
 
+_WITH_LINES = ("catalog", "markdown", "text")
+"""Kinds of records whose line numbers lead somewhere."""
+
+
+def print_records(rows: Sequence[Mapping[str, Json]], console: Console) -> None:
+    """A table of records: id, name, group, source and, of catalogs and texts, the line."""
+    cells = []
+    for row in rows:
+        source = f"{row['source']}:{row['line']}" if row["kind"] in _WITH_LINES else row["source"]
+        cells.append([str(cell) for cell in (row["id"], row["name"], row["group"] or "", source)])
+    _table(("id", "name", "group", "source"), cells, console)
+
+
+def outline(value: Mapping[str, Json]) -> str:
+    """Nested values as indented `key: value` lines (YAML)."""
+    import yaml
+
+    text = str(yaml.safe_dump(dict(value), allow_unicode=True, sort_keys=False, width=110))
+    return "\n".join(map(printable, text.split("\n")))
+
+
+_TEXTS = {"id", "name", "group", "source", "day", "most frequent queries", "queries without results"}
+"""Columns of words, aligned to the left."""
 _COLUMNS = ("day", "queries", "p50 ms", "p95 ms", "no results", "relaxed", "reranked", "few hits", "top score")
 
 
@@ -40,10 +63,9 @@ def _table(columns: Sequence[str], rows: Sequence[Sequence[str]], console: Conso
     from rich.table import Table
     from rich.text import Text
 
-    words = ("day", "most frequent queries", "queries without results")
     table = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False)
     for column in columns:
-        table.add_column(column, justify="left" if column in words else "right", overflow="fold")
+        table.add_column(column, justify="left" if column in _TEXTS else "right", overflow="fold")
     for row in rows:
         table.add_row(*(Text(printable(cell)) for cell in row))
     console.print(table)

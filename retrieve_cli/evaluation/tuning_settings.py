@@ -30,7 +30,7 @@ class Reranking(Frozen):
     interpolate: float
 
 
-class Choice(Frozen):
+class TuningSettings(Frozen):
     """Point of the search space."""
 
     method: Method
@@ -42,11 +42,11 @@ class Choice(Frozen):
     formulas: tuple[tuple[str, Formula], ...] = ()
     """Formulas by retriever."""
     rerank: Reranking | None = None
-    """Reranking of the fused hits; None if there is none."""
+    """Reranking of the fused hits; None without a reranker."""
 
     @classmethod
-    def of(cls, settings: Settings, cards: Mapping[str, Card], *, reranked: bool) -> Choice:
-        """Return the configured choice; `cards` are those of the retrievers that answer."""
+    def of(cls, settings: Settings, cards: Mapping[str, Card], *, reranked: bool) -> TuningSettings:
+        """Return the configured choice; `cards` holds the card of each retriever that answers."""
         fusion = settings.fusion
         return cls(
             method=fusion.method,
@@ -80,12 +80,12 @@ class Choice(Frozen):
         return {section: keys for section, keys in self.settings.items() if section not in formulas}
 
     @property
-    def fused(self) -> Choice:
+    def fused(self) -> TuningSettings:
         """Choice without reranking."""
         return replace(self, rerank=None)
 
-    def changes(self, other: Choice) -> dict[str, dict[str, Json]]:
-        """Return the settings that differ from those of `other`."""
+    def changes(self, other: TuningSettings) -> dict[str, dict[str, Json]]:
+        """Return the settings that differ between this choice and `other`."""
         theirs = other.settings
         changed = {
             section: {key: value for key, value in keys.items() if theirs.get(section, {}).get(key) != value}
@@ -93,11 +93,11 @@ class Choice(Frozen):
         }
         return {section: keys for section, keys in changed.items() if keys}
 
-    def with_formula(self, name: str, formula: Formula) -> Choice:
+    def with_formula(self, name: str, formula: Formula) -> TuningSettings:
         """Return the choice with another formula of a retriever."""
         return replace(self, formulas=tuple((each, formula if each == name else own) for each, own in self.formulas))
 
-    def fusions(self) -> Iterator[Choice]:
+    def fusions(self) -> Iterator[TuningSettings]:
         """Yield the choice with every other fusion: each retriever's weight in turn, the others in proportion.
 
         Others whose weights are all 0 share equally.
@@ -114,12 +114,12 @@ class Choice(Frozen):
         for rrf_k in _RRF_K:
             yield replace(self, method="rrf", rrf_k=rrf_k)
 
-    def depths(self, least: int) -> Iterator[Choice]:
+    def depths(self, least: int) -> Iterator[TuningSettings]:
         """Yield the choice with every other retrieval depth of at least `least`."""
         return (replace(self, depth=depth) for depth in DEPTHS if depth >= least)
 
-    def rerankings(self, depths: Sequence[int]) -> Iterator[Choice]:
-        """Yield the choice with every other reranking, of its own depth or one of `depths`."""
+    def rerankings(self, depths: Sequence[int]) -> Iterator[TuningSettings]:
+        """Yield the choice with every other reranking, at the current depth or one of `depths`."""
         if self.rerank is None:
             return
         interpolations = sorted({*_INTERPOLATIONS, self.rerank.interpolate})

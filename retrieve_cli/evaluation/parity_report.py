@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 
     from retrieve_cli.evaluation.differences import Difference
     from retrieve_cli.evaluation.parity import Certificate
-    from retrieve_cli.evaluation.parity_lists import Compared, Selection
+    from retrieve_cli.evaluation.parity_lists import Compared, ParityFilter
 
 _CONDITION = 24
 """Columns of a condition."""
 
 
 def print_certificate(found: Certificate, console: Console) -> None:
-    """Print what was measured, and whether it passes."""
+    """Print the measured values and the verdict."""
     width = min(console.width, WIDTH)
     for line in _head(found):
         say(console, line)
@@ -39,7 +39,7 @@ def print_certificate(found: Certificate, console: Console) -> None:
     console.print()
     console.print(_latency(found), width=width)
     for name, size in found.engine_bytes.items():
-        held = "does not say how much it stores" if size is None else f"stores {figures.size(size)}"
+        held = "does not report how much it stores" if size is None else f"stores {figures.size(size)}"
         say(console, f"{name} {held}")
     console.print()
     console.print(_lists(found), width=width)
@@ -77,7 +77,6 @@ def _apart(found: Difference) -> tuple[str, str]:
 
 
 def _statistics(found: Certificate) -> Iterator[str]:
-    """Lines on the statistics by which scores are normalised in a fusion."""
     apart, p = _apart(found.full_pass.difference)
     quality = f"{MEASURE} {apart}, p {p}" if p else "no query differs"
     yield "stored statistics instead of a pass over all rows, as the engines and this reference use:"
@@ -102,7 +101,6 @@ def _latency(found: Certificate) -> Table:
 
 
 def _lists(found: Certificate) -> Table:
-    """Recall under filters, and short lists."""
     made = table("retriever", "records", "filter by", f"recall@{CUTOFF}", "listed", "short", "completed", words=3)
     for each in found.retrievers:
         made.add_row(each.name, "all", "", *_counts(each.plain))
@@ -111,7 +109,7 @@ def _lists(found: Certificate) -> Table:
     return made
 
 
-def _kind(selection: Selection) -> str:
+def _kind(selection: ParityFilter) -> str:
     return "rows" if selection.written is None else shortened(printable(selection.written), _CONDITION)
 
 

@@ -14,17 +14,18 @@ from retrieve_cli.config.settings import Settings
 from retrieve_cli.contracts import Ranking
 from retrieve_cli.contracts.progress import Task, task
 from retrieve_cli.errors import UsageError
-from retrieve_cli.evaluation.choices import DEPTHS, READ, Choice, Formula
 from retrieve_cli.evaluation.evaluate import queries_of
 from retrieve_cli.evaluation.judgments import Run, Topic
 from retrieve_cli.evaluation.measures import Scorer, depth
 from retrieve_cli.evaluation.memory import PoolMemory, RememberedRetrieval, RetrievalMemory, remembering
+from retrieve_cli.evaluation.tuning_settings import DEPTHS, READ, Formula, TuningSettings
 from retrieve_cli.frozen import replace
 from retrieve_cli.retrieval.stages.fuse import Fuse
 from retrieve_cli.retrieval.stages.pipeline import Pipeline
 from retrieve_cli.retrieval.stages.rerank import Reader, Rerank
 from retrieve_cli.retrieval.stages.retrieve import Retrieve
 from retrieve_cli.search.opened import Opened
+from retrieve_cli.search.options import SearchOptions
 from retrieve_cli.search.searcher import Searcher
 
 if TYPE_CHECKING:
@@ -39,7 +40,15 @@ _FORMULAS_KEPT = 2
 """Formulas whose candidates are remembered at a time: the configured one and the one being tried."""
 
 
-class Table:
+def _options_of(opened: Opened, k: int) -> SearchOptions:
+    """Return options without a deadline, and with every retriever: one of weight 0 may be worth more."""
+    options = replace(opened.options(k=k), deadline_ms=None)
+    if options.hybrid and not options.retrievers:
+        return replace(options, retrievers=tuple(registry.ordered(opened.generation.manifest.recipe.retrievers)))
+    return options
+
+
+class MeasureTable:
     """Measure of every query under any choice, computed at first use."""
 
     def __init__(
@@ -63,10 +72,7 @@ class Table:
         self._settings = settings
         self._topics = topics
         self._queries = queries_of(opened, topics, [])
-        self._options = replace(opened.options(k=k), deadline_ms=None)
-        if self._options.hybrid and not self._options.retrievers:  # one of weight 0 may be worth more
-            every = tuple(registry.ordered(opened.generation.manifest.recipe.retrievers))
-            self._options = replace(self._options, retrievers=every)
+        self._options = _options_of(opened, k)
         self._looked_at = depth([measure])
         self._scorer = Scorer([measure], {topic.id: topic.grades for topic in topics})
         self._known: dict[str, Floats] = {}
@@ -80,7 +86,7 @@ class Table:
         self._reader: Reader | None = (
             None if self._rerank is None else remembering(self._rerank.reader, together=together)
         )
-        self.now = Choice.of(settings, cards, reranked=self._rerank is not None)
+        self.now = TuningSettings.of(settings, cards, reranked=self._rerank is not None)
         self.read_depths = () if self._rerank is None else (settings.rerank.depth,) if together else READ
         """Numbers of hits that may be reranked."""
         self._deepest = max(*DEPTHS, settings.search.depth, k, *self.read_depths, 0)
@@ -104,7 +110,7 @@ class Table:
         """Number of settings that have been computed."""
         return len(self._known)
 
-    def values(self, choice: Choice) -> Floats:
+    def values(self, choice: TuningSettings) -> Floats:
         """Return the measure of each query, (n,)."""
         return self._value(repr(choice.settings), lambda: self.pipeline(choice))
 
@@ -117,14 +123,14 @@ class Table:
 
         return self._value(repr((name, formula)), pipeline)
 
-    def pipeline(self, choice: Choice) -> Pipeline:
+    def pipeline(self, choice: TuningSettings) -> Pipeline:
         """Return the pipeline that answers under a choice, over remembered candidates."""
         settings = override(self._settings, choice.of_answers, where="--tune")
         opened = self._varied(choice.formulas).under(settings)
         options = self._options if choice.rerank is not None else replace(self._options, rerank=False)
         return self._remembering(Searcher(opened, options).pipeline(), choice.formulas)
 
-    def run(self, choice: Choice) -> Run:
+    def run(self, choice: TuningSettings) -> Run:
         """Return the run under a choice."""
         return self._run(self.pipeline(choice)([Ranking(query) for query in self._queries]))
 

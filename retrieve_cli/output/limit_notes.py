@@ -33,7 +33,7 @@ def _budget(answer: Answer, spent: Spent) -> Iterator[str]:
 
 
 def _quotas(answer: Answer) -> Iterator[str]:
-    """Hits beyond a quota that stood above the last one shown."""
+    """Hits beyond a quota that ranked above the last one shown."""
     last = answer.offset + len(answer.results)
     better: list[Mapping[str, Json]] = []
     for stage in reversed(_by_stage(answer.trace.get("diversity", {}).get("cut", ()))):
@@ -57,7 +57,7 @@ def _by_stage(cut: Sequence[Mapping[str, Json]]) -> list[list[Mapping[str, Json]
 
 
 def _last_shown(cut: Sequence[int], shown: int) -> int:
-    """The rank of the last of so many hits that are shown, in a list from which those of some ranks are cut."""
+    """The rank of the last of `shown` hits, in a list from which the ranks in `cut` are removed."""
     last = shown
     for rank in sorted(cut):
         last += rank <= last
@@ -86,7 +86,6 @@ def _thresholds(answer: Answer) -> Iterator[str]:
 
 
 def _name(answer: Answer, chunk_id: str) -> str:
-    """The id of a hit, for a line of text."""
     return printable(shortened(chunk_id if answer.unit == "chunk" else chunk_id.rpartition("#")[0]))
 
 
