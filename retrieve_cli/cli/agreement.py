@@ -12,11 +12,11 @@ from retrieve_cli.config.trust import KINDS, Reach, Trust, answers, state_file
 from retrieve_cli.errors import printable, shortened, unwritable
 
 _LONGEST = 300
-"""Characters of a value that are shown; of a longer one, that is said."""
+"""Longest value that is shown in full; a longer one is marked as cut."""
 
 
 def asked(trust: Trust, *, quiet: bool) -> bool:
-    """Return True if the user agrees to what a configuration reaches. Asked once, on a terminal alone."""
+    """Return True if the user agrees to the places that a configuration reaches. Asked once, only on a terminal."""
     if not can_ask(quiet=quiet) or trust.declined:
         return False
     from retrieve_cli.cli.warm.child import decline
@@ -29,7 +29,7 @@ def asked(trust: Trust, *, quiet: bool) -> bool:
 
 
 def can_ask(*, quiet: bool) -> bool:
-    """Return True if somebody sees a question, and can answer it."""
+    """Return True if a user can see a question and answer it."""
     return not quiet and sys.stdin.isatty() and sys.stderr.isatty()
 
 
@@ -40,7 +40,7 @@ def confirmed() -> bool:
 
 
 def show(found: Iterable[Trust]) -> None:
-    """Print what is reached, for a decision: letters that only look like others are escaped."""
+    """Print the places outside of the folder, for a decision. Letters that only look like others are escaped."""
     for trust in found:
         print(printable(f"{trust.place} reaches out of its folder:"), file=sys.stderr)
         for reach in trust.reaches:
@@ -73,7 +73,7 @@ def record(trust: Trust, answer: Literal["agreed", "declined", "forgotten"]) -> 
 
 
 def of_configuration(file: Path | None) -> list[Trust]:
-    """Return what the configuration file reaches, if anything. Raises: UsageError: it cannot be read."""
+    """Return the trust of the configuration file, if it reaches anything. Raises: UsageError: it cannot be read."""
     from retrieve_cli.config.loading import trust_of_file
 
     return [found] if (found := trust_of_file(file)) else []

@@ -1,4 +1,4 @@
-"""From the flags of `retrieve query` to answers on stdout: one query here, several in batches.py."""
+"""From the flags of `retrieve query` to answers on stdout: one query here, several in stdin_queries.py."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import typer
 
 from retrieve_cli.api.index import Index
-from retrieve_cli.cli import notes, printing
-from retrieve_cli.cli.options import Shape, Shared
+from retrieve_cli.cli import printing
+from retrieve_cli.cli.options import OutputFlags, Shared
 from retrieve_cli.config.plugins import LLM
 from retrieve_cli.config.settings import Settings
 from retrieve_cli.contracts import Request
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 NOTHING: Mapping[str, Any] = {}
-Writing = Callable[[Sequence[Answer], Shared, Shape], None]
+Writing = Callable[[Sequence[Answer], Shared, OutputFlags], None]
 """Writes answers to stdout."""
 
 
@@ -37,9 +37,9 @@ class Run(NamedTuple):
     settings: Settings
     asked: Request
     """Values of its flags that hold for every query."""
-    shape: Shape
+    shape: OutputFlags
     choices: Mapping[str, Any]
-    """`k`, and the choices that no key of the configuration stands for."""
+    """`k`, and the choices that have no key in the configuration."""
     given: Mapping[str, str]
     """Keys that the configuration sets, and where."""
     docs_dir: Path | None
@@ -53,7 +53,7 @@ class Run(NamedTuple):
 
     @property
     def unindexed(self) -> bool:
-        """True if folders are searched without an index, or a language model reads what has none."""
+        """True if folders are searched without an index, or a language model reads records that have no index."""
         if self.docs_dir is not None or self.settings.docs.mode == "standard_chunking":
             return True
         reads_records = self.settings.search.mode == LLM and bool(self.settings.sources.list)
@@ -75,11 +75,13 @@ class Run(NamedTuple):
                 raise UsageError("--picture draws a page for one query", hint="retrieve query --picture OUT.png TEXT")
             self.picture.check()
         if self.save_run is not None:
-            from retrieve_cli.cli import saving
+            from retrieve_cli.cli import answer_records
 
-            saving.texts_of(self.save_run)
+            answer_records.texts_of(self.save_run)
             if self.unindexed:
-                raise UsageError("--save-run keeps a run beside its index, and there is none", hint="retrieve build")
+                raise UsageError(
+                    "--save-run keeps a run beside its index, and there is no index", hint="retrieve build"
+                )
 
     def end(self, *, stale: bool, found: bool) -> None:
         """Raises: typer.Exit if the flags ask for another exit code."""
@@ -109,11 +111,11 @@ def web_section(shared: Shared, settings: Settings, *, batch: bool) -> WebSectio
 def opened(run: Run, *, show_reason: bool) -> Iterator[Index]:
     """Open the index, after a sync if the configuration wants one, or read the folder.
 
-    `show_reason`: every query may see all records, so that a sync that failed may say why.
+    `show_reason`: every query may see all records, so the reason of a failed sync may be printed.
     """
     shared, settings = run.shared, run.settings
     if run.unindexed:
-        from retrieve_cli.cli.unindexed import unindexed
+        from retrieve_cli.cli.folder_queries import unindexed
 
         with unindexed(shared, settings, run.docs_dir) as folder:
             run.options(folder)
@@ -124,11 +126,11 @@ def opened(run: Run, *, show_reason: bool) -> Iterator[Index]:
 
         sync_first(shared, settings, show_reason=show_reason)
     index = Index(shared.store, settings)
-    notes.note_unapplied(shared, settings, index.opened.generation, given=run.given)
+    printing.note_unapplied(shared, settings, index.opened.generation, given=run.given)
     run.options(index)
     yield index
     if settings.query.keep_warm and settings.query.server == "auto":
-        from retrieve_cli.cli.warm.keep_warm import keep_warm
+        from retrieve_cli.cli.warm.client import keep_warm
 
         keep_warm(shared, settings.query.keep_warm)
 
@@ -155,29 +157,34 @@ def tell_generation(run: Run, index: Index, *, all_records: bool) -> None:
 
 
 def show(run: Run, index: Index, answers: Sequence[Answer], *, write: Writing | None = None) -> None:
-    """Print answers, by default in the format of the command, with all that its flags ask for besides."""
+    """Print answers, by default in the format of the command; save the run and draw the picture if flags ask for it."""
     if run.save_run is not None:
-        from retrieve_cli.cli import saving
+        from retrieve_cli.cli import answer_records
 
-        texts = saving.texts_of(run.save_run)
-        answers = saving.saved(answers, run.shared, opened=index.opened, options=run.options(index), texts=texts)
-    notes.say_notes(answers, run.shared, files=() if run.shape.batch else run.asked.files)
+        texts, options = answer_records.texts_of(run.save_run), run.options(index)
+        answers = answer_records.saved(answers, run.shared, opened=index.opened, options=options, texts=texts)
+    printing.print_notices(answers, run.shared, files=() if run.shape.batch else run.asked.files)
     written = [answer.without_times() for answer in answers] if run.shape.timing is False else answers
     write = run.web.write if run.web is not None else write
     (write or printing.print_answers)(written, run.shared, run.shape)
     if run.picture is not None:
         run.picture.draw(answers[0], index.opened, run.shared)
+    _keep_records(run, index, answers)
+
+
+def _keep_records(run: Run, index: Index, answers: Sequence[Answer]) -> None:
+    """Explain empty answers, print log lines, and add to the log of queries, as flags and configuration ask."""
+    printed = (run.shared.talk.verbose or run.log_json) and not run.shared.talk.quiet
+    kept = run.settings.log.queries and not run.unindexed
+    if not (run.explain_empty or printed or kept):
+        return
+    from retrieve_cli.cli import answer_records
+
     if run.explain_empty:
-        from retrieve_cli.cli import saving
-
-        saving.explain_empty(index.opened, answers, run.shared, ids=run.shape.ids)
-    if (run.shared.talk.verbose or run.log_json) and not run.shared.talk.quiet:
-        from retrieve_cli.cli import logs
-
-        logs.log_answers(answers, as_json=run.log_json, min_candidates=run.settings.log.min_candidates)
-    if run.settings.log.queries and not run.unindexed:
-        from retrieve_cli.cli import saving
-
+        answer_records.explain_empty(index.opened, answers, run.shared, ids=run.shape.ids)
+    if printed:
+        answer_records.log_answers(answers, as_json=run.log_json, min_candidates=run.settings.log.min_candidates)
+    if kept:
         with suppress(BrokenPipeError):  # which ends the command when all is done
             sys.stdout.flush()
-        saving.log_queries(answers, run.shared, run.settings)
+        answer_records.log_queries(answers, run.shared, run.settings)

@@ -13,7 +13,7 @@ import typer
 
 from retrieve_cli.cli.agreement import record
 from retrieve_cli.cli.options import Shared, shared
-from retrieve_cli.cli.sync_line import Line
+from retrieve_cli.cli.sync_line import SyncLine
 from retrieve_cli.config.trust import COMMAND
 from retrieve_cli.errors import Exit, RetrieveError, UsageError
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _EXAMPLES = 20
 """Records that are looked at for an example."""
 _PLAIN = re.compile(r"[^\W_][\w .,:()/+-]{2,58}[\w)]")
-"""A name that stands between quotation marks as it is."""
+"""A name that needs no escapes between quotation marks."""
 
 Wait = Annotated[
     float | None, typer.Option("--wait", metavar="SECONDS", help="Wait this long for another writer.  [default: 30]")
@@ -77,7 +77,7 @@ def build(
 ) -> None:
     """Build an index of catalogs and folders of documents, and make it the current one.
 
-    Sources named here replace those of `sources:` in config.yaml, which are the default.
+    Sources named here replace `sources:` in config.yaml, which is the default.
     """
     from retrieve_cli.assemble.parts import parts_for
     from retrieve_cli.assemble.sources import sources_of
@@ -100,8 +100,8 @@ def build(
 
 def _finish(report: Report, shared: Shared) -> None:
     """Print the outcome and the next step. Raises: typer.Exit with 8 if records were rejected."""
-    Line(shared).report(report)
-    say_rest(report, shared)
+    SyncLine(shared).report(report)
+    report_findings(report, shared)
     if report.replaced is not None:
         shared.talk.say(report.replaced.sentence(flags_for(shared)))
     if report.status != "failed" and not (shared.talk.quiet or shared.talk.json):
@@ -128,15 +128,15 @@ def embedding_by(
     return shared.over(settings, "executors", workers=workers, executor=executor, require_bit_equal=bits or None)
 
 
-def say_rest(report: Report, shared: Shared) -> None:
-    """Say what facets were made, what was skipped, and what was rejected; keep that the index is the user's own."""
+def report_findings(report: Report, shared: Shared) -> None:
+    """Print the facets made, skipped files and rejected records; store that the user trusts the index."""
     from retrieve_cli.assemble.trusted import trust_of_artifacts
 
     try:
         if report.status != "failed":
             record(trust_of_artifacts(shared.artifacts), "agreed")
     except RetrieveError as error:
-        shared.talk.say(f"note: it is not kept that you built this index ({error.message}): {COMMAND}")
+        shared.talk.say(f"note: cannot store that you trust this index ({error.message}): {COMMAND}")
     for sentence in report.facets.sentences() if report.facets else ():
         shared.talk.say(sentence)
     for sentence in report.skipped if report.status != "unchanged" else ():
@@ -151,7 +151,7 @@ def say_rest(report: Report, shared: Shared) -> None:
 def _entries(
     shared: Shared, settings: Settings, words: Sequence[str], catalogs: Sequence[Path], folders: Sequence[Path]
 ) -> Sequence[SourceSetting]:
-    """The sources of the command line, or else those of the configuration. Raises: UsageError if there are none."""
+    """The sources of the command line, by default of the configuration. Raises: UsageError if there is no source."""
     from retrieve_cli.assemble.sources import with_inbox
     from retrieve_cli.cli.named_sources import named_sources, no_source
 

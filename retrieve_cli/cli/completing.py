@@ -1,7 +1,7 @@
 """Candidates for the word that a shell is about to complete: the hidden command `retrieve __complete`.
 
-Each press of TAB is a process of its own. Names of commands are known without the parser of the command line; flags
-and their values are asked of the command itself, and ids and filters of the current index; no candidate shows
+Each press of TAB starts a process. Names of commands are known without the parser of the command line; flags
+and their values come from the command itself, and ids and filters of the current index; no candidate shows
 more than the command itself would find. On any failure there are no candidates and no messages.
 """
 
@@ -64,8 +64,8 @@ def split(line: str) -> tuple[list[str], str]:
 
 
 def for_bash(given: Sequence[str], word: str, quote: str, *, breaks: str) -> list[str]:
-    """Return candidates as bash takes them: without what stands before the last character that breaks words, which it
-    keeps, and with a backslash before what it would take for something else."""
+    """Return candidates as bash expects them: without the text up to the last character that breaks words, which bash
+    keeps, and with a backslash before special characters."""
     if quote:
         return list(given)
     start = max((place + 1 for place, char in enumerate(word) if char in breaks), default=0)
@@ -73,7 +73,7 @@ def for_bash(given: Sequence[str], word: str, quote: str, *, breaks: str) -> lis
 
 
 def candidates(words: Sequence[str]) -> list[str]:
-    """Return what the last of the words behind `retrieve` may become, in order."""
+    """Return the completions of the last word behind `retrieve`, in order."""
     word = words[-1]
     if len(words) == 1:
         names = ("--help", "--version") if word.startswith("-") else (*COMMANDS, *(ALIASES if word else ()))
@@ -239,14 +239,14 @@ def _runs(typed: Typed) -> Sequence[str]:
 
 
 def _first(source: Source, place: int = 0) -> Source:
-    """Candidates for one positional argument, and none for the others."""
+    """Candidates for one positional argument only."""
     return lambda typed: source(typed) if len(typed.positional) == place else ()
 
 
 def _ids(typed: Typed) -> Iterator[str]:
     from retrieve_cli.cli import completing_index as index
 
-    return index.ids(typed.artifacts, typed.word, index.Scope.of(typed.command, typed.given))
+    return index.ids(typed.artifacts, typed.word, index.CompletionScope.of(typed.command, typed.given))
 
 
 def _chunks(typed: Typed) -> Iterator[str]:
@@ -256,7 +256,7 @@ def _chunks(typed: Typed) -> Iterator[str]:
 def _conditions(typed: Typed) -> Iterator[str]:
     from retrieve_cli.cli import completing_index as index
 
-    return index.conditions(typed.artifacts, typed.word, index.Scope.of(typed.command, typed.given))
+    return index.conditions(typed.artifacts, typed.word, index.CompletionScope.of(typed.command, typed.given))
 
 
 def _boosts(typed: Typed) -> Iterator[str]:

@@ -24,7 +24,7 @@ _LONGEST = 4096
 _VALUES = 200
 
 
-class Scope(NamedTuple):
+class CompletionScope(NamedTuple):
     """The records that a command may find."""
 
     tenant: str | None = None
@@ -32,8 +32,8 @@ class Scope(NamedTuple):
     """True if it may find none: the configuration wants a tenant, and none is named; or another folder is searched."""
 
     @classmethod
-    def of(cls, command: str, given: Mapping[str, str]) -> Scope:
-        """Return that of a command with the options that were given."""
+    def of(cls, command: str, given: Mapping[str, str]) -> CompletionScope:
+        """Return the scope of a command with the given options."""
         if command != "query":
             return cls(given.get("--tenant"))
         from retrieve_cli.config.loading import load
@@ -43,7 +43,7 @@ class Scope(NamedTuple):
         return cls(given.get("--tenant"), "--docs-dir" in given or (search.require_tenant and "--tenant" not in given))
 
 
-def ids(artifacts: Path, word: str, scope: Scope) -> Iterator[str]:
+def ids(artifacts: Path, word: str, scope: CompletionScope) -> Iterator[str]:
     """Yield the ids of records that start with a word, in the order of the index."""
     if scope.closed:
         return
@@ -76,12 +76,12 @@ def _scanned_ids(artifacts: Path, word: str) -> Iterator[str]:
 
 
 def _next(rows: mmap.mmap, wanted: bytes, start: int) -> int:
-    """The place of the next line that begins so; -1 if there is none."""
+    """The offset of the next line that begins with `wanted`; -1 if no line does."""
     place = rows.find(b"\n" + wanted, start, _SCANNED)
     return place + 1 if place >= 0 else -1
 
 
-def conditions(artifacts: Path, word: str, scope: Scope) -> Iterator[str]:
+def conditions(artifacts: Path, word: str, scope: CompletionScope) -> Iterator[str]:
     """Yield the fields that a filter may name (`license=`), or behind `=` their values (`license=MIT`)."""
     if scope.closed:
         return
@@ -99,7 +99,7 @@ def conditions(artifacts: Path, word: str, scope: Scope) -> Iterator[str]:
         yield str(Condition(field, "=", (text,), bool(negation)))
 
 
-def _opened(artifacts: Path, scope: Scope) -> tuple[Generation, Mask | None]:
+def _opened(artifacts: Path, scope: CompletionScope) -> tuple[Generation, Mask | None]:
     """The current generation, and its records that the command may see; None: all."""
     from retrieve_cli.assemble.trusted import own_store
     from retrieve_cli.search.access import of_tenant

@@ -151,7 +151,7 @@ def _keys(settings: Settings, wanted: str | None) -> list[str]:
     """The keys of a section, the one key of that name, or all.
 
     Raises:
-        UsageError: there is no such key; names the nearest.
+        UsageError: the key does not exist; the hint names the nearest.
     """
     from retrieve_cli.config.settings import section_names
 
@@ -215,7 +215,7 @@ def _path(shared: Shared) -> None:
 
 
 def _set(key: str | None, text: str | None, shared: Shared) -> None:
-    """Change one value in the configuration file, which is made if there is none."""
+    """Change one value in the configuration file; create the file if it does not exist."""
     from retrieve_cli.cli.agreement import of_configuration, record
     from retrieve_cli.config import editing, loading
     from retrieve_cli.config.settings import Settings
@@ -241,7 +241,7 @@ def _set(key: str | None, text: str | None, shared: Shared) -> None:
 
 
 def _text_of(path: Path) -> str:
-    """The text of a file, with its own line ends; nothing if there is none. Raises: UsageError."""
+    """The text of a file with its line ends unchanged; empty if the file does not exist. Raises: UsageError."""
     from retrieve_cli.untrusted import files
 
     try:
@@ -261,7 +261,7 @@ def _write(path: Path, text: str) -> None:
 
 
 def _tell(key: str, path: Path, shared: Shared, *, before: str, after: str) -> None:
-    """Say what has changed, and what it takes for the change to show."""
+    """Print the change, and the command that puts it into effect."""
     from retrieve_cli.config.loading import layers, override, read_yaml
     from retrieve_cli.config.settings import Settings, sections
 

@@ -1,7 +1,7 @@
 """`query.server`: a query that a server answers, or this very process.
 
-A server gets what the flags say; its own configuration decides the rest. It prints the answer: JSON as it is, other
-formats by `POST /search?format=`.
+A server gets the values of the flags; its own configuration decides the rest. The server formats the answer: JSON is
+printed unchanged, other formats come from `POST /search?format=`.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _NUMBER = re.compile(r"-?[0-9]{1,20}(?:\.[0-9]{1,30})?(?:e-?[0-9]{1,3})?")
 
 
 def answer(run: Run, chosen: Mapping[str, Any], text: str) -> bool:
-    """Have a query answered where the configuration says; return False if this process has to. `chosen` are its flags.
+    """Have the configured server answer a query; return False if this process has to. `chosen` are its flags.
 
     Raises:
         UsageError: the configuration names no server, or the call needs an index of this machine.
@@ -65,7 +65,7 @@ def answer(run: Run, chosen: Mapping[str, Any], text: str) -> bool:
 
 
 def _shown(run: Run, server: str, body: bytes) -> str:
-    """Return an answer as it is printed: JSON with escapes, other text without what controls a terminal.
+    """Return an answer ready to print: JSON with escapes, other text without control sequences.
 
     Colours pass if this command asked for them. Raises: Unavailable: the answer is not JSON, and should be.
     """
@@ -110,7 +110,7 @@ def _expect_elsewhere(run: Run, chosen: Mapping[str, Any]) -> None:
 
 
 def request_of(chosen: Mapping[str, Any], text: str) -> dict[str, Json]:
-    """Return the request that the flags of a call are: what they do not say is the server's choice."""
+    """Return the flags of a call as a request; the server decides everything else."""
     sent = SEARCH.of_json.values()
     return {"query": text, **{row.name: chosen[row.chosen] for row in sent if row.flags and row.chosen in chosen}}
 

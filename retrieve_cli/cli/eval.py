@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -17,8 +17,10 @@ from retrieve_cli.errors import Exit, RetrieveError, UsageError
 from retrieve_cli.untrusted import files
 
 if TYPE_CHECKING:
+    from retrieve_cli.evaluation.gates import QualityGate
     from retrieve_cli.evaluation.judgments import Topic
     from retrieve_cli.evaluation.runs import Answers
+    from retrieve_cli.evaluation.trial import Trial
     from retrieve_cli.evaluation.tuning import Tuned
     from retrieve_cli.retrieval.calibration import Calibration
 
@@ -170,11 +172,7 @@ def evaluate(
         _write(tuned, shared)
     if calibration and index:
         _keep(calibration, index, shared)
-    known = {**trial.found.metrics, **trial.found.latency_ms}
-    failed = [fault for each in wanted if (fault := each.fault(known))]
-    failed += gates.losses(trial.found.metrics, before, tolerance)
-    if failed:
-        raise _GateFailed("; ".join(failed), hint="see the measures of each query: --per-query-out FILE")
+    _expect_gates(trial, wanted, before, tolerance)
 
 
 def _reject_options(context: typer.Context) -> None:
@@ -190,6 +188,17 @@ def _reject_options(context: typer.Context) -> None:
 class _GateFailed(RetrieveError):
     code = Exit.GATE_FAILED
     kind = "gate_failed"
+
+
+def _expect_gates(trial: Trial, wanted: Sequence[QualityGate], before: Mapping[str, float], tolerance: float) -> None:
+    """Raises: _GateFailed: a measure misses its gate, or is worse than the baseline by more than the tolerance."""
+    from retrieve_cli.evaluation import gates
+
+    known = {**trial.found.metrics, **trial.found.latency_ms}
+    failed = [fault for each in wanted if (fault := each.fault(known))]
+    failed += gates.losses(trial.found.metrics, before, tolerance)
+    if failed:
+        raise _GateFailed("; ".join(failed), hint="see the measures of each query: --per-query-out FILE")
 
 
 _COMPANION = {

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class Failure(NamedTuple):
-    """One failure, as `error:` and `hint:` lines or a JSON object say it."""
+    """One failure, printed as `error:` and `hint:` lines or as a JSON object."""
 
     code: int
     kind: str
@@ -24,12 +24,12 @@ class Failure(NamedTuple):
 
 
 def failure_of(error: BaseException) -> Failure:
-    """Return what to say of an error that ended a command."""
+    """Return the failure to report for an error that ended a command."""
     if isinstance(error, RuntimeError) and isinstance(error.__cause__, KeyboardInterrupt | Terminated):
         error = error.__cause__  # an interruption while a class is defined: Python 3.11 raises it within __set_name__
     if isinstance(error, RetrieveError):
         return Failure(int(error.code), error.kind, error.message, error.hint)
-    same = "the current index is as it was"
+    same = "the current index is unchanged"
     if isinstance(error, KeyboardInterrupt):
         return Failure(int(Exit.INTERRUPTED), "interrupted", _interrupted("interrupted", error), same)
     if isinstance(error, Terminated):

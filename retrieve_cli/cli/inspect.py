@@ -11,8 +11,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from retrieve_cli.api.choices import SEARCH
-from retrieve_cli.cli.inspect_page import page
-from retrieve_cli.cli.inspect_queries import queries
 from retrieve_cli.cli.options import Shared, flag_of, group, keys_of, shared
 from retrieve_cli.errors import Exit, UsageError
 from retrieve_cli.frozen import replace
@@ -109,8 +107,8 @@ def files_(
 ) -> None:
     """List the files that the index was built from: records, chunks, SHA-1, chunk ids; chunks per group.
 
-    The SHA-1 of a document is that of its path and its bytes, by which a sync detects changes: printf
-    '["file","PATH",""]' | cat - PATH | sha1sum. That of a catalog covers its lines. --json has all digits and all
+    The SHA-1 of a document covers its path and its bytes, by which a sync detects changes: printf
+    '["file","PATH",""]' | cat - PATH | sha1sum. The SHA-1 of a catalog covers its lines. --json has all digits and all
     chunk ids.
     """
     from retrieve_cli.operations import files as listed
@@ -192,8 +190,70 @@ def run(id_: Id, *, shared: Shared) -> None:
     _show(journal.read(journal.folder_of(shared.store.runs, id_)), shared)
 
 
-app.command()(queries)
-app.command()(page)
+@app.command()
+@shared("text", "json", "prometheus")
+def queries(
+    since: Annotated[
+        str | None, typer.Option("--since", metavar="DATE", help="Only queries since then, in UTC: 2026-01-31.")
+    ] = None,
+    most: Annotated[int, typer.Option("-n", metavar="N", help="Number of most frequent queries to show.")] = 10,
+    *,
+    shared: Shared,
+) -> None:
+    """Summarise the query log: number, latency and scores by day; frequent queries, and those without results.
+
+    --format prometheus is for a textfile collector; retrieve serve has the same numbers at /metrics.
+    """
+    from retrieve_cli.contracts.terms import figures
+    from retrieve_cli.operations.query_log import moment, query_metrics, read_log
+    from retrieve_cli.output import formats, journal, prometheus
+
+    if most < 0:
+        raise UsageError(f"-n is {most}; it takes a whole number from 0", hint="-n 10")
+    shared.settings()
+    path = shared.store.runs / journal.QUERIES
+    log = read_log(path, None if since is None else moment(since))
+    if shared.format == "prometheus":
+        print(prometheus.exposition(query_metrics(log)), end="")
+    elif shared.format == "json":
+        print(formats.dump({"log": str(path), **log.to_json(most)}))
+    else:
+        from retrieve_cli.output.console_tables import print_queries
+
+        print_queries(log.to_json(most), shared.console())
+    if log.damages:
+        named = ", ".join(f"{damage.line} ({damage.why})" for damage in log.damaged)
+        more = ", …" if log.damages > len(log.damaged) else ""
+        lines = figures.count(log.damages, "damaged line")
+        shared.talk.say(f"note: skipped {lines} of {path}: {named}{more}")
+
+
+@app.command()
+@shared("text", "json")
+def page(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A PDF file, indexed or not.")],
+    name: Annotated[str, typer.Argument(metavar="PAGE", help="Its number, from 1, or its printed label: 12, viii.")],
+    label: Annotated[bool, typer.Option("--label", help="PAGE is a printed label, even if it is a number.")] = False,
+    picture: Annotated[
+        Path | None, typer.Option("--picture", metavar="FILE", help="Draw the page and its blocks, as .png.")
+    ] = None,
+    *,
+    shared: Shared,
+) -> None:
+    """Show the blocks of a page in reading order, as its parser sees them: kind, box, first words."""
+    from retrieve_cli.cli.picturing import write_picture
+    from retrieve_cli.operations.pages import page_lines, page_view
+    from retrieve_cli.output import formats
+
+    settings = shared.settings()
+    view = page_view(file, name, settings, label=label)
+    if picture is not None:
+        write_picture(picture, view.picture(settings))
+        shared.talk.say(f"{picture}: page {view.values['page']}")
+    if shared.format == "json":
+        print(formats.dump(view.values))
+    else:
+        print(*page_lines(view.values), sep="\n")
 
 
 @app.command()
@@ -272,7 +332,7 @@ def _look(shared: Shared, look: Callable[[Generation], dict[str, Any]]) -> dict[
 
 
 def _show(value: dict[str, Any], shared: Shared, lines: Iterable[str] | None = None) -> None:
-    """Print a view: as JSON, as these lines for people, or whole as YAML if there are none."""
+    """Print a view: as JSON, as `lines` for people, or whole as YAML without `lines`."""
     from retrieve_cli.output import console_tables, formats
 
     if shared.format == "json":

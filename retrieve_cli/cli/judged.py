@@ -61,7 +61,7 @@ class Input(NamedTuple):
 
 
 def _synthetic(topics: list[Topic]) -> list[str]:
-    """Return a note if queries were generated, or judged on what this index returned."""
+    """Return a note if queries were generated, or judged on results of this index."""
     made = {topic.synthetic for topic in topics if topic.synthetic}
     if not made:
         return []
@@ -115,7 +115,7 @@ def opened(shared: Shared, settings: Settings, topics: list[Topic]) -> tuple[Ans
 
 
 def baseline(path: Path | None, tolerance: float) -> dict[str, float]:
-    """Return the means of an earlier `eval --json`; none without a path.
+    """Return the means of an earlier `eval --json`; empty without a path.
 
     Raises:
         UsageError: the file cannot be read or is something else, or the tolerance is out of range.

@@ -68,13 +68,13 @@ class Help(TyperCommand):
 
 
 class Program(TyperGroup):
-    """Commands under their names and aliases; an unknown word is answered by the command that it may stand for."""
+    """Commands under their names and aliases; the hint for an unknown word names the command that it may mean."""
 
     def resolve_command(self, ctx: Context, args: list[str]) -> tuple[str | None, Command | None, list[str]]:
         """Return the command that the first argument names, and the others.
 
         Raises:
-            UsageError: there is none of that name.
+            UsageError: the command does not exist.
         """
         if args[0] not in self.commands and not args[0].startswith("-"):
             meant = command_for(args[0])
@@ -96,7 +96,7 @@ def command_of(name: str) -> Command:
 
 
 def program() -> TyperGroup:
-    """Return the program with all its commands, none of them imported."""
+    """Return the program with all its commands, without importing them."""
     group = get_group(app)
     for name, short_help in COMMANDS.items():
         command = Help if name == "help" else OnDemand
@@ -206,7 +206,7 @@ def _run(given: list[str], talk: Talk) -> int:
 
 
 def _open_streams() -> None:
-    """Write UTF-8 wherever output goes; what is written to a stream that the caller closed is discarded."""
+    """Write UTF-8 wherever output goes; discard output to a stream that the caller closed."""
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
         if stream is None:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from retrieve_cli.server.mcp.host import McpOptions
 
 
-class Texts(StrEnum):
+class TextChannel(StrEnum):
     """Channels of an answer that carry the texts."""
 
     content = "content"
@@ -27,7 +27,7 @@ class Texts(StrEnum):
 
 
 McpTexts = Annotated[
-    Texts | None,
+    TextChannel | None,
     typer.Option("--mcp-texts", help="Channel of MCP answers that carries texts; default: the one the client reads."),
 ]
 AllowWrites = Annotated[
@@ -35,7 +35,7 @@ AllowWrites = Annotated[
 ]
 
 
-def mcp_options(texts: Texts | None, *, writes: bool) -> McpOptions:
+def mcp_options(texts: TextChannel | None, *, writes: bool) -> McpOptions:
     """Return the choices that flags make."""
     from retrieve_cli.server.mcp.host import McpOptions
 
@@ -55,7 +55,7 @@ def mcp(
     """Answer an MCP client on standard input and output: search, fetch, list_fields and explain.
 
     The client starts it: `claude mcp add retrieve -- retrieve mcp --artifacts /path/to/artifacts`. `retrieve serve`
-    answers the same over HTTP, at /mcp. A new generation of the index is opened as soon as it is published.
+    answers the same over HTTP, at /mcp. A new generation of the index is opened once it is published.
     """
     settings = shared.settings()
     from retrieve_cli.api.live import LiveIndex

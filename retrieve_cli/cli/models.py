@@ -112,7 +112,7 @@ def export(name: Name = None, *, shared: Shared) -> None:
 
 
 def _print(done: Sequence[dict[str, Any]], shared: Shared, line: str) -> None:
-    """Print what was done to each model."""
+    """Print the outcome for each model."""
     from retrieve_cli.output import formats
 
     if shared.format == "json":

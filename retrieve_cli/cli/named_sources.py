@@ -43,7 +43,7 @@ def named_sources(words: Sequence[str], catalogs: Sequence[Path], folders: Seque
     """Return the sources of a command line in order: arguments, then --catalog, then --docs-dir.
 
     Raises:
-        UsageError: one of them is neither a catalog nor a folder, or two have the same name.
+        UsageError: a source is neither a catalog nor a folder, or two have the same name.
     """
     named = [_of_word(word) for word in words]
     named += [_there(Named("catalog", path)) for path in catalogs]
@@ -64,7 +64,7 @@ def _of_word(word: str) -> Named:
     """Return the source that an argument names.
 
     Raises:
-        UsageError: it is none; the hint names the right way.
+        UsageError: the argument is not a source; the hint names the right way.
     """
     if "://" in word:
         raise _address(word)
@@ -111,7 +111,7 @@ def _address(word: str) -> UsageError:
 
 
 def _nearest_path(path: Path) -> str | None:
-    """Return the existing path that is most like one that does not exist, None if none is alike."""
+    """Return the existing path that is most similar to a missing one; None if no path is similar."""
     try:
         rest = [path.name]
         parent = path.parent
@@ -128,7 +128,7 @@ def _nearest_path(path: Path) -> str | None:
 
 
 def _names(folder: Path) -> Iterator[str]:
-    """Yield some names in a folder; none if it cannot be read."""
+    """Yield some names in a folder; nothing if it cannot be read."""
     try:
         with os.scandir(folder) as entries:
             yield from (entry.name for entry in islice(entries, _LOOKED_AT))
@@ -148,13 +148,13 @@ def _begins_like_json(path: Path) -> bool:
 
 
 def no_source(folder: Path = Path()) -> UsageError:
-    """Return the error for a build without sources, which suggests what lies in the folder."""
+    """Return the error for a build without sources, which suggests sources in the folder."""
     message = "name what to index: a catalog (a JSON Lines file), a folder of documents, or both"
     return UsageError(message, hint=f"{_for_example(folder)}; or list them under `sources:` in config.yaml")
 
 
 def _for_example(folder: Path) -> str:
-    """Return commands that index what lies in a folder, without looking deeper than its own folders."""
+    """Return commands that index the contents of a folder, looking at most one folder deep."""
     names = sorted(name for name in _names(folder) if not name.startswith(".") and not outside(folder / name, folder))
     catalogs = [name for name in names if name.endswith(_CATALOGS[:3]) and _is_catalog(folder / name)]
     folders = [name for name in names if name != "artifacts" and _has_documents(folder / name)]

@@ -9,7 +9,7 @@ COMMANDS: Mapping[str, str] = {
     "build": "Build an index (also: index).",
     "sync": "Update the index from its sources.",
     "query": "Search the index (also: search).",
-    "inspect": "Show what is in the index, and why a record ranks where it does.",
+    "inspect": "Show the contents of the index, and why a record ranks where it does.",
     "eval": "Measure the quality of answers to judged queries.",
     "doctor": "Diagnose problems and print the fix.",
     "config": "Show or change the configuration.",
@@ -73,7 +73,7 @@ RELATED_WORDS: Mapping[str, str] = {
 
 
 def command_for(word: str) -> str | None:
-    """Return the command line that a word which is no command may stand for: by its meaning, or the nearest name."""
+    """Return the command that an unknown word may mean: by its meaning, or by the nearest name."""
     from retrieve_cli.untrusted.nearest import nearest
 
     if (meant := RELATED_WORDS.get(word.casefold())) is not None:

@@ -45,8 +45,8 @@ class Color(StrEnum):
     never = "never"
 
 
-class Shape(NamedTuple):
-    """Flags on how answers are printed, besides their format."""
+class OutputFlags(NamedTuple):
+    """Flags on how answers are printed, in addition to their format."""
 
     ids: bool
     explain: bool
@@ -56,6 +56,13 @@ class Shape(NamedTuple):
     group_by: str | None
     trec_ids: Path | None
     facets: bool = False
+
+    @classmethod
+    def of(cls, chosen: Mapping[str, Any], *, batch: bool) -> OutputFlags:
+        """Return the flags among the given choices."""
+        ids, explain, facets = (name in chosen for name in ("ids", "explain", "facets"))
+        timing, group_by, trec_ids = map(chosen.get, ("timing", "group_by", "trec_ids"))
+        return cls(ids, explain, timing, batch, group_by, trec_ids, facets)
 
     def check(self, form: str) -> None:
         """Raises: UsageError if a flag does not apply to the format."""
@@ -86,7 +93,7 @@ class Talk(NamedTuple):
         return cls(as_json, bool({"-q", "--quiet"} & set(arguments)), bool({"-v", "--verbose"} & set(arguments)))
 
     def say(self, sentence: str) -> None:
-        """Print a sentence on stderr, unless quiet or in JSON mode, where JSON says what matters."""
+        """Print a sentence on stderr, unless quiet or in JSON mode, where the JSON has the same facts."""
         if not self.quiet and not self.json:
             print(printable(sentence), file=sys.stderr)
 
@@ -126,7 +133,7 @@ class Shared(NamedTuple):
         return own_store(self.artifacts, blocks=self._blocks)
 
     def _blocks(self, folder: Path, manifest: Manifest) -> Blocks:
-        """Return what fetches files of a generation from the engine that has them."""
+        """Return a function that fetches files of a generation from its engine."""
         from retrieve_cli.assemble.engines import blocks_of
 
         return blocks_of(folder, manifest, self.settings())
@@ -197,7 +204,7 @@ class Shared(NamedTuple):
 
 
 def _columns(*, terminal: bool) -> int:
-    """Columns of a line on stdout: COLUMNS, else those of the terminal, else 100; within bounds that can be read."""
+    """Columns of a line on stdout: COLUMNS, else the width of the terminal, else 100; within readable bounds."""
     given = os.environ.get("COLUMNS", "")
     if given.isdecimal() and int(given) > 0:
         width = int(given)
@@ -210,7 +217,7 @@ def _columns(*, terminal: bool) -> int:
 
 
 def group(help_: str) -> typer.Typer:
-    """Return a command that only has others below it: by itself it prints its help."""
+    """Return a command that only has subcommands: without one it prints its help."""
     made = typer.Typer(help=help_, rich_markup_mode=None)
 
     @made.callback(invoke_without_command=True)
@@ -224,7 +231,7 @@ def group(help_: str) -> typer.Typer:
 def shared(*formats: str, table: Table | None = None) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Add the shared options to a command that takes them as `shared`; `formats` lists its formats, default first.
 
-    With a table, add its flags as well; the command takes as `chosen` what was given, by the names of the choices.
+    With a table, add its flags as well; the command takes the given values as `chosen`, by the names of the choices.
     """
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
@@ -267,7 +274,7 @@ def flag_of(row: Choice) -> str:
 
 
 def keys_of(table: Table, chosen: Mapping[str, Any]) -> dict[str, tuple[str, Any]]:
-    """Return the keys of the configuration that flags stand for, each with its flag and value."""
+    """Return the configuration keys that flags set, each with its flag and value."""
     rows = [row for row in table.flagged if row.key and row.chosen in chosen]
     return {row.key: (row.flag, chosen[row.chosen]) for row in rows}
 
@@ -285,7 +292,7 @@ def _chosen(rows: Sequence[Choice], given: Mapping[str, Any]) -> dict[str, Any]:
     """The values that were given, by the names under which they reach the stages; the configuration checks keys.
 
     Raises:
-        UsageError: a value is not one that its choice takes.
+        UsageError: a value is invalid for its choice.
     """
     chosen: dict[str, Any] = {}
     for row in rows:
@@ -302,7 +309,7 @@ def _chosen(rows: Sequence[Choice], given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 class Panels(TyperCommand):
-    """A command whose options have headings in its help, those of its table of choices."""
+    """A command whose help groups the options under the headings of its table of choices."""
 
     def format_options(self, ctx: Context, formatter: HelpFormatter) -> None:
         """Write the options below their headings, in the order in which these come first."""

@@ -31,7 +31,7 @@ class Picturing(NamedTuple):
         expect_png(self.path)
 
     def draw(self, answer: Answer, opened: Opened, shared: Shared) -> None:
-        """Write the picture; if there is none to draw, say why."""
+        """Write the picture, or report why there is no picture."""
         from retrieve_cli.search import pictures
 
         if len(answer.results) < self.rank:
@@ -50,7 +50,7 @@ class Picturing(NamedTuple):
         shared.talk.say(f"{self.path}: {_named(pages)} of {result.doc_id}")
 
     def _tell(self, shared: Shared, *, reason: str, hint: str = "") -> None:
-        """Say on stderr why there is no picture."""
+        """Report the reason on stderr, or as JSON."""
         if shared.talk.json:
             _print({"file": None, "reason": reason, "hint": hint})
         else:

@@ -1,18 +1,24 @@
-"""Answers in the format that was asked for, on stdout, and on stderr what the format and the limits skipped."""
+"""Answers on stdout in the chosen format, and notes on stderr: cuts, notices, tokens of files, unapplied keys."""
 
 from __future__ import annotations
 
+import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import partial
+from typing import TYPE_CHECKING
 
-from retrieve_cli.cli.options import Shape, Shared
+from retrieve_cli.cli.options import OutputFlags, Shared
+from retrieve_cli.config.settings import Settings, sections
 from retrieve_cli.errors import unwritable
 from retrieve_cli.output import formats
 from retrieve_cli.search.answer import Answer
 
+if TYPE_CHECKING:
+    from retrieve_cli.storage.generation import Generation
 
-def print_answers(answers: Sequence[Answer], shared: Shared, shape: Shape) -> None:
+
+def print_answers(answers: Sequence[Answer], shared: Shared, shape: OutputFlags) -> None:
     """Print answers, and the notes on them.
 
     Raises:
@@ -20,7 +26,7 @@ def print_answers(answers: Sequence[Answer], shared: Shared, shape: Shape) -> No
     """
     prompt = shared.format.startswith("prompt")
     if not shared.talk.json and not shared.talk.quiet:
-        _say_cuts(answers, shared, batch=shape.batch, prompt=prompt and not shape.ids)
+        _print_cuts(answers, shared, batch=shape.batch, prompt=prompt and not shape.ids)
     if shape.ids:
         sys.stdout.write(formats.as_ids(answers))
     elif shared.format in _PRINT:
@@ -30,8 +36,8 @@ def print_answers(answers: Sequence[Answer], shared: Shared, shape: Shape) -> No
         sys.stdout.write(written[shared.format](answers))
 
 
-def _say_cuts(answers: Sequence[Answer], shared: Shared, *, batch: bool, prompt: bool) -> None:
-    """Say which better hits, or hits that were good enough otherwise, limits have cut; a prompt speaks of its budget
+def _print_cuts(answers: Sequence[Answer], shared: Shared, *, batch: bool, prompt: bool) -> None:
+    """Report the hits that limits have cut although they ranked higher or were good enough; a prompt states its budget
     itself."""
     if not any(answer.spent or answer.trace or answer.confidence for answer in answers):
         return
@@ -43,7 +49,7 @@ def _say_cuts(answers: Sequence[Answer], shared: Shared, *, batch: bool, prompt:
             shared.talk.say(f"note: {where}{note}")
 
 
-def _text(answers: Sequence[Answer], shared: Shared, shape: Shape) -> None:
+def _text(answers: Sequence[Answer], shared: Shared, shape: OutputFlags) -> None:
     from retrieve_cli.output import text
 
     table = None
@@ -55,7 +61,7 @@ def _text(answers: Sequence[Answer], shared: Shared, shape: Shape) -> None:
     text.print_answers(answers, shared.page, table=table, **shown)
 
 
-def _prompt(answers: Sequence[Answer], shared: Shared, shape: Shape) -> None:
+def _prompt(answers: Sequence[Answer], shared: Shared, shape: OutputFlags) -> None:
     from retrieve_cli.output import prompt
 
     group_by: prompt.GroupBy = "group" if shape.group_by == "group" else "document"
@@ -63,14 +69,14 @@ def _prompt(answers: Sequence[Answer], shared: Shared, shape: Shape) -> None:
     _write(written.text, written.notes, shared)
 
 
-def _prompt_table(answers: Sequence[Answer], shared: Shared, shape: Shape) -> None:
+def _prompt_table(answers: Sequence[Answer], shared: Shared, shape: OutputFlags) -> None:
     from retrieve_cli.output import prompt
 
     written = prompt.as_table(answers, batch=shape.batch)
     _write(written.text, written.notes, shared)
 
 
-def _trec(answers: Sequence[Answer], shared: Shared, shape: Shape) -> None:
+def _trec(answers: Sequence[Answer], shared: Shared, shape: OutputFlags) -> None:
     ids = formats.trec_ids(answers)
     notes = [ids.notice] if ids and shape.trec_ids is None else []
     _write(formats.as_trec(answers), notes, shared)
@@ -90,3 +96,44 @@ def _write(text: str, notes: Sequence[str], shared: Shared) -> None:
 
 
 _PRINT = {"text": _text, "table": _text, "prompt": _prompt, "prompt-table": _prompt_table, "trec": _trec}
+
+
+def print_notices(answers: Sequence[Answer], shared: Shared, *, files: Collection[str]) -> None:
+    """Print the notices of the answers, and the tokens read from `files`, the paths on the command line."""
+    read = {file.path: file.tokens for answer in answers for file in answer.question.files if file.path in files}
+    for path, tokens in read.items():
+        if tokens:
+            shared.talk.say(f"{path}: {', '.join(map(_fact, tokens))}")
+    notices = dict.fromkeys(notice for answer in answers for notice in (*answer.notices, answer.stale) if notice)
+    for notice in notices:
+        shared.talk.say(f"note: {notice}")
+
+
+def _fact(token: str) -> str:
+    """Return a token of a file as people write it: CT of `format:CT`, chest of `anatomy:CHEST`."""
+    kind, _, value = token.partition(":")
+    return value.lower() if kind == "anatomy" else value
+
+
+def note_unapplied(shared: Shared, settings: Settings, generation: Generation, *, given: Mapping[str, str]) -> None:
+    """List the configured keys (`given`, and where they are set) that only a sync applies, if there are any."""
+    if shared.talk.quiet or shared.talk.json or sections("index").isdisjoint(key.partition(".")[0] for key in given):
+        return
+    from retrieve_cli.assemble.unapplied import summary, unapplied
+    from retrieve_cli.storage.records.columns import columns_of
+
+    columns = partial(columns_of, generation)
+    differing = unapplied(settings, generation.manifest.recipe, columns=columns, keys=given)
+    if differing:
+        them = "it" if len(differing) == 1 else "them"
+        shared.talk.say(f"note: {summary(differing, given)}: {_sync(shared)} applies {them}")
+
+
+def _sync(shared: Shared) -> str:
+    """Return the command, for this folder and this configuration."""
+    words = ["retrieve", "sync"]
+    if str(shared.artifacts) != "artifacts":
+        words += ["--artifacts", str(shared.artifacts)]
+    if shared.config is not None:
+        words += ["--config", str(shared.config)]
+    return shlex.join(words)

@@ -28,7 +28,7 @@ _REDRAWN = 0.1
 """Seconds between two states of a bar."""
 
 
-class Lines:
+class ProgressLines:
     """A line about the task under way every few seconds, and one at the end of a task that was shown before."""
 
     def __init__(self, talk: Talk, *, interval: float | None = None) -> None:
@@ -68,7 +68,7 @@ class Lines:
 
 
 class Bars:
-    """A bar for each task under way, in rich's live display; between tasks there is none."""
+    """A bar for each running task, in rich's live display, which is closed between tasks."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
@@ -112,7 +112,7 @@ class Bars:
             self._live.update(bar, description=name, completed=task.done, total=task.total, **_texts(task))
 
 
-class Reports:
+class ProgressReports:
     """A line of JSON about the task under way, a few times a second, for the program that runs this one."""
 
     def __init__(self, stream: TextIO) -> None:
@@ -158,21 +158,21 @@ def _texts(task: Task) -> dict[str, str]:
 def progress_for(
     talk: Talk, stream: TextIO, *, interval: float | None = None, reports: bool = False
 ) -> Iterator[Progress]:
-    """Show the tasks of this context as suits the stream; yields what prints messages meanwhile.
+    """Show the tasks of this context as suits the stream; yields the printer of messages.
 
     `interval` is the time between two lines off a terminal, in seconds; `reports` are lines of JSON instead.
     """
     if reports:
-        reported = Reports(stream)
+        reported = ProgressReports(stream)
         with showing(reported):
             yield reported
         return
     if talk.quiet or talk.json:
         with showing(None):
-            yield Lines(talk)
+            yield ProgressLines(talk)
         return
     terminal = stream.isatty() and os.environ.get("TERM") not in ("dumb", "unknown")
-    display = Bars(stream) if terminal else Lines(talk, interval=interval)
+    display = Bars(stream) if terminal else ProgressLines(talk, interval=interval)
     with showing(display):
         yield display
 

@@ -8,7 +8,7 @@ import typer
 
 from retrieve_cli.api.choices import SEARCH
 from retrieve_cli.api.table import PYTHON
-from retrieve_cli.cli.options import Panels, Shape, Shared, flag_of, keys_of, shared
+from retrieve_cli.cli.options import OutputFlags, Panels, Shared, flag_of, keys_of, shared
 from retrieve_cli.errors import UsageError
 from retrieve_cli.frozen import replace
 
@@ -50,15 +50,7 @@ def query(
     if stream and text not in (None, [], ["-"]):
         raise UsageError("--stream reads its queries from stdin", hint="leave TEXT out: retrieve query - --stream")
     batch = stream or text == ["-"]
-    shape = Shape(
-        "ids" in chosen,
-        "explain" in chosen,
-        chosen.get("timing"),
-        batch,
-        chosen.get("group_by"),
-        chosen.get("trec_ids"),
-        facets="facets" in chosen,
-    )
+    shape = OutputFlags.of(chosen, batch=batch)
     shape.check(shared.format)
     if shared.format == "prompt" and own["chunks"] is None:
         own["chunks"] = True
@@ -88,6 +80,6 @@ def query(
     if not batch:
         answering.answer_one(run, replace(asked, text=sound(" ".join(text or ())), id="1"))
         return
-    from retrieve_cli.cli import batches
+    from retrieve_cli.cli import stdin_queries
 
-    (batches.answer_stream if stream else batches.answer_batch)(run)
+    (stdin_queries.answer_stream if stream else stdin_queries.answer_batch)(run)

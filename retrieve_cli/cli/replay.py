@@ -24,7 +24,7 @@ def replay(
     """Repeat a saved run on its generation, under its settings, and compare the answers byte by byte.
 
     Times, deadlines, run ids and the freshness of sources are not compared. Servers, credentials and folders of models
-    are those of the current configuration. A web search is answered again from its own exchanges; nothing is sent.
+    come from the current configuration. A web search is answered again from its own exchanges; nothing is sent.
     Exit with 0 if the answers are identical, 1 if not.
     """
     from retrieve_cli.output import formats, journal

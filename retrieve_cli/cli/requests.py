@@ -60,8 +60,8 @@ def read_lines(
 ) -> Iterator[Asked | BadLine]:
     """Yield one request per line: a JSON object with `query` and other keys, or text under its line number.
 
-    Conditions of a line add to those of `asked`, and none of them widens what may be found; its other choices are its
-    own. Keys that a request does not have are ignored, unless they have nearly the name of one. Paths are relative to
+    Conditions of a line add to the conditions of `asked`, and cannot widen the search; its other choices replace
+    them. Keys that a request does not have are ignored, unless they have nearly the name of one. Paths are relative to
     `folder`. A line that is neither is a `BadLine`.
     """
     for number, raw in enumerate(lines, 1):
@@ -112,7 +112,7 @@ def _from_json(line: str, where: str, number: str, asked: Request, folder: Path)
 
 
 def _narrowed(own: Request, asked: Request, where: str) -> Request:
-    """The request of a line under the conditions of the flags: none of them widens what may be found.
+    """The request of a line under the conditions of the flags, which it cannot widen.
 
     Raises:
         UsageError: it asks for a record, a tenant or a retriever that the flags do not allow.

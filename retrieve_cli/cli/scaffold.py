@@ -49,7 +49,7 @@ def scaffold(
 
     Generated queries use the records' own words and are easy: they show regressions, not the quality for real users.
     In a session, type a query, and on the next line the numbers or ids of the relevant results: 1 3, or with grades
-    1:3 3:1; an empty line if there are none. An empty query ends the session.
+    1:3 3:1; an empty line if no result is relevant. An empty query ends the session.
     """
     from retrieve_cli.config.values import unknown
     from retrieve_cli.output.formats import dump
@@ -119,7 +119,8 @@ def _session(shared: Shared, settings: Settings, out: Path, *, most: int | None)
     try:
         while (most is None or len(judged) < most) and (text := dialogue.hear("query")):
             answer = Searcher(opened).answer([Request(text)])[0]
-            _say_notices([*answer.notices, *filter(None, [answer.stale])], dialogue)
+            for notice in (*answer.notices, *filter(None, [answer.stale])):
+                dialogue.say(f"note: {notice}")
             dialogue.show(answer)
             grades = dialogue.judgment(judged, [str(result.record["id"]) for result in answer.results])
             if grades is None:
@@ -134,11 +135,6 @@ def _session(shared: Shared, settings: Settings, out: Path, *, most: int | None)
         reasons = "".join(f", {count} {reason}" for reason, count in skipped.items())
         raise UsageError(f"no query was judged{reasons}: {out} is not written", hint=FORM)
     return "session", len(judged), dict(skipped)
-
-
-def _say_notices(notices: Sequence[str], dialogue: _Dialogue) -> None:
-    for notice in notices:
-        dialogue.say(f"note: {notice}")
 
 
 class _Dialogue:

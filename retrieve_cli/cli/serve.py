@@ -7,25 +7,52 @@ import os
 import sys
 from contextlib import contextmanager, nullcontext, suppress
 from functools import partial
-from typing import TYPE_CHECKING, Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
+from retrieve_cli.api.live import LiveIndex
 from retrieve_cli.cli.mcp import AllowWrites, McpTexts, mcp_options
 from retrieve_cli.cli.options import Shared, shared
-from retrieve_cli.cli.server_access import AllowedHosts, AllowedOrigins, Insecure, TlsCertificate, TlsKey, access_of
-from retrieve_cli.cli.server_parts import Jitter, SyncEvery, syncs_of
-from retrieve_cli.errors import Exit, Unavailable, UsageError, quoted
+from retrieve_cli.cli.server_access import (
+    AllowedHosts,
+    AllowedOrigins,
+    Insecure,
+    ServerAccess,
+    TlsCertificate,
+    TlsKey,
+    access_of,
+    warn_without_tenants,
+)
+from retrieve_cli.config.durations import seconds
+from retrieve_cli.config.settings import Settings
+from retrieve_cli.errors import Exit, RetrieveError, Unavailable, UsageError, quoted
 from retrieve_cli.frozen import replace
+from retrieve_cli.output.journal import QUERIES
+from retrieve_cli.server.http.access_log import AccessLog
+from retrieve_cli.server.http.metrics import Metrics
+from retrieve_cli.server.http.pool import Pool
+from retrieve_cli.server.http.service import Service
+from retrieve_cli.server.http.syncing import SyncOptions
+from retrieve_cli.server.http.workers import SHARED
+from retrieve_cli.server.mcp.host import McpOptions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from retrieve_cli.http.listening import Listener
     from retrieve_cli.server.http.running import Running
-    from retrieve_cli.server.http.service import Service
 
+SyncEvery = Annotated[
+    str | None, typer.Option("--sync-every", metavar="TIME", help="Sync the sources this often: 15m, 6h; 0: never.")
+]
+Jitter = Annotated[
+    str, typer.Option("--jitter", metavar="TIME", help="Begin a scheduled sync up to this much later, at random.")
+]
 _LONGEST_GRACE_S = 3600.0
+Announcement = dict[str, str | None]
+"""Facts about a server that are announced."""
 
 
 @shared("text", "json")
@@ -84,7 +111,7 @@ def serve(
     """Answer searches over HTTP: POST /search takes the JSON of `retrieve query -` and answers as `query --json` does.
 
     GET /health and /readyz tell its state, GET /metrics has metrics for Prometheus, /openapi.json the whole API.
-    Without an index, one is built from the configured sources. A new generation is opened as soon as it is published.
+    Without an index, one is built from the configured sources. A new generation is opened once it is published.
     With --encoders: the models only (POST /embed, /v1/embeddings, /v1/rerank), which else answer beside the search.
     SIGTERM ends it with exit code 0, SIGINT with 130: running requests are answered within --grace, others with 503.
     """
@@ -94,7 +121,6 @@ def serve(
         warm.serve(shared, stop=stop, idle=idle, attached=attached)
         return
     _check_packages()
-    from retrieve_cli.cli.server_parts import ServerParts, access_log_of
     from retrieve_cli.http.secrets import read_key
     from retrieve_cli.server.http.running import Running
     from retrieve_cli.server.http.workers import end_with_parent
@@ -187,9 +213,83 @@ def _check_packages() -> None:
         raise Unavailable(message, hint="pip install 'retrieve-cli[serve]'") from error
 
 
-def _announce(shared: Shared, url: str, said: dict[str, str | None]) -> None:
-    """Say that the server answers, and of what."""
+def _announce(shared: Shared, url: str, said: Announcement) -> None:
+    """Print that the server is ready, and the index or the models that it serves."""
     if shared.format == "json":
         print(jsonlib.dumps({"url": url, **said}), flush=True)
     names = " and ".join(filter(None, (said.get("model"), said.get("reranker")))) or str(said.get("artifacts"))
     shared.talk.say(f"ready: {names} at {url}")
+
+
+class ServerParts(NamedTuple):
+    """Choices of one call of `retrieve serve`, from which a server is made."""
+
+    shared: Shared
+    settings: Settings
+    access: ServerAccess
+    log: AccessLog | None
+    pool: tuple[int, int]
+    """Searches at once, and requests that may wait."""
+    workers: int
+    syncs: SyncOptions
+    mcp: McpOptions
+
+    def search(self, url: str) -> tuple[Service, Announcement]:
+        """Return the server of the index, and its announcement."""
+        from retrieve_cli.server.http.app import server_app
+        from retrieve_cli.server.http.state import State
+
+        live, say = LiveIndex(self.shared.store, self.settings), self.shared.talk.say
+        if live.fault is not None:
+            say(f"note: {live.fault.message}; GET /health reports if one is being built, and searches answer with that")
+        state = State(
+            live,
+            Pool(*self.pool),
+            self.access.callers,
+            hosts=self.access.hosts(),
+            public_url=url,
+            workers=self.workers,
+            syncs=self.syncs,
+            metrics=self._metrics(),
+            access_log=self.log,
+            mcp=self.mcp,
+        )
+        generation = None
+        with suppress(RetrieveError):
+            generation = live.index.generation
+            warn_without_tenants(self.access.callers, live.index, say)
+        return server_app(state), {"artifacts": str(self.shared.artifacts), "generation": generation}
+
+    def models(self) -> tuple[Service, Announcement]:
+        """Return the server of the models, and its announcement."""
+        from retrieve_cli.server.http.model_parts import configured, warm
+        from retrieve_cli.server.http.models import models_app
+
+        parts, access = configured(self.settings), self.access
+        app = models_app(parts, access.callers, hosts=access.hosts(), metrics=self._metrics(), log=self.log)
+        warm(parts)
+        self.shared.talk.detail(f"device: {parts.encoder.device}")
+        return app, {"model": parts.name, "reranker": None if parts.scorer is None else parts.scorer.name}
+
+    def _metrics(self) -> Metrics:
+        """Return the metrics of this process, which adds up with the other workers."""
+        folder = os.environ.get(SHARED)
+        return Metrics(Path(folder) if folder else None, query_log=self.shared.store.runs / QUERIES)
+
+
+def access_log_of(place: str | None, *, texts: bool) -> AccessLog | None:
+    """Return the log of requests, if one is named. Raises: RetrieveError if it cannot be written."""
+    if place is None and texts:
+        hint = "--access-log FILE; or --access-log - for stderr"
+        raise UsageError("--log-queries needs a log of requests", hint=hint)
+    return None if place is None else AccessLog(place, texts=texts)
+
+
+def syncs_of(shared: Shared, settings: Settings, every: str | None, jitter: str) -> SyncOptions:
+    """Return the sync options of a server: by the flags, else by `sync.every_hours`. Raises: UsageError."""
+    hours = settings.sync.every_hours
+    every_s = seconds(every, "--sync-every") if every is not None else hours and 3600 * hours
+    flags = [] if shared.config is None else ["--config", str(shared.config)]
+    sources = settings.sources.list or settings.withholds("sources")  # a sync says that these need a yes
+    first = bool(sources) and settings.sources.auto_sync is not False
+    return SyncOptions(flags, every_s, seconds(jitter, "--jitter"), first)

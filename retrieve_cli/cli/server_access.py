@@ -1,4 +1,4 @@
-"""Options of `retrieve serve` on who may ask: keys, names and web pages that are accepted, and TLS."""
+"""Options of `retrieve serve` on access: keys, accepted host names and web pages, and TLS."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ TlsCertificate = Annotated[
 TlsKey = Annotated[Path | None, typer.Option("--tls-key", metavar="FILE", help="Private key of that certificate.")]
 
 
-class Access(NamedTuple):
-    """Callers of a server, and its names."""
+class ServerAccess(NamedTuple):
+    """Callers of a server, its TLS options, and the host names and origins that it accepts."""
 
     callers: Callers
     tls: Mapping[str, Any]
@@ -48,7 +48,7 @@ class Access(NamedTuple):
         return "https" if self.tls else "http"
 
     def hosts(self) -> Hosts:
-        """Return the names that the server accepts. Raises: UsageError if one is not written as such."""
+        """Return the names that the server accepts. Raises: UsageError if a name is invalid."""
         from retrieve_cli.server.http.hosts import Hosts
 
         allowed = {"allowed_hosts": self.allowed_hosts, "allowed_origins": self.allowed_origins}
@@ -56,7 +56,7 @@ class Access(NamedTuple):
 
 
 def warn_without_tenants(callers: Callers, index: Index, say: Callable[[str], None]) -> None:
-    """Warn the operator if credentials have tenants and no record does: their callers find nothing, and no reason."""
+    """Warn the operator if credentials have tenants and no record does: their callers would find nothing."""
     from retrieve_cli.errors import UsageError
     from retrieve_cli.search.access import of_tenant
 
@@ -79,11 +79,11 @@ def access_of(
     insecure: bool,
     certificate: tuple[Path | None, Path | None],
     allowed: tuple[list[str] | None, list[str] | None],
-) -> Access:
-    """Return what the flags and the configuration say of access, checked before anything starts.
+) -> ServerAccess:
+    """Return the access settings of the flags and the configuration, checked before anything starts.
 
     Raises:
-        UsageError: other machines could ask without a key, or a certificate, a host or an origin is not one.
+        UsageError: other machines could ask without a key, or a certificate, a host or an origin is invalid.
         RetrieveError: the keys cannot be read.
     """
     from retrieve_cli.http.listening import check_pair
@@ -96,6 +96,6 @@ def access_of(
     hosts, origins = (tuple(given or ()) for given in allowed)
     settings.expect_trusted("serve")
     own = settings.serve
-    access = Access(callers, tls, host, (*own.allowed_hosts, *hosts), (*own.allowed_origins, *origins))
+    access = ServerAccess(callers, tls, host, (*own.allowed_hosts, *hosts), (*own.allowed_origins, *origins))
     access.hosts()
     return access

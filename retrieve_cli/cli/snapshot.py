@@ -46,8 +46,8 @@ def create(
 ) -> None:
     """Write a generation with its manifest, calibration and configuration into one compressed file.
 
-    An equal snapshot that exists is verified and left as it is, so that a timer may run this. Keys and passwords are
-    not included; neither are models, which are named by their digests.
+    An existing equal snapshot is verified and kept, so that a timer may run this. Keys and passwords are not included;
+    neither are models, which are named by their digests.
     """
     from retrieve_cli.config.loading import DEFAULT_FILE
     from retrieve_cli.operations.snapshots import create as creating

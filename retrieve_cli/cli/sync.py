@@ -14,10 +14,20 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from retrieve_cli.cli.build import BitEqual, Executor, MaxFail, NoWait, Wait, Workers, embedding_by, say_rest, waiting
+from retrieve_cli.cli.build import (
+    BitEqual,
+    Executor,
+    MaxFail,
+    NoWait,
+    Wait,
+    Workers,
+    embedding_by,
+    report_findings,
+    waiting,
+)
 from retrieve_cli.cli.failures import failure_of
 from retrieve_cli.cli.options import Shared, Talk, shared
-from retrieve_cli.cli.sync_line import Line, one_line, raise_once
+from retrieve_cli.cli.sync_line import SyncLine, one_line, raise_once
 from retrieve_cli.errors import Exit, RetrieveError, UsageError, quoted, shortened
 from retrieve_cli.frozen import replace
 from retrieve_cli.storage.lock import now
@@ -89,10 +99,10 @@ def _meant(word: str) -> str:
 
 
 def _expect_sources(shared: Shared, settings: Settings, catalogs: Sequence[Path], folders: Sequence[Path]) -> None:
-    """Check that the index has the sources of the command line. All of its sources are synced, whichever are named.
+    """Check that the index has the sources of the command line. All of its sources are synced, not only the named ones.
 
     Raises:
-        UsageError: it does not have one; the hint says how to add it.
+        UsageError: it does not have one; the hint is the command that adds it.
         IndexMissing, IndexCorrupt: nothing names its sources.
     """
     from retrieve_cli.cli.build import flags_for
@@ -113,7 +123,7 @@ def _expect_sources(shared: Shared, settings: Settings, catalogs: Sequence[Path]
             raise UsageError(f"the index has no source {flag} {path}; its sources: {names}", hint=hint)
 
 
-def _run(shared: Shared, settings: Settings, line: Line, *, reports: bool) -> None:
+def _run(shared: Shared, settings: Settings, line: SyncLine, *, reports: bool) -> None:
     from retrieve_cli.ingest import schedule
 
     with _writing(shared, settings, reports=reports) as progress:
@@ -125,15 +135,15 @@ def _run(shared: Shared, settings: Settings, line: Line, *, reports: bool) -> No
 
 
 def _finish(report: Report, shared: Shared, settings: Settings) -> None:
-    """Name what was rejected and end with the code for that, unless an earlier sync reported it."""
+    """List the rejected records and exit with code 8, unless an earlier sync reported them."""
     if report.status != "failed" and not (report.rejected_new or settings.sync.report_rejected == "always"):
         report = replace(report, quarantined=0, rejected=())
-    say_rest(report, shared)
+    report_findings(report, shared)
     if report.quarantined:
         raise typer.Exit(Exit.PARTIAL)
 
 
-def _run_and_verify(shared: Shared, settings: Settings, line: Line, *, reports: bool) -> RetrieveError | None:
+def _run_and_verify(shared: Shared, settings: Settings, line: SyncLine, *, reports: bool) -> RetrieveError | None:
     """Sync, compare, print both; return the result of the comparison if it failed, for the sync itself succeeded."""
     trouble: RetrieveError | None = None
     with _writing(shared, settings, reports=reports) as progress:
@@ -154,7 +164,7 @@ def _run_and_verify(shared: Shared, settings: Settings, line: Line, *, reports: 
         shared.talk.say(f"generation {report.generation} equals a fresh build, byte for byte")
         _finish(report, shared, settings)
     else:
-        say_rest(report, shared)
+        report_findings(report, shared)
     return trouble
 
 
@@ -193,7 +203,7 @@ class _NotEqual(RetrieveError):
         return cls(f"generation {generation} is not what a fresh build gives: {files}", hint=hint)
 
 
-def _show_plan(shared: Shared, settings: Settings, line: Line) -> None:
+def _show_plan(shared: Shared, settings: Settings, line: SyncLine) -> None:
     from tempfile import TemporaryDirectory
 
     from retrieve_cli.cli.progress import progress_for
@@ -206,7 +216,7 @@ def _show_plan(shared: Shared, settings: Settings, line: Line) -> None:
     line.write({"time": now(), **plan.to_json()}, plan.sentences() if plan.needed else same)
 
 
-def _roll_back(shared: Shared, settings: Settings, generation: str | None, line: Line) -> None:
+def _roll_back(shared: Shared, settings: Settings, generation: str | None, line: SyncLine) -> None:
     from retrieve_cli.ingest.sync import roll_back
 
     if not shared.store.path.exists():
@@ -244,11 +254,11 @@ def prepare(
 
 
 def _named(shared: Shared, settings: Settings, say: Callable[[str], None]) -> Sequence[SourceSetting]:
-    """Return the sources to follow, all of which are there.
+    """Return the sources to follow, all of which exist.
 
     Raises:
         IndexMissing, IndexCorrupt, UsageError: nothing names a source.
-        SourceFailed: one is missing.
+        SourceFailed: a source is missing.
     """
     from retrieve_cli.ingest.missing import check_present
     from retrieve_cli.ingest.sync import entries
@@ -259,9 +269,9 @@ def _named(shared: Shared, settings: Settings, say: Callable[[str], None]) -> Se
 
 
 def sync_first(shared: Shared, settings: Settings, *, show_reason: bool) -> None:
-    """Sync on the way to an answer, if it is time to; if that fails, the current index answers and says why.
+    """Sync before an answer, if a sync is due. If it fails, the current index answers with a note that has the reason.
 
-    The reason may quote any record: it is shown only to those who may see all of them.
+    The reason may quote any record: it is shown only to users who may see all records.
     """
     from retrieve_cli.cli.progress import progress_for
     from retrieve_cli.ingest import schedule

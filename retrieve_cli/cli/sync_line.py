@@ -1,4 +1,4 @@
-"""The one line of JSON that `retrieve sync --json` prints, whatever happens.
+"""The one line of JSON that `retrieve sync --json` prints, also if it fails.
 
 It goes to stdout with the failure inside. An error is one object on stderr as well, as everywhere, unless stderr goes
 where stdout goes (`retrieve sync --json >> sync.log 2>&1`): a log has one line of each sync.
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from retrieve_cli.ingest.report import Report
 
 
-class Line:
+class SyncLine:
     """Prints one line: JSON for programs, a sentence for people."""
 
     def __init__(self, shared: Shared) -> None:
@@ -38,7 +38,7 @@ class Line:
         self.write({"time": now(), **report.to_json(), **(more or {})}, [report.sentence(verb)])
 
     def write(self, value: Mapping[str, Json], sentences: list[str]) -> None:
-        """Print a value, or sentences that say the same."""
+        """Print a value, or sentences with the same meaning."""
         from retrieve_cli.output.formats import dump
 
         self.printed = True  # also if it fails half way, or is interrupted: one line, not two
@@ -55,9 +55,9 @@ class Line:
 
 
 @contextmanager
-def one_line(shared: Shared) -> Iterator[Line]:
+def one_line(shared: Shared) -> Iterator[SyncLine]:
     """Give the line to print to; a failure is printed to it."""
-    line = Line(shared)
+    line = SyncLine(shared)
     try:
         yield line
     except typer.Exit:

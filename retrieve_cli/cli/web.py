@@ -21,7 +21,7 @@ _SEARCH = "search"
 
 
 class _Questions(TyperGroup):
-    """`retrieve web QUESTION` is `retrieve web search QUESTION`: what is no command begins a question."""
+    """`retrieve web QUESTION` is `retrieve web search QUESTION`: a word that is not a command begins a question."""
 
     def parse_args(self, ctx: Context, args: list[str]) -> list[str]:
         """Return the arguments, with the command in front if it is omitted."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from retrieve_cli.cli import printing
-from retrieve_cli.cli.options import Shape, Shared
+from retrieve_cli.cli.options import OutputFlags, Shared
 from retrieve_cli.contracts.terms import figures
 from retrieve_cli.errors import Exit, RetrieveError, UsageError, printable
 from retrieve_cli.output import formats, web_works
@@ -29,7 +29,7 @@ def options_of(
     max_age: str | None = None,
     **choices: Any,
 ) -> WebOptions:
-    """Return the options that flags say. Raises: UsageError: --max-age is not a span of time."""
+    """Return the options that flags choose. Raises: UsageError: --max-age is not a span of time."""
     from retrieve_cli.config.durations import seconds
 
     return WebOptions(
@@ -47,7 +47,7 @@ def _listed(texts: Sequence[str]) -> tuple[str, ...]:
 
 
 def answer(shared: Shared, options: WebOptions, *, save_run: bool) -> WebAnswer:
-    """Return the answer to a search; say once to whom questions go.
+    """Return the answer to a search; the first search prints where questions are sent.
 
     Raises:
         UsageError: web search is off, a provider is not configured, or an option is out of range.
@@ -59,7 +59,7 @@ def answer(shared: Shared, options: WebOptions, *, save_run: bool) -> WebAnswer:
     search = WebSearch(settings, shared.artifacts)
     if not options.offline and not (shared.artifacts / FOLDER).exists():
         names = ", ".join(search.receivers(options))
-        shared.talk.say(f"note: the question is sent to {names}; web.providers says who may receive questions")
+        shared.talk.say(f"note: the question is sent to {names}; web.providers lists who may receive questions")
     searched = search.search(options)
     for notice in (*searched.answer.notices, *searched.trouble):
         shared.talk.say(f"note: {notice}")
@@ -74,7 +74,7 @@ def answer(shared: Shared, options: WebOptions, *, save_run: bool) -> WebAnswer:
 
 
 def show(shared: Shared, answer: WebAnswer, *, explain: bool) -> None:
-    """Print an answer in the format that was asked for; if that does not name who failed, say it on stderr."""
+    """Print an answer in the chosen format; name failed providers on stderr if the format does not."""
     match shared.format:
         case "json":
             shown = formats.lines([web_works.web_json(answer)])
@@ -89,11 +89,11 @@ def show(shared: Shared, answer: WebAnswer, *, explain: bool) -> None:
     sys.stdout.write(shown)
     sys.stdout.flush()
     if shared.format not in ("json", "prompt") and not (explain and shared.format == "text"):
-        say_failures(shared, answer)
+        print_failures(shared, answer)
 
 
-def say_failures(shared: Shared, answer: WebAnswer) -> None:
-    """Say on stderr who failed, and what to do; and which configured providers have no key."""
+def print_failures(shared: Shared, answer: WebAnswer) -> None:
+    """Name on stderr the failed providers with a fix, and the configured providers that have no key."""
     for status in answer.statuses:
         if status.failed and not shared.talk.quiet:
             print(printable(f"warning: {status.provider}: {web_works.status_text(status)}"), file=sys.stderr)
@@ -102,7 +102,7 @@ def say_failures(shared: Shared, answer: WebAnswer) -> None:
 
 
 def add(shared: Shared, answer: WebAnswer) -> None:
-    """Store the results as documents of the index, and say which could not be.
+    """Store the results as documents of the index, and list the rejected ones.
 
     Raises:
         RetrieveError: nothing could be stored.
@@ -143,7 +143,7 @@ class WebSection:
         check(WebOptions("web"), settings)
         self._answer: WebAnswer | None = None
 
-    def write(self, answers: Sequence[Answer], shared: Shared, shape: Shape) -> None:
+    def write(self, answers: Sequence[Answer], shared: Shared, shape: OutputFlags) -> None:
         """Print the local answer, then the section; in JSON, the section is the key `web`."""
         (local,) = answers
         if shared.format != "json":

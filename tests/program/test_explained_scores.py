@@ -11,7 +11,7 @@ import retrieve_cli
 from retrieve_cli.output import explanation
 from retrieve_cli.output.formats import answer_json
 from retrieve_cli.search.answer import Answer, Result
-from retrieve_cli.server.page.view import Hit, shown
+from retrieve_cli.server.page.view import PageHit, shown
 
 QUERY = "segment lungs in CT"
 CHOICES: Mapping[str, Mapping[str, Any]] = {
@@ -61,7 +61,7 @@ PART = r"(?:= |adds )(-?[\d.e-]+)(?!\S*, for one of)"
 """What an explanation says that something adds to the score."""
 
 
-def check(answer: Answer, result: Result, value: Mapping[str, Any], page: Hit) -> None:
+def check(answer: Answer, result: Result, value: Mapping[str, Any], page: PageHit) -> None:
     """Check that the parts of a result add up to its score, as numbers and as they are printed."""
     hit = result.hit
     parts = [each.weight * each.normalized for each in hit.counted]

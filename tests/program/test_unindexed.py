@@ -12,7 +12,7 @@ import pytest
 from program.asking import Batch, Configure, answered, refused
 from samples import Program
 
-from retrieve_cli.cli import unindexed
+from retrieve_cli.cli import folder_queries
 from retrieve_cli.search.searcher import Searcher
 
 
@@ -110,13 +110,13 @@ def test_a_folder_that_is_too_large_names_the_key_and_the_command(
 
 def test_a_batch_is_answered_from_one_reading(guides: Path, batch: Batch, monkeypatch: pytest.MonkeyPatch) -> None:
     opened = []
-    make = unindexed.build_aside
+    make = folder_queries.build_aside
 
     def counting(*given: Any, **named: Any) -> Any:
         opened.append(given)
         return make(*given, **named)
 
-    monkeypatch.setattr(unindexed, "build_aside", counting)
+    monkeypatch.setattr(folder_queries, "build_aside", counting)
     answers = batch(["claims", {"query": "gateways", "filters": ["group=network"]}], "--docs-dir", guides)
     assert [answer["results"][0]["doc_id"] for answer in answers] == ["storage/claims.md", "network/gateways.md"]
     assert len(opened) == 1

@@ -20,7 +20,7 @@ from retrieve_cli.errors import UsageError
 from retrieve_cli.http.secrets import Secret
 from retrieve_cli.server.auth.keys import KeyFile, KeyRing, new_key
 from retrieve_cli.server.auth.rates import Buckets, read_rate
-from retrieve_cli.server.auth.web_tokens import Tokens
+from retrieve_cli.server.auth.web_tokens import TokenVerifier
 from retrieve_cli.server.http.answers import failure_handlers
 from retrieve_cli.server.http.callers import SCOPES, Caller, Callers, expect_safe
 from retrieve_cli.server.http.service import Guard
@@ -78,7 +78,7 @@ def test_the_servers_own_key_has_all_scopes(file: KeyFile) -> None:
 def test_every_wrong_credential_gets_the_same_answer(file: KeyFile, tmp_path: Path) -> None:
     expired, revoked = file.create(["search"], expires=datetime(2020, 1, 1, tzinfo=UTC)), file.create(["search"])
     file.revoke(revoked.key.id)
-    callers = Callers(Secret("sk-own"), ring=KeyRing(file), tokens=Tokens(settings(tmp_path)))
+    callers = Callers(Secret("sk-own"), ring=KeyRing(file), tokens=TokenVerifier(settings(tmp_path)))
     wrong = [
         *(expired.text, revoked.text, new_key(), "rtv_", "x", "", "x" * 9000, "sk-ow", "a.b.c"),
         *(signed(exp=1), signed(aud="another"), signed("RSA", 1), signed(extra="x" * 8000)),
@@ -151,14 +151,14 @@ def test_the_limit_of_a_key_is_in_the_headers_and_429_says_when_to_come_back(fil
 
 
 def test_a_token_has_the_limit_of_its_subject(tmp_path: Path) -> None:
-    tokens = Tokens(settings(tmp_path, rate="1/m"))
+    tokens = TokenVerifier(settings(tmp_path, rate="1/m"))
     callers = Callers(tokens=tokens, buckets=Buckets(clock=lambda: 0.0))
     statuses = [ask(callers, headers=bearer(signed(sub=name))).status_code for name in ("alice", "bob", "alice")]
     assert statuses == [200, 200, 429]
 
 
 def test_a_token_waits_for_the_key_set_that_it_needs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    tokens = Tokens(settings(tmp_path))
+    tokens = TokenVerifier(settings(tmp_path))
     callers = Callers(tokens=tokens)
     reads: list[float] = []
 

@@ -16,7 +16,7 @@ from servers import served, started
 from waiting import until
 
 from retrieve_cli.api.live import LiveIndex
-from retrieve_cli.cli.server_parts import syncs_of
+from retrieve_cli.cli.serve import syncs_of
 from retrieve_cli.config.loading import load
 from retrieve_cli.contracts import Json
 from retrieve_cli.http.secrets import Secret

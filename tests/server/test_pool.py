@@ -9,7 +9,7 @@ import pytest
 from waiting import PATIENCE_S
 
 from retrieve_cli.server.http.pool import Pool
-from retrieve_cli.server.http.requests import Rejected
+from retrieve_cli.server.http.requests import RejectedRequest
 
 
 class Client:
@@ -32,7 +32,7 @@ def test_more_requests_than_threads_and_queue_hold_are_told_to_come_again() -> N
         pool, going_on = Pool(1, 1), Event()
         jobs = [asyncio.ensure_future(pool.run(Client(), going_on.wait)) for _ in range(2)]  # type: ignore[arg-type]
         await asyncio.sleep(0)
-        with pytest.raises(Rejected, match="2 requests are already waiting") as rejected:
+        with pytest.raises(RejectedRequest, match="2 requests are already waiting") as rejected:
             await pool.run(Client(), int)  # type: ignore[arg-type]
         assert rejected.value.status == 503
         assert int(rejected.value.headers["Retry-After"]) >= 1
@@ -51,7 +51,7 @@ def test_a_request_that_would_wait_longer_than_its_deadline_is_rejected_at_once(
         await pool.run(Client(), Event().wait, 0.05)  # type: ignore[arg-type]
         job = asyncio.ensure_future(pool.run(Client(), going_on.wait))  # type: ignore[arg-type]
         await asyncio.sleep(0)
-        with pytest.raises(Rejected, match="more than the deadline of 1 ms"):
+        with pytest.raises(RejectedRequest, match="more than the deadline of 1 ms"):
             await pool.run(Client(), int, deadline_ms=1)  # type: ignore[arg-type]
         patient = asyncio.ensure_future(pool.run(Client(), int, deadline_ms=60_000))  # type: ignore[arg-type]
         going_on.set()
@@ -69,7 +69,7 @@ def test_a_request_whose_client_has_left_never_begins() -> None:
         second = asyncio.ensure_future(pool.run(client, ran.set))  # type: ignore[arg-type]
         await asyncio.sleep(0)
         client.left.set()
-        with pytest.raises(Rejected) as rejected:
+        with pytest.raises(RejectedRequest) as rejected:
             await second
         assert rejected.value.status == 499
         going_on.set()

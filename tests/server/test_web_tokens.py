@@ -14,19 +14,19 @@ from told_servers import Answer, Asked, Server, running
 
 from retrieve_cli.errors import RetrieveError, UsageError
 from retrieve_cli.server.auth.key_sets import KeySet, UrlOrigin, read_key_set
-from retrieve_cli.server.auth.web_tokens import Tokens
+from retrieve_cli.server.auth.web_tokens import TokenVerifier
 
 SECRET = "a secret that only the issuer and the server know"
 
 
 @pytest.fixture(scope="module")
-def tokens(tmp_path_factory: pytest.TempPathFactory) -> Tokens:
+def tokens(tmp_path_factory: pytest.TempPathFactory) -> TokenVerifier:
     entries = (public_jwk("RSA", kid="one"), public_jwk("EC", kid="two"), public_jwk("OKP", kid="three"))
-    return Tokens(settings(tmp_path_factory.mktemp("jwt"), *entries))
+    return TokenVerifier(settings(tmp_path_factory.mktemp("jwt"), *entries))
 
 
 @pytest.mark.parametrize(("kind", "kid"), [("RSA", "one"), ("EC", "two"), ("OKP", "three")])
-def test_a_token_of_the_issuer_names_its_caller(tokens: Tokens, kind: str, kid: str) -> None:
+def test_a_token_of_the_issuer_names_its_caller(tokens: TokenVerifier, kind: str, kid: str) -> None:
     token = tokens.verify(signed(kind, headers={"kid": kid}, scope="search judge openid"))
     assert token is not None
     assert token.caller[:3] == (None, {"search", "judge"}, "alice")
@@ -34,13 +34,13 @@ def test_a_token_of_the_issuer_names_its_caller(tokens: Tokens, kind: str, kid: 
 
 
 @pytest.mark.parametrize("kind", ["JWT", "at+jwt", "application/at+jwt", "AT+JWT"])
-def test_types_of_access_tokens_are_accepted(tokens: Tokens, kind: str) -> None:
+def test_types_of_access_tokens_are_accepted(tokens: TokenVerifier, kind: str) -> None:
     assert tokens.verify(signed(headers={"kid": "one", "typ": kind}))
 
 
-def test_a_token_without_a_key_id_fits_the_only_key_of_its_algorithm(tokens: Tokens, tmp_path: Path) -> None:
+def test_a_token_without_a_key_id_fits_the_only_key_of_its_algorithm(tokens: TokenVerifier, tmp_path: Path) -> None:
     assert tokens.verify(signed(headers={}))
-    twice = Tokens(settings(tmp_path, public_jwk("RSA", kid="one"), public_jwk("RSA", 1, kid="two")))
+    twice = TokenVerifier(settings(tmp_path, public_jwk("RSA", kid="one"), public_jwk("RSA", 1, kid="two")))
     assert twice.verify(signed(headers={})) is None
     assert twice.verify(signed("RSA", 1, headers={"kid": "two"}))
 
@@ -120,7 +120,7 @@ def _encoded_claims(**others: Any) -> str:
 
 
 @pytest.mark.parametrize("way", REJECTED)
-def test_whatever_is_not_a_valid_token_is_no_credential(tokens: Tokens, way: str) -> None:
+def test_whatever_is_not_a_valid_token_is_no_credential(tokens: TokenVerifier, way: str) -> None:
     text = REJECTED[way]()
     assert tokens.verify(text) is None
     tokens.due(text)
@@ -129,19 +129,19 @@ def test_whatever_is_not_a_valid_token_is_no_credential(tokens: Tokens, way: str
 
 @settings_of_hypothesis(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(text=st.text(st.characters(max_codepoint=255), max_size=300) | st.lists(st.text("ab.=-_{}")).map(".".join))
-def test_no_text_breaks_the_verification(tokens: Tokens, text: str) -> None:
+def test_no_text_breaks_the_verification(tokens: TokenVerifier, text: str) -> None:
     assert tokens.verify(text) is None
     assert not tokens.due(text)
 
 
 def test_clocks_may_differ_by_the_leeway(tmp_path: Path) -> None:
-    assert Tokens(settings(tmp_path, leeway_s=60.0)).verify(signed(exp=int(time.time()) - 20))
-    assert Tokens(settings(tmp_path, leeway_s=0.0)).verify(signed(exp=int(time.time()) - 20)) is None
+    assert TokenVerifier(settings(tmp_path, leeway_s=60.0)).verify(signed(exp=int(time.time()) - 20))
+    assert TokenVerifier(settings(tmp_path, leeway_s=0.0)).verify(signed(exp=int(time.time()) - 20)) is None
 
 
 def test_claims_name_tenant_scopes_and_limit(tmp_path: Path) -> None:
     chosen = {"tenant_claim": "https://example.org/tenant", "scope_claim": "roles", "rate": "20/s"}
-    tokens = Tokens(settings(tmp_path, **chosen))
+    tokens = TokenVerifier(settings(tmp_path, **chosen))
 
     def verified(**others: Any) -> Any:
         named = {"https://example.org/tenant" if name == "tenant" else name: value for name, value in others.items()}
@@ -158,7 +158,7 @@ def test_claims_name_tenant_scopes_and_limit(tmp_path: Path) -> None:
 
 def test_a_shared_secret_is_used_only_where_it_is_configured(tmp_path: Path, monkeypatch) -> None:
     monkeypatch.setenv("JWT_SECRET", SECRET)
-    tokens = Tokens(settings(tmp_path, secret_env="JWT_SECRET", algorithms=["HS256"]))
+    tokens = TokenVerifier(settings(tmp_path, secret_env="JWT_SECRET", algorithms=["HS256"]))
     assert tokens.verify(jwt.encode(claims(), SECRET, "HS256"))
     assert tokens.verify(jwt.encode(claims(), SECRET + "!", "HS256")) is None
     assert tokens.verify(signed()) is None
@@ -189,7 +189,7 @@ def test_settings_that_do_not_fit_together_are_errors_at_the_start(tmp_path: Pat
     monkeypatch.setenv("JWT_SECRET", SECRET[:40])
     monkeypatch.setenv("PEM", public_pem("RSA").decode())
     with pytest.raises(RetrieveError) as caught:
-        Tokens(settings(tmp_path, **keys))
+        TokenVerifier(settings(tmp_path, **keys))
     assert said in f"{caught.value.message} {caught.value.hint}"
 
 
@@ -221,7 +221,7 @@ def test_damaged_keys_of_a_set_are_skipped_and_private_parts_are_not_read() -> N
 
 def test_a_key_set_in_a_file_is_read_again_when_it_changes(tmp_path: Path) -> None:
     said: list[str] = []
-    tokens = Tokens(settings(tmp_path), say=said.append)
+    tokens = TokenVerifier(settings(tmp_path), say=said.append)
     new = signed("RSA", 1, headers={"kid": "new"})
     assert not tokens.due(signed())
     assert tokens.verify(new) is None
@@ -278,7 +278,7 @@ def test_a_key_set_by_url_is_fetched_for_an_unknown_key_at_most_once_a_minute(is
 
 def test_tokens_are_verified_by_a_key_set_by_url(issuer: Issuer, tmp_path: Path) -> None:
     issuer.says = Answer(key_set(public_jwk("EC", kid="two")).encode())
-    tokens = Tokens(settings(tmp_path, jwks_url=issuer.url))
+    tokens = TokenVerifier(settings(tmp_path, jwks_url=issuer.url))
     token = signed("EC", headers={"kid": "two"})
     assert tokens.verify(token) is None
     assert tokens.due(token)

@@ -90,7 +90,7 @@ def test_an_interruption_while_nothing_is_encoded_says_no_number(source: Path, f
     fault = Fault(step=2, within=".scratch-", number=signal.SIGINT)
     ended = forks.start("build", "--catalog", source, fault=fault, **models())
     assert ended.wait() == 130
-    assert "error: interrupted\nhint: the current index is as it was" in ended.err
+    assert "error: interrupted\nhint: the current index is unchanged" in ended.err
 
 
 def test_term_weights_of_an_interrupted_build_are_kept(

@@ -151,7 +151,7 @@ def test_asked_to_end_it_leaves_no_half_state(
     write_catalog(source, records(1))
     asked = forks.start("sync", fault=Fault(step=step, within=".scratch-", number=number))
     assert asked.wait() == code, asked.err
-    assert "the current index is as it was" in asked.err
+    assert "the current index is unchanged" in asked.err
     assert live(artifacts) == before
     nothing_is_left(artifacts)
     assert (artifacts / "lock").read_text() == ""

@@ -27,13 +27,13 @@ _UNWRITTEN = 120
 """Exit code of Python if its output cannot be written at the end."""
 
 
-class Call(NamedTuple):
-    """A call of the program: all that decides what it does."""
+class ProgramCall(NamedTuple):
+    """A call of the program: everything that its result depends on."""
 
     words: Sequence[str]
     environment: Mapping[bytes, bytes]
     streams: Sequence[int]
-    """Those of 0, 1 and 2 that are open."""
+    """Open standard streams: 0, 1, 2."""
     ignored: Sequence[int]
     """Signals that the caller ignores."""
     umask: int
@@ -68,7 +68,7 @@ class _Gate:
         self._lock = threading.RLock()
 
     def wait(self) -> None:
-        """Wait for the word; if there will be none, end this process."""
+        """Wait for permission to write; end this process if it cannot come any more."""
         if not self._is_open:
             if self._channel.recv(1) != messages.GO:
                 os._exit(0)
@@ -109,7 +109,7 @@ def wait(channel: Connection, run: Callable[[], int], rehearse: Callable[[], Non
             rehearse()
             channel.sendall(messages.READY)
         _, body, (number, *descriptors) = local.receive(channel, longest=messages.LONGEST, files=streams + 1)
-        call = Call(*marshal.loads(body))  # noqa: S302  from this user and this interpreter, as both sides have checked
+        call = ProgramCall(*marshal.loads(body))  # noqa: S302  from this user and this interpreter, as both sides have checked
         connection = local.opened(number)
         connection.settimeout(None)
     except BaseException:  # noqa: BLE001  the process makes another one
@@ -117,7 +117,7 @@ def wait(channel: Connection, run: Callable[[], int], rehearse: Callable[[], Non
     _do(call, descriptors, _Gate(channel, connection), run)
 
 
-def _do(call: Call, descriptors: Sequence[int], gate: _Gate, run: Callable[[], int]) -> NoReturn:
+def _do(call: ProgramCall, descriptors: Sequence[int], gate: _Gate, run: Callable[[], int]) -> NoReturn:
     """Do a call as the process of the command would, and end this process."""
     code = 1
     try:
@@ -137,7 +137,7 @@ def _do(call: Call, descriptors: Sequence[int], gate: _Gate, run: Callable[[], i
     os._exit(code)
 
 
-def _become(call: Call, descriptors: Sequence[int], begin: Callable[[], None]) -> None:
+def _become(call: ProgramCall, descriptors: Sequence[int], begin: Callable[[], None]) -> None:
     """Take over the folder, the streams, the environment and the arguments of the caller."""
     global _is_copy  # noqa: PLW0603  a fact about the process
     _is_copy = True
@@ -172,7 +172,7 @@ def _share_limits(caller: int) -> None:
     """Take over the resource limits, the priority and the processors of the command.
 
     Raises:
-        Declined: one of them cannot be taken over.
+        Declined: a setting cannot be taken over.
     """
     try:
         for limit in _LIMITS:
@@ -207,7 +207,7 @@ class _Announced(io.FileIO):
         return super().read(size)
 
     def _await(self) -> None:
-        """Announce what is read once it is there: while this process waits for it, the call can be done again."""
+        """Announce input once it has arrived: while this process waits for it, the call can be repeated."""
         waiting = select.poll()
         waiting.register(self.fileno(), select.POLLIN)
         waiting.poll()
@@ -238,7 +238,7 @@ def _stream(number: int, begin: Callable[[], None]) -> TextIO:
 
 
 def _leave(code: int) -> int:
-    """Do what Python does at its end; return the exit code."""
+    """Join threads, run exit handlers and flush the streams, as Python does; return the exit code."""
     for thread in threading.enumerate():
         if thread is not threading.current_thread() and not thread.daemon:
             thread.join()

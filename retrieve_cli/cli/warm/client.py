@@ -1,4 +1,5 @@
-"""The side of the command: hand the call to the warm process of the artifacts folder, and end as its copy ends.
+"""The side of the command: hand the call to the warm process of the artifacts folder, and end as its copy ends; with
+`query.keep_warm`, start that process for the next queries.
 
 A whole query by the warm process takes little more than Python needs to start, so that this imports modules that are
 part of the interpreter, and `_socket`, on which `socket` is built.
@@ -17,10 +18,12 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any, TypeAlias
 
+    from retrieve_cli.cli.options import Shared
+
     Handlers: TypeAlias = dict[int, Any]
 
 _PATIENCE_S = 5.0
-"""Seconds until a process that says nothing is given up; it may be opening a new generation."""
+"""Seconds to wait for a silent process; it may be opening a new generation."""
 _LONGEST_PATH = 100
 """Most bytes of the path of a socket, with some to spare."""
 _LOST = ("the process that was answering has ended", "run it again; with --server never, the command answers itself")
@@ -52,8 +55,8 @@ def answer() -> int | None:
 def _artifacts(words: Sequence[str]) -> str | None:
     """Return the artifacts folder of a command line; None if it wants no other process.
 
-    A word that is the value of another flag may be taken for a flag here: then another process is asked, or none, and
-    the answer is the same.
+    A word that is the value of another flag may be taken for a flag here: then another process or this one answers,
+    and the answer is the same.
     """
     artifacts, server = "artifacts", os.environ.get("RETRIEVE_QUERY__SERVER", "auto")
     for place, word in enumerate(words):
@@ -136,7 +139,7 @@ def _next(connection: socket) -> bytes:
 
 
 def _pass_on(connection: socket) -> Handlers:
-    """Pass the signals of a terminal and of other programs on to the process that answers; return what they did."""
+    """Pass signals on to the process that answers; return the previous handlers."""
     import signal
 
     def tell(number: int, _: object) -> None:
@@ -153,7 +156,6 @@ def _pass_on(connection: socket) -> Handlers:
 
 
 def _restore(handlers: Handlers) -> None:
-    """Let signals do again what they did."""
     import signal
 
     for number, handler in handlers.items():
@@ -176,3 +178,27 @@ def _lost() -> int:
     text = f'{{"error": {{"code": 1, "kind": "error", "message": "{message}", "hint": "{hint}"}}}}\n'
     os.write(2, (text if as_json else f"error: {message}\nhint: {hint}\n").encode())
     return 1
+
+
+def keep_warm(shared: Shared, seconds: float) -> None:
+    """Start the warm process for later commands without waiting for it, unless one runs or cannot run."""
+    if state != "absent" or not os.access(shared.artifacts, os.W_OK | os.X_OK):
+        return
+    null = [(os.POSIX_SPAWN_OPEN, number, os.devnull, os.O_RDWR, 0) for number in (0, 1, 2)]
+    words = [*command(), "serve", "--background", "--idle", f"{seconds:g}", "--quiet", *flags(shared)]
+    try:
+        os.posix_spawn(words[0], words, os.environ, file_actions=null)
+    except OSError:
+        return
+
+
+def command() -> list[str]:
+    """Return the command that started this program, without its arguments."""
+    given = len(sys.argv) - 1
+    return [sys.executable, *sys.orig_argv[1 : len(sys.orig_argv) - given]]
+
+
+def flags(shared: Shared) -> list[str]:
+    """Return the flags that name the index and the configuration of a command."""
+    config = [] if shared.config is None else ["--config", str(shared.config)]
+    return ["--artifacts", str(shared.artifacts), *config]

@@ -1,4 +1,4 @@
-"""The warm command line: start the process that answers for `retrieve query`, end it, and what it keeps ready."""
+"""The warm command line: start and end the process that answers for `retrieve query`, and the parts it keeps ready."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ import typer
 
 from retrieve_cli.cli.failures import Failure, failure_of
 from retrieve_cli.cli.warm import messages
-from retrieve_cli.cli.warm.keep_warm import command, flags
-from retrieve_cli.cli.warm.ready import Ready
-from retrieve_cli.cli.warm.server import Door, Server
+from retrieve_cli.cli.warm.client import command, flags
+from retrieve_cli.cli.warm.ready import PreparedIndex
+from retrieve_cli.cli.warm.server import Door, WarmServer
 from retrieve_cli.config.durations import seconds
 from retrieve_cli.errors import RetrieveError, unwritable
 from retrieve_cli.http import local
@@ -49,7 +49,7 @@ def serve(shared: Shared, *, stop: bool, idle: str, attached: bool) -> None:
 
 
 def background(shared: Shared, *, idle: float) -> None:
-    """Start the warm process of the artifacts folder, unless there is one, and return when it answers.
+    """Start the warm process of the artifacts folder, unless it runs, and return when it answers.
 
     Raises:
         RetrieveError: there is no index, or the folder cannot be written.
@@ -71,7 +71,7 @@ def background(shared: Shared, *, idle: float) -> None:
     os.close(theirs)
     os.close(descriptor)
     os.waitpid(pid, 0)
-    _say_start(shared, ours)
+    _print_start(shared, ours)
 
 
 def be(shared: Shared) -> None:
@@ -98,7 +98,7 @@ def end(shared: Shared) -> None:
 
 
 def _owner(shared: Shared) -> tuple[int, int] | None:
-    """Return process and user of the warm process of the artifacts folder; None if there is none."""
+    """Return process and user of the warm process of the artifacts folder; None if it is not running."""
     path = Path(messages.place_of(str(shared.artifacts)))
     try:
         with local.connect(path) as connection:
@@ -134,7 +134,7 @@ def _lock_file(shared: Shared) -> Path:
 
 
 def _lock(shared: Shared) -> int | None:
-    """Return a descriptor that holds the lock of the warm process; None if there is one.
+    """Return a descriptor that holds the lock of the warm process; None if the process runs.
 
     Raises:
         IndexMissing, IndexCorrupt: there is no index.
@@ -175,14 +175,14 @@ def _run(
     try:
         lock.sign(descriptor)
         path = Path(messages.place_of(str(shared.artifacts.resolve())))
-        state = Ready(shared)
+        state = PreparedIndex(shared)
         with local.listening(path) as listener:
             mine = path.stat().st_ino
             wanted = partial(_is, path, mine)
             door = Door(
                 listener, state.prepare, wanted, state.let_go, _call, state.rehearse, idle, leash, (descriptor,)
             )
-            server = Server(door)
+            server = WarmServer(door)
             ready(None)
             server.run()
         _lock_file(shared).unlink(missing_ok=True)
@@ -195,7 +195,7 @@ def _run(
 
 
 def _is(path: Path, number: int) -> bool:
-    """Return True if a path is still that of the file with a number."""
+    """Return True if a path still leads to the file with this inode number."""
     try:
         return path.stat().st_ino == number
     except OSError:
@@ -210,7 +210,7 @@ def _call() -> int:
 
 
 def _tell(pipe: int, failure: Failure | None) -> None:
-    """Say to the command that started this process that it answers, or why it does not."""
+    """Report to the command that started this process that it answers, or why it does not."""
     said = {"pid": os.getpid()} if failure is None else failure.to_json()
     os.write(pipe, json.dumps(said).encode())
     os.close(pipe)
@@ -220,8 +220,8 @@ def _print_json(pid: int, shared: Shared) -> None:
     print(json.dumps({"pid": pid, "artifacts": str(shared.artifacts)}))
 
 
-def _say_start(shared: Shared, pipe: int) -> None:
-    """Say that the process answers. Raises: typer.Exit if it could not start."""
+def _print_start(shared: Shared, pipe: int) -> None:
+    """Print that the process answers. Raises: typer.Exit if it could not start."""
     with open(pipe, "rb") as stream:
         text = stream.read()
     said = json.loads(

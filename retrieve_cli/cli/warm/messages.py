@@ -9,7 +9,7 @@ process -> command    ACCEPTED, or DECLINED: then the command answers by itself
 command -> process    GO. Only then does a copy of the process begin, so that never two answer
 copy    -> command    BEGUN before anything is read, written or changed; ENDED and the exit code. DECLINED before BEGUN
 process -> command    KILLED and the number of the signal that ended the copy
-command -> process    the number of a signal for the copy, any time. The end of the connection: nobody waits any more
+command -> process    the number of a signal for the copy, any time. The end of the connection: the command is gone
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def place_of(artifacts: str) -> str:
 
 
 def identity(environment: Mapping[bytes, bytes]) -> bytes:
-    """Return what must be the same in the command and in the process: program, interpreter, file system, and the
+    """Return the values that must be equal in the command and the process: program, interpreter, file system, and the
     variables that are read once."""
     package = os.path.dirname(os.path.abspath(__file__)).removesuffix("/cli/warm")  # noqa: PTH100, PTH120
     places = [os.stat(place) for place in (package, "/")]  # noqa: PTH116
@@ -58,6 +58,6 @@ def identity(environment: Mapping[bytes, bytes]) -> bytes:
 
 
 def packed(own: bytes, call: tuple[Any, ...]) -> bytes:
-    """Return a request: the frame of an identity and of the values of a `child.Call`."""
+    """Return a request: the frame of an identity and of the values of a `child.ProgramCall`."""
     body = marshal.dumps(call)
     return b"".join((len(own).to_bytes(4, "little"), len(body).to_bytes(8, "little"), own, body))

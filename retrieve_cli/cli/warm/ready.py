@@ -1,21 +1,24 @@
-"""State of the warm process: the modules of a query, the open index, and the model that encodes queries."""
+"""State of the warm process: the modules of a query, the open index, and the model that encodes queries.
+
+The process answers only while the files that it has loaded are unchanged.
+"""
 
 from __future__ import annotations
 
 import gc
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import redirect_stdout, suppress
 from importlib import import_module
 from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import retrieve_cli
 from retrieve_cli.assemble.registry import retriever
 from retrieve_cli.cli.main import command_of, program
-from retrieve_cli.cli.warm import signs
-from retrieve_cli.cli.warm.server import State
+from retrieve_cli.cli.warm.server import WarmState
 from retrieve_cli.config.loading import file_of
 from retrieve_cli.config.plugins import LLM, load as load_plugin
 from retrieve_cli.contracts import Request
@@ -31,17 +34,17 @@ if TYPE_CHECKING:
     from retrieve_cli.cli.options import Shared
     from retrieve_cli.search.options import SearchOptions
 
-_COMMAND = "answering batches failures logs notes printing query requests saving unindexed"
+_COMMAND = "answer_records answering failures folder_queries printing query requests stdin_queries"
 _OUTPUT = (
-    "answer_table block cells cuts explanation formats journal markdown numbers page pieces prompt prose "
-    "query_summary reasons run_account snippet terminal text"
+    "answer_table block console_tables explanation formats journal limit_notes markdown places plain_text prompt "
+    "reasons run_account snippet styled_lines text"
 )
 _OTHERS = (
     "yaml", "numpy.linalg", "rich.console", "rich.table", "retrieve_cli.untrusted.nearest",
     "retrieve_cli.assemble.unapplied",
 )  # fmt: skip
 _THREADED = ("faiss", "onnxruntime", "openvino", "tokenizers", "torch", "transformers")
-"""Packages with threads of their own, which a copy of a process does not have: each copy loads them by itself."""
+"""Packages that start threads, which a copy of a process does not have: each copy loads them by itself."""
 _LIBRARY = ".so"
 """Part of the names of libraries; other files that are mapped are the index, a model, or a source."""
 _COLUMNS = 100
@@ -49,7 +52,7 @@ _ANYTHING = "image"
 """The query that is asked if the first record has no name."""
 
 
-class Ready:
+class PreparedIndex:
     """The state that copies of this process begin with."""
 
     def __init__(self, shared: Shared) -> None:
@@ -59,24 +62,25 @@ class Ready:
             RetrieveError: the configuration cannot be read, or there is no index that can be opened.
         """
         self._shared = shared
-        self._program = signs.marks(signs.program())
-        for name in (*_modules(), *_OTHERS):
+        self._program = _stamps(_program_files())
+        commands = (f"retrieve_cli.cli.{name}" for name in _COMMAND.split())
+        for name in (*commands, *(f"retrieve_cli.output.{name}" for name in _OUTPUT.split()), *_OTHERS):
             import_module(name)
         self._settings = shared.settings()
         self._configuration = file_of(shared.config)
         self._rehearsal: Callable[[], None] | None = None
         self._open()
 
-    def prepare(self) -> State:
-        """Follow the current generation; return what has changed since the last call."""
-        if signs.changed(self._program) or signs.changed(self._libraries):
-            return State.GONE
+    def prepare(self) -> WarmState:
+        """Follow the current generation; return the change since the last call."""
+        if _changed(self._program) or _changed(self._libraries):
+            return WarmState.GONE
         if not self._is_outdated():
-            return State.SAME
-        with suppress(RetrieveError, OSError):  # the copy opens it by itself, and says why it cannot
+            return WarmState.SAME
+        with suppress(RetrieveError, OSError):  # the copy opens it by itself, and reports the error
             self._settings = self._shared.settings()
             self._open()
-        return State.OTHER
+        return WarmState.OTHER
 
     def let_go(self) -> bool:
         """Close an index that is not current any more: its files can be removed then. Return True if one was closed."""
@@ -88,7 +92,7 @@ class Ready:
         return True
 
     def rehearse(self) -> None:
-        """Do what each call does, as far as it changes nothing."""
+        """Run the side-effect-free part of a call."""
         command_of("query").make_context("query", ["x"], parent=program().make_context("retrieve", ["query"]))
         if self._rehearsal is not None:
             self._rehearsal()
@@ -99,7 +103,7 @@ class Ready:
             opened is None
             or opened.store.live() != opened.generation.id
             or self._configuration != file_of(self._shared.config)
-            or signs.changed(self._index) is not None
+            or _changed(self._index) is not None
         )
 
     def _open(self) -> None:
@@ -117,22 +121,17 @@ class Ready:
         self._rehearsal = warm(opened)
         self._configuration = file_of(self._shared.config)
         folder = opened.generation.folder
-        models = [path for path in signs.mapped() if _LIBRARY not in path]
-        self._index = signs.marks([*map(str, (*folder.iterdir(), *filter(None, [self._configuration]))), *models])
-        self._libraries = signs.marks(path for path in signs.mapped() if _LIBRARY in path)
+        models = [path for path in _mapped_files() if _LIBRARY not in path]
+        self._index = _stamps([*map(str, (*folder.iterdir(), *filter(None, [self._configuration]))), *models])
+        self._libraries = _stamps(path for path in _mapped_files() if _LIBRARY in path)
         keep(opened)
         gc.collect()
         gc.freeze()
 
 
-def _modules() -> Iterator[str]:
-    yield from (f"retrieve_cli.cli.{name}" for name in _COMMAND.split())
-    yield from (f"retrieve_cli.output.{name}" for name in _OUTPUT.split())
-
-
 def warm(opened: Opened) -> Callable[[], None] | None:
     """Answer a query as far as that starts no thread, asks no server and runs no plug-in: first in a copy, to see.
-    Return what answers it again; None if no query is like that."""
+    Return the function that repeats it; None if no query is safe."""
     for answer in _queries(opened):
         if _is_safe(answer):
             answer()
@@ -182,3 +181,43 @@ def _is_safe(answer: Callable[[], None]) -> bool:
         finally:
             os._exit(code)
     return os.waitpid(pid, 0)[1] == 0
+
+
+_Stamps = Mapping[str, tuple[int, ...] | None]
+_CODE = (".py", ".yaml", ".tsv", ".html")
+_INSTALLED = ("site-packages", "dist-packages")
+
+
+def _program_files() -> list[str]:
+    """Return the files of the program, and the folders whose time changes when a package is installed."""
+    folder = Path(retrieve_cli.__file__).parent
+    own = [str(path) for path in folder.rglob("*") if path.suffix in _CODE]
+    return [*own, *(entry for entry in sys.path if entry.endswith(_INSTALLED))]
+
+
+def _mapped_files() -> list[str]:
+    """Return the files that this process has mapped: libraries, weights, and an index."""
+    paths: dict[str, None] = {}
+    for line in Path("/proc/self/maps").read_bytes().splitlines():
+        fields = line.split(maxsplit=5)
+        if len(fields) == 6 and fields[5].startswith(b"/"):
+            paths[os.fsdecode(fields[5])] = None
+    return list(paths)
+
+
+def _stamps(paths: Iterable[str]) -> _Stamps:
+    """Return a stamp of each file, which differs once the file has changed."""
+    return {path: _stamp(path) for path in paths}
+
+
+def _changed(before: _Stamps) -> str | None:
+    """Return the first file that has changed."""
+    return next((path for path, stamp in before.items() if stamp is None or _stamp(path) != stamp), None)
+
+
+def _stamp(path: str) -> tuple[int, ...] | None:
+    try:
+        state = os.stat(path)  # noqa: PTH116  hundreds of them before each answer
+    except OSError:
+        return None
+    return state.st_dev, state.st_ino, state.st_size, state.st_mtime_ns

@@ -31,12 +31,12 @@ if TYPE_CHECKING:
 _LOOK_S = 1.0
 """Seconds between two looks at whether this process is still wanted, and its index still current."""
 _GRACE_S = 5.0
-"""Seconds that a copy has to end when nobody waits for it any more."""
+"""Seconds that a copy has to end when no command waits for it any more."""
 _STREAMS = 4
 """Descriptors that come with a call: the folder, and the streams."""
 
 
-class State(Enum):
+class WarmState(Enum):
     """Changes since the last call."""
 
     SAME = "same"
@@ -47,13 +47,13 @@ class State(Enum):
 
 
 class Door(NamedTuple):
-    """The socket of the process, and what it decides."""
+    """The socket of the process, and the decisions left to the process."""
 
     listener: Listener
-    prepare: Callable[[], State]
+    prepare: Callable[[], WarmState]
     """Brings everything up to date."""
     wanted: Callable[[], bool]
-    """Returns False if nobody can reach this process any more."""
+    """Returns False if no command can reach this process any more."""
     let_go: Callable[[], bool]
     """Closes an index that is not current any more, and returns True then: it is opened again at the next call."""
     run: Callable[[], int]
@@ -75,8 +75,8 @@ class Copy(NamedTuple):
     connection: Connection
 
 
-class Waiting:
-    """A copy that waits for a call, or for the word to write what it has to say."""
+class WaitingCopy:
+    """A copy that waits for a call, or for permission to write its output."""
 
     def __init__(self, pid: int, channel: Connection) -> None:
         self.pid = pid
@@ -91,7 +91,7 @@ class Waiting:
         os.waitpid(self.pid, 0)
 
 
-class Server:
+class WarmServer:
     """Answers calls until it is ended, or idle for too long."""
 
     def __init__(self, door: Door) -> None:
@@ -101,7 +101,7 @@ class Server:
         """By the descriptor of the connection."""
         self._abandoned: dict[int, float] = {}
         """By process, the time when a copy is killed."""
-        self._spare: Waiting | None = None
+        self._spare: WaitingCopy | None = None
         self._rehearses = True
         self._ending = False
         self._poll = select.poll()
@@ -184,10 +184,10 @@ class Server:
         if connection is not None:
             connection.close()
 
-    def _begun(self, request: bytes, descriptors: list[int]) -> Waiting | None:
-        """Return a copy that has begun with a call, and writes nothing until it is told to; None if none may.
+    def _begun(self, request: bytes, descriptors: list[int]) -> WaitingCopy | None:
+        """Return a copy that has begun with a call, and writes nothing before GO; None if the call is declined.
 
-        It computes while this process looks for changes: mostly there are none.
+        It computes while this process looks for changes, which are rare.
         """
         copy = self._given(request, descriptors)
         try:
@@ -195,14 +195,14 @@ class Server:
         except BaseException:
             copy.end()
             raise
-        if state is State.SAME:
+        if state is WarmState.SAME:
             return copy
         copy.end()
         self._drop_spare()
-        self._ending = self._ending or state is State.GONE
+        self._ending = self._ending or state is WarmState.GONE
         return None if self._ending else self._given(request, descriptors)
 
-    def _given(self, request: bytes, descriptors: list[int]) -> Waiting:
+    def _given(self, request: bytes, descriptors: list[int]) -> WaitingCopy:
         """Give a call to the copy that waits, or to a new one. Raises: OSError."""
         copy, self._spare = self._spare, None
         if copy is not None:
@@ -216,7 +216,7 @@ class Server:
 
     # ---------------------------------------------------------------------------------------- waiting copies
 
-    def _copy(self, rehearse: Callable[[], None] | None) -> Waiting:
+    def _copy(self, rehearse: Callable[[], None] | None) -> WaitingCopy:
         """Return a new copy, which waits for a call, after it has rehearsed if it is to.
 
         An unread message would break the connection when this end is closed.
@@ -228,10 +228,10 @@ class Server:
             self._leave_to_copy()
             child.wait(theirs, self._door.run, rehearse, streams=_STREAMS)
         theirs.close()
-        return Waiting(pid, ours)
+        return WaitingCopy(pid, ours)
 
     def _leave_to_copy(self) -> None:
-        """Let go, in a copy, of what belongs to the process."""
+        """Close, in a copy, the resources of the process."""
         signal.set_wakeup_fd(-1)
         for heeded in (signal.SIGCHLD, signal.SIGTERM):
             signal.signal(heeded, signal.SIG_DFL)
@@ -242,12 +242,12 @@ class Server:
             os.close(number)
 
     def _make_spare(self) -> None:
-        """Make the copy that waits for the next call, if there is none; not again if one did not survive that."""
+        """Make the copy that waits for the next call, if it does not exist; not again after one that died."""
         if self._spare is None and self._rehearses:
             self._spare = self._copy(self._door.rehearse)
             self._poll.register(self._spare.channel.fileno(), select.POLLIN)
 
-    def _listen_to_spare(self, spare: Waiting) -> None:
+    def _listen_to_spare(self, spare: WaitingCopy) -> None:
         """Note that the copy that waits has rehearsed, or has ended."""
         spare.ready = bool(spare.channel.recv(1))
         if not spare.ready:
@@ -263,7 +263,7 @@ class Server:
     # ------------------------------------------------------------------------------------------- copies
 
     def _listen_to(self, copy: Copy) -> None:
-        """Pass signals on; a copy for which nobody waits is ended."""
+        """Pass signals on; end a copy that no command waits for."""
         try:
             numbers = copy.connection.recv(16)
         except OSError:

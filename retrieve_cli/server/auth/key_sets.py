@@ -25,7 +25,7 @@ _AGE_S = 600.0
 """Seconds after which a key set is fetched again, so that a withdrawn key becomes invalid."""
 _SMALLEST_RSA = 2048
 _MEMBERS = ("kty", "n", "e", "crv", "x", "y")
-"""Members of a public key; a private one that somebody published is not read."""
+"""Members of a public key; a private key published by mistake is not read."""
 _ALGORITHMS: Mapping[tuple[str, str], tuple[str, ...]] = {
     ("RSA", ""): ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512"),
     ("EC", "P-256"): ("ES256",),
@@ -105,7 +105,7 @@ class KeySet:
     """The keys of an issuer. The last good set stays valid while a newer one cannot be read."""
 
     def __init__(self, origin: Origin, *, say: Callable[[str], None] = lambda _: None) -> None:
-        """Read nothing yet. `say` receives a sentence if the set cannot be read."""
+        """Read nothing yet. The callback receives a sentence if the set cannot be read."""
         self._origin = origin
         self._say = say
         self._keys: tuple[PublicKey, ...] = ()
@@ -143,7 +143,7 @@ def read_key_set(content: bytes) -> tuple[PublicKey, ...]:
     """Return the public keys for signatures of a JSON Web Key Set; other and damaged entries are skipped.
 
     Raises:
-        UsageError: it is not a key set, or has no such key.
+        UsageError: it is not a key set, or has no key for signatures.
     """
     try:
         value = foreign_json(content)

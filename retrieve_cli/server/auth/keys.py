@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 
 from retrieve_cli.contracts import Json
 from retrieve_cli.errors import RetrieveError, UsageError, quoted, unwritable
-from retrieve_cli.server.auth.rates import Rate, read_rate
+from retrieve_cli.server.auth.rates import RequestRate, read_rate
 from retrieve_cli.server.auth.scopes import SCOPES, Caller
 from retrieve_cli.storage import durable, lock
 from retrieve_cli.storage.beside import KEYS, damaged_keys, keys_file, read_keys
@@ -41,7 +41,7 @@ _LONGEST = 200
 
 
 class Key(NamedTuple):
-    """A key as it is stored."""
+    """A stored key."""
 
     id: str
     sha256: str
@@ -50,7 +50,7 @@ class Key(NamedTuple):
     tenant: str | None
     created: datetime
     expires: datetime | None
-    rate: Rate | None
+    rate: RequestRate | None
     revoked: datetime | None
 
     @property
@@ -88,8 +88,8 @@ class Key(NamedTuple):
         return {"created": self.created, "expires": self.expires, "revoked": self.revoked}
 
 
-class Created(NamedTuple):
-    """A new key: its text, which is stored nowhere, and what is stored."""
+class CreatedKey(NamedTuple):
+    """A new key: its text, which is stored nowhere, and the stored key."""
 
     text: str
     key: Key
@@ -122,8 +122,8 @@ class KeyFile:
         name: str = "",
         tenant: str | None = None,
         expires: datetime | None = None,
-        rate: Rate | None = None,
-    ) -> Created:
+        rate: RequestRate | None = None,
+    ) -> CreatedKey:
         """Add a key, and return it with its text.
 
         Raises:
@@ -143,7 +143,7 @@ class KeyFile:
             id_ = next(id_ for _ in range(_MOST) if (id_ := secrets.token_hex(4)) not in taken)
             key = Key(id_, digest(text), name, tuple(scopes), tenant, _now(), expires, rate, None)
             self._write([*keys, key])
-        return Created(text, key)
+        return CreatedKey(text, key)
 
     def revoke(self, id_: str) -> Key:
         """Make a key invalid for good, and return it. A revoked key stays in the list.
@@ -188,7 +188,7 @@ class KeyFile:
 
 
 def check_name(name: str, flag: str) -> None:
-    """Check a name that stands in logs and is compared letter by letter. Raises: UsageError."""
+    """Check a name that is written to logs and compared letter by letter. Raises: UsageError."""
     if not name.strip() or not name.isprintable() or len(name) > _LONGEST:
         message = f"{flag} is {quoted(name)}; it takes 1 to {_LONGEST} printable characters"
         raise UsageError(message, hint=f"{flag} acme")
@@ -211,7 +211,7 @@ _LENGTH = len(PREFIX) + _RANDOM + _CHECK
 
 
 def new_key() -> str:
-    """Return a key that nobody else has."""
+    """Return a new random key."""
     body = PREFIX + _in_base_62(secrets.randbits(_BITS), _RANDOM)
     return body + _checksum(body)
 
@@ -297,10 +297,10 @@ _Version = tuple[int, int, int, int]
 
 
 class KeyRing:
-    """Keys by digest. A server that once had keys never answers without one, whatever happens to the file."""
+    """Keys by digest. A server that once had keys never answers without one, even if the file is deleted or damaged."""
 
     def __init__(self, file: KeyFile, *, say: Callable[[str], None] = lambda _: None) -> None:
-        """Read the keys. `say` receives a sentence if the file cannot be read later on: then no key is valid.
+        """Read the keys. The callback receives a sentence if the file cannot be read later on: then no key is valid.
 
         Raises:
             RetrieveError: the file cannot be read, or is damaged.

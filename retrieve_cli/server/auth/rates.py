@@ -21,7 +21,7 @@ _ONE = 1.0 - 1e-6
 """One request, less what additions of seconds lose."""
 
 
-class Rate(NamedTuple):
+class RequestRate(NamedTuple):
     """Requests in a unit of time, and the most at once."""
 
     number: int
@@ -37,7 +37,7 @@ class Rate(NamedTuple):
         return f"{self.number}/{self.unit}{burst}"
 
 
-def read_rate(text: str, *, where: str = "--rate") -> Rate:
+def read_rate(text: str, *, where: str = "--rate") -> RequestRate:
     """Return a rate such as `20/s`, `100/m` or, with the most requests at once, `20/s:50`.
 
     Raises:
@@ -47,7 +47,7 @@ def read_rate(text: str, *, where: str = "--rate") -> Rate:
     if match is None or int(match[1]) == 0 or int(match[3] or 1) == 0:
         message = f"{where} is {quoted(text)}; it takes a number of requests per s, m, h or d"
         raise UsageError(message, hint="20/s, or 20/s:50 for up to 50 at once")
-    return Rate(int(match[1]), match[2], int(match[3] or match[1]))
+    return RequestRate(int(match[1]), match[2], int(match[3] or match[1]))
 
 
 class Allowance(NamedTuple):
@@ -75,10 +75,10 @@ class Allowance(NamedTuple):
 
 
 class Buckets:
-    """Token buckets by credential. To be used by one thread: the one of the server's event loop."""
+    """Token buckets by credential, for the thread of the server's event loop only."""
 
     def __init__(self, *, workers: int = 1, clock: Callable[[], float] = monotonic, most: int = _MOST) -> None:
-        """`workers` processes share each limit: every one of them allows its part, and at least one request at once."""
+        """`workers` processes share each limit: each allows its part, and at least one request at once."""
         self._workers = workers
         self._clock = clock
         self._most = most
@@ -87,7 +87,7 @@ class Buckets:
     def __len__(self) -> int:
         return len(self._levels)
 
-    def take(self, name: str, rate: Rate) -> Allowance:
+    def take(self, name: str, rate: RequestRate) -> Allowance:
         """Take one request from the bucket of a credential, if it holds one."""
         now, speed = self._clock(), rate.per_second / self._workers
         size = max(1.0, rate.burst / self._workers)

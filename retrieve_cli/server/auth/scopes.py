@@ -17,7 +17,7 @@ SCOPES: Mapping[str, str] = {
     "web": "search the web and literature, which sends queries to others",
 }
 WHOLE_INDEX = ("index:admin", "metrics")
-"""Scopes that show figures of the whole index, those of other tenants included."""
+"""Scopes that show figures of the whole index, other tenants included."""
 _MOST_READ = 100
 """Scopes of one token that are read."""
 
@@ -38,7 +38,7 @@ class Caller(NamedTuple):
 
     @property
     def owner(self) -> str:
-        """Name under which something is stored for the caller: that of the tenant, else of the credential."""
+        """Name under which data of the caller is stored: the tenant, else the credential."""
         return f"tenant {self.tenant}" if self.tenant is not None else self.account and f"key {self.account}"
 
 
@@ -50,7 +50,7 @@ def read_scopes(texts: Iterable[str]) -> tuple[str, ...]:
     """Return the scopes that texts list with commas, in the order of `SCOPES`.
 
     Raises:
-        UsageError: one is unknown, or there is none; names the nearest.
+        UsageError: a scope is unknown, which names the nearest, or there is no scope.
     """
     names = {name for text in texts for name in text.replace(",", " ").split()}
     for name in sorted(names - SCOPES.keys()):

@@ -3,7 +3,7 @@
     token -> size -> algorithm and type in the header -> key by `kid` -> signature -> iss, aud, exp, nbf -> Caller
 
 The header chooses among known keys and allowed algorithms only: `jku`, `x5u`, `jwk` and `x5c` are never read, and a
-`kid` is compared with those of the key set, nothing else.
+`kid` is only compared with the key set.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from retrieve_cli.errors import Unavailable, UsageError, printable, shortened
 from retrieve_cli.http.fetching import check_secure_url
 from retrieve_cli.server.auth.key_sets import FileOrigin, KeySet, UrlOrigin
-from retrieve_cli.server.auth.rates import Rate, read_rate
+from retrieve_cli.server.auth.rates import RequestRate, read_rate
 from retrieve_cli.server.auth.scopes import Caller, claimed_scopes
 
 if TYPE_CHECKING:
@@ -40,10 +40,10 @@ class Token(NamedTuple):
     caller: Caller
     account: str
     """Digest of issuer and subject: the name of its limit of requests."""
-    rate: Rate | None
+    rate: RequestRate | None
 
 
-class Tokens:
+class TokenVerifier:
     """The verification of tokens of one issuer."""
 
     def __init__(self, settings: JwtSettings, *, say: Callable[[str], None] = lambda _: None) -> None:
@@ -90,7 +90,7 @@ class Tokens:
             self._keys.reload()
 
     def verify(self, token: str) -> Token | None:
-        """Return a token if it is valid; None whatever is wrong with it."""
+        """Return a token if it is valid, else None, for any defect."""
         header = self._header(token)
         if header is None:
             return None
@@ -136,7 +136,7 @@ class Tokens:
             return None
 
     def _read(self, claims: Mapping[str, Any]) -> Token | None:
-        """Return what the claims of a verified token mean; None if one has a value of another kind."""
+        """Return the token of verified claims; None if a claim has a value of another type."""
         times = [claims.get(name, 0) for name in ("exp", "nbf", "iat")]
         if not all(isinstance(time, int | float) and not isinstance(time, bool) for time in times):
             return None

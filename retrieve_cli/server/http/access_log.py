@@ -1,6 +1,6 @@
-"""Access log: one JSON object a line for each request, without the texts of queries unless they are asked for.
+"""Access log: one JSON object per line for each request, with the texts of queries only on demand.
 
-Lines are written by a thread of their own: a full pipe or a slow disk must not keep requests from being answered.
+A separate thread writes the lines: a full pipe or a slow disk must not keep requests from being answered.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ def _dumped(line: dict[str, Json]) -> bytes:
 
 
 def _write(descriptor: int, contents: bytes) -> None:
-    """Write all of it: a pipe takes what it has room for."""
+    """Write all contents: a pipe may take a part of them."""
     view = memoryview(contents)
     while view:
         view = view[os.write(descriptor, view) :]

@@ -20,7 +20,7 @@ from weakref import WeakKeyDictionary
 from retrieve_cli.frozen import Frozen
 from retrieve_cli.server.http.answers import dumped
 from retrieve_cli.server.http.embed import Encoding
-from retrieve_cli.server.http.requests import Limits, Rejected, Work
+from retrieve_cli.server.http.requests import Limits, RejectedRequest, Work
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -35,7 +35,7 @@ async def read_body(request: Request, limits: Limits) -> bytes:
     """Return the body, read up to its limit.
 
     Raises:
-        Rejected: it is too large (413), or its client too slow (408).
+        RejectedRequest: it is too large (413), or its client too slow (408).
     """
     body = bytearray()
     try:
@@ -43,18 +43,18 @@ async def read_body(request: Request, limits: Limits) -> bytes:
             async for piece in request.stream():
                 body += piece
                 if len(body) > limits.bytes:
-                    raise Rejected(413, f"the body has more than {limits.bytes} bytes", code="too_large")
+                    raise RejectedRequest(413, f"the body has more than {limits.bytes} bytes", code="too_large")
     except TimeoutError:
         said = f"the body was not there within {BODY_S:g} seconds"
-        raise Rejected(408, said, code="timeout", headers={"Connection": "close"}) from None
+        raise RejectedRequest(408, said, code="timeout", headers={"Connection": "close"}) from None
     return bytes(body)
 
 
 class Queue:
-    """Queue of computations in one thread of its own, so that other requests are answered meanwhile.
+    """Queue of computations in a separate thread, so that other requests are answered meanwhile.
 
-    A job that nobody waits for any more is dropped before it begins. A running one cannot be stopped: the thread is a
-    daemon, so that it does not keep the program from ending.
+    A job that no request waits for any more is dropped before it begins. A running one cannot be stopped: the thread
+    is a daemon, so that it does not keep the program from ending.
     """
 
     def __init__(self, limits: Limits) -> None:
@@ -78,10 +78,10 @@ class Queue:
         """Return the answer as JSON, once its turn has come; `gone` returns if the client leaves before that.
 
         Raises:
-            Rejected: too many requests wait already, or the client has disconnected.
+            RejectedRequest: too many requests wait already, or the client has disconnected.
         """
         if self._waiting >= self._limits.waiting:
-            raise Rejected(503, f"{self._waiting} requests are already waiting: try again later", code="busy")
+            raise RejectedRequest(503, f"{self._waiting} requests are already waiting: try again later", code="busy")
         answer: Future[bytes] = Future()
         self._waiting += 1
         self._submit(_Job(work, answer))
@@ -92,7 +92,7 @@ class Queue:
             self._waiting -= 1
 
     def close(self) -> None:
-        """End the thread after what is being computed, and drop the rest."""
+        """End the thread after the current computation, and drop the other jobs."""
         with suppress(Empty):
             while job := self._jobs.get_nowait():
                 job.answer.cancel()
@@ -149,8 +149,8 @@ def _compute(jobs: Sequence[_Job]) -> None:
 
 
 def _works(works: Sequence[Work]) -> Sequence[Work]:
-    """Return the works; of several, what is left of each after the pass that they share. If that pass fails, each has
-    one of its own: an error is that of one request, and not of its neighbours."""
+    """Return the works; several encodings share one pass, and the rest of each remains. If the shared pass fails, each
+    work gets a separate pass, so that an error ends one request and not its neighbours."""
     encodings = [work for work in works if isinstance(work, Encoding)]
     if len(encodings) < 2 or len(encodings) < len(works):
         return works
@@ -168,13 +168,17 @@ class _Job(Frozen):
 
 
 async def unless_gone(answered: asyncio.Future[T], gone: Awaitable[None]) -> T:
-    """Return a result unless the client leaves first: then a job that has not begun never does. Raises: Rejected."""
+    """Return a result unless the client leaves first, which drops a job that has not begun.
+
+    Raises:
+        RejectedRequest: the client has left.
+    """
     left = asyncio.ensure_future(gone)
     either: set[asyncio.Future[Any]] = {answered, left}
     try:
         await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
         if not answered.done():
-            raise Rejected(499, "the client has disconnected", code="client_left")
+            raise RejectedRequest(499, "the client has disconnected", code="client_left")
         return answered.result()
     finally:
         left.cancel()

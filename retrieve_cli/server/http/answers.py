@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from retrieve_cli.contracts import Json
 from retrieve_cli.errors import SPACE, NotConfigured, RetrieveError, UsageError, unwritable
-from retrieve_cli.server.http.requests import Rejected
+from retrieve_cli.server.http.requests import RejectedRequest
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 
 
 def finite(numbers: Vectors) -> Vectors:
-    """Return finite numbers as float32; JSON has neither NaN nor infinity. Raises: Rejected."""
+    """Return finite numbers as float32; JSON has neither NaN nor infinity. Raises: RejectedRequest."""
     import numpy as np
 
     if not np.isfinite(numbers).all():
-        raise Rejected(500, "the model returned numbers that are not finite", code="not_finite")
+        raise RejectedRequest(500, "the model returned numbers that are not finite", code="not_finite")
     return np.ascontiguousarray(numbers, np.float32)
 
 
@@ -41,8 +41,8 @@ def response(value: Json, status: int = 200, headers: dict[str, str] | None = No
     return Response(body, status, headers, "application/json")
 
 
-def error_response(rejected: Rejected, *, path: str = "/v1/", request_id: str | None = None) -> Response:
-    """Return a rejected request as an error object: that of OpenAI on its routes, that of the command line elsewhere.
+def error_response(rejected: RejectedRequest, *, path: str = "/v1/", request_id: str | None = None) -> Response:
+    """Return a rejected request as an error object: in the form of OpenAI on its routes, of the command line elsewhere.
 
     https://platform.openai.com/docs/guides/error-codes
     """
@@ -85,17 +85,17 @@ STATUS: Mapping[str, int] = {
 """Status of each kind of failure; 500 for any other."""
 
 
-def rejection(error: RetrieveError, *, path: str = "") -> Rejected:
+def rejection(error: RetrieveError, *, path: str = "") -> RejectedRequest:
     """Return a failure as a rejected request."""
     of_client = isinstance(error, UsageError | NotConfigured)
     if path.startswith(OPENAI):
         status = STATUS.get(error.kind, 503)
         if status not in (403, 404):
             status = 400 if of_client else 503
-        return Rejected(status, error.message, code=error.kind)
+        return RejectedRequest(status, error.message, code=error.kind)
     status = 422 if isinstance(error, NotConfigured) else STATUS.get(error.kind, 500)
     number = int(error.code)
-    return Rejected(status, error.message, code=error.kind, hint=error.hint, exit_code=number)
+    return RejectedRequest(status, error.message, code=error.kind, hint=error.hint, exit_code=number)
 
 
 def failure_handlers() -> dict[Any, Any]:
@@ -103,21 +103,20 @@ def failure_handlers() -> dict[Any, Any]:
     from starlette.exceptions import HTTPException
     from starlette.requests import ClientDisconnect
 
-    def answered(request: Request, error: Rejected) -> Response:
-        found: str | None = getattr(request.state, "request_id", None)
-        return error_response(error, path=request.url.path, request_id=found)
+    def answered(request: Request, error: RejectedRequest) -> Response:
+        return error_response(error, path=request.url.path, request_id=getattr(request.state, "request_id", None))
 
-    async def rejected(request: Request, error: Rejected) -> Response:
+    async def rejected(request: Request, error: RejectedRequest) -> Response:
         return answered(request, error)
 
     async def failed(request: Request, error: RetrieveError) -> Response:
         return answered(request, rejection(error, path=request.url.path))
 
     async def http(request: Request, error: HTTPException) -> Response:
-        return answered(request, Rejected(error.status_code, error.detail, headers=error.headers))
+        return answered(request, RejectedRequest(error.status_code, error.detail, headers=error.headers))
 
     async def gone(request: Request, _: ClientDisconnect) -> Response:
-        return answered(request, Rejected(400, "the body is incomplete"))
+        return answered(request, RejectedRequest(400, "the body is incomplete"))
 
     async def system(request: Request, error: OSError) -> Response:
         if error.errno not in SPACE:
@@ -125,14 +124,14 @@ def failure_handlers() -> dict[Any, Any]:
         return answered(request, rejection(unwritable(error.filename or "the disk", error)))
 
     async def unforeseen(request: Request, error: Exception) -> Response:
-        answer = answered(request, Rejected(500, f"internal error ({type(error).__name__})", code="internal"))
-        # Starlette raises the error again after this answer, and uvicorn then closes the connection: say so, or a
-        # client that keeps connections sends its next request into a closed one.
+        answer = answered(request, RejectedRequest(500, f"internal error ({type(error).__name__})", code="internal"))
+        # Starlette raises the error again after this answer, and uvicorn then closes the connection. Without the header
+        # a client that keeps connections would send its next request into a closed one.
         answer.headers["Connection"] = "close"
         return answer
 
     return {
-        Rejected: rejected,
+        RejectedRequest: rejected,
         RetrieveError: failed,
         HTTPException: http,
         ClientDisconnect: gone,

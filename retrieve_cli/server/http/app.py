@@ -8,18 +8,13 @@ from contextlib import asynccontextmanager
 from fastapi import APIRouter, FastAPI
 
 from retrieve_cli import __version__
-from retrieve_cli.server.http import documents, files, health, index, rag, scrape, search, web
+from retrieve_cli.server.http import documents, files, health, index, rag, search, web
 from retrieve_cli.server.http.answers import failure_handlers
 from retrieve_cli.server.http.observing import Observing
 from retrieve_cli.server.http.service import Guard, Service
 from retrieve_cli.server.http.state import State
 from retrieve_cli.server.mcp import door as mcp
 from retrieve_cli.server.page import routes as page
-
-
-def _models(state: State) -> APIRouter:
-    return state.models.router(state.callers)
-
 
 DOORS: tuple[Callable[[State], APIRouter], ...] = (
     search.router,
@@ -28,10 +23,10 @@ DOORS: tuple[Callable[[State], APIRouter], ...] = (
     files.router,
     index.router,
     web.router,
-    _models,
+    lambda state: state.models.router(state.callers),
     health.router,
     mcp.router,
-    scrape.router,
+    health.metrics_router,
     page.router,
 )
 """The doors: each returns its routes."""

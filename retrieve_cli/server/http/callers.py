@@ -15,12 +15,12 @@ from retrieve_cli.errors import UsageError, quoted
 from retrieve_cli.http.fetching import is_loopback
 from retrieve_cli.http.secrets import Secret
 from retrieve_cli.server.auth.keys import KeyFile, KeyRing
-from retrieve_cli.server.auth.rates import Buckets, Rate
+from retrieve_cli.server.auth.rates import Buckets, RequestRate
 from retrieve_cli.server.auth.scopes import ANYONE, SCOPES, Caller
-from retrieve_cli.server.auth.web_tokens import Tokens, wanted
+from retrieve_cli.server.auth.web_tokens import TokenVerifier, wanted
 from retrieve_cli.server.http.answers import OPENAI
 from retrieve_cli.server.http.observing import observed
-from retrieve_cli.server.http.requests import Rejected
+from retrieve_cli.server.http.requests import RejectedRequest
 
 if TYPE_CHECKING:
     from starlette.datastructures import Headers
@@ -42,13 +42,13 @@ class _Credential(NamedTuple):
     caller: Caller
     account: str
     """Name of its limit."""
-    rate: Rate | None
+    rate: RequestRate | None
 
 
 class Callers:
-    """Credentials that a server accepts: one key of its own, keys of a file, and tokens of an issuer.
+    """Credentials that a server accepts: its own key, keys of a file, and tokens of an issuer.
 
-    `prepare` reads what has changed and may wait for it; `of` decides in memory. Both run in the server's event loop.
+    `prepare` reads changed files and may wait for them; `of` decides in memory. Both run in the server's event loop.
     """
 
     def __init__(
@@ -56,7 +56,7 @@ class Callers:
         key: Secret | None = None,
         *,
         ring: KeyRing | None = None,
-        tokens: Tokens | None = None,
+        tokens: TokenVerifier | None = None,
         buckets: Buckets | None = None,
     ) -> None:
         """Without a key, a ring that has keys, and tokens, anyone may do everything. `key` has all scopes."""
@@ -92,7 +92,7 @@ class Callers:
         """Return the caller of a request that needs a scope.
 
         Raises:
-            Rejected: there is no valid credential (401), it lacks the scope (403), or asks too often (429).
+            RejectedRequest: there is no valid credential (401), it lacks the scope (403), or asks too often (429).
         """
         if not self.required:
             return ANYONE
@@ -108,11 +108,11 @@ class Callers:
             challenge = f'{_CHALLENGE}, error="insufficient_scope", scope="{scope}"'
             hint = f"use a key that has it: retrieve keys create --scope {scope}"
             message = f"the credential does not have the scope {scope}"
-            raise Rejected(403, message, code="forbidden", hint=hint, headers={"WWW-Authenticate": challenge})
+            raise RejectedRequest(403, message, code="forbidden", hint=hint, headers={"WWW-Authenticate": challenge})
         return credential.caller
 
     def _credential(self, text: str) -> _Credential | None:
-        """Return what a text stands for; None if it is not a valid credential."""
+        """Return the credential of a text; None if it is not valid."""
         if len(text) > _LONGEST:
             return None
         if self._key is not None and compare_digest(text.encode(), self._key.reveal().encode()):
@@ -124,7 +124,7 @@ class Callers:
         return None
 
     def _count(self, request: Request, credential: _Credential) -> None:
-        """Count a request, once even if several scopes are asked for. Raises: Rejected if there are too many."""
+        """Count a request, once even if several scopes are asked for. Raises: RejectedRequest if there are too many."""
         if credential.rate is None or LIMIT in request.scope:
             return
         allowance = self._buckets.take(credential.account, credential.rate)
@@ -132,7 +132,7 @@ class Callers:
         if not allowance.allowed:
             message = f"too many requests: the credential has {allowance.quota} in {allowance.window} s here"
             hint = f"try again in {allowance.wait} s"
-            raise Rejected(429, message, code="rate_limited", hint=hint, headers=allowance.headers)
+            raise RejectedRequest(429, message, code="rate_limited", hint=hint, headers=allowance.headers)
 
 
 def callers_of(
@@ -145,13 +145,13 @@ def callers_of(
 ) -> Callers:
     """Return the callers that an artifacts folder and a configuration name, and `key` if the server has one.
 
-    `workers` processes share the limits. `say` receives what the operator should know while the server runs.
+    `workers` processes share the limits. The callback receives messages for the operator while the server runs.
 
     Raises:
         RetrieveError: the keys cannot be read, or the configuration of tokens is incomplete.
     """
     settings.expect_trusted("jwt")
-    tokens = Tokens(settings.jwt, say=say) if wanted(settings.jwt) else None
+    tokens = TokenVerifier(settings.jwt, say=say) if wanted(settings.jwt) else None
     return Callers(key, ring=KeyRing(KeyFile(artifacts), say=say), tokens=tokens, buckets=Buckets(workers=workers))
 
 
@@ -159,7 +159,7 @@ def expect_safe(host: str, callers: Callers, *, insecure: bool) -> None:
     """Reject an address that other machines reach, if the server requires no credential and `insecure` is not set.
 
     Raises:
-        UsageError: it is one.
+        UsageError: the address is not safe.
     """
     if insecure or callers.required or is_loopback(host):
         return
@@ -179,20 +179,20 @@ def _bearer(value: str) -> str | None:
     return text.strip() if scheme.lower() == "bearer" else None
 
 
-def _ambiguous() -> Rejected:
+def _ambiguous() -> RejectedRequest:
     """Return the answer to a request with several credentials (RFC 6750, 3.1)."""
     challenge = f'{_CHALLENGE}, error="invalid_request"'
     hint = "send one of Authorization: Bearer … and X-API-Key: …"
     message = "the request has more than one credential"
-    return Rejected(400, message, code="credentials", hint=hint, headers={"WWW-Authenticate": challenge})
+    return RejectedRequest(400, message, code="credentials", hint=hint, headers={"WWW-Authenticate": challenge})
 
 
-def _unauthorized(request: Request) -> Rejected:
-    """Return the answer to a missing and to a wrong credential: the same whatever is wrong with it."""
+def _unauthorized(request: Request) -> RejectedRequest:
+    """Return the answer to a missing or wrong credential: the same for any defect."""
     headers = request.headers
     sent = "Authorization" in headers or "X-API-Key" in headers
     challenge = f'{_CHALLENGE}, error="invalid_token"' if sent else _CHALLENGE
     hint = "send it as Authorization: Bearer … or X-API-Key: …"
     message = "the API key or token is missing or wrong"
     code = "invalid_api_key" if request.url.path.startswith(OPENAI) else "unauthorized"
-    return Rejected(401, message, code=code, hint=hint, headers={"WWW-Authenticate": challenge})
+    return RejectedRequest(401, message, code=code, hint=hint, headers={"WWW-Authenticate": challenge})

@@ -1,11 +1,11 @@
-"""Numbers that several processes count together: each has a mapped file of its own, and a reader adds them up.
+"""Numbers that several processes count together: each has its own mapped file, and a reader adds them up.
 
-A value that is counted is at once in the file, so that a counter never falls from one scrape to the next, whichever
+A counted value is in the file at once, so that a counter never falls from one scrape to the next, no matter which
 process answers it, nor when a process is killed. A process that ends leaves its file to the next one that starts, which
 counts on from there. Without a folder the numbers are in memory.
 
-Not the multiprocess mode of prometheus_client: that is chosen for a whole program by an environment variable before the
-first import, and has an exposition of its own beside the one of `retrieve inspect queries --format prometheus`.
+This is not the multiprocess mode of prometheus_client: an environment variable chooses that mode for a whole program
+before the first import, and it would print a second exposition beside `retrieve inspect queries --format prometheus`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from threading import Lock
 from typing import Literal, NamedTuple
 
 _SIZE = 1 << 20
-"""Bytes of a file: thousands of numbers. It is sparse, and so takes what is used."""
+"""Bytes of a file: thousands of numbers. It is sparse: only used pages take space."""
 _USED, _HEAD, _FLOAT = Struct("<Q"), Struct("<II"), Struct("<d")
 _SPLIT = "\x1f"
 _MOST_FILES = 4096
@@ -110,7 +110,7 @@ class Counts:
             os.close(self._descriptor)
 
     def _known(self, key: str, width: int) -> Series:
-        """The series of a key; one without a name for what another version counted."""
+        """The series of a key; a nameless series for keys of another version."""
         series = self._series.get(key.partition(_SPLIT)[0])
         return series if series is not None and series.width == width else Series("", "counter", "")
 
@@ -166,7 +166,7 @@ def _lock(descriptor: int, kind: int) -> bool:
 
 
 def _used(contents: bytes | mmap.mmap) -> int:
-    """Bytes that are used, those of this number among them."""
+    """Used bytes, including the bytes of this number."""
     return max(int(_USED.unpack_from(contents, 0)[0]), _USED.size)
 
 

@@ -20,7 +20,7 @@ from retrieve_cli.server.http import uploads
 from retrieve_cli.server.http.admission import read_body
 from retrieve_cli.server.http.answers import response
 from retrieve_cli.server.http.jobs import Job
-from retrieve_cli.server.http.requests import Rejected
+from retrieve_cli.server.http.requests import RejectedRequest
 from retrieve_cli.server.http.state import State
 from retrieve_cli.untrusted.files import MB
 
@@ -42,7 +42,7 @@ _RECORD: dict[str, Json] = {
 }
 _FORM: dict[str, Json] = {
     "type": "object",
-    "description": "Files as documents; `id` is that of a single file, by default its name.",
+    "description": "Files as documents; `id` is the id of a single file, by default its name.",
     "properties": {
         "file": {"type": "array", "items": {"type": "string", "format": "binary"}, "minItems": 1},
         "id": {"type": "string"},
@@ -74,7 +74,7 @@ def router(state: State) -> APIRouter:
     documents = state.documents
 
     async def add(request: Request) -> Response:
-        """Add documents to the index, or replace those of the same id."""
+        """Add documents to the index, or replace documents of the same id."""
         tenant = state.callers.of(request, "documents:write").tenant
         kind = request.headers.get("Content-Type", "").partition(";")[0].strip().lower()
         if kind == uploads.TYPE:
@@ -139,17 +139,17 @@ async def _stored_files(state: State, request: Request, tenant: str | None) -> R
 
 
 def _expect_some(receipt: Receipt) -> None:
-    """Raise the reason why the only document of a request is rejected. Raises: Rejected."""
+    """Raise the reason why the only document of a request is rejected. Raises: RejectedRequest."""
     if len(receipt.documents) == 1 and not receipt.sequence:
         reason = receipt.documents[0].reason
-        raise Rejected(422, reason, code="rejected", hint="correct the document and send it again")
+        raise RejectedRequest(422, reason, code="rejected", hint="correct the document and send it again")
 
 
 def given_documents(body: bytes, *, lines: bool) -> list[bytes | Json]:
-    """Return the documents of a body: an object, a list, an object with a list `documents`, or one a line.
+    """Return the documents of a body: an object, a list, an object with a list `documents`, or one per line.
 
     Raises:
-        UsageError: it is none of these.
+        UsageError: the body has another form.
     """
     import orjson
 

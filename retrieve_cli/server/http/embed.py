@@ -17,7 +17,7 @@ from retrieve_cli.server.http.answers import finite
 from retrieve_cli.server.http.model_parts import EMBED, SPARSE, ModelParts
 from retrieve_cli.server.http.requests import (
     Limits,
-    Rejected,
+    RejectedRequest,
     Work,
     check_fields,
     check_model,
@@ -42,14 +42,14 @@ class Embed:
         self._limits = limits
 
     def understand(self, payload: dict[str, Any]) -> Work:
-        """Return the work of a request of `/embed`. Raises: Rejected."""
+        """Return the work of a request of `/embed`. Raises: RejectedRequest."""
         check_fields(payload, EMBED)
         bare, texts, kind = self._texts(payload)
         check_model(payload, self._parts.names, status=404)
         check_dimensions(payload, self._parts)
         sparse, tokens = flag(payload, "sparse"), flag(payload, "tokens")
         if bare and sparse and tokens:
-            raise Rejected(400, "`inputs` takes `sparse` or `tokens`; `texts` takes both", param="tokens")
+            raise RejectedRequest(400, "`inputs` takes `sparse` or `tokens`; `texts` takes both", param="tokens")
         if bare and sparse:
             return partial(self._bare_sparse, texts, kind)
         if bare and tokens:
@@ -67,7 +67,7 @@ class Embed:
         return encoding.then(lambda vectors: self._whole(encoding, vectors, extra))
 
     def understand_sparse(self, payload: dict[str, Any]) -> Work:
-        """Return the work of a request of `/embed_sparse`. Raises: Rejected."""
+        """Return the work of a request of `/embed_sparse`. Raises: RejectedRequest."""
         check_fields(payload, SPARSE)
         _, texts, kind = self._texts(payload)
         return partial(self._bare_sparse, texts, kind)
@@ -75,13 +75,15 @@ class Embed:
     def _texts(self, payload: dict[str, Any]) -> tuple[bool, list[str], str]:
         """Return if the texts are `inputs`, the texts, and their kind."""
         if ("inputs" in payload) == ("texts" in payload):
-            raise Rejected(400, "the request needs `inputs` or `texts`, one of them", param="inputs")
+            raise RejectedRequest(400, "the request needs `inputs` or `texts`, one of them", param="inputs")
         key = "inputs" if "inputs" in payload else "texts"
         given = payload[key]
         texts = read_texts([given] if isinstance(given, str) else given, key, self._limits)
         kinds = one_of(payload, "input_type", ("", "query", "passage")), one_of(payload, "prompt_name", (*_PROMPTS,))
         if all(kinds):
-            raise Rejected(400, "`input_type` and `prompt_name` say the same: give one of them", param="prompt_name")
+            raise RejectedRequest(
+                400, "`input_type` and `prompt_name` have the same meaning: give one of them", param="prompt_name"
+            )
         one_of(payload, "truncation_direction", ("", "right", "Right"))
         if flag(payload, "truncate", default=True) is False:
             self._check_length(texts, key)
@@ -94,14 +96,14 @@ class Embed:
         for place, text in enumerate(texts):
             if (tokens := encoder.tokenizer.count(text)) > most:
                 said = f"the text at place {place} has {tokens} tokens; the model reads {most}"
-                raise Rejected(413, said, param=key, code="too_large", hint="omit `truncate`, or set it to true")
+                raise RejectedRequest(413, said, param=key, code="too_large", hint="omit `truncate`, or set it to true")
 
     def _unit(self, payload: dict[str, Any]) -> bool:
         """Return True if vectors are to be normalised here."""
         normalized, wanted = self._parts.encoder.card.normalize, flag(payload, "normalize", default=True)
         if normalized and not wanted:
             said = f"the vectors of {self._parts.name} have length 1"
-            raise Rejected(400, said, param="normalize", hint="omit `normalize`, or set it to true")
+            raise RejectedRequest(400, said, param="normalize", hint="omit `normalize`, or set it to true")
         return wanted and not normalized and "normalize" in payload
 
     def _whole(self, encoding: Encoding, vectors: Vectors, extra: dict[str, Callable[[], Json]]) -> Json:
@@ -112,11 +114,11 @@ class Embed:
     # ------------------------------------------------------------------------------------------- other forms
 
     def _token_vectors(self, texts: Sequence[str], kind: str) -> Callable[[], list[TokenVectors]]:
-        """Return what computes the tokens of texts with their vectors. Raises: Rejected."""
+        """Return the function that computes the tokens of texts with their vectors. Raises: RejectedRequest."""
         encoder = self._parts.encoder
         if not isinstance(encoder, TokenEncoder):
             said = f"{self._parts.name} has no token vectors"
-            raise Rejected(424, said, param="tokens", code="no_token_vectors", hint="omit `tokens`")
+            raise RejectedRequest(424, said, param="tokens", code="no_token_vectors", hint="omit `tokens`")
         full = [self._parts.prefixes.get(kind, "") + text for text in texts]
         if kind == "query":
             return partial(encoder.encode_tokens, full)
@@ -146,9 +148,11 @@ class Embed:
         try:
             encoder = self._parts.sparse()
         except RetrieveError as error:
-            raise Rejected(424, error.message, param="sparse", code="no_sparse_encoder", hint=error.hint) from error
+            raise RejectedRequest(
+                424, error.message, param="sparse", code="no_sparse_encoder", hint=error.hint
+            ) from error
         if encoder is None:
-            raise Rejected(424, _NO_SPARSE, param="sparse", code="no_sparse_encoder", hint=_SPARSE_HINT)
+            raise RejectedRequest(424, _NO_SPARSE, param="sparse", code="no_sparse_encoder", hint=_SPARSE_HINT)
         encode = encoder.encode_queries if kind == "query" else encoder.encode_passages
         weighted = encode(texts)
         for one in weighted:
@@ -168,13 +172,13 @@ _JOINED = 16
 
 
 class Encoding(Frozen):
-    """Work that is one pass of an encoder, which several requests may share; see `admission.Queue`."""
+    """Work of one encoder pass, which several requests may share; see `admission.Queue`."""
 
     texts: Sequence[str]
     encode: Callable[[Sequence[str]], Vectors]
     finish: Callable[[Vectors], Json]
     joinable: bool
-    """True if a text has the same vector, to the bit, whatever other texts share the pass."""
+    """True if the vector of a text is bit-identical no matter which other texts share the pass."""
 
     def __call__(self) -> Json:
         return self.finish(self.encode(self.texts))
@@ -193,7 +197,7 @@ class Embeddings:
         self._limits = limits
 
     def understand(self, payload: dict[str, Any]) -> Work:
-        """Return the work of an embeddings request. Raises: Rejected."""
+        """Return the work of an embeddings request. Raises: RejectedRequest."""
         check_fields(payload, _FIELDS)
         check_model(payload, self._parts.names, status=404)
         given = payload.get("input")
@@ -219,7 +223,7 @@ def dense(parts: ModelParts, texts: Sequence[str], kind: str, *, unit: bool = Fa
     """Return the pass that gives the vectors of texts: finite, and of L2 norm 1 if `unit`.
 
     Raises:
-        Rejected: by the pass, if the model returns numbers that are not finite.
+        RejectedRequest: by the pass, if the model returns numbers that are not finite.
     """
     encoder = parts.encoder
     return Encoding(
@@ -235,11 +239,11 @@ def check_dimensions(payload: dict[str, Any], parts: ModelParts) -> None:
     dim = parts.encoder.card.dim
     if payload.get("dimensions", dim) != dim:
         said = f"{parts.name} has {dim} dimensions; no other number is available"
-        raise Rejected(400, said, param="dimensions")
+        raise RejectedRequest(400, said, param="dimensions")
 
 
 def usage(encoder: Encoder, texts: Sequence[str]) -> dict[str, int]:
-    """Return the tokens of texts as they are encoded, and the number of texts of which the end was cut."""
+    """Return the tokens of texts with the special tokens, and the number of truncated texts."""
     counts = [encoder.tokenizer.count(text) + encoder.tokenizer.special_tokens for text in texts]
     # An encoder that has never cut a text may read more than its card says.
     cut = sum(count > encoder.card.max_tokens for count in counts) if encoder.truncated else 0

@@ -1,4 +1,4 @@
-"""Health: `/health` says that the process answers, `/readyz` if searches do, and by which generation."""
+"""`/health` reports that the process answers, `/readyz` if searches do, `/metrics` the metrics of all processes."""
 
 from __future__ import annotations
 
@@ -8,10 +8,12 @@ from contextlib import suppress
 from datetime import UTC, datetime
 
 from fastapi import APIRouter
+from starlette.requests import Request
 from starlette.responses import Response
 
 from retrieve_cli.contracts import Json
 from retrieve_cli.errors import RetrieveError
+from retrieve_cli.output.prometheus import CONTENT_TYPE
 from retrieve_cli.server.http.answers import response
 from retrieve_cli.server.http.state import State
 
@@ -24,11 +26,11 @@ def router(state: State) -> APIRouter:
     readiness = Readiness(state)
 
     async def health() -> Response:
-        """Say that the process answers, and without an index, how the first one comes about."""
+        """Report that the process answers, and without an index, the state of the first build."""
         return response({"status": "ok"} if state.live.opened else await asyncio.to_thread(_without_index, state))
 
     async def readyz() -> Response:
-        """Say if searches are answered, with the state of the index, its models and its sources."""
+        """Report if searches are answered, with the state of the index, its models and its sources."""
         report = await asyncio.to_thread(readiness.report)
         return response(report, 200 if report["ready"] else 503)
 
@@ -90,7 +92,30 @@ def _fault(error: RetrieveError) -> dict[str, Json]:
 
 
 def age_s(built: Json) -> float | None:
-    """Return the seconds since a time of a manifest; None if it is not one."""
+    """Return the seconds since a time of a manifest; None if it is not a time."""
     with suppress(TypeError, ValueError):
         return max(0.0, round((datetime.now(UTC) - datetime.fromisoformat(built)).total_seconds(), 1))
     return None
+
+
+def metrics_router(state: State) -> APIRouter:
+    """Return the route of the metrics."""
+
+    async def metrics(request: Request) -> Response:
+        """Return the metrics in Prometheus' text format: of requests, stages, syncs and the index."""
+        state.callers.of(request, "metrics")
+        return Response(await asyncio.to_thread(_metrics_text, state), headers={"Content-Type": CONTENT_TYPE})
+
+    routes = APIRouter(tags=["health"])
+    routes.add_api_route("/metrics", metrics, methods=["GET"], response_class=Response)
+    return routes
+
+
+def _metrics_text(state: State) -> str:
+    with suppress(RetrieveError):  # without an index there is none to describe
+        manifest = state.live.index.opened.generation.manifest
+        built = None
+        with suppress(ValueError):
+            built = datetime.fromisoformat(str(manifest.built.get("at"))).timestamp()
+        state.metrics.generation(manifest.id, sequence=manifest.sequence, built=built)
+    return state.metrics.exposition()

@@ -1,4 +1,4 @@
-"""Names that a server answers to, and web pages that may use it: no page reaches it through a name of its own.
+"""Names that a server answers to, and web pages that may use it: no page reaches it through a name that it chose.
 
 A page of evil.example whose name is pointed at 127.0.0.1 (DNS rebinding) sends `Host: evil.example`, and a page that
 posts a form to another server sends its own `Origin` (RFC 6454).
@@ -24,7 +24,7 @@ _ANY = "*"
 
 
 class Name(NamedTuple):
-    """A host, and its port if there is one."""
+    """A host with an optional port."""
 
     host: str
     port: int | None
@@ -50,11 +50,11 @@ class Hosts:
         allowed_hosts: Iterable[str] = (),
         allowed_origins: Iterable[str] = (),
     ) -> None:
-        """`address` is the one that the server listens on, as `--host` names it.
+        """`address` is the listening address, in the form of `--host`.
 
-        On loopback the names of loopback are accepted, with any port: a tunnel has a port of its own, and a port is
-        not a name that others can point. Elsewhere the address, and for all addresses (0.0.0.0) any address and the
-        machine's name.
+        On loopback the names of loopback are accepted, with any port: a tunnel has another port, and a port is not a
+        name that others can point. Elsewhere the address is accepted, and for all addresses (0.0.0.0) any address
+        and the machine's name.
 
         Raises:
             UsageError: an allowed host or origin is not written as one.
@@ -82,7 +82,7 @@ class Hosts:
         return origin.lower() in self._origins
 
     def permits(self, origin: str, host: str) -> bool:
-        """Return True if pages of an origin may use the server: its own pages, and those of listed origins.
+        """Return True if pages of an origin may use the server: its own pages, and pages of listed origins.
 
         The scheme is not compared: behind a proxy that ends TLS, the page's is https and the server's http.
         """
@@ -122,7 +122,7 @@ def read_origin(text: str) -> str:
 
 
 def _named(text: str, default: int) -> Name | None:
-    """Return a host with its port; None if it is not one."""
+    """Return a host with its port; None if it is not a host."""
     match = _HOST.fullmatch(text.strip())
     if match is None:
         return None

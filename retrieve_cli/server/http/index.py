@@ -1,4 +1,4 @@
-"""The index and what is done to it: `GET /index`, `POST /index`, `GET /tasks`, `GET /tasks/{id}`."""
+"""The index and its tasks: `GET /index`, `POST /index`, `GET /tasks`, `GET /tasks/{id}`."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def read_action(payload: Mapping[str, Any]) -> tuple[Action, str | None]:
 
 
 def _view(state: State, tenant: str | None) -> Json:
-    """Return the state of the index; a tenant gets the number of its own records, and nothing of others."""
+    """Return the state of the index; a tenant gets the number of its records, and nothing about other tenants."""
     documents, store = state.documents, state.store
     view: dict[str, Json] = {"generation": None, "sequence": documents.sequences.included()}
     if (index := index_of(state.live)) is not None:

@@ -1,4 +1,4 @@
-"""Jobs of a server: what it was asked to do in the background, and the state of each for its caller."""
+"""Background jobs of a server, and the state of each for its caller."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Job:
     over: Event = field(default_factory=Event)
 
     def to_json(self) -> dict[str, Json]:
-        """Return what is written down of it."""
+        """Return the stored form."""
         names = ("task", "action", "worker", "tenant", "sequence", "status", "created", "ended", "report", "error")
         return {
             **{name: getattr(self, name) for name in names},
@@ -64,7 +64,7 @@ class Jobs:
         self._documents = documents
 
     def one(self, task: str, *, tenant: str | None) -> dict[str, Json]:
-        """Return the state of a job. Raises: NotFound: there is none of that id for the caller."""
+        """Return the state of a job. Raises: NotFound: the caller has no job of that id."""
         value = self._tasks.load(task)
         if value is None or not _is_for(value, tenant):
             raise NotFound(f"there is no task {quoted(task)}", hint="list them: GET /tasks")

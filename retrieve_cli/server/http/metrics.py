@@ -59,7 +59,7 @@ class Metrics:
 
     def answered(self, route: str | None, status: int, seconds: float, *, under_way: bool = False) -> None:
         """Count a request that is answered, by the template of its route; None for a path without one. `under_way`
-        says that it `began`."""
+        is true for a request that `began`."""
         if under_way:
             self._counts.add(WAITING, amount=-1.0)
         self._counts.add(REQUESTS, (route or OTHER, str(status)))
@@ -103,9 +103,10 @@ class Metrics:
         if self._generation is None:
             return []
         generation, sequence, built = self._generation
+        named = Sample(1, {"generation": generation})
         age = [] if built is None else [Sample(round(time.time() - built, 3))]
         return [
-            Metric("retrieve_generation_info", "gauge", "The generation that answers.", [_labelled(generation)]),
+            Metric("retrieve_generation_info", "gauge", "The generation that answers.", [named]),
             Metric("retrieve_generation_sequence", "gauge", "Its number in the index's history.", [Sample(sequence)]),
             Metric("retrieve_generation_age_seconds", "gauge", "Time since it was built.", age),
         ]
@@ -127,10 +128,6 @@ def served_ms(timings_ms: Mapping[str, float]) -> dict[str, float]:
     """Return milliseconds by stage of a query to an index that was open already."""
     spent = {stage: ms for stage, ms in timings_ms.items() if stage not in (_OPENED, "total")}
     return {**spent, "total": round(sum(spent.values()), 3)}
-
-
-def _labelled(generation: str) -> Sample:
-    return Sample(1, {"generation": generation})
 
 
 def _samples(series: Series, totals: Mapping[tuple[str, tuple[str, ...]], list[float]]) -> Iterable[Sample]:

@@ -1,8 +1,7 @@
-"""The models of a server, and what it tells about them: the configured encoder, and the cross-encoder and sparse
-encoder if they are configured.
+"""The models of a server and their descriptions: the configured encoder, and the cross-encoder and sparse encoder if
+they are configured.
 
-The shapes of `inputs`, of `/embed_sparse` and of `/info` are those of text-embeddings-inference, so that its clients
-work: https://huggingface.github.io/text-embeddings-inference
+`inputs`, `/embed_sparse` and `/info` have the shapes of text-embeddings-inference, so that its clients work: https://huggingface.github.io/text-embeddings-inference
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ class ModelParts(NamedTuple):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Names of the encoder's model: in full, without its owner, and as it is configured."""
+        """Names of the encoder's model: in full, without its owner, and the configured name."""
         return tuple(dict.fromkeys(filter(None, (self.name, self.name.rpartition("/")[2], self.configured_name))))
 
 

@@ -30,7 +30,7 @@ from retrieve_cli.server.http.model_parts import POSTS, ModelParts, Post, info, 
 from retrieve_cli.server.http.observing import Observing
 from retrieve_cli.server.http.requests import (
     Limits,
-    Rejected,
+    RejectedRequest,
     Work,
     check_fields,
     check_model,
@@ -132,7 +132,7 @@ def models_app(
     """Return a server of models alone, with /health and /metrics.
 
     Raises:
-        UsageError: the encoder has prefixes of its own.
+        UsageError: the encoder adds prefixes.
     """
     card = parts.encoder.card
     if card.query_prefix or card.passage_prefix:
@@ -182,28 +182,28 @@ class Rerank:
         self._limits = limits
 
     def understand(self, payload: dict[str, Any]) -> Work:
-        """Return the work of a rerank request; one with `texts` is in TEI's form. Raises: Rejected."""
+        """Return the work of a rerank request; one with `texts` is in TEI's form. Raises: RejectedRequest."""
         scorer = self._scorer
         if scorer is None:
             said = "this server has no reranker: set rerank.backend to cross_encoder and rerank.model, then restart it"
-            raise Rejected(501, said, code="no_reranker")
+            raise RejectedRequest(501, said, code="no_reranker")
         tei = "texts" in payload
         check_fields(payload, _FIELDS_TEI if tei else _FIELDS)
         # Not 404: a client that tries the other form after a 404 would get scores there, as TEI names no model.
         check_model(payload, dict.fromkeys((scorer.name, scorer.name.rpartition("/")[2])), status=501)
         query = payload.get("query")
         if not isinstance(query, str) or not query.strip():
-            raise Rejected(400, "`query` must be a text that is not blank", param="query")
+            raise RejectedRequest(400, "`query` must be a text that is not blank", param="query")
         key = "texts" if tei else "documents"
         texts = read_texts(_plain(payload.get(key)), key, self._limits, blank=True)
         if flag(payload, "raw_scores", default=True) is False:
             said = "scores are on the model's own scale: omit `raw_scores`, or set it to true"
-            raise Rejected(400, said, param="raw_scores")
+            raise RejectedRequest(400, said, param="raw_scores")
         flag(payload, "truncate")
         shown = flag(payload, "return_text" if tei else "return_documents")
         top = payload.get("top_n", len(texts))
         if type(top) is not int or top < 1:
-            raise Rejected(400, "`top_n` must be a whole number above 0", param="top_n")
+            raise RejectedRequest(400, "`top_n` must be a whole number above 0", param="top_n")
         rows = _rows_tei if tei else _rows
         return lambda: rows(scorer.name, finite(scorer.score(query, texts)), texts if shown else None, top)
 

@@ -73,7 +73,7 @@ class Observed:
 
 
 def observed(request: HTTPConnection) -> Observed:
-    """Return the notes on a request; without the middleware, notes that nobody reads."""
+    """Return the notes on a request; without the middleware, notes that are dropped."""
     notes = request.scope.setdefault("state", {}).get("observed")
     return notes if isinstance(notes, Observed) else Observed("")
 
@@ -106,7 +106,8 @@ class Observing:
         async def noting(message: Message) -> None:
             if message["type"] == "http.response.start":
                 notes.status = message["status"]
-                message = {**message, "headers": [*_unlike_ours(message.get("headers", ())), *_headers(notes)]}
+                others = [header for header in message.get("headers", ()) if header[0] != b"x-request-id"]
+                message = {**message, "headers": [*others, *_headers(notes)]}
             else:
                 notes.bytes += len(message.get("body", b""))
             await send(message)
@@ -146,10 +147,6 @@ def _headers(notes: Observed) -> list[tuple[bytes, bytes]]:
     if notes.answers:
         headers.append((b"server-timing", server_timing(notes.stages_ms).encode()))
     return headers
-
-
-def _unlike_ours(headers: Sequence[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
-    return [header for header in headers if header[0] != b"x-request-id"]
 
 
 def server_timing(stages_ms: dict[str, float]) -> str:
@@ -206,7 +203,7 @@ class Tracing:
     """A tracer of requests."""
 
     def __init__(self, tracer: Any) -> None:
-        """`tracer` is that of an OpenTelemetry provider."""
+        """`tracer` comes from an OpenTelemetry provider."""
         from opentelemetry import trace
         from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
@@ -216,7 +213,7 @@ class Tracing:
 
     @classmethod
     def configured(cls) -> Tracing | None:
-        """Return the tracing of the configured SDK; None if there is none."""
+        """Return the tracing of the configured SDK; None if no SDK is configured."""
         try:
             from opentelemetry import trace
         except ImportError:

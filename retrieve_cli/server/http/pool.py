@@ -2,7 +2,7 @@
 
 NumPy and onnxruntime release the interpreter lock, so that searches run side by side. A request that would wait longer
 than its deadline, or behind too many others, is rejected at once; one whose client has left is dropped before it
-begins. The web search has threads of its own: it waits for others, and local searches must not wait for it.
+begins. The web search has separate threads: it waits for other servers, and local searches must not wait for it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from retrieve_cli.errors import NotConfigured
 from retrieve_cli.server.http.admission import departure, unless_gone
-from retrieve_cli.server.http.requests import Rejected
+from retrieve_cli.server.http.requests import RejectedRequest
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -61,10 +61,10 @@ class Pool:
     async def run(
         self, request: Request, function: Callable[..., T], *arguments: Any, deadline_ms: float | None = None
     ) -> T:
-        """Return what a function returns for these arguments, once its turn has come. The body must have been read.
+        """Return the result of a function, which is called once its turn has come. The body must have been read.
 
         Raises:
-            Rejected: too many jobs wait already, the deadline would pass while it waits, or the client has left.
+            RejectedRequest: too many jobs wait already, the deadline would pass while it waits, or the client has left.
         """
         self._admit(deadline_ms)
         at_once = self._admitted < self._threads
@@ -91,7 +91,7 @@ class Pool:
             hint = "raise `deadline_ms`, or try again later"
         else:
             return
-        raise Rejected(503, said, code="busy", hint=hint, headers={"Retry-After": str(max(ceil(wait), 1))})
+        raise RejectedRequest(503, said, code="busy", hint=hint, headers={"Retry-After": str(max(ceil(wait), 1))})
 
     def _timed(self, function: Callable[..., T], *arguments: Any) -> T:
         begun = time.perf_counter()
@@ -114,10 +114,10 @@ _AT_ONCE, _WAITING = 8, 32
 
 
 class WebSearching(Pool):
-    """A web search behind a queue; none if the configuration does not enable it."""
+    """A web search behind a queue; disabled if the configuration does not enable it."""
 
     def __init__(self, search: AnswersWeb | None, *, deadline_ms: float) -> None:
-        """`deadline_ms` is that of a search that names none."""
+        """`deadline_ms` is the default deadline of a search."""
         super().__init__(_AT_ONCE, _WAITING)
         self._search = search
         self._deadline_ms = deadline_ms
@@ -148,7 +148,7 @@ class WebSearching(Pool):
 
         Raises:
             RetrieveError: it is not enabled, or the options do not fit the configuration.
-            Rejected: too many searches wait already, or the deadline would pass while it waits.
+            RejectedRequest: too many searches wait already, or the deadline would pass while it waits.
         """
         answer = partial(self.search.answer, options, owner=caller.owner)
         return await self.run(request, answer, deadline_ms=options.deadline_ms)
@@ -156,7 +156,7 @@ class WebSearching(Pool):
     async def run(
         self, request: Request, function: Callable[..., T], *arguments: Any, deadline_ms: float | None = None
     ) -> T:
-        """Return what a function that searches returns. Raises: Rejected: it would have to wait for too long."""
+        """Return the result of a searching function. Raises: RejectedRequest: it would have to wait for too long."""
         return await super().run(request, function, *arguments, deadline_ms=deadline_ms or self._deadline_ms)
 
 

@@ -15,7 +15,7 @@ from retrieve_cli.errors import RetrieveError, quoted
 from retrieve_cli.server.http.admission import read_body
 from retrieve_cli.server.http.answers import dumped, rejection, response
 from retrieve_cli.server.http.observing import Observed, observed
-from retrieve_cli.server.http.requests import Rejected, read_object
+from retrieve_cli.server.http.requests import RejectedRequest, read_object
 from retrieve_cli.server.http.shapes import external_knowledge, passages, rag_flow, vector_store
 from retrieve_cli.server.http.shapes.shape import Read
 from retrieve_cli.server.http.state import State
@@ -24,7 +24,7 @@ Reader = Callable[[Json, str | None, Settings], Read]
 """Reads a body under the tenant of its credential, and the configuration."""
 
 DEFAULT = "default"
-"""Name of the index of any server, besides that of its folder."""
+"""Name of the index of any server, in addition to the name of its folder."""
 
 
 def router(state: State) -> APIRouter:
@@ -51,7 +51,7 @@ def router(state: State) -> APIRouter:
             return await _answered(state, request, external_knowledge.read, check=expect_knowledge)
         except RetrieveError as error:
             return _dify_error(request, rejection(error))
-        except Rejected as error:
+        except RejectedRequest as error:
             return _dify_error(request, error)
 
     routes = APIRouter(tags=["shapes"])
@@ -72,7 +72,7 @@ async def _answered(
     """Answer a request; it is read, searched and rendered outside the event loop.
 
     Raises:
-        Rejected, RetrieveError: it cannot be answered.
+        RejectedRequest, RetrieveError: it cannot be answered.
     """
     tenant = state.callers.of(request, "search").tenant
     payload = read_object(await read_body(request, state.limits))
@@ -93,13 +93,15 @@ def _rendered(state: State, read: Read, notes: Observed) -> bytes:
 
 
 def _expect_index(state: State, name: str) -> None:
-    """Raises: Rejected if the server has no index of that name."""
+    """Raises: RejectedRequest if the server has no index of that name."""
     own = state.store.path.resolve().name
     if name not in (own, DEFAULT):
-        raise Rejected(404, f"there is no index {quoted(name)}", code="not_found", hint=f"this one is called {DEFAULT}")
+        raise RejectedRequest(
+            404, f"there is no index {quoted(name)}", code="not_found", hint=f"this one is called {DEFAULT}"
+        )
 
 
-def _dify_error(request: Request, rejected: Rejected) -> Response:
+def _dify_error(request: Request, rejected: RejectedRequest) -> Response:
     """Return a failure in the form that Dify documents; an error of the credential is 403 there."""
     unauthorized = rejected.status in (401, 403)
     scheme, _, token = request.headers.get("Authorization", "").partition(" ")

@@ -13,7 +13,7 @@ Work = Callable[[], Json]
 """Computes the answer to a parsed request."""
 
 _SHOWN = 100
-"""Characters of what was sent that an error repeats."""
+"""Characters of the sent value that an error repeats."""
 
 
 class Limits(Frozen):
@@ -29,7 +29,7 @@ class Limits(Frozen):
     """Requests that are computed or wait for it; later ones get 503."""
 
 
-class Rejected(Exception):
+class RejectedRequest(Exception):
     """A request that is not answered; becomes an error object under `status`."""
 
     def __init__(
@@ -61,9 +61,9 @@ def read_object(body: bytes) -> dict[str, Any]:
     try:
         payload = orjson.loads(body)
     except ValueError as error:
-        raise Rejected(400, f"the body is not JSON: {error}") from None
+        raise RejectedRequest(400, f"the body is not JSON: {error}") from None
     if not isinstance(payload, dict):
-        raise Rejected(400, "the body is not a JSON object")
+        raise RejectedRequest(400, "the body is not a JSON object")
     return {key: value for key, value in payload.items() if value is not None}
 
 
@@ -72,7 +72,7 @@ def check_fields(payload: dict[str, Any], known: Collection[str]) -> None:
     for key in payload:
         if key not in known:
             said = f"{_shown(key)} is unknown; known keys: {', '.join(known)}"
-            raise Rejected(400, said, param=key[:_SHOWN], code="unknown_parameter")
+            raise RejectedRequest(400, said, param=key[:_SHOWN], code="unknown_parameter")
 
 
 def check_model(payload: dict[str, Any], names: Collection[str], *, status: int) -> None:
@@ -81,23 +81,23 @@ def check_model(payload: dict[str, Any], names: Collection[str], *, status: int)
     if asked == "" or (isinstance(asked, str) and asked.casefold() in {name.casefold() for name in names}):
         return
     said = f"the model {_shown(asked)} is not served; this server has {' or '.join(names)}"
-    raise Rejected(status, said, param="model", code="model_not_found")
+    raise RejectedRequest(status, said, param="model", code="model_not_found")
 
 
 def read_texts(given: Json, param: str, limits: Limits, *, blank: bool = False) -> list[str]:
     """Return the texts of a request, within the limits; `blank` if a text may be empty."""
     if not isinstance(given, list) or not given:
-        raise Rejected(400, f"`{param}` must be a list of texts that is not empty", param=param)
+        raise RejectedRequest(400, f"`{param}` must be a list of texts that is not empty", param=param)
     if len(given) > limits.inputs:
         said = f"`{param}` has {len(given)} texts; the limit is {limits.inputs} per request"
-        raise Rejected(413, said, param=param, code="too_large")
+        raise RejectedRequest(413, said, param=param, code="too_large")
     for place, text in enumerate(given):
         if not isinstance(text, str) or not (text or blank):
-            raise Rejected(400, f"`{param}` has no text, or an empty one, at place {place}", param=param)
+            raise RejectedRequest(400, f"`{param}` has no text, or an empty one, at place {place}", param=param)
     size = sum(map(len, given))
     if size > limits.characters:
         said = f"`{param}` has {size} characters; the limit is {limits.characters} per request"
-        raise Rejected(413, said, param=param, code="too_large")
+        raise RejectedRequest(413, said, param=param, code="too_large")
     return given
 
 
@@ -105,7 +105,9 @@ def one_of(payload: dict[str, Any], key: str, values: Sequence[str]) -> str:
     """Return the value of a key; the first of `values` if it is absent."""
     value = payload.get(key, values[0])
     if value not in values:
-        raise Rejected(400, f"`{key}` is {_shown(value)}; it takes {' or '.join(filter(None, values))}", param=key)
+        raise RejectedRequest(
+            400, f"`{key}` is {_shown(value)}; it takes {' or '.join(filter(None, values))}", param=key
+        )
     return str(value)
 
 
@@ -113,7 +115,7 @@ def flag(payload: dict[str, Any], key: str, *, default: bool = False) -> bool:
     """Return the value of a key that is true or false."""
     value = payload.get(key, default)
     if not isinstance(value, bool):
-        raise Rejected(400, f"`{key}` must be true or false", param=key)
+        raise RejectedRequest(400, f"`{key}` must be true or false", param=key)
     return value
 
 

@@ -20,6 +20,8 @@ from retrieve_cli.server.http.admission import SlowClients
 from retrieve_cli.server.http.service import NOSNIFF
 
 if TYPE_CHECKING:
+    import uvicorn
+
     from retrieve_cli.http.listening import Listener
     from retrieve_cli.server.http.service import Service
 
@@ -55,16 +57,37 @@ def run(app: Service, listener: Listener, ready: Callable[[], None], options: Ru
         Ended: by SIGTERM, once running requests are answered.
         KeyboardInterrupt: by SIGINT, once running requests are answered.
     """
-    import h11
     import uvicorn
-    from uvicorn.protocols.http.h11_impl import H11Protocol
 
     from retrieve_cli.http.listening import listen
 
-    slow = SlowClients()
+    listen(listener)
+    config = uvicorn.Config(
+        app,
+        log_config=_logging(),
+        log_level="info" if options.verbose else "warning",
+        access_log=options.verbose,
+        lifespan="on",
+        http=_protocol(),
+        ws="none",
+        server_header=False,
+        proxy_headers=False,
+        h11_max_incomplete_event_size=_HEADERS_BYTES,
+        timeout_keep_alive=_KEEP_ALIVE_S,
+        timeout_graceful_shutdown=ceil(options.grace + 10 * _CLOSING_S),
+        **options.tls,
+    )
+    with _ends_well(signal.SIGTERM), _unhindered_by(app):
+        _server(app, config, ready, options.grace).run(sockets=[listener])
+
+
+def _protocol() -> type[asyncio.Protocol]:
+    """Return the protocol of a connection."""
+    import h11
+    from uvicorn.protocols.http.h11_impl import H11Protocol
 
     class Protocol(H11Protocol):
-        """Answers what is not HTTP with the header of all other answers, too."""
+        """Answers malformed HTTP with the header of all other answers, too."""
 
         def send_400_response(self, msg: str) -> None:
             length = str(len(msg)).encode()
@@ -73,6 +96,15 @@ def run(app: Service, listener: Listener, ready: Callable[[], None], options: Ru
             parts = [event, h11.Data(data=msg.encode("ascii")), h11.EndOfMessage()]
             self.transport.write(b"".join(self.conn.send(part) or b"" for part in parts))
             self.transport.close()
+
+    return Protocol
+
+
+def _server(app: Service, config: uvicorn.Config, ready: Callable[[], None], grace: float) -> uvicorn.Server:
+    """Return a server that calls `ready` once it listens, and ends within the grace period."""
+    import uvicorn
+
+    slow = SlowClients()
 
     class Server(uvicorn.Server):
         """Announces its start, and ends within the grace period."""
@@ -83,9 +115,9 @@ def run(app: Service, listener: Listener, ready: Callable[[], None], options: Ru
 
         async def shutdown(self, sockets: list[Listener] | None = None) -> None:
             loop = asyncio.get_running_loop()
-            loop.call_later(options.grace, app.give_up)
+            loop.call_later(grace, app.give_up)
             # By then every request is answered: a client that is still connected does not read, or sent half a request.
-            loop.call_later(options.grace + _CLOSING_S, self.hang_up)
+            loop.call_later(grace + _CLOSING_S, self.hang_up)
             await super().shutdown(sockets)
 
         async def on_tick(self, counter: int) -> bool:
@@ -97,24 +129,7 @@ def run(app: Service, listener: Listener, ready: Callable[[], None], options: Ru
             for connection in self.server_state.connections:
                 connection.transport.abort()
 
-    listen(listener)
-    config = uvicorn.Config(
-        app,
-        log_config=_logging(),
-        log_level="info" if options.verbose else "warning",
-        access_log=options.verbose,
-        lifespan="on",
-        http=Protocol,
-        ws="none",
-        server_header=False,
-        proxy_headers=False,
-        h11_max_incomplete_event_size=_HEADERS_BYTES,
-        timeout_keep_alive=_KEEP_ALIVE_S,
-        timeout_graceful_shutdown=ceil(options.grace + 10 * _CLOSING_S),
-        **options.tls,
-    )
-    with _ends_well(signal.SIGTERM), _unhindered_by(app):
-        Server(config).run(sockets=[listener])
+    return Server(config)
 
 
 @contextmanager
@@ -136,7 +151,7 @@ def _ends_well(number: signal.Signals) -> Iterator[None]:
 
 @contextmanager
 def _unhindered_by(app: Service) -> Iterator[None]:
-    """End the program although a computation is running: by itself it would run into libraries being unloaded."""
+    """End the program although a computation is running, which would otherwise use libraries being unloaded."""
     try:
         yield
     except (Ended, KeyboardInterrupt) as ended:
@@ -153,7 +168,7 @@ def _end(code: int) -> None:
 
 
 def _logging() -> dict[str, Any]:
-    """Send the log of uvicorn to stderr; by itself it would log requests on stdout."""
+    """Send the log of uvicorn to stderr; its default for requests is stdout."""
     return {
         "version": 1,
         "disable_existing_loggers": False,

@@ -1,5 +1,5 @@
-"""Search: `POST /search`, `GET /search?q=`, `POST /search/batch`. The answer is that of `retrieve query --json`, or
-in another format as `retrieve query` prints it: `POST /search?format=text&width=100`.
+"""Search: `POST /search`, `GET /search?q=`, `POST /search/batch`. The answer is the JSON of
+`retrieve query --json`, or another format of `retrieve query`: `POST /search?format=text&width=100`.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from retrieve_cli.search.answer import Answer
 from retrieve_cli.server.http.admission import read_body
 from retrieve_cli.server.http.answers import dumped, rejection
 from retrieve_cli.server.http.observing import observed
-from retrieve_cli.server.http.requests import Rejected, read_object
+from retrieve_cli.server.http.requests import RejectedRequest, read_object
 from retrieve_cli.server.http.shapes.modular import PARAMETER, SHAPE, shape_of
 from retrieve_cli.server.http.state import State
 
@@ -151,11 +151,11 @@ def _batch_schema() -> dict[str, Json]:
 
 
 def _items(payload: Mapping[str, Any]) -> Sequence[Any]:
-    """Return the requests of a batch. Raises: Rejected."""
+    """Return the requests of a batch. Raises: RejectedRequest."""
     items = payload.get("requests")
     if not isinstance(items, list) or not items or len(items) > _MOST:
         said = f"`requests` must be a list of 1 to {_MOST} requests"
-        raise Rejected(422, said, param="requests", code="usage", hint='{"requests": [{"query": "…"}]}')
+        raise RejectedRequest(422, said, param="requests", code="usage", hint='{"requests": [{"query": "…"}]}')
     return items
 
 
@@ -206,7 +206,7 @@ _BESIDE_A_BODY = (*FORM, "explain")
 
 
 class Rendering(NamedTuple):
-    """A format, and what is chosen of it."""
+    """A format, and its options."""
 
     form: str
     page: LineRenderer
@@ -228,7 +228,7 @@ class Rendering(NamedTuple):
 
 
 def expect_form_alone(request: Request) -> None:
-    """Raises: UsageError: a request with a body has parameters besides those of its form."""
+    """Raises: UsageError: a request with a body has parameters other than the ones of its format."""
     for name in request.query_params:
         if name not in _BESIDE_A_BODY:
             hint = f"parameters: {', '.join(_BESIDE_A_BODY)}; the query belongs into the body"
@@ -236,10 +236,10 @@ def expect_form_alone(request: Request) -> None:
 
 
 def rendering_of(request: Request) -> Rendering | None:
-    """Return the format that the parameters of a request ask for; None for JSON.
+    """Return the format that the parameters of a request choose; None for JSON.
 
     Raises:
-        UsageError: the value of a parameter is not one that it takes.
+        UsageError: the value of a parameter is invalid.
     """
     given = dict(request.query_params)
     form = given.get("format", "json")

@@ -14,7 +14,7 @@ from retrieve_cli.errors import quoted
 from retrieve_cli.server.http.answers import error_response
 from retrieve_cli.server.http.callers import LIMIT, Callers
 from retrieve_cli.server.http.hosts import Hosts
-from retrieve_cli.server.http.requests import Rejected
+from retrieve_cli.server.http.requests import RejectedRequest
 
 if TYPE_CHECKING:
     from starlette.datastructures import Headers
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 NOSNIFF = (b"x-content-type-options", b"nosniff")
-"""Header of every answer: a browser takes it for what its type says, and not for a page or a script."""
+"""Header of every answer: a browser obeys the declared type and never guesses a page or a script."""
 
 
 class Service:
@@ -70,14 +70,14 @@ class Service:
 
         answered = not self._stopped and await self._completed(self._app(scope, receive, noting))
         if not (answered or begun):
-            stopping = Rejected(503, "the server is stopping", code="stopping")
+            stopping = RejectedRequest(503, "the server is stopping", code="stopping")
             found = scope.get("state", {}).get("request_id")
             await error_response(stopping, path=scope["path"], request_id=found)(scope, receive, noting)
 
     async def _completed(self, answering: Awaitable[None]) -> bool:
         """Return True once a request is answered, False if it was cancelled.
 
-        In a task of its own: a server that is cancelled in the middle of a request writes a traceback about it.
+        The request runs in a separate task: a server that is cancelled during a request would write a traceback.
         """
         task = asyncio.ensure_future(answering)
         self._tasks.add(task)
@@ -142,7 +142,7 @@ class Guard:
         """Return the answer to a request for another host, or of a page that may not use this server."""
         if "content-length" in headers and "transfer-encoding" in headers:  # RFC 9112, 6.1: it may hide another request
             said = "a request with both Content-Length and Transfer-Encoding is not answered"
-            rejected = Rejected(400, said, code="bad_request", headers={"Connection": "close"})
+            rejected = RejectedRequest(400, said, code="bad_request", headers={"Connection": "close"})
             return self._error(scope, rejected)
         if self._hosts is None or (scope.get("server") or ("", 0))[1] is None:
             return None
@@ -150,16 +150,18 @@ class Guard:
         if not self._hosts.accepts(sent):
             host = quoted(sent[0]) if len(sent) == 1 else f"{len(sent)} hosts"
             said = f"this server does not answer for {host}"
-            rejected = Rejected(421, said, code="host", hint="the operator can allow it: --allowed-host HOST")
+            rejected = RejectedRequest(421, said, code="host", hint="the operator can allow it: --allowed-host HOST")
         elif origin is not None and not self._hosts.permits(origin, sent[0]):
             said = f"pages of {quoted(origin)} may not use this server"
-            rejected = Rejected(403, said, code="origin", hint="the operator can allow it: --allowed-origin ORIGIN")
+            rejected = RejectedRequest(
+                403, said, code="origin", hint="the operator can allow it: --allowed-origin ORIGIN"
+            )
         else:
             return None
         return self._error(scope, rejected)
 
     @staticmethod
-    def _error(scope: Scope, rejected: Rejected) -> Response:
+    def _error(scope: Scope, rejected: RejectedRequest) -> Response:
         request_id: str | None = scope.get("state", {}).get("request_id")
         return error_response(rejected, path=scope["path"], request_id=request_id)
 

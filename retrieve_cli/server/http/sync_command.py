@@ -17,17 +17,17 @@ from retrieve_cli.contracts import Json
 from retrieve_cli.errors import Exit, RetrieveError, shortened
 from retrieve_cli.server.http.jobs import error_json
 
-STOPPED = "the server was stopped; what is not in the index yet stays queued"
+STOPPED = "the server was stopped; changes that are not in the index yet stay queued"
 _WAIT_S = 600
 """Seconds that a sync waits for another writer."""
 _WRITTEN_S = 0.5
 """Seconds between two reports of the progress."""
 _NICE = 10
-"""Priority below that of the server, which answers meanwhile."""
+"""Lower priority than the server, which answers meanwhile."""
 _LONGEST = 1 << 20
 """Bytes of a line of the child that are read."""
 _SAID = 500
-"""Characters of what a child that failed said last."""
+"""Most characters that are kept of the last output of a failed child."""
 
 
 class Outcome(NamedTuple):

@@ -1,6 +1,6 @@
 """Syncs of a server: one thread that runs them as child processes, one at a time among all workers.
 
-A sync reads, cuts, embeds and writes for seconds or minutes. In a process of its own, of lower priority, it neither
+A sync reads, cuts, embeds and writes for seconds or minutes. In a separate process of lower priority, it neither
 holds the interpreter lock of the searches nor leaves its memory behind, and a crash of it ends no request. Changes that
 arrive while one runs are taken together into the next. The lock of the artifacts folder holds for it as for any writer.
 """
@@ -37,11 +37,11 @@ class SyncOptions(NamedTuple):
     flags: Sequence[str] = ()
     """Flags with which a command finds the configuration."""
     every_s: float | None = None
-    """Seconds between two scheduled syncs; None or 0: only what is asked for."""
+    """Seconds between two scheduled syncs; None or 0: only on request."""
     jitter_s: float = 0.0
     """Seconds by which a scheduled sync is late at most, by chance, so that servers do not all begin at once."""
     first: bool = False
-    """True: begin by building the index, if there is none."""
+    """True: begin by building the index, if it does not exist."""
 
 
 class Syncing:
@@ -79,7 +79,7 @@ class Syncing:
         self._thread: Thread | None = None
 
     def start(self) -> None:
-        """Begin to work: build the index if there is none, or sync documents that wait since an earlier server."""
+        """Begin to work: build the index if it does not exist, or sync documents that wait since an earlier server."""
         self._before = self.tasks.syncs()[:1]
         if self._store.live() is None:
             self._building = {"started": now()} if self._first else None
@@ -94,7 +94,7 @@ class Syncing:
                 self.submit("documents", receipt=Receipt(last, ()))
 
     def close(self) -> None:
-        """End what is running, and give up what waits."""
+        """End the running sync, and drop the waiting ones."""
         self._stopping.set()
         self._wake.set()
         self._command.stop()
@@ -104,7 +104,7 @@ class Syncing:
         self._held.close()
 
     def state(self) -> dict[str, Json]:
-        """Return how the first index comes about: `building`, `build_failed` and why, or `ok`: no attempt yet."""
+        """Return the state of the first build: `building`, `build_failed` with the reason, or `ok`: no attempt yet."""
         if begun := self.tasks.running() or self._building:
             return {"status": "building", "started": begun.get("started"), "progress": begun.get("progress")}
         last = next(iter(self.tasks.syncs()), {})
@@ -119,7 +119,7 @@ class Syncing:
         if status == "building":
             return IndexMissing("the index is being built", hint="try again; GET /health has the progress")
         if status == "build_failed":
-            return IndexMissing(f"{fault.message}: its build failed", hint="GET /health says why")
+            return IndexMissing(f"{fault.message}: its build failed", hint="GET /health has the reason")
         return fault
 
     def submit(
@@ -181,7 +181,7 @@ class Syncing:
             self._end(job, Outcome(None, error_json(RetrieveError(STOPPED))))
 
     def _take(self) -> list[Job]:
-        """Return the jobs of the next command: all that a sync serves, or one of another action."""
+        """Return the jobs of the next command: all jobs that a sync serves, or one job of another action."""
         with self._lock:
             jobs: list[Job] = []
             while self._queue and (not jobs or {jobs[0].action, self._queue[0].action} <= {"documents", "sync"}):
@@ -218,7 +218,7 @@ class Syncing:
         job.over.set()
 
     def _seconds_left(self) -> float | None:
-        """Return the seconds until a scheduled sync is due, None if there are none."""
+        """Return the seconds until a scheduled sync is due, None without a schedule."""
         if self._every_s is None:
             return None
         return schedule.seconds_left(self._store, self._every_s + self._late_s)

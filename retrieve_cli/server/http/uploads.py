@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from retrieve_cli.errors import quoted, unwritable
 from retrieve_cli.server.http.admission import BODY_S
-from retrieve_cli.server.http.requests import Rejected
+from retrieve_cli.server.http.requests import RejectedRequest
 from retrieve_cli.storage.inbox_files import Upload
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ class Form:
         """Read a piece of the body.
 
         Raises:
-            Rejected: it is not of the type, too large, or has other parts.
+            RejectedRequest: it is not of the type, too large, or has other parts.
             RetrieveError: the disk is full, or the folder cannot be written.
         """
         from python_multipart.exceptions import FormParserError
@@ -72,14 +72,14 @@ class Form:
             with self._writing:
                 self._parser.write(piece)
         except FormParserError as error:
-            raise Rejected(400, f"the body is not {TYPE}: {error}", code="usage") from error
+            raise RejectedRequest(400, f"the body is not {TYPE}: {error}", code="usage") from error
         except OSError as error:
             raise unwritable(self._inbox, error) from error
 
     def finish(self) -> None:
-        """Wait until all files are on the disk. Raises: Rejected if the body is incomplete, RetrieveError."""
+        """Wait until all files are on the disk. Raises: RejectedRequest if the body is incomplete, RetrieveError."""
         if not self._ended:
-            raise Rejected(400, "the body is incomplete: its last boundary is missing", code="usage")
+            raise RejectedRequest(400, "the body is incomplete: its last boundary is missing", code="usage")
         try:
             for upload in self.files:
                 upload.settle()
@@ -108,7 +108,7 @@ class Form:
 
     def _check_header(self) -> None:
         if len(self._header) + len(self._value) > _LONGEST_HEADER:
-            raise Rejected(400, "a header of a part is too long", code="usage")
+            raise RejectedRequest(400, "a header of a part is too long", code="usage")
 
     def _end_header(self) -> None:
         if self._header.lower() == b"content-disposition":
@@ -122,14 +122,14 @@ class Form:
         name = _text(options.get(b"name", b""))
         if b"filename" in options:
             if len(self.files) >= MOST_FILES:
-                raise Rejected(413, f"the body has more than {MOST_FILES} files", code="too_large")
+                raise RejectedRequest(413, f"the body has more than {MOST_FILES} files", code="too_large")
             self._upload = Upload(self._inbox, _text(options[b"filename"])[-_LONGEST_NAME:])
             self.files.append(self._upload)
             return
         if name not in FIELDS or name in self.fields:
             again = "given twice" if name in self.fields else "unknown"
             hint = "files: -F file=@paper.pdf; fields: " + ", ".join(FIELDS)
-            raise Rejected(422, f"the field {quoted(name)} is {again}", code="usage", hint=hint)
+            raise RejectedRequest(422, f"the field {quoted(name)} is {again}", code="usage", hint=hint)
         self._field = name
         self.fields[name] = b""
 
@@ -143,7 +143,7 @@ class Form:
         else:
             self.fields[self._field] += piece
             if len(self.fields[self._field]) > _FIELD:
-                raise Rejected(413, f"the field `{self._field}` has more than {_FIELD} bytes", code="too_large")
+                raise RejectedRequest(413, f"the field `{self._field}` has more than {_FIELD} bytes", code="too_large")
 
     def _end_part(self) -> None:
         self._upload = None
@@ -158,7 +158,7 @@ async def received(request: Request, inbox: Path, *, most: int) -> AsyncIterator
     removed. `most` is the number of bytes of all files together.
 
     Raises:
-        Rejected: the body is too large (413), its client too slow (408), or it is not such a body (400, 422).
+        RejectedRequest: the body is too large (413), its client too slow (408), or it is not such a body (400, 422).
         RetrieveError: the files cannot be written.
     """
     form = Form(inbox, _boundary(request), most)
@@ -176,7 +176,7 @@ async def received(request: Request, inbox: Path, *, most: int) -> AsyncIterator
                     await asyncio.to_thread(form.write, piece)
         except TimeoutError:
             said = f"the body was not there in time: send at least {_SLOWEST >> 10} KiB per second"
-            raise Rejected(408, said, code="timeout", headers={"Connection": "close"}) from None
+            raise RejectedRequest(408, said, code="timeout", headers={"Connection": "close"}) from None
         await asyncio.to_thread(form.finish)
         yield form
     finally:
@@ -189,14 +189,16 @@ def _boundary(request: Request) -> bytes:
     _, options = parse_options_header(request.headers.get("Content-Type", ""))
     boundary = options.get(b"boundary", b"")
     if not 0 < len(boundary) <= 200:
-        raise Rejected(400, f"Content-Type: {TYPE} has no boundary", code="usage", hint="curl -F file=@paper.pdf URL")
+        raise RejectedRequest(
+            400, f"Content-Type: {TYPE} has no boundary", code="usage", hint="curl -F file=@paper.pdf URL"
+        )
     return boundary
 
 
-def _too_large(most: int) -> Rejected:
+def _too_large(most: int) -> RejectedRequest:
     limit = f"{most / 2**20:,.0f} MB"
     hint = "send fewer or smaller files, or raise parsing.max_mb"
-    return Rejected(413, f"the files have more than {limit} together", code="too_large", hint=hint)
+    return RejectedRequest(413, f"the files have more than {limit} together", code="too_large", hint=hint)
 
 
 def _text(value: bytes) -> str:

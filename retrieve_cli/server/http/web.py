@@ -1,4 +1,4 @@
-"""Web and literature search: `POST /web`. The answer is that of `retrieve web --json`."""
+"""Web and literature search: `POST /web`. The answer is the JSON of `retrieve web --json`."""
 
 from __future__ import annotations
 

@@ -27,11 +27,11 @@ NUMBER = "RETRIEVE_WORKER"
 PARENT = "RETRIEVE_WORKER_PARENT"
 """Environment variable with the process id of the process that started a worker."""
 SHARED = "RETRIEVE_WORKERS_FOLDER"
-"""Environment variable with a folder that all workers of a server share, and nobody else."""
+"""Environment variable with a folder that only the workers of a server share."""
 
 
 class Workers:
-    """Worker processes, each of them the same command line, with a socket of its own at the same address."""
+    """Worker processes, each of them the same command line, with a separate socket at the same address."""
 
     def __init__(
         self,
@@ -42,8 +42,8 @@ class Workers:
         say: Callable[[str], None],
         ready: Callable[[], None] = lambda: None,
     ) -> None:
-        """`reserved` is a socket at the address, which each worker inherits; `say` prints a sentence for the operator,
-        `ready` is called once the first worker listens."""
+        """`reserved` is a socket at the address, which each worker inherits. One callback prints a sentence for the
+        operator, `ready` is called once the first worker listens."""
         self._command = [*command, "--fd", str(reserved.fileno())]
         self._count = count
         self._reserved = reserved
@@ -113,7 +113,7 @@ class Workers:
 
 
 def end_with_parent() -> None:
-    """End this worker when the process that started it is gone, even by SIGKILL: nobody would replace or end it."""
+    """End this worker when the process that started it is gone, even by SIGKILL: no process would replace or end it."""
     parent = os.environ.get(PARENT)
 
     def watch() -> None:

@@ -19,33 +19,33 @@ _DIGITS = 6
 _MOST = 10**9
 
 
-class Place(NamedTuple):
+class CursorPlace(NamedTuple):
     """Start of a call."""
 
     generation: str | None = None
     offset: int = 0
 
 
-def cursor_of(place: Place, arguments: Mapping[str, Json]) -> str:
+def cursor_of(place: CursorPlace, arguments: Mapping[str, Json]) -> str:
     """Return a place as text that goes with these arguments only."""
     return f"{place.generation}.{place.offset}.{_digest(arguments)}"
 
 
-def read_cursor(cursor: Json, arguments: Mapping[str, Json]) -> Place:
+def read_cursor(cursor: Json, arguments: Mapping[str, Json]) -> CursorPlace:
     """Return the place of a cursor; the beginning without one.
 
     Raises:
         UsageError: it is not a cursor, or was made for other arguments.
     """
     if cursor is None or cursor == "":
-        return Place()
+        return CursorPlace()
     parts = cursor.rsplit(".", 2) if isinstance(cursor, str) else []
     if len(parts) != 3 or not (parts[1].isascii() and parts[1].isdecimal()) or int(parts[1][:10]) > _MOST:
         raise UsageError(f"{quoted(cursor)} is not a cursor", hint="take it from the answer before, or omit it")
     if parts[2] != _digest(arguments):
         hint = "repeat the arguments of the call before, or omit the cursor"
         raise UsageError("the cursor belongs to other arguments", hint=hint)
-    return Place(parts[0], int(parts[1][:10]))
+    return CursorPlace(parts[0], int(parts[1][:10]))
 
 
 def _digest(arguments: Mapping[str, Json]) -> str:
@@ -60,7 +60,7 @@ RECORD = f"{SCHEME}record/{{id}}"
 _LONGEST = 8192
 
 
-class Address(NamedTuple):
+class ResourceAddress(NamedTuple):
     """A record or chunk."""
 
     id: str
@@ -78,11 +78,11 @@ def chunk_uri(generation: str, chunk_id: str) -> str:
     return CHUNK.format(generation=generation, id=quoted_id(chunk_id))
 
 
-def read_uri(uri: str) -> Address | None:
+def read_uri(uri: str) -> ResourceAddress | None:
     """Return the record or chunk at an address; None if it is not such an address."""
     parts = uri[:_LONGEST].removeprefix(SCHEME).split("/") if uri.startswith(SCHEME) else []
     if len(parts) == 4 and (parts[0], parts[2]) == ("g", "chunk"):
-        return Address(unquote(parts[3], errors="replace"), parts[1])
+        return ResourceAddress(unquote(parts[3], errors="replace"), parts[1])
     if len(parts) == 2 and parts[0] == "record":
-        return Address(unquote(parts[1], errors="replace"))
+        return ResourceAddress(unquote(parts[1], errors="replace"))
     return None

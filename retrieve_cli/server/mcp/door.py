@@ -48,7 +48,7 @@ def router(state: State) -> APIRouter:
 
 
 class _Door:
-    """The SDK's side of the route. It is imported at the first request: a server that nobody asks starts sooner."""
+    """The SDK's side of the route. It is imported at the first request, so that the server starts sooner."""
 
     def __init__(self, state: State) -> None:
         self._state = state
@@ -70,7 +70,7 @@ class _Door:
             await self._opening
 
     async def _run(self, opened: asyncio.Future[StreamableHTTPSessionManager]) -> None:
-        """Run the manager in a task of its own, as its group of tasks demands."""
+        """Run the manager in a separate task, as its group of tasks demands."""
         try:
             manager = await asyncio.to_thread(_manager, self._state)
         except Exception as error:  # noqa: BLE001  each request that waits for it fails with it
@@ -82,17 +82,17 @@ class _Door:
 
 
 def _manager(state: State) -> StreamableHTTPSessionManager:
-    """Return the SDK's manager of requests, each of which stands for itself."""
+    """Return the SDK's manager of requests, without sessions."""
     from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 
     from retrieve_cli.server.mcp.host import Host, WebHost
-    from retrieve_cli.server.mcp.outcomes import Outcome
+    from retrieve_cli.server.mcp.outcomes import ToolOutcome
     from retrieve_cli.server.mcp.server import server_of
-    from retrieve_cli.server.mcp.writing import Writer
+    from retrieve_cli.server.mcp.writing import DocumentWriter
 
     async def run(context: Any, function: Callable[[], T]) -> T:
         value = await state.pool.run(context.request, function)
-        if isinstance(value, Outcome):
+        if isinstance(value, ToolOutcome):
             observed(context.request).answers = value.answers
         return value
 
@@ -103,7 +103,7 @@ def _manager(state: State) -> StreamableHTTPSessionManager:
     async def run_web(context: Any, function: Callable[[], T]) -> T:
         return await state.web.run(context.request, function)
 
-    writer = Writer(state.documents, state.syncing) if state.mcp.writes else None
+    writer = DocumentWriter(state.documents, state.syncing) if state.mcp.writes else None
     web = WebHost(state.web.search, run_web) if state.web.enabled else None
     server = server_of(Host(state.live, run, caller, state.mcp.texts, writer, web))
     return StreamableHTTPSessionManager(

@@ -12,7 +12,7 @@ from retrieve_cli.server.http.callers import Caller
 
 if TYPE_CHECKING:
     from retrieve_cli.api.web import AnswersWeb
-    from retrieve_cli.server.mcp.writing import Writer
+    from retrieve_cli.server.mcp.writing import DocumentWriter
 
 T = TypeVar("T")
 
@@ -26,17 +26,17 @@ class McpOptions(NamedTuple):
     """True if callers that have the scopes may add documents and sync the index."""
 
 
-class Run(Protocol):
+class BlockingRunner(Protocol):
     """Runs blocking work outside the event loop."""
 
     def __call__(self, context: Any, function: Callable[[], T], /) -> Awaitable[T]: ...
 
 
 class WebHost(Frozen):
-    """A web search, and threads of its own: it waits for others most of the time."""
+    """A web search with separate threads: it waits for other servers most of the time."""
 
     search: AnswersWeb
-    run: Run
+    run: BlockingRunner
     """As `Host.run`."""
 
 
@@ -44,13 +44,13 @@ class Host(Frozen):
     """The parts that the handlers of one MCP server share."""
 
     live: LiveIndex
-    run: Run
+    run: BlockingRunner
     """Takes the context of the SDK and a function."""
     caller: Callable[[Any], Caller]
     """Takes the context of the SDK."""
     texts: str | None = None
     """The channel of the texts: `content`, `structured` or `both`; None: by the name of the client."""
-    writer: Writer | None = None
+    writer: DocumentWriter | None = None
     """None: nothing may be written."""
     web: WebHost | None = None
     """None: the configuration enables no web search."""

@@ -1,8 +1,8 @@
 """Outcome of a tool as an answer of the protocol: content, structured content and links.
 
-Clients differ in what they pass on to their model, and the protocol has no word for it. A client that passes on one
-channel must find the texts there; one that passes on both must not pay for them twice. A client that is not known gets
-them in both: a text that is paid twice is better than none.
+Clients differ in the channels that they pass on to their model, and the protocol does not declare them. A client that
+passes on one channel must find the texts there; one that passes on both must not pay for them twice. An unknown client
+gets them in both: a text that is paid twice is better than a missing one.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from retrieve_cli.errors import RetrieveError, escaped_json, printable
 from retrieve_cli.search.answer import Answer
 
 
-class Link(NamedTuple):
+class RecordLink(NamedTuple):
     """A link to a resource."""
 
     uri: str
     name: str
 
 
-class Outcome(NamedTuple):
+class ToolOutcome(NamedTuple):
     """Result of a tool: texts are in the channels that the client passes on."""
 
     structured: Mapping[str, Json]
@@ -34,7 +34,7 @@ class Outcome(NamedTuple):
     """For people and models."""
     summary: str
     """The content if the texts are in the structured content only."""
-    links: Sequence[Link] = ()
+    links: Sequence[RecordLink] = ()
     answers: Sequence[Answer] = ()
     """Answers to its searches, for the metrics."""
 
@@ -44,7 +44,7 @@ def compact_json(value: Json) -> str:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
-def answer_of(outcome: Outcome, channels: Channels) -> types.CallToolResult:
+def answer_of(outcome: ToolOutcome, channels: Channels) -> types.CallToolResult:
     """Return the answer with an outcome."""
     text = printable(outcome.text if channels.content else outcome.summary, "\n\t")
     if channels.mirrored:

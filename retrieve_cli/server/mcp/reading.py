@@ -19,8 +19,8 @@ from retrieve_cli.operations.why import why
 from retrieve_cli.output.compact import Count, clean
 from retrieve_cli.output.places import fence_of, known_keys, pages
 from retrieve_cli.output.plain_text import significant
-from retrieve_cli.server.mcp.addresses import SCHEME, Place, cursor_of, read_cursor, read_uri
-from retrieve_cli.server.mcp.outcomes import Channels, Outcome, compact_json
+from retrieve_cli.server.mcp.addresses import SCHEME, CursorPlace, cursor_of, read_cursor, read_uri
+from retrieve_cli.server.mcp.outcomes import Channels, ToolOutcome, compact_json
 from retrieve_cli.server.mcp.tools import counter_of, read_arguments, read_budget
 
 _MOST_LETTERS = 16
@@ -48,16 +48,16 @@ class _Piece(NamedTuple):
         """The cursor behind it; None at the end of the text."""
         if self.end >= len(self.passage.text):
             return None
-        return cursor_of(Place(self.generation, self.end), self.given)
+        return cursor_of(CursorPlace(self.generation, self.end), self.given)
 
 
-def fetch(live: LiveIndex, given: Mapping[str, Json], *, tenant: str | None, channels: Channels) -> Outcome:
+def fetch(live: LiveIndex, given: Mapping[str, Json], *, tenant: str | None, channels: Channels) -> ToolOutcome:
     """Return the outcome of reading a record.
 
     A record that does not fit is read from its beginning on, or from the chunk on that was asked for.
 
     Raises:
-        RetrieveError: an argument cannot be understood, or there is no such record or chunk.
+        RetrieveError: an argument cannot be understood, or the record or chunk does not exist.
     """
     values = read_arguments(given, "fetch")
     cursor, most = values.pop("cursor", None), read_budget(values.pop("max_tokens", None))
@@ -70,7 +70,9 @@ def fetch(live: LiveIndex, given: Mapping[str, Json], *, tenant: str | None, cha
     if cursor is None and passage.start and count(_counted(piece)) > most:
         piece = piece._replace(start=passage.start)
     piece = _fitting(piece, most, count)
-    return Outcome(_structured(piece, texts=channels.structured or channels.mirrored), _content(piece), _head(piece))
+    return ToolOutcome(
+        _structured(piece, texts=channels.structured or channels.mirrored), _content(piece), _head(piece)
+    )
 
 
 def _fitting(piece: _Piece, most: int, count: Count) -> _Piece:
@@ -138,7 +140,7 @@ def read_resource(live: LiveIndex, uri: str, *, tenant: str | None) -> str:
     """Return the text at the address of a record or chunk.
 
     Raises:
-        NotFound: there is none for the caller.
+        NotFound: it does not exist for the caller.
     """
     if (address := read_uri(uri)) is None:
         raise NotFound(f"there is no resource {printable(shortened(uri))}")
@@ -160,7 +162,7 @@ _LONGEST = 60
 """Characters of a value."""
 
 
-def list_fields(live: LiveIndex, given: Mapping[str, Json], *, tenant: str | None, channels: Channels) -> Outcome:
+def list_fields(live: LiveIndex, given: Mapping[str, Json], *, tenant: str | None, channels: Channels) -> ToolOutcome:
     """Return the outcome of listing the fields of the caller's records.
 
     Raises:
@@ -177,7 +179,7 @@ def list_fields(live: LiveIndex, given: Mapping[str, Json], *, tenant: str | Non
 
     def page(shown: Sequence[FieldValues]) -> tuple[dict[str, Json], str]:
         after = place.offset + len(shown)
-        following = cursor_of(Place(index.generation, after), values) if after < len(fields) else None
+        following = cursor_of(CursorPlace(index.generation, after), values) if after < len(fields) else None
         more = {"next_cursor": following} if following else {}
         structured = {"fields": [each.to_json() for each in shown], "generation": index.generation, **more}
         last = f"\nnext_cursor: {following}" if following else ""
@@ -194,7 +196,7 @@ def list_fields(live: LiveIndex, given: Mapping[str, Json], *, tenant: str | Non
     while len(shown) < len(left) and size([*shown, left[len(shown)]]) <= most:
         shown = [*shown, left[len(shown)]]
     structured, text = page(shown)
-    return Outcome(structured, text or "no record has a field", f"{len(shown)} fields in structuredContent")
+    return ToolOutcome(structured, text or "no record has a field", f"{len(shown)} fields in structuredContent")
 
 
 def _shortened(field: FieldValues) -> FieldValues:
@@ -211,7 +213,7 @@ def _line(field: FieldValues) -> str:
     return f"{printable(field.field)} ({records}): {numbers}{values}{others}"
 
 
-def explain(live: LiveIndex, given: Mapping[str, Json], *, tenant: str | None, channels: Channels) -> Outcome:
+def explain(live: LiveIndex, given: Mapping[str, Json], *, tenant: str | None, channels: Channels) -> ToolOutcome:
     """Return the outcome of explaining the rank of a record, or of a chunk.
 
     Raises:
@@ -227,7 +229,7 @@ def explain(live: LiveIndex, given: Mapping[str, Json], *, tenant: str | None, c
         "stages": view.get("stages", []),
         **({"notices": list(notices)} if notices else {}),
     }
-    return Outcome(structured, "\n".join(_reasons(view)), str(view["verdict"]))
+    return ToolOutcome(structured, "\n".join(_reasons(view)), str(view["verdict"]))
 
 
 def _reasons(view: Mapping[str, Json]) -> Iterator[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -15,8 +15,8 @@ from retrieve_cli.output.compact import CompactEntry, Count, as_compact, filled,
 from retrieve_cli.output.formats import answer_json
 from retrieve_cli.output.reasons import path_in_words
 from retrieve_cli.search.answer import Answer, Result
-from retrieve_cli.server.mcp.addresses import Place, chunk_uri, cursor_of, read_cursor
-from retrieve_cli.server.mcp.outcomes import Channels, Link, Outcome, compact_json
+from retrieve_cli.server.mcp.addresses import CursorPlace, chunk_uri, cursor_of, read_cursor
+from retrieve_cli.server.mcp.outcomes import Channels, RecordLink, ToolOutcome, compact_json
 from retrieve_cli.server.mcp.tools import counter_of, read_budget
 
 _NOTICES, _NOTICE = 3, 200
@@ -24,14 +24,14 @@ _NOTICES, _NOTICE = 3, 200
 _RELATED = 5
 """Most related records that are named."""
 _KEPT = ("score", "relevance", "section", "page", "page_end", "page_label", "anchor")
-"""Keys of a result besides its id, title, address and text; those that are null are left out."""
+"""Keys of a result in addition to id, title, address and text; keys that are null are omitted."""
 
 
-class Page(NamedTuple):
+class ResultPage(NamedTuple):
     """One page of an answer, and how it is counted and laid out."""
 
     answer: Answer
-    place: Place
+    place: CursorPlace
     limit: int
     given: Mapping[str, Json]
     """The arguments that its cursor goes with."""
@@ -40,7 +40,7 @@ class Page(NamedTuple):
 
 def search(
     live: LiveIndex, given: Mapping[str, Json], *, tenant: str | None, channels: Channels, local: Local | None = None
-) -> Outcome:
+) -> ToolOutcome:
     """Return the outcome of a search; `local` as for `read_asked`.
 
     Raises:
@@ -55,12 +55,12 @@ def search(
         place = place._replace(offset=int(asked.choices.get("offset") or 0))
     limit = int(asked.choices.get("k") or live.settings.search.k)
     answer = _answered(live, asked, place, limit)
-    page = Page(answer, place._replace(generation=answer.generation), limit, values, channels)
+    page = ResultPage(answer, place._replace(generation=answer.generation), limit, values, channels)
     count = counter_of(live.at(answer.generation))
     return _outcome(page, most, count)
 
 
-def _answered(live: LiveIndex, asked: Asked, place: Place, limit: int) -> Answer:
+def _answered(live: LiveIndex, asked: Asked, place: CursorPlace, limit: int) -> Answer:
     """The answer from the first result of the page on. Raises: RetrieveError."""
     if place.generation is not None:
         asked = asked._replace(generation=place.generation)
@@ -72,7 +72,7 @@ def _answered(live: LiveIndex, asked: Asked, place: Place, limit: int) -> Answer
     return outcome
 
 
-def _outcome(page: Page, most: int, count: Count) -> Outcome:
+def _outcome(page: ResultPage, most: int, count: Count) -> ToolOutcome:
     """The page within so many tokens."""
     answer, whole = page.answer, answer_json(page.answer)
     related = answer.related[:_RELATED] if not page.place.offset else ()
@@ -89,13 +89,13 @@ def _outcome(page: Page, most: int, count: Count) -> Outcome:
     brief = 2 * count(layout(bare)) > most
     laid_out = partial(layout, brief=brief)
     entries = fitted(answer.results, laid_out, partial(filled, answer), most=most, count=count)
-    links = [Link(chunk_uri(answer.generation, entry.result.id), title_of(entry.result)) for entry in entries]
+    links = [RecordLink(chunk_uri(answer.generation, entry.result.id), title_of(entry.result)) for entry in entries]
     text = in_content(entries, brief=brief) if page.channels.content else ""
     structured = _structured(page, entries, whole, () if brief else related, brief=brief)
-    return Outcome(structured, text, f"{len(entries)} results in structuredContent", links, [answer])
+    return ToolOutcome(structured, text, f"{len(entries)} results in structuredContent", links, [answer])
 
 
-def _first(page: Page) -> str:
+def _first(page: ResultPage) -> str:
     """The first lines of the content: how many there are, and notices."""
     answer = page.answer
     total, more = answer.total_matches, "more than " * answer.more_match
@@ -104,7 +104,7 @@ def _first(page: Page) -> str:
     return "\n".join([matches if answer.results else f"no results ({matches})", *notices])
 
 
-def _last(page: Page, shown: int, related: Sequence[Result]) -> str:
+def _last(page: ResultPage, shown: int, related: Sequence[Result]) -> str:
     """The last lines of the content: related records, and the cursor of the next page."""
     lines = [f"also: {title_of(each)} [{printable(each.id)}]{_path(each)}" for each in related]
     following = _following(page, shown)
@@ -116,17 +116,17 @@ def _path(result: Result) -> str:
     return f" ({printable(shortened(words))})" if words else ""
 
 
-def _following(page: Page, shown: int) -> str | None:
+def _following(page: ResultPage, shown: int) -> str | None:
     """The cursor of the next page; None after the last one."""
     after = page.place.offset + shown
     more = shown < len(page.answer.results) or (shown == page.limit and page.answer.total_matches > after)
     if not more or after > MOST_OFFSET:
         return None
-    return cursor_of(Place(page.answer.generation, after), page.given)
+    return cursor_of(CursorPlace(page.answer.generation, after), page.given)
 
 
 def _structured(
-    page: Page,
+    page: ResultPage,
     entries: Sequence[CompactEntry[Result]],
     whole: Mapping[str, Json],
     related: Sequence[Result],
@@ -136,15 +136,19 @@ def _structured(
     """Ids, numbers and notices: a part of the answer's JSON, and the texts if this channel has them; `brief` leaves out
     the numbers of each result."""
     texts = page.channels.structured or page.channels.mirrored
+    kept = () if brief else _KEPT
     results = [
-        {**_document(entry.result, entry.text if texts else ""), **({} if brief else _kept(item))}
+        {
+            **_document(entry.result, entry.text if texts else ""),
+            **{key: item[key] for key in kept if item[key] is not None},
+        }
         for entry, item in zip(entries, whole["results"], strict=False)
     ]
     following = _following(page, len(entries))
     return {
         "results": results,
         **({"related": [_document(result, "") for result in related]} if related else {}),
-        **{key: whole[key] for key in _optional(whole)},
+        **{key: whole[key] for key in ("notices", "strategies_skipped") if whole.get(key)},
         **{key: whole[key] for key in ("total_matches", "total_relation") if key in whole},
         "generation": whole["generation"],
         **({"next_cursor": following} if following else {}),
@@ -153,11 +157,3 @@ def _structured(
 
 def _document(result: Result, text: str) -> dict[str, Json]:
     return {"id": result.id, "title": title_of(result), "url": result.url, "text": text}
-
-
-def _kept(item: Mapping[str, Json]) -> dict[str, Json]:
-    return {key: item[key] for key in _KEPT if item[key] is not None}
-
-
-def _optional(whole: Mapping[str, Json]) -> Iterator[str]:
-    yield from (key for key in ("notices", "strategies_skipped") if whole.get(key))

@@ -19,9 +19,9 @@ from retrieve_cli.errors import UsageError, quoted
 from retrieve_cli.server.http.callers import SCOPES, Caller
 from retrieve_cli.server.http.pool import web_search_of
 from retrieve_cli.server.http.syncing import Syncing, SyncOptions
-from retrieve_cli.server.mcp.host import Host, McpOptions, Run, WebHost
+from retrieve_cli.server.mcp.host import BlockingRunner, Host, McpOptions, WebHost
 from retrieve_cli.server.mcp.server import server_of
-from retrieve_cli.server.mcp.writing import Writer
+from retrieve_cli.server.mcp.writing import DocumentWriter
 
 T = TypeVar("T")
 
@@ -61,7 +61,7 @@ async def _serve(
 
 
 def local_file(path: str, folders: Sequence[Path]) -> str:
-    """Return the path of a file or folder in one of the folders, links followed. Raises: UsageError: it is not."""
+    """Return the path of a file or folder in one of the folders, links followed. Raises: UsageError: it is outside."""
 
     def within(place: str | Path) -> bool:
         return any(not outside(place, folder) for folder in folders)
@@ -73,8 +73,8 @@ def local_file(path: str, folders: Sequence[Path]) -> str:
     raise UsageError(message, hint="copy it there, or add its folder in config.yaml: mcp: {files: [FOLDER]}")
 
 
-def _runner(limiter: anyio.CapacityLimiter) -> Run:
-    """Return what runs blocking work in so many threads."""
+def _runner(limiter: anyio.CapacityLimiter) -> BlockingRunner:
+    """Return a runner of blocking work in so many threads."""
 
     async def run(_: Any, function: Callable[[], T]) -> T:
         return await anyio.to_thread.run_sync(function, limiter=limiter, abandon_on_cancel=True)
@@ -83,12 +83,12 @@ def _runner(limiter: anyio.CapacityLimiter) -> Run:
 
 
 @contextmanager
-def _syncing(live: LiveIndex, flags: Sequence[str]) -> Iterator[Writer]:
+def _syncing(live: LiveIndex, flags: Sequence[str]) -> Iterator[DocumentWriter]:
     """Yield a writer, whose syncs run in the background."""
     documents = Documents(live.store, live.settings)
     syncing = Syncing(live.store, documents, SyncOptions(flags), on_sync=live.refresh)
     syncing.start()
     try:
-        yield Writer(documents, syncing)
+        yield DocumentWriter(documents, syncing)
     finally:
         syncing.close()

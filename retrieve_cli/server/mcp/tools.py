@@ -21,7 +21,7 @@ from retrieve_cli.search import results
 from retrieve_cli.untrusted.nearest import nearest
 
 MOST_TOKENS = 2000
-"""Tokens of an answer, if the caller does not say."""
+"""Default limit of the tokens of an answer."""
 _LEAST_TOKENS, _GREATEST_TOKENS = 50, 50_000
 _ALIASES: Mapping[str, str] = {
     "doc_id": "id",
@@ -49,7 +49,7 @@ WEB_SCOPE = "web"
 
 
 class Kind(NamedTuple):
-    """A tool, and what a caller needs to see it."""
+    """A tool, and the scope that a caller needs to see it."""
 
     tool: types.Tool
     scope: str
@@ -139,7 +139,7 @@ KINDS: Sequence[Kind] = (
     Kind(
         _tool(
             "add_documents",
-            "Add documents {id, title, text, metadata}, or replace those of the same id.",
+            "Add documents {id, title, text, metadata}, or replace documents of the same id.",
             _object({"documents": {"type": "array", "items": _object({}, ["text"])}}, ["documents"]),
             _object({}),
             hint="replace",

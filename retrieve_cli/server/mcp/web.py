@@ -8,8 +8,8 @@
     abstract: …
     ```
 
-A failed provider stands in the first line. A result looks as in output/web_works.py: no text of others is outside of a
-fence, and none can end its own or forge another result.
+The first line names failed providers. A result looks as in output/web_works.py: foreign text is only inside of a fence,
+and cannot end its fence or forge another result.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ from retrieve_cli.output.compact import CompactEntry, Cost, Count, clean, fitted
 from retrieve_cli.output.places import printable_line
 from retrieve_cli.output.web_works import DATA, result_block
 from retrieve_cli.search.web_answer import ProviderStatus, WebAnswer, WebHit, WebOptions
-from retrieve_cli.server.mcp.outcomes import Channels, Outcome, compact_json
+from retrieve_cli.server.mcp.outcomes import Channels, ToolOutcome, compact_json
 from retrieve_cli.server.mcp.tools import counter_of, read_budget
 
 _RESULTS, _MOST = 10, 4000
-"""Results, and tokens of an answer, if the caller does not say: abstracts are longer than passages."""
+"""Default limits of the results and the tokens of an answer: abstracts are longer than passages."""
 _TITLE, _PLACE, _NOTICE = 200, 200, 200
 """Most characters of a title; of an address, a venue or a name; of a notice."""
 _AUTHORS, _FIRST_AUTHORS = 10, 3
-"""Most names of authors, and of those of a short head."""
+"""Most names of authors in a full and in a short head."""
 Answering = Callable[[WebOptions], WebAnswer]
 """A web search in the name of a caller."""
 Detail = Literal["full", "short", "bare"]
@@ -63,7 +63,7 @@ def _search(
     tool: str,
     keys: Sequence[str],
     **chosen: Any,
-) -> Outcome:
+) -> ToolOutcome:
     """Return the outcome of a search by a tool with some of the keys of a web search; others are `chosen` by the tool.
 
     Raises:
@@ -113,7 +113,7 @@ class _Laid(NamedTuple):
         return "\n".join([*_first(self.answer, len(entries)), *([DATA] if entries else []), *blocks])
 
     def block(self, rank: int, hit: WebHit, text: str) -> str:
-        """A result under its number; nothing but identifiers, type and date stands outside of its fence."""
+        """A result under its number; only identifiers, type and date are outside of its fence."""
         work = _shortened(hit.work, self.detail)
         head, _, fenced = result_block(rank, replace(hit, work=work), body=text).rstrip("\n").partition("\n")
         ids = () if self.detail == "bare" else work.ids
@@ -160,7 +160,7 @@ class _Laid(NamedTuple):
         return {**named, **{key: value for key, value in facts.items() if value not in (None, "", [], {})}}
 
 
-def _outcome(laid: _Laid, most: int) -> Outcome:
+def _outcome(laid: _Laid, most: int) -> ToolOutcome:
     """The results within so many tokens."""
     bare = [CompactEntry(hit) for hit in laid.answer.hits]
     details = (laid._replace(detail=detail) for detail in _SHARES)
@@ -171,7 +171,7 @@ def _outcome(laid: _Laid, most: int) -> Outcome:
     structured = laid.structured(entries, shown=channels.structured or channels.mirrored)
     content = laid.content(entries) if channels.content else ""
     summary = "\n".join([*_first(laid.answer, len(entries)), "the results are in structuredContent"])
-    return Outcome(structured, content, summary)
+    return ToolOutcome(structured, content, summary)
 
 
 def _filled(entry: CompactEntry[WebHit], room: int, cost: Cost[WebHit]) -> CompactEntry[WebHit]:
@@ -222,7 +222,7 @@ def _notices(answer: WebAnswer) -> Iterator[str]:
 
 
 def _shortened(work: Work, detail: Detail) -> Work:
-    """The work with what is shown of it beside its text."""
+    """The work, cut to the fields that are shown beside its text."""
     short = replace(work, id=_line(work.id), title=_title(work), url=_place(work.url), pdf_url=_place(work.pdf_url))
     if detail == "full":
         names = [_line(name) for name in work.authors[: _AUTHORS + 1]]
@@ -239,7 +239,7 @@ def _title(work: Work) -> str:
 
 
 def _place(url: str) -> str:
-    """An address; one that is too long, or has blanks, is none."""
+    """The address, or nothing if it is too long or has blanks."""
     return printable(url) if len(url) <= _PLACE and len(url.split()) == 1 else ""
 
 
@@ -253,7 +253,7 @@ def _text(work: Work) -> str:
     return "\n".join(line for line in lines if line.strip())
 
 
-WEB: Mapping[str, Callable[..., Outcome]] = {
+WEB: Mapping[str, Callable[..., ToolOutcome]] = {
     "web_search": partial(_search, tool="web_search", keys=("query", "kind", "k", "since")),
     "search_arxiv": partial(
         _search, tool="search_arxiv", keys=("query", "k", "categories"), kind="literature", providers=("arxiv",)

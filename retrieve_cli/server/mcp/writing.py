@@ -8,18 +8,18 @@ from retrieve_cli.api.documents import Documents, Status
 from retrieve_cli.contracts import Json
 from retrieve_cli.errors import UsageError, printable, shortened
 from retrieve_cli.server.http.syncing import Syncing
-from retrieve_cli.server.mcp.outcomes import Outcome
+from retrieve_cli.server.mcp.outcomes import ToolOutcome
 from retrieve_cli.server.mcp.tools import read_arguments
 
 
-class Writer:
+class DocumentWriter:
     """Writes for the callers that may."""
 
     def __init__(self, documents: Documents, syncing: Syncing) -> None:
         self._documents = documents
         self._syncing = syncing
 
-    def add_documents(self, given: Mapping[str, Json], *, tenant: str | None) -> Outcome:
+    def add_documents(self, given: Mapping[str, Json], *, tenant: str | None) -> ToolOutcome:
         """Return the outcome of adding documents, which a sync in the background brings into the index.
 
         Raises:
@@ -34,14 +34,14 @@ class Writer:
         job = self._syncing.submit("documents", tenant=tenant, receipt=receipt)
         structured |= {"sequence": receipt.sequence, "task": job.task}
         lines.append(f"search with at_least {receipt.sequence} to find them")
-        return Outcome(structured, "\n".join(lines), lines[-1])
+        return ToolOutcome(structured, "\n".join(lines), lines[-1])
 
-    def sync(self, given: Mapping[str, Json], *, tenant: str | None) -> Outcome:
+    def sync(self, given: Mapping[str, Json], *, tenant: str | None) -> ToolOutcome:
         """Return the outcome of beginning to update the index. Raises: RetrieveError: it cannot begin."""
         read_arguments(given, "sync")
         job = self._syncing.submit("sync", tenant=tenant)
         said = f"the sync has begun: task {job.task}"
-        return Outcome({"task": job.task, "status": job.status}, said, said)
+        return ToolOutcome({"task": job.task, "status": job.status}, said, said)
 
 
 def _line(status: Status) -> str:

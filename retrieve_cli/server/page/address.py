@@ -1,4 +1,4 @@
-"""The address of the page, which is its whole state: what is searched for, and under which conditions."""
+"""The address of the page, which is its whole state: query, conditions and choices."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ class Address(NamedTuple):
 
     query: str = ""
     filters: tuple[str, ...] = ()
-    """Conditions as they were written or ticked, one by one."""
+    """Conditions in the form in which they were written or ticked, one by one."""
     choices: tuple[tuple[str, str], ...] = ()
-    """Names and texts of what is not as configured: `mode`, `rerank`, `generation` and others of the table."""
+    """Names and texts of choices that differ from the configuration: `mode`, `rerank`, `generation` and others."""
     page: int = 1
 
     @classmethod
     def of(cls, parameters: Iterable[tuple[str, str]], *, prefix: str = "") -> Address:
-        """Return the search that the parameters say; unknown ones are ignored, and numbers out of range are the nearest
-        in range. With `prefix`, the keys of a configuration begin with it: `a.mode`."""
+        """Return the search that the parameters describe; unknown ones are ignored, and numbers out of range become the
+        nearest in range. With `prefix`, the keys of a configuration begin with it: `a.mode`."""
         last: dict[str, str] = {}
         filters: dict[str, None] = {}
         for key, value in parameters:
@@ -66,7 +66,7 @@ class Address(NamedTuple):
         return [(key, value) for key, value in pairs if value]
 
     def configuration(self, prefix: str) -> list[tuple[str, str]]:
-        """Return the parameters that say by which configuration is searched."""
+        """Return the parameters that describe the configuration of the search."""
         return [(prefix + name, text) for name, text in self.choices]
 
     def url(self) -> str:

@@ -12,8 +12,8 @@ from retrieve_cli.errors import RetrieveError, UsageError, quoted
 from retrieve_cli.evaluation.votes import Preference, Vote, Votes, team_draft
 from retrieve_cli.search.answer import Answer
 from retrieve_cli.server.page.address import SIZE, Address
-from retrieve_cli.server.page.contents import RERANKING, Page, Problem, about, modes
-from retrieve_cli.server.page.view import Hit, chips, shown
+from retrieve_cli.server.page.contents import RERANKING, PageContent, Problem, about, modes
+from retrieve_cli.server.page.view import PageHit, chips, shown
 
 if TYPE_CHECKING:
     from retrieve_cli.api.live import LiveIndex
@@ -25,9 +25,9 @@ _SIGNIFICANT = 0.05
 
 
 class Moved(NamedTuple):
-    """A result, and how it stands in the other configuration."""
+    """A result, and its rank in the other configuration."""
 
-    hit: Hit
+    hit: PageHit
     move: str
     """In words: `2 higher`, `only here`; empty at the same rank."""
     kind: str
@@ -47,7 +47,7 @@ class Side(NamedTuple):
     error: Problem | None
 
 
-class Comparison(NamedTuple):
+class ComparisonAddress(NamedTuple):
     """A request for a comparison."""
 
     a: Address
@@ -55,8 +55,8 @@ class Comparison(NamedTuple):
     blind: bool
 
     @classmethod
-    def of(cls, parameters: Sequence[tuple[str, str]]) -> Comparison:
-        """Return the comparison that the parameters of an address say."""
+    def of(cls, parameters: Sequence[tuple[str, str]]) -> ComparisonAddress:
+        """Return the comparison that the parameters of an address describe."""
         a, b = (Address.of(parameters, prefix=f"{side}.")._replace(page=1) for side in "ab")
         plain = Address.of(parameters)
         if not any(a.configuration("") or b.configuration("")):
@@ -78,7 +78,7 @@ def described(address: Address) -> str:
 _NAMES, _WORDS, _PLAIN = {"mode": "retrievers", "rerank": "reranking"}, {"yes": "on", "no": "off"}, "as configured"
 
 
-def compare_page(live: LiveIndex, wanted: Comparison, caller: Caller) -> Page:
+def compare_page(live: LiveIndex, wanted: ComparisonAddress, caller: Caller) -> PageContent:
     """Return the page of a comparison."""
     tenant = caller.tenant
     index, names = live.index, (described(wanted.a), described(wanted.b))
@@ -101,17 +101,17 @@ def compare_page(live: LiveIndex, wanted: Comparison, caller: Caller) -> Page:
         "count": "",
     }
     if not wanted.a.query:
-        return Page(values)
+        return PageContent(values)
     outcomes = [_answered(live, address, tenant) for address in (wanted.a, wanted.b)]
     grades = {name: vote.grade for (query, name), vote in votes.last().items() if query == wanted.a.query}
     answers = [outcome for outcome in outcomes if isinstance(outcome, Answer)]
     sides = _sides(wanted, names, [_shown(outcome) for outcome in outcomes], grades)
     if wanted.blind and not any(side.error for side in sides):
         mixed = _mixed(sides, seed=repr((wanted.a.query, *names)))
-        return Page({**values, "mixed": mixed}, answers=answers)
+        return PageContent({**values, "mixed": mixed}, answers=answers)
     moved = sum(bool(each.move) for each in sides[1].hits)
     said = "" if sides[0].error or sides[1].error else f"{figures.count(moved, 'result differs', 'results differ')}"
-    return Page({**values, "sides": sides, "count": said}, answers=answers)
+    return PageContent({**values, "sides": sides, "count": said}, answers=answers)
 
 
 def _answered(live: LiveIndex, address: Address, tenant: str | None) -> Answer | RetrieveError:
@@ -123,15 +123,15 @@ def _answered(live: LiveIndex, address: Address, tenant: str | None) -> Answer |
     return outcome
 
 
-def _shown(outcome: Answer | RetrieveError) -> Sequence[Hit] | Problem:
+def _shown(outcome: Answer | RetrieveError) -> Sequence[PageHit] | Problem:
     """Return the results of an answer, or the error in words."""
     return shown(outcome).hits if isinstance(outcome, Answer) else Problem(outcome.message, outcome.hint)
 
 
 def _sides(
-    wanted: Comparison,
+    wanted: ComparisonAddress,
     names: Sequence[str],
-    outcomes: Sequence[Sequence[Hit] | Problem],
+    outcomes: Sequence[Sequence[PageHit] | Problem],
     grades: Mapping[str, int | None],
 ) -> list[Side]:
     ranks = [{} if isinstance(each, Problem) else {hit.doc_id: hit.rank for hit in each} for each in outcomes]
@@ -144,7 +144,7 @@ def _sides(
     return sides
 
 
-def _moved(hit: Hit, others: Mapping[str, int], grades: Mapping[str, int | None]) -> Moved:
+def _moved(hit: PageHit, others: Mapping[str, int], grades: Mapping[str, int | None]) -> Moved:
     grade = grades.get(hit.doc_id)
     if (rank := others.get(hit.doc_id)) is None:
         return Moved(hit, "only here", "only", "", grade)

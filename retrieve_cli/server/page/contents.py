@@ -9,7 +9,7 @@ from urllib.parse import quote, urlencode
 
 from retrieve_cli.api import contents
 from retrieve_cli.api.contents import Chunks
-from retrieve_cli.api.neighbourhood import Link as GraphLink, Neighbourhood, neighbourhood
+from retrieve_cli.api.neighbourhood import Link, Neighbourhood, neighbourhood
 from retrieve_cli.contracts import Json
 from retrieve_cli.contracts.terms import figures
 from retrieve_cli.errors import NotFound, RetrieveError, UsageError
@@ -20,8 +20,8 @@ from retrieve_cli.search.answer import Answer
 from retrieve_cli.search.pictures import drawable
 from retrieve_cli.server.http.answers import rejection
 from retrieve_cli.server.page.address import SIZE, Address, record_url
-from retrieve_cli.server.page.rendering import Link, cut, leaves, link
-from retrieve_cli.server.page.view import Shown, badges_of, chips, facets, fields_of, label_of, shown, within
+from retrieve_cli.server.page.rendering import WebLink, cut, leaves, link
+from retrieve_cli.server.page.view import PageAnswer, badges_of, chips, facets, fields_of, label_of, shown, within
 
 if TYPE_CHECKING:
     from retrieve_cli.api.index import Index
@@ -37,7 +37,7 @@ class Problem(NamedTuple):
     hint: str
 
 
-class Page(NamedTuple):
+class PageContent(NamedTuple):
     """A page, for its template."""
 
     values: Mapping[str, Any]
@@ -46,19 +46,19 @@ class Page(NamedTuple):
     """Answers to its searches."""
 
 
-def search_page(live: LiveIndex, address: Address, tenant: str | None) -> Page:
+def search_page(live: LiveIndex, address: Address, tenant: str | None) -> PageContent:
     """Return the search page."""
     values = _search_values(address)
     try:
         index = live.at(address.value("generation") or None)
     except UsageError as error:
-        return Page({**values, "error": Problem(error.message, error.hint)}, 404)
+        return PageContent({**values, "error": Problem(error.message, error.hint)}, 404)
     with index.reading() as generation:
         visible = contents.visible_to(generation, tenant)
         fields = fields_of(generation, visible)
     values |= {"about": about(live, index, tenant), "modes": modes(index)}
     if not address.query:
-        return Page(values)
+        return PageContent(values)
     asked = None
     try:
         asked = address.asked(facets=fields, tenant=tenant)
@@ -67,8 +67,8 @@ def search_page(live: LiveIndex, address: Address, tenant: str | None) -> Page:
         outcome = error
     if isinstance(outcome, RetrieveError):
         problem = Problem(outcome.message, outcome.hint)
-        return Page({**values, "error": problem, "count": "The query has an error."}, rejection(outcome).status)
-    return Page({**values, **_answered(index, outcome, address)}, answers=[outcome])
+        return PageContent({**values, "error": problem, "count": "The query has an error."}, rejection(outcome).status)
+    return PageContent({**values, **_answered(index, outcome, address)}, answers=[outcome])
 
 
 def _search_values(address: Address) -> dict[str, Any]:
@@ -122,7 +122,7 @@ def lost(answer: Answer, lines: list[str]) -> str:
     return f"{before}none of them is shown." if before else (lines or ["Nothing matches."])[0]
 
 
-def _count(found: Shown, offset: int) -> str:
+def _count(found: PageAnswer, offset: int) -> str:
     """Return how many results there are, and which of them are shown."""
     if not found.hits:
         return "No results"
@@ -138,8 +138,8 @@ def modes(index: Index) -> list[tuple[str, str]]:
 
 
 def about(live: LiveIndex, index: Index, tenant: str | None) -> dict[str, Any]:
-    """Return what the page says of a generation, `pinned` if it is not the current one; a tenant is told the numbers of
-    its own records and chunks."""
+    """Return the facts about a generation for the page, `pinned` if it is not the current one; a tenant gets the
+    numbers of its records and chunks."""
     with index.reading() as generation:
         visible = contents.visible_to(generation, tenant)
         records = len(generation.records) if visible is None else int(visible.sum())
@@ -202,8 +202,8 @@ _COLOURS = 6
 
 
 def record_view(found: Chunks, *, first: int, generation: str) -> dict[str, Any]:
-    """Return what the page shows of a record of a generation, with its chunks from the one numbered `first` on;
-    `before` and `after` are addresses of further chunks, empty if there are none."""
+    """Return the view of a record of a generation, with its chunks from the one numbered `first` on; `before` and
+    `after` are addresses of further chunks, or empty."""
     record, here = found.record, record_url(found.record["id"])
     last = first + len(found.rows)
     description = str(record["description"] or "")
@@ -233,8 +233,8 @@ def _from(here: str, first: int) -> str:
     return f"{here}{'&' if '?' in here else '?'}{urlencode({'from': first})}#text"
 
 
-def _fields(record: Mapping[str, Json]) -> Iterator[tuple[str, list[tuple[str, Link | None]]]]:
-    """Yield the fields that have values, each with its texts and links; those of the metadata by their path."""
+def _fields(record: Mapping[str, Json]) -> Iterator[tuple[str, list[tuple[str, WebLink | None]]]]:
+    """Yield the fields that have values, each with its texts and links; metadata fields by their path."""
     own = {key: record.get(key) for key in ("license", "group", "keywords", "url", "kind")}
     nested = {**record["supporting_data"], **record["metadata"]}
     for count, (name, values) in enumerate((*leaves(own), *leaves(nested))):
@@ -266,7 +266,7 @@ def _chunk(row: Mapping[str, Json], pictures: Sequence[tuple[int, str]]) -> dict
 # ------------------------------------------------------------------------------------------------- graph
 
 
-class Box(NamedTuple):
+class PictureNode(NamedTuple):
     """A node of the picture."""
 
     label: str
@@ -292,7 +292,7 @@ def around(found: Neighbourhood) -> dict[str, Any]:
         width = round(len(label) * _CHAR + 18, 1)
         href = "" if node.record_id is None else record_url(node.record_id)
         place = {"x": round(x, 1), "y": round(y, 1), "left": round(x - width / 2, 1), "top": round(y - 13, 1)}
-        nodes.append(Box(label, cut(node.label), href, here=number == 0, width=width, **place))
+        nodes.append(PictureNode(label, cut(node.label), href, here=number == 0, width=width, **place))
     wide = max(abs(box.x) + box.width / 2 for box in nodes) + 12
     high = max(abs(box.y) for box in nodes) + 28
     edges = []
@@ -312,14 +312,14 @@ def around(found: Neighbourhood) -> dict[str, Any]:
     }
 
 
-def _row(each: GraphLink) -> tuple[str, str, str]:
+def _row(each: Link) -> tuple[str, str, str]:
     """Return a link of the list: its kind in words, a label and an address."""
     kind = each.kind.replace("_", " ")
     href = "" if each.record_id is None else record_url(each.record_id)
     return f"{kind} →" if each.forward else f"← {kind}", cut(each.label), href
 
 
-def _rim(box: Box, other: Box) -> tuple[float, float]:
+def _rim(box: PictureNode, other: PictureNode) -> tuple[float, float]:
     """Return the point of a box at which the line to another one leaves it."""
     across, down = other.x - box.x, other.y - box.y
     reach = max(abs(across) / (box.width / 2 + 2), abs(down) / 15, 1.0)

@@ -46,7 +46,7 @@ _LEVEL = 5
 _FOLDER = "retrieve_cli.server.page"
 
 
-class Static(NamedTuple):
+class StaticFile(NamedTuple):
     """A static file."""
 
     content: bytes
@@ -67,7 +67,7 @@ def page(request: Request, template: str, values: Mapping[str, Any], *, status: 
 
 
 def static(name: str) -> Response | None:
-    """Return a static file as an answer; None if there is none of that name. Its address has its digest."""
+    """Return a static file as an answer; None if it does not exist. Its address has its digest."""
     from starlette.responses import Response
 
     if name not in TYPES:
@@ -76,10 +76,10 @@ def static(name: str) -> Response | None:
 
 
 @cache
-def static_file(name: str) -> Static:
+def static_file(name: str) -> StaticFile:
     """Return a static file of the package."""
     content = files(_FOLDER).joinpath("static", name).read_bytes()
-    return Static(content, sha256(content).hexdigest()[:12])
+    return StaticFile(content, sha256(content).hexdigest()[:12])
 
 
 @cache
@@ -121,36 +121,36 @@ _LONGEST_LINK = 2000
 _SCHEMES = ("http://", "https://")
 
 
-class Part(NamedTuple):
+class SnippetPart(NamedTuple):
     """A stretch of text, matched or not."""
 
     text: str
     marked: bool = False
 
 
-class Link(NamedTuple):
+class WebLink(NamedTuple):
     """An address outside, and the server that it leads to."""
 
     url: str
     host: str
 
 
-def parts(text: str, marks: Iterable[Sequence[int]]) -> list[Part]:
-    """Return the text divided at its marks, which are pairs of offsets; those that overlap are one."""
-    found: list[Part] = []
+def parts(text: str, marks: Iterable[Sequence[int]]) -> list[SnippetPart]:
+    """Return the text divided at its marks, which are pairs of offsets; overlapping marks are joined."""
+    found: list[SnippetPart] = []
     done = 0
     for start, end in sorted((int(start), int(end)) for start, end in marks):
         if end <= done or start >= end or end > len(text):
             continue
         if start > done:
-            found.append(Part(text[done:start]))
-        found.append(Part(text[max(start, done) : end], marked=True))
+            found.append(SnippetPart(text[done:start]))
+        found.append(SnippetPart(text[max(start, done) : end], marked=True))
         done = end
-    return [*found, Part(text[done:])] if done < len(text) else found
+    return [*found, SnippetPart(text[done:])] if done < len(text) else found
 
 
-def link(text: object) -> Link | None:
-    """Return an address as a link if it leads to a web server; None for any other scheme, or what is not an address."""
+def link(text: object) -> WebLink | None:
+    """Return an address as a link if it leads to a web server; None for any other scheme or text."""
     if not isinstance(text, str) or len(text) > _LONGEST_LINK:
         return None
     stripped = text.strip()
@@ -160,7 +160,7 @@ def link(text: object) -> Link | None:
         host = urlsplit(stripped).hostname
     except ValueError:
         return None
-    return Link(address(stripped), host) if host else None
+    return WebLink(address(stripped), host) if host else None
 
 
 def cut(text: object, most: int = TITLE) -> str:

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from retrieve_cli.errors import RetrieveError
 from retrieve_cli.server.http.answers import rejection
 from retrieve_cli.server.http.observing import observed
-from retrieve_cli.server.http.requests import Rejected
+from retrieve_cli.server.http.requests import RejectedRequest
 from retrieve_cli.server.http.state import State
 from retrieve_cli.server.page import rendering, signing
 from retrieve_cli.server.page.address import Address
-from retrieve_cli.server.page.compare import Comparison, add_vote, compare_page
+from retrieve_cli.server.page.compare import ComparisonAddress, add_vote, compare_page
 from retrieve_cli.server.page.contents import Problem, record_page, search_page
 from retrieve_cli.server.page.web import Search, web_values
 
@@ -96,7 +96,7 @@ class _Pages:
 
     async def compare(self, request: Request) -> Response:
         state, caller = self._state, self._state.callers.of(request, "search")
-        wanted = Comparison.of(request.query_params.multi_items())
+        wanted = ComparisonAddress.of(request.query_params.multi_items())
         page = await state.pool.run(request, compare_page, state.live, wanted, caller)
         observed(request).answers = page.answers
         return rendering.page(request, "compare", {**page.values, **self._tabs(caller)})
@@ -109,7 +109,7 @@ class _Pages:
         return signing.onward(request, fields.get("next", "/compare"))
 
     def _tabs(self, caller: Caller, current: str = "") -> dict[str, Any]:
-        """The value of the tabs: none unless the caller may search the web, too."""
+        """The value of the tabs; empty unless the caller may search the web, too."""
         if not (self._state.web.enabled and caller.may(_WEB)):
             return {}
         return {"tabs": (Tab("Index", "/", current == ""), Tab("Web", "/web", current == _WEB))}
@@ -117,7 +117,7 @@ class _Pages:
     async def static(self, request: Request) -> Response:
         answer = rendering.static(request.path_params["name"])
         if answer is None:
-            raise Rejected(404, "there is no such file")
+            raise RejectedRequest(404, "the file does not exist")
         return answer
 
     async def sign_in_form(self, request: Request) -> Response:
@@ -140,7 +140,7 @@ def as_page(handler: Handler, state: State) -> Handler:
         await state.callers.prepare(request.headers)
         try:
             return await handler(request)
-        except Rejected as error:
+        except RejectedRequest as error:
             return failure(request, error)
         except RetrieveError as error:
             return failure(request, rejection(error))
@@ -148,7 +148,7 @@ def as_page(handler: Handler, state: State) -> Handler:
     return answered
 
 
-def failure(request: Request, error: Rejected) -> Response:
+def failure(request: Request, error: RejectedRequest) -> Response:
     """Return the page of a failure."""
     if error.status == 401:
         return signing.form(request, following=signing.address_of(request), status=401)
@@ -175,7 +175,7 @@ def handlers(others: dict[Any, Any]) -> dict[Any, Any]:
 
     async def missing(request: Request, error: HTTPException) -> Response:
         if error.status_code == 404 and wants_page(request):
-            return failure(request, Rejected(404, "No page has this address."))
+            return failure(request, RejectedRequest(404, "No page has this address."))
         answer: Response = await otherwise(request, error)
         return answer
 

@@ -1,6 +1,6 @@
 """Signing in with a key: a cookie that scripts cannot read, and that no other site can make a browser send.
 
-The cookie stands for an Authorization header on the routes of the page, and on no others.
+The cookie replaces an Authorization header on the routes of the page only.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl, quote, unquote, urlsplit
 
 from retrieve_cli.server.http.admission import read_body
-from retrieve_cli.server.http.requests import Limits, Rejected
+from retrieve_cli.server.http.requests import Limits, RejectedRequest
 from retrieve_cli.server.page import rendering
 from retrieve_cli.server.page.rendering import COOKIE
 
@@ -26,7 +26,7 @@ _LONGEST = 8192
 
 
 def with_credential(request: Request, key: str | None = None) -> Request:
-    """Return the request with a key, by default that of its cookie, as its credential. A header of its own wins."""
+    """Return the request with a key, by default of its cookie, as its credential. A credential in its headers wins."""
     from starlette.requests import Request as Made
 
     if key is None:
@@ -38,14 +38,16 @@ def with_credential(request: Request, key: str | None = None) -> Request:
 
 
 def expect_own_page(request: Request, state: State) -> None:
-    """Check that a form was sent by a page of this server. Raises: Rejected."""
+    """Check that a form was sent by a page of this server. Raises: RejectedRequest."""
     origin, host = request.headers.get("Origin"), request.headers.get("Host", "")
     if origin is None:
         sound = COOKIE not in request.cookies  # a browser names the origin of every form that it posts
     else:
         sound = urlsplit(origin).netloc == host or origin == _origin_of(state.public_url)
     if not sound:
-        raise Rejected(403, "this form was not sent by a page of this server", code="origin", hint="send it from there")
+        raise RejectedRequest(
+            403, "this form was not sent by a page of this server", code="origin", hint="send it from there"
+        )
 
 
 def from_elsewhere(request: Request) -> bool:
@@ -62,12 +64,12 @@ def _origin_of(url: str) -> str:
 
 
 async def fields_of(request: Request) -> dict[str, str]:
-    """Return the fields of a posted form. Raises: Rejected if it is too long or not a form."""
+    """Return the fields of a posted form. Raises: RejectedRequest if it is too long or not a form."""
     body = await read_body(request, _FORM)
     try:
         return dict(parse_qsl(body.decode(), keep_blank_values=True, max_num_fields=50, errors="strict"))
     except ValueError as error:
-        raise Rejected(400, "the body is not a form", code="usage") from error
+        raise RejectedRequest(400, "the body is not a form", code="usage") from error
 
 
 def form(request: Request, *, following: str, status: int = 200, message: str = "") -> Response:
@@ -86,7 +88,7 @@ async def sign_in(state: State, request: Request) -> Response:
     request.scope["headers"] = without
     try:
         state.callers.of(with_credential(request, key or "-"), "search")
-    except Rejected as error:
+    except RejectedRequest as error:
         if error.status not in (401, 403):
             raise
         said = "This key is not valid." if error.status == 401 else "This key may not search."

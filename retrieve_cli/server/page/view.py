@@ -19,7 +19,7 @@ from retrieve_cli.search.access import columns_seen
 from retrieve_cli.search.answer import Answer, Result
 from retrieve_cli.search.places import place_of
 from retrieve_cli.server.page.address import Address, record_url
-from retrieve_cli.server.page.rendering import Link, Part, cut, link, parts
+from retrieve_cli.server.page.rendering import SnippetPart, WebLink, cut, link, parts
 from retrieve_cli.storage.records.column_values import known_as
 from retrieve_cli.storage.records.offered import offered
 
@@ -52,7 +52,7 @@ class Why(NamedTuple):
     part: str
 
 
-class Hit(NamedTuple):
+class PageHit(NamedTuple):
     """A result as the page shows it."""
 
     rank: int
@@ -61,9 +61,9 @@ class Hit(NamedTuple):
     doc_id: str
     title: str
     href: str
-    link: Link | None
+    link: WebLink | None
     section: str
-    snippet: Sequence[Part]
+    snippet: Sequence[SnippetPart]
     place: str
     badges: Sequence[Badge]
     summary: str
@@ -75,11 +75,11 @@ class Hit(NamedTuple):
     citation: str
 
 
-class Shown(NamedTuple):
+class PageAnswer(NamedTuple):
     """An answer as the page shows it."""
 
-    hits: Sequence[Hit]
-    related: Sequence[Hit]
+    hits: Sequence[PageHit]
+    related: Sequence[PageHit]
     total: int
     more: bool
     """True if more match than `total`."""
@@ -88,12 +88,12 @@ class Shown(NamedTuple):
     generation: str
 
 
-def shown(answer: Answer, *, offset: int = 0) -> Shown:
+def shown(answer: Answer, *, offset: int = 0) -> PageAnswer:
     """Return an answer as the page shows it; `offset` results are on the pages before."""
     value = answer_json(answer)
     notices = [*value.get("notices", ()), *([answer.stale] if answer.stale else [])]
     notices += [f"{name} was skipped: {reason}" for name, reason in value["strategies_skipped"].items()]
-    return Shown(
+    return PageAnswer(
         hits=_hits(answer, answer.results, value["results"], offset),
         related=_hits(answer, answer.related, value["related"], 0),
         total=value["total_matches"],
@@ -104,15 +104,17 @@ def shown(answer: Answer, *, offset: int = 0) -> Shown:
     )
 
 
-def _hits(answer: Answer, results: Sequence[Result], values: Sequence[Mapping[str, Json]], offset: int) -> list[Hit]:
+def _hits(
+    answer: Answer, results: Sequence[Result], values: Sequence[Mapping[str, Json]], offset: int
+) -> list[PageHit]:
     pairs = zip(results, values, strict=True)
     return [_hit(answer, result, value, rank=offset + place) for place, (result, value) in enumerate(pairs, 1)]
 
 
-def _hit(answer: Answer, result: Result, value: Mapping[str, Json], *, rank: int) -> Hit:
+def _hit(answer: Answer, result: Result, value: Mapping[str, Json], *, rank: int) -> PageHit:
     text = snippet(answer, result, room=SNIPPET).cut(SNIPPET)
     name, place = cut(plain_title(str(value["name"]))), source_of(result.chunk)
-    return Hit(
+    return PageHit(
         rank=rank,
         id=value["id"],
         doc_id=value["doc_id"],
@@ -143,7 +145,7 @@ def source_of(chunk: Mapping[str, Json]) -> str:
 
 
 def within(chunk: Mapping[str, Json]) -> str:
-    """Return the pages, the anchor or the lines of a passage, in words; empty if there are none."""
+    """Return the pages, the anchor or the lines of a passage, in words."""
     if (place := place_of(chunk)) is not None:
         return pages(place) or cut(f"#{place.anchor}" if place.anchor else "")
     start, end = chunk["start_line"], chunk["end_line"]
@@ -162,7 +164,7 @@ def badges_of(value: Mapping[str, Json]) -> list[Badge]:
 
 
 def _why(hit: contracts.Hit) -> Iterator[Why]:
-    """Yield the rows whose parts add up to the score; what was scored outside its list has no rank."""
+    """Yield the rows whose parts add up to the score; a hit scored outside its list has no rank."""
     for each in hit.evidence:
         rank = "–" if each.rank is None else str(each.rank)
         part = significant(each.part, _DIGITS) if each in hit.counted else "–"
@@ -197,22 +199,22 @@ _OPEN_FIELDS = 4
 """Fields that are unfolded from the start."""
 
 
-class Box(NamedTuple):
+class Checkbox(NamedTuple):
     """A value of a field, to be ticked."""
 
     label: str
     filter: str
-    """The condition that it stands for, as the filter language writes it."""
+    """The condition of the checkbox, in the filter language."""
     matches: int
     ticked: bool
 
 
-class Facet(NamedTuple):
+class PageFacet(NamedTuple):
     """A field, and its values among the matches."""
 
     label: str
-    boxes: Sequence[Box]
-    more: Sequence[Box]
+    boxes: Sequence[Checkbox]
+    more: Sequence[Checkbox]
     unfolded: bool
 
 
@@ -228,15 +230,15 @@ def _fields(generation: Generation) -> list[str]:
     return offered(columns_seen(generation, None))
 
 
-def facets(counts: Mapping[str, Sequence[Mapping[str, Json]]], address: Address) -> list[Facet]:
+def facets(counts: Mapping[str, Sequence[Mapping[str, Json]]], address: Address) -> list[PageFacet]:
     """Return the facets of an answer; a ticked value is shown even if nothing matches with it any more."""
     ticked = dict(_ticked(address))
-    found: list[Facet] = []
+    found: list[PageFacet] = []
     for field, values in counts.items():
         boxes = [_box(field, str(value["value"]), int(value["count"]), ticked) for value in values]
         held = {box.filter for box in boxes}
         boxes += [
-            Box(cut(value, _LONGEST), written, 0, ticked=True)
+            Checkbox(cut(value, _LONGEST), written, 0, ticked=True)
             for (named, value), written in ticked.items()
             if named == known_as(field) and str(Condition(field, "=", (value,))) not in held and written not in held
         ]
@@ -244,20 +246,20 @@ def facets(counts: Mapping[str, Sequence[Mapping[str, Json]]], address: Address)
         most = max(_OPEN, sum(box.ticked for box in boxes))
         if boxes:
             unfolded = len(found) < _OPEN_FIELDS or boxes[0].ticked
-            found.append(Facet(label_of(field), boxes[:most], boxes[most:_MOST], unfolded))
+            found.append(PageFacet(label_of(field), boxes[:most], boxes[most:_MOST], unfolded))
     return found
 
 
-def _box(field: str, value: str, count: int, ticked: Mapping[tuple[str, str], str]) -> Box:
-    """Return the checkbox of a value: one that is ticked stands for the condition as it was written."""
+def _box(field: str, value: str, count: int, ticked: Mapping[tuple[str, str], str]) -> Checkbox:
+    """Return the checkbox of a value: a ticked one has the condition in its original form."""
     folded = value.casefold()
     same = (text for (name, held), text in ticked.items() if (name, held.casefold()) == (known_as(field), folded))
     written = next(same, None)
-    return Box(cut(value, _LONGEST), written or str(Condition(field, "=", (value,))), count, written is not None)
+    return Checkbox(cut(value, _LONGEST), written or str(Condition(field, "=", (value,))), count, written is not None)
 
 
 def _ticked(address: Address) -> Iterator[tuple[tuple[str, str], str]]:
-    """Yield field and value of each condition that a checkbox can stand for, and how it is written."""
+    """Yield field and value of each condition that a checkbox can express, and its original form."""
     for condition, text in address.read():
         plain = condition.operator == "=" and not condition.negated and not condition.globs
         if plain and len(condition.values) == 1:

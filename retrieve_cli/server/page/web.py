@@ -1,4 +1,4 @@
-"""The tab "Web" of the page: results of the web and literature, each with who found it, and what became of asking."""
+"""The tab "Web" of the page: results of the web and literature with their providers and their status."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from retrieve_cli.output.plain_text import significant
 from retrieve_cli.output.web_works import RELATIONS
 from retrieve_cli.search.web_answer import ProviderStatus, WebAnswer, WebHit, WebOptions
 from retrieve_cli.server.page.contents import Problem
-from retrieve_cli.server.page.rendering import Link, cut, link
+from retrieve_cli.server.page.rendering import WebLink, cut, link
 from retrieve_cli.server.page.view import Badge
 
 _TEXT = 700
@@ -36,12 +36,12 @@ class Search(NamedTuple):
 
     @classmethod
     def of(cls, parameters: Iterable[tuple[str, str]]) -> Search:
-        """Return the search that the parameters say; unknown ones are ignored."""
+        """Return the search that the parameters describe; unknown ones are ignored."""
         last = dict(parameters)
         return cls(*(last.get(key, "").strip() for key in ("q", "kind", "since", "category")))
 
     def options(self) -> WebOptions:
-        """Return what is searched for. Raises: UsageError."""
+        """Return the options of the search. Raises: UsageError."""
         given: dict[str, Json] = {"kind": self.kind, "since": self.since, "categories": self.category}
         item = {"query": self.query, **{key: value for key, value in given.items() if value}}
         return read_web(item, where="the address").options
@@ -70,8 +70,7 @@ def _count(answer: WebAnswer) -> str:
 
 
 def _shown(hit: WebHit) -> dict[str, Any]:
-    """Return what the page shows of a result; `facts` are identifiers, licence, citations and what providers disagree
-    on."""
+    """Return the view of a result; `facts` are identifiers, licence, citations and conflicting values of providers."""
     work = hit.work
     return {
         "title": cut(work.title) or cut(work.id),
@@ -99,7 +98,7 @@ def _names(work: Work) -> str:
     return shown + (f" and {len(work.authors) - _AUTHORS} more" if len(work.authors) > _AUTHORS else "")
 
 
-def _others(work: Work) -> Iterator[tuple[str, str, Link | None]]:
+def _others(work: Work) -> Iterator[tuple[str, str, WebLink | None]]:
     """Yield other versions and works that are linked: the relation, a text and a link."""
     for version in work.versions[:_VERSIONS]:
         text = " · ".join(filter(None, (cut(version.title), version.date, cut(version.id))))
@@ -123,7 +122,7 @@ def _facts(work: Work) -> Iterator[tuple[str, str]]:
 
 
 def _asked(status: ProviderStatus) -> dict[str, Any]:
-    """Return a provider, and what became of asking it."""
+    """Return the view of a provider and its status."""
     name = cut(status.provider) + (" (further facts)" if status.role == "enricher" else "")
     if status.status == "ok":
         total = "" if status.total is None else f" of {status.total:,}"

@@ -50,7 +50,7 @@ _NAME: Json = {"type": ["string", "array"], "items": {"type": "string"}, "minIte
 """The field of a condition: a text, or a list of one, as older versions of Dify send it."""
 SCHEMA = body_schema(
     {
-        "knowledge_id": text_schema("Name of the index: that of its folder, or `default`."),
+        "knowledge_id": text_schema("Name of the index: the name of its folder, or `default`."),
         "query": text_schema("The query."),
         "retrieval_setting": body_schema({"top_k": SEARCH.rows["limit"].schema, "score_threshold": _THRESHOLD}, ()),
         "metadata_condition": body_schema(
@@ -116,7 +116,7 @@ def _comparison(condition: Mapping[str, Json]) -> Comparison:
 def render(answer: Answer, *, threshold: float = 0.0, k: int = MOST_RESULTS) -> dict[str, Json]:
     """Return an answer: the first `k` results whose score reaches the threshold.
 
-    A score is from 0 to 1, on the scale that `metadata.score_scale` names; a record has none if there is none.
+    A score is from 0 to 1, on the scale that `metadata.score_scale` names; without a scale, records have no score.
     """
     scale = unit_scores(answer).scale
     return {

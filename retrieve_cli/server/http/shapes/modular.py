@@ -64,7 +64,7 @@ PARAMETER: Json = {
 
 
 def shape_of(request: Request) -> Shape | None:
-    """Return the shape that a request chooses by `?shape=` or by its Accept header; None: the answer as it is.
+    """Return the shape that a request chooses by `?shape=` or by its Accept header; None for the plain answer.
 
     Raises:
         UsageError: there is no shape of that name.

@@ -34,10 +34,10 @@ _LIKELY = 0.5
 def passages_json(answer: Answer) -> dict[str, Json]:
     """Return the passages of an answer, and the same as one text for a prompt.
 
-    `context` numbers the passages from 1 in the order of `passages`; a budget of tokens holds for it as it is, headings
-    included, and later passages that do not fit are omitted from both. `no_answer` is true if the best passage is more
-    likely irrelevant than relevant (below `min_confidence`, if the request has one), which only a calibration knows,
-    and if nothing was found; otherwise it is null.
+    `context` numbers the passages from 1 in the order of `passages`; a budget of tokens holds for the whole text,
+    headings included, and later passages that do not fit are omitted from both. `no_answer` is true if nothing was
+    found, or if the best passage is more likely irrelevant than relevant (below `min_confidence`, if the request has
+    one), which only a calibration knows; otherwise it is null.
     """
     kept = fitting(answer, answer.results, _context)
     return {
@@ -90,7 +90,7 @@ def _no_answer(answer: Answer) -> bool | None:
 
 
 def _spent(answer: Answer, kept: Sequence[Result]) -> dict[str, Json]:
-    """The use of the budget; `tokens` are those of the context, None if the request does not limit them."""
+    """The use of the budget; `tokens` counts the context, None if the request does not limit it."""
     spent = answer.spent
     shown = {result.id for result in kept}
     if spent is None:

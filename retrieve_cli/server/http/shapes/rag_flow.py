@@ -78,7 +78,7 @@ def read(payload: Json, tenant: str | None, settings: Settings) -> Read:
 
 
 def _check_strategy(strategy: str | None, settings: Settings) -> None:
-    """Raises: UsageError if the server has another reranker; `bge` stands for any that is not a chat model."""
+    """Raises: UsageError if the server has another reranker; `bge` means any reranker that is not a chat model."""
     backend = settings.rerank.backend
     names: Sequence[str] = ("auto", "maxsim") if backend in ("auto", "maxsim") else (backend,)
     if strategy is not None and strategy not in (*names, *(() if backend in ("llm", "none") else (_BGE,))):
@@ -87,12 +87,12 @@ def _check_strategy(strategy: str | None, settings: Settings) -> None:
 
 
 def render(answer: Answer, strategy: str | None = None) -> dict[str, Json]:
-    """Return an answer. A score is what decided, on the scale that `pipeline.scoreScale` names, and results are in its
-    order: that of the reranker, which `rerank.score` is compared with; without one from 0 to 1, or null.
+    """Return an answer, in the order of `score`: the score of the reranker, which `rerank.score` is compared with;
+    without a reranker from 0 to 1, or null. `pipeline.scoreScale` names the scale.
 
-    `totalResults` is the number of results; `pipeline.removed` has how many each threshold removed, and
-    `pipeline.notices` what the user should know, such as ids that no document has.
-    `strategy` is the name that the client has for the reranker: it is repeated if it is that of the one that ran.
+    `totalResults` is the number of results; `pipeline.removed` counts the results that each threshold removed, and
+    `pipeline.notices` has facts for the user, such as ids that no document has. `strategy` is the client's name for the
+    reranker: it is repeated if that reranker ran.
     """
     scores = deciding_scores(answer)
     ordered = sorted(

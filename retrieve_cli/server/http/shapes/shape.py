@@ -1,6 +1,6 @@
 """One shape: how its requests are read, how an answer is rendered, and how OpenAPI describes both.
 
-Programs that expect scores from 0 to 1 get those of a scale that is known, and named; none is invented.
+Programs that expect scores from 0 to 1 get scores of a known, named scale; no score is invented.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def body_of(payload: Json, schema: Mapping[str, Json], place: str = "the body") 
     """Return a body that its schema allows; null is the same as an absent key, in inner objects as well.
 
     Raises:
-        UsageError: a key is unknown, or its value is not one that it takes.
+        UsageError: a key is unknown, or its value is invalid.
     """
     body: dict[str, Json] = checked(_present(payload), schema, place)
     return body
@@ -104,10 +104,10 @@ _ROUNDING = 1e-3
 
 
 class UnitScores(NamedTuple):
-    """Scores of the results of one answer, all on one scale: from 0 to 1, or that of a reranker."""
+    """Scores of the results of one answer, all on one scale: from 0 to 1, or the scale of a reranker."""
 
     scale: UnitScale | None
-    """None if there is no such scale: BM25 alone answered, or nothing was found."""
+    """None without such a scale: BM25 alone answered, or nothing was found."""
     values: tuple[float | None, ...]
     """By result, its score from 0 to 1; None if it has none on this scale, such as a hit below the reranked ones."""
 
@@ -116,7 +116,7 @@ def unit_scores(answer: Answer) -> UnitScores:
     """Return the scores of the results from 0 to 1.
 
     They are the calibrated confidence, else the score of a reranker that has this scale by itself, else the cosine
-    similarity. Results keep their order, which is that of the ranking: a fused score orders better than a cosine.
+    similarity. Results keep the order of the ranking: a fused score orders better than a cosine.
     """
     results = answer.results
     if answer.confidence is not None:
@@ -129,7 +129,7 @@ def unit_scores(answer: Answer) -> UnitScores:
 
 
 def deciding_scores(answer: Answer) -> UnitScores:
-    """Return the scores that decided: those of the reranker, on its own scale; without one, scores from 0 to 1."""
+    """Return the deciding scores: the scores of the reranker, on its scale; without one, scores from 0 to 1."""
     if not answer.reranked:
         return unit_scores(answer)
     own = (result.hit.reranked for result in answer.results)
@@ -137,7 +137,7 @@ def deciding_scores(answer: Answer) -> UnitScores:
 
 
 def _cosines(results: Sequence[Result], similar: Sequence[str]) -> tuple[float | None, ...]:
-    """The cosine similarity of each result, within 0 and 1; none at all if a similarity is not a cosine."""
+    """The cosine similarity of each result, within 0 and 1; all None if a similarity is not a cosine."""
     values = [
         next((evidence.score for evidence in result.hit.evidence if evidence.source in similar), None)
         for result in results

@@ -1,7 +1,7 @@
 """`POST /v1/vector_stores/{name}/search` of OpenAI: https://platform.openai.com/docs/api-reference/vector-stores/search
 
-`query` may be a list: the first text, and variants of it. `rewrite_query` rewrites nothing here, and `search_query`
-says so: it has the texts that were searched.
+`query` may be a list: the first text, and variants of it. `rewrite_query` has no effect, which
+`search_query` shows: it has the texts that were searched.
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ def _tree(item: Json, levels: int = _DEEPEST) -> Comparison | Junction:
 def render(answer: Answer, *, threshold: float = 0.0, k: int = _MOST) -> dict[str, Json]:
     """Return an answer: the first `k` results whose score reaches the threshold.
 
-    Scores are from 0 to 1, on the scale that `score_scale` names; null if there is none. There is no further page.
+    Scores are from 0 to 1, on the scale that `score_scale` names; null without a scale. There is no further page.
     """
     return {
         "object": "vector_store.search_results.page",

@@ -1,4 +1,4 @@
-"""Queries over a folder without an index: it is read, cut and searched for one command, and nothing is kept."""
+"""Queries over a folder without an index: its documents are read for one command, and nothing is stored."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from retrieve_cli.untrusted.files import MB
 
 
 class Unindexed(Index):
-    """Documents that were read for one command, as an index without a past."""
+    """Documents that were read for one command, as a temporary index."""
 
     def __init__(self, store: Store, settings: Settings, built: Aside) -> None:
         super().__init__(store, settings)
@@ -74,8 +74,8 @@ class Unindexed(Index):
 
 @contextmanager
 def unindexed(shared: Shared, settings: Settings, folder: Path | None) -> Iterator[Unindexed]:
-    """Open a folder, or by default those that the configuration lists, as a temporary index; for a language model that
-    chooses alone, the catalogs as well.
+    """Open a folder, by default the configured folders, as a temporary index; for a language model that chooses alone,
+    the catalogs as well.
 
     Raises:
         UsageError: there is no folder, or it has more than `docs.unindexed_max_mb`.
@@ -106,7 +106,7 @@ def _sources(settings: Settings, folder: Path | None) -> list[Source]:
 
 
 def _check_size(sources: Sequence[Source], settings: Settings) -> None:
-    """Raises: UsageError: there is more to read than a query may take."""
+    """Raises: UsageError: the sources exceed `docs.unindexed_max_mb`."""
     left = most = int(settings.docs.unindexed_max_mb * MB)
     for source in sources:
         size, path = getattr(source, "size", None), source.origin["path"]

@@ -1,7 +1,7 @@
 """`retrieve query -`: the queries of stdin, answered together or, with --stream, each as it arrives.
 
-A line that is not a query, or that asks for what is not there, is answered by an error; the others are answered, and
-the exit code says that some were not.
+A line that is not a query, or that names a missing generation, gets an error; the other lines are answered, and the
+exit code reports that some were not.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def answer_batch(run: Run) -> None:
         answering.tell_generation(run, index, all_records=all_records)
         outcomes = [line if isinstance(line, BadLine) else _outcome(line, next(answers)) for line in lines]
         _show(outcomes, run, index)
-    tally = Tally()
+    tally = BatchTally()
     tally.add(outcomes)
     tally.end(run)
 
@@ -52,7 +52,7 @@ def answer_stream(run: Run) -> None:
     if (shared.format not in _STREAMED and not run.shape.ids) or run.save_run is not None:
         what = "--save-run" if run.save_run is not None else f"--format {shared.format}"
         raise UsageError(f"{what} does not go with --stream", hint=f"formats of a stream: {', '.join(_STREAMED)}")
-    lines, tally = requests.from_stdin(run.asked), Tally()
+    lines, tally = requests.from_stdin(run.asked), BatchTally()
     try:
         with answering.opened(run, show_reason=False) as index:
             expect_sound(Searcher(index.opened), run.asked, facets=run.choices["facets"])
@@ -66,14 +66,14 @@ def answer_stream(run: Run) -> None:
     tally.end(run)
 
 
-class Tally:
+class BatchTally:
     """Facts about all queries of a command that decide its exit code."""
 
     def __init__(self) -> None:
         self._bad = self._stale = self._found = False
 
     def add(self, outcomes: Sequence[Outcome]) -> None:
-        """Count what came of some queries."""
+        """Count the outcomes of some queries."""
         for outcome in outcomes:
             if isinstance(outcome, BadLine):
                 self._bad = True
@@ -89,19 +89,19 @@ class Tally:
 
 
 def _own(line: Asked) -> bool:
-    """True if a line chooses what the flags choose for the others."""
+    """True if a line overrides the flags."""
     return bool(line.choices) or line.generation is not None
 
 
 def _expect_one_run(lines: Sequence[Asked], run: Run) -> None:
-    """Raises: UsageError: a run is to be saved, which has one set of options, and a line has choices of its own."""
+    """Raises: UsageError: the run is to be saved with one set of options, and a line has its own choices."""
     if run.save_run is not None and any(map(_own, lines)):
-        message = "--save-run keeps the choices of a run once, and a line has some of its own"
+        message = "--save-run stores one set of choices for all queries, and a line has its own choices"
         raise UsageError(message, hint="give them as flags, or query without --save-run")
 
 
 def _answer_group(lines: Sequence[Asked], *, index: Index, run: Run) -> list[Answer | RetrieveError]:
-    """The answers to lines of equal choices. Raises: RetrieveError: no line can be answered, whatever it says."""
+    """The answers to lines of equal choices. Raises: RetrieveError: the error concerns all lines."""
     first, requests = lines[0], [line.request for line in lines]
     try:
         index = index.at(first.generation)
@@ -116,7 +116,7 @@ def _answer_group(lines: Sequence[Asked], *, index: Index, run: Run) -> list[Ans
 
 
 def _answered(line: Asked, index: Index, run: Run) -> Outcome:
-    """The answer by the current generation, or why there is none."""
+    """The answer by the current generation, or the line with its error."""
     try:
         index.refresh()
         index = index.at(line.generation)
@@ -130,9 +130,9 @@ def _outcome(line: Asked, outcome: Answer | RetrieveError) -> Outcome:
 
 
 def _show(outcomes: Sequence[Outcome], run: Run, index: Index) -> None:
-    """Print what came of queries, in order.
+    """Print the outcomes of queries, in order.
 
-    In JSON an error stands in the place of its answer; other formats have no place for it, and it goes to stderr.
+    JSON has an error in place of the answer. Other formats have no place for it: it goes to stderr.
     """
     answers = [outcome for outcome in outcomes if not isinstance(outcome, BadLine)]
     bad = [outcome for outcome in outcomes if isinstance(outcome, BadLine)]
@@ -148,7 +148,7 @@ def _show(outcomes: Sequence[Outcome], run: Run, index: Index) -> None:
 
 
 def _print_lines(outcomes: Sequence[Outcome], answers: Sequence[Answer], *_: object) -> None:
-    """A line of JSON for each outcome; `answers` are those of the outcomes that are one, as they were saved."""
+    """Print a line of JSON for each outcome; `answers` are the saved versions of the successful outcomes."""
     from retrieve_cli.output import formats
 
     shown = iter(answers)
