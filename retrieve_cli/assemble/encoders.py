@@ -28,7 +28,7 @@ def encoder_to_build(settings: Settings) -> Encoder:
     """Return the configured encoder.
 
     Raises:
-        Unavailable: its model is not on this machine, or a GPU is required and there is none.
+        Unavailable: its model is not on this machine, or a GPU is required and missing.
         UsageError: the folder is not a sentence-transformers model, or the kind does not support the precision.
     """
     chosen = settings.encoder
@@ -83,7 +83,7 @@ def _for_queries(chosen: EncoderSettings, card: ModelCard) -> EncoderSettings:
     """Return the settings for queries of an index that was built with the encoder of this card.
 
     A GPU takes seconds to start, and the CPU encodes one short text in less, so a GPU is used only if it is configured.
-    On the CPU, a query is encoded in float32 whatever the precision of the passages, and without torch or OpenVINO
+    On the CPU, a query is encoded in float32 regardless of the precision of the passages, and without torch or OpenVINO
     (which take seconds to start) if those were chosen for the passages: the vectors' cosine is above 0.9999.
     """
     if chosen.device == "cuda":
@@ -180,7 +180,7 @@ def device(settings: Settings) -> str:
     """Return the device of the configured encoder and the reason for it, in words.
 
     Raises:
-        Unavailable: a GPU is required and there is none.
+        Unavailable: a GPU is required and missing.
     """
     from retrieve_cli.models.runtimes.devices import choose
 

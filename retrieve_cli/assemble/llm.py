@@ -35,7 +35,7 @@ class Endpoint(NamedTuple):
 
 
 def endpoint(settings: Settings) -> Endpoint | None:
-    """Return the configured server: that of `llm`, or that of a reranker that is a language model.
+    """Return the configured server: the server of `llm`, or of a reranker that is a language model.
 
     Raises:
         UsageError: the server is named, but not its model.
@@ -55,7 +55,7 @@ def require_endpoint(settings: Settings) -> Endpoint:
     """Return the configured server.
 
     Raises:
-        UsageError: there is none, or its model is not named.
+        UsageError: no server is configured, or its model is not named.
     """
     settings.skip_untrusted("llm", "rerank")
     if (server := endpoint(settings)) is not None:
@@ -78,7 +78,7 @@ class Call(Protocol):
 
 
 def card(settings: Settings) -> list[Json]:
-    """Return the settings that decide which language model reads records, and what it reads of them."""
+    """Return the settings that decide which language model reads records, and which parts of them it reads."""
     chosen = settings.llm
     model = chosen.model or settings.rerank.model
     return [model, chosen.context_tokens, chosen.max_records, chosen.description_chars, chosen.depth]

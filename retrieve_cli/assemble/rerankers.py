@@ -36,7 +36,7 @@ def reader(
     most: int | None = None,
     within: float | None = None,
 ) -> Reader | None:
-    """Return the reranker; None if there is none. `vectors` returns those of chunk rows; a chat model picks `most`
+    """Return the reranker; None without one. `vectors` returns the vectors of chunk rows; a chat model picks `most`
     passages; a server has so many seconds (`within`) and one try.
 
     Raises:

@@ -55,7 +55,7 @@ def entries_of(manifest: Manifest) -> list[SourceSetting]:
         origins = []
     if not origins:
         hint = "name it: retrieve build --catalog FILE (or --docs-dir DIR), or list it under `sources:` in config.yaml"
-        raise UsageError(f"generation {manifest.id} does not say what it was built from", hint=hint)
+        raise UsageError(f"generation {manifest.id} does not name its sources", hint=hint)
     try:
         return [source_setting(_public(origin), f"generation {manifest.id}", Path()) for origin in origins]
     except (UsageError, TypeError, ValueError) as error:
@@ -146,7 +146,7 @@ def watched_of(
 
 def remember_lines(manifests: Sequence[Manifest], current: Manifest, *, fetched: Path, cache: Path) -> None:
     """Cache the line offsets of the current generation's catalogs, so that a query can find the lines of its hits;
-    remove those of catalogs that none of the `manifests` was built from.
+    remove offsets of catalogs that no generation in `manifests` was built from.
 
     Raises:
         OSError: a file cannot be read or written.

@@ -12,7 +12,7 @@ from retrieve_cli.storage.recipe import Recipe, reading_cards
 
 
 def encoder_to_build(settings: Settings) -> SparseEncoder | None:
-    """Return the configured encoder; None if there is none.
+    """Return the configured encoder; None if none is configured.
 
     Raises:
         Unavailable: its model is not on this machine.

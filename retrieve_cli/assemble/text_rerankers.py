@@ -28,7 +28,7 @@ def query_encoder(settings: Settings) -> Encoder:
 def reader(settings: Settings, encoder: Encoder | None, texts: Sequence[str]) -> Reader | None:
     """Return the reranker of texts, which takes a hit's row as the place of its text; None if none is configured.
 
-    `encoder` is that of `query_encoder`, or None if `needs_encoder` is false.
+    `encoder` is the result of `query_encoder`, or None if `needs_encoder` is false.
 
     Raises:
         Unavailable: its model is not on this machine, or the encoder has no token vectors.

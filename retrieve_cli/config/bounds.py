@@ -16,7 +16,7 @@ LONGEST_TEXT = 100_000
 
 
 class SettingsKey(NamedTuple):
-    """A key of a section, its type as it is written, and what is said beside its default."""
+    """A key of a section, its type in the source text, and the metadata beside its default."""
 
     name: str
     type: str

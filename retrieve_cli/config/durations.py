@@ -12,7 +12,7 @@ def seconds(value: object, what: str) -> float:
     """Return a span of time in seconds; `off` is 0.
 
     Raises:
-        UsageError: it is none, or longer than a year; `what` is named in the message.
+        UsageError: it is not a span of time, or longer than a year; the message names `what`.
     """
     text = str(value).strip().lower()
     if value is False or text == "off":

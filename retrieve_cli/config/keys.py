@@ -28,7 +28,8 @@ def choices_of(name: str) -> Sequence[str]:
 
 
 def takes(name: str) -> str:
-    """Return what a key takes, in words: its choices, or the bounds of its number; empty if that says nothing."""
+    """Return the values that a key takes, in words: its choices, or the bounds of its number; empty if it has
+    neither."""
     if choices := choices_of(name):
         return ", ".join(choices)
     _, key = _declared(name)
@@ -39,7 +40,7 @@ def takes(name: str) -> str:
 
 
 def _declared(name: str) -> tuple[Any, SettingsKey]:
-    """The type and the declaration of a key. Raises: KeyError if there is none of that name."""
+    """Return the type and the declaration of a key. Raises: KeyError: the key does not exist."""
     section, _, inner = name.partition(".")
     settings = type(getattr(Settings(), section))
     keys = {key.name: key for key in keys_of(settings)}

@@ -84,7 +84,7 @@ class DiversitySettings(SettingsSection):
 
 
 class BoostSettings(SettingsSection):
-    """By field and value, in the filter language, the factor of what has it."""
+    """Factors of matching records or chunks, by field and value in the filter language."""
 
     factors: Mapping[str, Mapping[str, float]] = {}
 

@@ -26,7 +26,7 @@ _MOVED = {
     "encoder.models_dir": "models.dir",
     "encoder.cache_dir": "models.cache_dir",
 }
-"""Keys of earlier versions, and what they are called now."""
+"""Keys of earlier versions, and their present names."""
 _ALSO_KNOWN_AS = {"rerank.top_k": "keep", "rerank.score": "min_score"}
 """Names that RAG services use for some keys."""
 _FILE_NAME = re.compile(r"[^\x00-\x1f\x7f/\\.][^\x00-\x1f\x7f/\\]{0,99}")
@@ -41,10 +41,10 @@ _NEEDED: Mapping[str, Sequence[str]] = {
 
 
 def with_keys(section: Any, keys: Mapping[str, Json], prefix: str, where: str, folder: Path) -> Any:
-    """Return a section of the settings with some keys in place of its own; paths are relative to `folder`.
+    """Return a section of the settings with some keys replaced; paths are relative to `folder`.
 
     Raises:
-        UsageError: a key or value is unknown; `where` is named in the message.
+        UsageError: a key or value is unknown; the message names `where`.
     """
     hints = get_type_hints(type(section))
     bounds = {item.name: item.metadata for item in keys_of(section)}

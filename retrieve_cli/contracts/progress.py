@@ -76,7 +76,7 @@ class Task:
 
     @property
     def rate(self) -> float | None:
-        """Units per second since the task began; None as long as that says nothing."""
+        """Units per second since the task began; None until the rate is meaningful."""
         seconds = time.monotonic() - self.began
         return self.done / seconds if self.done and seconds >= 0.5 else None
 
@@ -105,7 +105,7 @@ def task(name: str, unit: str, total: int | Callable[[], int | None] | None = No
 
 
 def shown() -> bool:
-    """Return True if somebody shows the tasks of this context."""
+    """Return True if a display shows the tasks of this context."""
     return _DISPLAY.get() is not None
 
 

@@ -34,7 +34,7 @@ class Arriving(Protocol):
         """Write the whole batch in place of its parts; texts without a result have none."""
 
     def keep(self) -> None:
-        """Write what has not been written: an error or an interruption ends the batch."""
+        """Write the unwritten results: an error or an interruption ends the batch."""
 
 
 class ArrivingVectors:
@@ -66,7 +66,7 @@ class ArrivingVectors:
         self.kept = len(self._there)
 
     def keep(self) -> None:
-        """Write what has not been written."""
+        """Write the unwritten results."""
         self._under_way.keep()
         self.kept = self._under_way.kept
 
@@ -105,7 +105,7 @@ class ArrivingTerms:
         self.kept = len(self._keys)
 
     def keep(self) -> None:
-        """Write what has not been written."""
+        """Write the unwritten results."""
         self._under_way.keep()
         self.kept = self._under_way.kept
 
@@ -114,5 +114,5 @@ class ArrivingTerms:
 
 
 def _uncounted() -> Task:
-    """Return a task that nobody shows: a text is counted once, in all its forms."""
+    """Return a task that is not displayed: a text is counted once, in all its forms."""
     return Task("", "")

@@ -54,7 +54,7 @@ def build(sources: Sequence[Source], parts: Parts, store: Store, *, limits: Limi
 
 
 def push_for(parts: Parts, progress: Progress) -> Push | None:
-    """Return what sends a generation to the configured engines; None if there are none."""
+    """Return the sender of a generation to the configured engines; None without engines."""
     if parts.remote is None:
         return None
     from retrieve_cli.ingest.pushing import Push
@@ -93,8 +93,8 @@ def apply(
     """Write a generation and make it current; copy rows from `reuse` that are still right.
 
     `before` has the content of each current record; a source that lost too much since `last` is an error. `cache` has
-    the vectors of earlier builds, by default that of the store.
-    The lock must be held. Raises as `build` does.
+    the vectors of earlier builds; by default it is the cache of the store. The lock must be held. Raises as `build`
+    does.
     """
     begun = time.monotonic()
     if parts.missing is not None and _has_vectors(store):

@@ -1,4 +1,4 @@
-"""Numbers with the word for what they count: a catalog holds records, a folder documents."""
+"""Numbers with the noun that they count: a catalog holds records, a folder documents."""
 
 from __future__ import annotations
 
@@ -12,5 +12,5 @@ def noun(kinds: Iterable[str]) -> str:
 
 
 def counted(number: int, word: str) -> str:
-    """Return a number and what it counts: `1 chunk`, `1,995 chunks`."""
+    """Return a number with its noun: `1 chunk`, `1,995 chunks`."""
     return f"{number:,} {word}{'' if number == 1 or word.endswith('s') else 's'}"

@@ -103,7 +103,7 @@ class WorkerEncoding:
         self._count(batch, batch.count)
 
     def _keep(self) -> None:
-        """Write what has arrived of batches that are not complete."""
+        """Write the results that have arrived of incomplete batches."""
         for batch in self._batches:
             for arriving in batch.arriving:
                 arriving.keep()

@@ -56,7 +56,7 @@ class Texts(Frozen, eq=False):
     keys: Keys
     """(n,) their SHA-1."""
     older: Rows
-    """(n,) a row of the older generation with the same text, -1 if there is none."""
+    """(n,) a row of the older generation with the same text, -1 without one."""
 
 
 class Encoding(Protocol):
@@ -71,11 +71,11 @@ class Encoding(Protocol):
         """Texts that were encoded and kept."""
 
     def encode(self, keys: Sequence[bytes], texts: Sequence[str], task: Task) -> None:
-        """Encode texts, none of which is known, and count them as they are done."""
+        """Encode texts that are all unknown, and count each when it is done."""
 
     def lend(self, older: Generation, texts: KeyRows) -> Rows:
-        """Take as known what an older generation with the same recipe has of its texts; return the rows of those of
-        which something is not known."""
+        """Mark as known the forms of texts that an older generation with the same recipe has; return the rows of texts
+        that lack a form."""
 
     def lacks(self, keys: Keys) -> Rows:
         """Return the places of keys that are not known."""
@@ -146,7 +146,7 @@ class VectorEncoding:
         return unknown
 
     def _copy_missing(self, older: Generation, texts: KeyRows, file: str) -> None:
-        """Add to the cache what it lacks and the older generation has."""
+        """Add to the cache the entries that it lacks and the older generation has."""
         lacking = self.cache.unlisted(texts.keys)
         if not len(lacking) or faults(older.folder, older.manifest, [file]):
             return
@@ -193,10 +193,10 @@ class Stretches:
 
 
 class TermEncoding:
-    """Term weights of a sparse encoder; those of the older generation stay in its artifact."""
+    """Term weights of a sparse encoder; the weights of the older generation stay in its artifact."""
 
     def __init__(self, encoder: SparseEncoder, name: str, card: Card, cache: ContentCache) -> None:
-        """`name` and `card` are those of the retriever that they are for."""
+        """`name` and `card` are the name and card of the retriever."""
         self.title = f"encoding ({name})"
         self._encoder = encoder
         self._name = name
@@ -254,7 +254,7 @@ class TermEncoding:
         return TermWeights(*self._cache[key])
 
     def summary(self, texts: int) -> str:
-        """A sentence on what was encoded."""
+        """Summarise the encoded texts in a sentence."""
         return f"{self._name}: {self.done} of {texts} texts encoded, the others were cached"
 
 

@@ -32,5 +32,5 @@ def term_encoding(parts: Parts, cache: Path, say: Callable[[str], None]) -> Term
 
 
 def faceting(parts: Parts, cache: Path, say: Callable[[str], None], *, asks: bool) -> Faceting | None:
-    """Return the maker of facets with its cache; None if there is none. Without `asks`, only the cache counts."""
+    """Return the maker of facets with its cache; None without facets. Without `asks`, only the cache is used."""
     return None if parts.facets is None else Faceting(parts.facets, cache, say=say, asks=asks)

@@ -43,7 +43,7 @@ def _settle(path: Path, write: Callable[[Path], object]) -> None:
 
 
 def _statistics(exported: Exported, generation: Generation) -> Mapping[str, Any]:
-    """Return the statistics of the scores of a part, as they are stored."""
+    """Return the statistics of the scores of a part in their stored form."""
     from retrieve_cli.storage.term_statistics import posting_statistics
     from retrieve_cli.storage.vector_statistics import vector_statistics
 

@@ -48,7 +48,7 @@ Made = Mapping[str, str] | None
 
 
 class FacetCounts(Frozen):
-    """Numbers of distinct texts by where their facets came from, and what they cost."""
+    """Numbers of distinct texts by the origin of their facets, and the tokens they cost."""
 
     made: int = 0
     cached: int = 0
@@ -140,7 +140,7 @@ class Faceting:
         return found
 
     def _announce(self, number: int, all_read: bool) -> None:
-        """Say, once, what is sent where."""
+        """Announce, once, which texts are sent to which server."""
         if self._said or not number or not self._maker.address:
             return
         self._said = True
@@ -207,7 +207,7 @@ class _Keeping:
 
 
 class Waiting:
-    """Records that wait for their facets, and in order what is to be done with them and after them."""
+    """Records that wait for their facets, and the pending actions on them and on later items, in order."""
 
     def __init__(self, faceting: Faceting) -> None:
         self._faceting = faceting
@@ -245,7 +245,7 @@ def _entry(facets: Mapping[str, str]) -> tuple[np.ndarray]:
 
 
 def _read(entry: Sequence[np.ndarray]) -> dict[str, str]:
-    """Return the facets of an entry; none if it is not as it was written."""
+    """Return the facets of an entry; empty if it is damaged."""
     import orjson
 
     stored: Json = None

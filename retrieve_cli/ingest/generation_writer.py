@@ -73,7 +73,7 @@ class GenerationWriter:
         return self._ids[row : row + 1][0].decode()
 
     def line(self, row: int) -> int:
-        """Return the line that a record stands in."""
+        """Return the line of a record."""
         return self._lines[row]
 
     def digest(self, first: int = 0) -> str:

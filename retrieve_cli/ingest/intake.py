@@ -95,7 +95,7 @@ class Intake:
         self.recipe = parts.recipe
         """The recipe of the generation; complete after `write`."""
         self.linked: dict[str, tuple[FileEntry, Sums]] = {}
-        """Files that are links to those of the older generation."""
+        """Files that are links to files of the older generation."""
         if reuse:
             reuse.begin(parts.writers, encodings)
             if self._facets is not None:

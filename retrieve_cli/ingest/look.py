@@ -29,7 +29,7 @@ class Look:
     """The result of comparing the sources with the current generation."""
 
     def __init__(self, before: Contents, current: Generation | None, recipe: Recipe, *, keep: Collection[str]) -> None:
-        """`before` has the current records; `current` is their generation if it is sound. `recipe` is that of the
+        """`before` has the current records; `current` is their generation if it is sound. `recipe` is the recipe of the
         generation to write; items of sources of the kinds in `keep` are remembered."""
         self._inventory = Inventory(before)
         self._cards = current.manifest.recipe.sources if current else {}
@@ -41,7 +41,7 @@ class Look:
         self.digests: list[str] = []
         """Digest of each source."""
         self.scanned: list[Source] = []
-        """The sources as they were read, with their items if these are remembered."""
+        """The sources, with their parsed items if these are remembered."""
         self.rejected = 0
         self.notices = Notices(lambda _: None)
 
@@ -101,7 +101,7 @@ def digest_of(source: Source) -> str:
 
 
 def digests_of(manifest: Manifest) -> list[str]:
-    """Return the digest of each source of a generation when it was read; none if the manifest does not say."""
+    """Return the digest of each source of a generation when it was read; empty if the manifest has no digests."""
     try:
         return [str(source["digest"]) for source in manifest.built["sources"]]
     except (KeyError, TypeError):

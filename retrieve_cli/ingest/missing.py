@@ -16,7 +16,7 @@ def check_present(entries: Sequence[SourceSetting], *, listed: bool) -> None:
     """Check that every file and folder can be read; `listed` is True if the configuration names them.
 
     Raises:
-        SourceFailed: one cannot; the hint says what to do if it moved or is gone for good.
+        SourceFailed: one cannot; the hint has the steps if it was moved or deleted.
     """
     for entry in entries:
         if entry.path is None or entry.kind == KIND:

@@ -41,7 +41,8 @@ class Notices:
         self._unread.update(key for key in record.unread if few or key in self._unread)
 
     def finish(self, name: str, *, complete: bool) -> None:
-        """Say how many notices on the source of that name were not shown; if it is `complete`, what no field reads."""
+        """Report how many notices on the source of that name were not shown; if it is `complete`, also the unread
+        fields."""
         if complete and self._unread:
             self.on_keys.append(f"{shortened(name, 40)}: {_sentence(self._unread)}")
             self._say(self.on_keys[-1])
@@ -70,7 +71,7 @@ def reading(source: Source, what: str = "reading") -> AbstractContextManager[Tas
 
 
 def _count(source: Source) -> int | None:
-    """The number of items, if the source says it; what cannot be read is for the reader to report."""
+    """Return the number of items, if the source knows it; the reader reports unreadable sources."""
     try:
         return source.count() if isinstance(source, Countable) else None
     except (OSError, RetrieveError):

@@ -144,8 +144,8 @@ class Push:
                     engine.publish(self._generation.id)
 
     def tidy(self, store: Store) -> None:
-        """Remove what this store sent to the engines besides the newest `engines.keep` generations; a failure is only
-        reported. Generations that another store sent stay."""
+        """Remove all generations that this store sent to the engines, except the newest `engines.keep`; a failure is
+        only reported. Generations that another store sent stay."""
         if self._generation is None:
             return
         # One that a crash left in the store has a higher number than the one that readers still have open.
@@ -187,7 +187,7 @@ class Push:
 
 
 def _sent(artifacts: Path) -> Path:
-    """The list of what was sent from this folder, lines of an engine and a generation: others may use it too."""
+    """Return the list of generations sent from this folder, a line per engine and generation: engines may be shared."""
     return artifacts / SENT
 
 

@@ -11,7 +11,7 @@ from retrieve_cli.storage.manifest import Manifest, SourceEntry
 from retrieve_cli.storage.store import Store
 
 _PLACE = ("kind", "name", "path", "url", "endpoint")
-"""Keys of an origin that say which source it is."""
+"""Keys of an origin that identify its source."""
 
 
 class Replaced(NamedTuple):
@@ -38,7 +38,7 @@ class Replaced(NamedTuple):
 
 
 def current_manifest(store: Store) -> Manifest | None:
-    """Return the manifest of the current generation, though its files may be damaged; None if there is none."""
+    """Return the manifest of the current generation, though its files may be damaged; None without a generation."""
     return next((kept.manifest for kept in store.kept() if kept.live), None)
 
 
@@ -54,7 +54,7 @@ def replaced_by(
 
 
 def _places_of(manifest: Manifest) -> list[list[str]] | None:
-    """Return the places of a generation's sources in order, None if its manifest does not say."""
+    """Return the places of a generation's sources in order, None if its manifest has no places."""
     try:
         return sorted(_place(source["origin"]) for source in manifest.built["sources"])
     except (KeyError, TypeError, AttributeError):

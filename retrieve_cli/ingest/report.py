@@ -52,7 +52,7 @@ class Report(Frozen):
     facets: FacetCounts | None = None
     """Facets of chunks, if they are configured."""
     skipped: Sequence[str] = ()
-    """Sentences on what is configured and could not be built here."""
+    """Configured parts that could not be built here, as sentences."""
     notices: Sequence[str] = ()
     """Sentences on keys of records with text that no field reads."""
     same: bool = False
@@ -129,7 +129,8 @@ class Limits(Frozen):
     """Seconds."""
 
     def check_loss(self, current: Manifest, records: Mapping[str, int]) -> None:
-        """Compare the number of records of each source with what it was; those of an inbox were removed one by one.
+        """Compare the number of records of each source with the previous one, except for an inbox, whose documents are
+        removed one by one.
 
         Raises:
             SourceFailed: one has suddenly lost too many.

@@ -1,4 +1,4 @@
-"""Rows of the current generation that a sync keeps: those of records whose source and recipe are as they were."""
+"""Rows of the current generation that a sync keeps: records with an unchanged source and recipe."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Reuse:
     """A generation whose files are sound, as the older state of the one being written."""
 
     def __init__(self, generation: Generation, recipe: Recipe) -> None:
-        """`recipe` is that of the generation being written."""
+        """`recipe` is the recipe of the generation to write."""
         self.generation = generation
         self._recipe = recipe
         self.kinds = reusable(generation.manifest.recipe, recipe)

@@ -1,6 +1,7 @@
-"""A source that was read once: the digests of unchanged items, and the others as they were parsed.
+"""A source that was read once: the digests of unchanged items, and the other items parsed.
 
-A sync plans and applies from the same reading: it publishes what it planned, and a changed item is parsed once.
+A sync plans and applies from the same reading: it publishes exactly the planned changes, and a changed item is parsed
+once.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ _MOST_TEXT = 64 << 20
 _WORD = 28
 """Bytes of the place of a word."""
 _NOTHING = Item(bytes(KEY), "", 0, tuple)
-"""Placeholder for what is not an item."""
+"""Placeholder for rejected lines and notices."""
 _AHEAD = 16
 """Items that are read in the background at most; each may be a large document."""
 _BATCH, _LARGE = 4096, 65_536
@@ -78,7 +79,7 @@ class Batch(Frozen, eq=False):
     """Items of a source in order."""
 
     keys: Keys
-    """(n,) their digests; zeros for what is not an item."""
+    """(n,) their digests; zeros for rejected lines and notices."""
     lines: Rows
     """(n,)"""
     item: Callable[[int], Item | Refused | Notice]
@@ -100,7 +101,7 @@ class Batch(Frozen, eq=False):
         return len(self.keys)
 
     def rows(self, known: KeyRows) -> Rows:
-        """Return the row of the record of each item, -1 if there is none."""
+        """Return the row of the record of each item, -1 for a new item."""
         rows = known.find(self.keys)
         if self.others:
             rows[[place for place in range(len(self)) if not isinstance(self.item(place), Item)]] = -1
@@ -158,7 +159,7 @@ def origin_of(source: Source, digest: str, stamp: list[int] | None, folders: Map
 
 
 class Scanned:
-    """A source as it was read once; it can be read again without touching the files."""
+    """A source that was read once; it can be replayed without reading the files."""
 
     def __init__(self, source: Source) -> None:
         self._source = source
@@ -223,14 +224,14 @@ class Scanned:
         return self._source.count() if isinstance(self._source, Countable) else None
 
     def scan(self) -> Iterator[Item | Refused | Notice]:
-        """Yield every item in order, as it was read."""
+        """Yield every item in order."""
         if not self.whole:
             yield from self._source.scan()
             return
         yield from (self._item(place) for place in range(len(self._lines)))
 
     def batches(self) -> Iterator[Batch]:
-        """Yield every item in order, as it was read."""
+        """Yield every item in order, in batches."""
         keys, lines = as_keys(self._digests), np.array(self._lines, np.int64)
         for start in range(0, len(lines), _LARGE):
             end = min(start + _LARGE, len(lines))

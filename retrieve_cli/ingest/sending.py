@@ -52,8 +52,8 @@ def holds(share: Share, entry: Entry, generation: str) -> bool:
 def send(
     share: Share, generation: Generation, older: Generation | None, *, shares: Shares, say: Callable[[str], None]
 ) -> Entry:
-    """Send the share of an engine; return what it holds then. Rows that the engine can copy from `older` are not sent;
-    `shares` are those of all engines.
+    """Send the share of an engine; return the rows and files that it holds then. Rows that the engine can copy from
+    `older` are not sent; `shares` are the shares of all engines.
 
     Raises:
         Unavailable: the engine cannot be reached, or rejects the rows.

@@ -195,7 +195,7 @@ class Sync:
 
     @cached_property
     def _current(self) -> Generation | None:
-        """The current generation, None if there is none or a byte of it is damaged."""
+        """The current generation, None if it is missing or a byte of it is damaged."""
         try:
             seen = self._unread is not None and self._unread.generation()
             found = {} if seen else self._store.verify()[1]
@@ -237,7 +237,7 @@ class Sync:
             return self._parts.recipe
 
     def _same_recipe(self, current: Generation) -> bool:
-        """Return True if the recipe, and the names and kinds of the sources, are those of the generation."""
+        """Return True if the recipe, and the names and kinds of the sources, equal the generation's."""
         named = [(str(source.origin["kind"]), source.name) for source in self._sources]
         same = sha1(current.manifest.recipe.to_json()) == sha1(self._recipe(current).to_json())
         return same and named == [(source.kind, source.name) for source in current.manifest.sources]
@@ -296,11 +296,11 @@ class Sync:
 
 
 def roll_back(store: Store, generation: str | None, push: Push | None = None) -> Report:
-    """Make an older generation current again, by default the one before; `push` sends it to the engines first. The lock
-    must be held.
+    """Make an older generation current again, by default the previous one; `push` sends it to the engines first. The
+    lock must be held.
 
     Raises:
-        UsageError: there is none.
+        UsageError: it does not exist.
         IndexCorrupt: it is damaged.
         Unavailable: an engine cannot be reached; nothing changes.
     """

@@ -50,7 +50,7 @@ class UnderWay(Generic[R]):
 
     @contextmanager
     def keeping(self) -> Iterator[None]:
-        """Encode the batch in this context: what is done is kept if it fails or is interrupted."""
+        """Encode the batch in this context: finished results are kept if it fails or is interrupted."""
         try:
             yield
         except BaseException:
@@ -58,7 +58,7 @@ class UnderWay(Generic[R]):
             raise
 
     def keep(self) -> None:
-        """Write what has come since the last write, if there is room for it."""
+        """Write the results since the last write, if there is room for them."""
         with self._lock, suppress(OSError):
             self._keep()
 

@@ -1,7 +1,7 @@
 """Texts that wait for the encoders: they are encoded in batches, and as late as memory allows.
 
-What is encoded last is counted first: if all texts of a build wait, the number of those to encode is known before the
-first of them is.
+Texts are counted before they are encoded: if all texts of a build wait, the number of texts to encode is known before
+the first one is encoded.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Embedding:
     def __init__(self, encodings: Sequence[Encoding]) -> None:
         self._encodings = encodings
         self._batches: list[Batch] = [{}]
-        """Batches do not depend on how long they wait, nor on what is known of their texts."""
+        """The texts that wait, in batches. Batches depend neither on the waiting time nor on which texts are known."""
         self._characters = 0
         self._tasks = ExitStack()
         self._task: dict[int, Task] = {}

@@ -22,11 +22,11 @@ _LONGEST_GAP = 1000
 def in_context(
     results: Sequence[Result], chunks: Table, starts: Rows, *, window: int, table_window: int
 ) -> tuple[Result, ...]:
-    """The results, each with its neighbours: `window` chunks of its record before and after it.
+    """Return the results, each with its neighbours: `window` chunks of its record before and after it.
 
-    `table_window` takes the place of `window` where the hit is of a table. Hits whose windows touch or overlap are one
-    result, that of the best of them; a window of 0 is a hit alone, which touches nothing. `chunks` and `starts` are
-    the generation's; each result costs one read of `chunks`, and none where it stays alone.
+    `table_window` replaces `window` if the hit is in a table. Hits whose windows touch or overlap become one result,
+    the best of them; a window of 0 is the hit alone, which touches nothing. `chunks` and `starts` belong to the
+    generation; each result costs one read of `chunks`, or no read if it is the hit alone.
 
     Raises:
         IndexCorrupt: a neighbour cannot be read.
@@ -55,7 +55,7 @@ class Narrower:
         self._windows = {"window": window, "table_window": table_window}
 
     def sides(self, result: Result, taken: Collection[int]) -> tuple[int, int]:
-        """Return how many chunks before and after a hit may stand with it, up to one that is `taken` elsewhere."""
+        """Return how many chunks before and after a hit may be shown with it, up to one that is `taken` elsewhere."""
         row, around = result.hit.row, window_of(result, **self._windows)
         begin, stop = int(self._starts[result.hit.record]), int(self._starts[result.hit.record + 1])
         before, after = range(row - 1, max(begin, row - around) - 1, -1), range(row + 1, min(stop, row + around + 1))
@@ -133,10 +133,10 @@ def joined(rows: Sequence[Mapping[str, Json]]) -> Span:
 
 
 def together(spans: Sequence[Span]) -> Span:
-    """Spans of one record, in the order of their starts, as one text: what they share is there once, what parts them is
-    filled in.
+    """Join spans of one record, in the order of their starts, into one text: shared text is there once, gaps are
+    filled.
 
-    What parts them is in no chunk: its length and line breaks are known, and CR LF where any of the spans has one.
+    No chunk contains the text of a gap: its length and line breaks are known, and CR LF if any of the spans has one.
     """
     first = spans[0]
     parts, end, line, place = [first.text], first.end, first.end_line, first.place

@@ -82,7 +82,7 @@ class WebSearch:
         return [provider.name for provider in self._chosen(options).providers]
 
     def answer(self, options: WebOptions, *, owner: str = "") -> WebAnswer:
-        """Return the answer to a search. Stored answers are those of the owner, such as a tenant, alone.
+        """Return the answer to a search. Only stored answers of the owner, such as a tenant, are used.
 
         Raises:
             UsageError: web search is off, a provider is not configured, or an option is out of range.
@@ -244,7 +244,7 @@ def not_asked(provider: Provider) -> ProviderStatus:
 
 
 def without_key(provider: Provider, failure: NoKey) -> ProviderStatus:
-    """Return the status of a configured provider without its credential, which nobody named."""
+    """Return the status of a configured provider without its credential that the request does not name."""
     return ProviderStatus(provider.name, "provider", "not_configured", str(failure), _hint(failure))
 
 
@@ -282,9 +282,9 @@ def rank(
     *,
     reader: Callable[[Sequence[str]], Reader | None] | None,
 ) -> Ranked:
-    """Return the works in order. `providers` are those that answered; `reader` makes the reranker of texts, None if the
-    configuration has none; without `reader`, there is no reranking. `web.interpolate` is the share of the reranker:
-    ranks of providers say less than the scores of retrievers of our own."""
+    """Return the works in order. `providers` are the ones that answered; `reader` makes the reranker of texts, None if
+    the configuration has none; without `reader`, nothing is reranked. `web.interpolate` is the share of the reranker:
+    ranks of providers mean less than scores of local retrievers."""
     query = Query(text)
     k = settings.fusion.rrf_k
     ranking = Ranking.of(query, [_hit(row, work, providers, k) for row, work in enumerate(works)])
@@ -309,7 +309,7 @@ def text_of(work: Work) -> str:
 
 
 def _hit(row: int, work: Work, providers: Sequence[str], k: float) -> Hit:
-    """Return the hit of a work: of each provider its best rank there, or none."""
+    """Return the hit of a work, with its best rank at each provider that returned it."""
     ranks = {
         provider: min((each.rank for each in work.found_by if each.provider == provider and each.rank), default=0)
         for provider in providers

@@ -1,4 +1,4 @@
-"""Choice of the providers of a search: those that were named, or those of its kind that are configured."""
+"""Choice of the providers of a search: the named ones, or the configured ones of its kind."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ class Chosen(NamedTuple):
     providers: Sequence[Provider]
     """Those to ask."""
     without_key: Sequence[tuple[Provider, NoKey]]
-    """Configured ones of the kind whose credential is not in the environment, and that nobody named: not asked."""
+    """Configured providers of the kind whose credential is not in the environment and that the request does not name:
+    not asked."""
     notice: str = ""
     """Why a provider is asked that is not configured."""
 
@@ -63,7 +64,7 @@ def chosen_providers(
     """Return the providers of a search.
 
     Raises:
-        UsageError: one that was named does not exist or is not configured, or nobody is left to ask.
+        UsageError: a named provider does not exist or is not configured, or no provider is left.
     """
     configured = tuple(dict.fromkeys(settings.web.providers))
     if options.providers:

@@ -1,10 +1,11 @@
 """Content-addressed cache: from the SHA-1 of a text, under the SHA-1 of the encoder's card, to the arrays of its entry.
 
 Vectors, packed tokens and term weights are cached in the same way. There is one folder per card and one file per batch,
-named after the SHA-1 of its bytes. An interrupted build resumes with what it had, and a repeated text is not encoded
-again. A file that does not match its name is skipped, with a notice. Deleting the folder costs time, never an answer.
+named after the SHA-1 of its bytes. An interrupted build resumes with its cached entries, and a repeated text is not
+encoded again. A file that does not match its name is skipped, with a notice. Deleting the folder costs time, never an
+answer.
 
-A card says what the numbers are, not which processor computed them: their last bits may differ from what this processor
+A card describes the model and its settings, not the processor: their last bits may differ from what this processor
 would compute. An index is a function of its entries, and `sync` uses the same ones as `build`.
 
     keys      (20 * n,) uint8, the SHA-1 of each text
@@ -43,7 +44,7 @@ class ContentCache:
     """The entries of one card. Only one process at a time may write, which the writer's lock ensures."""
 
     def __init__(self, folder: Path, card: Json, layout: Layout, *, say: Say) -> None:
-        """Open nothing until the first use; `say` receives notices of damaged files."""
+        """Open nothing until the first use; damaged files are reported then."""
         self._folder = layout.place(folder, card)
         self._card = card
         self._layout = layout
@@ -106,7 +107,7 @@ class ContentCache:
         outlives an interruption and is replaced when the batch is complete.
 
         Raises:
-            OSError: there is no room; what was there stays as it was.
+            OSError: the disk is full; existing files are unchanged.
         """
         self.sweep()
         self._folder.mkdir(parents=True, exist_ok=True)

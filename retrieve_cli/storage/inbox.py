@@ -67,7 +67,7 @@ class Outcome(NamedTuple):
     """The effect of a change."""
 
     kind: Kind
-    """`missing`: there was no such document of the tenant to remove; `taken`: the id is that of another owner."""
+    """`missing`: the tenant has no document of this id to remove; `taken`: the id belongs to another owner."""
     sequence: int = 0
     """Number of the entry that holds the state; 0 if nothing was changed."""
 
@@ -98,7 +98,7 @@ class Inbox:
             return state.sequence if (state := self._read()) else 0
 
     def entry(self, name: str) -> Entry | None:
-        """Return the document of an id, None if there is none."""
+        """Return the document of an id, None if it is not in the inbox."""
         with self._lock, suppress(FileNotFoundError), open_regular(self.path) as file:
             state = self._current(file)
             place = state.places.get(name) if state else None
@@ -169,7 +169,7 @@ class Inbox:
             return None
 
     def _current(self, file: BinaryIO, size: int | None = None) -> State | None:
-        """Return the state of the log up to a size, which must not be less than what was read before."""
+        """Return the state of the log up to a size, which must not be less than the size read before."""
         size = os.fstat(file.fileno()).st_size if size is None else size
         state = self._state
         if state is None or read_header(file) != state.header or size < state.end:
@@ -238,7 +238,7 @@ class Inbox:
         return lines, outcomes
 
     def _append(self, log: int, state: State, lines: Sequence[bytes]) -> None:
-        """Write lines to the disk, or none of them."""
+        """Write all lines to the disk, or no line."""
         try:
             _write_all(log, b"".join(lines), state.end)
             os.fsync(log)
@@ -271,10 +271,10 @@ class Inbox:
         durable.sync(self.folder)
 
     def repair(self) -> Repair | None:
-        """Set damaged lines aside, in a file of their own beside the log; None if there are none.
+        """Move damaged lines into a separate file beside the log; None if no line is damaged.
 
         Raises:
-            Locked: other writers did not let this one in.
+            Locked: other writers held the lock for too long.
             IndexCorrupt: the log is not one of an inbox.
             RetrieveError: the disk is full, or the folder cannot be written.
         """

@@ -5,9 +5,9 @@
     {"sequence":2,"at":"2026-01-31T12:00:05Z","id":"a","tenant":null,…}                   a tombstone
     {"sequence":3,…,"file":{"name":"b.pdf","sha1":"…","size":9},"document":{…},…}         a file, see inbox_files.py
 
-Each line ends with `"after":"…","sum":"…"`: the sum of the line before it, and its own, 64 bits of BLAKE2b over all
-that stands before it. The log is the only copy of its documents: a line that does not fit its sum or the line before
-it stops readers and writers, and only `retrieve inbox repair` sets it aside. Logs of version 1 have no sums: the next
+Each line ends with `"after":"…","sum":"…"`: the sum of the line before it, and its own, 64 bits of BLAKE2b over
+everything before it. The log is the only copy of its documents: a line that does not fit its sum or the line before it
+stops readers and writers, and only `retrieve inbox repair` sets it aside. Logs of version 1 have no sums: the next
 writer rewrites them. A line without its line feed was never acknowledged: it is ignored, the next writer removes it.
 """
 
@@ -48,7 +48,7 @@ class Place(NamedTuple):
 
 
 class Damage(NamedTuple):
-    """A line that is not as it was written."""
+    """A line of the log that is damaged."""
 
     line: int
     why: str
@@ -66,7 +66,7 @@ class Entry(NamedTuple):
     at: str
     """Time of the entry."""
     document: bytes
-    """The document as JSON; of a file, what its sender says about it."""
+    """The document as JSON; of a file, the metadata from its sender."""
     file: StoredFile | None = None
     """The file that is the document."""
 
@@ -187,7 +187,7 @@ class Snapshot:
         return len(self._places)
 
     def __iter__(self) -> Iterator[Entry]:
-        """Yield the documents in the order of their numbers. Raises: IndexCorrupt: one is not as it was written."""
+        """Yield the documents in the order of their numbers. Raises: IndexCorrupt: an entry is damaged."""
         if self._file is not None:
             for name, place in self._places:
                 yield entry_at(self._file.fileno(), name, place)
@@ -254,20 +254,20 @@ def entry_line(
 
 
 def line_at(descriptor: int, name: str, place: Place) -> bytes:
-    """Return the line in a place of a file. Raises: IndexCorrupt: it is not as it was written."""
+    """Return the line in a place of a file. Raises: IndexCorrupt: it is damaged."""
     line = os.pread(descriptor, place.length, place.start)
     if place.sealed and sum_of(line) is None:
-        raise IndexCorrupt(f"the document {name!r} of the inbox is not as it was written", hint=REPAIR)
+        raise IndexCorrupt(f"the document {name!r} of the inbox is damaged", hint=REPAIR)
     return line
 
 
 def entry_at(descriptor: int, name: str, place: Place) -> Entry:
-    """Return the entry in a place of a file. Raises: IndexCorrupt: it is not as it was written."""
+    """Return the entry in a place of a file. Raises: IndexCorrupt: it is damaged."""
     import orjson
 
     value = _object(line_at(descriptor, name, place))
     if value.get("id") != name or not isinstance(value.get("document"), dict):
-        raise IndexCorrupt(f"the document {name!r} of the inbox is not as it was written", hint=REPAIR)
+        raise IndexCorrupt(f"the document {name!r} of the inbox is damaged", hint=REPAIR)
     document, file = orjson.dumps(value["document"]), StoredFile.of(value.get("file"))
     return Entry(name, place.sequence, place.tenant, str(value.get("at", "")), document, file)
 

@@ -99,7 +99,7 @@ class SourceEntry(Frozen):
     kind: str
     name: str
     sha1: str
-    """Digest of the records read, by id: equal content gives an equal digest whatever the name of the folder."""
+    """Digest of the records read, by id: equal content gives an equal digest under any name of the folder."""
     records: int
     refused: int = 0
 
@@ -266,12 +266,12 @@ def faults(folder: Path, manifest: Manifest, names: Sequence[str] | None = None)
 
 
 def size_fault(path: Path, entry: FileEntry) -> str:
-    """Return the obvious fault of a file: missing, or of another length; empty if there is none."""
+    """Return the obvious fault of a file: missing, or of another length; empty if it has no fault."""
     try:
         size = path.stat().st_size
     except OSError as error:
         return f"{path} is missing ({error.strerror})"
-    return "" if size == entry.bytes else f"{path} has {size} bytes; the manifest says {entry.bytes}"
+    return "" if size == entry.bytes else f"{path} has {size} bytes; the manifest has {entry.bytes}"
 
 
 def digest_fault(path: Path, entry: FileEntry) -> str:
@@ -280,4 +280,4 @@ def digest_fault(path: Path, entry: FileEntry) -> str:
         digest = sha1_file(path)
     except OSError as error:
         return f"{path} cannot be read ({error.strerror})"
-    return "" if digest == entry.sha1 else f"{path} has SHA-1 {digest}; the manifest says {entry.sha1}"
+    return "" if digest == entry.sha1 else f"{path} has SHA-1 {digest}; the manifest has {entry.sha1}"

@@ -35,16 +35,16 @@ class Recipe(Frozen):
     tokens: Card | None = None
     """Card of packed token vectors; None if they are not stored."""
     documents: Mapping[str, Card] | None = None
-    """Parser of each format of which there are documents, Markdown and text aside; None if there are none."""
+    """Parser of each format that has documents, Markdown and text aside; None if no format has any."""
     facets: Card | None = None
     """Card of the facets of chunks; None if they are not configured."""
 
     @property
     def encoder_card(self) -> ModelCard:
-        """The card of the encoder.
+        """Return the card of the encoder.
 
         Raises:
-            IndexCorrupt: there is none, or it is incomplete.
+            IndexCorrupt: it is missing or incomplete.
         """
         try:
             card = ModelCard(**(self.encoder or {}))
@@ -98,7 +98,7 @@ def _check_encoder(card: Card) -> None:
 
 @contextmanager
 def reading_cards() -> Iterator[None]:
-    """Convert errors while reading a card into an error of the index: the card is not as it was written.
+    """Convert errors while reading a card into an error of the index: the card is damaged.
 
     Raises:
         IndexCorrupt: a key is missing, or a value has another type.
@@ -106,7 +106,7 @@ def reading_cards() -> Iterator[None]:
     try:
         yield
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise IndexCorrupt(f"a card of the recipe is not as it was written ({quoted(error)})", hint=_HINT) from error
+        raise IndexCorrupt(f"a card of the recipe is damaged ({quoted(error)})", hint=_HINT) from error
 
 
 _OPTIONAL = ("encoder", "columns", "graph", "tokens", "documents", "facets")

@@ -54,8 +54,8 @@ def spread_within(
 ) -> tuple[float, float]:
     """Return mean and standard deviation of the scores of a population, (rows,) bool, or of the best in its groups.
 
-    `scores_of` returns the scores of rows. Of a large population `most` rows are scored, which only it decides: the
-    deviation of the mean is then 1.6 % of that of the scores.
+    `scores_of` returns the scores of rows. Of a large population `most` rows are scored; the choice depends only on the
+    population, and the deviation of the mean is then 1.6 % of the deviation of the scores.
     """
     rows = np.flatnonzero(population)
     if starts is None:

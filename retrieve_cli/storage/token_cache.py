@@ -36,7 +36,7 @@ class TokenCache:
     """Packed tokens of one model card. Only one process at a time may use it, which the writer's lock ensures."""
 
     def __init__(self, folder: Path, card: ModelCard, *, say: Say) -> None:
-        """Open nothing until the first use; `say` receives notices of damaged files."""
+        """Open nothing until the first use; damaged files are reported then."""
         self._cache = ContentCache(folder, card_of(asdict(card)), LAYOUT, say=say)
         self._older: TokenTable | None = None
         self._rows = KeyRows(as_keys([]))

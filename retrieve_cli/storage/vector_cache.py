@@ -30,7 +30,7 @@ class VectorCache:
     """Vectors of one model card. Only one process at a time may append, which the writer's lock ensures."""
 
     def __init__(self, folder: Path, card: ModelCard, *, say: Say) -> None:
-        """Open nothing until the first use; `say` receives notices of damaged files."""
+        """Open nothing until the first use; damaged files are reported then."""
         self._cache = ContentCache(folder, of_passages(asdict(card)), LAYOUT, say=say)
         self._dim = card.dim
 

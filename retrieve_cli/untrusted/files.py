@@ -61,8 +61,8 @@ def open_regular(path: Path | str, *, limit: int | None = None) -> BufferedReade
 def regular_descriptor(path: Path | str, flags: int, *, mode: int = 0o666) -> int:
     """Open a regular file without ever waiting for a pipe's other end, and return its descriptor.
 
-    A file opened for writing must not be a symbolic link either: in a folder from somebody else it may lead to any file
-    of the user.
+    A file opened for writing must not be a symbolic link either: in a folder of another user it may lead to any file of
+    this user.
 
     Raises:
         OSError: it cannot be opened, or is not a regular file; `strerror` names its kind.

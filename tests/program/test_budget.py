@@ -275,7 +275,7 @@ def test_hits_of_a_context_that_was_narrowed_are_shown_once(spent_on: Spend) -> 
     assert kept[0].context.merged == ("d0#2",)
     assert spent.cut == (
         ("d0#1", "shown with a narrower context; its whole context takes 7 tokens where 6 of 6 are left"),
-        ("d0#3", "shown without its context, which was cut with that of d0#1"),
+        ("d0#3", "shown without its context, which was cut with the context of d0#1"),
     )
 
 
@@ -302,7 +302,7 @@ def test_hits_that_were_merged_into_a_context_come_back_at_their_turn_where_it_h
     assert [each.text for each in kept] == ["one two", "other", "four"]
     assert spent.cut == (
         ("d0#0", "shown without its context, which takes 6 tokens where 4 of 4 are left"),
-        ("d0#2", "shown without its context, which was cut with that of d0#0"),
+        ("d0#2", "shown without its context, which was cut with the context of d0#0"),
         ("d0#3", "skipped: it takes 2 tokens where 0 of 4 are left"),
     )
 

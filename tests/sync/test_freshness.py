@@ -249,7 +249,7 @@ def test_an_index_that_does_not_know_its_source_says_nothing_of_it(index: Path, 
     assert retrieve("query", "lungs").code == 0
     done = retrieve("sync")
     assert done.code == 2
-    assert "does not say what it was built from" in done.err
+    assert "does not name its sources" in done.err
 
 
 # ------------------------------------------------------------------------------------- new files, and the policy

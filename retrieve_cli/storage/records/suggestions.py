@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 _FEW = 2000
 """Values of a field up to which all are compared; of more, those around the place of the given one in the alphabet."""
 _SHORTEST_PART = 3
-"""Characters from which on a text that is part of a value stands for it: `apache` for Apache-2.0."""
+"""Length from which on a part of a value matches it: `apache` for Apache-2.0."""
 _SPELLINGS = 64
 """Spellings of one value that are counted together."""
 
 
 def value_near(column: Column, given: str, *, cutoff: float = 0.5) -> str | None:
-    """Return the value of a field that is most like a given text in any case, as it is written there."""
+    """Return the value of a field that is most like a given text in any case, in its own spelling."""
     texts = {column.text(value).casefold(): value for value in _candidates(column, given)}
     near = _nearest(given, texts, cutoff)
     return None if near is None else column.text(texts[near])
@@ -35,7 +35,7 @@ def value_near(column: Column, given: str, *, cutoff: float = 0.5) -> str | None
 def common_values(column: Column, most: int) -> tuple[list[tuple[str, int]], int]:
     """Return the `most` frequent values with their numbers of records, and how many other values there are.
 
-    Values that differ only in case are one, as it is spelt most often.
+    Values that differ only in case are one, in the most frequent spelling.
     """
     counts = np.bincount(column.values, minlength=len(column))
     wanted = min(2 * most, len(counts))
