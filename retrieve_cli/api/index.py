@@ -17,7 +17,7 @@ from retrieve_cli.config.settings import Settings
 from retrieve_cli.contracts import Json, Request
 from retrieve_cli.errors import IndexCorrupt, UsageError
 from retrieve_cli.search import opened as opened_before
-from retrieve_cli.search.answer import Answer as SearchAnswer
+from retrieve_cli.search.answer import SearchAnswer
 from retrieve_cli.search.opened import Opened
 from retrieve_cli.search.options import SearchOptions
 from retrieve_cli.search.searcher import Searcher

@@ -63,7 +63,7 @@ def require_endpoint(settings: Settings) -> Endpoint:
     raise UsageError(f"--mode {LLM} needs a server, but none is configured", hint="set llm.base_url and llm.model")
 
 
-class Call(Protocol):
+class LlmCall(Protocol):
     """The call that a model is asked for."""
 
     @property
@@ -91,7 +91,7 @@ def retrieval(
     *,
     unit: Unit,
     depth: int,
-    call: Call,
+    call: LlmCall,
 ) -> ChoosingRetrieval:
     """Return the retriever for one call.
 

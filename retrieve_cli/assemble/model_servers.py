@@ -11,7 +11,7 @@ from retrieve_cli.config.settings import EncoderSettings, FacetsSettings, LlmSet
 from retrieve_cli.http.addresses import shown
 
 
-class Server(NamedTuple):
+class ModelServer(NamedTuple):
     """A configured server of a model."""
 
     stage: str
@@ -26,7 +26,7 @@ class Server(NamedTuple):
         return self.api_key_env is not None and not os.environ.get(self.api_key_env)
 
 
-def configured(settings: Settings) -> list[Server]:
+def configured(settings: Settings) -> list[ModelServer]:
     """Return the configured servers that encode, summarise, rerank and choose records, without contacting them.
 
     Raises:
@@ -42,6 +42,6 @@ def configured(settings: Settings) -> list[Server]:
     if (server := endpoint(settings)) is not None:
         chosen[LLM] = server.settings
     return [
-        Server(stage, section.model or "no model", shown(section.base_url or "no server"), section.api_key_env)
+        ModelServer(stage, section.model or "no model", shown(section.base_url or "no server"), section.api_key_env)
         for stage, section in chosen.items()
     ]

@@ -50,7 +50,7 @@ def reader(
         return None
     if backend in TOKEN_BACKENDS:
         return _late_interaction(generation, unit, encoder, vectors)
-    return PairReader(configured_scorer(settings, most=most, within=within), partial(_chunk_texts, generation))
+    return PairReranker(configured_scorer(settings, most=most, within=within), partial(_chunk_texts, generation))
 
 
 def configured_scorer(settings: Settings, *, most: int | None = None, within: float | None = None) -> PairScorer:
@@ -180,7 +180,7 @@ class _PluggedIn:
             raise ModelFailed(message, hint="fix the plug-in, or choose another reranker: rerank.backend") from error
 
 
-class PairReader:
+class PairReranker:
     """A scorer of pairs, applied to the texts of hits."""
 
     def __init__(self, scorer: PairScorer, texts_of: Callable[[Sequence[Hit]], list[str]]) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from retrieve_cli.assemble.encoders import encoder_to_build, encoder_to_query
-from retrieve_cli.assemble.rerankers import PairReader, configured_scorer
+from retrieve_cli.assemble.rerankers import PairReranker, configured_scorer
 from retrieve_cli.config.query_settings import TOKEN_BACKENDS
 from retrieve_cli.config.settings import Settings
 from retrieve_cli.contracts import Encoder, TokenEncoder
@@ -44,7 +44,7 @@ def reader(settings: Settings, encoder: Encoder | None, texts: Sequence[str]) ->
 
         return TextReader(encoder, encoder, texts)
     scorer = configured_scorer(settings, most=settings.rerank.keep)
-    return PairReader(scorer, lambda hits: [texts[hit.row] for hit in hits])
+    return PairReranker(scorer, lambda hits: [texts[hit.row] for hit in hits])
 
 
 def needs_encoder(settings: Settings) -> bool:

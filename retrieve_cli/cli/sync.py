@@ -232,13 +232,13 @@ def prepare(
     """
     from retrieve_cli.assemble.parts import parts_for
     from retrieve_cli.assemble.sources import sources_of
-    from retrieve_cli.ingest.report import Limits
+    from retrieve_cli.ingest.report import LossLimits
     from retrieve_cli.ingest.sync import Sync
     from retrieve_cli.ingest.unread import Unread
 
     store = shared.store
     sources = sources_of(_named(shared, settings, progress.say), settings, fetched=fetched or store.fetched)
-    limits = Limits(max_fail=settings.build.max_fail, max_shrink=settings.sync.max_shrink, keep=settings.store.keep)
+    limits = LossLimits(max_fail=settings.build.max_fail, max_shrink=settings.sync.max_shrink, keep=settings.store.keep)
     unread = None if read_all else Unread(store)
     return Sync(sources, partial(parts_for, sources, settings), store, limits=limits, progress=progress, unread=unread)
 

@@ -40,7 +40,7 @@ KINDS: Mapping[Kind, str] = {
 _ADDRESSES = ("url", "base_url", "endpoint", "endpoints", "jwks_url")
 
 
-class Reach(NamedTuple):
+class OutsideValue(NamedTuple):
     """A value that reaches out of the folder."""
 
     key: str
@@ -53,7 +53,7 @@ class Trust(NamedTuple):
     """A file or folder, and its values that reach out."""
 
     place: Path
-    reaches: tuple[Reach, ...]
+    reaches: tuple[OutsideValue, ...]
 
     @property
     def digest(self) -> str:
@@ -121,17 +121,17 @@ def outside(path: Path | str, folder: Path) -> bool:
     return inner != outer and not inner.startswith(os.path.join(outer, ""))  # noqa: PTH118  no Path is needed
 
 
-def reaches(settings: Settings, names: Iterable[str], folder: Path) -> Iterator[Reach]:
+def reaches(settings: Settings, names: Iterable[str], folder: Path) -> Iterator[OutsideValue]:
     """Yield the values of some sections that reach out of the folder of their file, and are not the defaults."""
     for name in names:
         section = getattr(settings, name)
         if name == "plugins":
-            yield from (Reach(f"plugins.{each}", "code", each) for each in section)
+            yield from (OutsideValue(f"plugins.{each}", "code", each) for each in section)
         else:
             yield from _section_reaches(section, type(section)(), name, folder)
 
 
-def _section_reaches(section: Any, default: Any, name: str, folder: Path) -> Iterator[Reach]:
+def _section_reaches(section: Any, default: Any, name: str, folder: Path) -> Iterator[OutsideValue]:
     for field in keys_of(section):
         value = getattr(section, field.name)
         if value is None or value == getattr(default, field.name) or (way := way_of(field)) is None:
@@ -140,7 +140,7 @@ def _section_reaches(section: Any, default: Any, name: str, folder: Path) -> Ite
             if way == "sources":
                 yield from _section_reaches(each, type(each)("catalog"), f"{name}.{field.name} {number}", folder)
             elif (kind := _kind(way, each, field.metadata, folder)) is not None:
-                yield Reach(name if " " in name else f"{name}.{field.name}", kind, str(each))
+                yield OutsideValue(name if " " in name else f"{name}.{field.name}", kind, str(each))
 
 
 def _each(value: Any) -> Iterable[Any]:
@@ -186,7 +186,7 @@ def _kind(way: str, value: Any, metadata: Mapping[str, Any], folder: Path) -> Ki
     raise ValueError(f"there is no way of reaching out called {way}")
 
 
-def without(settings: Settings, found: Sequence[Reach]) -> Settings:
+def without(settings: Settings, found: Sequence[OutsideValue]) -> Settings:
     """Return the settings with defaults instead of the values that reach out; `withheld` lists their keys."""
     keys = {reach.key.partition(" ")[0] for reach in found}
     default = type(settings)()

@@ -28,7 +28,7 @@ class Block(NamedTuple):
     """Name that a link can lead to, without `#`."""
 
 
-class Page(NamedTuple):
+class DocumentPage(NamedTuple):
     """A page; `start` and `end` are its characters of the text."""
 
     index: int  # type: ignore[assignment]  # it hides the method of tuples, which no page needs
@@ -60,7 +60,7 @@ class Place(NamedTuple):
 class Layout:
     """Blocks, pages and words of one document's text."""
 
-    def __init__(self, blocks: Sequence[Block], pages: Sequence[Page] = (), words: Words | None = None) -> None:
+    def __init__(self, blocks: Sequence[Block], pages: Sequence[DocumentPage] = (), words: Words | None = None) -> None:
         self.blocks = tuple(blocks)
         self.pages = tuple(pages)
         self.words = words
@@ -91,7 +91,7 @@ class Layout:
         """Return the number of the page of a character; 0 if the document has no pages."""
         return self.pages[max(0, bisect_right(self._page_starts, position) - 1)].index if self.pages else 0
 
-    def _pages(self, start: int, end: int) -> Sequence[Page]:
+    def _pages(self, start: int, end: int) -> Sequence[DocumentPage]:
         """Return the pages with characters of the stretch; if it has none itself, the page before it."""
         first = max(0, bisect_right(self._page_starts, start) - 1)
         stop = max(bisect_right(self._page_starts, end - 1), first + 1)

@@ -113,7 +113,7 @@ class Cited(NamedTuple):
     at: str
 
 
-class Conflict(NamedTuple):
+class FieldConflict(NamedTuple):
     """A value of a field that differs from the one shown."""
 
     value: str
@@ -149,5 +149,5 @@ class Work(Frozen):
     linked: tuple[Linked, ...] = ()
     provenance: Mapping[str, str] = {}
     """Provider of each field that has a value."""
-    conflicts: Mapping[str, tuple[Conflict, ...]] = {}
+    conflicts: Mapping[str, tuple[FieldConflict, ...]] = {}
     """By field, values that differ from the one shown: title, date, license, open_access, retracted, doi."""

@@ -14,14 +14,14 @@ from retrieve_cli.errors import Unavailable, UsageError
 from retrieve_cli.frozen import replace
 from retrieve_cli.ingest.build import apply
 from retrieve_cli.ingest.inventory import Contents
-from retrieve_cli.ingest.report import Limits, Progress, Report
+from retrieve_cli.ingest.report import LossLimits, Progress, Report
 from retrieve_cli.storage.store import Store
 from retrieve_cli.storage.vector_cache import VectorCache
 
 if TYPE_CHECKING:
     from retrieve_cli.contracts import Vectors
 
-_ALL = Limits(max_fail=1.0)
+_ALL = LossLimits(max_fail=1.0)
 """Share of documents that may be unreadable: what can be read is searched."""
 
 

@@ -24,7 +24,7 @@ from retrieve_cli.frozen import replace
 from retrieve_cli.ingest.intake import Intake
 from retrieve_cli.ingest.inventory import Contents
 from retrieve_cli.ingest.replaced import current_manifest, replaced_by
-from retrieve_cli.ingest.report import Limits, Progress, Report, Status, kinds_of
+from retrieve_cli.ingest.report import LossLimits, Progress, Report, Status, kinds_of
 from retrieve_cli.ingest.tidying import tidy
 from retrieve_cli.storage.generation import open_generation
 from retrieve_cli.storage.inbox import KIND
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from retrieve_cli.storage.store import Store
 
 
-def build(sources: Sequence[Source], parts: Parts, store: Store, *, limits: Limits, progress: Progress) -> Report:
+def build(sources: Sequence[Source], parts: Parts, store: Store, *, limits: LossLimits, progress: Progress) -> Report:
     """Build a generation from everything in the sources and make it current.
 
     Raises:
@@ -83,7 +83,7 @@ def apply(
     parts: Parts,
     store: Store,
     *,
-    limits: Limits,
+    limits: LossLimits,
     progress: Progress,
     before: Contents,
     last: Manifest | None = None,

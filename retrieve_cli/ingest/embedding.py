@@ -24,7 +24,7 @@ from retrieve_cli.ingest.arriving import Arriving, ArrivingTerms, ArrivingVector
 from retrieve_cli.ingest.under_way import UnderWay
 from retrieve_cli.ingest.vector_batch import VectorBatch
 from retrieve_cli.storage import pickles
-from retrieve_cli.storage.cache_parts import Layout
+from retrieve_cli.storage.cache_parts import CacheLayout
 from retrieve_cli.storage.content_cache import ContentCache
 from retrieve_cli.storage.generation import TOKENS, Generation
 from retrieve_cli.storage.key_rows import KeyRows, as_digests, as_keys
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from retrieve_cli.storage.cache_parts import Entry
     from retrieve_cli.storage.key_rows import Keys
 
-TERM_LAYOUT = Layout(".weights", {"terms": "<i4", "weights": "<f4"})
+TERM_LAYOUT = CacheLayout(".weights", {"terms": "<i4", "weights": "<f4"})
 """Layout of the cache of passages' term weights."""
 _BLOCK = 16_384
 """Rows lent at a time."""
@@ -59,7 +59,7 @@ class Texts(Frozen, eq=False):
     """(n,) a row of the older generation with the same text, -1 without one."""
 
 
-class Encoding(Protocol):
+class TextEncoding(Protocol):
     """Something that is made of every text and kept under its SHA-1."""
 
     @property

@@ -20,7 +20,7 @@ from retrieve_cli.contracts.progress import Task, task
 from retrieve_cli.errors import Unavailable
 from retrieve_cli.frozen import Frozen
 from retrieve_cli.ingest.counts import counted
-from retrieve_cli.storage.cache_parts import Layout
+from retrieve_cli.storage.cache_parts import CacheLayout
 from retrieve_cli.storage.content_cache import ContentCache
 from retrieve_cli.storage.key_rows import KeyRows, as_keys
 from retrieve_cli.storage.manifest import canonical, text_key
@@ -29,7 +29,7 @@ from retrieve_cli.storage.records.facets import facets_of
 if TYPE_CHECKING:
     from retrieve_cli.storage.generation import Generation
 
-LAYOUT = Layout(".facets", {"json": "|u1"})
+LAYOUT = CacheLayout(".facets", {"json": "|u1"})
 """Layout of the cache: the facets of each text as JSON."""
 _MOST_TEXT = 16 << 20
 """Characters of chunks that wait: about 16,000 chunks."""
@@ -206,7 +206,7 @@ class _Keeping:
         self._new, self._files = {}, []
 
 
-class Waiting:
+class FacetQueue:
     """Records that wait for their facets, and the pending actions on them and on later items, in order."""
 
     def __init__(self, faceting: Faceting) -> None:

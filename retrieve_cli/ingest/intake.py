@@ -20,14 +20,14 @@ from retrieve_cli.frozen import replace
 from retrieve_cli.ingest.changes import Changes, ChunkChanges
 from retrieve_cli.ingest.counts import counted, noun
 from retrieve_cli.ingest.distributed import Losses, WorkerEncoding
-from retrieve_cli.ingest.embedding import Encoding, Texts, WrittenPassages
+from retrieve_cli.ingest.embedding import TextEncoding, Texts, WrittenPassages
 from retrieve_cli.ingest.encodings import faceting, term_encoding, vector_encoding
-from retrieve_cli.ingest.facets import FacetCounts, Made, Waiting
+from retrieve_cli.ingest.facets import FacetCounts, FacetQueue, Made
 from retrieve_cli.ingest.generation_writer import GenerationWriter, written_columns
 from retrieve_cli.ingest.inventory import Contents, Inventory, walk
 from retrieve_cli.ingest.notices import Notices, reading
 from retrieve_cli.ingest.report import Progress
-from retrieve_cli.ingest.scanned import Batch, ReadAhead, batches, folders_of, origin_of, pieces_of, unforeseen
+from retrieve_cli.ingest.scanned import ItemBatch, ReadAhead, batches, folders_of, origin_of, pieces_of, unforeseen
 from retrieve_cli.ingest.waiting import Embedding
 from retrieve_cli.storage import sums, token_table
 from retrieve_cli.storage.generation import GRAPH, TOKENS
@@ -74,13 +74,13 @@ class Intake:
         self._lost = lost
         self._vectors = vector_encoding(parts, cache, progress.say)
         self._terms = term_encoding(parts, cache, progress.say)
-        encodings: list[Encoding] = [each for each in (self._vectors, self._terms) if each is not None]
+        encodings: list[TextEncoding] = [each for each in (self._vectors, self._terms) if each is not None]
         self._workers = None
         if encodings and (executor := parts.executor(progress.say)) is not None:
             self._workers = WorkerEncoding(executor, self._vectors, self._terms)
             encodings = [self._workers]
         self._facets = faceting(parts, facets or cache, progress.say, asks=facets is None)
-        self._waiting = None if self._facets is None else Waiting(self._facets)
+        self._waiting = None if self._facets is None else FacetQueue(self._facets)
         self._tables = GenerationWriter(self._scratch, with_facets=self._facets is not None)
         self._inventory = Inventory(self._before)
         self._places: list[str] = []
@@ -259,7 +259,7 @@ class Intake:
             self._workers.close()
         self._tables.close()
 
-    def _keep(self, batch: Batch, places: range, rows: Rows) -> None:
+    def _keep(self, batch: ItemBatch, places: range, rows: Rows) -> None:
         """Copy the records of unchanged items, adjacent ones at once."""
         if self._reuse is None:
             return
@@ -276,7 +276,7 @@ class Intake:
         self._tables.keep(reuse.generation, run, shift=shift)
         reuse.keep(run, self._parts.writers, self.embedding.add)
 
-    def _refuse(self, batch: Batch, place: int, row: int) -> None:
+    def _refuse(self, batch: ItemBatch, place: int, row: int) -> None:
         """Reject a record of the older generation with a text that no worker can encode."""
         if self._reuse is None or self._lost is None:
             return

@@ -10,7 +10,7 @@ import numpy as np
 
 from retrieve_cli.frozen import Frozen
 from retrieve_cli.ingest.changes import Changes, ChunkChanges
-from retrieve_cli.storage.key_rows import KEY, Digests
+from retrieve_cli.storage.key_rows import KEY, DigestList
 from retrieve_cli.storage.text_numbers import TextNumbers, TextRows
 from retrieve_cli.storage.vocabulary import Vocabulary
 
@@ -56,7 +56,7 @@ class Inventory:
         """By row before, True if a record that was read now has its id."""
         self._new = TextNumbers()
         self._new_rows = array("i")
-        self._digests = Digests()
+        self._digests = DigestList()
         self._length = 0
 
     def __len__(self) -> int:

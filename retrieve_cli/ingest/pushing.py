@@ -18,7 +18,7 @@ from retrieve_cli.assemble import engines, registry
 from retrieve_cli.assemble.indexes import local_indexes
 from retrieve_cli.errors import IndexCorrupt, RetrieveError, UsageError
 from retrieve_cli.ingest import attaching, engine_statistics
-from retrieve_cli.ingest.sending import Share, holds, send
+from retrieve_cli.ingest.sending import EngineShare, holds, send
 from retrieve_cli.storage import durable, engine_record
 from retrieve_cli.storage.engine_record import Entry
 from retrieve_cli.storage.generation import open_unpublished
@@ -163,7 +163,7 @@ class Push:
             except RetrieveError as error:
                 self._say(f"{name}: older generations could not be removed: {error.message}")
 
-    def _shares(self, generation: Generation) -> list[Share]:
+    def _shares(self, generation: Generation) -> list[EngineShare]:
         """The share of each engine."""
         placed = engines.places(self._settings, generation.manifest.recipe.retrievers)
         indexes = local_indexes(generation, self._settings)
@@ -174,7 +174,7 @@ class Push:
             parts = [retriever.exported(indexes[retriever.name]) for retriever in mine]
             files = engines.kept_files(generation.manifest, self._settings) if name == keeper else []
             if parts or files:
-                shares.append(Share(engines.engine(name, self._settings), parts, files))
+                shares.append(EngineShare(engines.engine(name, self._settings), parts, files))
         for share in shares:
             able = share.engine.capabilities
             for exported in share.parts:

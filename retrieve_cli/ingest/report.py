@@ -117,7 +117,7 @@ class Progress(Protocol):
         """Show a message to the user."""
 
 
-class Limits(Frozen):
+class LossLimits(Frozen):
     """Limits beyond which nothing is published, the wait for another writer, and the number of generations to keep."""
 
     max_fail: float | None

@@ -19,7 +19,7 @@ from retrieve_cli.contracts import Countable, Foldered, Item, Json, Mixed, Notic
 from retrieve_cli.contracts.terms.tenants import conflict_in
 from retrieve_cli.errors import RetrieveError, shortened
 from retrieve_cli.frozen import Frozen
-from retrieve_cli.storage.key_rows import KEY, Digests, KeyRows, as_keys
+from retrieve_cli.storage.key_rows import KEY, DigestList, KeyRows, as_keys
 from retrieve_cli.storage.manifest import trace
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ def unforeseen(error: Exception) -> str:
     return f"it cannot be processed ({type(error).__name__}: {shortened(str(error))}); please report it"
 
 
-class Batch(Frozen, eq=False):
+class ItemBatch(Frozen, eq=False):
     """Items of a source in order."""
 
     keys: Keys
@@ -90,7 +90,7 @@ class Batch(Frozen, eq=False):
     """True if some are not items."""
 
     @classmethod
-    def of(cls, items: Sequence[Item | Refused | Notice]) -> Batch:
+    def of(cls, items: Sequence[Item | Refused | Notice]) -> ItemBatch:
         """Return a batch of items in memory."""
         found = [item if isinstance(item, Item) else _NOTHING for item in items]
         keys, lines = as_keys([item.digest for item in found]), np.array([item.line for item in found], np.int64)
@@ -118,20 +118,20 @@ class Batch(Frozen, eq=False):
         return traces.tobytes()
 
 
-def batches(source: Source) -> Iterator[Batch]:
+def batches(source: Source) -> Iterator[ItemBatch]:
     """Yield all items of a source."""
     if isinstance(source, Scanned) and source.whole:
         yield from source.batches()
         return
     items = source.scan()
     while some := list(islice(items, _BATCH)):
-        yield Batch.of(some)
+        yield ItemBatch.of(some)
 
 
 class ReadAhead:
     """Begins to read the next items of a batch in the background, so that all cores have work."""
 
-    def __init__(self, batch: Batch, rows: Rows) -> None:
+    def __init__(self, batch: ItemBatch, rows: Rows) -> None:
         """`rows` has -1 for items that will be read, in order."""
         self._item = batch.item
         self._places = np.flatnonzero(rows < 0).tolist()
@@ -168,7 +168,7 @@ class Scanned:
         self.name = source.name
         self._stamp = source.stamp()
         self._folders = folders_of(source)
-        self._digests = Digests()
+        self._digests = DigestList()
         self._lines = array("q")
         self._places: list[str] = []
         self._others: dict[int, Refused | Notice] = {}
@@ -180,7 +180,7 @@ class Scanned:
         """True if all of it is remembered; otherwise `scan` goes through the source itself."""
         return self._text <= _MOST_TEXT
 
-    def keep(self, batch: Batch, read: Mapping[int, Sequence[Piece]]) -> None:
+    def keep(self, batch: ItemBatch, read: Mapping[int, Sequence[Piece]]) -> None:
         """Remember items; `read` has by place the pieces of those that were parsed."""
         if not self.whole:
             return
@@ -230,13 +230,13 @@ class Scanned:
             return
         yield from (self._item(place) for place in range(len(self._lines)))
 
-    def batches(self) -> Iterator[Batch]:
+    def batches(self) -> Iterator[ItemBatch]:
         """Yield every item in order, in batches."""
         keys, lines = as_keys(self._digests), np.array(self._lines, np.int64)
         for start in range(0, len(lines), _LARGE):
             end = min(start + _LARGE, len(lines))
             others = any(start <= place < end for place in self._others)
-            yield Batch(
+            yield ItemBatch(
                 keys[start:end], lines[start:end], partial(self._item_after, start), self._places[start:end], others
             )
 

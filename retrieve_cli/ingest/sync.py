@@ -28,7 +28,7 @@ from retrieve_cli.ingest.inventory import Contents, changes_between
 from retrieve_cli.ingest.look import Look, digest_of, digests_of
 from retrieve_cli.ingest.missing import check_inbox
 from retrieve_cli.ingest.plan import Plan
-from retrieve_cli.ingest.report import Limits, Progress, Report
+from retrieve_cli.ingest.report import LossLimits, Progress, Report
 from retrieve_cli.ingest.reuse import Reuse, reusable
 from retrieve_cli.ingest.scanned import folders_of, origin_of
 from retrieve_cli.ingest.tidying import tidy, tidy_unchanged
@@ -79,7 +79,7 @@ class Sync:
         parts: Callable[[], Parts],
         store: Store,
         *,
-        limits: Limits,
+        limits: LossLimits,
         progress: Progress,
         unread: Unread | None,
     ) -> None:

@@ -11,7 +11,7 @@ from contextlib import ExitStack
 
 from retrieve_cli.contracts.progress import Task, task
 from retrieve_cli.contracts.progress_words import counted
-from retrieve_cli.ingest.embedding import Encoding
+from retrieve_cli.ingest.embedding import TextEncoding
 from retrieve_cli.storage.key_rows import as_keys
 from retrieve_cli.storage.vector_cache import BATCH
 
@@ -24,7 +24,7 @@ Batch = dict[bytes, str]
 class Embedding:
     """Has every text encoded in every way, at the latest by `finish`."""
 
-    def __init__(self, encodings: Sequence[Encoding]) -> None:
+    def __init__(self, encodings: Sequence[TextEncoding]) -> None:
         self._encodings = encodings
         self._batches: list[Batch] = [{}]
         """The texts that wait, in batches. Batches depend neither on the waiting time nor on which texts are known."""

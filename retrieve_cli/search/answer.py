@@ -62,7 +62,7 @@ class Span(Frozen):
         return tuple(f"{self.doc_id}#{index}" for index in range(self.first, self.last + 1))
 
 
-class Need(Frozen):
+class Dependency(Frozen):
     """A record that another one requires."""
 
     id: str
@@ -76,7 +76,7 @@ class Need(Frozen):
 class Bundle(Frozen):
     """Dependencies of a result, direct or not."""
 
-    needs: tuple[Need, ...]
+    needs: tuple[Dependency, ...]
     """Each after all that it needs itself."""
     cycles: tuple[tuple[str, ...], ...] = ()
     """Ids of records that need one another."""
@@ -233,7 +233,7 @@ class Course(NamedTuple):
         return cls(stages, tops[0], sum(hit.reranked is not None for hit in hits[place]), change)
 
 
-class Answer(Frozen):
+class SearchAnswer(Frozen):
     """The answer to one question."""
 
     question: Question
@@ -322,7 +322,7 @@ class Answer(Frozen):
         """The results with their ranks, from 1 on the first page."""
         return enumerate(self.results, self.offset + 1)
 
-    def without_times(self) -> Answer:
+    def without_times(self) -> SearchAnswer:
         """Return the answer without the time that it took: equal requests have equal ones."""
         return replace(self, timings_ms={})
 

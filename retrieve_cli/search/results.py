@@ -11,7 +11,7 @@ from retrieve_cli.assemble.graph import graph_of
 from retrieve_cli.assemble.registry import retriever
 from retrieve_cli.contracts import Analyzer, Filed, Hit, Json, Query, Ranking
 from retrieve_cli.frozen import Frozen, replace
-from retrieve_cli.search.answer import Bundle, Need, Result, Spent
+from retrieve_cli.search.answer import Bundle, Dependency, Result, Spent
 from retrieve_cli.search.confidence import Confidence
 from retrieve_cli.search.opened import Opened
 from retrieve_cli.search.options import SearchOptions
@@ -202,7 +202,7 @@ def bundle(graph: Graph, generation: Generation, record: int, query: Query) -> B
     found = prerequisites(graph, [record], visible=query.visible)
     firsts = generation.starts[list(found.order)].tolist()
     needs = (
-        Need(
+        Dependency(
             id=generation.record_id(row),
             name=str(generation.records[row]["name"]),
             text=str(generation.chunks[first]["text"]),

@@ -264,7 +264,7 @@ def _hint(failure: Failure, name: str = "", role: Role = "provider") -> str:
     return f"search without {name}: web.{'providers' if role == 'provider' else 'enrich'}"
 
 
-class Ranked(NamedTuple):
+class RankedWorks(NamedTuple):
     """Works in order, and how that order came about."""
 
     hits: tuple[WebHit, ...]
@@ -281,7 +281,7 @@ def rank(
     settings: Settings,
     *,
     reader: Callable[[Sequence[str]], Reader | None] | None,
-) -> Ranked:
+) -> RankedWorks:
     """Return the works in order. `providers` are the ones that answered; `reader` makes the reranker of texts, None if
     the configuration has none; without `reader`, nothing is reranked. `web.interpolate` is the share of the reranker:
     ranks of providers mean less than scores of local retrievers."""
@@ -299,7 +299,7 @@ def rank(
         except RetrieveError as error:
             skipped["rerank"] = f"{error.message}: {error.hint}" if error.hint else error.message
     hits = tuple(WebHit(works[hit.row], hit) for hit in ranking.hits)
-    return Ranked(hits, pipeline, reranked, skipped)
+    return RankedWorks(hits, pipeline, reranked, skipped)
 
 
 def text_of(work: Work) -> str:

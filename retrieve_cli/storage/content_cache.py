@@ -27,7 +27,7 @@ import numpy as np
 from retrieve_cli.contracts import Json
 from retrieve_cli.errors import IndexCorrupt
 from retrieve_cli.storage import durable, pickles
-from retrieve_cli.storage.cache_parts import Layout, Level, Part, Say
+from retrieve_cli.storage.cache_parts import CacheLayout, CachePart, Level, Say
 from retrieve_cli.storage.key_rows import KEY_TYPE, KeyRows, as_digests, as_keys
 from retrieve_cli.storage.manifest import sha1_file
 
@@ -43,13 +43,13 @@ _MANY, _BLOCK = 64, 16_384
 class ContentCache:
     """The entries of one card. Only one process at a time may write, which the writer's lock ensures."""
 
-    def __init__(self, folder: Path, card: Json, layout: Layout, *, say: Say) -> None:
+    def __init__(self, folder: Path, card: Json, layout: CacheLayout, *, say: Say) -> None:
         """Open nothing until the first use; damaged files are reported then."""
         self._folder = layout.place(folder, card)
         self._card = card
         self._layout = layout
         self._say = say
-        self._loaded: list[Part] | None = None
+        self._loaded: list[CachePart] | None = None
         self._levels: list[Level] | None = None
         """Levels of parts; each is at least twice as large as the next, so that both appending and looking up are fast.
         """
@@ -75,7 +75,7 @@ class ContentCache:
         for number, place in zip(numbers.tolist(), places.tolist(), strict=True):
             yield parts[number].entry(place)
 
-    def locate(self, keys: Keys) -> tuple[Sequence[Part], Rows, Rows]:
+    def locate(self, keys: Keys) -> tuple[Sequence[CachePart], Rows, Rows]:
         """Return all parts, and for each key its part and its place there. Raises: KeyError: one is missing."""
         numbers, places = self._find_sound(keys)
         if len(numbers) and numbers.min() < 0:
@@ -152,13 +152,13 @@ class ContentCache:
         self._damaged = set()
 
     @property
-    def _parts(self) -> list[Part]:
+    def _parts(self) -> list[CachePart]:
         if self._loaded is None:
             self._loaded = []
             self._load(self._loaded)
         return self._loaded
 
-    def _load(self, parts: list[Part]) -> None:
+    def _load(self, parts: list[CachePart]) -> None:
         if self._folder.is_file():
             self._skip(self._folder)
         for path in sorted(self._folder.glob("[0-9a-f]*.pkl")):
@@ -173,22 +173,22 @@ class ContentCache:
             path = self._folder.with_suffix(self._layout.older_suffix)
             parts.extend(self._older(path, stored) for stored in read(path, self._card, self._say))
 
-    def _read(self, path: Path, *, sound: bool = False) -> Part | None:
+    def _read(self, path: Path, *, sound: bool = False) -> CachePart | None:
         """Return the contents of a file; None if it has another structure. Raises: IndexCorrupt."""
         stored = pickles.load(path)
         if not self._layout.fits(stored):
             return None
         keys, starts = stored["keys"].copy(), stored["starts"].copy()
-        return Part(path, keys.view(KEY_TYPE), starts, lambda: self._columns_of(pickles.load(path)), sound)
+        return CachePart(path, keys.view(KEY_TYPE), starts, lambda: self._columns_of(pickles.load(path)), sound)
 
-    def _older(self, path: Path, stored: Any) -> Part:
+    def _older(self, path: Path, stored: Any) -> CachePart:
         columns = self._columns_of(stored)
-        return Part(path, stored["keys"].view(KEY_TYPE), stored["starts"], lambda: columns, sound=True)
+        return CachePart(path, stored["keys"].view(KEY_TYPE), stored["starts"], lambda: columns, sound=True)
 
     def _columns_of(self, stored: Any) -> Entry:
         return tuple(stored[name] for name in self._layout.columns)
 
-    def _add(self, part: Part | None) -> None:
+    def _add(self, part: CachePart | None) -> None:
         """Add a part that was written."""
         if part is None:
             raise ValueError("the written file does not fit the layout")
@@ -229,7 +229,7 @@ class ContentCache:
                 self._parts.remove(part)
             self._levels = None
 
-    def _is_sound(self, part: Part) -> bool:
+    def _is_sound(self, part: CachePart) -> bool:
         if not part.sound:
             with suppress(OSError):
                 part.sound = sha1_file(part.path) == part.path.stem
@@ -240,7 +240,7 @@ class ContentCache:
         self._damaged.add(path)
 
 
-def prune(folder: Path, layout: Layout, needed: Sequence[tuple[Json, Keys]], *, say: Say) -> None:
+def prune(folder: Path, layout: CacheLayout, needed: Sequence[tuple[Json, Keys]], *, say: Say) -> None:
     """Remove entries that no generation needs. `needed` has the card and the keys of each stored generation."""
     wanted: dict[str, list[tuple[Json, Keys]]] = {}
     for card, keys in needed:

@@ -30,7 +30,7 @@ from retrieve_cli.storage.manifest import Manifest, digest_fault
 from retrieve_cli.storage.mapped import MappedFile
 from retrieve_cli.storage.record_ids import RecordIds, rises
 from retrieve_cli.storage.store import Store
-from retrieve_cli.storage.tables import Table
+from retrieve_cli.storage.tables import JsonlTable
 from retrieve_cli.storage.vocabulary import Vocabulary
 from retrieve_cli.untrusted.nearest import nearest
 
@@ -109,8 +109,8 @@ class Generation:
         self._sums = sums.read(folder)
         offsets = pickles.load(self.file(OFFSETS), later=_DIGESTS)
         try:
-            self.records = Table(self.file(RECORDS), offsets["records"], keys=_RECORD_KEYS)
-            self.chunks = Table(self.file(CHUNKS), offsets["chunks"], keys=CHUNK_KEYS)
+            self.records = JsonlTable(self.file(RECORDS), offsets["records"], keys=_RECORD_KEYS)
+            self.chunks = JsonlTable(self.file(CHUNKS), offsets["chunks"], keys=CHUNK_KEYS)
             self.starts: Rows = offsets["starts"]
             text = offsets["ids"]  # a copy in memory is read faster
             self._ids = RecordIds(text.tobytes() if blocks is None else text.data, offsets["id_ends"])

@@ -11,7 +11,7 @@ import numpy as np
 from retrieve_cli.contracts import ModelCard
 from retrieve_cli.frozen import asdict
 from retrieve_cli.storage import old_vectors
-from retrieve_cli.storage.cache_parts import Layout, Say
+from retrieve_cli.storage.cache_parts import CacheLayout, Say
 from retrieve_cli.storage.content_cache import ContentCache
 from retrieve_cli.storage.recipe import of_passages
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 BATCH = 2048
 """Chunks collected for the encoder: enough to sort by length, few enough to bound the memory."""
-LAYOUT = Layout(".embeddings", {"vectors": "<f4"}, old_vectors.SUFFIX, old_vectors.read)
+LAYOUT = CacheLayout(".embeddings", {"vectors": "<f4"}, old_vectors.SUFFIX, old_vectors.read)
 _BLOCK = 16_384
 """Rows collected at a time."""
 

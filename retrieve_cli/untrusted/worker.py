@@ -39,7 +39,7 @@ class Gone(Exception):
     """The process has ended, or has closed its pipe, before it answered."""
 
 
-class Worker:
+class WorkerProcess:
     """A process that answers requests: `python -m MODULE`."""
 
     def __init__(

@@ -24,7 +24,7 @@ from retrieve_cli.models.runtimes.tokenizer import ModelTokenizer
 from retrieve_cli.search.answer import Result, Spent
 from retrieve_cli.search.budget import spend
 from retrieve_cli.search.context import Narrower, in_context
-from retrieve_cli.storage.tables import Table, TableWriter
+from retrieve_cli.storage.tables import JsonlTable, TableWriter
 
 WORDS = Counter("words", WordTokenizer())
 
@@ -50,7 +50,7 @@ def counts(request: pytest.FixtureRequest) -> Counter:
 class Pool:
     """Chunks of some records, as a generation keeps them, of which hits are drawn."""
 
-    chunks: Table
+    chunks: JsonlTable
     starts: np.ndarray
 
     def results(self, rows: Sequence[int]) -> tuple[Result, ...]:
@@ -80,7 +80,7 @@ def pool(folder: Path, records: Sequence[Sequence[str]]) -> Pool:
             writer.append({**known, "text": text, **place})
             start += len(text) + 1
     writer.close()
-    chunks = Table(folder / "chunks.jsonl", np.array(writer.offsets, np.int64))
+    chunks = JsonlTable(folder / "chunks.jsonl", np.array(writer.offsets, np.int64))
     return Pool(chunks, np.cumsum([0, *map(len, records)], dtype=np.int64))
 
 

@@ -12,7 +12,7 @@ from retrieve_cli.contracts import Json
 from retrieve_cli.errors import shortened
 from retrieve_cli.models.executors.workers import Answer, Hello, NotEncoded, Results, Unfit, Work, WorkerEnded
 from retrieve_cli.untrusted.frames import framed
-from retrieve_cli.untrusted.worker import Gone, Worker as Process, search_path
+from retrieve_cli.untrusted.worker import Gone, WorkerProcess as Process, search_path
 
 _MOST = 1 << 34
 """Most bytes of an answer."""

@@ -45,7 +45,7 @@ def _entry(need: Need, settings: Settings) -> dict[str, Json]:
         return {**entry, **nothing, "state": "unreadable", "problem": str(error), "hint": hint}
 
 
-def _server(server: model_servers.Server) -> dict[str, Json]:
+def _server(server: model_servers.ModelServer) -> dict[str, Json]:
     """A model that is not on this machine."""
     return {
         "stage": server.stage,
