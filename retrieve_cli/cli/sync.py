@@ -234,12 +234,12 @@ def prepare(
     from retrieve_cli.assemble.sources import sources_of
     from retrieve_cli.ingest.report import LossLimits
     from retrieve_cli.ingest.sync import Sync
-    from retrieve_cli.ingest.unread import Unread
+    from retrieve_cli.ingest.unchanged_files import UnchangedFiles
 
     store = shared.store
     sources = sources_of(_named(shared, settings, progress.say), settings, fetched=fetched or store.fetched)
     limits = LossLimits(max_fail=settings.build.max_fail, max_shrink=settings.sync.max_shrink, keep=settings.store.keep)
-    unread = None if read_all else Unread(store)
+    unread = None if read_all else UnchangedFiles(store)
     return Sync(sources, partial(parts_for, sources, settings), store, limits=limits, progress=progress, unread=unread)
 
 

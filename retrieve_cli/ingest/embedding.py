@@ -20,9 +20,9 @@ from retrieve_cli.contracts import (
 )
 from retrieve_cli.contracts.progress import Task
 from retrieve_cli.frozen import Frozen
-from retrieve_cli.ingest.arriving import Arriving, ArrivingTerms, ArrivingVectors
-from retrieve_cli.ingest.under_way import UnderWay
+from retrieve_cli.ingest.batch_checkpoint import BatchCheckpoint
 from retrieve_cli.ingest.vector_batch import VectorBatch
+from retrieve_cli.ingest.worker_results import WorkerResults, WorkerTerms, WorkerVectors
 from retrieve_cli.storage import pickles
 from retrieve_cli.storage.cache_parts import CacheLayout
 from retrieve_cli.storage.content_cache import ContentCache
@@ -101,7 +101,7 @@ class VectorEncoding:
 
     def encode(self, keys: Sequence[bytes], texts: Sequence[str], task: Task) -> None:
         batch = VectorBatch(keys, self.cache, self.tokens, dim=self.encoder.card.dim)
-        under_way: UnderWay[Vectors] = UnderWay(task, batch.put_aside)
+        under_way: BatchCheckpoint[Vectors] = BatchCheckpoint(task, batch.put_aside)
         try:
             with under_way.keeping():
                 vectors = self._encoded(texts, batch, under_way)
@@ -115,12 +115,12 @@ class VectorEncoding:
     def finish(self) -> None:
         """Do nothing: `encode` has waited."""
 
-    def arriving(self, keys: Sequence[bytes]) -> Arriving:
+    def arriving(self, keys: Sequence[bytes]) -> WorkerResults:
         """Return what takes vectors that workers make of texts, and their tokens."""
         dim = self.encoder.card.dim
-        return ArrivingVectors(VectorBatch(keys, self.cache, self.tokens, dim=dim), len(keys), dim=dim)
+        return WorkerVectors(VectorBatch(keys, self.cache, self.tokens, dim=dim), len(keys), dim=dim)
 
-    def _encoded(self, texts: Sequence[str], batch: VectorBatch, under_way: UnderWay[Vectors]) -> Vectors:
+    def _encoded(self, texts: Sequence[str], batch: VectorBatch, under_way: BatchCheckpoint[Vectors]) -> Vectors:
         """The vectors of texts; their tokens, if these are kept, are taken into the batch."""
         take = None if batch.tokens is None or not isinstance(self.encoder, TokenEncoder) else batch.take
         if isinstance(self.encoder, GradualEncoder):
@@ -215,7 +215,7 @@ class TermEncoding:
         def put_aside(places: Sequence[int], weights: Sequence[TermWeights]) -> list[Path]:
             return [self._cache.put_aside([keys[place] for place in places], _entries(weights))]
 
-        under_way: UnderWay[TermWeights] = UnderWay(task, put_aside)
+        under_way: BatchCheckpoint[TermWeights] = BatchCheckpoint(task, put_aside)
         try:
             with under_way.keeping():
                 if isinstance(self._encoder, GradualSparseEncoder):
@@ -245,9 +245,9 @@ class TermEncoding:
     def finish(self) -> None:
         """Do nothing: `encode` has waited."""
 
-    def arriving(self, keys: Sequence[bytes]) -> Arriving:
+    def arriving(self, keys: Sequence[bytes]) -> WorkerResults:
         """Return what takes term weights that workers make of texts."""
-        return ArrivingTerms(self._cache, keys, _entries)
+        return WorkerTerms(self._cache, keys, _entries)
 
     def weights(self, key: bytes) -> TermWeights:
         """Return the term weights of a text that was encoded."""

@@ -17,18 +17,26 @@ from retrieve_cli.contracts import Chunk, Item, Json, Notice, Record, Refused, S
 from retrieve_cli.contracts.progress import task
 from retrieve_cli.errors import RetrieveError, UsageError, quoted
 from retrieve_cli.frozen import replace
+from retrieve_cli.ingest.cached_source import (
+    ItemBatch,
+    ReadAhead,
+    batches,
+    folders_of,
+    origin_of,
+    pieces_of,
+    unforeseen,
+)
 from retrieve_cli.ingest.changes import Changes, ChunkChanges
 from retrieve_cli.ingest.counts import counted, noun
 from retrieve_cli.ingest.distributed import Losses, WorkerEncoding
 from retrieve_cli.ingest.embedding import TextEncoding, Texts, WrittenPassages
+from retrieve_cli.ingest.encoding_queue import EncodingQueue
 from retrieve_cli.ingest.encodings import faceting, term_encoding, vector_encoding
 from retrieve_cli.ingest.facets import FacetCounts, FacetQueue, Made
 from retrieve_cli.ingest.generation_writer import GenerationWriter, written_columns
 from retrieve_cli.ingest.inventory import Contents, Inventory, walk
 from retrieve_cli.ingest.notices import Notices, reading
 from retrieve_cli.ingest.report import Progress
-from retrieve_cli.ingest.scanned import ItemBatch, ReadAhead, batches, folders_of, origin_of, pieces_of, unforeseen
-from retrieve_cli.ingest.waiting import Embedding
 from retrieve_cli.storage import sums, token_table
 from retrieve_cli.storage.generation import GRAPH, TOKENS
 from retrieve_cli.storage.key_rows import KeyRows, as_keys
@@ -88,7 +96,7 @@ class Intake:
         self._begun: list[tuple[int, Source]] = []
         """Each source with the row of its first record."""
         self.notices = Notices(progress.say)
-        self.embedding = Embedding(encodings)
+        self.embedding = EncodingQueue(encodings)
         self.rejected: list[Refused] = []
         self.entries: list[SourceEntry] = []
         self.origins: list[dict[str, Json]] = []

@@ -11,8 +11,8 @@ import numpy as np
 from retrieve_cli.assemble.parts import Writers, companions, keep
 from retrieve_cli.assemble.registry import retriever
 from retrieve_cli.contracts import Json, Source
+from retrieve_cli.ingest.cached_source import ItemBatch
 from retrieve_cli.ingest.embedding import TextEncoding
-from retrieve_cli.ingest.scanned import ItemBatch
 from retrieve_cli.storage.generation import TOKENS, Generation
 from retrieve_cli.storage.key_rows import KeyRows, as_keys
 from retrieve_cli.storage.recipe import Recipe

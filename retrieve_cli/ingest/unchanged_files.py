@@ -17,8 +17,8 @@ from retrieve_cli import __version__
 from retrieve_cli.contracts import Json, Source
 from retrieve_cli.errors import IndexCorrupt, IndexMissing
 from retrieve_cli.storage import durable, sums
+from retrieve_cli.storage.file_stamps import marks_of, settled
 from retrieve_cli.storage.manifest import LISTING, Manifest, sha1
-from retrieve_cli.storage.marks import marks_of, settled
 from retrieve_cli.storage.store import Store
 from retrieve_cli.untrusted import files
 
@@ -28,7 +28,7 @@ _SAME_MARKS = ("catalog",)
 """Kinds of sources whose stamp changes with every change of the files that they read."""
 
 
-class Unread:
+class UnchangedFiles:
     """The marks of the current generation and its sources when they were last verified, and their marks now."""
 
     def __init__(self, store: Store) -> None:

@@ -24,7 +24,7 @@ _PAUSE = 2.0
 R = TypeVar("R")
 
 
-class UnderWay(Generic[R]):
+class BatchCheckpoint(Generic[R]):
     """The results of a batch by place, as they come from any thread."""
 
     def __init__(self, task: Task, write: Callable[[Sequence[int], Sequence[R]], Sequence[Path]]) -> None:

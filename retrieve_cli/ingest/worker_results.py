@@ -10,7 +10,7 @@ import numpy as np
 
 from retrieve_cli.contracts.executors import Encoded
 from retrieve_cli.contracts.progress import Task
-from retrieve_cli.ingest.under_way import UnderWay
+from retrieve_cli.ingest.batch_checkpoint import BatchCheckpoint
 from retrieve_cli.ingest.vector_batch import VectorBatch
 from retrieve_cli.storage.token_table import PackedTokens
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from retrieve_cli.storage.content_cache import ContentCache
 
 
-class Arriving(Protocol):
+class WorkerResults(Protocol):
     """One form of the texts of a batch."""
 
     @property
@@ -37,14 +37,14 @@ class Arriving(Protocol):
         """Write the unwritten results: an error or an interruption ends the batch."""
 
 
-class ArrivingVectors:
+class WorkerVectors:
     """Vectors, and packed tokens if these are kept."""
 
     def __init__(self, batch: VectorBatch, count: int, *, dim: int) -> None:
         self._batch = batch
         self._vectors = np.zeros((count, dim), np.float32)
         self._there = np.zeros(count, np.bool_)
-        self._under_way: UnderWay[Vectors] = UnderWay(_uncounted(), batch.put_aside)
+        self._under_way: BatchCheckpoint[Vectors] = BatchCheckpoint(_uncounted(), batch.put_aside)
         self.kept = 0
 
     def add(self, places: Sequence[int], results: Sequence[Encoded]) -> None:
@@ -71,7 +71,7 @@ class ArrivingVectors:
         self.kept = self._under_way.kept
 
 
-class ArrivingTerms:
+class WorkerTerms:
     """Term weights."""
 
     def __init__(
@@ -85,7 +85,7 @@ class ArrivingTerms:
         self._keys = keys
         self._entries = entries
         self._weights: dict[int, TermWeights] = {}
-        self._under_way: UnderWay[TermWeights] = UnderWay(_uncounted(), self._put_aside)
+        self._under_way: BatchCheckpoint[TermWeights] = BatchCheckpoint(_uncounted(), self._put_aside)
         self.kept = 0
 
     def add(self, places: Sequence[int], results: Sequence[Encoded]) -> None:

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from retrieve_cli.contracts import Item, Record, Refused, Source
+from retrieve_cli.ingest.cached_source import CachedSource, Piece, ReadAhead, batches, pieces_of
 from retrieve_cli.ingest.changes import Changes
 from retrieve_cli.ingest.inventory import Contents, Inventory, walk
 from retrieve_cli.ingest.notices import Notices, reading
-from retrieve_cli.ingest.scanned import Piece, ReadAhead, Scanned, batches, pieces_of
 from retrieve_cli.storage.key_rows import KeyRows, as_keys
 from retrieve_cli.storage.manifest import Manifest, sha1
 from retrieve_cli.storage.recipe import Recipe
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from retrieve_cli.storage.generation import Generation
 
 
-class Look:
+class SourceComparison:
     """The result of comparing the sources with the current generation."""
 
     def __init__(self, before: Contents, current: Generation | None, recipe: Recipe, *, keep: Collection[str]) -> None:
@@ -54,7 +54,7 @@ class Look:
         first = len(self._inventory)
         # Without an index all is read: documents, which take long to parse, are remembered for the build.
         remembered = source.kind in self._keep or (source.kind == "docs" and not self._cards)
-        scanned = Scanned(source) if remembered else None
+        scanned = CachedSource(source) if remembered else None
         digest = hashlib.sha1(usedforsecurity=False)
         same = sha1(self._cards.get(source.kind)) == sha1(self._recipe.sources[source.kind])
         with reading(source, "comparing") as progress:

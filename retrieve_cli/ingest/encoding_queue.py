@@ -21,7 +21,7 @@ _MOST_TEXT = 16 << 20
 Batch = dict[bytes, str]
 
 
-class Embedding:
+class EncodingQueue:
     """Has every text encoded in every way, at the latest by `finish`."""
 
     def __init__(self, encodings: Sequence[TextEncoding]) -> None:

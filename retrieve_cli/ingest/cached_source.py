@@ -120,7 +120,7 @@ class ItemBatch(Frozen, eq=False):
 
 def batches(source: Source) -> Iterator[ItemBatch]:
     """Yield all items of a source."""
-    if isinstance(source, Scanned) and source.whole:
+    if isinstance(source, CachedSource) and source.whole:
         yield from source.batches()
         return
     items = source.scan()
@@ -158,7 +158,7 @@ def origin_of(source: Source, digest: str, stamp: list[int] | None, folders: Map
     return {**noted, "folders": folders} if folders else noted
 
 
-class Scanned:
+class CachedSource:
     """A source that was read once; it can be replayed without reading the files."""
 
     def __init__(self, source: Source) -> None:
