@@ -253,3 +253,16 @@ def unwritable(path: Path | str, error: OSError) -> RetrieveError:
     kind = NoSpace if error.errno in SPACE else RetrieveError
     hint = f"{SPACE.get(error.errno or 0, 'check its permissions')}, or name another folder: --artifacts DIR"
     return kind(f"cannot write to {path}: {error.strerror}", hint=hint)
+
+
+_READ = 8
+"""Times the length of the line that are read of the text."""
+
+
+def one_line(text: str, most: int) -> str:
+    """Return a text on one line of at most `most` characters, without control characters, cut behind a word."""
+    line = " ".join("".join(char if char.isprintable() else " " for char in text[: _READ * most]).split())
+    if len(line) <= most:
+        return line
+    cut = line[: most - 1]
+    return (cut.rpartition(" ")[0] or cut) + "…"

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from retrieve_cli.assemble import extensions
 from retrieve_cli.config import plugins
+from retrieve_cli.config.query_settings import ENRICHERS, PROVIDERS
 from retrieve_cli.config.settings import Settings
-from retrieve_cli.config.web_settings import ENRICHERS, PROVIDERS
 from retrieve_cli.contracts.websearch import Enricher, NoKey, Provider
 from retrieve_cli.errors import UsageError, quoted
 from retrieve_cli.untrusted.nearest import nearest

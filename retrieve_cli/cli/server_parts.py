@@ -12,7 +12,7 @@ import typer
 from retrieve_cli.api.live import LiveIndex
 from retrieve_cli.cli.options import Shared
 from retrieve_cli.cli.server_access import Access, warn_without_tenants
-from retrieve_cli.config.durations import seconds
+from retrieve_cli.config.bounds import seconds
 from retrieve_cli.config.settings import Settings
 from retrieve_cli.errors import RetrieveError, UsageError
 from retrieve_cli.output.journal import QUERIES

@@ -250,7 +250,7 @@ def _named(shared: Shared, settings: Settings, say: Callable[[str], None]) -> Se
         IndexMissing, IndexCorrupt, UsageError: nothing names a source.
         SourceFailed: one is missing.
     """
-    from retrieve_cli.ingest.missing import check_present
+    from retrieve_cli.ingest.source_checks import check_present
     from retrieve_cli.ingest.sync import entries
 
     named = entries(settings, shared.store, say)
@@ -274,9 +274,9 @@ def sync_first(shared: Shared, settings: Settings, *, show_reason: bool) -> None
         with progress_for(shared.talk._replace(quiet=True), sys.stderr) as progress, shared.store.writer():
             report = prepare(shared, settings, progress).run()
         if report.rejected_new and show_reason:
-            from retrieve_cli.ingest.counts import counted
+            from retrieve_cli.contracts.terms.figures import count
 
-            rejected = counted(report.rejected_new, "new item")
+            rejected = count(report.rejected_new, "new item")
             shared.talk.say(
                 f"note: the sync before this query rejected {rejected}, listed in {shared.store.quarantine}"
             )

@@ -56,8 +56,8 @@ from retrieve_cli.config.query_settings import (
     RelaxationSettings,
     RerankSettings,
     SearchSettings,
+    WebSettings,
 )
-from retrieve_cli.config.web_settings import WebSettings
 from retrieve_cli.contracts import Json
 from retrieve_cli.errors import Unavailable, UsageError
 from retrieve_cli.frozen import field

@@ -23,8 +23,8 @@ from retrieve_cli.errors import RetrieveError
 from retrieve_cli.frozen import replace
 from retrieve_cli.ingest.intake import Intake
 from retrieve_cli.ingest.inventory import Contents
-from retrieve_cli.ingest.replaced import current_manifest, replaced_by
 from retrieve_cli.ingest.report import LossLimits, Progress, Report, Status, kinds_of
+from retrieve_cli.ingest.source_checks import current_manifest, replaced_by
 from retrieve_cli.ingest.tidying import tidy
 from retrieve_cli.storage.generation import open_generation
 from retrieve_cli.storage.inbox import KIND

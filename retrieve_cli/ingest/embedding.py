@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from retrieve_cli.assemble import indexes
+from retrieve_cli.assemble import indexes, splade
+from retrieve_cli.assemble.parts import Parts
 from retrieve_cli.contracts import (
     Card,
     Encoder,
@@ -20,8 +21,7 @@ from retrieve_cli.contracts import (
 )
 from retrieve_cli.contracts.progress import Task
 from retrieve_cli.frozen import Frozen
-from retrieve_cli.ingest.batch_checkpoint import BatchCheckpoint
-from retrieve_cli.ingest.vector_batch import VectorBatch
+from retrieve_cli.ingest.batch_checkpoint import BatchCheckpoint, VectorBatch
 from retrieve_cli.ingest.worker_results import WorkerResults, WorkerTerms, WorkerVectors
 from retrieve_cli.storage import pickles
 from retrieve_cli.storage.cache_parts import CacheLayout
@@ -287,3 +287,20 @@ class WrittenPassages:
         if self._terms is None:
             raise KeyError(key.hex())
         return self._terms(key)
+
+
+def vector_encoding(parts: Parts, cache: Path, say: Callable[[str], None]) -> VectorEncoding | None:
+    """Return the encoding of vectors; None if the index has none."""
+    if parts.encoder is None:
+        return None
+    card = parts.encoder.card
+    tokens = TokenCache(cache, card, say=say) if parts.keeps_tokens else None
+    return VectorEncoding(parts.encoder, VectorCache(cache, card, say=say), tokens)
+
+
+def term_encoding(parts: Parts, cache: Path, say: Callable[[str], None]) -> TermEncoding | None:
+    """Return the encoding of learned term weights; None if the index has none."""
+    if parts.sparse is None:
+        return None
+    ((name, card),) = splade.term_cards(parts.recipe).items()
+    return TermEncoding(parts.sparse, name, card, ContentCache(cache, card, TERM_LAYOUT, say=say))

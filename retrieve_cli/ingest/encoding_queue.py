@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import ExitStack
 
-from retrieve_cli.contracts.progress import Task, task
-from retrieve_cli.contracts.progress_words import counted
+from retrieve_cli.contracts.progress import Task, counted, task
 from retrieve_cli.ingest.embedding import TextEncoding
 from retrieve_cli.storage.key_rows import as_keys
 from retrieve_cli.storage.vector_cache import BATCH

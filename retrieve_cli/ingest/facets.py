@@ -17,9 +17,9 @@ import numpy as np
 from retrieve_cli.assemble.facets import Facets
 from retrieve_cli.contracts import Chunk, FacetAnswer, Json
 from retrieve_cli.contracts.progress import Task, task
+from retrieve_cli.contracts.terms.figures import count
 from retrieve_cli.errors import Unavailable
 from retrieve_cli.frozen import Frozen
-from retrieve_cli.ingest.counts import counted
 from retrieve_cli.storage.cache_parts import CacheLayout
 from retrieve_cli.storage.content_cache import ContentCache
 from retrieve_cli.storage.key_rows import KeyRows, as_keys
@@ -65,12 +65,12 @@ class FacetCounts(Frozen):
 
     def sentences(self) -> list[str]:
         """Return the same for people."""
-        tokens = f", {counted(self.tokens, 'token')}" if self.tokens else ""
+        tokens = f", {count(self.tokens, 'token')}" if self.tokens else ""
         made = f"facets: {self.made:,} made, {self.cached:,} from the cache{tokens}"
         if not self.failed:
             return [made]
         reasons = "; ".join(f"{_WORDS.get(reason, reason)} ({count:,})" for reason, count in self.failed.items())
-        without = f"{counted(sum(self.failed.values()), 'chunk')} without facets: {reasons}"
+        without = f"{count(sum(self.failed.values()), 'chunk')} without facets: {reasons}"
         first = [f"the first failure: {self.detail}"] if self.detail else []
         return [made, without, *first, "the next build asks for these again; all others are in the cache"]
 
@@ -144,7 +144,7 @@ class Faceting:
         if self._said or not number or not self._maker.address:
             return
         self._said = True
-        chunks = counted(number, "chunk") if all_read else f"{number:,} chunks, and later more,"
+        chunks = count(number, "chunk") if all_read else f"{number:,} chunks, and later more,"
         self._say(f"sending {chunks} of text to {self._maker.address} for summaries (facets.base_url)")
 
     def _made(self, keys: Sequence[bytes], chunks: Sequence[Chunk]) -> Iterator[tuple[bytes, Made]]:

@@ -15,6 +15,7 @@ from retrieve_cli.assemble.parts import Parts
 from retrieve_cli.assemble.registry import retriever
 from retrieve_cli.contracts import Chunk, Item, Json, Notice, Record, Refused, Source
 from retrieve_cli.contracts.progress import task
+from retrieve_cli.contracts.terms.figures import count, noun_for
 from retrieve_cli.errors import RetrieveError, UsageError, quoted
 from retrieve_cli.frozen import replace
 from retrieve_cli.ingest.cached_source import (
@@ -27,12 +28,10 @@ from retrieve_cli.ingest.cached_source import (
     unforeseen,
 )
 from retrieve_cli.ingest.changes import Changes, ChunkChanges
-from retrieve_cli.ingest.counts import counted, noun
 from retrieve_cli.ingest.distributed import Losses, WorkerEncoding
-from retrieve_cli.ingest.embedding import TextEncoding, Texts, WrittenPassages
+from retrieve_cli.ingest.embedding import TextEncoding, Texts, WrittenPassages, term_encoding, vector_encoding
 from retrieve_cli.ingest.encoding_queue import EncodingQueue
-from retrieve_cli.ingest.encodings import faceting, term_encoding, vector_encoding
-from retrieve_cli.ingest.facets import FacetCounts, FacetQueue, Made
+from retrieve_cli.ingest.facets import FacetCounts, Faceting, FacetQueue, Made
 from retrieve_cli.ingest.generation_writer import GenerationWriter, written_columns
 from retrieve_cli.ingest.inventory import Contents, Inventory, walk
 from retrieve_cli.ingest.notices import Notices, reading
@@ -87,7 +86,11 @@ class Intake:
         if encodings and (executor := parts.executor(progress.say)) is not None:
             self._workers = WorkerEncoding(executor, self._vectors, self._terms)
             encodings = [self._workers]
-        self._facets = faceting(parts, facets or cache, progress.say, asks=facets is None)
+        self._facets = (
+            None
+            if parts.facets is None
+            else Faceting(parts.facets, facets or cache, say=progress.say, asks=facets is None)
+        )
         self._waiting = None if self._facets is None else FacetQueue(self._facets)
         self._tables = GenerationWriter(self._scratch, with_facets=self._facets is not None)
         self._inventory = Inventory(self._before)
@@ -130,7 +133,7 @@ class Intake:
     def kept(self) -> str:
         """Return a sentence on what an interruption loses nothing of; empty if there is nothing."""
         facets = self.facets.made if self.facets else 0
-        summarised = f"{counted(facets, 'chunk')} summarised and kept; " if facets else ""
+        summarised = f"{count(facets, 'chunk')} summarised and kept; " if facets else ""
         return summarised + (self.embedding.kept() or ("run the same command to continue" if facets else ""))
 
     def changes(self) -> Changes:
@@ -159,7 +162,7 @@ class Intake:
             self._take_each(sources)
         if not self.records and not self.rejected:
             names = ", ".join(str(source.origin.get("path", source.name)) for source in sources)
-            items = noun(source.kind for source in sources)
+            items = noun_for(source.kind for source in sources)
             message = f"no {items if items.endswith('s') else items + 's'} in {names}"
             raise UsageError(message, hint="nothing was built; name a source that has some")
 
@@ -256,7 +259,7 @@ class Intake:
         """Report texts that were cut off, and a summary of the term weights."""
         by_workers = self._workers.truncated if self._workers else 0
         if self._vectors is not None and (truncated := self._vectors.encoder.truncated + by_workers):
-            self._progress.say(f"{counted(truncated, 'chunk')} longer than the encoder's limit: the end was cut off")
+            self._progress.say(f"{count(truncated, 'chunk')} longer than the encoder's limit: the end was cut off")
         if self._terms is not None:
             self._progress.say(self._terms.summary(KeyRows(as_keys(self._tables.texts)).distinct()))
 

@@ -27,10 +27,10 @@ from retrieve_cli.ingest.changes import Changes, ChunkChanges, recipe_changes
 from retrieve_cli.ingest.compare import SourceComparison, digest_of, digests_of
 from retrieve_cli.ingest.intake import Intake
 from retrieve_cli.ingest.inventory import Contents, changes_between
-from retrieve_cli.ingest.missing import check_inbox
 from retrieve_cli.ingest.plan import Plan
 from retrieve_cli.ingest.report import LossLimits, Progress, Report
 from retrieve_cli.ingest.reuse import Reuse, reusable
+from retrieve_cli.ingest.source_checks import check_inbox
 from retrieve_cli.ingest.tidying import tidy, tidy_unchanged
 from retrieve_cli.ingest.unchanged_files import UnchangedFiles
 from retrieve_cli.storage.generation import Generation, open_generation

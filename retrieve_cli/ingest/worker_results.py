@@ -10,8 +10,7 @@ import numpy as np
 
 from retrieve_cli.contracts.executors import Encoded
 from retrieve_cli.contracts.progress import Task
-from retrieve_cli.ingest.batch_checkpoint import BatchCheckpoint
-from retrieve_cli.ingest.vector_batch import VectorBatch
+from retrieve_cli.ingest.batch_checkpoint import BatchCheckpoint, VectorBatch
 from retrieve_cli.storage.token_table import PackedTokens
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 
-from retrieve_cli.assemble import text_rerankers, websearch as parts
+from retrieve_cli.assemble import rerankers, websearch as parts
 from retrieve_cli.config.settings import Settings
 from retrieve_cli.contracts import Evidence, Hit, Query, Ranking
 from retrieve_cli.contracts.terms import figures
@@ -172,12 +172,12 @@ class WebSearch:
 
     def _reader(self, texts: Sequence[str]) -> Reader | None:
         encoder = None
-        if text_rerankers.needs_encoder(self._settings):
+        if rerankers.needs_encoder(self._settings):
             with self._lock:
                 if self._encoder is None:
-                    self._encoder = text_rerankers.query_encoder(self._settings)
+                    self._encoder = rerankers.query_encoder(self._settings)
                 encoder = self._encoder
-        return text_rerankers.reader(self._settings, encoder, texts)
+        return rerankers.text_reader(self._settings, encoder, texts)
 
 
 def _skipped(provider: Provider) -> str:

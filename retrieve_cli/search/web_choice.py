@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from typing import Literal, NamedTuple
 
 from retrieve_cli.assemble import websearch as parts
+from retrieve_cli.config.query_settings import KEYLESS, WebSettings
 from retrieve_cli.config.settings import Settings
-from retrieve_cli.config.web_settings import KEYLESS, WebSettings
 from retrieve_cli.contracts.websearch import NoKey, Provider
 from retrieve_cli.errors import UsageError, quoted
 from retrieve_cli.search.web_answer import LONGEST_DEADLINE_MS, MOST_RESULTS, MOST_TEXT, WebOptions
