@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import count
 from pathlib import Path
@@ -168,33 +168,52 @@ def _names_of_lines(manifest: Manifest) -> list[str]:
 
 
 def _source(entry: SourceSetting, settings: Settings, fetched: Path) -> Source:
-    names: dict[str, Any] = {"name": entry.name, "id_prefix": entry.id_prefix}
-    if entry.kind == "docs":
-        from retrieve_cli.sources.folders.docs_folder import FolderSource
+    if entry.kind in _SOURCES:
+        return _SOURCES[entry.kind](entry, settings, fetched, name=entry.name, id_prefix=entry.id_prefix)
+    added: Source = extensions.make("source", entry.kind, entry, settings)
+    return added
 
-        settings.expect_trusted("docs")
-        docs, reader = settings.docs, documents.reader_of(settings)
-        return FolderSource(_path(entry), reader, name_weight=docs.name_weight, follow_links=docs.follow_links, **names)
-    if entry.kind not in (*_OF_LINES, KIND):
-        added: Source = extensions.make("source", entry.kind, entry, settings)
-        return added
-    mapping = field_map(settings)
-    if entry.kind == KIND:
-        from retrieve_cli.sources.inbox import InboxSource, Parsing
 
-        parsing = Parsing(documents.reader_of(settings), settings.docs.name_weight)
-        return InboxSource(Inbox(_path(entry)), mapping, parsing=parsing, **names)
-    if entry.kind == "catalog":
-        from retrieve_cli.sources.catalogs.catalog import CatalogSource
+def _folder(entry: SourceSetting, settings: Settings, _: Path, **names: Any) -> Source:
+    from retrieve_cli.sources.folders.docs_folder import FolderSource
 
-        return CatalogSource(_path(entry), mapping, **names)
+    settings.expect_trusted("docs")
+    docs, reader = settings.docs, documents.reader_of(settings)
+    return FolderSource(_path(entry), reader, name_weight=docs.name_weight, follow_links=docs.follow_links, **names)
+
+
+def _inbox(entry: SourceSetting, settings: Settings, _: Path, **names: Any) -> Source:
+    from retrieve_cli.sources.inbox import InboxSource, Parsing
+
+    parsing = Parsing(documents.reader_of(settings), settings.docs.name_weight)
+    return InboxSource(Inbox(_path(entry)), field_map(settings), parsing=parsing, **names)
+
+
+def _catalog(entry: SourceSetting, settings: Settings, _: Path, **names: Any) -> Source:
+    from retrieve_cli.sources.catalogs.catalog import CatalogSource
+
+    return CatalogSource(_path(entry), field_map(settings), **names)
+
+
+def _remote(entry: SourceSetting, settings: Settings, fetched: Path, **names: Any) -> Source:
     from retrieve_cli.sources.remote.source import RemoteSource
 
+    mapping = field_map(settings)
     try:
         fetcher = _fetcher(entry)
     except UsageError as error:
         raise UsageError(f"{entry.name}: {error.message}", hint=error.hint) from error
     return RemoteSource(fetcher, fetched / f"{entry.name}.jsonl", mapping, origin=_origin(entry), **names)
+
+
+_SOURCES: Mapping[str, Callable[..., Source]] = {
+    "docs": _folder,
+    KIND: _inbox,
+    "catalog": _catalog,
+    "http": _remote,
+    "sparql": _remote,
+}
+"""Constructors of the built-in sources, by kind."""
 
 
 def field_map(settings: Settings) -> FieldMap:
