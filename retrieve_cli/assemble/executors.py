@@ -82,14 +82,14 @@ def executor_for(
 
 def encoders_of(payload: Json) -> Encoders:
     """Return the encoders of a worker, in its process, from the result of `_payload`."""
-    from retrieve_cli.assemble import encoders, splade
+    from retrieve_cli.assemble import encoders
     from retrieve_cli.config.loading import override
     from retrieve_cli.models.executors.encoding import Encoders
 
     settings = override(Settings(), payload["settings"], where="the coordinator's settings")
     return Encoders(
         encoders.encoder_to_build(settings) if payload["vectors"] else None,
-        splade.encoder_to_build(settings) if payload["terms"] else None,
+        encoders.sparse_encoder_to_build(settings) if payload["terms"] else None,
         payload["tokens"],
     )
 

@@ -122,20 +122,17 @@ def watched_of(
             prefix = origin.get("id_prefix", "")
             if not isinstance(prefix, str) or "\0" in str(path) or not all(isinstance(key, str) for key in paths):
                 raise TypeError(prefix)
-            watched: Watched
+            watched: Watched = Unwatched()
             if str(path) in strange:
-                watched = Unwatched()
+                pass
             elif entry.kind == "docs":
-                cards = manifest.recipe.documents or {}
-                limits = docs_max_mb, parsing_max_mb
+                limits, cards = (docs_max_mb, parsing_max_mb), manifest.recipe.documents or {}
                 watched = WatchedFolder(path, prefix, *limits, documents.suffixes, cards, built.get("folders", {}))
             elif entry.kind == KIND and inbox is not None:
                 from retrieve_cli.sources.inbox import WatchedInbox
 
                 watched = WatchedInbox(inbox, parsing_max_mb)
-            elif entry.kind not in _OF_LINES:
-                watched = Unwatched()
-            else:
+            elif entry.kind in _OF_LINES:
                 starts = LineStarts(cache / FOLDER / sha1([entry.name, built["digest"]]))
                 watched = WatchedCatalog(path, entry.name, prefix, built["stamp"], paths, starts)
             pairs.append((entry.records, watched))

@@ -241,10 +241,10 @@ def _vectors(compared: _Compared) -> Iterator[Unapplied]:
 
 
 def _term_weights(compared: _Compared) -> Iterator[Unapplied]:
-    from retrieve_cli.assemble import splade
+    from retrieve_cli.assemble import encoders
 
     model = compared.settings.splade.model
-    cards = splade.term_cards(compared.recipe)
+    cards = encoders.term_cards(compared.recipe)
     if not cards:
         if model is not None and _can_be_built(compared.settings):
             yield Unapplied("splade.model", model, None)
@@ -256,10 +256,10 @@ def _term_weights(compared: _Compared) -> Iterator[Unapplied]:
 
 def _can_be_built(settings: Settings) -> bool:
     """Return True if the model of term weights is on this machine: a sync that cannot have it leaves the index."""
-    from retrieve_cli.assemble import splade
+    from retrieve_cli.assemble import encoders
 
     try:
-        return splade.encoder_to_build(settings) is not None
+        return encoders.sparse_encoder_to_build(settings) is not None
     except RetrieveError:
         return False
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -35,6 +35,7 @@ from retrieve_cli.untrusted import files
 if TYPE_CHECKING:
     from retrieve_cli.ingest.pushing import Push
     from retrieve_cli.ingest.reuse import Reuse
+    from retrieve_cli.storage.generation import Generation
     from retrieve_cli.storage.store import Store
 
 
@@ -118,15 +119,9 @@ def apply(
         # A document of the inbox, where anybody may put one, does not keep the others from being published.
         counted = sum(entry.refused for entry in intake.entries if entry.kind != KIND)
         if limits.tolerates(counted, records):
-            rows = intake.write()
-            manifest = store.seal(
-                scratch, recipe=intake.recipe, sources=intake.entries, rows=rows, linked=intake.linked
-            )
             built = {"version": __version__, "sources": intake.origins, "changes": changes.counts}
             built |= {"prefixes": dict(parts.prefixes)} if parts.prefixes else {}
-            if push:
-                push.before_publication(scratch, manifest, store, older=reuse.generation if reuse else None)
-            published = store.publish(scratch, manifest, built)
+            published = _publish(intake, scratch, store, built, push=push, older=reuse.generation if reuse else None)
             same = published == current
             status = "partial" if rejected else "unchanged" if same else "published"
             current = published
@@ -155,6 +150,23 @@ def apply(
         notices=intake.notices.on_keys,
         same=same,
     )
+
+
+def _publish(
+    intake: Intake,
+    scratch: Path,
+    store: Store,
+    built: Mapping[str, Json],
+    *,
+    push: Push | None,
+    older: Generation | None,
+) -> str:
+    """Write the generation, send it to the engines and make it current; return its id."""
+    rows = intake.write()
+    manifest = store.seal(scratch, recipe=intake.recipe, sources=intake.entries, rows=rows, linked=intake.linked)
+    if push:
+        push.before_publication(scratch, manifest, store, older=older)
+    return store.publish(scratch, manifest, built)
 
 
 def new_rejections(store: Store, rejected: Sequence[Refused]) -> int:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from retrieve_cli.assemble import indexes, splade
+from retrieve_cli.assemble import encoders, indexes
 from retrieve_cli.assemble.parts import Parts
 from retrieve_cli.contracts import (
     Card,
@@ -302,5 +302,5 @@ def term_encoding(parts: Parts, cache: Path, say: Callable[[str], None]) -> Term
     """Return the encoding of learned term weights; None if the index has none."""
     if parts.sparse is None:
         return None
-    ((name, card),) = splade.term_cards(parts.recipe).items()
+    ((name, card),) = encoders.term_cards(parts.recipe).items()
     return TermEncoding(parts.sparse, name, card, ContentCache(cache, card, TERM_LAYOUT, say=say))

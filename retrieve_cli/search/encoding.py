@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from threading import RLock
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from retrieve_cli.assemble import encoders, splade
+from retrieve_cli.assemble import encoders
 from retrieve_cli.config.settings import Settings
 from retrieve_cli.frozen import replace
 
@@ -45,7 +45,7 @@ class QueryModels:
     @property
     def sparse(self) -> SparseEncoder:
         """The sparse encoder that the index was built with. Raises as `encoder` does."""
-        return self._once("sparse", lambda: splade.encoder_to_query(self._settings, self._recipe))
+        return self._once("sparse", lambda: encoders.sparse_encoder_to_query(self._settings, self._recipe))
 
     @property
     def waits(self) -> bool:

@@ -144,11 +144,6 @@ def plan(opened: Opened, options: SearchOptions, *, queries: Sequence[Query], sa
         if columns_seen(generation, visible).column(field) is None:
             say(f"no record has a field {quoted(field)}: gating.field groups nothing")
     keep = options.rerank_keep if reranker is not None else None
-    expands = not options.dense_only and (options.hybrid if options.expand is None else options.expand)
-    if keep is not None and not settings.expansion.before_rerank:
-        if options.expand:
-            say("no linked records: rerank.keep passes on only what the reranker judged (expansion.before_rerank)")
-        expands = False
     return RankPlan(
         opened,
         options,
@@ -163,9 +158,18 @@ def plan(opened: Opened, options: SearchOptions, *, queries: Sequence[Query], sa
         visible=visible,
         substitute=substitute,
         keep=keep,
-        expands=expands,
+        expands=_expands(settings, options, keep, say),
         idle=_idle(settings, options, chosen),
     )
+
+
+def _expands(settings: Settings, options: SearchOptions, keep: int | None, say: Callable[[str], None]) -> bool:
+    """Return True if linked records are added."""
+    if keep is not None and not settings.expansion.before_rerank:
+        if options.expand:
+            say("no linked records: rerank.keep passes on only what the reranker judged (expansion.before_rerank)")
+        return False
+    return not options.dense_only and (options.hybrid if options.expand is None else options.expand)
 
 
 def _idle(settings: Settings, options: SearchOptions, chosen: Sequence[str]) -> frozenset[str]:

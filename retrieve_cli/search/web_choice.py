@@ -68,13 +68,7 @@ def chosen_providers(
     """
     configured = tuple(dict.fromkeys(settings.web.providers))
     if options.providers:
-        named = [parts.provider(name, settings) for name in dict.fromkeys(options.providers)]
-        for provider in named:
-            if provider.name not in configured:
-                raise UsageError(
-                    f"the provider {provider.name} is not configured",
-                    hint=f"add it to web.providers: [{', '.join((*configured, provider.name))}]",
-                )
+        named = _named_providers(options, settings, configured)
         _expect_key(named, missing_key)
         kinds = {provider.kind for provider in named}
         kind = kinds.pop() if len(kinds) == 1 else "both"
@@ -103,6 +97,17 @@ def chosen_providers(
         _expect_key(fitting, missing_key)
     without = [(provider, failure) for provider, failure in missing if failure is not None]
     return Chosen(kind, reason, usable, without, notice)
+
+
+def _named_providers(options: WebOptions, settings: Settings, configured: Sequence[str]) -> list[Provider]:
+    named = [parts.provider(name, settings) for name in dict.fromkeys(options.providers)]
+    for provider in named:
+        if provider.name not in configured:
+            raise UsageError(
+                f"the provider {provider.name} is not configured",
+                hint=f"add it to web.providers: [{', '.join((*configured, provider.name))}]",
+            )
+    return named
 
 
 def _expect_key(providers: Sequence[Provider], missing_key: Callable[[Provider], NoKey | None]) -> None:
