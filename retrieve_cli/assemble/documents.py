@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from retrieve_cli.config.index_settings import ParsingSettings
     from retrieve_cli.config.settings import Settings
     from retrieve_cli.contracts import DocumentFile, DocumentReader
-    from retrieve_cli.contracts.page_marks import Mark
+    from retrieve_cli.contracts.layout import Mark
     from retrieve_cli.storage.records.columns import Columns
 
 _sharing = Lock()

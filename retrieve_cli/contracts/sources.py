@@ -12,8 +12,7 @@ from retrieve_cli.frozen import Frozen
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from retrieve_cli.contracts.layout import Layout
-    from retrieve_cli.contracts.page_marks import Mark
+    from retrieve_cli.contracts.layout import Layout, Mark
 
 
 class Item(Frozen):

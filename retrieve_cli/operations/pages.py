@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from retrieve_cli.assemble import documents
 from retrieve_cli.assemble.documents import shared_reader
 from retrieve_cli.contracts import HEAD, DocumentFile, Json, Parsed
-from retrieve_cli.contracts.layout import Block, DocumentPage, Layout
-from retrieve_cli.contracts.page_marks import Mark, cell_boxes, surrounding
+from retrieve_cli.contracts.layout import Block, DocumentPage, Layout, Mark, cell_boxes, surrounding
 from retrieve_cli.contracts.page_words import Words
 from retrieve_cli.contracts.terms import figures
 from retrieve_cli.errors import BadDocument, Unavailable, UsageError, quoted, shortened

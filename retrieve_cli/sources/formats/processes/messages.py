@@ -15,7 +15,7 @@ from struct import Struct
 from typing import NamedTuple
 
 from retrieve_cli.contracts import Json
-from retrieve_cli.contracts.page_marks import Mark
+from retrieve_cli.contracts.layout import Mark
 from retrieve_cli.contracts.page_words import Box
 from retrieve_cli.sources.formats.limits import Limits
 from retrieve_cli.untrusted import files
