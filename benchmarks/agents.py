@@ -24,7 +24,7 @@ from retrieve_cli.api.asked import read_asked
 from retrieve_cli.api.live import LiveIndex
 from retrieve_cli.config.loading import load
 from retrieve_cli.evaluation.judgments import Topic, read_beir
-from retrieve_cli.search.answer import SearchAnswer
+from retrieve_cli.search.answer import Answer
 from retrieve_cli.server.mcp.outcomes import CHOICES, answer_of, compact_json
 from retrieve_cli.server.mcp.searching import search
 from retrieve_cli.server.mcp.tools import counter_of
@@ -62,7 +62,7 @@ def ask(live: LiveIndex, query: str, *, most: int, channel: str) -> Shown:
 def unlimited(live: LiveIndex, query: str) -> list[str]:
     """Return the records of the whole answer to a query."""
     (answer,) = live.answer([read_asked({"query": query, "limit": 10})])
-    assert isinstance(answer, SearchAnswer), answer
+    assert isinstance(answer, Answer), answer
     return [result.doc_id for result in answer.results]
 
 

@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING
 from retrieve_cli.contracts import Question, Request
 from retrieve_cli.errors import STEP_FAILURES, RetrieveError, UsageError
 from retrieve_cli.frozen import replace
-from retrieve_cli.search.answer import SearchAnswer
+from retrieve_cli.search.answer import Answer
 from retrieve_cli.search.plan import check
 from retrieve_cli.search.searcher import Searcher
 
 if TYPE_CHECKING:
     from retrieve_cli.api.asked import Asked
 
-Outcome = SearchAnswer | RetrieveError
+Outcome = Answer | RetrieveError
 _SOME_TEXT = "text"
-Answering = Callable[[Sequence[Request]], list[SearchAnswer]]
+Answering = Callable[[Sequence[Request]], list[Answer]]
 
 
 def answer_groups(asked: Sequence[Asked], answer: Callable[[Sequence[Asked]], Sequence[Outcome]]) -> list[Outcome]:

@@ -17,7 +17,7 @@ from retrieve_cli.config.settings import Settings
 from retrieve_cli.contracts import Json, Request
 from retrieve_cli.errors import IndexCorrupt, UsageError
 from retrieve_cli.search import opened as opened_before
-from retrieve_cli.search.answer import SearchAnswer
+from retrieve_cli.search.answer import Answer
 from retrieve_cli.search.opened import Opened
 from retrieve_cli.search.options import SearchOptions
 from retrieve_cli.search.searcher import Searcher
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from retrieve_cli.storage.remote_file import Blocks
 
 
-class Answer(SearchAnswer):
+class Answer(Answer):
     """An answer to one query: its `results`, best first, and how they came about."""
 
     def to_json(self) -> dict[str, Json]:
@@ -90,7 +90,7 @@ class Index:
         options = self.options(**choices)
         return [_public(answer) for answer in self.answer(requests, options)] if requests else []
 
-    def answer(self, requests: Sequence[Request], options: SearchOptions) -> list[SearchAnswer]:
+    def answer(self, requests: Sequence[Request], options: SearchOptions) -> list[Answer]:
         """Return the answers to requests under options that `options()` made."""
         try:
             return Searcher(self.opened, options).answer(requests)
@@ -229,7 +229,7 @@ def _blocks(settings: Settings, folder: Path, manifest: Manifest) -> Blocks:
     return blocks_of(folder, manifest, settings)
 
 
-def _public(answer: SearchAnswer) -> Answer:
+def _public(answer: Answer) -> Answer:
     """The answer with what only programs need."""
     values: dict[str, Any] = {name: getattr(answer, name) for name in answer.__struct_fields__}
     return Answer(**values)

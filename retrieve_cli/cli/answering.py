@@ -17,7 +17,7 @@ from retrieve_cli.config.plugins import LLM
 from retrieve_cli.config.settings import Settings
 from retrieve_cli.contracts import Request
 from retrieve_cli.errors import Exit, UsageError
-from retrieve_cli.search.answer import SearchAnswer
+from retrieve_cli.search.answer import Answer
 from retrieve_cli.search.options import SearchOptions
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 NOTHING: Mapping[str, Any] = {}
-Writing = Callable[[Sequence[SearchAnswer], Shared, Shape], None]
+Writing = Callable[[Sequence[Answer], Shared, Shape], None]
 """Writes answers to stdout."""
 
 
@@ -142,7 +142,7 @@ def answer_one(run: Run, request: Request) -> None:
     run.end(stale=is_stale(answers[0]), found=bool(answers[0].results))
 
 
-def is_stale(answer: SearchAnswer) -> bool:
+def is_stale(answer: Answer) -> bool:
     """Return True if the source of a result has changed since the build."""
     return any(result.freshness != "fresh" for result in (*answer.results, *answer.related))
 
@@ -154,7 +154,7 @@ def tell_generation(run: Run, index: Index, *, all_records: bool) -> None:
     run.shared.talk.detail(f"generation {generation.manifest.id}{size}")
 
 
-def show(run: Run, index: Index, answers: Sequence[SearchAnswer], *, write: Writing | None = None) -> None:
+def show(run: Run, index: Index, answers: Sequence[Answer], *, write: Writing | None = None) -> None:
     """Print answers, by default in the format of the command, with all that its flags ask for besides."""
     if run.save_run is not None:
         from retrieve_cli.cli import saving

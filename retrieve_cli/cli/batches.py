@@ -20,10 +20,10 @@ from retrieve_cli.cli.answering import Run
 from retrieve_cli.cli.failures import failure_of
 from retrieve_cli.cli.requests import BadLine
 from retrieve_cli.errors import STEP_FAILURES, Exit, RetrieveError, UsageError, quoted
-from retrieve_cli.search.answer import SearchAnswer
+from retrieve_cli.search.answer import Answer
 from retrieve_cli.search.searcher import Searcher
 
-Outcome = SearchAnswer | BadLine
+Outcome = Answer | BadLine
 _STREAMED = ("text", "table", "json", "jsonl", "md")
 """Formats in which answers can be written one after the other."""
 
@@ -100,7 +100,7 @@ def _expect_one_run(lines: Sequence[Asked], run: Run) -> None:
         raise UsageError(message, hint="give them as flags, or query without --save-run")
 
 
-def _answer_group(lines: Sequence[Asked], *, index: Index, run: Run) -> list[SearchAnswer | RetrieveError]:
+def _answer_group(lines: Sequence[Asked], *, index: Index, run: Run) -> list[Answer | RetrieveError]:
     """The answers to lines of equal choices. Raises: RetrieveError: no line can be answered, whatever it says."""
     first, requests = lines[0], [line.request for line in lines]
     try:
@@ -125,7 +125,7 @@ def _answered(line: Asked, index: Index, run: Run) -> Outcome:
         return BadLine(line.request.id, error)
 
 
-def _outcome(line: Asked, outcome: SearchAnswer | RetrieveError) -> Outcome:
+def _outcome(line: Asked, outcome: Answer | RetrieveError) -> Outcome:
     return BadLine(line.request.id, outcome) if isinstance(outcome, RetrieveError) else outcome
 
 
@@ -147,7 +147,7 @@ def _show(outcomes: Sequence[Outcome], run: Run, index: Index) -> None:
         answering.show(run, index, answers)
 
 
-def _print_lines(outcomes: Sequence[Outcome], answers: Sequence[SearchAnswer], *_: object) -> None:
+def _print_lines(outcomes: Sequence[Outcome], answers: Sequence[Answer], *_: object) -> None:
     """A line of JSON for each outcome; `answers` are those of the outcomes that are one, as they were saved."""
     from retrieve_cli.output import formats
 

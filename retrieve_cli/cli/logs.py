@@ -9,10 +9,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from retrieve_cli.contracts import Json
 from retrieve_cli.errors import printable, shortened
 from retrieve_cli.output.numbers import numbers
-from retrieve_cli.search.answer import SearchAnswer
+from retrieve_cli.search.answer import Answer
 
 
-def log_answers(answers: Sequence[SearchAnswer], *, as_json: bool, min_candidates: int) -> None:
+def log_answers(answers: Sequence[Answer], *, as_json: bool, min_candidates: int) -> None:
     """Print the lines of each answer on stderr."""
     for answer in answers:
         event = _event(answer, min_candidates)
@@ -20,7 +20,7 @@ def log_answers(answers: Sequence[SearchAnswer], *, as_json: bool, min_candidate
         print(*lines, sep="\n", file=sys.stderr)
 
 
-def _event(answer: SearchAnswer, min_candidates: int) -> dict[str, Json]:
+def _event(answer: Answer, min_candidates: int) -> dict[str, Json]:
     """Return the numbers of an answer."""
     return {
         "event": "answer",
@@ -31,7 +31,7 @@ def _event(answer: SearchAnswer, min_candidates: int) -> dict[str, Json]:
     }
 
 
-def _course(answer: SearchAnswer, event: Mapping[str, Json]) -> Iterator[str]:
+def _course(answer: Answer, event: Mapping[str, Json]) -> Iterator[str]:
     """Yield the candidates at each step, and the change of their scores."""
     course, text = answer.course, json.dumps(shortened(answer.query.text), ensure_ascii=False)
     for name, count in course.stages[:1]:

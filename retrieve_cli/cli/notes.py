@@ -11,11 +11,11 @@ from retrieve_cli.cli.options import Shared
 from retrieve_cli.config.settings import Settings, sections
 
 if TYPE_CHECKING:
-    from retrieve_cli.search.answer import SearchAnswer
+    from retrieve_cli.search.answer import Answer
     from retrieve_cli.storage.generation import Generation
 
 
-def say_notes(answers: Sequence[SearchAnswer], shared: Shared, *, files: Collection[str]) -> None:
+def say_notes(answers: Sequence[Answer], shared: Shared, *, files: Collection[str]) -> None:
     """Say what the user should know of the answers, and what was read from `files`, those of the command line."""
     read = {file.path: file.tokens for answer in answers for file in answer.question.files if file.path in files}
     for path, tokens in read.items():

@@ -13,7 +13,7 @@ from retrieve_cli.errors import RetrieveError, UsageError, printable, unwritable
 
 if TYPE_CHECKING:
     from retrieve_cli.cli.options import Shared
-    from retrieve_cli.search.answer import SearchAnswer
+    from retrieve_cli.search.answer import Answer
     from retrieve_cli.search.opened import Opened
 
 
@@ -30,7 +30,7 @@ class Picturing(NamedTuple):
             raise UsageError(f"--picture-of is {self.rank}; it takes a whole number from 1", hint="--picture-of 1")
         expect_png(self.path)
 
-    def draw(self, answer: SearchAnswer, opened: Opened, shared: Shared) -> None:
+    def draw(self, answer: Answer, opened: Opened, shared: Shared) -> None:
         """Write the picture; if there is none to draw, say why."""
         from retrieve_cli.search import pictures
 

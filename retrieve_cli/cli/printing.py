@@ -9,10 +9,10 @@ from functools import partial
 from retrieve_cli.cli.options import Shape, Shared
 from retrieve_cli.errors import unwritable
 from retrieve_cli.output import formats
-from retrieve_cli.search.answer import SearchAnswer
+from retrieve_cli.search.answer import Answer
 
 
-def print_answers(answers: Sequence[SearchAnswer], shared: Shared, shape: Shape) -> None:
+def print_answers(answers: Sequence[Answer], shared: Shared, shape: Shape) -> None:
     """Print answers, and the notes on them.
 
     Raises:
@@ -30,7 +30,7 @@ def print_answers(answers: Sequence[SearchAnswer], shared: Shared, shape: Shape)
         sys.stdout.write(written[shared.format](answers))
 
 
-def _say_cuts(answers: Sequence[SearchAnswer], shared: Shared, *, batch: bool, prompt: bool) -> None:
+def _say_cuts(answers: Sequence[Answer], shared: Shared, *, batch: bool, prompt: bool) -> None:
     """Say which better hits, or hits that were good enough otherwise, limits have cut; a prompt speaks of its budget
     itself."""
     if not any(answer.spent or answer.trace or answer.confidence for answer in answers):
@@ -43,7 +43,7 @@ def _say_cuts(answers: Sequence[SearchAnswer], shared: Shared, *, batch: bool, p
             shared.talk.say(f"note: {where}{note}")
 
 
-def _text(answers: Sequence[SearchAnswer], shared: Shared, shape: Shape) -> None:
+def _text(answers: Sequence[Answer], shared: Shared, shape: Shape) -> None:
     from retrieve_cli.output import text
 
     table = None
@@ -55,7 +55,7 @@ def _text(answers: Sequence[SearchAnswer], shared: Shared, shape: Shape) -> None
     text.print_answers(answers, shared.page, table=table, **shown)
 
 
-def _prompt(answers: Sequence[SearchAnswer], shared: Shared, shape: Shape) -> None:
+def _prompt(answers: Sequence[Answer], shared: Shared, shape: Shape) -> None:
     from retrieve_cli.output import prompt
 
     group_by: prompt.GroupBy = "group" if shape.group_by == "group" else "document"
@@ -63,14 +63,14 @@ def _prompt(answers: Sequence[SearchAnswer], shared: Shared, shape: Shape) -> No
     _write(written.text, written.notes, shared)
 
 
-def _prompt_table(answers: Sequence[SearchAnswer], shared: Shared, shape: Shape) -> None:
+def _prompt_table(answers: Sequence[Answer], shared: Shared, shape: Shape) -> None:
     from retrieve_cli.output import prompt
 
     written = prompt.as_table(answers, batch=shape.batch)
     _write(written.text, written.notes, shared)
 
 
-def _trec(answers: Sequence[SearchAnswer], shared: Shared, shape: Shape) -> None:
+def _trec(answers: Sequence[Answer], shared: Shared, shape: Shape) -> None:
     ids = formats.trec_ids(answers)
     notes = [ids.notice] if ids and shape.trec_ids is None else []
     _write(formats.as_trec(answers), notes, shared)

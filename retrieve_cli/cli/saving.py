@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from retrieve_cli.errors import RetrieveError, printable, quoted
 from retrieve_cli.frozen import replace
 from retrieve_cli.output import journal
-from retrieve_cli.search.answer import SearchAnswer
+from retrieve_cli.search.answer import Answer
 
 if TYPE_CHECKING:
     from retrieve_cli.cli.options import Shared
@@ -30,8 +30,8 @@ def texts_of(given: str) -> Texts:
 
 
 def saved(
-    answers: Sequence[SearchAnswer], shared: Shared, *, opened: Opened, options: SearchOptions, texts: Texts
-) -> list[SearchAnswer]:
+    answers: Sequence[Answer], shared: Shared, *, opened: Opened, options: SearchOptions, texts: Texts
+) -> list[Answer]:
     """Save a run; return its answers with its id."""
     recipe = opened.generation.manifest.recipe.to_json()
     run_id = journal.save(shared.store, answers, opened.settings, options, recipe=recipe, texts=texts)
@@ -39,7 +39,7 @@ def saved(
     return [replace(answer, run_id=run_id) for answer in answers]
 
 
-def log_queries(answers: Sequence[SearchAnswer], shared: Shared, settings: Settings) -> None:
+def log_queries(answers: Sequence[Answer], shared: Shared, settings: Settings) -> None:
     """Add to the log of queries; an answer is not withheld because that fails."""
     try:
         journal.log(shared.store.runs, answers, min_candidates=settings.log.min_candidates)
@@ -47,7 +47,7 @@ def log_queries(answers: Sequence[SearchAnswer], shared: Shared, settings: Setti
         shared.talk.say(f"note: the query was not logged: {error.message} ({error.hint})")
 
 
-def explain_empty(opened: Opened, answers: Sequence[SearchAnswer], shared: Shared, *, ids: bool) -> None:
+def explain_empty(opened: Opened, answers: Sequence[Answer], shared: Shared, *, ids: bool) -> None:
     """Name the stage that dropped the last hit of each empty answer: on stderr if stdout is for a program."""
     from retrieve_cli.operations.why import why_empty
 

@@ -17,7 +17,7 @@ from retrieve_cli.errors import UsageError, printable, quoted
 if TYPE_CHECKING:
     from retrieve_cli.config.settings import Settings
     from retrieve_cli.evaluation.session import Judged
-    from retrieve_cli.search.answer import SearchAnswer
+    from retrieve_cli.search.answer import Answer
 
 KINDS = ("descriptions", "titles", "headings", "session")
 _MANY = 50
@@ -170,7 +170,7 @@ class _Dialogue:
         except UnicodeDecodeError as error:
             raise UsageError(f"line {self._number} of stdin is not UTF-8", hint="convert it with iconv") from error
 
-    def show(self, answer: SearchAnswer) -> None:
+    def show(self, answer: Answer) -> None:
         """Show the results with numbers: name, id, and a snippet."""
         from retrieve_cli.output.snippet import ROOM, snippet
 

@@ -21,7 +21,7 @@ from retrieve_cli.contracts import Request, Source
 from retrieve_cli.errors import Unavailable, UsageError
 from retrieve_cli.frozen import replace
 from retrieve_cli.ingest.temporary_index import TemporaryIndex, build_temporary_index
-from retrieve_cli.search.answer import SearchAnswer
+from retrieve_cli.search.answer import Answer
 from retrieve_cli.search.options import SearchOptions
 from retrieve_cli.storage.store import Store
 from retrieve_cli.untrusted.files import MB
@@ -48,7 +48,7 @@ class Unindexed(Index):
                 raise Unavailable(f"{name} cannot answer without an index: {why}", hint=hint)
         return options
 
-    def answer(self, requests: Sequence[Request], options: SearchOptions) -> list[SearchAnswer]:
+    def answer(self, requests: Sequence[Request], options: SearchOptions) -> list[Answer]:
         """Return the answers, with notices on what an index would add."""
         skipped = self._skipped if options.hybrid and not options.retrievers else {}
         return [

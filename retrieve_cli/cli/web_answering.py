@@ -14,7 +14,7 @@ from retrieve_cli.cli.options import Shape, Shared
 from retrieve_cli.contracts.terms import figures
 from retrieve_cli.errors import Exit, RetrieveError, UsageError, printable
 from retrieve_cli.output import formats, web_works
-from retrieve_cli.search.answer import SearchAnswer
+from retrieve_cli.search.answer import Answer
 from retrieve_cli.search.web_answer import WebAnswer, WebOptions
 
 if TYPE_CHECKING:
@@ -143,7 +143,7 @@ class WebSection:
         check(WebOptions("web"), settings)
         self._answer: WebAnswer | None = None
 
-    def write(self, answers: Sequence[SearchAnswer], shared: Shared, shape: Shape) -> None:
+    def write(self, answers: Sequence[Answer], shared: Shared, shape: Shape) -> None:
         """Print the local answer, then the section; in JSON, the section is the key `web`."""
         (local,) = answers
         if shared.format != "json":

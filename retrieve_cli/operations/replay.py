@@ -18,7 +18,7 @@ from retrieve_cli.frozen import Frozen, replace
 from retrieve_cli.output import run_account
 from retrieve_cli.output.journal import calibration_digest
 from retrieve_cli.output.run_account import Texts
-from retrieve_cli.search.answer import SearchAnswer
+from retrieve_cli.search.answer import Answer
 from retrieve_cli.search.opened import Opened
 from retrieve_cli.search.options import SearchOptions
 from retrieve_cli.search.searcher import Searcher
@@ -156,7 +156,7 @@ def replay(store: Store, settings: Settings, run: SavedRun, requests: Sequence[R
     return Replay.of(run.name, pairs, _notes(store, under, run), generation=run.generation)
 
 
-def _check_models(was: Mapping[str, Json], answer: SearchAnswer) -> None:
+def _check_models(was: Mapping[str, Json], answer: Answer) -> None:
     """Check the stages. Raises: Unavailable: a stage of the run cannot run now."""
     used = was.get("strategies_used")
     steps = [name for name in used if isinstance(name, str)] if isinstance(used, list) else []

@@ -17,7 +17,7 @@ from retrieve_cli.contracts.terms import figures
 from retrieve_cli.errors import UsageError
 from retrieve_cli.frozen import Frozen, replace
 from retrieve_cli.search.access import groups_of
-from retrieve_cli.search.answer import SearchAnswer
+from retrieve_cli.search.answer import Answer
 from retrieve_cli.search.opened import Opened
 from retrieve_cli.search.options import SearchOptions
 from retrieve_cli.search.questions import RequestReader
@@ -71,7 +71,7 @@ def why(opened: Opened, request: Request, name: str) -> tuple[dict[str, Json], S
     return {**view, "verdict": "; ".join(_verdict(view, ranked, answer, place, opened))}, _notices(answer)
 
 
-def _notices(answer: SearchAnswer) -> Sequence[str]:
+def _notices(answer: Answer) -> Sequence[str]:
     """Return the notices of an answer, with that on its sources."""
     return [*answer.notices, answer.stale] if answer.stale else answer.notices
 
@@ -164,9 +164,7 @@ def _without_cuts(settings: Settings, rows: int) -> Settings:
     return replace(override(settings, free, where="why"), boost=BoostSettings())
 
 
-def _verdict(
-    view: dict[str, Json], ranked: Ranked, answer: SearchAnswer, place: _Place, opened: Opened
-) -> Iterator[str]:
+def _verdict(view: dict[str, Json], ranked: Ranked, answer: Answer, place: _Place, opened: Opened) -> Iterator[str]:
     """Yield the place in the answer, or the first stage without the record."""
     if view["rank"] is not None:
         yield f"it is result {view['rank']}"
@@ -191,7 +189,7 @@ def _verdict(
 
 
 def _related(
-    view: dict[str, Json], ranked: Ranked, answer: SearchAnswer, place: _Place, generation: Generation
+    view: dict[str, Json], ranked: Ranked, answer: Answer, place: _Place, generation: Generation
 ) -> Iterator[str]:
     """Yield the path to a record that is listed beside the results, and its place among the hits, if it has one."""
     rank = view["related_rank"]
@@ -210,7 +208,7 @@ def _lost(stages: Sequence[dict[str, Json]]) -> int | None:
     return after if after < len(stages) else None
 
 
-def _not_found(view: dict[str, Json], ranked: Ranked, answer: SearchAnswer, place: _Place, opened: Opened) -> str:
+def _not_found(view: dict[str, Json], ranked: Ranked, answer: Answer, place: _Place, opened: Opened) -> str:
     """Return the reason why the first stage does not have the record."""
     settings = opened.settings
     gate = view["trace"].get("gate")
@@ -243,7 +241,7 @@ def _cut(before: dict[str, Json], stage: dict[str, Json], ranked: Ranked, settin
     return f"{had}, and {stage['stage']} drops it"
 
 
-def _unshown(last: dict[str, Json], ranked: Ranked, answer: SearchAnswer, place: _Place, generation: Generation) -> str:
+def _unshown(last: dict[str, Json], ranked: Ranked, answer: Answer, place: _Place, generation: Generation) -> str:
     """Return the reason why a record that all stages have is not a result."""
     if last["rank"] > (shown := len(ranked.rankings[0].hits)):
         requested = figures.count(shown, "result is", "results are")
@@ -257,7 +255,7 @@ def _unshown(last: dict[str, Json], ranked: Ranked, answer: SearchAnswer, place:
     return f"it does not fit into the budget: {about[0]}" if about else "it is shown with another hit of its record"
 
 
-def why_empty(opened: Opened, answer: SearchAnswer) -> list[str]:
+def why_empty(opened: Opened, answer: Answer) -> list[str]:
     """Return sentences on the stage that dropped the last hit of an answer without results.
 
     Only visible records are counted.

@@ -13,7 +13,7 @@ from retrieve_cli.output.places import pages, span_of
 from retrieve_cli.output.prose import percent
 from retrieve_cli.output.reasons import reasons
 from retrieve_cli.output.snippet import ROOM, snippet
-from retrieve_cli.search.answer import Result, SearchAnswer
+from retrieve_cli.search.answer import Answer, Result
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -24,12 +24,12 @@ _REASON = 32
 """Cells of a reason."""
 
 
-def print_table(answer: SearchAnswer, console: Console) -> None:
+def print_table(answer: Answer, console: Console) -> None:
     """Print the results of an answer."""
     console.print(_table(answer))
 
 
-def _names(answer: SearchAnswer, result: Result) -> Iterator[tuple[str, str]]:
+def _names(answer: Answer, result: Result) -> Iterator[tuple[str, str]]:
     """Name, id with pages, and section of a result, a line each, with its style."""
     yield printable(str(result.record["name"])), "bold"
     numbers = pages(span_of(result).place)
@@ -38,14 +38,14 @@ def _names(answer: SearchAnswer, result: Result) -> Iterator[tuple[str, str]]:
         yield printable(title(str(result.chunk["section"]))), "italic"
 
 
-def _cells(answer: SearchAnswer, result: Result, rank: int) -> list[str]:
+def _cells(answer: Answer, result: Result, rank: int) -> list[str]:
     """The cells on the score and the reasons of a result."""
     confidence = "" if result.confidence is None else percent(result.confidence)
     lines = "\n".join(cut(reason.text, _REASON) for reason in reasons(result, rank=rank))
     return [f"{result.hit.score:.3f}", *([confidence] if answer.confidence else []), lines]
 
 
-def _table(answer: SearchAnswer) -> Table:
+def _table(answer: Answer) -> Table:
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
     from rich.text import Text
@@ -66,7 +66,7 @@ def _table(answer: SearchAnswer) -> Table:
     return table
 
 
-def _marked(answer: SearchAnswer, result: Result) -> Text:
+def _marked(answer: Answer, result: Result) -> Text:
     from rich.text import Text
 
     found = snippet(answer, result).cut(ROOM)

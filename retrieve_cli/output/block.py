@@ -19,7 +19,7 @@ from retrieve_cli.output.places import linked, located, span_of
 from retrieve_cli.output.prose import one_line, percent, significant
 from retrieve_cli.output.reasons import ALSO_NEEDED, SEPARATOR, Reason, path_in_words, rank_before_budget, reasons
 from retrieve_cli.output.snippet import Snippet, snippet
-from retrieve_cli.search.answer import Bundle, Result, SearchAnswer
+from retrieve_cli.search.answer import Answer, Bundle, Result
 from retrieve_cli.storage.records.facets import facets_of
 
 _WIDE = 76
@@ -28,7 +28,7 @@ _MOST = 110
 """Cells of a line of a snippet: longer ones are hard to read."""
 
 
-def block(answer: SearchAnswer, result: Result, *, rank: int, width: int) -> Iterator[Line]:
+def block(answer: Answer, result: Result, *, rank: int, width: int) -> Iterator[Line]:
     """Yield the lines of a result."""
     number = _number(rank, answer)
     indent = Span(" " * len(number))
@@ -45,11 +45,11 @@ def block(answer: SearchAnswer, result: Result, *, rank: int, width: int) -> Ite
         yield from ([indent, *line] for line in needs(result.bundle, room))
 
 
-def _number(rank: int, answer: SearchAnswer) -> str:
+def _number(rank: int, answer: Answer) -> str:
     return f"{rank:>{max(2, len(str(answer.offset + len(answer.results))))}}  "
 
 
-def indent_of(answer: SearchAnswer) -> int:
+def indent_of(answer: Answer) -> int:
     """Return the cells before the lines of a result."""
     return len(_number(1, answer))
 
@@ -122,7 +122,7 @@ def _hanging(label: str, text: str, room: int) -> Iterator[Line]:
         yield [Span(" " * len(label) if place else label, "dim"), Span(text[start:end])]
 
 
-def related(answer: SearchAnswer, width: int) -> Iterator[Line]:
+def related(answer: Answer, width: int) -> Iterator[Line]:
     """Yield the records that the results lead to, under a heading; nothing if there are none."""
     if not answer.related:
         return

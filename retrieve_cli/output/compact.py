@@ -20,7 +20,7 @@ from retrieve_cli.output.cells import ELLIPSIS
 from retrieve_cli.output.places import linked, pages, span_of
 from retrieve_cli.output.prose import one_line, percent, significant
 from retrieve_cli.output.snippet import snippet
-from retrieve_cli.search.answer import Result, SearchAnswer
+from retrieve_cli.search.answer import Answer, Result
 
 R = TypeVar("R")
 Count = Callable[[str], int]
@@ -79,7 +79,7 @@ def fitted(results: Iterable[R], layout: Layout[R], fill: Fill[R], *, most: int,
     return entries
 
 
-def filled(answer: SearchAnswer, entry: Entry[Result], room: int, cost: Cost[Result]) -> Entry[Result]:
+def filled(answer: Answer, entry: Entry[Result], room: int, cost: Cost[Result]) -> Entry[Result]:
     """Return the entry of a result of an answer with the text for which there is room: the whole passage, or the best
     sentence and what follows it."""
     whole = entry._replace(text=passage(entry.result), whole=True)

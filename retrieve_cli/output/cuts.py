@@ -6,13 +6,13 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from retrieve_cli.contracts import Json
 from retrieve_cli.errors import printable, shortened
-from retrieve_cli.search.answer import SearchAnswer, Spent
+from retrieve_cli.search.answer import Answer, Spent
 
 _NAMED = 5
 """Hits that a note names."""
 
 
-def cut_notes(answer: SearchAnswer, *, budget: bool = True) -> Iterator[str]:
+def cut_notes(answer: Answer, *, budget: bool = True) -> Iterator[str]:
     """Yield a sentence for each kind of limit that has cut hits of an answer; none on the budget unless `budget`."""
     if budget and answer.spent is not None:
         yield from _budget(answer, answer.spent)
@@ -20,7 +20,7 @@ def cut_notes(answer: SearchAnswer, *, budget: bool = True) -> Iterator[str]:
     yield from _thresholds(answer)
 
 
-def _budget(answer: SearchAnswer, spent: Spent) -> Iterator[str]:
+def _budget(answer: Answer, spent: Spent) -> Iterator[str]:
     """Hits that did not fit while lower-ranked ones did, or nothing did."""
     cut = [each for each in spent.skipped if each.outranks or not answer.results]
     if not cut:
@@ -32,7 +32,7 @@ def _budget(answer: SearchAnswer, spent: Spent) -> Iterator[str]:
     yield f"{_count(len(cut), 'hit')} did not fit into {' and '.join(limits)}: {_listed(names)}"
 
 
-def _quotas(answer: SearchAnswer) -> Iterator[str]:
+def _quotas(answer: Answer) -> Iterator[str]:
     """Hits beyond a quota that stood above the last one shown."""
     last = answer.offset + len(answer.results)
     better: list[Mapping[str, Json]] = []
@@ -71,7 +71,7 @@ _TESTS = {
 }
 
 
-def _thresholds(answer: SearchAnswer) -> Iterator[str]:
+def _thresholds(answer: Answer) -> Iterator[str]:
     """Hits that would be shown but for a threshold, or for a reranker that picks others."""
     for stage, tests in (("rerank", {"min_score": "below rerank.min_score"}), ("threshold", _TESTS)):
         by_test: dict[str, list[str]] = {}
@@ -85,7 +85,7 @@ def _thresholds(answer: SearchAnswer) -> Iterator[str]:
         yield f"{_count(int(skipped), 'result')} below --min-confidence {(answer.confidence or {})['min_confidence']:g}"
 
 
-def _name(answer: SearchAnswer, chunk_id: str) -> str:
+def _name(answer: Answer, chunk_id: str) -> str:
     """The id of a hit, for a line of text."""
     return printable(shortened(chunk_id if answer.unit == "chunk" else chunk_id.rpartition("#")[0]))
 

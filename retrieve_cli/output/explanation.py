@@ -8,14 +8,14 @@ from itertools import takewhile
 from retrieve_cli.contracts import LOWERED, Evidence
 from retrieve_cli.output.prose import percent, significant
 from retrieve_cli.output.reasons import GRAPH, path_in_words
-from retrieve_cli.search.answer import Result, SearchAnswer
+from retrieve_cli.search.answer import Answer, Result
 
 _DIGITS = 4
 Row = tuple[str, str]
 """A label and what stands beside it."""
 
 
-def of_result(answer: SearchAnswer, result: Result) -> list[Row]:
+def of_result(answer: Answer, result: Result) -> list[Row]:
     """Return what adds up to the score of a result."""
     rows = [("score", _score(answer, result))]
     rows += [(evidence.source, _evidence(answer, result, evidence)) for evidence in result.hit.evidence]
@@ -28,13 +28,13 @@ def of_result(answer: SearchAnswer, result: Result) -> list[Row]:
     return rows
 
 
-def _score(answer: SearchAnswer, result: Result) -> str:
+def _score(answer: Answer, result: Result) -> str:
     confidence = "" if result.confidence is None else f", confidence {percent(result.confidence)}"
     passage = f", by its chunk {result.hit.id}" if answer.unit == "record" else ""
     return f"{_number(result.hit.score)}{confidence}{passage}"
 
 
-def _evidence(answer: SearchAnswer, result: Result, evidence: Evidence) -> str:
+def _evidence(answer: Answer, result: Result, evidence: Evidence) -> str:
     """The part of one retriever or stage."""
     score = _number(evidence.score)
     if evidence.source == GRAPH:
@@ -63,7 +63,7 @@ def _number(value: float) -> str:
     return text.rstrip("0").rstrip(".") if "." in text and "e" not in text else text
 
 
-def of_answer(answer: SearchAnswer) -> list[Row]:
+def of_answer(answer: Answer) -> list[Row]:
     """Return what holds for all results: the pipeline, how the query was read, and what was skipped or cut."""
     return [
         *_reading(answer),
@@ -77,7 +77,7 @@ def of_answer(answer: SearchAnswer) -> list[Row]:
     ]
 
 
-def _reading(answer: SearchAnswer) -> Iterator[Row]:
+def _reading(answer: Answer) -> Iterator[Row]:
     """The query as it was understood, and the candidates that pass its filters and the group routing."""
     question = answer.question
     if question.enhanced != question.request.text:
@@ -95,12 +95,12 @@ def _reading(answer: SearchAnswer) -> Iterator[Row]:
         yield "groups", f"{chosen or 'none'}; {skipped}, in {gate['passes']} passes"
 
 
-def _measured(answer: SearchAnswer) -> Iterator[Row]:
+def _measured(answer: Answer) -> Iterator[Row]:
     if answer.confidence:
         yield "confidence", ", ".join(f"{name} {value}" for name, value in answer.confidence.items())
 
 
-def _limits(answer: SearchAnswer) -> Iterator[Row]:
+def _limits(answer: Answer) -> Iterator[Row]:
     """Use of a budget, and of the time before a deadline."""
     if answer.spent is not None:
         tokens = "" if answer.spent.tokens is None else f", {answer.spent.tokens} tokens by {answer.spent.tokenizer}"

@@ -13,7 +13,7 @@ from retrieve_cli.contracts import Evidence, Json, Reranked
 from retrieve_cli.errors import escaped_json, printable
 from retrieve_cli.frozen import asdict
 from retrieve_cli.output.places import boxes, known_keys, linked, page_keys, pages, span_of
-from retrieve_cli.search.answer import Bundle, Result, SearchAnswer, Span
+from retrieve_cli.search.answer import Answer, Bundle, Result, Span
 from retrieve_cli.search.content_type import content_type
 from retrieve_cli.storage.records.facets import facets_of
 
@@ -29,7 +29,7 @@ def dump(value: Json) -> str:
     return escaped_json(orjson.dumps(value, option=orjson.OPT_SERIALIZE_NUMPY).decode())
 
 
-def answer_json(answer: SearchAnswer) -> dict[str, Json]:
+def answer_json(answer: Answer) -> dict[str, Json]:
     """Return the JSON object of one answer.
 
     `total_results` are shown, `total_matches` is the number of records (with --chunks, of chunks) that any retriever
@@ -85,7 +85,7 @@ def answer_json(answer: SearchAnswer) -> dict[str, Json]:
     }
 
 
-def _asked_for(answer: SearchAnswer) -> dict[str, Json]:
+def _asked_for(answer: Answer) -> dict[str, Json]:
     """The keys that only some answers have."""
     return {
         **({"confidence": dict(answer.confidence)} if answer.confidence else {}),
@@ -100,7 +100,7 @@ def _asked_for(answer: SearchAnswer) -> dict[str, Json]:
     }
 
 
-def _facets_json(answer: SearchAnswer) -> dict[str, Json]:
+def _facets_json(answer: Answer) -> dict[str, Json]:
     """By field, the values of the records that match, with their numbers of records; and the numbers of values that
     are not listed."""
     listed = {
@@ -119,7 +119,7 @@ def _filters_json(conditions: Sequence[tuple[str, str]]) -> dict[str, Json]:
     return {field: values[0] if len(values) == 1 else values for field, values in fields.items()}
 
 
-def _result_json(rank: int, result: Result, answer: SearchAnswer) -> dict[str, Json]:
+def _result_json(rank: int, result: Result, answer: Answer) -> dict[str, Json]:
     record, chunk, place = result.record, result.chunk, result.place
     return {
         "rank": rank,
@@ -166,7 +166,7 @@ def _result_json(rank: int, result: Result, answer: SearchAnswer) -> dict[str, J
     }
 
 
-def _why(rank: int, result: Result, answer: SearchAnswer) -> list[str]:
+def _why(rank: int, result: Result, answer: Answer) -> list[str]:
     """The reasons for a result as one line, and a line for each part of its score."""
     from retrieve_cli.output.explanation import of_result
     from retrieve_cli.output.reasons import rank_before_budget, why
@@ -175,7 +175,7 @@ def _why(rank: int, result: Result, answer: SearchAnswer) -> list[str]:
     return [why(result, rank=rank_before_budget(answer, rank)), *parts]
 
 
-def _span_json(span: Span, answer: SearchAnswer) -> dict[str, Json]:
+def _span_json(span: Span, answer: Answer) -> dict[str, Json]:
     """Start and end of the content, its pages if it has some, and the hits that it includes."""
     places = {key: getattr(span, key) for key in ("start_line", "end_line", "start", "end")}
     in_pages = {**known_keys(span.place), **(boxes(span.place) if answer.explain else {})}
@@ -208,23 +208,23 @@ def _rerank_json(moved: Reranked) -> dict[str, Json]:
 # ------------------------------------------------------------------------------------------------- formats
 
 
-def as_json(answers: Sequence[SearchAnswer]) -> str:
+def as_json(answers: Sequence[Answer]) -> str:
     """Return an indented object for each answer."""
     objects = (orjson.dumps(answer_json(answer), option=orjson.OPT_INDENT_2).decode() for answer in answers)
     return "".join(escaped_json(text) + "\n" for text in objects)
 
 
-def answer_bytes(answer: SearchAnswer) -> bytes:
+def answer_bytes(answer: Answer) -> bytes:
     """Return the answer as `retrieve query --json --no-timing` prints it: equal requests give equal bytes."""
     return as_json([answer.without_times()]).encode()
 
 
-def as_json_lines(answers: Sequence[SearchAnswer]) -> str:
+def as_json_lines(answers: Sequence[Answer]) -> str:
     """Return an answer a line: json and jsonl of a batch."""
     return lines(map(answer_json, answers))
 
 
-def as_jsonl(answers: Sequence[SearchAnswer]) -> str:
+def as_jsonl(answers: Sequence[Answer]) -> str:
     """Return a result a line, with the id of its query."""
     return lines(
         {"query_id": answer.query.id, **_result_json(rank, result, answer)}
@@ -238,7 +238,7 @@ def lines(values: Iterable[Json]) -> str:
     return "".join(dump(value) + "\n" for value in values)
 
 
-def as_csv(answers: Sequence[SearchAnswer]) -> str:
+def as_csv(answers: Sequence[Answer]) -> str:
     """Return a header and one result a row (RFC 4180)."""
     columns = (
         "query_id rank id doc_id score name url section source start_line content page page_end page_label".split()
@@ -266,7 +266,7 @@ def csv_cell(value: Json) -> Json:
     return f"'{text}" if text.startswith(("=", "+", "-", "@")) else text
 
 
-def as_markdown(answers: Sequence[SearchAnswer]) -> str:
+def as_markdown(answers: Sequence[Answer]) -> str:
     """Return a numbered list under each query."""
     from retrieve_cli.output.reasons import rank_before_budget, why  # with patterns that JSON has no use for
     from retrieve_cli.output.snippet import ROOM, snippet
@@ -287,7 +287,7 @@ def as_markdown(answers: Sequence[SearchAnswer]) -> str:
     return "".join(printable(part) + "\n" for part in parts)
 
 
-def _also_needed(answer: SearchAnswer) -> Iterator[str]:
+def _also_needed(answer: Answer) -> Iterator[str]:
     """The lines of a list of the records that the results lead to."""
     from retrieve_cli.output.reasons import ALSO_NEEDED, path_in_words
 
@@ -299,7 +299,7 @@ def _also_needed(answer: SearchAnswer) -> Iterator[str]:
     yield ""
 
 
-def as_trec(answers: Sequence[SearchAnswer]) -> str:
+def as_trec(answers: Sequence[Answer]) -> str:
     """Return a TREC run, `qid Q0 docid rank score tag`; ids with white space are percent-encoded."""
     ids, rows = trec_ids(answers), []
     for answer in answers:
@@ -309,7 +309,7 @@ def as_trec(answers: Sequence[SearchAnswer]) -> str:
     return "".join(rows)
 
 
-def trec_ids(answers: Sequence[SearchAnswer]) -> TrecIds:
+def trec_ids(answers: Sequence[Answer]) -> TrecIds:
     """Return the spelling of the ids of answers in a TREC run."""
     from retrieve_cli.output.trec_ids import TrecIds
 
@@ -317,17 +317,17 @@ def trec_ids(answers: Sequence[SearchAnswer]) -> TrecIds:
     return TrecIds.of((answer.query.id for answer in answers), documents)
 
 
-def as_ids(answers: Sequence[SearchAnswer]) -> str:
+def as_ids(answers: Sequence[Answer]) -> str:
     """Return the ids of results, one a line."""
     return "".join(printable(result_id(answer, result)) + "\n" for answer in answers for result in answer.results)
 
 
-def result_id(answer: SearchAnswer, result: Result) -> str:
+def result_id(answer: Answer, result: Result) -> str:
     """Return the id of a result: that of its chunk if chunks are ranked, else that of its record."""
     return result.hit.id if answer.unit == "chunk" else str(result.record["id"])
 
 
-FORMATS: Mapping[str, Callable[[Sequence[SearchAnswer]], str]] = {
+FORMATS: Mapping[str, Callable[[Sequence[Answer]], str]] = {
     "json": as_json,
     "jsonl": as_jsonl,
     "csv": as_csv,

@@ -33,7 +33,7 @@ from retrieve_cli.output import formats, run_account
 from retrieve_cli.output.numbers import numbers
 from retrieve_cli.output.reasons import why
 from retrieve_cli.output.run_account import INDEXED, Texts
-from retrieve_cli.search.answer import SearchAnswer
+from retrieve_cli.search.answer import Answer
 from retrieve_cli.search.options import SearchOptions
 from retrieve_cli.storage import durable
 from retrieve_cli.storage.manifest import sha1, sha1_file
@@ -56,7 +56,7 @@ _SHOWN = 5
 
 def save(
     store: Store,
-    answers: Sequence[SearchAnswer],
+    answers: Sequence[Answer],
     settings: Settings,
     options: SearchOptions,
     *,
@@ -214,7 +214,7 @@ def _damaged(folder: Path, name: str, error: Exception) -> UsageError:
     return UsageError(f"{name} of the run {quoted(folder.name)} cannot be read: {why}", hint=f"see {folder}")
 
 
-def log(runs: Path, answers: Sequence[SearchAnswer], *, min_candidates: int) -> None:
+def log(runs: Path, answers: Sequence[Answer], *, min_candidates: int) -> None:
     """Add a line for each query to the log, in one piece each even if other processes write to it.
 
     Raises:
@@ -234,7 +234,7 @@ def log(runs: Path, answers: Sequence[SearchAnswer], *, min_candidates: int) -> 
         raise unwritable(runs / QUERIES, error) from error
 
 
-def _logged(answer: SearchAnswer, min_candidates: int) -> dict[str, Json]:
+def _logged(answer: Answer, min_candidates: int) -> dict[str, Json]:
     """One answer as the log keeps it."""
     related = answer.related
     return {
@@ -249,7 +249,7 @@ def _logged(answer: SearchAnswer, min_candidates: int) -> dict[str, Json]:
     }
 
 
-def _summary(run: Mapping[str, Json], answers: Sequence[SearchAnswer]) -> str:
+def _summary(run: Mapping[str, Json], answers: Sequence[Answer]) -> str:
     """A few lines for people."""
     lines = [f"run {run['run_id']}, {run['at']}, generation {run['generation']}, {len(answers)} queries"]
     for answer in answers:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from retrieve_cli.contracts import Json
-from retrieve_cli.search.answer import SearchAnswer
+from retrieve_cli.search.answer import Answer
 
 _DIGITS = 6
 
 
-def numbers(answer: SearchAnswer, *, min_candidates: int) -> dict[str, Json]:
+def numbers(answer: Answer, *, min_candidates: int) -> dict[str, Json]:
     """Return figures on the way to an answer; `warning` is set if it has too few candidates."""
     scores = [result.hit.score for result in answer.results]
     evidence = [one for result in answer.results for one in result.hit.evidence]
@@ -31,7 +31,7 @@ def numbers(answer: SearchAnswer, *, min_candidates: int) -> dict[str, Json]:
     }
 
 
-def _warning(answer: SearchAnswer, min_candidates: int) -> str | None:
+def _warning(answer: Answer, min_candidates: int) -> str | None:
     """A sentence if there are few candidates although more were requested."""
     least = min(min_candidates, answer.k)
     if answer.before_budget >= least:

@@ -25,7 +25,7 @@ from retrieve_cli.errors import printable
 from retrieve_cli.output.citations import citation, numbered, one_line
 from retrieve_cli.output.places import span_of
 from retrieve_cli.output.reasons import ALSO_NEEDED, path_in_words
-from retrieve_cli.search.answer import Result, SearchAnswer, Span
+from retrieve_cli.search.answer import Answer, Result, Span
 from retrieve_cli.search.context import together
 
 GroupBy = Literal["document", "group"]
@@ -43,11 +43,11 @@ class Written(NamedTuple):
     """Notes on what did not fit."""
 
 
-def as_prompt(answers: Sequence[SearchAnswer], *, group_by: GroupBy = "document", batch: bool = False) -> Written:
+def as_prompt(answers: Sequence[Answer], *, group_by: GroupBy = "document", batch: bool = False) -> Written:
     """Return a prompt a query: its passages under their documents, and these under their groups by `group`."""
     headed = _by_group if group_by == "group" else _by_document
 
-    def render(answer: SearchAnswer, results: Sequence[Result], related: Sequence[Result]) -> str:
+    def render(answer: Answer, results: Sequence[Result], related: Sequence[Result]) -> str:
         numbers = count(1)
         body = "\n".join(headed(_documents(results), numbers)) or "(no passages)\n"
         return f"# {_title(answer, batch)}\n\n{body}{_also_needed(related)}"
@@ -55,10 +55,10 @@ def as_prompt(answers: Sequence[SearchAnswer], *, group_by: GroupBy = "document"
     return _together(answers, render, batch=batch)
 
 
-def as_table(answers: Sequence[SearchAnswer], *, batch: bool = False) -> Written:
+def as_table(answers: Sequence[Answer], *, batch: bool = False) -> Written:
     """Return a table a query, a record a row; in a batch under the query's text."""
 
-    def render(answer: SearchAnswer, results: Sequence[Result], related: Sequence[Result]) -> str:
+    def render(answer: Answer, results: Sequence[Result], related: Sequence[Result]) -> str:
         best = {result.hit.record: result for result in reversed(results)}
         rows = [_row(best[record]) for record in dict.fromkeys(result.hit.record for result in results)]
         lines = [_COLUMNS, ["---"] * len(_COLUMNS), *rows]
@@ -73,11 +73,11 @@ _COLUMNS = "name description url keywords license modalities dimensions formats 
 """The last one is the reranker's score, on its own scale, of what was reranked; of all else the retrieval score."""
 
 
-Render = Callable[[SearchAnswer, Sequence[Result], Sequence[Result]], str]
+Render = Callable[[Answer, Sequence[Result], Sequence[Result]], str]
 """Makes a text of an answer from some of its results and of its related records."""
 
 
-def _together(answers: Sequence[SearchAnswer], render: Render, *, batch: bool) -> Written:
+def _together(answers: Sequence[Answer], render: Render, *, batch: bool) -> Written:
     """Texts that `render` makes of each answer, as far as its budget goes."""
     texts, notes = [], []
     for answer in answers:
@@ -88,16 +88,14 @@ def _together(answers: Sequence[SearchAnswer], render: Render, *, batch: bool) -
     return Written(_BETWEEN.join(texts), tuple(notes))
 
 
-def _written(answer: SearchAnswer, render: Render) -> tuple[str, Sequence[Result]]:
+def _written(answer: Answer, render: Render) -> tuple[str, Sequence[Result]]:
     """The text of an answer, its related records last as there is room for them; and the results that it has."""
     kept = fitting(answer, answer.results, lambda some: render(answer, some, ()))
     related = fitting(answer, answer.related, lambda some: render(answer, kept, some))
     return render(answer, kept, related), kept
 
 
-def fitting(
-    answer: SearchAnswer, results: Sequence[Result], render: Callable[[Sequence[Result]], str]
-) -> Sequence[Result]:
+def fitting(answer: Answer, results: Sequence[Result], render: Callable[[Sequence[Result]], str]) -> Sequence[Result]:
     """Return the first of some results with which the text as it is printed, headings and all, is within the budget."""
     spent = answer.spent
     if spent is None or spent.count is None or spent.max_tokens is None:
@@ -107,7 +105,7 @@ def fitting(
     return results[:first]
 
 
-def _skipped(answer: SearchAnswer, kept: Sequence[Result]) -> Iterator[str]:
+def _skipped(answer: Answer, kept: Sequence[Result]) -> Iterator[str]:
     """Sentences on hits for which the budget had no room."""
     spent = answer.spent
     if spent is None:
@@ -218,7 +216,7 @@ def _also_needed(related: Sequence[Result]) -> str:
     return "\n".join(["", f"## {ALSO_NEEDED}", "", *lines, ""])
 
 
-def _title(answer: SearchAnswer, batch: bool) -> str:
+def _title(answer: Answer, batch: bool) -> str:
     return one_line(f"{answer.query.id}: {answer.query.text}" if batch else answer.query.text)
 
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from retrieve_cli.contracts import LOWERED, VARIANT, Evidence
 from retrieve_cli.errors import printable
-from retrieve_cli.search.answer import Result, SearchAnswer
+from retrieve_cli.search.answer import Answer, Result
 
 SEPARATOR = " · "
 ALSO_NEEDED = "Also needed"
@@ -52,7 +52,7 @@ def why(result: Result, *, rank: int) -> str:
     return SEPARATOR.join(reason.text for reason in reasons(result, rank=rank))
 
 
-def rank_before_budget(answer: SearchAnswer, rank: int) -> int:
+def rank_before_budget(answer: Answer, rank: int) -> int:
     """Return the rank that the result of a rank had before a budget skipped some."""
     for skipped in answer.spent.skipped if answer.spent else ():
         rank += skipped.rank <= rank

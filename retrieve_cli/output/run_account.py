@@ -14,7 +14,7 @@ from retrieve_cli.contracts import Json, KnownFile, Request
 from retrieve_cli.frozen import asdict
 from retrieve_cli.http.addresses import shown
 from retrieve_cli.output import formats
-from retrieve_cli.search.answer import SearchAnswer
+from retrieve_cli.search.answer import Answer
 from retrieve_cli.search.options import SearchOptions
 from retrieve_cli.storage.manifest import sha1
 from retrieve_cli.untrusted.files import MB, open_regular
@@ -54,14 +54,14 @@ def encoder_card(settings: Settings) -> Json:
     return json.loads(json.dumps(asdict(rerankers.query_encoder(settings).card)))
 
 
-def inputs(answers: Sequence[SearchAnswer], options: SearchOptions) -> dict[str, Json]:
+def inputs(answers: Sequence[Answer], options: SearchOptions) -> dict[str, Json]:
     """Return the requests, and the options that hold for all of them."""
     requests = [_request(answer.query, answer) for answer in answers]
     value: dict[str, Json] = json.loads(json.dumps({"options": asdict(options), "requests": requests}))
     return value
 
 
-def _request(request: Request, answer: SearchAnswer) -> dict[str, Json]:
+def _request(request: Request, answer: Answer) -> dict[str, Json]:
     """A request as a line of standard input has it, with the facts from its files."""
     read = {file.path: file for file in answer.question.files}
     files = [
@@ -95,7 +95,7 @@ def digest(path: str) -> dict[str, Json]:
 
 
 def retrieval(
-    answers: Sequence[SearchAnswer], settings: Settings, options: SearchOptions, *, mode: str, texts: Texts
+    answers: Sequence[Answer], settings: Settings, options: SearchOptions, *, mode: str, texts: Texts
 ) -> dict[str, Json]:
     """Return the account of answers: first what holds for all of them, under the names that readers of `retrieval.json`
     know, then each answer."""
@@ -135,7 +135,7 @@ def _total(entries: Sequence[Mapping[str, Json]], name: str) -> int | None:
     return None if None in counts else sum(counts)
 
 
-def entry(answer: SearchAnswer, texts: Texts) -> dict[str, Json]:
+def entry(answer: Answer, texts: Texts) -> dict[str, Json]:
     """Return one answer as a run keeps it: the object of `--json`, and the course of its candidates. Without texts, a
     result has its places and its scores, and no field of its record but the name."""
     answered = formats.answer_json(answer)
@@ -171,7 +171,7 @@ def entry(answer: SearchAnswer, texts: Texts) -> dict[str, Json]:
     }
 
 
-def _texts_of(answer: SearchAnswer) -> list[str]:
+def _texts_of(answer: Answer) -> list[str]:
     """The texts that were searched for: the query, its variants, and the query with fewer terms."""
     query = answer.question.query
     texts = [query.text, *(each.text for each in query.also), *(attempt.text for attempt in answer.attempts)]

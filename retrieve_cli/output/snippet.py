@@ -11,7 +11,7 @@ from retrieve_cli.errors import printable
 from retrieve_cli.output.cells import ELLIPSIS, cut
 from retrieve_cli.output.pieces import extracted_pieces, pieces
 from retrieve_cli.output.prose import Piece, one_line
-from retrieve_cli.search.answer import Result, SearchAnswer
+from retrieve_cli.search.answer import Answer, Result
 
 Spans = list[tuple[int, int]]
 
@@ -46,7 +46,7 @@ class Snippet(NamedTuple):
         return Snippet(text, [(begin, stop) for begin, stop in self.marks if stop <= len(text.removesuffix(ELLIPSIS))])
 
 
-def snippet(answer: SearchAnswer, result: Result, *, room: int = ROOM) -> Snippet:
+def snippet(answer: Answer, result: Result, *, room: int = ROOM) -> Snippet:
     """Return what is shown of a result, from the start of the sentence with the most different matched words within
     `room` characters on; empty if it says no more than the name of the result."""
     record = result.record

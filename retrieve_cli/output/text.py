@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from retrieve_cli.errors import shortened
 from retrieve_cli.output import block, cells
 from retrieve_cli.output.page import Line, Page, Span
-from retrieve_cli.search.answer import SearchAnswer
+from retrieve_cli.search.answer import Answer
 
 if TYPE_CHECKING:
     from retrieve_cli.search.facets import Facet
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 _VALUES, _LONGEST = 8, 40
 """Values of a facet that are shown; characters of a field or value."""
 
-Table = Callable[[SearchAnswer], None]
+Table = Callable[[Answer], None]
 """Prints the results of an answer as a table."""
 
 
 def print_answers(
-    answers: Sequence[SearchAnswer],
+    answers: Sequence[Answer],
     page: Page,
     *,
     explain: bool,
@@ -42,7 +42,7 @@ def print_answers(
         _write(page, _end(answer, page.width, explain=explain, timing=timing))
 
 
-def as_text(answer: SearchAnswer, page: Page, *, explain: bool) -> str:
+def as_text(answer: Answer, page: Page, *, explain: bool) -> str:
     """Return what is printed of one answer."""
     blocks = page.render(_blocks(answer, page.width, explain=explain))
     return blocks + page.render(_end(answer, page.width, explain=explain, timing=False))
@@ -52,13 +52,13 @@ def _write(page: Page, lines: Sequence[Line] | Iterator[Line]) -> None:
     sys.stdout.write(page.render(lines))
 
 
-def _heading(answer: SearchAnswer, *, first: bool) -> Iterator[Line]:
+def _heading(answer: Answer, *, first: bool) -> Iterator[Line]:
     if not first:
         yield []
     yield [Span(f"{answer.query.id}: {' '.join(answer.query.text.split())}", "heading")]
 
 
-def _blocks(answer: SearchAnswer, width: int, *, explain: bool) -> Iterator[Line]:
+def _blocks(answer: Answer, width: int, *, explain: bool) -> Iterator[Line]:
     if not answer.results:
         yield [Span("no results")]
     indent = block.indent_of(answer)
@@ -70,7 +70,7 @@ def _blocks(answer: SearchAnswer, width: int, *, explain: bool) -> Iterator[Line
             yield from _rows(explanation.of_result(answer, result), indent + 2, width)
 
 
-def _below_table(answer: SearchAnswer, width: int, *, explain: bool) -> Iterator[Line]:
+def _below_table(answer: Answer, width: int, *, explain: bool) -> Iterator[Line]:
     """Lines for which a table has no room: the dependencies of each result, and the explanation of its score."""
     from retrieve_cli.output import explanation
 
@@ -84,7 +84,7 @@ def _below_table(answer: SearchAnswer, width: int, *, explain: bool) -> Iterator
             yield from _rows(explanation.of_result(answer, result), 3, width)
 
 
-def _end(answer: SearchAnswer, width: int, *, explain: bool, timing: bool) -> Iterator[Line]:
+def _end(answer: Answer, width: int, *, explain: bool, timing: bool) -> Iterator[Line]:
     """The lines below all results."""
     yield from block.related(answer, width)
     facets = [(shortened(field, _LONGEST), _counts(facet)) for field, facet in answer.facets.items()]

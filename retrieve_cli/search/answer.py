@@ -233,7 +233,7 @@ class Course(NamedTuple):
         return cls(stages, tops[0], sum(hit.reranked is not None for hit in hits[place]), change)
 
 
-class SearchAnswer(Frozen):
+class Answer(Frozen):
     """The answer to one question."""
 
     question: Question
@@ -322,7 +322,7 @@ class SearchAnswer(Frozen):
         """The results with their ranks, from 1 on the first page."""
         return enumerate(self.results, self.offset + 1)
 
-    def without_times(self) -> SearchAnswer:
+    def without_times(self) -> Answer:
         """Return the answer without the time that it took: equal requests have equal ones."""
         return replace(self, timings_ms={})
 

@@ -12,7 +12,7 @@ from retrieve_cli.config.plugins import LLM
 from retrieve_cli.contracts import Json, Query, Question, Request
 from retrieve_cli.errors import Unavailable
 from retrieve_cli.retrieval.stages.pipeline import Edit, Pipeline
-from retrieve_cli.search.answer import Course, SearchAnswer
+from retrieve_cli.search.answer import Answer, Course
 from retrieve_cli.search.confidence import Confidence
 from retrieve_cli.search.freshness import Freshness
 from retrieve_cli.search.opened import Opened
@@ -39,7 +39,7 @@ class Searcher:
         self.opened = opened
         self.options = (options or opened.options()).filled(opened.settings)
 
-    def answer(self, requests: Sequence[Request]) -> list[SearchAnswer]:
+    def answer(self, requests: Sequence[Request]) -> list[Answer]:
         """Return an answer to each request, in order: the parsed question, its ranking, and the stored row of each hit.
         If the scores are calibrated, each hit has its confidence, and hits below `min_confidence` are dropped.
 
@@ -55,14 +55,14 @@ class Searcher:
         kinds: dict[tuple[tuple[str, ...], bool], list[int]] = {}
         for place, request in enumerate(requests):
             kinds.setdefault((request.retrievers, bool(request.also)), []).append(place)
-        found: dict[int, SearchAnswer] = {}
+        found: dict[int, Answer] = {}
         for (subset, _), places in kinds.items():
             searcher = Searcher(self.opened, self.options.by(subset)) if subset else self
             answers = searcher._answered([requests[place] for place in places])  # noqa: SLF001  of this class
             found.update(zip(places, answers, strict=True))
         return [found[place] for place in range(len(requests))]
 
-    def _answered(self, requests: Sequence[Request]) -> list[SearchAnswer]:
+    def _answered(self, requests: Sequence[Request]) -> list[Answer]:
         """The answers to requests that ask for the same retrievers, all with variants or all without: the pipeline of
         an answer does not name a merging that only others need."""
         opened, options = self.opened, self.options
@@ -133,7 +133,7 @@ class Searcher:
         shown: Shown,
         attempts: tuple[Attempt, ...],
         facets: Mapping[str, Facet],
-    ) -> SearchAnswer:
+    ) -> Answer:
         """The answer to the question at a place of a batch."""
         opened, options, ranking = self.opened, self.options, ranked.rankings[place]
         mute = silent(opened.indexes, question.query, ranked.retrievers)
@@ -147,7 +147,7 @@ class Searcher:
             shown=shown,
             calibration=opened.store.calibration,
         )
-        return SearchAnswer(
+        return Answer(
             question=question,
             results=shown.results,
             unit=ranked.unit,

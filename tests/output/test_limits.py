@@ -15,7 +15,7 @@ from retrieve_cli.output import formats, prompt, text
 from retrieve_cli.output.cuts import _last_shown, cut_notes
 from retrieve_cli.output.page import Page
 from retrieve_cli.output.reasons import rank_before_budget
-from retrieve_cli.search.answer import SearchAnswer, Skipped, Spent
+from retrieve_cli.search.answer import Answer, Skipped, Spent
 from retrieve_cli.search.opened import Opened
 from retrieve_cli.search.searcher import Searcher
 from retrieve_cli.storage.store import Store
@@ -25,7 +25,7 @@ BY_WORDS = ("--mode", "bm25")
 
 
 @pytest.fixture
-def answer(index: Path) -> SearchAnswer:
+def answer(index: Path) -> Answer:
     """An answer that leads to one more record."""
     opened = Opened.of(Store(index), load(None))
     (found,) = Searcher(opened, opened.options(k=2, mode="bm25")).answer([Request("microscope")])
@@ -40,13 +40,13 @@ def answer(index: Path) -> SearchAnswer:
 
 @pytest.mark.parametrize("table", [None, lambda _: None], ids=["blocks", "table"])
 def test_records_that_results_lead_to_are_listed_after_them(
-    answer: SearchAnswer, capfd: pytest.CaptureFixture[str], table: Callable[[SearchAnswer], None] | None
+    answer: Answer, capfd: pytest.CaptureFixture[str], table: Callable[[Answer], None] | None
 ) -> None:
     text.print_answers([answer], Page(80), explain=False, timing=False, batch=False, table=table)
     assert capfd.readouterr().out.splitlines()[-2:] == ["Also needed", "    LungMapper  id lungs  required by stitch"]
 
 
-def test_markdown_and_prompts_list_them_too(answer: SearchAnswer) -> None:
+def test_markdown_and_prompts_list_them_too(answer: Answer) -> None:
     markdown = formats.as_markdown([answer])
     assert markdown.endswith("### Also needed\n\n- **LungMapper** `lungs`: required by stitch\n\n")
     for written in (prompt.as_prompt([answer]), prompt.as_table([answer])):
@@ -54,13 +54,11 @@ def test_markdown_and_prompts_list_them_too(answer: SearchAnswer) -> None:
 
 
 @pytest.mark.parametrize("write", [formats.as_trec, formats.as_ids, formats.as_csv, formats.as_jsonl])
-def test_lines_of_results_are_those_of_results_alone(
-    answer: SearchAnswer, write: Callable[[list[SearchAnswer]], str]
-) -> None:
+def test_lines_of_results_are_those_of_results_alone(answer: Answer, write: Callable[[list[Answer]], str]) -> None:
     assert write([answer]) == write([replace(answer, related=())])
 
 
-def test_a_prompt_has_room_for_related_records_only_behind_its_passages(index: Path, answer: SearchAnswer) -> None:
+def test_a_prompt_has_room_for_related_records_only_behind_its_passages(index: Path, answer: Answer) -> None:
     opened = Opened.of(Store(index), load(None))
     for limit in range(1, 60):
         options = opened.options(k=2, mode="bm25", max_tokens=limit)
@@ -141,7 +139,7 @@ def test_the_rank_of_the_last_result_counts_what_is_cut_above_it(cut: list[int],
     assert _last_shown(cut, shown) == last
 
 
-def test_quotas_of_two_stages_count_each_in_its_own_list(answer: SearchAnswer) -> None:
+def test_quotas_of_two_stages_count_each_in_its_own_list(answer: Answer) -> None:
     cut = [
         {"id": "a#0", "why": "per_query 1", "rank": 2},
         {"id": "b#0", "why": "per_query 1", "rank": 9},
@@ -153,12 +151,12 @@ def test_quotas_of_two_stages_count_each_in_its_own_list(answer: SearchAnswer) -
     ]
 
 
-def test_too_little_confidence_is_said(answer: SearchAnswer) -> None:
+def test_too_little_confidence_is_said(answer: Answer) -> None:
     unsure = replace(answer, confidence={"min_confidence": 0.8, "left_out": 3})
     assert list(cut_notes(unsure)) == ["3 results below --min-confidence 0.8"]
 
 
-def test_the_move_of_a_reranker_counts_the_hits_that_a_budget_skipped(answer: SearchAnswer) -> None:
+def test_the_move_of_a_reranker_counts_the_hits_that_a_budget_skipped(answer: Answer) -> None:
     skipped = (Skipped("x#0", 1, 5, outranks=True), Skipped("y#0", 4, 5, outranks=False))
     limited = replace(answer, spent=Spent(chunks=1, skipped=skipped))
     assert [rank_before_budget(limited, rank) for rank in (1, 2, 3)] == [2, 3, 5]

@@ -10,7 +10,7 @@ import pytest
 import retrieve_cli
 from retrieve_cli.output import explanation
 from retrieve_cli.output.formats import answer_json
-from retrieve_cli.search.answer import Result, SearchAnswer
+from retrieve_cli.search.answer import Answer, Result
 from retrieve_cli.server.page.view import Hit, shown
 
 QUERY = "segment lungs in CT"
@@ -61,7 +61,7 @@ PART = r"(?:= |adds )(-?[\d.e-]+)(?!\S*, for one of)"
 """What an explanation says that something adds to the score."""
 
 
-def check(answer: SearchAnswer, result: Result, value: Mapping[str, Any], page: Hit) -> None:
+def check(answer: Answer, result: Result, value: Mapping[str, Any], page: Hit) -> None:
     """Check that the parts of a result add up to its score, as numbers and as they are printed."""
     hit = result.hit
     parts = [each.weight * each.normalized for each in hit.counted]

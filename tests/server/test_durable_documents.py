@@ -15,7 +15,7 @@ from retrieve_cli.api.live import LiveIndex
 from retrieve_cli.config.bounds import seconds
 from retrieve_cli.config.loading import load
 from retrieve_cli.errors import NotYet, UsageError
-from retrieve_cli.search.answer import SearchAnswer
+from retrieve_cli.search.answer import Answer
 from retrieve_cli.server.http.jobs import Jobs
 from retrieve_cli.storage.store import Store
 from retrieve_cli.storage.tasks import Tasks
@@ -108,10 +108,10 @@ def test_the_index_in_this_process_waits_for_a_change_and_answers_the_others_mea
     (ears,) = documents.add([{"id": "ears", "text": "Outlines ears."}], tenant=None).documents
     requests = [{"query": "outlines ears", "deadline_ms": 50, "at_least": ears.sequence}, {"query": "brain"}]
     late, timely = live.answer([read_asked(request) for request in requests])
-    assert (isinstance(late, NotYet), isinstance(timely, SearchAnswer)) == (True, True)
+    assert (isinstance(late, NotYet), isinstance(timely, Answer)) == (True, True)
     assert retrieve("sync").code == 0
     (answer,) = live.answer([read_asked({"query": "outlines ears", "at_least": ears.sequence})])
-    assert isinstance(answer, SearchAnswer)
+    assert isinstance(answer, Answer)
     assert answer.results[0].doc_id == "ears"
 
 

@@ -19,7 +19,7 @@ from retrieve_cli.api.live import LiveIndex
 from retrieve_cli.config.loading import load
 from retrieve_cli.contracts import Request
 from retrieve_cli.errors import RetrieveError
-from retrieve_cli.search.answer import SearchAnswer
+from retrieve_cli.search.answer import Answer
 from retrieve_cli.storage.store import Store
 
 SWAPS = int(os.environ.get("TEST_SWAPS", "6"))
@@ -152,10 +152,10 @@ def test_requests_of_different_choices_are_answered_in_order_by_one_generation(i
         read_asked({"query": "lungs", "limit": 1}),
     ]
     answers = live.answer(asked)
-    assert [answer.query.text for answer in answers if isinstance(answer, SearchAnswer)] == ["brain", "cells", "lungs"]
+    assert [answer.query.text for answer in answers if isinstance(answer, Answer)] == ["brain", "cells", "lungs"]
     assert isinstance(answers[2], RetrieveError)
-    assert {answer.generation for answer in answers if isinstance(answer, SearchAnswer)} == {live.index.generation}
+    assert {answer.generation for answer in answers if isinstance(answer, Answer)} == {live.index.generation}
     alone = [live.answer([one])[0] for one in asked]
     for one, together in zip(alone, answers, strict=True):
-        if isinstance(one, SearchAnswer) and isinstance(together, SearchAnswer):
+        if isinstance(one, Answer) and isinstance(together, Answer):
             assert [hit.hit for hit in one.results] == [hit.hit for hit in together.results]

@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 from progress_samples import Ended, Recorder
-from sources.servers import changes
 from waiting import PATIENCE_S
 
 from retrieve_cli.contracts.progress import showing
@@ -24,6 +23,7 @@ from retrieve_cli.sources.remote import transfer
 from retrieve_cli.sources.remote.http import HttpFetcher
 from retrieve_cli.sources.remote.publication import intact, sweep
 from retrieve_cli.storage import durable
+from sources.servers import changes
 
 LINES = b'{"id": "a", "name": "A"}\n{"id": "b", "name": "B"}\n'
 OTHER = b'{"id": "c", "name": "C"}\n'

@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 from raw_servers import Conversation, serving
-from sources.servers import changes
 from waiting import PATIENCE_S, pause
 
 from retrieve_cli.contracts import Record
@@ -18,6 +17,7 @@ from retrieve_cli.errors import SourceFailed, Unavailable, UsageError
 from retrieve_cli.sources.fields import FieldMap, record_from
 from retrieve_cli.sources.remote.query import Template
 from retrieve_cli.sources.remote.sparql import SparqlFetcher
+from sources.servers import changes
 
 ALL = "CONSTRUCT { ?s ?p ?o } WHERE { ?s ?p ?o }"
 ROWS = "PREFIX s: <https://schema.org/> SELECT ?id ?name WHERE { ?id a s:SoftwareSourceCode ; s:name ?name }"

@@ -19,7 +19,7 @@ from retrieve_cli.output.prometheus import Metric, Sample, exposition, histogram
 from retrieve_cli.server.http.counts import Counts, Series
 
 if TYPE_CHECKING:
-    from retrieve_cli.search.answer import SearchAnswer
+    from retrieve_cli.search.answer import Answer
 
 OTHER = "other"
 _PIECE = 64 << 20
@@ -65,7 +65,7 @@ class Metrics:
         self._counts.add(REQUESTS, (route or OTHER, str(status)))
         self._counts.observe(DURATION, (route or OTHER,), seconds)
 
-    def stages(self, answers: Iterable[SearchAnswer]) -> None:
+    def stages(self, answers: Iterable[Answer]) -> None:
         """Count the stages of searches: their time, and those that were skipped."""
         skipped: Counter[tuple[str, str]] = Counter()
         for answer in answers:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from starlette.requests import HTTPConnection
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-    from retrieve_cli.search.answer import SearchAnswer
+    from retrieve_cli.search.answer import Answer
 
 _ID_CHARS = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_.:+=/@")
 _LONGEST_ID = 128
@@ -49,7 +49,7 @@ class Observed:
         """Bytes of the body of the answer."""
         self.caller = ""
         """Name of the caller's credential."""
-        self.answers: Sequence[SearchAnswer] = ()
+        self.answers: Sequence[Answer] = ()
         """Answers to searches."""
         self.started = time.time_ns()
 

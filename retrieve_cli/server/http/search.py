@@ -22,7 +22,7 @@ from retrieve_cli.contracts import Json
 from retrieve_cli.errors import RetrieveError, UsageError, quoted
 from retrieve_cli.output import formats
 from retrieve_cli.output.page import Page
-from retrieve_cli.search.answer import SearchAnswer
+from retrieve_cli.search.answer import Answer
 from retrieve_cli.server.http.admission import read_body
 from retrieve_cli.server.http.answers import dumped, rejection
 from retrieve_cli.server.http.observing import observed
@@ -59,7 +59,7 @@ def router(state: State) -> APIRouter:
         arrived = await _arrived(state, [_read(item, place, tenant) for place, item in enumerate(items)])
         sound = [one for one in arrived if isinstance(one, Asked)]
         answered = await state.pool.run(request, state.live.answer, sound)
-        observed(request).answers = [outcome for outcome in answered if isinstance(outcome, SearchAnswer)]
+        observed(request).answers = [outcome for outcome in answered if isinstance(outcome, Answer)]
         outcomes = iter(answered)
         answers = [_json(next(outcomes) if isinstance(one, Asked) else one) for one in arrived]
         return Response(dumped({"answers": answers}), media_type=JSON)
@@ -172,7 +172,7 @@ def _read(item: Json, place: int, tenant: str | None) -> Asked | UsageError:
 
 
 def _json(outcome: Outcome) -> Json:
-    if isinstance(outcome, SearchAnswer):
+    if isinstance(outcome, Answer):
         value = formats.answer_json(outcome)
         del value["timings_ms"]
         return value
@@ -217,7 +217,7 @@ class Rendering(NamedTuple):
         """The type of the body."""
         return _KINDS[self.form]
 
-    def of(self, answer: SearchAnswer) -> bytes:
+    def of(self, answer: Answer) -> bytes:
         """Return an answer in the format."""
         if self.form == "text":
             from retrieve_cli.output.text import as_text

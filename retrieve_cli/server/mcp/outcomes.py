@@ -16,7 +16,7 @@ from mcp_types.version import is_version_at_least
 
 from retrieve_cli.contracts import Json
 from retrieve_cli.errors import RetrieveError, escaped_json, printable
-from retrieve_cli.search.answer import SearchAnswer
+from retrieve_cli.search.answer import Answer
 
 
 class Link(NamedTuple):
@@ -35,7 +35,7 @@ class Outcome(NamedTuple):
     summary: str
     """The content if the texts are in the structured content only."""
     links: Sequence[Link] = ()
-    answers: Sequence[SearchAnswer] = ()
+    answers: Sequence[Answer] = ()
     """Answers to its searches, for the metrics."""
 
 

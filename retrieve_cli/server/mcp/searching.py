@@ -14,7 +14,7 @@ from retrieve_cli.errors import RetrieveError, UsageError, printable, shortened
 from retrieve_cli.output.compact import Count, Entry, as_compact, filled, fitted, title_of
 from retrieve_cli.output.formats import answer_json
 from retrieve_cli.output.reasons import path_in_words
-from retrieve_cli.search.answer import Result, SearchAnswer
+from retrieve_cli.search.answer import Answer, Result
 from retrieve_cli.server.mcp.addresses import Place, chunk_uri, cursor_of, read_cursor
 from retrieve_cli.server.mcp.outcomes import Channels, Link, Outcome, compact_json
 from retrieve_cli.server.mcp.tools import counter_of, read_budget
@@ -30,7 +30,7 @@ _KEPT = ("score", "relevance", "section", "page", "page_end", "page_label", "anc
 class Page(NamedTuple):
     """One page of an answer, and how it is counted and laid out."""
 
-    answer: SearchAnswer
+    answer: Answer
     place: Place
     limit: int
     given: Mapping[str, Json]
@@ -60,7 +60,7 @@ def search(
     return _outcome(page, most, count)
 
 
-def _answered(live: LiveIndex, asked: Asked, place: Place, limit: int) -> SearchAnswer:
+def _answered(live: LiveIndex, asked: Asked, place: Place, limit: int) -> Answer:
     """The answer from the first result of the page on. Raises: RetrieveError."""
     if place.generation is not None:
         asked = asked._replace(generation=place.generation)

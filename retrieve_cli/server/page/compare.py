@@ -11,7 +11,7 @@ from retrieve_cli.contracts.terms import figures
 from retrieve_cli.errors import RetrieveError, UsageError, quoted
 from retrieve_cli.evaluation.interleaving import Preference, team_draft
 from retrieve_cli.evaluation.votes import Vote, Votes
-from retrieve_cli.search.answer import SearchAnswer
+from retrieve_cli.search.answer import Answer
 from retrieve_cli.server.page.address import SIZE, Address
 from retrieve_cli.server.page.contents import RERANKING, Page, Problem, about, modes
 from retrieve_cli.server.page.view import Hit, chips, shown
@@ -105,7 +105,7 @@ def compare_page(live: LiveIndex, wanted: Comparison, caller: Caller) -> Page:
         return Page(values)
     outcomes = [_answered(live, address, tenant) for address in (wanted.a, wanted.b)]
     grades = {name: vote.grade for (query, name), vote in votes.last().items() if query == wanted.a.query}
-    answers = [outcome for outcome in outcomes if isinstance(outcome, SearchAnswer)]
+    answers = [outcome for outcome in outcomes if isinstance(outcome, Answer)]
     sides = _sides(wanted, names, [_shown(outcome) for outcome in outcomes], grades)
     if wanted.blind and not any(side.error for side in sides):
         mixed = _mixed(sides, seed=repr((wanted.a.query, *names)))
@@ -115,7 +115,7 @@ def compare_page(live: LiveIndex, wanted: Comparison, caller: Caller) -> Page:
     return Page({**values, "sides": sides, "count": said}, answers=answers)
 
 
-def _answered(live: LiveIndex, address: Address, tenant: str | None) -> SearchAnswer | RetrieveError:
+def _answered(live: LiveIndex, address: Address, tenant: str | None) -> Answer | RetrieveError:
     """Return the answer of a configuration, or its error."""
     try:
         (outcome,) = live.answer([address.asked(facets=(), tenant=tenant, limit=_DEPTH)])
@@ -124,9 +124,9 @@ def _answered(live: LiveIndex, address: Address, tenant: str | None) -> SearchAn
     return outcome
 
 
-def _shown(outcome: SearchAnswer | RetrieveError) -> Sequence[Hit] | Problem:
+def _shown(outcome: Answer | RetrieveError) -> Sequence[Hit] | Problem:
     """Return the results of an answer, or the error in words."""
-    return shown(outcome).hits if isinstance(outcome, SearchAnswer) else Problem(outcome.message, outcome.hint)
+    return shown(outcome).hits if isinstance(outcome, Answer) else Problem(outcome.message, outcome.hint)
 
 
 def _sides(

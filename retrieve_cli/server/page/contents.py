@@ -16,7 +16,7 @@ from retrieve_cli.errors import NotFound, RetrieveError, UsageError
 from retrieve_cli.operations.why import why_empty
 from retrieve_cli.output.formats import answer_json
 from retrieve_cli.output.pieces import title as plain_title
-from retrieve_cli.search.answer import SearchAnswer
+from retrieve_cli.search.answer import Answer
 from retrieve_cli.search.pictures import drawable
 from retrieve_cli.server.http.answers import rejection
 from retrieve_cli.server.page.address import SIZE, Address, record_url
@@ -42,7 +42,7 @@ class Page(NamedTuple):
 
     values: Mapping[str, Any]
     status: int = 200
-    answers: Sequence[SearchAnswer] = ()
+    answers: Sequence[Answer] = ()
     """Answers to its searches."""
 
 
@@ -86,7 +86,7 @@ def _search_values(address: Address) -> dict[str, Any]:
     }
 
 
-def _answered(index: Index, answer: SearchAnswer, address: Address) -> dict[str, Any]:
+def _answered(index: Index, answer: Answer, address: Address) -> dict[str, Any]:
     """Return the values of the page that an answer adds."""
     offset = (address.page - 1) * SIZE
     found = shown(answer, offset=offset)
@@ -110,7 +110,7 @@ def _answered(index: Index, answer: SearchAnswer, address: Address) -> dict[str,
     }
 
 
-def lost(answer: SearchAnswer, lines: list[str]) -> str:
+def lost(answer: Answer, lines: list[str]) -> str:
     """Return the stage that dropped the last hit of an empty answer, in words."""
     allowed, before = answer.question.query.records, ""
     if allowed is not None and not allowed.any():

@@ -17,7 +17,7 @@ from retrieve_cli.output.reasons import GRAPH, path_in_words, reasons
 from retrieve_cli.output.snippet import snippet
 from retrieve_cli.retrieval.queries.filters import Condition
 from retrieve_cli.search.access import columns_seen
-from retrieve_cli.search.answer import Result, SearchAnswer
+from retrieve_cli.search.answer import Answer, Result
 from retrieve_cli.search.places import place_of
 from retrieve_cli.server.page.address import Address, record_url
 from retrieve_cli.server.page.rendering import Link, Part, cut, link, parts
@@ -89,7 +89,7 @@ class Shown(NamedTuple):
     generation: str
 
 
-def shown(answer: SearchAnswer, *, offset: int = 0) -> Shown:
+def shown(answer: Answer, *, offset: int = 0) -> Shown:
     """Return an answer as the page shows it; `offset` results are on the pages before."""
     value = answer_json(answer)
     notices = [*value.get("notices", ()), *([answer.stale] if answer.stale else [])]
@@ -105,14 +105,12 @@ def shown(answer: SearchAnswer, *, offset: int = 0) -> Shown:
     )
 
 
-def _hits(
-    answer: SearchAnswer, results: Sequence[Result], values: Sequence[Mapping[str, Json]], offset: int
-) -> list[Hit]:
+def _hits(answer: Answer, results: Sequence[Result], values: Sequence[Mapping[str, Json]], offset: int) -> list[Hit]:
     pairs = zip(results, values, strict=True)
     return [_hit(answer, result, value, rank=offset + place) for place, (result, value) in enumerate(pairs, 1)]
 
 
-def _hit(answer: SearchAnswer, result: Result, value: Mapping[str, Json], *, rank: int) -> Hit:
+def _hit(answer: Answer, result: Result, value: Mapping[str, Json], *, rank: int) -> Hit:
     text = snippet(answer, result, room=SNIPPET).cut(SNIPPET)
     name, place = cut(plain_title(str(value["name"]))), source_of(result.chunk)
     return Hit(

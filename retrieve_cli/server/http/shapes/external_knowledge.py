@@ -11,7 +11,7 @@ from retrieve_cli.config.settings import Settings
 from retrieve_cli.contracts import Json
 from retrieve_cli.errors import UsageError
 from retrieve_cli.output.places import known_keys, span_of
-from retrieve_cli.search.answer import Result, SearchAnswer
+from retrieve_cli.search.answer import Answer, Result
 from retrieve_cli.server.http.shapes.shape import (
     Read,
     above,
@@ -113,7 +113,7 @@ def _comparison(condition: Mapping[str, Json]) -> Comparison:
     return Comparison(name if isinstance(name, str) else name[0], _RELATIONS[operator], values)
 
 
-def render(answer: SearchAnswer, *, threshold: float = 0.0, k: int = MOST_RESULTS) -> dict[str, Json]:
+def render(answer: Answer, *, threshold: float = 0.0, k: int = MOST_RESULTS) -> dict[str, Json]:
     """Return an answer: the first `k` results whose score reaches the threshold.
 
     A score is from 0 to 1, on the scale that `metadata.score_scale` names; a record has none if there is none.

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from retrieve_cli.contracts import Json
 from retrieve_cli.errors import UsageError, quoted
 from retrieve_cli.output.places import known_keys
-from retrieve_cli.search.answer import Result, SearchAnswer
+from retrieve_cli.search.answer import Answer, Result
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -18,7 +18,7 @@ SHAPE = "shape"
 """The parameter of an address that names a shape."""
 
 
-def render(answer: SearchAnswer) -> dict[str, Json]:
+def render(answer: Answer) -> dict[str, Json]:
     """Return an answer; `total_results` is the number of matches, of which `results` are the best."""
     return {
         "query": answer.query.text,
@@ -30,7 +30,7 @@ def render(answer: SearchAnswer) -> dict[str, Json]:
     }
 
 
-def _result(result: Result, answer: SearchAnswer) -> dict[str, Json]:
+def _result(result: Result, answer: Answer) -> dict[str, Json]:
     text = result.text
     highlights = [text[start:end] for start, end in answer.matches(text)]
     return {
@@ -48,7 +48,7 @@ class Shape(NamedTuple):
     """A shape of the answer that a client may choose."""
 
     media_type: str
-    render: Callable[[SearchAnswer], Json]
+    render: Callable[[Answer], Json]
 
 
 SHAPES: Mapping[str, Shape] = {"e": Shape(MEDIA_TYPE, render)}

@@ -10,7 +10,7 @@ from retrieve_cli.contracts import Json
 from retrieve_cli.output.citations import citation, numbered
 from retrieve_cli.output.places import page_keys, span_of
 from retrieve_cli.output.prompt import fitting
-from retrieve_cli.search.answer import Result, SearchAnswer
+from retrieve_cli.search.answer import Answer, Result
 from retrieve_cli.server.http.shapes.shape import Read, asked_of
 
 _OMITTED = ("chunks", "dependencies", "expand", "explain", "facets", "id", "offset")
@@ -32,7 +32,7 @@ _LIKELY = 0.5
 """Confidence below which a passage is more likely irrelevant than relevant."""
 
 
-def passages_json(answer: SearchAnswer) -> dict[str, Json]:
+def passages_json(answer: Answer) -> dict[str, Json]:
     """Return the passages of an answer, and the same as one text for a prompt.
 
     `context` numbers the passages from 1 in the order of `passages`; a budget of tokens holds for it as it is, headings
@@ -81,7 +81,7 @@ def _passage(result: Result) -> dict[str, Json]:
     }
 
 
-def _no_answer(answer: SearchAnswer) -> bool | None:
+def _no_answer(answer: Answer) -> bool | None:
     if answer.before_budget == 0:
         return True
     if answer.confidence is None or not answer.results:
@@ -90,7 +90,7 @@ def _no_answer(answer: SearchAnswer) -> bool | None:
     return max(result.confidence or 0.0 for result in answer.results) < least
 
 
-def _spent(answer: SearchAnswer, kept: Sequence[Result]) -> dict[str, Json]:
+def _spent(answer: Answer, kept: Sequence[Result]) -> dict[str, Json]:
     """The use of the budget; `tokens` are those of the context, None if the request does not limit them."""
     spent = answer.spent
     shown = {result.id for result in kept}

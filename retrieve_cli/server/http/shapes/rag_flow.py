@@ -9,7 +9,7 @@ from retrieve_cli.api.choices import SEARCH
 from retrieve_cli.config.settings import Settings
 from retrieve_cli.contracts import Json
 from retrieve_cli.errors import UsageError, quoted
-from retrieve_cli.search.answer import SearchAnswer
+from retrieve_cli.search.answer import Answer
 from retrieve_cli.search.content_type import content_type
 from retrieve_cli.server.http.shapes.shape import (
     Read,
@@ -86,7 +86,7 @@ def _check_strategy(strategy: str | None, settings: Settings) -> None:
         raise UsageError(message, hint="omit it, or set rerank.backend in the server's configuration")
 
 
-def render(answer: SearchAnswer, strategy: str | None = None) -> dict[str, Json]:
+def render(answer: Answer, strategy: str | None = None) -> dict[str, Json]:
     """Return an answer. A score is what decided, on the scale that `pipeline.scoreScale` names, and results are in its
     order: that of the reranker, which `rerank.score` is compared with; without one from 0 to 1, or null.
 
@@ -128,7 +128,7 @@ def render(answer: SearchAnswer, strategy: str | None = None) -> dict[str, Json]
     }
 
 
-def _strategy(answer: SearchAnswer, strategy: str | None) -> str | None:
+def _strategy(answer: Answer, strategy: str | None) -> str | None:
     if not answer.reranked:
         return None
     return _BGE if strategy == _BGE and answer.rerank_strategy in _MODELS else answer.rerank_strategy

@@ -12,14 +12,14 @@ from retrieve_cli.api.asked import Asked, read_asked
 from retrieve_cli.api.schemas import checked
 from retrieve_cli.contracts import Json
 from retrieve_cli.errors import UsageError
-from retrieve_cli.search.answer import Result, SearchAnswer
+from retrieve_cli.search.answer import Answer, Result
 
 
 class Read(NamedTuple):
     """A request that was read."""
 
     asked: Asked
-    render: Callable[[SearchAnswer], Json]
+    render: Callable[[Answer], Json]
     """Renders its answer."""
 
 
@@ -56,7 +56,7 @@ def enough(k: int, threshold: float, depth: int) -> int:
     return max(k, depth) if threshold > 0 else k
 
 
-def above(answer: SearchAnswer, threshold: float, k: int) -> list[tuple[Result, float | None]]:
+def above(answer: Answer, threshold: float, k: int) -> list[tuple[Result, float | None]]:
     """Return the first `k` results whose score from 0 to 1 reaches a threshold, with that score.
 
     Raises:
@@ -112,7 +112,7 @@ class UnitScores(NamedTuple):
     """By result, its score from 0 to 1; None if it has none on this scale, such as a hit below the reranked ones."""
 
 
-def unit_scores(answer: SearchAnswer) -> UnitScores:
+def unit_scores(answer: Answer) -> UnitScores:
     """Return the scores of the results from 0 to 1.
 
     They are the calibrated confidence, else the score of a reranker that has this scale by itself, else the cosine
@@ -128,7 +128,7 @@ def unit_scores(answer: SearchAnswer) -> UnitScores:
     return UnitScores("cosine" if any(value is not None for value in cosines) else None, cosines)
 
 
-def deciding_scores(answer: SearchAnswer) -> UnitScores:
+def deciding_scores(answer: Answer) -> UnitScores:
     """Return the scores that decided: those of the reranker, on its own scale; without one, scores from 0 to 1."""
     if not answer.reranked:
         return unit_scores(answer)

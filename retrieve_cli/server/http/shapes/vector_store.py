@@ -13,7 +13,7 @@ from retrieve_cli.config.settings import Settings
 from retrieve_cli.contracts import Json
 from retrieve_cli.errors import UsageError
 from retrieve_cli.output.places import known_keys, span_of
-from retrieve_cli.search.answer import Result, SearchAnswer
+from retrieve_cli.search.answer import Answer, Result
 from retrieve_cli.server.http.shapes.shape import (
     Read,
     above,
@@ -113,7 +113,7 @@ def _tree(item: Json, levels: int = _DEEPEST) -> Comparison | Junction:
     return Comparison(body["key"], _RELATIONS[kind], value if several else [value])
 
 
-def render(answer: SearchAnswer, *, threshold: float = 0.0, k: int = _MOST) -> dict[str, Json]:
+def render(answer: Answer, *, threshold: float = 0.0, k: int = _MOST) -> dict[str, Json]:
     """Return an answer: the first `k` results whose score reaches the threshold.
 
     Scores are from 0 to 1, on the scale that `score_scale` names; null if there is none. There is no further page.
