@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from retrieve_cli.storage.remote_file import Blocks
 
 
-class Answer(Answer):
+class IndexAnswer(Answer):
     """An answer to one query: its `results`, best first, and how they came about."""
 
     def to_json(self) -> dict[str, Json]:
@@ -66,7 +66,7 @@ class Index:
 
     # ------------------------------------------------------------------------------------------ searching
 
-    def search(self, text: str, **choices: Unpack[Choices]) -> Answer:
+    def search(self, text: str, **choices: Unpack[Choices]) -> IndexAnswer:
         """Return the answer to a query; see `Choices` for what one may choose.
 
         Raises:
@@ -76,7 +76,7 @@ class Index:
         """
         return self.search_many([text], **choices)[0]
 
-    def search_many(self, queries: Iterable[str | Request], **choices: Unpack[Choices]) -> list[Answer]:
+    def search_many(self, queries: Iterable[str | Request], **choices: Unpack[Choices]) -> list[IndexAnswer]:
         """Return an answer to each query, in order, as one batch. Texts get the ids 1, 2, …; a
         `retrieve_cli.contracts.Request` has its own id, filters and tenant, and the choices do not narrow it.
 
@@ -141,7 +141,7 @@ class Index:
             return status(generation, self._store.path, self._settings)
 
     def records(self, *, filters: Filters = (), limit: int | None = None) -> list[dict[str, Json]]:
-        """Return the records that pass every filter, at most `limit`: those of all tenants.
+        """Return the records of all tenants that pass every filter, at most `limit`.
 
         Raises:
             UsageError: a filter cannot be read, or names a field that no record has.
@@ -175,7 +175,7 @@ class Index:
         """Open the generation that is current now, if a build or sync has published another one. Return True if so.
 
         Searches under way in other threads end on the generation that they began with. An index that was opened at a
-        generation of its own stays there.
+        given generation stays there.
 
         Raises:
             IndexCorrupt: the current generation is damaged; the one before stays open.
@@ -229,7 +229,7 @@ def _blocks(settings: Settings, folder: Path, manifest: Manifest) -> Blocks:
     return blocks_of(folder, manifest, settings)
 
 
-def _public(answer: Answer) -> Answer:
+def _public(answer: Answer) -> IndexAnswer:
     """The answer with what only programs need."""
     values: dict[str, Any] = {name: getattr(answer, name) for name in answer.__struct_fields__}
-    return Answer(**values)
+    return IndexAnswer(**values)
