@@ -14,7 +14,7 @@ from benchmarks.speed import line
 from retrieve_cli.contracts import Hit
 from retrieve_cli.search.answer import Result
 from retrieve_cli.search.context import in_context
-from retrieve_cli.storage.tables import Table, TableWriter
+from retrieve_cli.storage.tables import JsonlTable, TableWriter
 
 SIZES = (1_000, 10_000, 100_000)
 EACH, HITS, WINDOW, ROUNDS = 50, 10, 2, 300
@@ -22,7 +22,7 @@ EACH, HITS, WINDOW, ROUNDS = 50, 10, 2, 300
 TEXT = "The scheduler places pods on nodes that have room for them, and says why where none has. " * 8
 
 
-def chunks_of(count: int) -> Table:
+def chunks_of(count: int) -> JsonlTable:
     """A table of so many chunks."""
     path = WORK / f"chunks-{count}.jsonl"
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -35,7 +35,7 @@ def chunks_of(count: int) -> Table:
             {"id": f"{name}#{index}", "doc_id": name, "index": index, "text": TEXT, "header": "", **place, **lines}
         )
     writer.close()
-    return Table(path, np.array(writer.offsets, np.int64), keys=frozenset(("id",)))
+    return JsonlTable(path, np.array(writer.offsets, np.int64), keys=frozenset(("id",)))
 
 
 def milliseconds(count: int) -> float:

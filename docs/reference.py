@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from retrieve_cli.cli.main import program
 from retrieve_cli.cli.names import ALIASES, COMMANDS
-from retrieve_cli.config.keys import takes
+from retrieve_cli.config.values import takes
 from retrieve_cli.errors import Exit
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -19,7 +19,7 @@ this list and checks every import against it.
     sources models retrieval engines websearch
     storage http config
     untrusted       the door for foreign bytes: files, JSON, YAML, frames of workers, bounded in kind, size and depth
-    contracts       what flows and what is promised: read this first
+    contracts       the values that flow and the protocols: read this first
     numerics        arithmetic with the same bits in any batch
     frozen          fast definition of frozen dataclasses
     errors          failures that a user can act on
@@ -29,7 +29,7 @@ this list and checks every import against it.
     sources         catalogs/ folders/ remote/ inbox; formats/ bytes -> text with places; chunking/
     models          encoders/ rerankers/ remote/ runtimes/; executors/ where embedding runs
     retrieval       retrievers/ stages/ queries/ graph/; calibration
-    engines         where an index lives besides local files: one life cycle, four drivers
+    engines         databases for an index: one life cycle, four drivers
     websearch       providers, merging of works, stored answers
     storage         generations on disk, `current`, columns, postings, caches, pickles
     http            the only importer of an HTTP client: transport, retries, credentials, address rules

@@ -1,12 +1,12 @@
 """Failures that a user can act on.
 
-    RetrieveError               1   anything that is none of the following
+    RetrieveError               1   any other failure
     ├── SourceFailed            1   a source could not be read, or lost too much at once: nothing was published
     ├── ModelFailed             1   a model, its server or a plug-in returned an unusable answer
     ├── UsageError              2   an unknown flag, key or value; a file that the command does not accept
     │   ├── Forbidden           2   a request for records of another tenant than its credential's
     │   ├── NotFound            2   an id that does not exist for the caller: unknown, or of another tenant
-    │   └── Conflict            2   a change that contradicts what there is, such as removing a record of a catalog
+    │   └── Conflict            2   a change that contradicts the index, such as removing a record of a catalog
     ├── IndexMissing            4   no index there yet
     ├── IndexCorrupt            5   the index is damaged or its parts disagree
     ├── Unavailable             6   a model or an optional package is missing, or a GPU was required
@@ -53,13 +53,13 @@ _INVISIBLE = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0").union
 
 
 def printable(text: str, allowed: str = "") -> str:
-    """Return foreign text as it may reach a terminal, a prompt or a log.
+    """Return foreign text made safe for a terminal, a prompt or a log.
 
     Letters, marks, numbers, punctuation, symbols and the plain space pass, and the control characters in `allowed`.
     Other spaces become a plain one, soft hyphens a hyphen. A joiner passes between two characters outside of ASCII, as
     Persian, Indic scripts and emoji need it. Everything else becomes U+FFFD: controls, line and paragraph ends, format
     characters (bidirectional controls, zero-width characters, tags), private, unassigned and lone surrogate code
-    points, and what is a letter or mark and shows nothing.
+    points, and invisible letters and marks.
     """
     if text.isascii() and text.isprintable():
         return text
@@ -114,7 +114,7 @@ _REPR.maxlevel, _REPR.maxstring, _REPR.maxother, _REPR.maxlong = 3, 60, 60, 60
 
 
 def cut(sentence: str) -> str:
-    """Return a sentence shortened to a length for terminals, whatever it quotes."""
+    """Return a sentence shortened to a length for terminals, including its quotes."""
     return sentence if len(sentence) <= _SENTENCE else sentence[: _SENTENCE - 1] + "…"
 
 
@@ -165,8 +165,8 @@ class BadDocument(RetrieveError):
 
 
 class NotADocument(BadDocument):
-    """A file without a text of its own, such as a catalog or a page that only leads to another one. In a folder it is
-    skipped, with a notice: nothing is wrong with it."""
+    """A file without own text, such as a catalog or a page that only redirects to another one. In a folder it is
+    skipped with a notice: it is not an error."""
 
 
 class ModelFailed(RetrieveError):
@@ -253,3 +253,16 @@ def unwritable(path: Path | str, error: OSError) -> RetrieveError:
     kind = NoSpace if error.errno in SPACE else RetrieveError
     hint = f"{SPACE.get(error.errno or 0, 'check its permissions')}, or name another folder: --artifacts DIR"
     return kind(f"cannot write to {path}: {error.strerror}", hint=hint)
+
+
+_READ = 8
+"""Times the length of the line that are read of the text."""
+
+
+def one_line(text: str, most: int) -> str:
+    """Return a text on one line of at most `most` characters, without control characters, cut behind a word."""
+    line = " ".join("".join(char if char.isprintable() else " " for char in text[: _READ * most]).split())
+    if len(line) <= most:
+        return line
+    cut = line[: most - 1]
+    return (cut.rpartition(" ")[0] or cut) + "…"

@@ -36,7 +36,7 @@ class Frozen(Struct, frozen=True):
 
 
 class Described(Frozen, eq=False):
-    """A frozen value of which some fields do not belong to what it is: they are neither compared nor printed."""
+    """A frozen value with fields that do not belong to its identity: they are neither compared nor printed."""
 
     apart: ClassVar[tuple[str, ...]]
 
@@ -55,7 +55,7 @@ class Described(Frozen, eq=False):
 
 
 def asdict(value: Struct) -> dict[str, Any]:
-    """Return the fields by name, and those of values inside of lists, tuples and mappings as well."""
+    """Return the fields by name, including the fields of values inside of lists, tuples and mappings."""
     return {name: _plain(getattr(value, name)) for name in value.__struct_fields__}
 
 

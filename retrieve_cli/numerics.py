@@ -1,7 +1,7 @@
 """Arithmetic with bits that do not depend on a row's place, its neighbours, its alignment or the number of threads.
 
 A product of a matrix with a vector through BLAS (`gemv`) sums a row's terms in an order that depends on the place of
-the row in the block, so the last bit of a single row's score may differ from that of the same row in a list. All
+the row in the block, so the last bit of a row's score may differ between a single row and the same row in a list. All
 numbers that are compared or displayed go through this file; BLAS may be used to find candidates.
 """
 

@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 from retrieve_cli.assemble.parts import parts_for
 from retrieve_cli.config.loading import load
 from retrieve_cli.contracts import DocumentFile, Parsed, Reading
-from retrieve_cli.contracts.layout import Block, Kind, Layout, Page
+from retrieve_cli.contracts.layout import Block, DocumentPage, Kind, Layout
 from retrieve_cli.contracts.page_words import Words
 from retrieve_cli.ingest.build import build
-from retrieve_cli.ingest.report import Limits as BuildLimits
+from retrieve_cli.ingest.report import LossLimits as BuildLimits
 from retrieve_cli.sources.folders.docs_folder import FolderSource
 from retrieve_cli.sources.formats.formats import ParsingLimits
 from retrieve_cli.sources.formats.reader import SandboxedReader
@@ -58,7 +58,7 @@ def document(*parts: Part, **metadata: Any) -> Parsed:
     ends = [*(first for first, _ in begun[1:]), len(text)]
     pages = (
         [
-            Page(number, label, WIDTH, HEIGHT, first, end)
+            DocumentPage(number, label, WIDTH, HEIGHT, first, end)
             for number, ((first, label), end) in enumerate(zip(begun, ends, strict=True), 1)
         ]
         if begun

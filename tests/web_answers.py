@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from retrieve_cli.contracts import Evidence, Hit
-from retrieve_cli.contracts.works import Cited, Conflict, Id, Linked, Source, Version, Work
+from retrieve_cli.contracts.works import Cited, FieldConflict, Id, Linked, Source, Version, Work
 from retrieve_cli.frozen import replace
 from retrieve_cli.search.web_answer import ProviderStatus, WebAnswer, WebHit, WebOptions
 
@@ -50,7 +50,7 @@ PREPRINT = work(
     citations=Cited(1200, "s2", AT),
     versions=(Version("arxiv:2401.01234v1", "preprint", "version_of", "A draft on guides", "2024-01", ""),),
     linked=(Linked("doi:10.1000/review1", "reviews"),),
-    conflicts={"date": (Conflict("2023", "s2"),)},
+    conflicts={"date": (FieldConflict("2023", "s2"),)},
 )
 PAGE = work(
     3,

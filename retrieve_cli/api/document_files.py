@@ -13,7 +13,7 @@ from retrieve_cli.untrusted.foreign_json import is_deeper
 if TYPE_CHECKING:
     from retrieve_cli.contracts import DocumentReader
     from retrieve_cli.storage.inbox_files import Upload
-    from retrieve_cli.storage.inbox_log import Entry
+    from retrieve_cli.storage.inbox_log import InboxEntry
 
 _LONGEST_NAME = 200
 _LONGEST_ID = 1000
@@ -93,7 +93,7 @@ def read_metadata(given: bytes | None, *, tenant: str | None) -> dict[str, Json]
     return value
 
 
-def tenants_of_file(entry: Entry) -> frozenset[str]:
+def tenants_of_file(entry: InboxEntry) -> frozenset[str]:
     """Return the tenants that may see a file of the inbox."""
     import orjson
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from retrieve_cli.api.live import LiveIndex
     from retrieve_cli.config.settings import Settings
     from retrieve_cli.storage.inbox_files import StoredFile, Upload
-    from retrieve_cli.storage.inbox_log import Entry
+    from retrieve_cli.storage.inbox_log import InboxEntry
     from retrieve_cli.storage.store import Store
 
 MOST = 10_000
@@ -222,7 +222,7 @@ class Documents:
             yield own_id(record_id.removeprefix(self._prefix), tenant)
         yield own_id(record_id, tenant)
 
-    def _entry(self, record_id: str, tenant: str | None) -> Entry | None:
+    def _entry(self, record_id: str, tenant: str | None) -> InboxEntry | None:
         """Return the document of an id, if it exists for the caller."""
         for name in dict.fromkeys([*self._names(record_id, tenant), record_id.removeprefix(self._prefix)]):
             entry = self.inbox.entry(name)
@@ -230,7 +230,7 @@ class Documents:
                 return entry
         return None
 
-    def _owners(self, entry: Entry) -> frozenset[str]:
+    def _owners(self, entry: InboxEntry) -> frozenset[str]:
         if entry.file is not None:
             return tenants_of_file(entry)
         record = read_document(entry.document, self._settings, tenant=entry.tenant)

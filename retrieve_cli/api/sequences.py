@@ -10,10 +10,10 @@ from threading import Lock
 from typing import TYPE_CHECKING, Protocol
 
 from retrieve_cli.errors import IndexCorrupt, NotYet, RetrieveError, UsageError
+from retrieve_cli.storage.file_stamps import marks_of
 from retrieve_cli.storage.generations import MANIFEST
 from retrieve_cli.storage.inbox import inbox_of, name_of, sequence_of
 from retrieve_cli.storage.manifest import Manifest
-from retrieve_cli.storage.marks import marks_of
 from retrieve_cli.untrusted import files
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from retrieve_cli.api.requests import sound
 from retrieve_cli.api.schemas import checked
 from retrieve_cli.api.table import Choice
 from retrieve_cli.api.web_choices import MOST_NAMES, NAMES, WEB
-from retrieve_cli.config.durations import seconds
+from retrieve_cli.config.bounds import seconds
 from retrieve_cli.contracts import Json
 from retrieve_cli.contracts.works import Work
 from retrieve_cli.errors import UsageError, quoted

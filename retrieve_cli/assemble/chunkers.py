@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from retrieve_cli.assemble import extensions
@@ -106,9 +106,6 @@ class _Maker:
 
     def _chunker_of(self, kind: str, rule: ChunkingRule) -> Chunker:
         """Return the chunker of a rule; the section `chunking` supplies the keys that the rule does not set."""
-        from retrieve_cli.sources.chunking.section import ImradChunker, SectionChunker
-        from retrieve_cli.sources.chunking.window import WindowChunker
-
         chunking = self._settings.chunking
         strategy = rule.strategy or ("section" if rule.markers else chunking.strategy)
         if strategy == "auto":
@@ -119,15 +116,37 @@ class _Maker:
                 f"chunking.rules: markers of {quoted(rule.match)} cannot be combined with the strategy `{strategy}`",
                 hint="use `strategy: section`, or remove the markers",
             )
-        if strategy == "section":
-            return SectionChunker(self._tokenizer, **shared, markers=_markers(rule))
-        if strategy == "imrad":
-            return ImradChunker(self._tokenizer, **shared)
-        if strategy == "window":
+        if strategy in _CHUNKERS:
             overlap = chunking.overlap if rule.overlap is None else rule.overlap
-            return WindowChunker(self._tokenizer, overlap=overlap, **shared)
+            return _CHUNKERS[strategy](self._tokenizer, rule, overlap, shared)
         added: Chunker = extensions.make("chunker", strategy, self._tokenizer, self._settings)
         return added
+
+
+def _by_section(tokenizer: Tokenizer, rule: ChunkingRule, _: int, shared: Mapping[str, Any]) -> Chunker:
+    from retrieve_cli.sources.chunking.section import SectionChunker
+
+    return SectionChunker(tokenizer, **shared, markers=_markers(rule))
+
+
+def _by_imrad(tokenizer: Tokenizer, _: ChunkingRule, __: int, shared: Mapping[str, Any]) -> Chunker:
+    from retrieve_cli.sources.chunking.section import ImradChunker
+
+    return ImradChunker(tokenizer, **shared)
+
+
+def _by_window(tokenizer: Tokenizer, _: ChunkingRule, overlap: int, shared: Mapping[str, Any]) -> Chunker:
+    from retrieve_cli.sources.chunking.window import WindowChunker
+
+    return WindowChunker(tokenizer, overlap=overlap, **shared)
+
+
+_CHUNKERS: Mapping[str, Callable[[Tokenizer, ChunkingRule, int, Mapping[str, Any]], Chunker]] = {
+    "section": _by_section,
+    "imrad": _by_imrad,
+    "window": _by_window,
+}
+"""Constructors of the built-in chunkers, by strategy."""
 
 
 def _markers(rule: ChunkingRule) -> Markers | None:

@@ -53,10 +53,10 @@ def ways(settings: Settings) -> Iterator[Way]:
 
 
 def configured(settings: Settings, default: Way) -> tuple[str, Precision] | str:
-    """Return the kind and precision of the configured encoder on a CPU, or a sentence on why there is none.
+    """Return the kind and precision of the configured encoder on a CPU, or the reason why it has none.
 
     Raises:
-        Unavailable: a GPU is required and there is none.
+        Unavailable: a GPU is required and missing.
         UsageError: the kind does not compute in the precision.
     """
     from retrieve_cli.models.runtimes.devices import choose

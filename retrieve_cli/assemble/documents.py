@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from retrieve_cli.config.index_settings import ParsingSettings
     from retrieve_cli.config.settings import Settings
     from retrieve_cli.contracts import DocumentFile, DocumentReader
-    from retrieve_cli.contracts.page_marks import Mark
+    from retrieve_cli.contracts.layout import Mark
     from retrieve_cli.storage.records.columns import Columns
 
 _sharing = Lock()
@@ -65,7 +65,7 @@ def suffixes() -> Sequence[str]:
 
 
 def cards_of(columns: Columns, settings: Settings) -> Mapping[str, Card] | None:
-    """Return the parser of each format of which there are records, given their columns; None if there are none."""
+    """Return the parser of each format that has records, given their columns; None if no record has a format."""
     from retrieve_cli.sources.formats import formats
 
     main_content = settings.parsing.main_content
@@ -85,7 +85,7 @@ def draw(file: DocumentFile, pages: Sequence[int], *, settings: Settings, marks:
     """Return a PNG of pages of a PDF, numbered from 1, side by side, with marks.
 
     Raises:
-        BadDocument: it is not a PDF that can be read, has no such page, or has another content by now.
+        BadDocument: it is not a readable PDF, lacks a page, or its content has changed.
         Unavailable: a package is missing.
     """
     return shared_reader(settings).draw(file, DRAWN, pages=pages, marks=marks)

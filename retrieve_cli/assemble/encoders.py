@@ -1,4 +1,5 @@
-"""Encoders: for a build by the configuration, for a query by the card that the index was built with."""
+"""Encoders, dense and sparse: for a build by the configuration, for a query by the card that the index was built
+with."""
 
 from __future__ import annotations
 
@@ -7,11 +8,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from retrieve_cli.assemble import extensions
+from retrieve_cli.assemble import extensions, registry
 from retrieve_cli.config.settings import Settings
-from retrieve_cli.contracts import Encoder, ModelCard
+from retrieve_cli.contracts import Card, Encoder, ModelCard, SparseEncoder
 from retrieve_cli.errors import IndexCorrupt, Unavailable, UsageError, quoted
 from retrieve_cli.frozen import replace
+from retrieve_cli.retrieval.retrievers.retriever import TERMS
+from retrieve_cli.storage.recipe import Recipe, reading_cards
 
 if TYPE_CHECKING:
     from retrieve_cli.config.settings import EncoderSettings
@@ -28,7 +31,7 @@ def encoder_to_build(settings: Settings) -> Encoder:
     """Return the configured encoder.
 
     Raises:
-        Unavailable: its model is not on this machine, or a GPU is required and there is none.
+        Unavailable: its model is not on this machine, or a GPU is required and missing.
         UsageError: the folder is not a sentence-transformers model, or the kind does not support the precision.
     """
     chosen = settings.encoder
@@ -83,7 +86,7 @@ def _for_queries(chosen: EncoderSettings, card: ModelCard) -> EncoderSettings:
     """Return the settings for queries of an index that was built with the encoder of this card.
 
     A GPU takes seconds to start, and the CPU encodes one short text in less, so a GPU is used only if it is configured.
-    On the CPU, a query is encoded in float32 whatever the precision of the passages, and without torch or OpenVINO
+    On the CPU, a query is encoded in float32 regardless of the precision of the passages, and without torch or OpenVINO
     (which take seconds to start) if those were chosen for the passages: the vectors' cosine is above 0.9999.
     """
     if chosen.device == "cuda":
@@ -180,7 +183,7 @@ def device(settings: Settings) -> str:
     """Return the device of the configured encoder and the reason for it, in words.
 
     Raises:
-        Unavailable: a GPU is required and there is none.
+        Unavailable: a GPU is required and missing.
     """
     from retrieve_cli.models.runtimes.devices import choose
 
@@ -214,3 +217,55 @@ def cache_dir(settings: Settings) -> Path:
     """Return the folder of exported models: the configured folder, or the user's cache."""
     base = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser()
     return settings.models.cache_dir or base / "retrieve" / "models"
+
+
+def sparse_encoder_to_build(settings: Settings) -> SparseEncoder | None:
+    """Return the configured encoder; None if none is configured.
+
+    Raises:
+        Unavailable: its model is not on this machine.
+        UsageError: the folder is not a SPLADE model.
+    """
+    return _sparse_encoder(settings, settings.splade.model) if settings.splade.model else None
+
+
+def sparse_encoder_to_query(settings: Settings, recipe: Recipe) -> SparseEncoder:
+    """Return the encoder that an index was built with, by its card in the recipe.
+
+    Raises:
+        Unavailable: it is not on this machine, or another revision is in its place.
+    """
+    with reading_cards():
+        (card,) = term_cards(recipe).values()
+        name, revision = str(card["name"]), card["revision"]
+    for model in dict.fromkeys(filter(None, (settings.splade.model, name))):
+        encoder = _sparse_encoder(settings, model)
+        if encoder.card["revision"] == revision:
+            return encoder
+    hint = "build again: retrieve build; or restore that model"
+    raise Unavailable(f"the index was built with another revision of {name}", hint=hint)
+
+
+def term_cards(recipe: Recipe) -> dict[str, Card]:
+    """Return the cards of the retrievers that take term weights: one, if the index has any."""
+    names = (retriever.name for retriever in registry.loadable(recipe.retrievers) if retriever.form is TERMS)
+    return {name: recipe.retrievers[name] for name in names}
+
+
+def _sparse_encoder(settings: Settings, model: str) -> SparseEncoder:
+    from retrieve_cli.models.encoders.splade_encoder import SpladeEncoder
+    from retrieve_cli.models.encoders.splade_folder import read_splade
+    from retrieve_cli.models.runtimes.locate import locate
+
+    settings.expect_trusted(*registry.asked_with_terms(), "models")
+    chosen = settings.splade
+    place = locate(model, settings.models.dir, download=settings.models.auto_download)
+    return SpladeEncoder(
+        read_splade(place.path, name=place.name),
+        cache_dir=cache_dir(settings),
+        device=chosen.device,
+        batch_size=chosen.batch_size,
+        min_weight=chosen.min_weight,
+        top_terms=chosen.top_terms,
+        query_top_terms=chosen.query_top_terms,
+    )

@@ -68,10 +68,10 @@ def _added(name: str, settings: Settings) -> Engine:
 
 
 def lost(chosen: Engine, entry: Entry, generation: str) -> str:
-    """Return what an engine no longer holds of a generation as it was sent, counted now; empty if nothing is missing.
+    """Return which rows or files of a sent generation an engine has lost, counted now; empty if it has all.
 
     Raises:
-        Unavailable: it cannot be asked.
+        Unavailable: it cannot be reached.
     """
     try:
         complete = {staged.generation: staged.complete for staged in chosen.generations()}.get(generation)
@@ -153,7 +153,7 @@ def kept_files(manifest: Manifest, settings: Settings) -> list[str]:
 
 
 def expect_readable(manifest: Manifest, entries: Mapping[str, Entry], settings: Settings) -> None:
-    """Raises: UsageError: queries under these settings would read what was not sent."""
+    """Raises: UsageError: queries with these settings need files that were not sent."""
     retrievers = [registry.retriever(name) for name in manifest.recipe.retrievers]
     placed = places(settings, manifest.recipe.retrievers)
     kept = {file for entry in entries.values() for file in entry.files}
@@ -212,14 +212,15 @@ class RemoteIndexes:
         return retriever.remote(index, self._generation, self._settings)
 
     def _capabilities(self, name: str) -> Capabilities:
-        """Return the abilities of an engine; the least ones if it cannot be reached now, as its searches will say."""
+        """Return the abilities of an engine; the minimum if it cannot be reached now, which its searches will
+        report."""
         try:
             return engine(name, self._settings).capabilities
         except Unavailable:
             return Capabilities(most_rows=0)
 
     def _open(self, name: str, entry: Entry) -> EngineGeneration:
-        """Open the generation in an engine, after comparing what is there with what was sent."""
+        """Open the generation in an engine, after comparing the stored rows with the rows that were sent."""
         with self._lock:
             if name not in self._opened:
                 generation = self._generation
@@ -251,7 +252,7 @@ def blocks_of(folder: Path, manifest: Manifest, settings: Settings) -> Blocks:
     Raises:
         Unavailable: the engine cannot be reached.
         IndexCorrupt: it does not have the generation.
-        UsageError: no such engine is configured.
+        UsageError: the engine is not configured.
     """
     name = attached_to(folder)
     if name not in settings.engines.in_use:
@@ -278,14 +279,14 @@ def attached_to(folder: Path) -> str:
 
 
 def stored_statistics(generation: Generation, part: Part) -> Mapping[str, Json]:
-    """Return what was stored of the statistics of a part.
+    """Return the stored statistics of a part.
 
     Raises:
         IndexCorrupt: they are missing or damaged.
     """
     stored = pickles.load(generation.folder / STATISTICS)
     if not isinstance(stored, dict) or not isinstance(found := stored.get(part.name), dict):
-        raise IndexCorrupt(f"{STATISTICS} lacks those of {part.name}", hint=_PUSH)
+        raise IndexCorrupt(f"{STATISTICS} lacks the statistics of {part.name}", hint=_PUSH)
     return found
 
 

@@ -52,11 +52,11 @@ def executor_for(
     keeps_tokens: bool,
     say: Callable[[str], None],
 ) -> Executor | None:
-    """Return the configured workers for these encoders; None if there are none. `say` receives notices.
+    """Return the configured workers for these encoders; None if no workers are configured.
 
     Raises:
         UsageError: they cannot be used with this configuration.
-        Unavailable: Ray is not installed, or there is no cluster.
+        Unavailable: Ray is not installed, or has no cluster.
     """
     settings.expect_trusted("executors")
     chosen = settings.executors
@@ -81,15 +81,15 @@ def executor_for(
 
 
 def encoders_of(payload: Json) -> Encoders:
-    """Return the encoders of a worker, in its process. `payload` is that of `_payload`."""
-    from retrieve_cli.assemble import encoders, splade
+    """Return the encoders of a worker, in its process, from the result of `_payload`."""
+    from retrieve_cli.assemble import encoders
     from retrieve_cli.config.loading import override
     from retrieve_cli.models.executors.encoding import Encoders
 
     settings = override(Settings(), payload["settings"], where="the coordinator's settings")
     return Encoders(
         encoders.encoder_to_build(settings) if payload["vectors"] else None,
-        splade.encoder_to_build(settings) if payload["terms"] else None,
+        encoders.sparse_encoder_to_build(settings) if payload["terms"] else None,
         payload["tokens"],
     )
 

@@ -1,4 +1,5 @@
-"""Parts that plug-ins add besides retrievers: an encoder, a chunker, a source, a reranker, a provider of web search.
+"""Parts that plug-ins add in addition to retrievers: an encoder, a chunker, a source, a reranker, a provider of web
+search.
 
 An entry point of the group `retrieve.plugins` names a `Plugin`, or a retriever
 (`retrieve_cli.retrieval.retrievers.retriever`).

@@ -77,8 +77,8 @@ def facets_for(encoder: Encoder | None, settings: Settings) -> Facets | None:
 
 
 def task(prompt: Path | None) -> FacetTask:
-    """Return the request of a prompt: one of the program, by default for a summary, or that of a file, of which the
-    first line may be `fields: NAME, NAME`.
+    """Return the request of a prompt: a built-in one (default: summary) or the content of a file, whose first line may
+    be `fields: NAME, NAME`.
 
     Raises:
         UsageError: the file cannot be read, or is not a prompt.

@@ -115,7 +115,7 @@ def similar_names(generation: Generation) -> tuple[str, ...]:
 
 
 def vectors_file(generation: Generation) -> str | None:
-    """Return the artifact with the vectors of chunks; None if there is none."""
+    """Return the artifact with the vectors of chunks; None without one."""
     names = similar_names(generation)
     return registry.retriever(names[0]).file if names else None
 

@@ -1,7 +1,9 @@
-"""Retrieval by a language model over the names and descriptions of records, as configured."""
+"""The configured language model: retrieval by it over the names and descriptions of records; and the list of all
+configured servers of models, for commands that inspect a configuration."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from functools import cache, partial
 from typing import TYPE_CHECKING, NamedTuple, Protocol
@@ -9,10 +11,11 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 from retrieve_cli.assemble import registry
 from retrieve_cli.assemble.servers import client
 from retrieve_cli.config.plugins import LLM
-from retrieve_cli.config.settings import LlmSettings, Settings
+from retrieve_cli.config.settings import EncoderSettings, FacetsSettings, LlmSettings, RerankSettings, Settings
 from retrieve_cli.contracts import Json, Unit
 from retrieve_cli.errors import UsageError
 from retrieve_cli.frozen import replace
+from retrieve_cli.http.addresses import shown
 from retrieve_cli.retrieval.retrievers.retriever import TEXT
 from retrieve_cli.retrieval.stages.choosing import ChoosingRetrieval
 from retrieve_cli.retrieval.stages.retrieve import ChunkLayout, IndexRetrieval
@@ -35,7 +38,7 @@ class Endpoint(NamedTuple):
 
 
 def endpoint(settings: Settings) -> Endpoint | None:
-    """Return the configured server: that of `llm`, or that of a reranker that is a language model.
+    """Return the configured server: the server of `llm`, or of a reranker that is a language model.
 
     Raises:
         UsageError: the server is named, but not its model.
@@ -55,7 +58,7 @@ def require_endpoint(settings: Settings) -> Endpoint:
     """Return the configured server.
 
     Raises:
-        UsageError: there is none, or its model is not named.
+        UsageError: no server is configured, or its model is not named.
     """
     settings.skip_untrusted("llm", "rerank")
     if (server := endpoint(settings)) is not None:
@@ -63,7 +66,7 @@ def require_endpoint(settings: Settings) -> Endpoint:
     raise UsageError(f"--mode {LLM} needs a server, but none is configured", hint="set llm.base_url and llm.model")
 
 
-class Call(Protocol):
+class LlmCall(Protocol):
     """The call that a model is asked for."""
 
     @property
@@ -78,7 +81,7 @@ class Call(Protocol):
 
 
 def card(settings: Settings) -> list[Json]:
-    """Return the settings that decide which language model reads records, and what it reads of them."""
+    """Return the settings that decide which language model reads records, and which parts of them it reads."""
     chosen = settings.llm
     model = chosen.model or settings.rerank.model
     return [model, chosen.context_tokens, chosen.max_records, chosen.description_chars, chosen.depth]
@@ -91,7 +94,7 @@ def retrieval(
     *,
     unit: Unit,
     depth: int,
-    call: Call,
+    call: LlmCall,
 ) -> ChoosingRetrieval:
     """Return the retriever for one call.
 
@@ -156,3 +159,39 @@ def _by_words(generation: Generation, indexes: Indexes, depth: int) -> Retrieval
         if registry.retriever(name).form is TEXT:
             return IndexRetrieval(name, indexes[name], list, layout, unit="record", depth=depth)
     return None
+
+
+class ModelServer(NamedTuple):
+    """A configured server of a model."""
+
+    stage: str
+    model: str
+    address: str
+    """Address for display, without parts that may be secret."""
+    api_key_env: str | None
+
+    @property
+    def lacks_key(self) -> bool:
+        """True if the variable that holds its key is not set."""
+        return self.api_key_env is not None and not os.environ.get(self.api_key_env)
+
+
+def model_servers(settings: Settings) -> list[ModelServer]:
+    """Return the configured servers that encode, summarise, rerank and choose records, without contacting them.
+
+    Raises:
+        UsageError: one is named, but not its model.
+    """
+    chosen: dict[str, EncoderSettings | FacetsSettings | RerankSettings | LlmSettings] = {}
+    if settings.dense.enabled and settings.encoder.kind == "remote":
+        chosen["encoder"] = settings.encoder
+    if settings.facets.enabled and not settings.facets.extractive:
+        chosen["facets"] = settings.facets
+    if settings.rerank.backend in ("remote", LLM):
+        chosen["rerank"] = settings.rerank
+    if (server := endpoint(settings)) is not None:
+        chosen[LLM] = server.settings
+    return [
+        ModelServer(stage, section.model or "no model", shown(section.base_url or "no server"), section.api_key_env)
+        for stage, section in chosen.items()
+    ]

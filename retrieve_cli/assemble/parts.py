@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 from retrieve_cli.assemble import documents, graph, registry
 from retrieve_cli.assemble.chunkers import Chunkers, chunkers_for
-from retrieve_cli.assemble.encoders import encoder_to_build, prefix_sources
+from retrieve_cli.assemble.encoders import encoder_to_build, prefix_sources, sparse_encoder_to_build
 from retrieve_cli.assemble.executors import executor_for
 from retrieve_cli.assemble.facets import Facets, facets_for
 from retrieve_cli.config.query_settings import TOKEN_BACKENDS
@@ -161,10 +161,8 @@ def _encoder(settings: Settings, skipped: list[str]) -> tuple[Encoder | None, Un
 
 def _sparse(settings: Settings, skipped: list[str]) -> SparseEncoder | None:
     """Return the encoder of term weights; None, with the reason in `skipped`, if it cannot run and is optional."""
-    from retrieve_cli.assemble import splade
-
     try:
-        encoder = splade.encoder_to_build(settings)
+        encoder = sparse_encoder_to_build(settings)
         if encoder is not None:
             _ = encoder.card  # reading it fails if the device is missing
         return encoder

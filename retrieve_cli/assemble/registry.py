@@ -1,4 +1,4 @@
-"""Registry of retrievers: the built-in ones, one line each, and those of plug-ins."""
+"""Registry of retrievers: the built-in ones, one line each, and the retrievers of plug-ins."""
 
 from __future__ import annotations
 

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
 from retrieve_cli.assemble import extensions
-from retrieve_cli.assemble.encoders import cache_dir
+from retrieve_cli.assemble.encoders import cache_dir, encoder_to_build, encoder_to_query
 from retrieve_cli.assemble.servers import client
 from retrieve_cli.config.query_settings import TOKEN_BACKENDS
-from retrieve_cli.config.settings import Settings
+from retrieve_cli.config.settings import RerankSettings, Settings
 from retrieve_cli.contracts import Encoder, Hit, PairScorer, Query, Scaled, TokenEncoder, TokenVectors, Unit
 from retrieve_cli.errors import ModelFailed, RetrieveError, Unavailable, UsageError, printable, shortened
 from retrieve_cli.frozen import replace
@@ -36,7 +36,7 @@ def reader(
     most: int | None = None,
     within: float | None = None,
 ) -> Reranker | None:
-    """Return the reranker; None if there is none. `vectors` returns those of chunk rows; a chat model picks `most`
+    """Return the reranker; None without one. `vectors` returns the vectors of chunk rows; a chat model picks `most`
     passages; a server has so many seconds (`within`) and one try.
 
     Raises:
@@ -50,7 +50,7 @@ def reader(
         return None
     if backend in TOKEN_BACKENDS:
         return _late_interaction(generation, unit, encoder, vectors)
-    return PairReader(configured_scorer(settings, most=most, within=within), partial(_chunk_texts, generation))
+    return PairReranker(configured_scorer(settings, most=most, within=within), partial(_chunk_texts, generation))
 
 
 def configured_scorer(settings: Settings, *, most: int | None = None, within: float | None = None) -> PairScorer:
@@ -60,7 +60,7 @@ def configured_scorer(settings: Settings, *, most: int | None = None, within: fl
         Unavailable, UsageError: as `reader` does.
     """
     backend = settings.rerank.backend
-    if backend not in ("cross_encoder", "remote", "llm"):
+    if backend not in _SCORERS:
         return _PluggedIn(extensions.make("reranker", backend, settings), backend)
     return pair_scorer(settings, most=most, within=within)
 
@@ -94,27 +94,30 @@ def pair_scorer(settings: Settings, *, most: int | None = None, within: float | 
     if chosen.model is None:
         hint = "set rerank.model"
         raise UsageError(f"rerank.backend {chosen.backend} needs a model, but none is configured", hint=hint)
-    if chosen.backend == "cross_encoder":
-        return _cross_encoder(settings, chosen.model)
-    server = client(chosen, "rerank")
-    if chosen.backend == "remote":
-        from retrieve_cli.models.remote.rerank import RemoteScorer
+    return _SCORERS[chosen.backend](settings, chosen, chosen.model, most)
 
-        return RemoteScorer(server, model=chosen.model, form=chosen.form, batch_size=chosen.batch_size)
+
+def _remote(_: Settings, chosen: RerankSettings, model: str, __: int | None) -> PairScorer:
+    from retrieve_cli.models.remote.rerank import RemoteScorer
+
+    server = client(chosen, "rerank")
+    return RemoteScorer(server, model=model, form=chosen.form, batch_size=chosen.batch_size)
+
+
+def _chat_model(_: Settings, chosen: RerankSettings, model: str, most: int | None) -> PairScorer:
     from retrieve_cli.models.remote.chat import ListwiseSelector
 
-    selector = ListwiseSelector(server, model=chosen.model)
-    return _Listwise(selector, chosen.model, chosen.prompt, most=most)
+    selector = ListwiseSelector(client(chosen, "rerank"), model=model)
+    return _Listwise(selector, model, chosen.prompt, most=most)
 
 
-def _cross_encoder(settings: Settings, model: str) -> PairScorer:
+def _cross_encoder(settings: Settings, chosen: RerankSettings, model: str, _: int | None) -> PairScorer:
     from retrieve_cli.models.rerankers.cross_folder import read_cross_folder
     from retrieve_cli.models.rerankers.scorer import CrossScorer
     from retrieve_cli.models.runtimes.locate import locate
 
     place = locate(model, settings.models.dir, download=settings.models.auto_download)
     folder = read_cross_folder(place.path, name=place.name)
-    chosen = settings.rerank
     return CrossScorer(
         folder,
         cache_dir=cache_dir(settings),
@@ -122,6 +125,14 @@ def _cross_encoder(settings: Settings, model: str) -> PairScorer:
         max_tokens=chosen.max_tokens,
         batch_size=chosen.batch_size,
     )
+
+
+_SCORERS: Mapping[str, Callable[[Settings, RerankSettings, str, int | None], PairScorer]] = {
+    "cross_encoder": _cross_encoder,
+    "remote": _remote,
+    "llm": _chat_model,
+}
+"""Constructors of the built-in scorers of pairs, by backend."""
 
 
 class _Listwise:
@@ -180,7 +191,7 @@ class _PluggedIn:
             raise ModelFailed(message, hint="fix the plug-in, or choose another reranker: rerank.backend") from error
 
 
-class PairReader:
+class PairReranker:
     """A scorer of pairs, applied to the texts of hits."""
 
     def __init__(self, scorer: PairScorer, texts_of: Callable[[Sequence[Hit]], list[str]]) -> None:
@@ -242,3 +253,39 @@ def _late_interaction(
         starts=generation.starts,
         unit=unit,
     )
+
+
+def query_encoder(settings: Settings) -> Encoder:
+    """Return the configured encoder as queries use it: on the CPU unless a GPU is configured.
+
+    Raises:
+        Unavailable: its model is not on this machine.
+    """
+    return encoder_to_query(settings, encoder_to_build(settings).card)
+
+
+def text_reader(settings: Settings, encoder: Encoder | None, texts: Sequence[str]) -> Reranker | None:
+    """Return the reranker of texts, which takes a hit's row as the place of its text; None if none is configured.
+
+    `encoder` is the result of `query_encoder`, or None if `needs_encoder` is false.
+
+    Raises:
+        Unavailable: its model is not on this machine, or the encoder has no token vectors.
+    """
+    backend = settings.rerank.backend
+    if backend == "none":
+        return None
+    if backend in TOKEN_BACKENDS:
+        if encoder is None or not isinstance(encoder, TokenEncoder):
+            hint = "set encoder.kind: auto, or rerank.backend: none"
+            raise Unavailable("the configured encoder has no token vectors", hint=hint)
+        from retrieve_cli.models.rerankers.late_interaction import TextReader
+
+        return TextReader(encoder, encoder, texts)
+    scorer = configured_scorer(settings, most=settings.rerank.keep)
+    return PairReranker(scorer, lambda hits: [texts[hit.row] for hit in hits])
+
+
+def needs_encoder(settings: Settings) -> bool:
+    """Return True if the configured reranker compares token vectors."""
+    return settings.rerank.backend in TOKEN_BACKENDS

@@ -11,7 +11,6 @@ from retrieve_cli.errors import Unavailable, UsageError
 if TYPE_CHECKING:
     from retrieve_cli.models.remote.client import Client
 
-
 _MOST_BYTES = {"encoder": 128 << 20}
 _FEWER_BYTES = 16 << 20
 """Maximum bytes of one answer: vectors of a batch, or a score for each of some passages."""

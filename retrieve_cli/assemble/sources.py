@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import count
 from pathlib import Path
@@ -55,7 +55,7 @@ def entries_of(manifest: Manifest) -> list[SourceSetting]:
         origins = []
     if not origins:
         hint = "name it: retrieve build --catalog FILE (or --docs-dir DIR), or list it under `sources:` in config.yaml"
-        raise UsageError(f"generation {manifest.id} does not say what it was built from", hint=hint)
+        raise UsageError(f"generation {manifest.id} does not name its sources", hint=hint)
     try:
         return [source_setting(_public(origin), f"generation {manifest.id}", Path()) for origin in origins]
     except (UsageError, TypeError, ValueError) as error:
@@ -122,20 +122,17 @@ def watched_of(
             prefix = origin.get("id_prefix", "")
             if not isinstance(prefix, str) or "\0" in str(path) or not all(isinstance(key, str) for key in paths):
                 raise TypeError(prefix)
-            watched: Watched
+            watched: Watched = Unwatched()
             if str(path) in strange:
-                watched = Unwatched()
+                pass
             elif entry.kind == "docs":
-                cards = manifest.recipe.documents or {}
-                limits = docs_max_mb, parsing_max_mb
+                limits, cards = (docs_max_mb, parsing_max_mb), manifest.recipe.documents or {}
                 watched = WatchedFolder(path, prefix, *limits, documents.suffixes, cards, built.get("folders", {}))
             elif entry.kind == KIND and inbox is not None:
                 from retrieve_cli.sources.inbox import WatchedInbox
 
                 watched = WatchedInbox(inbox, parsing_max_mb)
-            elif entry.kind not in _OF_LINES:
-                watched = Unwatched()
-            else:
+            elif entry.kind in _OF_LINES:
                 starts = LineStarts(cache / FOLDER / sha1([entry.name, built["digest"]]))
                 watched = WatchedCatalog(path, entry.name, prefix, built["stamp"], paths, starts)
             pairs.append((entry.records, watched))
@@ -146,7 +143,7 @@ def watched_of(
 
 def remember_lines(manifests: Sequence[Manifest], current: Manifest, *, fetched: Path, cache: Path) -> None:
     """Cache the line offsets of the current generation's catalogs, so that a query can find the lines of its hits;
-    remove those of catalogs that none of the `manifests` was built from.
+    remove offsets of catalogs that no generation in `manifests` was built from.
 
     Raises:
         OSError: a file cannot be read or written.
@@ -168,33 +165,52 @@ def _names_of_lines(manifest: Manifest) -> list[str]:
 
 
 def _source(entry: SourceSetting, settings: Settings, fetched: Path) -> Source:
-    names: dict[str, Any] = {"name": entry.name, "id_prefix": entry.id_prefix}
-    if entry.kind == "docs":
-        from retrieve_cli.sources.folders.docs_folder import FolderSource
+    if entry.kind in _SOURCES:
+        return _SOURCES[entry.kind](entry, settings, fetched, name=entry.name, id_prefix=entry.id_prefix)
+    added: Source = extensions.make("source", entry.kind, entry, settings)
+    return added
 
-        settings.expect_trusted("docs")
-        docs, reader = settings.docs, documents.reader_of(settings)
-        return FolderSource(_path(entry), reader, name_weight=docs.name_weight, follow_links=docs.follow_links, **names)
-    if entry.kind not in (*_OF_LINES, KIND):
-        added: Source = extensions.make("source", entry.kind, entry, settings)
-        return added
-    mapping = field_map(settings)
-    if entry.kind == KIND:
-        from retrieve_cli.sources.inbox import InboxSource, Parsing
 
-        parsing = Parsing(documents.reader_of(settings), settings.docs.name_weight)
-        return InboxSource(Inbox(_path(entry)), mapping, parsing=parsing, **names)
-    if entry.kind == "catalog":
-        from retrieve_cli.sources.catalogs.catalog import CatalogSource
+def _folder(entry: SourceSetting, settings: Settings, _: Path, **names: Any) -> Source:
+    from retrieve_cli.sources.folders.docs_folder import FolderSource
 
-        return CatalogSource(_path(entry), mapping, **names)
+    settings.expect_trusted("docs")
+    docs, reader = settings.docs, documents.reader_of(settings)
+    return FolderSource(_path(entry), reader, name_weight=docs.name_weight, follow_links=docs.follow_links, **names)
+
+
+def _inbox(entry: SourceSetting, settings: Settings, _: Path, **names: Any) -> Source:
+    from retrieve_cli.sources.inbox import InboxSource, Parsing
+
+    parsing = Parsing(documents.reader_of(settings), settings.docs.name_weight)
+    return InboxSource(Inbox(_path(entry)), field_map(settings), parsing=parsing, **names)
+
+
+def _catalog(entry: SourceSetting, settings: Settings, _: Path, **names: Any) -> Source:
+    from retrieve_cli.sources.catalogs.catalog import CatalogSource
+
+    return CatalogSource(_path(entry), field_map(settings), **names)
+
+
+def _remote(entry: SourceSetting, settings: Settings, fetched: Path, **names: Any) -> Source:
     from retrieve_cli.sources.remote.source import RemoteSource
 
+    mapping = field_map(settings)
     try:
         fetcher = _fetcher(entry)
     except UsageError as error:
         raise UsageError(f"{entry.name}: {error.message}", hint=error.hint) from error
     return RemoteSource(fetcher, fetched / f"{entry.name}.jsonl", mapping, origin=_origin(entry), **names)
+
+
+_SOURCES: Mapping[str, Callable[..., Source]] = {
+    "docs": _folder,
+    KIND: _inbox,
+    "catalog": _catalog,
+    "http": _remote,
+    "sparql": _remote,
+}
+"""Constructors of the built-in sources, by kind."""
 
 
 def field_map(settings: Settings) -> FieldMap:

@@ -19,12 +19,12 @@ class Counter(Frozen):
 
 
 def counter(named: str, encoder: Callable[[], Encoder]) -> Counter:
-    """Return the tokenizer of a name: `encoder`, that of the index's encoder; `words` (runs of letters and digits) or
-    `pieces` (an estimate on the safe side), which need no model; else the path of a tokenizer.json or of its folder. An
-    encoder without its own tokenizer counts by one of the two rules, and has the name of that rule.
+    """Return the tokenizer of a name: `encoder` is the tokenizer of the index's encoder; `words` (runs of letters and
+    digits) or `pieces` (an estimate on the safe side), which need no model; else the path of a tokenizer.json or of its
+    folder. An encoder without its own tokenizer counts by one of the two rules, and has the name of that rule.
 
     Raises:
-        Unavailable: there is no such file, or the encoder is not on this machine.
+        Unavailable: the file does not exist, or the encoder is not on this machine.
         UsageError: the file is not a tokenizer.
     """
     from retrieve_cli.models.encoders.hashed import WordTokenizer

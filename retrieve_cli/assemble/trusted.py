@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from retrieve_cli.config.plugins import retriever_names
 from retrieve_cli.config.settings import TRUST_HINT
-from retrieve_cli.config.trust import Reach, Trust, outside
+from retrieve_cli.config.trust import OutsideValue, Trust, outside
 from retrieve_cli.errors import IndexCorrupt, IndexMissing, UsageError
 from retrieve_cli.storage.store import Store
 
@@ -41,18 +41,18 @@ def trust_of_artifacts(artifacts: Path, manifest: Manifest | None = None) -> Tru
     return Trust(artifacts, tuple(_reaches(artifacts, manifest)))
 
 
-def _reaches(artifacts: Path, manifest: Manifest | None) -> Iterator[Reach]:
+def _reaches(artifacts: Path, manifest: Manifest | None) -> Iterator[OutsideValue]:
     home = artifacts.absolute().parent
     for origin in _origins(manifest) if manifest else ():
         for key in ("path", "query"):
             if isinstance(path := origin.get(key), str) and "\0" not in path and outside(path, home):
-                yield Reach("source", "path", path)
+                yield OutsideValue("source", "path", path)
         for key in ("url", "endpoint"):
             if isinstance(address := origin.get(key), str):
-                yield Reach("source", "address", address)
-    yield from (Reach("retriever", "code", name) for name in (_added(manifest) if manifest else ()))
+                yield OutsideValue("source", "address", address)
+    yield from (OutsideValue("retriever", "code", name) for name in (_added(manifest) if manifest else ()))
     links = [*_folder_links(artifacts), *(_links(artifacts / "generations" / manifest.id) if manifest else ())]
-    yield from (Reach("link", "path", path) for path in links if outside(path, home))
+    yield from (OutsideValue("link", "path", path) for path in links if outside(path, home))
 
 
 def expect_own(generation: Generation) -> None:

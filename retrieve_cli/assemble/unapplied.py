@@ -35,7 +35,8 @@ class Unapplied(NamedTuple):
     indexed: Json
 
     def sentence(self, where: str) -> str:
-        """Return both values as a sentence; `where` says what sets the key: `in config.yaml`, `by default`."""
+        """Return both values as a sentence; `where` names the place that sets the key: `in config.yaml`, `by
+        default`."""
         if isinstance(self.configured, Mapping | list | tuple):
             return f"{self.key} {where} differs from the index"
         indexed = "not" if self.indexed is None else _shown(self.indexed)
@@ -50,7 +51,7 @@ class Unapplied(NamedTuple):
 
 
 def summary(differing: Sequence[Unapplied], given: Mapping[str, str]) -> str:
-    """Return the first keys that differ as one sentence; `given` says where the configuration sets them."""
+    """Return the first keys that differ as one sentence; `given` maps each key to the place that sets it."""
     places = dict.fromkeys(f"in {given[one.key]}" if one.key in given else "by default" for one in differing)
     place = next(iter(places))
     if len(differing) == 1:
@@ -80,10 +81,10 @@ def unapplied(
 ) -> list[Unapplied]:
     """Return the keys that a sync would apply, of those given (`section.key`; None: all), in order of sections.
 
-    `columns` opens those of the index, for keys whose effect depends on the records.
+    `columns` opens the columns of the index, for keys whose effect depends on the records.
 
     Raises:
-        IndexCorrupt: a card of the recipe is not as it was written.
+        IndexCorrupt: a card of the recipe is damaged.
     """
     compared = _Compared(settings, recipe, columns)
     asked = sections("index") if keys is None else {key.partition(".")[0] for key in keys}
@@ -158,7 +159,7 @@ def _of_chunker(kind: str, card: Card, settings: Settings) -> Iterator[tuple[str
 
 
 def _of_cut(kind: str, card: Card, rule: ChunkingRule) -> Iterator[tuple[str, Json, Json]]:
-    """Strategy, size and overlap. What the card of a plug-in says is its own."""
+    """Yield strategy, size and overlap; the card of a plug-in has other keys."""
     strategy, own = _strategy(kind, rule), card.get("strategy")
     if strategy not in STRATEGIES:
         return
@@ -240,10 +241,10 @@ def _vectors(compared: _Compared) -> Iterator[Unapplied]:
 
 
 def _term_weights(compared: _Compared) -> Iterator[Unapplied]:
-    from retrieve_cli.assemble import splade
+    from retrieve_cli.assemble import encoders
 
     model = compared.settings.splade.model
-    cards = splade.term_cards(compared.recipe)
+    cards = encoders.term_cards(compared.recipe)
     if not cards:
         if model is not None and _can_be_built(compared.settings):
             yield Unapplied("splade.model", model, None)
@@ -255,10 +256,10 @@ def _term_weights(compared: _Compared) -> Iterator[Unapplied]:
 
 def _can_be_built(settings: Settings) -> bool:
     """Return True if the model of term weights is on this machine: a sync that cannot have it leaves the index."""
-    from retrieve_cli.assemble import splade
+    from retrieve_cli.assemble import encoders
 
     try:
-        return splade.encoder_to_build(settings) is not None
+        return encoders.sparse_encoder_to_build(settings) is not None
     except RetrieveError:
         return False
 

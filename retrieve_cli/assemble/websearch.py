@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from retrieve_cli.assemble import extensions
 from retrieve_cli.config import plugins
+from retrieve_cli.config.query_settings import ENRICHERS, PROVIDERS
 from retrieve_cli.config.settings import Settings
-from retrieve_cli.config.web_settings import ENRICHERS, PROVIDERS
 from retrieve_cli.contracts.websearch import Enricher, NoKey, Provider
 from retrieve_cli.errors import UsageError, quoted
 from retrieve_cli.untrusted.nearest import nearest
@@ -31,7 +31,7 @@ def provider(name: str, settings: Settings) -> Provider:
     """Return a provider by its name.
 
     Raises:
-        UsageError: there is none of that name; names the nearest.
+        UsageError: no provider has this name; the message suggests the nearest one.
         Unavailable: the plug-in that adds it cannot be loaded.
     """
     made: Provider
@@ -47,7 +47,7 @@ def provider(name: str, settings: Settings) -> Provider:
 
 
 def enrichers(settings: Settings) -> list[Enricher]:
-    """Return the configured enrichers. Raises: UsageError: there is none of a name."""
+    """Return the configured enrichers. Raises: UsageError: a name is unknown."""
     for name in settings.web.enrich:
         if name not in _ENRICHERS:
             near = nearest(name, ENRICHERS)
@@ -57,7 +57,7 @@ def enrichers(settings: Settings) -> list[Enricher]:
 
 
 def missing_key(chosen: Provider) -> NoKey | None:
-    """Return the failure of a provider whose credential is not in the environment; None if it has what it needs."""
+    """Return the failure of a provider whose credential is not in the environment; None if the provider is complete."""
     from retrieve_cli.websearch.asking import missing_variable
 
     variable = missing_variable(chosen.needs)
@@ -74,10 +74,10 @@ def exchange(
     tape: Tape | None = None,
     now: Callable[[], datetime] | None = None,
 ) -> Exchange:
-    """Return what sends the requests of one search of an owner; with a tape, it answers from that alone.
+    """Return the sender of the requests of one owner's search; with a tape, it answers only from the tape.
 
     Raises:
-        UsageError: `web.endpoints` names what is not an origin.
+        UsageError: a value of `web.endpoints` is not an origin.
     """
     from retrieve_cli.websearch.exchange import Exchange
     from retrieve_cli.websearch.rates import Rates

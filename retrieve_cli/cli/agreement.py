@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Literal
 
-from retrieve_cli.config.trust import KINDS, Reach, Trust, answers, state_file
+from retrieve_cli.config.trust import KINDS, OutsideValue, Trust, answers, state_file
 from retrieve_cli.errors import printable, shortened, unwritable
 
 _LONGEST = 300
@@ -79,5 +79,5 @@ def of_configuration(file: Path | None) -> list[Trust]:
     return [found] if (found := trust_of_file(file)) else []
 
 
-def _shown(reach: Reach) -> str:
+def _shown(reach: OutsideValue) -> str:
     return shortened(reach.value.encode("unicode_escape").decode(), _LONGEST)

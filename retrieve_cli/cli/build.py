@@ -83,14 +83,14 @@ def build(
     from retrieve_cli.assemble.sources import sources_of
     from retrieve_cli.cli.progress import progress_for
     from retrieve_cli.ingest.build import build as run
-    from retrieve_cli.ingest.report import Limits
+    from retrieve_cli.ingest.report import LossLimits
 
     settings = waiting(shared, shared.settings("build", max_fail=max_fail), wait=wait, no_wait=no_wait)
     settings = embedding_by(shared, settings, workers, executor, bits=require_bit_equal)
     entries = _entries(shared, settings, sources or (), catalog or (), docs_dir or ())
     read = sources_of(entries, settings, fetched=shared.store.fetched)
     parts = parts_for(read, settings)
-    limits = Limits(max_fail=settings.build.max_fail, keep=settings.store.keep, wait=settings.sync.wait)
+    limits = LossLimits(max_fail=settings.build.max_fail, keep=settings.store.keep, wait=settings.sync.wait)
     with progress_for(shared.talk, sys.stderr) as progress:
         if parts.encoder is not None:
             progress.say(f"encoder: {parts.encoder.card.name}, {parts.encoder.device}")

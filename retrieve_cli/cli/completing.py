@@ -190,7 +190,7 @@ def _actions_and_keys(typed: Typed) -> Sequence[str]:
 
     if not typed.positional:
         return _starting(ACTIONS, typed.word)
-    from retrieve_cli.config.keys import choices_of, every_key
+    from retrieve_cli.config.values import choices_of, every_key
 
     if len(typed.positional) == 1:
         keys = list(every_key())
@@ -218,7 +218,7 @@ def _scopes(typed: Typed) -> Sequence[str]:
 
 def _models(typed: Typed) -> Sequence[str]:
     """The stages of a query that have a model on a device here."""
-    from retrieve_cli.config.keys import every_key
+    from retrieve_cli.config.values import every_key
 
     keys = set(every_key())
     stages = [key.removesuffix(".model") for key in every_key() if key.endswith(".model")]

@@ -20,7 +20,7 @@ from retrieve_cli.config.settings import Settings, SourceSetting
 from retrieve_cli.contracts import Request, Source
 from retrieve_cli.errors import Unavailable, UsageError
 from retrieve_cli.frozen import replace
-from retrieve_cli.ingest.aside import Aside, build_aside
+from retrieve_cli.ingest.temporary_index import TemporaryIndex, build_temporary_index
 from retrieve_cli.search.answer import Answer
 from retrieve_cli.search.options import SearchOptions
 from retrieve_cli.storage.store import Store
@@ -30,7 +30,7 @@ from retrieve_cli.untrusted.files import MB
 class Unindexed(Index):
     """Documents that were read for one command, as a temporary index."""
 
-    def __init__(self, store: Store, settings: Settings, built: Aside) -> None:
+    def __init__(self, store: Store, settings: Settings, built: TemporaryIndex) -> None:
         super().__init__(store, settings)
         self._skipped = built.skipped
         self._notices = _notices(built)
@@ -86,7 +86,7 @@ def unindexed(shared: Shared, settings: Settings, folder: Path | None) -> Iterat
     with TemporaryDirectory(prefix="retrieve-") as aside:
         store = Store(Path(aside))
         with progress_for(quiet, sys.stderr) as progress:
-            built = build_aside(sources, settings, store, cache=shared.store.cache, progress=progress)
+            built = build_temporary_index(sources, settings, store, cache=shared.store.cache, progress=progress)
         yield Unindexed(store, settings, built)
 
 
@@ -117,7 +117,7 @@ def _check_size(sources: Sequence[Source], settings: Settings) -> None:
             raise UsageError(message, hint=hint)
 
 
-def _notices(built: Aside) -> Sequence[str]:
+def _notices(built: TemporaryIndex) -> Sequence[str]:
     report = built.report
     if not report.quarantined:
         return ()

@@ -61,7 +61,7 @@ class ProgressLines:
             self._print(task)
 
     def _print(self, task: Task) -> None:
-        from retrieve_cli.contracts.progress_words import sentence
+        from retrieve_cli.contracts.progress import sentence
 
         self._talk.say(sentence(task))
         self._printed = time.monotonic()
@@ -149,7 +149,7 @@ class ProgressReports:
 
 
 def _texts(task: Task) -> dict[str, str]:
-    from retrieve_cli.contracts.progress_words import amount, rate, time_left
+    from retrieve_cli.contracts.progress import amount, rate, time_left
 
     return {"amount": amount(task), "rate": rate(task), "left": time_left(task)}
 

@@ -25,7 +25,7 @@ from retrieve_cli.cli.server_access import (
     access_of,
     warn_without_tenants,
 )
-from retrieve_cli.config.durations import seconds
+from retrieve_cli.config.bounds import seconds
 from retrieve_cli.config.settings import Settings
 from retrieve_cli.errors import Exit, RetrieveError, Unavailable, UsageError, quoted
 from retrieve_cli.frozen import replace

@@ -242,14 +242,14 @@ def prepare(
     """
     from retrieve_cli.assemble.parts import parts_for
     from retrieve_cli.assemble.sources import sources_of
-    from retrieve_cli.ingest.report import Limits
+    from retrieve_cli.ingest.report import LossLimits
     from retrieve_cli.ingest.sync import Sync
-    from retrieve_cli.ingest.unread import Unread
+    from retrieve_cli.ingest.unchanged_files import UnchangedFiles
 
     store = shared.store
     sources = sources_of(_named(shared, settings, progress.say), settings, fetched=fetched or store.fetched)
-    limits = Limits(max_fail=settings.build.max_fail, max_shrink=settings.sync.max_shrink, keep=settings.store.keep)
-    unread = None if read_all else Unread(store)
+    limits = LossLimits(max_fail=settings.build.max_fail, max_shrink=settings.sync.max_shrink, keep=settings.store.keep)
+    unread = None if read_all else UnchangedFiles(store)
     return Sync(sources, partial(parts_for, sources, settings), store, limits=limits, progress=progress, unread=unread)
 
 
@@ -260,7 +260,7 @@ def _named(shared: Shared, settings: Settings, say: Callable[[str], None]) -> Se
         IndexMissing, IndexCorrupt, UsageError: nothing names a source.
         SourceFailed: a source is missing.
     """
-    from retrieve_cli.ingest.missing import check_present
+    from retrieve_cli.ingest.source_checks import check_present
     from retrieve_cli.ingest.sync import entries
 
     named = entries(settings, shared.store, say)
@@ -284,9 +284,9 @@ def sync_first(shared: Shared, settings: Settings, *, show_reason: bool) -> None
         with progress_for(shared.talk._replace(quiet=True), sys.stderr) as progress, shared.store.writer():
             report = prepare(shared, settings, progress).run()
         if report.rejected_new and show_reason:
-            from retrieve_cli.ingest.counts import counted
+            from retrieve_cli.contracts.terms.figures import count
 
-            rejected = counted(report.rejected_new, "new item")
+            rejected = count(report.rejected_new, "new item")
             shared.talk.say(
                 f"note: the sync before this query rejected {rejected}, listed in {shared.store.quarantine}"
             )

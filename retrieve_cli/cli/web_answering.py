@@ -30,7 +30,7 @@ def options_of(
     **choices: Any,
 ) -> WebOptions:
     """Return the options that flags choose. Raises: UsageError: --max-age is not a span of time."""
-    from retrieve_cli.config.durations import seconds
+    from retrieve_cli.config.bounds import seconds
 
     return WebOptions(
         " ".join(text),

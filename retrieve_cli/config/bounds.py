@@ -1,4 +1,5 @@
-"""Keys of the configuration: bounds and further facts about them, kept as metadata beside their defaults."""
+"""Keys of the configuration: bounds and further facts about them, kept as metadata beside their defaults;
+and spans of time, as in 90s, 10m, 1.5h, 2d."""
 
 from __future__ import annotations
 
@@ -7,6 +8,7 @@ from typing import Any, ClassVar, NamedTuple
 
 from msgspec import StructMeta
 
+from retrieve_cli.errors import UsageError, quoted
 from retrieve_cli.frozen import Frozen
 
 LARGEST = 1_000_000.0
@@ -16,7 +18,7 @@ LONGEST_TEXT = 100_000
 
 
 class SettingsKey(NamedTuple):
-    """A key of a section, its type as it is written, and what is said beside its default."""
+    """A key of a section, its type in the source text, and the metadata beside its default."""
 
     name: str
     type: str
@@ -73,3 +75,26 @@ def named(default: str, *choices: str, reaches: str | None = None) -> Any:
     """A key that takes one of these, or the name of a plug-in; `reaches` as in `reaching`."""
     way = {} if reaches is None else {"reaches": reaches}
     return key(default, choices=lambda: choices, **way)
+
+
+_SECONDS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+_LONGEST = 366 * 86400.0
+
+
+def seconds(value: object, what: str) -> float:
+    """Return a span of time in seconds; `off` is 0.
+
+    Raises:
+        UsageError: it is not a span of time, or longer than a year; the message names `what`.
+    """
+    text = str(value).strip().lower()
+    if value is False or text == "off":
+        return 0.0
+    number = text[:-1] if text[-1:] in _SECONDS else text
+    try:
+        span = float(number) * _SECONDS.get(text[-1:], 1.0)
+    except ValueError:
+        span = -1.0
+    if isinstance(value, bool) or not 0 <= span <= _LONGEST:
+        raise UsageError(f"{what} takes a span of time, not {quoted(value)}", hint="for example 90s, 10m, 2h, or off")
+    return span

@@ -71,7 +71,7 @@ def _with_all(text: str, section: str, key: str, wanted: Mapping[str, Json]) -> 
         keys = _value(root, section)
         inner = _value(keys, key)
         if not _within(inner, keys):
-            raise ValueError("the mapping does not stand there")
+            raise ValueError("the mapping is missing")
         text = _replaced(text, inner, name, dumped(value), end)
     return text
 
@@ -83,7 +83,7 @@ def _replaced(text: str, keys: Any, key: str, value: str, end: str) -> str:
         empty = isinstance(old[1], yaml.MappingNode) and not old[1].value
         row = isinstance(old[1], yaml.SequenceNode) and old[1].flow_style and value.startswith("[")
         if not (empty or row or isinstance(old[1], yaml.ScalarNode)) or not _within(old[1], keys):
-            raise ValueError("the value is not a plain one that stands there")
+            raise ValueError("the value is not a plain one")
         return _spliced(text, old[1].start_mark.index, old[1].end_mark.index, value)
     if keys.flow_style:
         return _first_in(text, keys, f"{key}: {value}")
@@ -117,7 +117,7 @@ def _pair(node: Any, key: str) -> tuple[Any, Any] | None:
 
 
 def _value(node: Any, key: str) -> Any:
-    """Return the node of a key's value. Raises: ValueError if there is none."""
+    """Return the node of a key's value. Raises: ValueError: the key is missing."""
     found = _pair(node, key)
     if found is None:
         raise ValueError(f"no {key}")

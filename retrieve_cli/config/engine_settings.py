@@ -86,7 +86,7 @@ class EnginesSettings(SettingsSection):
 
 
 ROLES = EnginesSettings.__struct_fields__[:3]
-"""Keys that name the place of an index, each that of one form of query: vectors, texts, learned term weights."""
+"""Keys that name the place of an index, one for each form of query: vectors, texts, learned term weights."""
 
 
 class ExecutorsSettings(SettingsSection):

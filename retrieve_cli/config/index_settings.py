@@ -111,7 +111,7 @@ MARKERS = ("imrad", "drug_label")
 
 
 class ChunkingRule(SettingsSection):
-    """One entry of `chunking.rules`: how the records of some files are cut; null: as the section says."""
+    """One entry of `chunking.rules`: how to cut the records of some files; null: as in the section."""
 
     match: str
     """A glob of paths, as sources name their files, or the name of a source."""

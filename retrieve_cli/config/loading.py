@@ -39,10 +39,10 @@ def load(
 ) -> Settings:
     """Return the settings of a file (`./config.yaml` by default, if there is one), the environment and the defaults.
 
-    Values of the file that reach out of its folder count only if the user agreed to them, or does so when `ask` asks.
+    Values of the file that reach out of its folder apply only if the user trusts them, or agrees when `ask` asks.
 
-    `say` receives a note on every key that has a new name, and on keys that do not count; `given` every key that is set
-    (`section.key`), and where.
+    Renamed keys and keys that do not apply are reported; `given` receives every key that is set (`section.key`) and
+    its place.
 
     Raises:
         UsageError: the file cannot be read, or a key or value is unknown; names the key and the nearest valid one.
@@ -190,7 +190,7 @@ def _overlay(
     say: Callable[[str], None] = lambda _: None,
     given: dict[str, str] | None = None,
 ) -> Settings:
-    """Return the settings with the sections and keys of `value` in place of their own."""
+    """Return the settings with the sections and keys of `value`."""
     sections = {name: getattr(settings, name) for name in section_names()}
     withheld = settings.withheld
     for name, keys in _current_sections(value).items():
@@ -219,8 +219,8 @@ def _overlay(
 
 
 def _current_sections(value: Mapping[str, Json]) -> Mapping[str, Json]:
-    """Return the sections, those of servers also if they are written within `engines`, and `vector_index` and
-    `lexical_index`, a published spelling, as keys of `engines`."""
+    """Return the sections: sections of servers may also be written within `engines`, and the older keys `vector_index`
+    and `lexical_index` become keys of `engines`."""
     sections = {name: keys for name, keys in value.items() if name not in _ENGINE_KEYS}
     engines = {key: value[name] for name, key in _ENGINE_KEYS.items() if name in value}
     if isinstance(own := value.get("engines", {}), dict):

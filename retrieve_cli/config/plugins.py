@@ -1,5 +1,6 @@
 """Names of retrievers and plug-ins, without importing them: a line for each built-in retriever, and packages that
-extend the program through entry points of the group `retrieve.plugins`, each under the name of what it adds."""
+extend the program through entry points of the group `retrieve.plugins`. The name of an entry point is the name of the
+part that it adds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sections of the configuration that concern queries: search, fusion, reranking, expansion, limits, logs."""
+"""Sections of the configuration on queries: search, fusion, reranking, expansion, web search, limits, logs."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Literal
 
 from retrieve_cli.config import plugins
 from retrieve_cli.config.bounds import LARGEST, SettingsSection, bounded, key, named, reaching
+from retrieve_cli.frozen import field
 
 TOKEN_BACKENDS = ("auto", "maxsim")
 """Values of `rerank.backend` that read the token vectors of an index, if it has any."""
@@ -84,7 +85,7 @@ class DiversitySettings(SettingsSection):
 
 
 class BoostSettings(SettingsSection):
-    """By field and value, in the filter language, the factor of what has it."""
+    """Factors of matching records or chunks, by field and value in the filter language."""
 
     factors: Mapping[str, Mapping[str, float]] = {}
 
@@ -164,3 +165,30 @@ class LlmSettings(SettingsSection):
     max_records: int = bounded(1000, 1, 100_000)
     description_chars: int = bounded(400, 20, 10_000)
     depth: int = bounded(50, 1, 1000)
+
+
+PROVIDERS = ("tavily", "serper", "serpapi", "ddg", "pubmed", "europepmc", "biorxiv", "s2", "arxiv")
+"""Names of the built-in providers, in the order in which `--first` asks them."""
+KEYLESS = "ddg"
+"""The provider for questions to the web if no other one has its key; otherwise it is asked only if it is configured."""
+ENRICHERS = ("crossref", "s2", "biorxiv")
+"""Names of the built-in sources of further facts about works that were found."""
+
+
+class WebSettings(SettingsSection):
+    """Providers of web and literature search, and the limits of one search."""
+
+    enabled: bool = reaching("address", default=False)
+    providers: Sequence[str] = key(
+        field(default_factory=lambda: [name for name in PROVIDERS if name != KEYLESS]),
+        reaches="plug-in",
+        choices=lambda: PROVIDERS,
+    )
+    enrich: Sequence[str] = field(default_factory=lambda: list(ENRICHERS))
+    k: int = bounded(20, 1, 100)
+    interpolate: float = bounded(0.8, 0, 1)
+    deadline_ms: float = bounded(10_000.0, 1)
+    max_age: float = key(86_400.0, duration=True)
+    keep: float = key(30 * 86_400.0, duration=True)
+    keep_mb: int = bounded(500, 1)
+    endpoints: Mapping[str, str] = {}

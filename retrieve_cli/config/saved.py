@@ -45,8 +45,8 @@ def kept(settings: Settings) -> dict[str, dict[str, Any]]:
 def restored(saved: Json, today: Settings, *, where: str) -> Settings:
     """Return the settings of a run as far as they decide answers, and the current ones otherwise.
 
-    Servers, credentials, folders and limits are current, and nothing is downloaded. A key that the run does not have
-    is at its default, or at the value that stands for the time before the key existed. `saved` comes from an untrusted
+    Servers, credentials, folders and limits are current, and nothing is downloaded. A key that the run does not have is
+    at its default, or at the value that describes the behaviour before the key existed. `saved` comes from an untrusted
     file.
 
     Raises:

@@ -1,7 +1,7 @@
 """Settings: every configuration key with its default and bounds, frozen; loading.py reads them.
 
-This is loaded on the way to every answer, so nothing is checked here: values.py does it for what is configured.
-A key's bounds stand beside its default, its comment in the repository's config.yaml.
+This is loaded on the way to every answer, so nothing is checked here: values.py checks configured values. A key's
+bounds are beside its default, its comment in the repository's config.yaml.
 """
 
 from __future__ import annotations
@@ -56,8 +56,8 @@ from retrieve_cli.config.query_settings import (
     RelaxationSettings,
     RerankSettings,
     SearchSettings,
+    WebSettings,
 )
-from retrieve_cli.config.web_settings import WebSettings
 from retrieve_cli.contracts import Json
 from retrieve_cli.errors import Unavailable, UsageError
 from retrieve_cli.frozen import field
@@ -202,13 +202,13 @@ class Settings(SettingsSection):
     query: QuerySettings = key(QuerySettings(), changes="neither")
     web: WebSettings = key(WebSettings(), changes="neither")
     plugins: Mapping[str, Mapping[str, Json]] = key({}, changes="index")
-    """By name of a plug-in, what it is configured with; `enabled: false` switches it off."""
+    """Configuration of plug-ins, by name; `enabled: false` switches a plug-in off."""
     withheld: Sequence[str] = key((), changes="neither")
     """No section: keys of the file (`rerank.base_url`) that are at their defaults, because they reach out of its folder
     and the user did not agree to it; see trust.py."""
 
     def withholds(self, *names: str) -> str:
-        """Return the keys of some sections that are withheld, in words; empty if there are none."""
+        """Return the withheld keys of some sections, in words; empty if none is withheld."""
         return ", ".join(key for key in self.withheld if key.partition(".")[0] in names)
 
     def expect_trusted(self, *names: str) -> None:

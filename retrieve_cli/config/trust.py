@@ -1,12 +1,13 @@
-"""Trust: what a configuration reaches outside of its folder, and whether the user agreed to it.
+"""Trust: values of a configuration that reach out of its folder, and the user's agreement to them.
 
-A folder that somebody cloned may hold a `config.yaml`. Its addresses would receive queries and passages, the variables
-that it names would be sent as keys, its paths read, code of its models and of plug-ins run. Such values count only once
-the user agreed to them: to these values in this file. Everything else counts at once.
+A cloned folder may contain a `config.yaml`. Its addresses would receive queries and passages, the variables that it
+names would be sent as keys, its paths read, code of its models and of plug-ins run. Such values apply only after the
+user agreed to exactly these values in this file. Everything else applies at once.
 
     $XDG_STATE_HOME/retrieve/trust.json    {version, agreed: {path: digest}, declined: {path: digest}}
 
-The path is that of a configuration or of an artifacts folder, all links followed; the digest is of what it reaches.
+The path is the path of a configuration or of an artifacts folder, all links followed; the digest covers the values that
+reach out.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ KINDS: Mapping[Kind, str] = {
 _ADDRESSES = ("url", "base_url", "endpoint", "endpoints", "jwks_url")
 
 
-class Reach(NamedTuple):
+class OutsideValue(NamedTuple):
     """A value that reaches out of the folder."""
 
     key: str
@@ -49,14 +50,14 @@ class Reach(NamedTuple):
 
 
 class Trust(NamedTuple):
-    """A file or folder, and what it reaches."""
+    """A file or folder, and its values that reach out."""
 
     place: Path
-    reaches: tuple[Reach, ...]
+    reaches: tuple[OutsideValue, ...]
 
     @property
     def digest(self) -> str:
-        """The SHA-256 of what it reaches, 64 hexadecimal digits."""
+        """The SHA-256 of the values that reach out, 64 hexadecimal digits."""
         import json
         from hashlib import sha256
 
@@ -78,7 +79,7 @@ class Trust(NamedTuple):
         return os.path.realpath(self.place)
 
     def as_json(self) -> list[Json]:
-        """Return what it reaches, for programs."""
+        """Return the values that reach out, for programs."""
         return [reach._asdict() for reach in self.reaches]
 
     def _is_in(self, answer: str) -> bool:
@@ -120,17 +121,17 @@ def outside(path: Path | str, folder: Path) -> bool:
     return inner != outer and not inner.startswith(os.path.join(outer, ""))  # noqa: PTH118  no Path is needed
 
 
-def reaches(settings: Settings, names: Iterable[str], folder: Path) -> Iterator[Reach]:
+def reaches(settings: Settings, names: Iterable[str], folder: Path) -> Iterator[OutsideValue]:
     """Yield the values of some sections that reach out of the folder of their file, and are not the defaults."""
     for name in names:
         section = getattr(settings, name)
         if name == "plugins":
-            yield from (Reach(f"plugins.{each}", "code", each) for each in section)
+            yield from (OutsideValue(f"plugins.{each}", "code", each) for each in section)
         else:
             yield from _section_reaches(section, type(section)(), name, folder)
 
 
-def _section_reaches(section: Any, default: Any, name: str, folder: Path) -> Iterator[Reach]:
+def _section_reaches(section: Any, default: Any, name: str, folder: Path) -> Iterator[OutsideValue]:
     for field in keys_of(section):
         value = getattr(section, field.name)
         if value is None or value == getattr(default, field.name) or (way := way_of(field)) is None:
@@ -139,7 +140,7 @@ def _section_reaches(section: Any, default: Any, name: str, folder: Path) -> Ite
             if way == "sources":
                 yield from _section_reaches(each, type(each)("catalog"), f"{name}.{field.name} {number}", folder)
             elif (kind := _kind(way, each, field.metadata, folder)) is not None:
-                yield Reach(name if " " in name else f"{name}.{field.name}", kind, str(each))
+                yield OutsideValue(name if " " in name else f"{name}.{field.name}", kind, str(each))
 
 
 def _each(value: Any) -> Iterable[Any]:
@@ -151,7 +152,7 @@ def _each(value: Any) -> Iterable[Any]:
 def way_of(field: SettingsKey) -> str | None:
     """Return the way in which values of a key may reach out; None: they do not.
 
-    It follows from the name of the key and its type, unless its metadata say it: `reaches`.
+    It follows from the name of the key and its type, unless its metadata have `reaches`.
     """
     if "reaches" in field.metadata:
         return str(field.metadata["reaches"])
@@ -185,8 +186,8 @@ def _kind(way: str, value: Any, metadata: Mapping[str, Any], folder: Path) -> Ki
     raise ValueError(f"there is no way of reaching out called {way}")
 
 
-def without(settings: Settings, found: Sequence[Reach]) -> Settings:
-    """Return the settings with the defaults in place of values that reach out; `withheld` says which."""
+def without(settings: Settings, found: Sequence[OutsideValue]) -> Settings:
+    """Return the settings with defaults instead of the values that reach out; `withheld` lists their keys."""
     keys = {reach.key.partition(" ")[0] for reach in found}
     default = type(settings)()
     changed: dict[str, Any] = {}

@@ -1,19 +1,27 @@
-"""Conversion of configuration values to the types of their keys, or an error that names valid values."""
+"""Conversion of configuration values to the types of their keys, or an error that names valid values; and a list of
+all keys with the values that each takes, for completion and for the reference."""
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import UnionType
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
-from retrieve_cli.config.bounds import keys_of
-from retrieve_cli.config.durations import seconds
+from retrieve_cli.config.bounds import SettingsKey, keys_of, seconds
 from retrieve_cli.config.environment import variable_of
 from retrieve_cli.config.plugins import installed
-from retrieve_cli.config.settings import LARGEST, MARKERS, ChunkingRule, FieldSetting, SourceSetting
+from retrieve_cli.config.settings import (
+    LARGEST,
+    MARKERS,
+    ChunkingRule,
+    FieldSetting,
+    Settings,
+    SourceSetting,
+    section_names,
+)
 from retrieve_cli.contracts import HIGHEST_BOOST, Json
 from retrieve_cli.errors import UsageError, quoted
 from retrieve_cli.frozen import replace
@@ -26,7 +34,7 @@ _MOVED = {
     "encoder.models_dir": "models.dir",
     "encoder.cache_dir": "models.cache_dir",
 }
-"""Keys of earlier versions, and what they are called now."""
+"""Keys of earlier versions, and their present names."""
 _ALSO_KNOWN_AS = {"rerank.top_k": "keep", "rerank.score": "min_score"}
 """Names that RAG services use for some keys."""
 _FILE_NAME = re.compile(r"[^\x00-\x1f\x7f/\\.][^\x00-\x1f\x7f/\\]{0,99}")
@@ -41,10 +49,10 @@ _NEEDED: Mapping[str, Sequence[str]] = {
 
 
 def with_keys(section: Any, keys: Mapping[str, Json], prefix: str, where: str, folder: Path) -> Any:
-    """Return a section of the settings with some keys in place of its own; paths are relative to `folder`.
+    """Return a section of the settings with some keys replaced; paths are relative to `folder`.
 
     Raises:
-        UsageError: a key or value is unknown; `where` is named in the message.
+        UsageError: a key or value is unknown; the message names `where`.
     """
     hints = get_type_hints(type(section))
     bounds = {item.name: item.metadata for item in keys_of(section)}
@@ -269,3 +277,41 @@ def unknown(what: str, given: str, known: Iterable[str]) -> UsageError:
     near = nearest(given, names)
     hint = f"did you mean `{near}`?" if near else "known: " + (", ".join(names) or "none is installed")
     return UsageError(f"unknown {what}", hint=hint)
+
+
+def every_key() -> Iterator[str]:
+    """Yield the keys as `section.key`, in the order of the settings; keys of plug-ins are their own."""
+    for section in section_names():
+        if section != "plugins":
+            for key in getattr(Settings(), section).__struct_fields__:
+                yield f"{section}.{key}"
+
+
+def choices_of(name: str) -> Sequence[str]:
+    """Return the values of a key that takes one of several; nothing for any other."""
+    kind, key = _declared(name)
+    if get_origin(kind) is Literal:
+        return [str(value) for value in get_args(kind)]
+    if kind is bool or bool in get_args(kind):
+        return ["true", "false"]
+    return list(key.metadata["choices"]()) if "choices" in key.metadata and kind is str else []
+
+
+def takes(name: str) -> str:
+    """Return the values that a key takes, in words: its choices, or the bounds of its number; empty if it has
+    neither."""
+    if choices := choices_of(name):
+        return ", ".join(choices)
+    _, key = _declared(name)
+    low, high = key.metadata.get("low"), key.metadata.get("high")
+    if low is None or high is None or (low <= -LARGEST and high >= LARGEST):
+        return ""
+    return f"at least {low:g}" if high >= LARGEST else f"{low:g} to {high:g}"
+
+
+def _declared(name: str) -> tuple[Any, SettingsKey]:
+    """Return the type and the declaration of a key. Raises: KeyError: the key does not exist."""
+    section, _, inner = name.partition(".")
+    settings = type(getattr(Settings(), section))
+    keys = {key.name: key for key in keys_of(settings)}
+    return get_type_hints(settings)[inner], keys[inner]

@@ -1,8 +1,9 @@
 """Promises of engines: databases and search servers in which the indexes of a generation live instead of in files.
 
 An engine holds complete generations side by side. Rows of a retriever's index are called a part; a part has vectors or
-term weights. The program asks an engine for the best rows of a part and for their scores, which are those of local
-files but for the last bits. What one question sends and returns is bounded: it does not grow with the number of rows.
+term weights. The program asks an engine for the best rows of a part and for their scores, which equal the scores of
+local files except for the last bits. The data that one query sends and receives is bounded: it does not grow with the
+number of rows.
 """
 
 from __future__ import annotations
@@ -102,7 +103,7 @@ class Census(NamedTuple):
     seconds: float
     """Time from the beginning of the staging."""
     bytes: int | None = None
-    """Size in the engine, if it says."""
+    """Size in the engine, if the engine reports it."""
 
 
 class Staged(NamedTuple):
@@ -198,11 +199,11 @@ class Staging(Protocol):
         """Build the engine's indexes, count and read back, and mark the generation as complete.
 
         Raises:
-            IndexCorrupt: rows are missing, or a row that was read back is not what was sent.
+            IndexCorrupt: rows are missing, or a row that was read back differs from the sent one.
         """
 
     def close(self) -> None:
-        """Close connections; what was stored stays, for the next attempt or for `drop`."""
+        """Close connections; stored data stays, for the next attempt or for `drop`."""
 
 
 class Engine(Protocol):
@@ -224,10 +225,10 @@ class Engine(Protocol):
     def capabilities(self) -> Capabilities: ...
 
     def stage(self, generation: str, parts: Sequence[Part]) -> Staging:
-        """Begin to store a generation, or go on with one that is not complete.
+        """Begin to store a generation, or continue an incomplete one.
 
-        `generation` is an id of 12 hex digits. What is there of it stays, also if it is complete, unless it was made
-        with another card or other parts: then it is dropped first.
+        `generation` is an id of 12 hex digits. Rows of it that the engine has stay, even if it is complete, unless it
+        was made with another card or other parts: then it is dropped first.
         """
 
     def publish(self, generation: str) -> None:
@@ -238,14 +239,14 @@ class Engine(Protocol):
         """
 
     def live(self) -> str | None:
-        """Return the generation that the alias names; None if there is none."""
+        """Return the generation that the alias names; None without an alias."""
 
     def generations(self) -> Sequence[Staged]:
         """Return all generations, complete or not, in order of id."""
 
     def drop(self, generation: str) -> None:
-        """Remove a generation and all that belongs to it, the alias too if it names this one; nothing happens if there
-        is none."""
+        """Remove a generation and everything that belongs to it, including an alias to it; a missing generation is no
+        error."""
 
     def open(self, generation: str) -> EngineGeneration:
         """Open a generation for queries.

@@ -50,12 +50,12 @@ class Executor(Protocol):
         """Number of texts so far that were longer than the model's limit and were truncated."""
 
     def encode(self, texts: Sequence[str], wanted: Sequence[Wanted], receiver: Receiver) -> None:
-        """Have texts encoded; return as soon as there is room for more. `receiver` is called during this call and
+        """Send texts to be encoded; return as soon as there is room for more. `receiver` is called during this call and
         later ones.
 
         Raises:
-            Unavailable: there is no worker, or none that computes what this machine would.
-            ModelFailed: all workers end, again and again.
+            Unavailable: no worker is running, or their bits differ from this machine's.
+            ModelFailed: all workers end repeatedly.
         """
 
     def finish(self) -> None:

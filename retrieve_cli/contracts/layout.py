@@ -1,11 +1,12 @@
-"""Structure of a document: blocks, pages, and the place of any stretch of its text."""
+"""Structure of a document: blocks, pages, the place of any stretch of its text, and marks on pictures of its pages."""
 
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property
+from itertools import pairwise
 from typing import Literal, NamedTuple
 
 from retrieve_cli.contracts.page_words import Box, Words
@@ -28,7 +29,7 @@ class Block(NamedTuple):
     """Name that a link can lead to, without `#`."""
 
 
-class Page(NamedTuple):
+class DocumentPage(NamedTuple):
     """A page; `start` and `end` are its characters of the text."""
 
     index: int  # type: ignore[assignment]  # it hides the method of tuples, which no page needs
@@ -60,7 +61,7 @@ class Place(NamedTuple):
 class Layout:
     """Blocks, pages and words of one document's text."""
 
-    def __init__(self, blocks: Sequence[Block], pages: Sequence[Page] = (), words: Words | None = None) -> None:
+    def __init__(self, blocks: Sequence[Block], pages: Sequence[DocumentPage] = (), words: Words | None = None) -> None:
         self.blocks = tuple(blocks)
         self.pages = tuple(pages)
         self.words = words
@@ -91,7 +92,7 @@ class Layout:
         """Return the number of the page of a character; 0 if the document has no pages."""
         return self.pages[max(0, bisect_right(self._page_starts, position) - 1)].index if self.pages else 0
 
-    def _pages(self, start: int, end: int) -> Sequence[Page]:
+    def _pages(self, start: int, end: int) -> Sequence[DocumentPage]:
         """Return the pages with characters of the stretch; if it has none itself, the page before it."""
         first = max(0, bisect_right(self._page_starts, start) - 1)
         stop = max(bisect_right(self._page_starts, end - 1), first + 1)
@@ -127,3 +128,54 @@ class Layout:
     def _anchors(self) -> tuple[list[int], list[str]]:
         anchored = [block for block in self.blocks if block.anchor]
         return [block.start for block in anchored], [block.anchor for block in anchored]
+
+
+Style = Kind | Literal["cell", "passage"]
+
+
+class Mark(NamedTuple):
+    """A box to draw on the picture of its page."""
+
+    box: Box
+    style: Style
+    label: str = ""
+    """Text at its upper left corner; empty: none."""
+    order: int = 0
+    """Place in the reading order of the page, from 1: an arrow leads to the mark with the next number. 0: none."""
+
+
+def surrounding(boxes: Sequence[Box], page: int) -> Box | None:
+    """Return the smallest box around all boxes of a page; None if none is on it."""
+    here = [box for box in boxes if box.page == page]
+    if not here:
+        return None
+    return Box(
+        page,
+        min(box.x0 for box in here),
+        min(box.y0 for box in here),
+        max(box.x1 for box in here),
+        max(box.y1 for box in here),
+    )
+
+
+def cell_boxes(text: str, block: Block, *, words: Words, page: int) -> list[list[Box | None]]:
+    """Return the boxes of a pipe table's cells on a page, row by row; None for a cell without words there."""
+    return [
+        [surrounding(words.boxes(start, end), page) if end > start else None for start, end in row]
+        for row in _rows(text, block)
+    ]
+
+
+def _rows(text: str, block: Block) -> Iterator[list[tuple[int, int]]]:
+    """Yield the spans of the cells of each row, without the row of dashes below the header."""
+    start = block.start
+    for line in text[block.start : block.end].split("\n"):
+        if line.strip("|-: "):
+            yield _cells(line, start)
+        start += len(line) + 1
+
+
+def _cells(line: str, start: int) -> list[tuple[int, int]]:
+    """Return the spans between the bars of a line that are not escaped by a backslash."""
+    bars = [place for place, char in enumerate(line) if char == "|" and line[place - 1 : place] != "\\"]
+    return [(start + left + 1, start + right) for left, right in pairwise(bars)]

@@ -65,7 +65,7 @@ class FacetMaker(Protocol):
         """Address of the server to which texts are sent, for display; empty if they stay on this machine."""
 
     def make(self, chunks: Sequence[Chunk]) -> Generator[FacetAnswer, None, None]:
-        """Yield one answer for each chunk, as they are done."""
+        """Yield one answer for each chunk, in order of completion."""
 
 
 class Chunker(Protocol):
@@ -128,7 +128,7 @@ class SharingPasses(Protocol):
     @property
     def shares_passes(self) -> bool:
         """True if texts of several requests may be encoded in one pass: a text has the same vector, to the bit, in any
-        batch, or has none of its own, as on a GPU, whose arithmetic depends on the batch in any case."""
+        batch, or its vector depends on the batch in any case, as on a GPU."""
 
 
 class TokenVectors(Frozen, eq=False):

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 
 class Box(NamedTuple):
-    """A rectangle on a page, in points (1/72 inch) from the top left corner of the visible page as it is displayed."""
+    """A rectangle on a displayed page, in points (1/72 inch) from the top left corner of its visible part."""
 
     page: int
     """Number of the page, from 1."""
@@ -24,7 +24,7 @@ _TENTH = 10.0
 _SAME_LINE = 0.5
 """Share of the lower height by which two neighbouring words overlap if they are on one line."""
 _WIDEST_GAP = 4.0
-"""Gap between words of one box, as a multiple of their height: the columns of a table have boxes of their own."""
+"""Gap between words of one box, as a multiple of their height: each column of a table has its own boxes."""
 
 
 class Words:
@@ -43,7 +43,7 @@ class Words:
         return ((self._starts[number], self._ends[number], self.box(number)) for number in range(len(self)))
 
     def add(self, start: int, end: int, page: int, x0: float, y0: float, x1: float, y1: float) -> None:
-        """Add the word `text[start:end]`, which stands behind all others."""
+        """Add the word `text[start:end]`, which follows all others."""
         self._starts.append(start)
         self._ends.append(end)
         self._pages.append(page)

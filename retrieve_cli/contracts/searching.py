@@ -53,8 +53,8 @@ class Request(Frozen):
     tenant: str | None = None
     """Tenant whose records may be found."""
     confined: bool = False
-    """True if the tenant is that of a credential: then a request to an index in which no record has a tenant finds
-    nothing, as one of any tenant without records does; otherwise it is an error for the operator."""
+    """True if the tenant comes from a credential: then a request to an index in which no record has a tenant finds
+    nothing, as for any tenant without records; otherwise such a request is an error for the operator."""
     retrievers: tuple[str, ...] = ()
     """Retrievers to use, if the request names any."""
 
@@ -66,7 +66,7 @@ class Query(Described):
     text: str
     id: str = "0"
     also: tuple[Query, ...] = ()
-    """Query variants: their rankings are fused with that of the query."""
+    """Query variants: their rankings are fused with the ranking of the query."""
     variant_of: Query | None = None
     """The query whose texts are ranked one by one, if this is one of them."""
     records: Mask | None = None
@@ -75,10 +75,10 @@ class Query(Described):
     """Chunks by which a record may be found, (chunks,) bool; None: all. Each of `records` has one, and `records` is set
     as well. Other chunks of these records are not found, but may be context of one that is."""
     conditions: Callable[[], Sequence[AnyOf] | None] | None = None
-    """Function that says `records` as conditions on stored values, for an engine; its result, or it, is None if that is
-    not possible. To be dropped whenever `records` is replaced."""
+    """Function that expresses `records` as conditions on stored values, for an engine; the function or its result is
+    None if that is not possible. Remove it whenever `records` is replaced."""
     seen: Callable[[], Sequence[AnyOf] | None] | None = None
-    """Function that says `visible` in the same way."""
+    """Function that expresses `visible` in the same way."""
     visible: Mask | None = None
     """Records that the request may see, (records,) bool, `records` among them; None: all.
 
@@ -86,10 +86,10 @@ class Query(Described):
     record takes no part in an answer: not as a hit, a dependency, a step of a path, a suggestion or in a count.
     """
     population: Mask | None = None
-    """Records of the request's tenant, (records,) bool, `visible` among them; None: all, as it has none.
+    """Records of the request's tenant, (records,) bool, `visible` among them; None: all, as the request has no tenant.
 
-    Every number of an answer is computed over these: how rare a term is, the mean and the deviation of scores. So it
-    tells nothing of others; and neither filters nor exclusions change the score of what is left.
+    Every number of an answer is computed over these: term rarity, mean and deviation of scores. So it reveals nothing
+    about other tenants, and neither filters nor exclusions change the scores of the remaining records.
     """
 
 
@@ -194,13 +194,13 @@ class RemoteIndex(Protocol[Q_contra]):
         conditions: Sequence[Sequence[AnyOf] | None] | None = None,
         seen: Sequence[Sequence[AnyOf] | None] | None = None,
     ) -> list[Candidates]:
-        """Return what `Index.search` does; `conditions` say the same as `allowed`, in words that an engine knows, and
-        `seen` the same as `visible`."""
+        """Search like `Index.search`; `conditions` express `allowed`, and `seen` expresses `visible`, as conditions
+        that an engine evaluates."""
 
 
 @runtime_checkable
 class Restrictable(Protocol[Q_contra]):
-    """An index that can compute its numbers over some of its rows: the others change nothing in what it returns."""
+    """An index that can compute its statistics over some of its rows: the other rows do not affect its results."""
 
     def within(self, rows: Mask) -> Index[Q_contra]:
         """Return the index over some rows, (n,) bool, with the row numbers of all. Lists are still cut by `allowed`,
@@ -221,7 +221,7 @@ VARIANT = "text "
 NOT_PICKED = "not picked"
 """Reason for which a reranker that picks some hits removed others."""
 LOWERED = "lowered"
-"""Source of evidence that a hit was moved below others which a stage prefers, whatever their scores."""
+"""Source of evidence that a hit was moved below hits that a stage prefers, regardless of their scores."""
 
 
 class Evidence(Frozen):
@@ -286,8 +286,8 @@ class Hit(Frozen):
 
     @property
     def counted(self) -> Sequence[Evidence]:
-        """The evidence whose parts add up to the score, with that of the reranker: if query variants were merged, that
-        of each of them, since the retrievers' is of one variant."""
+        """The evidence whose parts add up to the score, including the reranker's. If query variants were merged, it is
+        the evidence of each variant, since the retrievers' evidence is of one variant."""
         variants = (place for place, each in enumerate(self.evidence) if each.source.startswith(VARIANT))
         return self.evidence[next(variants, 0) :]
 

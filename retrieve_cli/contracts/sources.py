@@ -12,15 +12,14 @@ from retrieve_cli.frozen import Frozen
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from retrieve_cli.contracts.layout import Layout
-    from retrieve_cli.contracts.page_marks import Mark
+    from retrieve_cli.contracts.layout import Layout, Mark
 
 
 class Item(Frozen):
     """One line of a catalog or one file of a folder, before it is parsed into a record."""
 
     digest: bytes
-    """SHA-1, 20 bytes, of everything that shapes its record besides its line number and the card of its source."""
+    """SHA-1, 20 bytes, of everything that shapes its record, except its line number and the card of its source."""
     source: str
     """File of the item, as in records and rejections."""
     line: int
@@ -36,7 +35,7 @@ class Parsed(Frozen):
     layout: Layout | None = None
     """None if the text is Markdown or plain, so that its own marks show its structure."""
     metadata: Mapping[str, Json] = {}
-    """`title`, `description`, `url`, `license`, `keywords` or `tags`, and `group` become those of the record."""
+    """`title`, `description`, `url`, `license`, `keywords` or `tags`, and `group` become fields of the record."""
     title: str = ""
     """Title found in the text, for documents whose metadata has none."""
     body_start: int = 0
@@ -44,7 +43,7 @@ class Parsed(Frozen):
 
 
 class DocumentFile(NamedTuple):
-    """A file to be parsed, as it was when it was found."""
+    """A file to be parsed, with its state when it was found."""
 
     path: Path
     sha1: bytes
@@ -95,12 +94,12 @@ class DocumentReader(Protocol):
         """Return a PNG of pages of a file, numbered from 1, side by side, with marks.
 
         Raises:
-            BadDocument: it cannot be drawn, has no such page, or has another content by now.
+            BadDocument: it cannot be drawn, lacks a page, or its content has changed.
             Unavailable: a package is missing, or pages of this format cannot be drawn.
         """
 
     def parse(self, content: bytes, kind: str, *, name: str) -> Parsed:
-        """Return a document whose bytes are at hand, in this process: only formats that need no process of their own.
+        """Return a document parsed from its bytes in this process: only formats that need no separate process.
 
         Raises:
             BadDocument: it cannot be read.
@@ -117,7 +116,7 @@ class Source(Protocol):
 
     @property
     def card(self) -> Mapping[str, Json]:
-        """Parameters that shape the records besides the files themselves (field weights); part of the recipe."""
+        """Parameters that shape the records, except the files themselves (field weights); part of the recipe."""
 
     @property
     def origin(self) -> Mapping[str, Json]:
@@ -160,10 +159,10 @@ class Mixed(Protocol):
 
 @runtime_checkable
 class Countable(Protocol):
-    """A source that can say at little cost how many items it has."""
+    """A source that can count its items at little cost."""
 
     def count(self) -> int | None:
-        """Return their number, or an estimate; None if there is none.
+        """Return the number of items, or an estimate; None if it is unknown.
 
         Raises:
             OSError: it cannot be read.
@@ -174,10 +173,10 @@ class Watched(Protocol):
     """A source at build time, compared with its current state."""
 
     def stale(self) -> str:
-        """Return obvious changes of the source, before any hit is compared; empty if there are none."""
+        """Return obvious changes of the source, before any hit is compared; empty without changes."""
 
     def grown(self) -> str:
-        """Return changes that no hit can show, such as a new file; empty if there are none."""
+        """Return changes that no hit can show, such as a new file; empty without changes."""
 
     def freshness(self, record: Mapping[str, Json], digest: bytes) -> Freshness:
         """Return the freshness of a stored record; `digest` is the digest of its item."""
@@ -200,10 +199,11 @@ class Filed(Protocol):
 
 @runtime_checkable
 class Holding(Protocol):
-    """A source that can give the file of a record as it was at build time."""
+    """A source that can return the file of a record as of the build."""
 
     def original(self, record: Mapping[str, Json], digest: bytes) -> DocumentFile | None:
-        """Return the file of a record; None if its content is not that of the build. `digest` is that of its item.
+        """Return the file of a record; None if its content has changed since the build. `digest` is the digest of its
+        item.
 
         Raises:
             OSError: the file is gone, or cannot be read.

@@ -29,8 +29,8 @@ class WebQuery(Frozen):
     since: str = ""
     """Earliest date, `YYYY`, `YYYY-MM` or `YYYY-MM-DD`; empty: any."""
     categories: tuple[str, ...] = ()
-    """Categories of arXiv, such as `q-bio` or `cs.AI`, of which a result must have one; other providers skip them and
-    say so in the notices of their page."""
+    """Categories of arXiv, such as `q-bio` or `cs.AI`, of which a result must have one; other providers ignore them and
+    report that in the notices of their page."""
     shown: int = 0
     """Number of results that the user asks for; 0: as many as of each provider."""
 
@@ -44,7 +44,7 @@ class KeyPlace(Frozen):
     name: str
     """Name of the header or parameter."""
     form: str = "{}"
-    """Its value; `{}` stands for the credential."""
+    """Its value; the credential replaces `{}`."""
 
 
 class Call(Frozen):
@@ -78,7 +78,7 @@ class Fetch(Protocol):
         """Return the response, whose status is one of `accept`.
 
         Raises:
-            ProviderFailed: there is no such response; its failure says why.
+            ProviderFailed: another status or no response; its failure has the reason.
         """
 
 
@@ -103,11 +103,11 @@ class Page(Frozen):
 
     items: tuple[Item, ...]
     query: str
-    """The question as it was sent, in the syntax of the provider."""
+    """The query as sent, in the syntax of the provider."""
     response: Response
     """The response that ranks the items."""
     total: int | None = None
-    """Number of matches at the provider, if it says."""
+    """Number of matches at the provider, if it reports one."""
     notices: tuple[str, ...] = ()
     """Conditions that the provider cannot apply, and results that it sent but that cannot be read."""
 
@@ -169,10 +169,10 @@ class Enricher(Protocol):
     def servers(self) -> tuple[str, ...]: ...
 
     def enrich(self, items: Sequence[Item], fetch: Fetch) -> Page | None:
-        """Return what it says about the works of these items, in any order; None if it has nothing to look up.
+        """Return its descriptions of the works of these items, in any order; None if there is nothing to look up.
 
         Raises:
-            ProviderFailed: there is no answer, or it cannot be read.
+            ProviderFailed: no answer arrived, or it cannot be read.
         """
 
 
@@ -194,7 +194,7 @@ class RateLimited(Frozen):
 
     kind: ClassVar[str] = "rate_limited"
     retry_after: float | None
-    """Seconds after which it may be asked again, if it says."""
+    """Seconds until the next request is allowed, if the provider reports them."""
 
     def __str__(self) -> str:
         if self.retry_after is None:

@@ -1,4 +1,4 @@
-"""Works: publications and web pages as providers describe them, and what is merged from their descriptions."""
+"""Works: publications and web pages as described by providers, and the merged descriptions."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ class Id(NamedTuple):
     value: str
 
     def __str__(self) -> str:
-        """Return the form that answers and `--add` use: `doi:10.1000/xyz`; an address stands for itself."""
+        """Return the form that answers and `--add` use: `doi:10.1000/xyz`; an address is printed unchanged."""
         return self.value if self.kind == "url" else f"{self.kind}:{self.value}"
 
 
 class Item(Frozen):
-    """One result of a provider: what it says about a work. Empty or None: it does not say."""
+    """One result of a provider: its description of a work. Empty or None: not given."""
 
     type: WorkType
     title: str
@@ -64,9 +64,9 @@ class Source(NamedTuple):
 
     provider: str
     rank: int | None
-    """Rank of the item on its page, from 1; None: an enricher described it, and nobody ranked it there."""
+    """Rank of the item on its page, from 1; None: the description is of an enricher, which does not rank."""
     query: str
-    """The question as it was sent."""
+    """The query as sent."""
     at: str
     """Time of the response, ISO 8601 in UTC."""
     digest: str
@@ -86,12 +86,12 @@ class Found(NamedTuple):
 
 
 class Version(NamedTuple):
-    """A version of a work besides the one that stands for it."""
+    """Another version of a work than its main version."""
 
     id: str
     type: WorkType
     relation: RelationKind
-    """Its relation to the version that stands for the work: `preprint_of`, `version_of`."""
+    """Its relation to the main version of the work: `preprint_of`, `version_of`."""
     title: str
     date: str
     url: str
@@ -113,7 +113,7 @@ class Cited(NamedTuple):
     at: str
 
 
-class Conflict(NamedTuple):
+class FieldConflict(NamedTuple):
     """A value of a field that differs from the one shown."""
 
     value: str
@@ -122,8 +122,8 @@ class Conflict(NamedTuple):
 
 
 class Work(Frozen):
-    """A publication or page: all items that describe it, merged. A field is that of the first provider, in the order of
-    `provenance`, that has it; empty or None: nobody says."""
+    """A publication or page: all items that describe it, merged. A field is taken from the first provider, in the order
+    of `provenance`, that has it; empty or None: no provider has it."""
 
     id: str
     """Its best identifier as text: `doi:10.1000/xyz`, `arxiv:2401.01234`, or an address."""
@@ -132,7 +132,7 @@ class Work(Frozen):
     found_by: tuple[Source, ...]
     """In the order of providers, then ranks."""
     ids: tuple[Id, ...]
-    """Those of the version that stands for the work, at most one of each kind; in the order of `IdKind`."""
+    """Ids of the main version of the work, at most one of each kind; in the order of `IdKind`."""
     authors: tuple[str, ...] = ()
     date: str = ""
     venue: str = ""
@@ -144,10 +144,10 @@ class Work(Frozen):
     license: str = ""
     citations: Cited | None = None
     retracted: bool | None = None
-    """True if any provider says so; False if one says that it is not, and none that it is."""
+    """True if any provider reports a retraction; False if one denies it and none reports it."""
     versions: tuple[Version, ...] = ()
     linked: tuple[Linked, ...] = ()
     provenance: Mapping[str, str] = {}
     """Provider of each field that has a value."""
-    conflicts: Mapping[str, tuple[Conflict, ...]] = {}
+    conflicts: Mapping[str, tuple[FieldConflict, ...]] = {}
     """By field, values that differ from the one shown: title, date, license, open_access, retracted, doi."""

@@ -135,7 +135,7 @@ def _whole(opened: EngineGeneration, file: str, size: int) -> bytes:
 
 
 def _entries(shares: Mapping[str, Json], name: str, settings: Settings) -> dict[str, Entry]:
-    """Return what each engine holds, as it says itself. Raises: IndexCorrupt, Unavailable."""
+    """Return the rows that each engine reports. Raises: IndexCorrupt, Unavailable."""
     found = {}
     for engine, share in shares.items():
         chosen = engines.engine(engine, settings)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -23,8 +23,8 @@ from retrieve_cli.errors import RetrieveError
 from retrieve_cli.frozen import replace
 from retrieve_cli.ingest.intake import Intake
 from retrieve_cli.ingest.inventory import Contents
-from retrieve_cli.ingest.replaced import current_manifest, replaced_by
-from retrieve_cli.ingest.report import Limits, Progress, Report, Status, kinds_of
+from retrieve_cli.ingest.report import LossLimits, Progress, Report, Status, kinds_of
+from retrieve_cli.ingest.source_checks import current_manifest, replaced_by
 from retrieve_cli.ingest.tidying import tidy
 from retrieve_cli.storage.generation import open_generation
 from retrieve_cli.storage.inbox import KIND
@@ -35,10 +35,11 @@ from retrieve_cli.untrusted import files
 if TYPE_CHECKING:
     from retrieve_cli.ingest.pushing import Push
     from retrieve_cli.ingest.reuse import Reuse
+    from retrieve_cli.storage.generation import Generation
     from retrieve_cli.storage.store import Store
 
 
-def build(sources: Sequence[Source], parts: Parts, store: Store, *, limits: Limits, progress: Progress) -> Report:
+def build(sources: Sequence[Source], parts: Parts, store: Store, *, limits: LossLimits, progress: Progress) -> Report:
     """Build a generation from everything in the sources and make it current.
 
     Raises:
@@ -54,7 +55,7 @@ def build(sources: Sequence[Source], parts: Parts, store: Store, *, limits: Limi
 
 
 def push_for(parts: Parts, progress: Progress) -> Push | None:
-    """Return what sends a generation to the configured engines; None if there are none."""
+    """Return the sender of a generation to the configured engines; None without engines."""
     if parts.remote is None:
         return None
     from retrieve_cli.ingest.pushing import Push
@@ -83,7 +84,7 @@ def apply(
     parts: Parts,
     store: Store,
     *,
-    limits: Limits,
+    limits: LossLimits,
     progress: Progress,
     before: Contents,
     last: Manifest | None = None,
@@ -93,8 +94,8 @@ def apply(
     """Write a generation and make it current; copy rows from `reuse` that are still right.
 
     `before` has the content of each current record; a source that lost too much since `last` is an error. `cache` has
-    the vectors of earlier builds, by default that of the store.
-    The lock must be held. Raises as `build` does.
+    the vectors of earlier builds; by default it is the cache of the store. The lock must be held. Raises as `build`
+    does.
     """
     begun = time.monotonic()
     if parts.missing is not None and _has_vectors(store):
@@ -118,15 +119,9 @@ def apply(
         # A document of the inbox, where anybody may put one, does not keep the others from being published.
         counted = sum(entry.refused for entry in intake.entries if entry.kind != KIND)
         if limits.tolerates(counted, records):
-            rows = intake.write()
-            manifest = store.seal(
-                scratch, recipe=intake.recipe, sources=intake.entries, rows=rows, linked=intake.linked
-            )
             built = {"version": __version__, "sources": intake.origins, "changes": changes.counts}
             built |= {"prefixes": dict(parts.prefixes)} if parts.prefixes else {}
-            if push:
-                push.before_publication(scratch, manifest, store, older=reuse.generation if reuse else None)
-            published = store.publish(scratch, manifest, built)
+            published = _publish(intake, scratch, store, built, push=push, older=reuse.generation if reuse else None)
             same = published == current
             status = "partial" if rejected else "unchanged" if same else "published"
             current = published
@@ -155,6 +150,23 @@ def apply(
         notices=intake.notices.on_keys,
         same=same,
     )
+
+
+def _publish(
+    intake: Intake,
+    scratch: Path,
+    store: Store,
+    built: Mapping[str, Json],
+    *,
+    push: Push | None,
+    older: Generation | None,
+) -> str:
+    """Write the generation, send it to the engines and make it current; return its id."""
+    rows = intake.write()
+    manifest = store.seal(scratch, recipe=intake.recipe, sources=intake.entries, rows=rows, linked=intake.linked)
+    if push:
+        push.before_publication(scratch, manifest, store, older=older)
+    return store.publish(scratch, manifest, built)
 
 
 def new_rejections(store: Store, rejected: Sequence[Refused]) -> int:

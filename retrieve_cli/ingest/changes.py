@@ -54,7 +54,7 @@ class ChunkChanges(NamedTuple):
 
 
 def recipe_changes(before: Mapping[str, Json], after: Mapping[str, Json]) -> dict[str, tuple[Json, Json]]:
-    """Return the keys, as dotted paths, whose values differ: their value before and after, None if there was none."""
+    """Return the keys, as dotted paths, whose values differ: their value before and after, None if missing."""
     old, new = flat(before), flat(after)
     return {key: (old.get(key), new.get(key)) for key in sorted({*old, *new}) if old.get(key) != new.get(key)}
 

@@ -13,8 +13,8 @@ import numpy as np
 
 from retrieve_cli.contracts.executors import Encoded, Executor, Wanted
 from retrieve_cli.contracts.progress import Task
-from retrieve_cli.ingest.arriving import Arriving
 from retrieve_cli.ingest.embedding import TermEncoding, VectorEncoding
+from retrieve_cli.ingest.worker_results import WorkerResults
 from retrieve_cli.storage.generation import Generation
 from retrieve_cli.storage.key_rows import KeyRows, as_digests, as_keys
 
@@ -103,7 +103,7 @@ class WorkerEncoding:
         self._count(batch, batch.count)
 
     def _keep(self) -> None:
-        """Write what has arrived of batches that are not complete."""
+        """Write the results that have arrived of incomplete batches."""
         for batch in self._batches:
             for arriving in batch.arriving:
                 arriving.keep()
@@ -124,19 +124,19 @@ class _Batch:
         self._encoding = encoding
         self._keys = keys
         self._task = task
-        self.forms: dict[str, tuple[Arriving, Sequence[int]]] = {}
+        self.forms: dict[str, tuple[WorkerResults, Sequence[int]]] = {}
         """By field of `Encoded`, what takes it, and the place there of each text."""
         self.left = set(keys)
         """Keys of the texts that are neither done nor given up."""
         self.count = 0
         """Texts that are done."""
 
-    def expect(self, form: str, arriving: Arriving, wanted: np.ndarray) -> None:
+    def expect(self, form: str, arriving: WorkerResults, wanted: np.ndarray) -> None:
         """Pass on a form of the texts that want it."""
         self.forms[form] = arriving, (np.cumsum(wanted) - 1).tolist()
 
     @property
-    def arriving(self) -> list[Arriving]:
+    def arriving(self) -> list[WorkerResults]:
         return [arriving for arriving, _ in self.forms.values()]
 
     def done(self, places: Sequence[int], results: Sequence[Encoded]) -> None:

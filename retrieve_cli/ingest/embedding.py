@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from retrieve_cli.assemble import indexes
+from retrieve_cli.assemble import encoders, indexes
+from retrieve_cli.assemble.parts import Parts
 from retrieve_cli.contracts import (
     Card,
     Encoder,
@@ -20,11 +21,10 @@ from retrieve_cli.contracts import (
 )
 from retrieve_cli.contracts.progress import Task
 from retrieve_cli.frozen import Frozen
-from retrieve_cli.ingest.arriving import Arriving, ArrivingTerms, ArrivingVectors
-from retrieve_cli.ingest.under_way import UnderWay
-from retrieve_cli.ingest.vector_batch import VectorBatch
+from retrieve_cli.ingest.batch_checkpoint import BatchCheckpoint, VectorBatch
+from retrieve_cli.ingest.worker_results import WorkerResults, WorkerTerms, WorkerVectors
 from retrieve_cli.storage import pickles
-from retrieve_cli.storage.cache_parts import Layout
+from retrieve_cli.storage.cache_parts import CacheLayout
 from retrieve_cli.storage.content_cache import ContentCache
 from retrieve_cli.storage.generation import TOKENS, Generation
 from retrieve_cli.storage.key_rows import KeyRows, as_digests, as_keys
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from retrieve_cli.storage.cache_parts import Entry
     from retrieve_cli.storage.key_rows import Keys
 
-TERM_LAYOUT = Layout(".weights", {"terms": "<i4", "weights": "<f4"})
+TERM_LAYOUT = CacheLayout(".weights", {"terms": "<i4", "weights": "<f4"})
 """Layout of the cache of passages' term weights."""
 _BLOCK = 16_384
 """Rows lent at a time."""
@@ -56,10 +56,10 @@ class Texts(Frozen, eq=False):
     keys: Keys
     """(n,) their SHA-1."""
     older: Rows
-    """(n,) a row of the older generation with the same text, -1 if there is none."""
+    """(n,) a row of the older generation with the same text, -1 without one."""
 
 
-class Encoding(Protocol):
+class TextEncoding(Protocol):
     """Something that is made of every text and kept under its SHA-1."""
 
     @property
@@ -71,11 +71,11 @@ class Encoding(Protocol):
         """Texts that were encoded and kept."""
 
     def encode(self, keys: Sequence[bytes], texts: Sequence[str], task: Task) -> None:
-        """Encode texts, none of which is known, and count them as they are done."""
+        """Encode texts that are all unknown, and count each when it is done."""
 
     def lend(self, older: Generation, texts: KeyRows) -> Rows:
-        """Take as known what an older generation with the same recipe has of its texts; return the rows of those of
-        which something is not known."""
+        """Mark as known the forms of texts that an older generation with the same recipe has; return the rows of texts
+        that lack a form."""
 
     def lacks(self, keys: Keys) -> Rows:
         """Return the places of keys that are not known."""
@@ -101,7 +101,7 @@ class VectorEncoding:
 
     def encode(self, keys: Sequence[bytes], texts: Sequence[str], task: Task) -> None:
         batch = VectorBatch(keys, self.cache, self.tokens, dim=self.encoder.card.dim)
-        under_way: UnderWay[Vectors] = UnderWay(task, batch.put_aside)
+        under_way: BatchCheckpoint[Vectors] = BatchCheckpoint(task, batch.put_aside)
         try:
             with under_way.keeping():
                 vectors = self._encoded(texts, batch, under_way)
@@ -115,12 +115,12 @@ class VectorEncoding:
     def finish(self) -> None:
         """Do nothing: `encode` has waited."""
 
-    def arriving(self, keys: Sequence[bytes]) -> Arriving:
+    def arriving(self, keys: Sequence[bytes]) -> WorkerResults:
         """Return what takes vectors that workers make of texts, and their tokens."""
         dim = self.encoder.card.dim
-        return ArrivingVectors(VectorBatch(keys, self.cache, self.tokens, dim=dim), len(keys), dim=dim)
+        return WorkerVectors(VectorBatch(keys, self.cache, self.tokens, dim=dim), len(keys), dim=dim)
 
-    def _encoded(self, texts: Sequence[str], batch: VectorBatch, under_way: UnderWay[Vectors]) -> Vectors:
+    def _encoded(self, texts: Sequence[str], batch: VectorBatch, under_way: BatchCheckpoint[Vectors]) -> Vectors:
         """The vectors of texts; their tokens, if these are kept, are taken into the batch."""
         take = None if batch.tokens is None or not isinstance(self.encoder, TokenEncoder) else batch.take
         if isinstance(self.encoder, GradualEncoder):
@@ -146,7 +146,7 @@ class VectorEncoding:
         return unknown
 
     def _copy_missing(self, older: Generation, texts: KeyRows, file: str) -> None:
-        """Add to the cache what it lacks and the older generation has."""
+        """Add to the cache the entries that it lacks and the older generation has."""
         lacking = self.cache.unlisted(texts.keys)
         if not len(lacking) or faults(older.folder, older.manifest, [file]):
             return
@@ -193,10 +193,10 @@ class Stretches:
 
 
 class TermEncoding:
-    """Term weights of a sparse encoder; those of the older generation stay in its artifact."""
+    """Term weights of a sparse encoder; the weights of the older generation stay in its artifact."""
 
     def __init__(self, encoder: SparseEncoder, name: str, card: Card, cache: ContentCache) -> None:
-        """`name` and `card` are those of the retriever that they are for."""
+        """`name` and `card` are the name and card of the retriever."""
         self.title = f"encoding ({name})"
         self._encoder = encoder
         self._name = name
@@ -215,7 +215,7 @@ class TermEncoding:
         def put_aside(places: Sequence[int], weights: Sequence[TermWeights]) -> list[Path]:
             return [self._cache.put_aside([keys[place] for place in places], _entries(weights))]
 
-        under_way: UnderWay[TermWeights] = UnderWay(task, put_aside)
+        under_way: BatchCheckpoint[TermWeights] = BatchCheckpoint(task, put_aside)
         try:
             with under_way.keeping():
                 if isinstance(self._encoder, GradualSparseEncoder):
@@ -245,16 +245,16 @@ class TermEncoding:
     def finish(self) -> None:
         """Do nothing: `encode` has waited."""
 
-    def arriving(self, keys: Sequence[bytes]) -> Arriving:
+    def arriving(self, keys: Sequence[bytes]) -> WorkerResults:
         """Return what takes term weights that workers make of texts."""
-        return ArrivingTerms(self._cache, keys, _entries)
+        return WorkerTerms(self._cache, keys, _entries)
 
     def weights(self, key: bytes) -> TermWeights:
         """Return the term weights of a text that was encoded."""
         return TermWeights(*self._cache[key])
 
     def summary(self, texts: int) -> str:
-        """A sentence on what was encoded."""
+        """Summarise the encoded texts in a sentence."""
         return f"{self._name}: {self.done} of {texts} texts encoded, the others were cached"
 
 
@@ -287,3 +287,20 @@ class WrittenPassages:
         if self._terms is None:
             raise KeyError(key.hex())
         return self._terms(key)
+
+
+def vector_encoding(parts: Parts, cache: Path, say: Callable[[str], None]) -> VectorEncoding | None:
+    """Return the encoding of vectors; None if the index has none."""
+    if parts.encoder is None:
+        return None
+    card = parts.encoder.card
+    tokens = TokenCache(cache, card, say=say) if parts.keeps_tokens else None
+    return VectorEncoding(parts.encoder, VectorCache(cache, card, say=say), tokens)
+
+
+def term_encoding(parts: Parts, cache: Path, say: Callable[[str], None]) -> TermEncoding | None:
+    """Return the encoding of learned term weights; None if the index has none."""
+    if parts.sparse is None:
+        return None
+    ((name, card),) = encoders.term_cards(parts.recipe).items()
+    return TermEncoding(parts.sparse, name, card, ContentCache(cache, card, TERM_LAYOUT, say=say))

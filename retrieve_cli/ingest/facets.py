@@ -17,10 +17,10 @@ import numpy as np
 from retrieve_cli.assemble.facets import Facets
 from retrieve_cli.contracts import Chunk, FacetAnswer, Json
 from retrieve_cli.contracts.progress import Task, task
+from retrieve_cli.contracts.terms.figures import count
 from retrieve_cli.errors import Unavailable
 from retrieve_cli.frozen import Frozen
-from retrieve_cli.ingest.counts import counted
-from retrieve_cli.storage.cache_parts import Layout
+from retrieve_cli.storage.cache_parts import CacheLayout
 from retrieve_cli.storage.content_cache import ContentCache
 from retrieve_cli.storage.key_rows import KeyRows, as_keys
 from retrieve_cli.storage.manifest import canonical, text_key
@@ -29,7 +29,7 @@ from retrieve_cli.storage.records.facets import facets_of
 if TYPE_CHECKING:
     from retrieve_cli.storage.generation import Generation
 
-LAYOUT = Layout(".facets", {"json": "|u1"})
+LAYOUT = CacheLayout(".facets", {"json": "|u1"})
 """Layout of the cache: the facets of each text as JSON."""
 _MOST_TEXT = 16 << 20
 """Characters of chunks that wait: about 16,000 chunks."""
@@ -48,7 +48,7 @@ Made = Mapping[str, str] | None
 
 
 class FacetCounts(Frozen):
-    """Numbers of distinct texts by where their facets came from, and what they cost."""
+    """Numbers of distinct texts by the origin of their facets, and the tokens they cost."""
 
     made: int = 0
     cached: int = 0
@@ -65,12 +65,12 @@ class FacetCounts(Frozen):
 
     def sentences(self) -> list[str]:
         """Return the same for people."""
-        tokens = f", {counted(self.tokens, 'token')}" if self.tokens else ""
+        tokens = f", {count(self.tokens, 'token')}" if self.tokens else ""
         made = f"facets: {self.made:,} made, {self.cached:,} from the cache{tokens}"
         if not self.failed:
             return [made]
         reasons = "; ".join(f"{_WORDS.get(reason, reason)} ({count:,})" for reason, count in self.failed.items())
-        without = f"{counted(sum(self.failed.values()), 'chunk')} without facets: {reasons}"
+        without = f"{count(sum(self.failed.values()), 'chunk')} without facets: {reasons}"
         first = [f"the first failure: {self.detail}"] if self.detail else []
         return [made, without, *first, "the next build asks for these again; all others are in the cache"]
 
@@ -140,11 +140,11 @@ class Faceting:
         return found
 
     def _announce(self, number: int, all_read: bool) -> None:
-        """Say, once, what is sent where."""
+        """Announce, once, which texts are sent to which server."""
         if self._said or not number or not self._maker.address:
             return
         self._said = True
-        chunks = counted(number, "chunk") if all_read else f"{number:,} chunks, and later more,"
+        chunks = count(number, "chunk") if all_read else f"{number:,} chunks, and later more,"
         self._say(f"sending {chunks} of text to {self._maker.address} for summaries (facets.base_url)")
 
     def _made(self, keys: Sequence[bytes], chunks: Sequence[Chunk]) -> Iterator[tuple[bytes, Made]]:
@@ -206,8 +206,8 @@ class _Keeping:
         self._new, self._files = {}, []
 
 
-class Waiting:
-    """Records that wait for their facets, and in order what is to be done with them and after them."""
+class FacetQueue:
+    """Records that wait for their facets, and the pending actions on them and on later items, in order."""
 
     def __init__(self, faceting: Faceting) -> None:
         self._faceting = faceting
@@ -245,7 +245,7 @@ def _entry(facets: Mapping[str, str]) -> tuple[np.ndarray]:
 
 
 def _read(entry: Sequence[np.ndarray]) -> dict[str, str]:
-    """Return the facets of an entry; none if it is not as it was written."""
+    """Return the facets of an entry; empty if it is damaged."""
     import orjson
 
     stored: Json = None

@@ -16,13 +16,13 @@ import numpy as np
 from retrieve_cli.contracts import Chunk, Record
 from retrieve_cli.storage import pickles
 from retrieve_cli.storage.generation import CHUNKS, OFFSETS, RECORDS, Generation
-from retrieve_cli.storage.key_rows import Digests
+from retrieve_cli.storage.key_rows import DigestList
 from retrieve_cli.storage.manifest import text_key
 from retrieve_cli.storage.records import facets
 from retrieve_cli.storage.records.columns import CARD as COLUMNS_CARD, FILE as COLUMNS, Columns, columns_of
 from retrieve_cli.storage.records.columns_writer import ColumnsWriter
 from retrieve_cli.storage.records.rows import chunk_rows, record_row
-from retrieve_cli.storage.tables import Table, TableWriter, encode_row
+from retrieve_cli.storage.tables import JsonlTable, TableWriter, encode_row
 from retrieve_cli.storage.vocabulary import TextBuffer
 
 if TYPE_CHECKING:
@@ -44,9 +44,9 @@ class GenerationWriter:
         self._starts = array("q", [0])
         self._lines = array("q")
         self._ids = TextBuffer()
-        self._contents = Digests()
-        self._origins = Digests()
-        self._texts = Digests()
+        self._contents = DigestList()
+        self._origins = DigestList()
+        self._texts = DigestList()
         self._older = array("i")
         self._columns = ColumnsWriter()
 
@@ -54,7 +54,7 @@ class GenerationWriter:
         return len(self._ids)
 
     @property
-    def texts(self) -> Digests:
+    def texts(self) -> DigestList:
         """By chunk, the SHA-1 of the text that is embedded."""
         return self._texts
 
@@ -73,7 +73,7 @@ class GenerationWriter:
         return self._ids[row : row + 1][0].decode()
 
     def line(self, row: int) -> int:
-        """Return the line that a record stands in."""
+        """Return the line of a record."""
         return self._lines[row]
 
     def digest(self, first: int = 0) -> str:
@@ -183,7 +183,7 @@ it, and within a text a quotation mark follows a backslash."""
 
 
 def copy_moved(
-    old: Table, rows: range, new: TableWriter, shift: int, lines: tuple[tuple[str, ...], re.Pattern[bytes]]
+    old: JsonlTable, rows: range, new: TableWriter, shift: int, lines: tuple[tuple[str, ...], re.Pattern[bytes]]
 ) -> None:
     """Append adjacent rows of a table, their line numbers moved by `shift`."""
     keys, pattern = lines

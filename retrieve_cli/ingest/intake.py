@@ -15,20 +15,27 @@ from retrieve_cli.assemble.parts import Parts
 from retrieve_cli.assemble.registry import retriever
 from retrieve_cli.contracts import Chunk, Item, Json, Notice, Record, Refused, Source
 from retrieve_cli.contracts.progress import task
+from retrieve_cli.contracts.terms.figures import count, noun_for
 from retrieve_cli.errors import RetrieveError, UsageError, quoted
 from retrieve_cli.frozen import replace
+from retrieve_cli.ingest.cached_source import (
+    ItemBatch,
+    ReadAhead,
+    batches,
+    folders_of,
+    origin_of,
+    pieces_of,
+    unforeseen,
+)
 from retrieve_cli.ingest.changes import Changes, ChunkChanges
-from retrieve_cli.ingest.counts import counted, noun
 from retrieve_cli.ingest.distributed import Losses, WorkerEncoding
-from retrieve_cli.ingest.embedding import Encoding, Texts, WrittenPassages
-from retrieve_cli.ingest.encodings import faceting, term_encoding, vector_encoding
-from retrieve_cli.ingest.facets import FacetCounts, Made, Waiting
+from retrieve_cli.ingest.embedding import TextEncoding, Texts, WrittenPassages, term_encoding, vector_encoding
+from retrieve_cli.ingest.encoding_queue import EncodingQueue
+from retrieve_cli.ingest.facets import FacetCounts, Faceting, FacetQueue, Made
 from retrieve_cli.ingest.generation_writer import GenerationWriter, written_columns
 from retrieve_cli.ingest.inventory import Contents, Inventory, walk
 from retrieve_cli.ingest.notices import Notices, reading
 from retrieve_cli.ingest.report import Progress
-from retrieve_cli.ingest.scanned import Batch, ReadAhead, batches, folders_of, origin_of, pieces_of, unforeseen
-from retrieve_cli.ingest.waiting import Embedding
 from retrieve_cli.storage import sums, token_table
 from retrieve_cli.storage.generation import GRAPH, TOKENS
 from retrieve_cli.storage.key_rows import KeyRows, as_keys
@@ -75,13 +82,17 @@ class Intake:
         self._lost = lost
         self._vectors = vector_encoding(parts, cache, progress.say)
         self._terms = term_encoding(parts, cache, progress.say)
-        encodings: list[Encoding] = [each for each in (self._vectors, self._terms) if each is not None]
+        encodings: list[TextEncoding] = [each for each in (self._vectors, self._terms) if each is not None]
         self._workers = None
         if encodings and (executor := parts.executor(progress.say)) is not None:
             self._workers = WorkerEncoding(executor, self._vectors, self._terms)
             encodings = [self._workers]
-        self._facets = faceting(parts, facets or cache, progress.say, asks=facets is None)
-        self._waiting = None if self._facets is None else Waiting(self._facets)
+        self._facets = (
+            None
+            if parts.facets is None
+            else Faceting(parts.facets, facets or cache, say=progress.say, asks=facets is None)
+        )
+        self._waiting = None if self._facets is None else FacetQueue(self._facets)
         self._tables = GenerationWriter(self._scratch, with_facets=self._facets is not None)
         self._inventory = Inventory(self._before)
         self._places: list[str] = []
@@ -89,14 +100,14 @@ class Intake:
         self._begun: list[tuple[int, Source]] = []
         """Each source with the row of its first record."""
         self.notices = Notices(progress.say)
-        self.embedding = Embedding(encodings)
+        self.embedding = EncodingQueue(encodings)
         self.rejected: list[Refused] = []
         self.entries: list[SourceEntry] = []
         self.origins: list[dict[str, Json]] = []
         self.recipe = parts.recipe
         """The recipe of the generation; complete after `write`."""
         self.linked: dict[str, tuple[FileEntry, Sums]] = {}
-        """Files that are links to those of the older generation."""
+        """Files that are links to files of the older generation."""
         if reuse:
             reuse.begin(parts.writers, encodings)
             if self._facets is not None:
@@ -123,7 +134,7 @@ class Intake:
     def kept(self) -> str:
         """Return a sentence on what an interruption loses nothing of; empty if there is nothing."""
         facets = self.facets.made if self.facets else 0
-        summarised = f"{counted(facets, 'chunk')} summarised and kept; " if facets else ""
+        summarised = f"{count(facets, 'chunk')} summarised and kept; " if facets else ""
         return summarised + (self.embedding.kept() or ("run the same command to continue" if facets else ""))
 
     def changes(self) -> Changes:
@@ -152,7 +163,7 @@ class Intake:
             self._take_each(sources)
         if not self.records and not self.rejected:
             names = ", ".join(str(source.origin.get("path", source.name)) for source in sources)
-            items = noun(source.kind for source in sources)
+            items = noun_for(source.kind for source in sources)
             message = f"no {items if items.endswith('s') else items + 's'} in {names}"
             raise UsageError(message, hint="nothing was built; name a source that has some")
 
@@ -251,7 +262,7 @@ class Intake:
         """Report texts that were cut off, and a summary of the term weights."""
         by_workers = self._workers.truncated if self._workers else 0
         if self._vectors is not None and (truncated := self._vectors.encoder.truncated + by_workers):
-            self._progress.say(f"{counted(truncated, 'chunk')} longer than the encoder's limit: the end was cut off")
+            self._progress.say(f"{count(truncated, 'chunk')} longer than the encoder's limit: the end was cut off")
         if self._terms is not None:
             self._progress.say(self._terms.summary(KeyRows(as_keys(self._tables.texts)).distinct()))
 
@@ -262,7 +273,7 @@ class Intake:
             self._workers.close()
         self._tables.close()
 
-    def _keep(self, batch: Batch, places: range, rows: Rows) -> None:
+    def _keep(self, batch: ItemBatch, places: range, rows: Rows) -> None:
         """Copy the records of unchanged items, adjacent ones at once."""
         if self._reuse is None:
             return
@@ -279,7 +290,7 @@ class Intake:
         self._tables.keep(reuse.generation, run, shift=shift)
         reuse.keep(run, self._parts.writers, self.embedding.add)
 
-    def _refuse(self, batch: Batch, place: int, row: int) -> None:
+    def _refuse(self, batch: ItemBatch, place: int, row: int) -> None:
         """Reject a record of the older generation with a text that no worker can encode."""
         if self._reuse is None or self._lost is None:
             return

@@ -10,7 +10,7 @@ import numpy as np
 
 from retrieve_cli.frozen import Frozen
 from retrieve_cli.ingest.changes import Changes, ChunkChanges
-from retrieve_cli.storage.key_rows import KEY, Digests
+from retrieve_cli.storage.key_rows import KEY, DigestList
 from retrieve_cli.storage.text_numbers import TextNumbers, TextRows
 from retrieve_cli.storage.vocabulary import Vocabulary
 
@@ -34,12 +34,12 @@ class Contents(Frozen, eq=False):
 
     @classmethod
     def of(cls, generation: Generation) -> Contents:
-        """Return those of a generation."""
+        """Return the contents of a generation."""
         return cls(generation.ids, generation.contents, generation.starts, generation.texts)
 
     @classmethod
     def nothing(cls) -> Contents:
-        """Return those of no records."""
+        """Return the contents of an empty index."""
         digests = np.empty((0, KEY), np.uint8)
         return cls(Vocabulary(np.empty(0, np.uint8), np.zeros(1, np.int64)), digests, np.zeros(1, np.int64), digests)
 
@@ -56,7 +56,7 @@ class Inventory:
         """By row before, True if a record that was read now has its id."""
         self._new = TextNumbers()
         self._new_rows = array("i")
-        self._digests = Digests()
+        self._digests = DigestList()
         self._length = 0
 
     def __len__(self) -> int:
@@ -74,7 +74,7 @@ class Inventory:
         return int(np.append(repeated, True).argmax())
 
     def keep(self, rows: Rows) -> None:
-        """Add rows that stay as they are."""
+        """Add unchanged rows."""
         self._kept[rows] = np.arange(self._length, self._length + len(rows))
         self._length += len(rows)
 
@@ -116,7 +116,7 @@ class Inventory:
     def chunk_changes(self, starts: Rows, texts: NDArray[np.uint8]) -> ChunkChanges:
         """Return how many chunks were added, changed, removed and kept.
 
-        `starts` and `texts` are those of all records that were taken in, as `Contents` has those of before.
+        `starts` and `texts` describe all accepted records, in the form of `Contents`.
         """
         before, sizes = self._before, np.diff(self._before.starts)
         kept = int(sizes[self._kept >= 0].sum())

@@ -10,8 +10,8 @@ from functools import partial
 
 from retrieve_cli.contracts import Countable, Notice, Record, Source
 from retrieve_cli.contracts.progress import Task, task
+from retrieve_cli.contracts.terms.figures import count
 from retrieve_cli.errors import RetrieveError, printable, shortened
-from retrieve_cli.ingest.counts import counted
 
 _SHOWN = 3
 """Files whose notice is shown if several have the same one."""
@@ -41,25 +41,26 @@ class Notices:
         self._unread.update(key for key in record.unread if few or key in self._unread)
 
     def finish(self, name: str, *, complete: bool) -> None:
-        """Say how many notices on the source of that name were not shown; if it is `complete`, what no field reads."""
+        """Report how many notices on the source of that name were not shown; if it is `complete`, also the unread
+        fields."""
         if complete and self._unread:
             self.on_keys.append(f"{shortened(name, 40)}: {_sentence(self._unread)}")
             self._say(self.on_keys[-1])
         self._unread.clear()
-        for message, count in self._counts.items():
-            if count > _SHOWN:
-                self._say(f"{name}: {counted(count - _SHOWN, 'more file')}: {message}")
+        for message, number in self._counts.items():
+            if number > _SHOWN:
+                self._say(f"{name}: {count(number - _SHOWN, 'more file')}: {message}")
         self._counts.clear()
 
 
 def _sentence(keys: Counter[str]) -> str:
     """Return a sentence that names the most frequent keys, and the setting that reads them."""
     named = keys.most_common(_NAMED)
-    listed = [f"{printable(shortened(key, 40))} ({counted(number, 'record')})" for key, number in named]
+    listed = [f"{printable(shortened(key, 40))} ({count(number, 'record')})" for key, number in named]
     listed += [f"and {len(keys) - _NAMED:,} more"] if len(keys) > _NAMED else []
     names = [key if key.isascii() and key.isidentifier() else json.dumps(key) for key, _ in named if len(key) <= 40]
     setting = f"catalog: {{fields: {{{', '.join(f'{name}: 1' for name in names)}}}}}"
-    what = f"{counted(len(keys), 'key')} with text {'is' if len(keys) == 1 else 'are'} stored but not searched"
+    what = f"{count(len(keys), 'key')} with text {'is' if len(keys) == 1 else 'are'} stored but not searched"
     return f"{what}: {', '.join(listed)}" + (f"; map them in config.yaml: {setting}" if names else "")
 
 
@@ -70,7 +71,7 @@ def reading(source: Source, what: str = "reading") -> AbstractContextManager[Tas
 
 
 def _count(source: Source) -> int | None:
-    """The number of items, if the source says it; what cannot be read is for the reader to report."""
+    """Return the number of items, if the source knows it; the reader reports unreadable sources."""
     try:
         return source.count() if isinstance(source, Countable) else None
     except (OSError, RetrieveError):

@@ -9,18 +9,21 @@ rows are still there: readers ask for the generation that `current` names, and n
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from shutil import copyfile
+from typing import TYPE_CHECKING, Any
 
 from retrieve_cli.assemble import engines, registry
 from retrieve_cli.assemble.indexes import local_indexes
 from retrieve_cli.errors import IndexCorrupt, RetrieveError, UsageError
-from retrieve_cli.ingest import attaching, engine_statistics
-from retrieve_cli.ingest.sending import Share, holds, send
-from retrieve_cli.storage import durable, engine_record
-from retrieve_cli.storage.engine_record import Entry
+from retrieve_cli.ingest import attaching
+from retrieve_cli.ingest.sending import EngineShare, holds, send
+from retrieve_cli.storage import durable, engine_record, pickles
+from retrieve_cli.storage.engine_record import STATISTICS, Entry
+from retrieve_cli.storage.exported import Exported
 from retrieve_cli.storage.generation import open_unpublished
 from retrieve_cli.storage.generations import SENT
 from retrieve_cli.storage.remote_file import ATTACHED
@@ -111,7 +114,7 @@ class Push:
         self._allotted = {
             share.engine.name: ([exported.part for exported in share.parts], share.files) for share in shares
         }
-        engine_statistics.write(generation, [part for share in shares for part in share.parts])
+        write_statistics(generation, [part for share in shares for part in share.parts])
         for share in shares:
             name = share.engine.name
             entry = known.get(name)
@@ -129,7 +132,7 @@ class Push:
         if self._generation is None or not self._entries:
             return
         if folder != self._generation.folder:
-            engine_statistics.copy(self._generation.folder, folder)
+            copy_statistics(self._generation.folder, folder)
         known = {}
         with suppress(IndexCorrupt):
             known = engine_record.read(folder)
@@ -144,8 +147,8 @@ class Push:
                     engine.publish(self._generation.id)
 
     def tidy(self, store: Store) -> None:
-        """Remove what this store sent to the engines besides the newest `engines.keep` generations; a failure is only
-        reported. Generations that another store sent stay."""
+        """Remove all generations that this store sent to the engines, except the newest `engines.keep`; a failure is
+        only reported. Generations that another store sent stay."""
         if self._generation is None:
             return
         # One that a crash left in the store has a higher number than the one that readers still have open.
@@ -163,7 +166,7 @@ class Push:
             except RetrieveError as error:
                 self._say(f"{name}: older generations could not be removed: {error.message}")
 
-    def _shares(self, generation: Generation) -> list[Share]:
+    def _shares(self, generation: Generation) -> list[EngineShare]:
         """The share of each engine."""
         placed = engines.places(self._settings, generation.manifest.recipe.retrievers)
         indexes = local_indexes(generation, self._settings)
@@ -174,7 +177,7 @@ class Push:
             parts = [retriever.exported(indexes[retriever.name]) for retriever in mine]
             files = engines.kept_files(generation.manifest, self._settings) if name == keeper else []
             if parts or files:
-                shares.append(Share(engines.engine(name, self._settings), parts, files))
+                shares.append(EngineShare(engines.engine(name, self._settings), parts, files))
         for share in shares:
             able = share.engine.capabilities
             for exported in share.parts:
@@ -187,7 +190,7 @@ class Push:
 
 
 def _sent(artifacts: Path) -> Path:
-    """The list of what was sent from this folder, lines of an engine and a generation: others may use it too."""
+    """Return the list of generations sent from this folder, a line per engine and generation: engines may be shared."""
     return artifacts / SENT
 
 
@@ -199,3 +202,41 @@ def _note(path: Path, line: str) -> None:
     """Add a line to a file, in one step that survives a crash. Raises: OSError."""
     if line not in (known := _lines(path)):
         durable.replace(path, "".join(f"{each}\n" for each in [*known, line][-_NOTED:]))
+
+
+def write_statistics(generation: Generation, parts: Sequence[Exported]) -> None:
+    """Write the statistics of the scores of all parts into the folder of a generation, unless they are there."""
+    path = generation.folder / STATISTICS
+    with suppress(IndexCorrupt):  # what is missing or damaged is written again
+        stored = pickles.load(path)
+        if isinstance(stored, dict) and all(exported.part.name in stored for exported in parts):
+            return
+    found = {exported.part.name: _statistics(exported, generation) for exported in parts}
+    _settle(path, partial(pickles.dump, found))
+
+
+def copy_statistics(source: Path, target: Path) -> None:
+    """Copy the statistics of a generation from one folder to another. Raises: OSError."""
+    _settle(target / STATISTICS, partial(copyfile, source / STATISTICS))
+
+
+def _settle(path: Path, write_statistics: Callable[[Path], object]) -> None:
+    """Write a file in one step that survives a crash. Raises: OSError."""
+    unfinished = durable.unfinished(path)
+    write_statistics(unfinished)
+    durable.sync(unfinished)
+    unfinished.replace(path)
+
+
+def _statistics(exported: Exported, generation: Generation) -> Mapping[str, Any]:
+    """Return the statistics of the scores of a part in their stored form."""
+    from retrieve_cli.storage.term_statistics import posting_statistics
+    from retrieve_cli.storage.vector_statistics import vector_statistics
+
+    starts = generation.starts if exported.part.unit == "chunk" else None
+    part = exported.part
+    if exported.postings is not None:
+        signed = int(bool((exported.postings.values <= 0).any()))
+        return {**posting_statistics(exported.postings, starts=starts).to_arrays(), engine_record.SIGNED: signed}
+    vectors = exported.vectors() if exported.vectors else ()
+    return vector_statistics(vectors, dim=part.dim or 0, length=part.rows, starts=starts).to_arrays()

@@ -6,16 +6,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal, Protocol
 
 from retrieve_cli.contracts import Json, Refused, Source
+from retrieve_cli.contracts.terms.figures import count, noun_for
 from retrieve_cli.errors import Exit, SourceFailed
 from retrieve_cli.frozen import Frozen, field
 from retrieve_cli.ingest.changes import Changes, ChunkChanges
-from retrieve_cli.ingest.counts import counted, noun
 from retrieve_cli.storage.inbox import KIND
 from retrieve_cli.storage.manifest import Manifest
 
 if TYPE_CHECKING:
     from retrieve_cli.ingest.facets import FacetCounts
-    from retrieve_cli.ingest.replaced import Replaced
+    from retrieve_cli.ingest.source_checks import Replaced
 
 _ROUNDING = 1e-9
 """Less than a record: a share such as 0.7 has no exact binary form."""
@@ -52,7 +52,7 @@ class Report(Frozen):
     facets: FacetCounts | None = None
     """Facets of chunks, if they are configured."""
     skipped: Sequence[str] = ()
-    """Sentences on what is configured and could not be built here."""
+    """Configured parts that could not be built here, as sentences."""
     notices: Sequence[str] = ()
     """Sentences on keys of records with text that no field reads."""
     same: bool = False
@@ -86,18 +86,18 @@ class Report(Frozen):
 
     def sentence(self, verb: str = "") -> str:
         """Return one line for people: `published 97636fac83da: 134 documents (+0 ~1 −63), 1,995 chunks, …`."""
-        items = noun(self.kinds)
+        items = noun_for(self.kinds)
         if self.status == "failed":
             still = f"generation {self.generation} stays current" if self.generation else "there is no index yet"
-            read = counted(self.records + self.quarantined, items)
+            read = count(self.records + self.quarantined, items)
             share = _SHARE if self.max_fail is None else self.max_fail
             limit = f" (limit: --max-fail {share:g})" if self.records else ""
             return f"nothing published: {self.quarantined:,} of {read} rejected{limit}; {still}"
         same = self.same or self.status == "unchanged"
         first = not (self.changes.kept or self.changes.changed or self.changes.removed)
         parts = [
-            counted(self.records, items) + ("" if same or first else f" ({self.changes.signs})"),
-            counted(self.chunks, "chunk"),
+            count(self.records, items) + ("" if same or first else f" ({self.changes.signs})"),
+            count(self.chunks, "chunk"),
             *([] if verb or (same and not self.embedded) else [f"{self.embedded:,} embedded"]),
             *([f"{self.quarantined:,} rejected"] if self.quarantined else []),
             f"{self.seconds:.1f} s",
@@ -117,7 +117,7 @@ class Progress(Protocol):
         """Show a message to the user."""
 
 
-class Limits(Frozen):
+class LossLimits(Frozen):
     """Limits beyond which nothing is published, the wait for another writer, and the number of generations to keep."""
 
     max_fail: float | None
@@ -129,18 +129,19 @@ class Limits(Frozen):
     """Seconds."""
 
     def check_loss(self, current: Manifest, records: Mapping[str, int]) -> None:
-        """Compare the number of records of each source with what it was; those of an inbox were removed one by one.
+        """Compare the number of records of each source with the previous one, except for an inbox, whose documents are
+        removed one by one.
 
         Raises:
             SourceFailed: one has suddenly lost too many.
         """
         for source in current.sources:
-            count = source.records if source.kind == KIND else records.get(source.name, source.records)
-            if count < (1.0 - self.max_shrink) * source.records - _ROUNDING:
-                items = noun([source.kind])
-                now = f"{source.name} has {counted(count, items)} now" if count else f"{source.name} is empty now"
-                was = counted(source.records, items) if not count else f"{source.records:,}"
-                lost = f"{100 * (1.0 - count / source.records):.0f} %"
+            number = source.records if source.kind == KIND else records.get(source.name, source.records)
+            if number < (1.0 - self.max_shrink) * source.records - _ROUNDING:
+                items = noun_for([source.kind])
+                now = f"{source.name} has {count(number, items)} now" if number else f"{source.name} is empty now"
+                was = count(source.records, items) if not number else f"{source.records:,}"
+                lost = f"{100 * (1.0 - number / source.records):.0f} %"
                 limit = f"limit: --max-shrink {self.max_shrink:g}"
                 raise SourceFailed(
                     f"{now} (was {was}); refusing to publish a loss of {lost} ({limit})",

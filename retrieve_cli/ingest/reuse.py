@@ -1,4 +1,4 @@
-"""Rows of the current generation that a sync keeps: those of records whose source and recipe are as they were."""
+"""Rows of the current generation that a sync keeps: records with an unchanged source and recipe."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import numpy as np
 from retrieve_cli.assemble.parts import Writers, companions, keep
 from retrieve_cli.assemble.registry import retriever
 from retrieve_cli.contracts import Json, Source
-from retrieve_cli.ingest.embedding import Encoding
-from retrieve_cli.ingest.scanned import Batch
+from retrieve_cli.ingest.cached_source import ItemBatch
+from retrieve_cli.ingest.embedding import TextEncoding
 from retrieve_cli.storage.generation import TOKENS, Generation
 from retrieve_cli.storage.key_rows import KeyRows, as_keys
 from retrieve_cli.storage.recipe import Recipe
@@ -26,7 +26,7 @@ class Reuse:
     """A generation whose files are sound, as the older state of the one being written."""
 
     def __init__(self, generation: Generation, recipe: Recipe) -> None:
-        """`recipe` is that of the generation being written."""
+        """`recipe` is the recipe of the generation to write."""
         self.generation = generation
         self._recipe = recipe
         self.kinds = reusable(generation.manifest.recipe, recipe)
@@ -43,7 +43,7 @@ class Reuse:
         """The row of each chunk by the SHA-1 of its text."""
         return KeyRows(as_keys(self.generation.texts))
 
-    def begin(self, writers: Writers, encodings: Sequence[Encoding]) -> None:
+    def begin(self, writers: Writers, encodings: Sequence[TextEncoding]) -> None:
         """Let the writers, by retriever, copy rows from here, and the encodings copy vectors and weights."""
         if not self.kinds:
             return
@@ -54,7 +54,7 @@ class Reuse:
         lacking = [encoding.lend(self.generation, self.texts) for encoding in encodings]
         self._lacking = np.unique(np.concatenate([self._lacking, *lacking]))
 
-    def rows(self, source: Source, batch: Batch) -> Rows:
+    def rows(self, source: Source, batch: ItemBatch) -> Rows:
         """Return the rows of the records of items like these, -1 for those that must be read."""
         return batch.rows(self.origins) if source.kind in self.kinds else np.full(len(batch), -1, np.int64)
 

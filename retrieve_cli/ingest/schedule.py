@@ -10,12 +10,12 @@ from retrieve_cli.storage.store import Store
 from retrieve_cli.untrusted.files import regular_descriptor
 
 SYNCED = "synced"
-"""An empty file of the artifacts folder; its time is that of the last attempted sync."""
+"""An empty file of the artifacts folder; its time is the time of the last attempted sync."""
 _HOUR = 3600.0
 
 
 def mark(store: Store) -> None:
-    """Note that a sync is attempted now; a folder that cannot be written to stays as it is."""
+    """Note that a sync is attempted now; a folder that is not writable stays unchanged."""
     with suppress(OSError):
         descriptor = regular_descriptor(store.path / SYNCED, os.O_WRONLY | os.O_CREAT)
         try:

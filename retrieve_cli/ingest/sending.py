@@ -33,7 +33,7 @@ _ROWS = 1000
 """Rows that are sent at a time."""
 
 
-class Share(NamedTuple):
+class EngineShare(NamedTuple):
     """The part of a generation that one engine gets."""
 
     engine: Engine
@@ -41,7 +41,7 @@ class Share(NamedTuple):
     files: Sequence[str]
 
 
-def holds(share: Share, entry: Entry, generation: str) -> bool:
+def holds(share: EngineShare, entry: Entry, generation: str) -> bool:
     """Return True if an engine holds all of its share now."""
     parts = [exported.part for exported in share.parts]
     if (dict(entry.card), list(entry.parts), list(entry.files)) != (dict(share.engine.card), parts, list(share.files)):
@@ -50,17 +50,17 @@ def holds(share: Share, entry: Entry, generation: str) -> bool:
 
 
 def send(
-    share: Share, generation: Generation, older: Generation | None, *, shares: Shares, say: Callable[[str], None]
+    share: EngineShare, generation: Generation, older: Generation | None, *, shares: Shares, say: Callable[[str], None]
 ) -> Entry:
-    """Send the share of an engine; return what it holds then. Rows that the engine can copy from `older` are not sent;
-    `shares` are those of all engines.
+    """Send the share of an engine; return the rows and files that it holds then. Rows that the engine can copy from
+    `older` are not sent; `shares` are the shares of all engines.
 
     Raises:
         Unavailable: the engine cannot be reached, or rejects the rows.
         IndexCorrupt, RetrieveError: it lost rows.
     """
     engine = share.engine
-    labels = Labels(generation)
+    labels = RowLabels(generation)
     staging = engine.stage(generation.id, [exported.part for exported in share.parts])
     with closing(staging):
         for exported in share.parts:
@@ -125,7 +125,7 @@ def _copies(
     return older.id, found
 
 
-def batches(exported: Exported, labels: Labels) -> Iterator[Batch]:
+def batches(exported: Exported, labels: RowLabels) -> Iterator[Batch]:
     """Yield the rows of an index in order, with their labels."""
     start = 0
     for block in exported.blocks():
@@ -161,7 +161,7 @@ def _some(batch: Batch, places: Rows) -> Batch:
     return Batch(batch.rows[places], [batch.labels[place] for place in places.tolist()], vectors, weights)
 
 
-class Labels:
+class RowLabels:
     """Labels of the rows of a generation."""
 
     def __init__(self, generation: Generation) -> None:

@@ -22,17 +22,17 @@ from retrieve_cli.contracts import Json, Source
 from retrieve_cli.errors import IndexCorrupt, IndexMissing, RetrieveError, UsageError
 from retrieve_cli.frozen import replace
 from retrieve_cli.ingest.build import apply, contents_before, push_for
+from retrieve_cli.ingest.cached_source import folders_of, origin_of
 from retrieve_cli.ingest.changes import Changes, ChunkChanges, recipe_changes
+from retrieve_cli.ingest.compare import SourceComparison, digest_of, digests_of
 from retrieve_cli.ingest.intake import Intake
 from retrieve_cli.ingest.inventory import Contents, changes_between
-from retrieve_cli.ingest.look import Look, digest_of, digests_of
-from retrieve_cli.ingest.missing import check_inbox
 from retrieve_cli.ingest.plan import Plan
-from retrieve_cli.ingest.report import Limits, Progress, Report
+from retrieve_cli.ingest.report import LossLimits, Progress, Report
 from retrieve_cli.ingest.reuse import Reuse, reusable
-from retrieve_cli.ingest.scanned import folders_of, origin_of
+from retrieve_cli.ingest.source_checks import check_inbox
 from retrieve_cli.ingest.tidying import tidy, tidy_unchanged
-from retrieve_cli.ingest.unread import Unread
+from retrieve_cli.ingest.unchanged_files import UnchangedFiles
 from retrieve_cli.storage.generation import Generation, open_generation
 from retrieve_cli.storage.manifest import Manifest, sha1
 from retrieve_cli.storage.recipe import Recipe
@@ -79,9 +79,9 @@ class Sync:
         parts: Callable[[], Parts],
         store: Store,
         *,
-        limits: Limits,
+        limits: LossLimits,
         progress: Progress,
-        unread: Unread | None,
+        unread: UnchangedFiles | None,
     ) -> None:
         """`parts` returns a new set at each call; `unread` knows the files that need no reading, None to read all."""
         self._sources = sources
@@ -116,7 +116,7 @@ class Sync:
         if current and untouched and self._digests_are(digests_of(current.manifest)):
             return self._nothing_to_do(current, rejected)
         kept = reusable(current.manifest.recipe, self._parts.recipe) if current else frozenset()
-        look = Look(self._before, current, self._parts.recipe, keep=kept)
+        look = SourceComparison(self._before, current, self._parts.recipe, keep=kept)
         for source in self._sources:
             look.at(source)
         if current and same and look.digests == digests_of(current.manifest):
@@ -195,7 +195,7 @@ class Sync:
 
     @cached_property
     def _current(self) -> Generation | None:
-        """The current generation, None if there is none or a byte of it is damaged."""
+        """The current generation, None if it is missing or a byte of it is damaged."""
         try:
             seen = self._unread is not None and self._unread.generation()
             found = {} if seen else self._store.verify()[1]
@@ -237,7 +237,7 @@ class Sync:
             return self._parts.recipe
 
     def _same_recipe(self, current: Generation) -> bool:
-        """Return True if the recipe, and the names and kinds of the sources, are those of the generation."""
+        """Return True if the recipe, and the names and kinds of the sources, equal the generation's."""
         named = [(str(source.origin["kind"]), source.name) for source in self._sources]
         same = sha1(current.manifest.recipe.to_json()) == sha1(self._recipe(current).to_json())
         return same and named == [(source.kind, source.name) for source in current.manifest.sources]
@@ -296,11 +296,11 @@ class Sync:
 
 
 def roll_back(store: Store, generation: str | None, push: Push | None = None) -> Report:
-    """Make an older generation current again, by default the one before; `push` sends it to the engines first. The lock
-    must be held.
+    """Make an older generation current again, by default the previous one; `push` sends it to the engines first. The
+    lock must be held.
 
     Raises:
-        UsageError: there is none.
+        UsageError: it does not exist.
         IndexCorrupt: it is damaged.
         Unavailable: an engine cannot be reached; nothing changes.
     """

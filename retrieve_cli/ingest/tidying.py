@@ -7,7 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from retrieve_cli.assemble import splade
+from retrieve_cli.assemble import encoders
 from retrieve_cli.assemble.sources import remember_lines
 from retrieve_cli.errors import RetrieveError
 from retrieve_cli.ingest import facets
@@ -89,7 +89,7 @@ def _prune_caches(folder: Path, needed: Sequence[tuple[Recipe, Keys]], progress:
         (token_cache.card_of(recipe.encoder), keys) for recipe, keys in needed if recipe.encoder and recipe.tokens
     ]
     content_cache.prune(folder, token_cache.LAYOUT, with_tokens, say=progress.say)
-    with_terms = [(card, keys) for recipe, keys in needed for card in splade.term_cards(recipe).values()]
+    with_terms = [(card, keys) for recipe, keys in needed for card in encoders.term_cards(recipe).values()]
     content_cache.prune(folder, TERM_LAYOUT, with_terms, say=progress.say)
     with_facets = [(recipe.facets, keys) for recipe, keys in needed if recipe.facets is not None]
     content_cache.prune(folder, facets.LAYOUT, with_facets, say=progress.say)

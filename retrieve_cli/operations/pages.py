@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from retrieve_cli.assemble import documents
 from retrieve_cli.assemble.documents import shared_reader
 from retrieve_cli.contracts import HEAD, DocumentFile, Json, Parsed
-from retrieve_cli.contracts.layout import Block, Layout, Page
-from retrieve_cli.contracts.page_marks import Mark, cell_boxes, surrounding
+from retrieve_cli.contracts.layout import Block, DocumentPage, Layout, Mark, cell_boxes, surrounding
 from retrieve_cli.contracts.page_words import Words
 from retrieve_cli.contracts.terms import figures
 from retrieve_cli.errors import BadDocument, Unavailable, UsageError, quoted, shortened
@@ -122,7 +121,7 @@ def _parsed(path: Path, settings: Settings) -> tuple[DocumentFile, str, Parsed]:
         raise UsageError(f"{path}: {error.message}", hint=error.hint) from error
 
 
-def _page(pages: Sequence[Page], name: str, path: Path, *, label: bool) -> Page:
+def _page(pages: Sequence[DocumentPage], name: str, path: Path, *, label: bool) -> DocumentPage:
     """Return the page of a number, or of a printed label; a number that is both counts as a page number."""
     if not label and name.isascii() and name.isdigit() and len(name) < 9 and 1 <= int(name) <= len(pages):
         return pages[int(name) - 1]
@@ -136,7 +135,7 @@ def _page(pages: Sequence[Page], name: str, path: Path, *, label: bool) -> Page:
     raise UsageError(f"{path} has no page {quoted(name)}", hint=f"its pages are 1 to {len(pages):,}{printed}")
 
 
-def _blocks(text: str, layout: Layout, page: Page) -> Iterator[tuple[dict[str, Json], list[Mark]]]:
+def _blocks(text: str, layout: Layout, page: DocumentPage) -> Iterator[tuple[dict[str, Json], list[Mark]]]:
     """Yield the blocks of a page in reading order: their values, and their marks on the picture."""
     words = layout.words or Words()
     number = 0

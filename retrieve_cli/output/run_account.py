@@ -47,11 +47,11 @@ def web_section(settings: Settings) -> dict[str, Json]:
 
 def encoder_card(settings: Settings) -> Json:
     """Return everything about the encoder that decides the scores of a reranker of the web; None if it uses none."""
-    from retrieve_cli.assemble import text_rerankers
+    from retrieve_cli.assemble import rerankers
 
-    if not text_rerankers.needs_encoder(settings):
+    if not rerankers.needs_encoder(settings):
         return None
-    return json.loads(json.dumps(asdict(text_rerankers.query_encoder(settings).card)))
+    return json.loads(json.dumps(asdict(rerankers.query_encoder(settings).card)))
 
 
 def inputs(answers: Sequence[Answer], options: SearchOptions) -> dict[str, Json]:

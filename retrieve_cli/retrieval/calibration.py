@@ -23,7 +23,7 @@ from retrieve_cli.errors import UsageError, quoted
 from retrieve_cli.frozen import Frozen, asdict
 from retrieve_cli.storage import durable
 from retrieve_cli.storage.manifest import sha1
-from retrieve_cli.untrusted.files import MANIFEST, Unreadable, read_bytes
+from retrieve_cli.untrusted.files import MANIFEST, UnreadableFile, read_bytes
 
 if TYPE_CHECKING:
     import numpy as np
@@ -267,7 +267,7 @@ def write(path: Path, calibrations: Sequence[Calibration]) -> Path | None:
     kept: list[Calibration] = []
     try:
         kept = _load(path)
-    except (ValueError, IsADirectoryError, Unreadable):
+    except (ValueError, IsADirectoryError, UnreadableFile):
         aside = path.rename(path.with_name(f"{path.name}.damaged-{time.time_ns()}"))
     for calibration in calibrations:
         kept = [other for other in kept if other.card != calibration.card] + [calibration]

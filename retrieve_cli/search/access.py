@@ -1,6 +1,6 @@
-"""Records that exist for a request: those of its tenant, less those that it excludes.
+"""Records that exist for a request: the records of its tenant without the excluded ones.
 
-This is access, and not a filter: what is not visible to a request takes no part in its answer, in whichever stage or
+This is access, and not a filter: a record that is not visible to a request takes no part in its answer, in any stage or
 format. docs/access.md has the rule.
 """
 
@@ -23,9 +23,9 @@ class Access(NamedTuple):
 
     generation: Generation
     own: Mask | None = None
-    """(records,) bool: those of its tenant; None: all, as it has none."""
+    """(records,) bool: the records of its tenant; None: all, as the request has no tenant."""
     excluded: tuple[int, ...] = ()
-    """Rows of those that it excludes, of its own ones."""
+    """Rows of the excluded records of its tenant."""
 
     @property
     def visible(self) -> Mask | None:

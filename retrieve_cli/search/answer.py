@@ -37,9 +37,9 @@ class Span(Frozen):
     header: str = ""
     """The header of the table whose rows the text begins with, if the table was cut above them."""
     merged: tuple[str, ...] = ()
-    """Chunk ids of the later hits that lie in it and are no results of their own any more, best first."""
+    """Chunk ids of later hits inside the span that are no longer separate results, best first."""
     place: Place | None = None
-    """Its pages, anchor and boxes, if the document has a layout; its lines are then those of the extracted text."""
+    """Its pages, anchor and boxes, if the document has a layout; its lines are then lines of the extracted text."""
 
     @classmethod
     def of(cls, chunk: Mapping[str, Json]) -> Span:
@@ -62,7 +62,7 @@ class Span(Frozen):
         return tuple(f"{self.doc_id}#{index}" for index in range(self.first, self.last + 1))
 
 
-class Need(Frozen):
+class Dependency(Frozen):
     """A record that another one requires."""
 
     id: str
@@ -76,7 +76,7 @@ class Need(Frozen):
 class Bundle(Frozen):
     """Dependencies of a result, direct or not."""
 
-    needs: tuple[Need, ...]
+    needs: tuple[Dependency, ...]
     """Each after all that it needs itself."""
     cycles: tuple[tuple[str, ...], ...] = ()
     """Ids of records that need one another."""
@@ -110,7 +110,7 @@ class Spent(Described):
     cut: tuple[tuple[str, str], ...] = ()
     """Chunk ids of hits that are skipped, or shown without neighbours, and why; in rank order."""
     skipped: tuple[Skipped, ...] = ()
-    """Those of `cut` that are not shown at all."""
+    """The hits of `cut` that are not shown at all."""
     count: Callable[[str], int] | None = None
     """Counts the tokens of a text; None if tokens are not limited."""
 
@@ -221,7 +221,7 @@ class Course(NamedTuple):
 
     @classmethod
     def of(cls, steps: Sequence[Step], at: int) -> Course:
-        """Return that of the question at this place of a batch."""
+        """Return the course of the query at index `at` of a batch."""
         hits = [step.rankings[at].hits for step in steps]
         tops = [found[0].score if found else None for found in hits]
         stages = tuple((step.name, len(found)) for step, found in zip(steps, hits, strict=True))
@@ -261,9 +261,9 @@ class Answer(Frozen):
     deadline: Mapping[str, Json] | None = None
     """Its `ms`, whether it was `met`, and the steps `asked` for and `done`; None without one."""
     attempts: tuple[Attempt, ...] = ()
-    """Every text, if the first one found too little. The results are those of the one that found the most."""
+    """Every text that was tried, if the first one had too few results. The results are of the text with the most."""
     trace: Mapping[str, Json] = {}
-    """Notes of stages besides the hits: filters, group routing, texts, thresholds, diversity, expansion."""
+    """Notes of stages that are not about hits: filters, group routing, texts, thresholds, diversity, expansion."""
     spent: Spent | None = None
     """Set if there was a budget."""
     related: tuple[Result, ...] = ()
@@ -281,11 +281,11 @@ class Answer(Frozen):
     notices: tuple[str, ...] = ()
     """Notices for the user: on the question, on the answer, and on the batch of this answer."""
     offset: int = 0
-    """Results before the first of these: those of earlier pages."""
+    """Number of results on earlier pages."""
     facets: Mapping[str, Facet] = {}
     """By field that was asked for, the values that matching records have."""
     explain: bool = False
-    """True if each result is to say why it stands where it does."""
+    """True if each result explains its rank."""
     stale: str = ""
     """A notice on sources that have changed since the build. JSON has it by result: the rest of an answer does not
     depend on the present state of sources."""
@@ -328,7 +328,7 @@ class Answer(Frozen):
 
     @property
     def query(self) -> Request:
-        """The question as it was asked."""
+        """The request."""
         return self.question.request
 
     @property

@@ -33,7 +33,7 @@ class _Added(NamedTuple):
     text: str = ""
     """Title and abstract; empty if it is not a document, or has neither."""
     sentences: tuple[str, ...] = ()
-    """Sentences for the user: what was added, or why nothing was."""
+    """Sentences for the user: the additions, or why nothing was added."""
 
 
 def known_file(name: str, settings: Settings | None = None) -> KnownFile:
@@ -119,7 +119,7 @@ def _read(name: str, file: DocumentFile, kind: str, reader: DocumentReader) -> _
 
 @contextmanager
 def _stored(data: bytes) -> Iterator[Path]:
-    """Keep bytes in a file as long as they are read: a parser opens its file itself."""
+    """Keep bytes in a file while they are read: a parser opens its file itself."""
     with NamedTemporaryFile(prefix="retrieve-") as file:
         file.write(data)
         file.flush()

@@ -1,4 +1,4 @@
-"""A budget of chunks and tokens for what is passed on: results in their order as far as they fit, and what was cut."""
+"""A budget of chunks and tokens for results: the results that fit, in their order, and the cut ones."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ def spend(
     counter: Callable[[], Counter],
     narrower: Narrower | None = None,
 ) -> tuple[tuple[Result, ...], Spent]:
-    """The results that fit, in their order, and what they take; `counter` is asked for where tokens are limited.
+    """The results that fit, in their order, and their size; `counter` is called only if tokens are limited.
 
-    `found` are the same results before they had neighbours: a result that does not fit with what stands around it is
-    shown with as many of its nearest neighbours as fit, of which `narrower` knows, or as the hit alone; and so are,
-    each at its turn, the hits that were merged into it and are not among these. A hit that does not fit even so is left
-    out, and a later one may still fit. Last come their bundles, in the same order, each whole or not at all. What is
-    counted is `Result.text` and the texts of bundles, each by itself.
+    `found` are the same results before they had neighbours. A result that does not fit with its context is shown with
+    as many of its nearest neighbours as fit, of which `narrower` knows, or as the hit alone. So are, in order, the hits
+    that were merged into it and are not among these. A hit that does not fit alone is skipped, and a later one may
+    still fit. Last come their bundles, in the same order, each whole or not at all. `Result.text` and each text of a
+    bundle are counted separately.
     """
     room = _Room(max_chunks, max_tokens, counter() if max_tokens is not None else None)
     by_id = {result.hit.id: result for result in results}
@@ -55,7 +55,7 @@ def spend(
 def _skipped(
     found: Sequence[Result], kept: Sequence[Result], cut: Sequence[tuple[str, str]], room: _Room
 ) -> tuple[Skipped, ...]:
-    """Those of the hits that are cut of which nothing is shown."""
+    """Return the cut hits of which nothing is shown."""
     ranks = {result.hit.id: rank for rank, result in enumerate(found, 1)}
     last = max((ranks[result.hit.id] for result in kept), default=0)
     shown = {name for result in kept for name in (result.hit.id, *(result.context.merged if result.context else ()))}
@@ -65,9 +65,9 @@ def _skipped(
 
 
 def fitting(results: Sequence[Result], spent: Spent) -> tuple[tuple[Result, ...], Spent]:
-    """Return the results for whose texts a budget still has room, and what it is spent on with them.
+    """Return the results for whose texts a budget still has room, and the budget spent with them.
 
-    They are not among those that the budget was made for, so that none of them counts as cut.
+    They are additional to the results that the budget was made for, so none of them counts as cut.
     """
     kept = []
     for result in results:
@@ -144,7 +144,7 @@ def _nearest(count: int, before: int, after: int, *, first: str) -> tuple[int, i
 
 
 def _with_bundle(result: Result, room: _Room, cut: list[tuple[str, str]]) -> Result:
-    """The result with what it requires, where that fits; why not is added to `cut`."""
+    """Return the result with its dependencies if they fit; the reason why not is added to `cut`."""
     if result.bundle is None:
         return result
     lost = room.take_texts([need.text for need in result.bundle.needs])
@@ -158,7 +158,7 @@ def _fitted(result: Result, room: _Room, seed: str | None, shown: _Shown) -> tup
     """A result as far as it fits, and why not all of it; `seed` is the hit whose cut context it was to be part of."""
     alone = Span.of(result.chunk)
     span = alone if result.context is None else result.context
-    lost = room.take(span) if seed is None else f"was cut with that of {seed}"
+    lost = room.take(span) if seed is None else f"was cut with the context of {seed}"
     if lost is None:
         return result, None
     if (seed is not None or len(span) > 1) and (narrowed := shown.narrowed(result, room)) is not None:
@@ -186,7 +186,7 @@ class _Room:
         return self._take(len(span), [span.shown])
 
     def take_texts(self, texts: Sequence[str]) -> str | None:
-        """The same of several texts, a chunk each: all or none."""
+        """Take the room of several texts, a chunk each; take all or nothing."""
         return self._take(len(texts), texts)
 
     def size(self, span: Span) -> int:
@@ -194,7 +194,7 @@ class _Room:
         return len(span) if self._counter is None else self._counter.tokenizer.count(span.shown)
 
     def lacks(self, span: Span) -> str | None:
-        """The same as `take` says, and takes nothing."""
+        """Return the same as `take`, without taking room."""
         chunks, tokens = self._chunks, self._tokens
         lost = self.take(span)
         self._chunks, self._tokens = chunks, tokens
@@ -211,7 +211,7 @@ class _Room:
         return None
 
     def spent(self, cut: tuple[tuple[str, str], ...], skipped: tuple[Skipped, ...]) -> Spent:
-        """Return what is spent of the budget."""
+        """Return the used part of the budget."""
         counter = self._counter
         return Spent(
             chunks=self._chunks,

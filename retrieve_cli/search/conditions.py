@@ -155,10 +155,11 @@ def together(generation: Generation, masks: Sequence[Mask], conditions: Sequence
 
 
 def allowed_by(generation: Generation, filters: Sequence[str], visible: Mask | None = None) -> Mask | None:
-    """(records,) bool: the visible records that satisfy every condition, those on chunks by one chunk; None: all.
+    """(records,) bool: the visible records that satisfy every condition; one chunk must satisfy all conditions on
+    chunks. None: all.
 
     Raises:
-        UsageError: a filter is none, or names a field that no record has.
+        UsageError: a filter is invalid, or names a field that no record has.
     """
     if not filters:
         return visible

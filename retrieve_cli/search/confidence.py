@@ -25,12 +25,12 @@ class Confidence(Frozen):
     def of(
         cls, path: Path, card: Mapping[str, Json], least: float | None, say: Callable[[str], None]
     ) -> Confidence | None:
-        """Return the calibration in a file that was made on scores of this card; None if there is none.
+        """Return the calibration in a file, made on scores of this card; None without one.
 
         A file that cannot be read is an error only if a confidence is requested, and a notice otherwise.
 
         Raises:
-            UsageError: there is none and a confidence is asked for, or it is none; the file is damaged.
+            UsageError: a confidence is requested without a calibration, or the file is damaged.
         """
         if least is None and not os.path.lexists(path):
             return None

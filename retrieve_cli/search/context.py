@@ -10,7 +10,7 @@ from retrieve_cli.frozen import Frozen, replace
 from retrieve_cli.search import places
 from retrieve_cli.search.answer import Result, Span
 from retrieve_cli.search.content_type import content_type
-from retrieve_cli.storage.tables import Table
+from retrieve_cli.storage.tables import JsonlTable
 
 if TYPE_CHECKING:
     from retrieve_cli.contracts import Rows
@@ -20,13 +20,13 @@ _LONGEST_GAP = 1000
 
 
 def in_context(
-    results: Sequence[Result], chunks: Table, starts: Rows, *, window: int, table_window: int
+    results: Sequence[Result], chunks: JsonlTable, starts: Rows, *, window: int, table_window: int
 ) -> tuple[Result, ...]:
-    """The results, each with its neighbours: `window` chunks of its record before and after it.
+    """Return the results, each with its neighbours: `window` chunks of its record before and after it.
 
-    `table_window` takes the place of `window` where the hit is of a table. Hits whose windows touch or overlap are one
-    result, that of the best of them; a window of 0 is a hit alone, which touches nothing. `chunks` and `starts` are
-    the generation's; each result costs one read of `chunks`, and none where it stays alone.
+    `table_window` replaces `window` if the hit is in a table. Hits whose windows touch or overlap become one result,
+    the best of them; a window of 0 is the hit alone, which touches nothing. `chunks` and `starts` belong to the
+    generation; each result costs one read of `chunks`, or no read if it is the hit alone.
 
     Raises:
         IndexCorrupt: a neighbour cannot be read.
@@ -48,14 +48,14 @@ def window_of(result: Result, *, window: int, table_window: int) -> int:
 class Narrower:
     """Makes contexts of a hit that have fewer neighbours than were asked for, the nearest ones."""
 
-    def __init__(self, chunks: Table, starts: Rows, *, window: int, table_window: int) -> None:
+    def __init__(self, chunks: JsonlTable, starts: Rows, *, window: int, table_window: int) -> None:
         """Takes what `in_context` does."""
         self._chunks = chunks
         self._starts = starts
         self._windows = {"window": window, "table_window": table_window}
 
     def sides(self, result: Result, taken: Collection[int]) -> tuple[int, int]:
-        """Return how many chunks before and after a hit may stand with it, up to one that is `taken` elsewhere."""
+        """Return how many chunks before and after a hit may be shown with it, up to one that is `taken` elsewhere."""
         row, around = result.hit.row, window_of(result, **self._windows)
         begin, stop = int(self._starts[result.hit.record]), int(self._starts[result.hit.record + 1])
         before, after = range(row - 1, max(begin, row - around) - 1, -1), range(row + 1, min(stop, row + around + 1))
@@ -114,7 +114,7 @@ def _merged(stretches: Iterable[_Stretch]) -> list[_Stretch]:
     return done
 
 
-def _widened(stretch: _Stretch, results: Sequence[Result], chunks: Table) -> Result:
+def _widened(stretch: _Stretch, results: Sequence[Result], chunks: JsonlTable) -> Result:
     """The best hit of a stretch, with the whole of it for context."""
     best, *others = (results[rank] for rank in stretch.ranks)
     alone = stretch.end - stretch.first == 1
@@ -133,10 +133,10 @@ def joined(rows: Sequence[Mapping[str, Json]]) -> Span:
 
 
 def together(spans: Sequence[Span]) -> Span:
-    """Spans of one record, in the order of their starts, as one text: what they share is there once, what parts them is
-    filled in.
+    """Join spans of one record, in the order of their starts, into one text: shared text is there once, gaps are
+    filled.
 
-    What parts them is in no chunk: its length and line breaks are known, and CR LF where any of the spans has one.
+    No chunk contains the text of a gap: its length and line breaks are known, and CR LF if any of the spans has one.
     """
     first = spans[0]
     parts, end, line, place = [first.text], first.end, first.end_line, first.place

@@ -1,8 +1,8 @@
-"""A budget of time for an answer: which costly steps it has no room for, by what they cost before.
+"""A budget of time for an answer: which costly steps do not fit, by their measured costs.
 
-Steps are skipped in one order until the rest fits: reranking first, then the costliest retriever. One that costs
-nothing always answers. What a step costs is what it cost on this machine: the first time in a process, when its model
-has yet to be loaded, and after that. Before anything was measured, a guess stands in.
+Steps are skipped in one order until the rest fits: reranking first, then the costliest retriever. A retriever without
+cost always answers. The cost of a step is measured on this machine: the first time in a process, when its model has yet
+to be loaded, and later times. Until it is measured, an estimate is used.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ _GUESS = {
 """Seconds of a step that was never measured: the first time in a process, and after that for each query. Retrievers
 bring their own."""
 _UNKNOWN = (1.0, 1.0)
-"""The same of a step that nobody has a guess for."""
+"""The same of a step without an estimate."""
 _MOST_STEPS = 256
 """Steps that are read from a file."""
 _ALWAYS = ("search", "results")
-"""Steps of every answer: asking the retrievers, and reading what they found."""
+"""Steps of every answer: running the retrievers, and reading the results."""
 _LONGEST = 3600.0
 
 
@@ -51,7 +51,7 @@ class Costs:
     """
 
     def __init__(self, path: Path, guesses: Mapping[str, tuple[float, float]] | None = None) -> None:
-        """`guesses` are what steps cost before they were measured, besides those that are known here."""
+        """`guesses` are estimates for steps before they were measured, in addition to the built-in ones."""
         self._path = path
         self._guesses = {**_GUESS, **(guesses or {})}
         self._known: dict[str, list[float]] | None = None
@@ -84,7 +84,7 @@ class Costs:
             self._costs[step] = [first, next_]
 
     def save(self) -> None:
-        """Keep what was learned for the next process; if that cannot be written, nobody misses it."""
+        """Keep measured costs for the next process; a failure to write them is ignored."""
         with suppress(OSError), self._lock:
             durable.replace_later(self._path, json.dumps(self._costs))
 
@@ -159,7 +159,7 @@ class Deadline:
 
     @contextmanager
     def timed(self, step: str) -> Iterator[None]:
-        """Runs a step and learns what it cost."""
+        """Run a step and record its cost."""
         begun = time.perf_counter()
         yield
         self.record(step, time.perf_counter() - begun)

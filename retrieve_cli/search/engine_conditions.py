@@ -1,7 +1,7 @@
 """Filters in the words of engines: conditions on stored values, compared to the letter.
 
-A condition of the filter language is true for some of the values that a field has in the index, in whichever spelling,
-glob or comparison it was written. An engine receives these values, so that no dialect has to know the language.
+A condition of the filter language is true for some of the values that a field has in the index, whether it is a
+spelling, a glob or a comparison. An engine receives these values, so that no dialect has to know the language.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from retrieve_cli.storage.records.columns import Columns
 
 _MOST_VALUES = 1000
-"""Values of one condition; with more it is said by rows."""
+"""Values of one condition; a condition with more is expressed by rows."""
 _ID = "id"
 
 
@@ -38,10 +38,10 @@ def conditions_on(
     excluded: Sequence[str],
     visible: Mask | None = None,
 ) -> list[AnyOf] | None:
-    """Return conditions that just the records satisfy which pass the filters, belong to the tenant, have one of each of
-    the lists of `ids`, and are not excluded; None if that cannot be said.
+    """Return conditions for exactly the records that pass the filters, belong to the tenant, have one id of each list
+    in `ids`, and are not excluded; None if that cannot be expressed.
 
-    A name of a field means what it means among the records that are `visible`, (records,) bool; None: all.
+    Names of fields are resolved among the `visible` records, (records,) bool; None: all.
     """
     try:
         columns, column = columns_seen(generation, visible), columns_of(generation).column(TENANT)

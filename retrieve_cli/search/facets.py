@@ -1,7 +1,7 @@
 """Facets: how many of the records that match a question have each value of a field.
 
-The records counted are those of `total_matches`. For a field that filters concern, these filters do not apply, so that
-the other values of the field can be chosen; the tenant, exclusions, ids and all other filters do.
+The records of `total_matches` are counted. For a field that filters concern, these filters do not apply, so that the
+other values of the field can be chosen; the tenant, exclusions, ids and all other filters do.
 """
 
 from __future__ import annotations

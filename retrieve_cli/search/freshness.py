@@ -1,4 +1,4 @@
-"""Sources that have changed since the build: said (`warn`), or a reason to answer nothing (`fail`)."""
+"""Sources that have changed since the build: reported (`warn`), or a reason to answer nothing (`fail`)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _HINT = "bring the index up to date: retrieve sync"
 
 
 class Freshness(NamedTuple):
-    """The sources of a generation, and what is done about those that have changed."""
+    """The sources of a generation, and the policy for changed ones."""
 
     policy: Policy
     sources: Sequence[tuple[str, Watched]]
@@ -25,7 +25,7 @@ class Freshness(NamedTuple):
 
     @classmethod
     def of(cls, manifest: Manifest, watched: Sequence[tuple[int, Watched]], policy: Policy) -> Freshness:
-        """Return that of a generation; `watched` is empty if its manifest does not say where its sources are."""
+        """Return the freshness of a generation; `watched` is empty if its manifest does not name its sources."""
         named = zip(manifest.sources, watched, strict=False)
         return cls(policy, [(entry.name, source) for entry, (_, source) in named])
 
@@ -42,7 +42,7 @@ class Freshness(NamedTuple):
             raise Stale(f"the sources have changed since the build{named}", hint=_HINT)
 
     def notice(self, results: Sequence[Sequence[Result]], requests: Sequence[Request]) -> str | None:
-        """Return a sentence on the hits whose sources have changed; if there is none, on what no hit can tell of.
+        """Return a sentence on the hits whose sources have changed; if none has, on changes that no hit can show.
 
         Raises:
             Stale: a hit's source has changed and the policy is `fail`.

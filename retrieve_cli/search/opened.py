@@ -52,9 +52,9 @@ class Readers:
 
 
 class Opened(Frozen, eq=False, weakref=True):
-    """An open generation. It does not change: what a request chooses, and what it costs, belongs to a `Searcher`.
+    """An open generation. It is immutable: the choices and costs of a request belong to a `Searcher`.
 
-    Threads may share one; an index and a model are loaded at their first use.
+    Threads may share it; an index and a model are loaded at their first use.
     """
 
     store: Store
@@ -66,7 +66,7 @@ class Opened(Frozen, eq=False, weakref=True):
     readers: Readers
     costs: Costs
     watched: Sequence[tuple[int, Watched]]
-    """Its sources, each behind the number of its records; none if the generation does not say where they are."""
+    """Its sources, each with the number of records before it; empty if the generation does not name them."""
     unread: str
     """A notice on sources that are not compared, because the user did not agree to read them."""
     seconds: float
@@ -111,7 +111,7 @@ class Opened(Frozen, eq=False, weakref=True):
 
     def again(self, store: Store, settings: Settings) -> Opened | None:
         """Return the same generation as if it had been opened now, for a store that is the same folder; None if it has
-        to be opened, because the settings say something else about its files and models."""
+        to be opened, because the settings of its files and models differ."""
         if _of_files(settings) != _of_files(self.settings):
             return None
         watched, unread = _sources(store, self.generation, settings)
@@ -120,11 +120,11 @@ class Opened(Frozen, eq=False, weakref=True):
         return replace(now, store=store, costs=costs, watched=watched, unread=unread, seconds=0.0)
 
     def options(self, **given: Any) -> SearchOptions:
-        """Return what the configuration says, with what is given and is not None in its place."""
+        """Return the options of the configuration, overridden by the given values that are not None."""
         return SearchOptions.of(self.settings, **given)
 
     def source_of(self, row: int) -> Watched | None:
-        """Return the source of a record; None if the generation does not say where its sources are."""
+        """Return the source of a record; None if the generation does not name its sources."""
         ends = accumulate(count for count, _ in self.watched)
         return next((source for end, (_, source) in zip(ends, self.watched, strict=True) if row < end), None)
 
@@ -141,7 +141,7 @@ def _of_models(settings: Settings) -> tuple[object, ...]:
 
 
 def _of_files(settings: Settings) -> tuple[object, ...]:
-    """Return those that say something about the files and models of an open generation."""
+    """Return the settings that concern the files and models of an open generation."""
     built = (getattr(settings, name) for name in sorted(sections("index")))
     return (*built, *_of_models(settings), *_of_indexes(settings))
 
@@ -164,8 +164,8 @@ def _sources(store: Store, generation: Generation, settings: Settings) -> tuple[
 # ------------------------------------------------------------------------------------- opened before
 
 _kept: list[tuple[Opened, os.stat_result]] = []
-"""A generation that was opened before the command began, see `warm/`, and its folder: the same one under whichever
-name. There is none in any other process."""
+"""A generation that was opened before the command began, see `warm/`, and its folder, which identifies it under any
+name. No other process has one."""
 
 
 def keep(opened: Opened) -> None:

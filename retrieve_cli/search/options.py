@@ -11,7 +11,7 @@ from retrieve_cli.frozen import Frozen, replace
 
 
 class SearchOptions(Frozen):
-    """The choices of one request. Settings hold those of an installation."""
+    """The choices of one request. Settings hold the defaults of an installation."""
 
     k: int
     """Number of results."""
@@ -38,15 +38,15 @@ class SearchOptions(Frozen):
     min_confidence: float | None = None
     deadline_ms: float | None = None
     boosts: tuple[str, ...] = ()
-    """Boosts besides those of the configuration: `section=Results:1.2`."""
+    """Boosts in addition to the configured ones: `section=Results:1.2`."""
     dense_only: bool = False
-    """The naive engine: the nearest chunks, and no stage besides."""
+    """The naive engine: the nearest chunks, and no other stage."""
     offset: int = 0
-    """Results before the first one that is shown: those of earlier pages."""
+    """Number of results on earlier pages."""
     facets: tuple[str, ...] = ()
     """Fields of which the values of matching records are counted."""
     explain: bool = False
-    """Say of each result why it stands where it does."""
+    """Explain the rank of each result."""
     grade: float | None = None
     """Least similarity of a result. None, here and below: as configured."""
     similarity_top_k: int | None = None
@@ -62,7 +62,7 @@ class SearchOptions(Frozen):
 
     @classmethod
     def of(cls, settings: Settings, **given: Any) -> SearchOptions:
-        """Return what the configuration says, with what is given and is not None in its place."""
+        """Return the options of the configuration, overridden by the given values that are not None."""
         search, context = settings.search, settings.context
         naive = search.engine == "naive"
         chosen = {
@@ -98,7 +98,7 @@ class SearchOptions(Frozen):
         return not self.dense_only and (len(self.retrievers) > 1 or (not self.retrievers and self.mode == HYBRID))
 
     def filled(self, configured: Settings) -> SearchOptions:
-        """Return the options with what is configured in the place of each choice of a stage that is not made."""
+        """Return the options with the configured value for each choice of a stage that is None."""
         sections = {"search": configured.search, "rerank": configured.rerank}
         missing = {name: key for name, key in _OF_STAGES.items() if getattr(self, name) is None}
         return replace(self, **{name: getattr(sections[section], key) for name, (section, key) in missing.items()})

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from retrieve_cli.assemble import documents
 from retrieve_cli.contracts import DocumentFile, Holding, Json
-from retrieve_cli.contracts.page_marks import Mark
+from retrieve_cli.contracts.layout import Mark
 from retrieve_cli.contracts.page_words import Box
 from retrieve_cli.errors import BadDocument, Conflict, NotFound, quoted
 
@@ -19,7 +19,7 @@ MOST = 4
 
 
 def pages_of(chunk: Mapping[str, Json]) -> Sequence[int]:
-    """Return the pages of a chunk as it is stored; none if its document has no pages."""
+    """Return the pages of a stored chunk; empty if its document has no pages."""
     first = chunk.get("page")
     return range(first, (chunk.get("page_end") or first) + 1) if isinstance(first, int) else ()
 
@@ -30,11 +30,11 @@ def drawable(record: Mapping[str, Json], chunk: Mapping[str, Json] | None) -> Se
 
 
 def passage(opened: Opened, row: int, chunk: Mapping[str, Json] | None, *, pages: Sequence[int] = ()) -> bytes:
-    """Return a PNG of the pages of a chunk, side by side, in which its words are marked; of `pages` instead, if there
-    are any. At most four are drawn. `row` is that of the record.
+    """Return a PNG of the pages of a chunk, side by side, in which its words are marked; of `pages` instead, if given.
+    At most four are drawn. `row` is the row of the record.
 
     Raises:
-        NotFound: the document is not a PDF, or has no such page.
+        NotFound: the document is not a PDF, or lacks a page.
         Conflict: its file is gone or has changed since the build.
         BadDocument: it cannot be drawn.
         Unavailable: a package is missing.
@@ -56,7 +56,7 @@ def passage(opened: Opened, row: int, chunk: Mapping[str, Json] | None, *, pages
 
 
 def _original(opened: Opened, row: int, record: Mapping[str, Json]) -> DocumentFile:
-    """Return a record's file as it was indexed. Raises: Conflict."""
+    """Return a record's file with the content that was indexed. Raises: Conflict."""
     source, hint = opened.source_of(row), "bring the index up to date: retrieve sync"
     try:
         file = source.original(record, opened.generation.origin(row)) if isinstance(source, Holding) else None

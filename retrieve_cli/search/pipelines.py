@@ -1,7 +1,7 @@
-"""A plan to the stages that answer it, over an open generation.
+"""From a plan to the stages that answer it, over an open generation.
 
-The recipe says how an index was built, not the current configuration: an index answers as it was made. The
-configuration controls only what the recipe does not fix: retrieval depth and fusion.
+An index answers with the recipe that it was built with, not with the current configuration. The configuration controls
+only the choices that the recipe does not fix: retrieval depth and fusion.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ SEEN_BY_EXPANSION = 50
 
 
 def pipeline_of(plan: RankPlan) -> Pipeline:
-    """Return the stages of a plan, less what is skipped.
+    """Return the stages of a plan without the skipped ones.
 
     Raises:
-        UsageError: a boost or a kind of edges is not one, or no record has the grouping field.
+        UsageError: a boost or a kind of edges is invalid, or no record has the grouping field.
     """
     options, settings = plan.options, plan.opened.settings
     boosting, reader = _boosting(plan), reader_of(plan)
@@ -164,7 +164,7 @@ def _expansion(plan: RankPlan) -> list[Stage]:
 
 
 def reader_of(plan: RankPlan) -> Reranker | None:
-    """Return the reranker; None if there is none, or if it cannot run. A server is given the time that is left now."""
+    """Return the reranker; None without one, or if it cannot run. A server receives the time that is left now."""
     if plan.reranker is None or plan.reranker in plan.omitted:
         return None
     opened, options, left = plan.opened, plan.options, plan.deadline.left
@@ -227,10 +227,11 @@ def _boosting(plan: RankPlan) -> list[Stage]:
 
 
 def _boosted(plan: RankPlan) -> tuple[Boosted, ...]:
-    """The boosts with what they hold for: those of the request, and those of the configuration on something else.
+    """Return the boosts with the rows that they apply to: boosts of the request, and configured boosts with other
+    conditions.
 
     Raises:
-        UsageError: one of the request is not a boost, or names a field that no visible record has.
+        UsageError: a boost of the request is invalid, or names a field that no visible record has.
     """
     from retrieve_cli.retrieval.queries.filters import configured_boosts, parse_boost
     from retrieve_cli.retrieval.stages.boost import Boosted

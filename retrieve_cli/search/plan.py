@@ -1,8 +1,8 @@
-"""The plan of a batch: the retrievers and the reranker that run, less those that cannot or for which there is no time.
+"""The plan of a batch: the retrievers and the reranker that run, without steps that fail or do not fit the deadline.
 
-A step that was asked for and cannot run is an error if it is needed; otherwise it is skipped with a notice. A retriever
-that is the only one is needed, and so is a reranker that the command asks for by name; the configuration says of some
-whether they are `required` or `optional`. A deadline drops what is optional, in the order of `sacrifice`.
+A requested step that cannot run is an error if it is needed; otherwise it is skipped with a notice. The only retriever
+is needed, and so is a reranker that the command names; the configuration marks some steps as `required` or `optional`.
+A deadline drops optional steps, in the order of `sacrifice`.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class RankPlan(NamedTuple):
 
     opened: Opened
     options: SearchOptions
-    """Without a gap: what is not chosen is as configured."""
+    """Complete: each choice that a request leaves open has the configured value."""
     retrievers: tuple[str, ...]
     reranker: str | None
     omitted: Omissions
@@ -42,7 +42,7 @@ class RankPlan(NamedTuple):
     forms: QueryForms
     """The texts as the retrievers are asked with them."""
     texts: int
-    """Texts that are ranked: those of the queries and their variants."""
+    """Number of texts that are ranked: the queries and their variants."""
     queries: int
     say: Callable[[str], None]
     """Receives what the user should know."""
@@ -90,7 +90,7 @@ class RankPlan(NamedTuple):
         return (self.substitute,) if alone and self.substitute is not None else ()
 
     def without(self, failure: NotAsked) -> RankPlan:
-        """Return the plan without a retriever that could not be asked; without vectors, that of the substitute.
+        """Return the plan without a retriever that failed; if it compares vectors, the plan of the substitute.
 
         Raises:
             RetrieveError: the retriever is needed.
@@ -105,19 +105,19 @@ class RankPlan(NamedTuple):
         return self._replace(substituted=True)
 
     def most(self, *, reranked: bool) -> int:
-        """Return the hits that a ranking may have; it is said if they stand in place of reranked ones."""
+        """Return the greatest number of hits of a ranking, with a notice if they replace reranked ones."""
         if self.keep is None or not (reranked or str(self.reranker) in self.omitted):
             return self.options.k
         if not reranked:
-            self.say(f"the first {self.keep} by retrieval score stand in place of the reranked ones (rerank.keep)")
+            self.say(f"the first {self.keep} by retrieval score replace the reranked ones (rerank.keep)")
         return min(self.options.k, self.keep)
 
 
 def plan(opened: Opened, options: SearchOptions, *, queries: Sequence[Query], say: Callable[[str], None]) -> RankPlan:
-    """Return what is to run for some queries.
+    """Return the plan for some queries.
 
     Raises:
-        Unavailable: the index has none of the retrievers that are asked for, or no reranker is configured.
+        Unavailable: the index lacks the requested retrievers, or no reranker is configured.
     """
     generation, settings = opened.generation, opened.settings
     texts = sum(1 + len(query.also) for query in queries)
@@ -144,11 +144,6 @@ def plan(opened: Opened, options: SearchOptions, *, queries: Sequence[Query], sa
         if columns_seen(generation, visible).column(field) is None:
             say(f"no record has a field {quoted(field)}: gating.field groups nothing")
     keep = options.rerank_keep if reranker is not None else None
-    expands = not options.dense_only and (options.hybrid if options.expand is None else options.expand)
-    if keep is not None and not settings.expansion.before_rerank:
-        if options.expand:
-            say("no linked records: rerank.keep passes on only what the reranker judged (expansion.before_rerank)")
-        expands = False
     return RankPlan(
         opened,
         options,
@@ -163,9 +158,18 @@ def plan(opened: Opened, options: SearchOptions, *, queries: Sequence[Query], sa
         visible=visible,
         substitute=substitute,
         keep=keep,
-        expands=expands,
+        expands=_expands(settings, options, keep, say),
         idle=_idle(settings, options, chosen),
     )
+
+
+def _expands(settings: Settings, options: SearchOptions, keep: int | None, say: Callable[[str], None]) -> bool:
+    """Return True if linked records are added."""
+    if keep is not None and not settings.expansion.before_rerank:
+        if options.expand:
+            say("no linked records: rerank.keep passes on only what the reranker judged (expansion.before_rerank)")
+        return False
+    return not options.dense_only and (options.hybrid if options.expand is None else options.expand)
 
 
 def _idle(settings: Settings, options: SearchOptions, chosen: Sequence[str]) -> frozenset[str]:
@@ -209,7 +213,7 @@ def _substitute(settings: Settings, options: SearchOptions, chosen: Sequence[str
 
 
 def _reranker(generation: Generation, settings: Settings) -> str | None:
-    """The reranker, by its backend; None if there is none."""
+    """Return the reranker by its backend; None without one."""
     backend = settings.rerank.backend
     if backend == "auto":
         return "maxsim" if TOKENS in generation.manifest.files else None
@@ -241,7 +245,7 @@ _RERANKS = " reranker"
 
 
 def reranking(reranker: str, retrievers: Collection[str]) -> str:
-    """Return the name of a reranker as a step, which is not that of a retriever."""
+    """Return the name of a reranker as a step, different from the names of retrievers."""
     return reranker + _RERANKS if reranker in retrievers else reranker
 
 
@@ -299,7 +303,7 @@ def _reason(error: RetrieveError) -> str:
 
 
 def needed(settings: Settings, retrievers: Sequence[str], reranker: str | None, *, asked: bool) -> set[str]:
-    """Return the steps without which there is no answer; `asked` says that the command names reranking."""
+    """Return the steps without which no answer is possible; `asked` is True if the command names reranking."""
     steps = set(retrievers) if len(retrievers) == 1 else set()
     steps |= {name for name in retrievers if retriever(name).required(settings)}
     if reranker is not None and (asked or settings.rerank.policy == "required"):
@@ -308,7 +312,7 @@ def needed(settings: Settings, retrievers: Sequence[str], reranker: str | None, 
 
 
 def sacrifice(settings: Settings, retrievers: Sequence[str], reranker: str | None) -> list[str]:
-    """Return the steps that a deadline may drop, in the order in which they go; what is `required` stays."""
+    """Return the steps that a deadline may drop, in the order of dropping; `required` steps stay."""
     order = [reranker] if reranker is not None and settings.rerank.policy == "optional" else []
     costs = {name: retriever(name).cost[0] for name in retrievers if retriever(name).cost[0] > 0}
     costly = sorted(costs, key=lambda name: -costs[name])

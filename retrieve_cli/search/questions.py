@@ -49,7 +49,7 @@ class RequestReader:
     """Understands requests to one generation."""
 
     def __init__(self, generation: Generation, *, file_tokens: bool = True, settings: Settings | None = None) -> None:
-        """`file_tokens` says whether what files say of themselves counts; `settings` have the limits of documents."""
+        """`file_tokens` is False if the headers of files are ignored; `settings` have the limits of documents."""
         self._generation = generation
         self._settings = settings
         self._file_tokens = file_tokens
@@ -57,11 +57,11 @@ class RequestReader:
         """The records of each tenant: the requests of a batch share them."""
 
     def read(self, request: Request) -> Question:
-        """The question that a request is.
+        """Return the question of a request.
 
         Raises:
-            UsageError: it says nothing but tags; a file cannot be read; a filter is none, or names a field that no
-                record has; an id that a person typed is no record's that its tenant has.
+            UsageError: it consists of tags only; a file cannot be read; a filter is invalid, or names a field that no
+                record has; an id that a person typed belongs to no record of the tenant.
         """
         texts = [read_tags(text) for text in (request.text, *request.also)]
         tagged = _together(texts)
@@ -125,11 +125,11 @@ class RequestReader:
         return self._conditions(request, tagged, access, access.visible)
 
     def beside(self, request: Request, field: str) -> tuple[Mask | None, ...] | None:
-        """Return the records and the chunks that may be found if no filter concerned a field: the tenant, exclusions,
-        ids and other filters hold. None if there is no such filter.
+        """Return the records and the chunks that match without the filters on a field: the tenant, exclusions, ids and
+        other filters apply. None if no filter concerns the field.
 
         Raises:
-            UsageError: as `read` does.
+            UsageError: as for `read`.
         """
         from retrieve_cli.retrieval.queries.filters import parse
 
@@ -159,7 +159,7 @@ class RequestReader:
         return self._tenants[request.tenant]
 
     def _access(self, request: Request, tagged: Tagged) -> tuple[Access, list[str]]:
-        """The records that exist for a request, and a word on names that it excludes and nobody has."""
+        """Return the records that exist for a request, and notices on excluded names that no record has."""
         access = Access(self._generation, self.own(request))
         excluded, unknown = self._named(access, tagged.excluded, "EXCLUDE")
         return access._replace(excluded=tuple(excluded)), unknown
@@ -182,9 +182,9 @@ class RequestReader:
             yield known_head(head, self._settings)
 
     def _named(self, access: Access, names: Sequence[str], tag: str) -> tuple[list[int], list[str]]:
-        """The rows of the records that a tag names by id or name, and a word on names that nobody has.
+        """Return the rows of the records that a tag names by id or name, and notices on names that no record has.
 
-        For a tenant the records of others do not exist: not even their ids are named.
+        For a tenant the records of others do not exist: not even their ids are printed.
         """
         rows: dict[int, None] = {}
         unknown = []
@@ -217,8 +217,8 @@ class RequestReader:
     def _said(
         self, request: Request, access: Access, *, filters: Sequence[str] = (), ids: Sequence[Sequence[str]] = ()
     ) -> Callable[[], Sequence[AnyOf] | None] | None:
-        """Function that says what exists for a request, or of that what passes filters and has one of each of the lists
-        of ids, as conditions on stored values; None without engines."""
+        """Return a function that expresses the records that exist for a request, or the subset that passes filters and
+        have one id of each list, as conditions on stored values; None without engines."""
         if self._settings is None or not self._settings.engines.in_use:
             return None
         from retrieve_cli.retrieval.queries.filters import parse
@@ -256,10 +256,10 @@ class RequestReader:
         return found
 
     def _row(self, name: str, request: Request, access: Access) -> int | None:
-        """The row of a record by its id, one that is excluded too; None if the tenant has none.
+        """Return the row of a record by its id, even if it is excluded; None if the tenant does not have the id.
 
         Raises:
-            UsageError: there is none, and a person typed the id; to a tenant no like one is suggested.
+            UsageError: the id is unknown, and a person typed it; a tenant gets no suggestion.
         """
         row = self._generation.row_of(name, visible=access.own)
         if row is not None or not request.typed_ids:
@@ -272,7 +272,7 @@ class RequestReader:
         return find_record(self._generation, name, visible=access.visible)
 
     def _unselected(self, request: Request, access: Access) -> list[str]:
-        """A sentence on ids that a request selects and no record has, or on a selection of none."""
+        """Return notices on selected ids that no record has, or on an empty selection."""
         if request.doc_ids is None:
             return []
         if not request.doc_ids:
@@ -288,7 +288,7 @@ def _tokens(tagged: Tagged, files: Sequence[KnownFile]) -> tuple[str, ...]:
 
 
 def _together(texts: Sequence[Tagged]) -> Tagged:
-    """The first text, with the tags of all of them: a tag holds for the question, whichever text has it."""
+    """Return the first text with the tags of all texts: a tag applies to the whole question."""
     own, *others = texts
     if not others:
         return own
@@ -310,7 +310,7 @@ def _asked(request: Request, texts: Sequence[str], formats: Sequence[str]) -> li
         raise UsageError(f"query {quoted(request.id)} has a variant that is empty", hint="remove it: --also TEXT")
     if request.text.strip() and not texts[0].strip() and not formats:
         hint = 'for example: retrieve query "segment lungs in CT [EXCLUDE:name]"'
-        raise UsageError(f"query {quoted(request.id)} is empty besides its tags", hint=hint)
+        raise UsageError(f"query {quoted(request.id)} has only tags and no text", hint=hint)
     different = dict.fromkeys(text.strip() for text in texts)
     return [Query(" ".join([text, *formats]).strip(), request.id) for text in different]
 

@@ -46,7 +46,7 @@ class Ranked(Frozen):
     notices: tuple[str, ...]
     """Notices for the user."""
     skip_kinds: Mapping[str, str]
-    """Kind of the reason for which a step was skipped: that of an error, `deadline` or `substituted`."""
+    """Kind of the reason for which a step was skipped: the kind of an error, `deadline` or `substituted`."""
 
     @property
     def reranker(self) -> str | None:
@@ -83,7 +83,7 @@ class Ranked(Frozen):
 
 
 def shown(steps: Sequence[Step], k: int) -> list[Ranking]:
-    """Return the first hits of the last step, with what the first one says that retrievers found."""
+    """Return the first hits of the last step, with the evidence of the retrievers from the first step."""
     ends = zip(steps[0].rankings, steps[-1].rankings, strict=True)
     return [replace(last.first(k), matches=first.matches) for first, last in ends]
 

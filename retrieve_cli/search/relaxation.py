@@ -38,14 +38,14 @@ class Relaxation:
         self._analyzer = analyzer
         self._most = most
         self.attempts: list[tuple[Attempt, ...]] = [()] * len(questions)
-        """The texts that were tried for each question, if any were besides its own."""
+        """The texts that were tried for each question, if others than the original were tried."""
 
     def __call__(
         self, rankings: Sequence[Ranking], retrieve: Callable[[Sequence[Query]], Sequence[Ranking]]
     ) -> list[Ranking]:
-        """Return the candidates of each question by the text that found the most, the first of equals.
+        """Return the candidates of each question by the text with the most results, the first of equals.
 
-        `rankings` are those of the first stage for their own texts; those that are too short are retried as one batch
+        `rankings` are the first stage's for the original texts; questions with too few results are retried as one batch
         by `retrieve`, the same stage.
         """
         best = list(rankings)

@@ -11,7 +11,7 @@ from retrieve_cli.assemble.graph import graph_of
 from retrieve_cli.assemble.registry import retriever
 from retrieve_cli.contracts import Analyzer, Filed, Hit, Json, Query, Ranking
 from retrieve_cli.frozen import Frozen, replace
-from retrieve_cli.search.answer import Bundle, Need, Result, Spent
+from retrieve_cli.search.answer import Bundle, Dependency, Result, Spent
 from retrieve_cli.search.confidence import Confidence
 from retrieve_cli.search.opened import Opened
 from retrieve_cli.search.options import SearchOptions
@@ -49,7 +49,7 @@ class ResultReader:
         self._options = options
 
     def read(self, ranked: Ranked, confidence: Confidence | None) -> list[Shown]:
-        """Return what is shown of each ranking; if the scores are calibrated, only results of enough confidence.
+        """Return the shown part of each ranking; if the scores are calibrated, only results of enough confidence.
 
         Raises:
             IndexCorrupt: a row that was found cannot be read.
@@ -102,9 +102,10 @@ class ResultReader:
         return tuple(replace(each, bundle=bundle(graph, self._generation, each.hit.record, query)) for each in results)
 
     def _of_records(self, name: str) -> Analyzer | None:
-        """Analyzer of a retriever that only knows records; None if it knows chunks, or compares no terms.
+        """Return the analyzer of a retriever that ranks records only; None if it ranks chunks, or compares no terms.
 
-        For one without an index, that of the others."""
+        A retriever without an index uses the analyzer of the others.
+        """
         if name not in self._indexes:
             return self._indexes.analyzer if self._options.unit == "record" else None
         index = self._indexes[name]
@@ -148,7 +149,7 @@ class ResultReader:
     def _within_budget(
         self, results: tuple[Result, ...], found: tuple[Result, ...]
     ) -> tuple[tuple[Result, ...], Spent | None]:
-        """The results that fit into the budget, and what they take of it; `found` are the same without context."""
+        """Return the results that fit into the budget, and the spent budget; `found` are the same without context."""
         budget = self._options
         if budget.max_chunks is None and budget.max_tokens is None:
             return results, None
@@ -192,16 +193,16 @@ def counter_of(opened: Opened) -> Counter:
 
 
 def bundle(graph: Graph, generation: Generation, record: int, query: Query) -> Bundle:
-    """Return the dependencies of a record that was found for a query, in an order that can be run.
+    """Return the dependencies of a result of a query, in an order that can be run.
 
-    What is not visible to the query is not among them. What its filters leave out is, and is marked.
+    Records that are not visible to the query are not among them. Records that its filters exclude are, and are marked.
     """
     from retrieve_cli.retrieval.graph.prerequisites import prerequisites
 
     found = prerequisites(graph, [record], visible=query.visible)
     firsts = generation.starts[list(found.order)].tolist()
     needs = (
-        Need(
+        Dependency(
             id=generation.record_id(row),
             name=str(generation.records[row]["name"]),
             text=str(generation.chunks[first]["text"]),

@@ -35,20 +35,20 @@ class Searcher:
     """The way of requests through an open generation, as options choose it: made for a call, and never changed."""
 
     def __init__(self, opened: Opened, options: SearchOptions | None = None) -> None:
-        """Without options, those of the configuration; what they do not choose is as configured."""
+        """Without options, the configured ones; choices that they leave open are as configured."""
         self.opened = opened
         self.options = (options or opened.options()).filled(opened.settings)
 
     def answer(self, requests: Sequence[Request]) -> list[Answer]:
-        """Return an answer to each request, in order: what it was read as, its ranking, and what the store has of each
-        hit. Where the scores are calibrated, each hit has its confidence, and those below `min_confidence` are dropped.
+        """Return an answer to each request, in order: the parsed question, its ranking, and the stored row of each hit.
+        If the scores are calibrated, each hit has its confidence, and hits below `min_confidence` are dropped.
 
         Raises:
             IndexCorrupt: a row that was found cannot be read.
             Stale: sources have changed since the build, and `freshness.policy` is `fail`.
-            UsageError: a request cannot be understood; a confidence is asked for and the scores are not calibrated;
-                and as `rank` does.
-            Unavailable: as `rank` does.
+            UsageError: a request is invalid; a confidence is requested and the scores are not calibrated; and as for
+                `rank`.
+            Unavailable: as for `rank`.
         """
         self.check(requests)
         self._freshness.expect(requests)

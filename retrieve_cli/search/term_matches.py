@@ -30,9 +30,9 @@ def matching_words(indexes: Indexes, query: str, text: str) -> list[tuple[int, i
 
 
 def silent(indexes: Indexes, query: Query, retrievers: Sequence[str]) -> dict[str, str]:
-    """Return the retrievers that ran and could say nothing about a query: those that compare terms, if it has none."""
+    """Return the retrievers that ran without effect on a query, and why: they compare terms, and it has none."""
     return {
-        name: "the query has no words besides stop words"
+        name: "the query has only stop words"
         for name, analyzer in _analyzers(indexes, retrievers)
         if not analyzer.terms(query.text)
     }
@@ -51,8 +51,8 @@ def weak_matches(
 ) -> Iterator[str]:
     """Yield reasons to doubt an answer: it has only stop words, no word of it occurs, or the best confidence is low.
 
-    A retriever that compares vectors always finds something near. `mute` are those of the retrievers that could say
-    nothing; `calibration` is the file that confidence comes from, if there is one.
+    A retriever that compares vectors always finds something near. `mute` are the retrievers without effect on the
+    query; `calibration` is the file that confidence comes from, if any.
     """
     yield from (f"{name} is skipped: {why}" for name, why in mute.items())
     names = [name for name, _ in _analyzers(indexes, retrievers) if name not in mute]

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 
-from retrieve_cli.assemble import text_rerankers, websearch as parts
+from retrieve_cli.assemble import rerankers, websearch as parts
 from retrieve_cli.config.settings import Settings
 from retrieve_cli.contracts import Evidence, Hit, Query, Ranking
 from retrieve_cli.contracts.terms import figures
@@ -82,7 +82,7 @@ class WebSearch:
         return [provider.name for provider in self._chosen(options).providers]
 
     def answer(self, options: WebOptions, *, owner: str = "") -> WebAnswer:
-        """Return the answer to a search. Stored answers are those of the owner, such as a tenant, alone.
+        """Return the answer to a search. Only stored answers of the owner, such as a tenant, are used.
 
         Raises:
             UsageError: web search is off, a provider is not configured, or an option is out of range.
@@ -172,12 +172,12 @@ class WebSearch:
 
     def _reader(self, texts: Sequence[str]) -> Reranker | None:
         encoder = None
-        if text_rerankers.needs_encoder(self._settings):
+        if rerankers.needs_encoder(self._settings):
             with self._lock:
                 if self._encoder is None:
-                    self._encoder = text_rerankers.query_encoder(self._settings)
+                    self._encoder = rerankers.query_encoder(self._settings)
                 encoder = self._encoder
-        return text_rerankers.reader(self._settings, encoder, texts)
+        return rerankers.text_reader(self._settings, encoder, texts)
 
 
 def _skipped(provider: Provider) -> str:
@@ -246,7 +246,7 @@ def not_asked(provider: Provider) -> ProviderStatus:
 
 
 def without_key(provider: Provider, failure: NoKey) -> ProviderStatus:
-    """Return the status of a configured provider without its credential, which nobody named."""
+    """Return the status of a configured provider without its credential that the request does not name."""
     return ProviderStatus(provider.name, "provider", "not_configured", str(failure), _hint(failure))
 
 
@@ -266,7 +266,7 @@ def _hint(failure: Failure, name: str = "", role: Role = "provider") -> str:
     return f"search without {name}: web.{'providers' if role == 'provider' else 'enrich'}"
 
 
-class Ranked(NamedTuple):
+class RankedWorks(NamedTuple):
     """Works in order, and how that order came about."""
 
     hits: tuple[WebHit, ...]
@@ -283,10 +283,10 @@ def rank(
     settings: Settings,
     *,
     reader: Callable[[Sequence[str]], Reranker | None] | None,
-) -> Ranked:
-    """Return the works in order. `providers` are those that answered; `reader` makes the reranker of texts, None if the
-    configuration has none; without `reader`, there is no reranking. `web.interpolate` is the share of the reranker:
-    ranks of providers say less than the scores of retrievers of our own."""
+) -> RankedWorks:
+    """Return the works in order. `providers` are the ones that answered; `reader` makes the reranker of texts, None if
+    the configuration has none; without `reader`, nothing is reranked. `web.interpolate` is the share of the reranker:
+    ranks of providers mean less than scores of local retrievers."""
     query = Query(text)
     k = settings.fusion.rrf_k
     ranking = Ranking.of(query, [_hit(row, work, providers, k) for row, work in enumerate(works)])
@@ -301,7 +301,7 @@ def rank(
         except RetrieveError as error:
             skipped["rerank"] = f"{error.message}: {error.hint}" if error.hint else error.message
     hits = tuple(WebHit(works[hit.row], hit) for hit in ranking.hits)
-    return Ranked(hits, pipeline, reranked, skipped)
+    return RankedWorks(hits, pipeline, reranked, skipped)
 
 
 def text_of(work: Work) -> str:
@@ -311,7 +311,7 @@ def text_of(work: Work) -> str:
 
 
 def _hit(row: int, work: Work, providers: Sequence[str], k: float) -> Hit:
-    """Return the hit of a work: of each provider its best rank there, or none."""
+    """Return the hit of a work, with its best rank at each provider that returned it."""
     ranks = {
         provider: min((each.rank for each in work.found_by if each.provider == provider and each.rank), default=0)
         for provider in providers

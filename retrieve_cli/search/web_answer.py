@@ -23,7 +23,7 @@ class WebOptions(Frozen):
     k: int | None = None
     kind: KindChoice = "auto"
     providers: tuple[str, ...] = ()
-    """Providers to ask; empty: those of the kind that are configured."""
+    """Providers to ask; empty: the configured ones of the kind."""
     since: str = ""
     categories: tuple[str, ...] = ()
     first: bool = False
@@ -32,7 +32,7 @@ class WebOptions(Frozen):
     max_age_s: float | None = None
     """Greatest age of a stored answer that is used again; None: as configured, 0: none is used."""
     offline: bool = False
-    """True: answer from stored answers alone, whatever their age."""
+    """True: answer from stored answers only, of any age."""
     rerank: bool = True
 
 
@@ -43,8 +43,8 @@ class ProviderStatus(NamedTuple):
     role: Literal["provider", "enricher"]
     status: str
     """`ok`, `not_asked` (with `--first`, after another one had results), `not_configured` (its credential is not in the
-    environment, and nobody named it), or the kind of a failure: `no_key`, `rate_limited`, `rejected`, `timeout`,
-    `unreachable`, `malformed`, `not_stored`."""
+    environment, and the request does not name it), or the kind of a failure: `no_key`, `rate_limited`, `rejected`,
+    `timeout`, `unreachable`, `malformed`, `not_stored`."""
     message: str = ""
     """Reason for the failure."""
     hint: str = ""
@@ -52,7 +52,7 @@ class ProviderStatus(NamedTuple):
     results: int = 0
     total: int | None = None
     query: str = ""
-    """The question as it was sent."""
+    """The query as sent."""
     at: str = ""
     """Time of the response, ISO 8601 in UTC; empty without one."""
     digest: str = ""
@@ -71,7 +71,7 @@ class WebHit(Frozen):
 
     work: Work
     hit: Hit
-    """Its `id` is that of the work; `evidence` has one entry for each provider."""
+    """Its `id` is the id of the work; `evidence` has one entry for each provider."""
 
 
 class WebAnswer(Frozen):
@@ -93,5 +93,5 @@ class WebAnswer(Frozen):
 
     @property
     def partial(self) -> bool:
-        """True if somebody who was asked failed."""
+        """True if a provider that was asked failed."""
         return any(status.failed for status in self.statuses)

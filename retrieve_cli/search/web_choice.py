@@ -1,4 +1,4 @@
-"""Choice of the providers of a search: those that were named, or those of its kind that are configured."""
+"""Choice of the providers of a search: the named ones, or the configured ones of its kind."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from typing import Literal, NamedTuple
 
 from retrieve_cli.assemble import websearch as parts
+from retrieve_cli.config.query_settings import KEYLESS, WebSettings
 from retrieve_cli.config.settings import Settings
-from retrieve_cli.config.web_settings import KEYLESS, WebSettings
 from retrieve_cli.contracts.websearch import NoKey, Provider
 from retrieve_cli.errors import UsageError, quoted
 from retrieve_cli.search.web_answer import LONGEST_DEADLINE_MS, MOST_RESULTS, MOST_TEXT, WebOptions
@@ -25,7 +25,8 @@ class Chosen(NamedTuple):
     providers: Sequence[Provider]
     """Those to ask."""
     without_key: Sequence[tuple[Provider, NoKey]]
-    """Configured ones of the kind whose credential is not in the environment, and that nobody named: not asked."""
+    """Configured providers of the kind whose credential is not in the environment and that the request does not name:
+    not asked."""
     notice: str = ""
     """Why a provider is asked that is not configured."""
 
@@ -63,17 +64,11 @@ def chosen_providers(
     """Return the providers of a search.
 
     Raises:
-        UsageError: one that was named does not exist or is not configured, or nobody is left to ask.
+        UsageError: a named provider does not exist or is not configured, or no provider is left.
     """
     configured = tuple(dict.fromkeys(settings.web.providers))
     if options.providers:
-        named = [parts.provider(name, settings) for name in dict.fromkeys(options.providers)]
-        for provider in named:
-            if provider.name not in configured:
-                raise UsageError(
-                    f"the provider {provider.name} is not configured",
-                    hint=f"add it to web.providers: [{', '.join((*configured, provider.name))}]",
-                )
+        named = _named_providers(options, settings, configured)
         _expect_key(named, missing_key)
         kinds = {provider.kind for provider in named}
         kind = kinds.pop() if len(kinds) == 1 else "both"
@@ -102,6 +97,17 @@ def chosen_providers(
         _expect_key(fitting, missing_key)
     without = [(provider, failure) for provider, failure in missing if failure is not None]
     return Chosen(kind, reason, usable, without, notice)
+
+
+def _named_providers(options: WebOptions, settings: Settings, configured: Sequence[str]) -> list[Provider]:
+    named = [parts.provider(name, settings) for name in dict.fromkeys(options.providers)]
+    for provider in named:
+        if provider.name not in configured:
+            raise UsageError(
+                f"the provider {provider.name} is not configured",
+                hint=f"add it to web.providers: [{', '.join((*configured, provider.name))}]",
+            )
+    return named
 
 
 def _expect_key(providers: Sequence[Provider], missing_key: Callable[[Provider], NoKey | None]) -> None:

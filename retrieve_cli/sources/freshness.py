@@ -20,7 +20,7 @@ from threading import RLock
 from retrieve_cli.contracts import DocumentFile, Freshness, Json
 from retrieve_cli.sources.catalogs.line_starts import LineStarts
 from retrieve_cli.sources.digests import BOM, document_digest, file_digest, line_digest, sidecar_of
-from retrieve_cli.storage.marks import marks_of, settled
+from retrieve_cli.storage.file_stamps import marks_of, settled
 from retrieve_cli.untrusted import files
 
 _SMALL = 256 * 1024

@@ -33,7 +33,7 @@ from retrieve_cli.sources.freshness import Unwatched
 from retrieve_cli.sources.parsed_record import parsed_record
 from retrieve_cli.storage.inbox import KIND, Inbox
 from retrieve_cli.storage.inbox_files import StoredFile, expect_sound, path_of
-from retrieve_cli.storage.inbox_log import Entry, Snapshot
+from retrieve_cli.storage.inbox_log import InboxEntry, Snapshot
 from retrieve_cli.storage.manifest import canonical
 from retrieve_cli.untrusted import files
 
@@ -113,7 +113,7 @@ class InboxSource:
             read = partial(self._read_file, document)
             yield Item(digest.digest(), self.name, entry.sequence, read, document.begin)
 
-    def _read(self, entry: Entry) -> tuple[Record | Refused]:
+    def _read(self, entry: InboxEntry) -> tuple[Record | Refused]:
         record = document_record(
             entry.document, self._fields, tenant=entry.tenant, source=self.name, number=entry.sequence
         )
@@ -148,7 +148,7 @@ class InboxSource:
 class _Document:
     """A document that was sent as a file."""
 
-    def __init__(self, entry: Entry, file: StoredFile, path: Path, parsing: Parsing) -> None:
+    def __init__(self, entry: InboxEntry, file: StoredFile, path: Path, parsing: Parsing) -> None:
         self.entry, self.file = entry, file
         self.notices: Sequence[str] = ()
         self.path, self._parsing = path, parsing

@@ -1,4 +1,4 @@
-"""Files beside the generations that carry digests of their own: those of the inbox, and the keys of callers."""
+"""Files beside the generations with their own digests: files of the inbox, and the keys of callers."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ _LIMIT = 8 * MB
 
 
 def read_keys(path: Path) -> list[Any]:
-    """Return the entries of a file of keys, as they were written; none if there is no file.
+    """Return the entries of a file of keys; empty without a file.
 
     Raises:
-        IndexCorrupt: they are others than their digest says, or the file is none of keys, or of a newer version.
-        RetrieveError: it cannot be read.
+        IndexCorrupt: their digest does not match, the file is not a file of keys, or has a newer version.
+        RetrieveError: the file cannot be read.
     """
     try:
         value = json.loads(read_text(path, limit=_LIMIT))
         if value["version"] > _VERSION:
             raise IndexCorrupt(f"{path} is of a newer version, or damaged", hint="pip install -U retrieve-cli")
         if value["version"] != _WITHOUT_DIGEST and value["sha1"] != sha1(value["keys"]):
-            raise ValueError("its keys are others than their digest says")
+            raise ValueError("its keys do not match their digest")
         return list(value["keys"])
     except FileNotFoundError:
         return []
@@ -43,7 +43,7 @@ def read_keys(path: Path) -> list[Any]:
 
 
 def damaged_keys(path: Path) -> IndexCorrupt:
-    """Return the error for a file of keys that is not as it was written."""
+    """Return the error for a damaged file of keys."""
     hint = "restore it from a copy, or move it away and create the keys again: retrieve keys create"
     return IndexCorrupt(f"{path} is damaged", hint=hint)
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 Say: TypeAlias = Callable[[str], None]
 
 
-class Layout(Frozen):
+class CacheLayout(Frozen):
     """Structure of the entries of one kind of cache."""
 
     suffix: str
@@ -65,7 +65,7 @@ class Layout(Frozen):
 
 
 @dataclass(slots=True, eq=False)
-class Part:
+class CachePart:
     """Contents of one file, or of one checkpoint in an older file."""
 
     path: Path
@@ -100,14 +100,14 @@ class Part:
 
 
 _MOST_OPEN = 64
-_OPEN: dict[int, Part] = {}
+_OPEN: dict[int, CachePart] = {}
 """Parts of all caches with an open file, by identity, in the order in which they were opened."""
 
 
 class Level:
     """Places of the keys of some consecutive parts."""
 
-    def __init__(self, first: int, parts: Sequence[Part]) -> None:
+    def __init__(self, first: int, parts: Sequence[CachePart]) -> None:
         """`first` is the number of the first of these parts."""
         self.first = first
         self.rows = KeyRows(np.concatenate([np.empty(0, KEY_TYPE), *(part.keys for part in parts)]))

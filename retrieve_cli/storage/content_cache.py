@@ -1,10 +1,11 @@
 """Content-addressed cache: from the SHA-1 of a text, under the SHA-1 of the encoder's card, to the arrays of its entry.
 
 Vectors, packed tokens and term weights are cached in the same way. There is one folder per card and one file per batch,
-named after the SHA-1 of its bytes. An interrupted build resumes with what it had, and a repeated text is not encoded
-again. A file that does not match its name is skipped, with a notice. Deleting the folder costs time, never an answer.
+named after the SHA-1 of its bytes. An interrupted build resumes with its cached entries, and a repeated text is not
+encoded again. A file that does not match its name is skipped, with a notice. Deleting the folder costs time, never an
+answer.
 
-A card says what the numbers are, not which processor computed them: their last bits may differ from what this processor
+A card describes the model and its settings, not the processor: their last bits may differ from what this processor
 would compute. An index is a function of its entries, and `sync` uses the same ones as `build`.
 
     keys      (20 * n,) uint8, the SHA-1 of each text
@@ -26,7 +27,7 @@ import numpy as np
 from retrieve_cli.contracts import Json
 from retrieve_cli.errors import IndexCorrupt
 from retrieve_cli.storage import durable, pickles
-from retrieve_cli.storage.cache_parts import Layout, Level, Part, Say
+from retrieve_cli.storage.cache_parts import CacheLayout, CachePart, Level, Say
 from retrieve_cli.storage.key_rows import KEY_TYPE, KeyRows, as_digests, as_keys
 from retrieve_cli.storage.manifest import sha1_file
 
@@ -42,13 +43,13 @@ _MANY, _BLOCK = 64, 16_384
 class ContentCache:
     """The entries of one card. Only one process at a time may write, which the writer's lock ensures."""
 
-    def __init__(self, folder: Path, card: Json, layout: Layout, *, say: Say) -> None:
-        """Open nothing until the first use; `say` receives notices of damaged files."""
+    def __init__(self, folder: Path, card: Json, layout: CacheLayout, *, say: Say) -> None:
+        """Open nothing until the first use; damaged files are reported then."""
         self._folder = layout.place(folder, card)
         self._card = card
         self._layout = layout
         self._say = say
-        self._loaded: list[Part] | None = None
+        self._loaded: list[CachePart] | None = None
         self._levels: list[Level] | None = None
         """Levels of parts; each is at least twice as large as the next, so that both appending and looking up are fast.
         """
@@ -74,7 +75,7 @@ class ContentCache:
         for number, place in zip(numbers.tolist(), places.tolist(), strict=True):
             yield parts[number].entry(place)
 
-    def locate(self, keys: Keys) -> tuple[Sequence[Part], Rows, Rows]:
+    def locate(self, keys: Keys) -> tuple[Sequence[CachePart], Rows, Rows]:
         """Return all parts, and for each key its part and its place there. Raises: KeyError: one is missing."""
         numbers, places = self._find_sound(keys)
         if len(numbers) and numbers.min() < 0:
@@ -106,7 +107,7 @@ class ContentCache:
         outlives an interruption and is replaced when the batch is complete.
 
         Raises:
-            OSError: there is no room; what was there stays as it was.
+            OSError: the disk is full; existing files are unchanged.
         """
         self.sweep()
         self._folder.mkdir(parents=True, exist_ok=True)
@@ -151,13 +152,13 @@ class ContentCache:
         self._damaged = set()
 
     @property
-    def _parts(self) -> list[Part]:
+    def _parts(self) -> list[CachePart]:
         if self._loaded is None:
             self._loaded = []
             self._load(self._loaded)
         return self._loaded
 
-    def _load(self, parts: list[Part]) -> None:
+    def _load(self, parts: list[CachePart]) -> None:
         if self._folder.is_file():
             self._skip(self._folder)
         for path in sorted(self._folder.glob("[0-9a-f]*.pkl")):
@@ -172,22 +173,22 @@ class ContentCache:
             path = self._folder.with_suffix(self._layout.older_suffix)
             parts.extend(self._older(path, stored) for stored in read(path, self._card, self._say))
 
-    def _read(self, path: Path, *, sound: bool = False) -> Part | None:
+    def _read(self, path: Path, *, sound: bool = False) -> CachePart | None:
         """Return the contents of a file; None if it has another structure. Raises: IndexCorrupt."""
         stored = pickles.load(path)
         if not self._layout.fits(stored):
             return None
         keys, starts = stored["keys"].copy(), stored["starts"].copy()
-        return Part(path, keys.view(KEY_TYPE), starts, lambda: self._columns_of(pickles.load(path)), sound)
+        return CachePart(path, keys.view(KEY_TYPE), starts, lambda: self._columns_of(pickles.load(path)), sound)
 
-    def _older(self, path: Path, stored: Any) -> Part:
+    def _older(self, path: Path, stored: Any) -> CachePart:
         columns = self._columns_of(stored)
-        return Part(path, stored["keys"].view(KEY_TYPE), stored["starts"], lambda: columns, sound=True)
+        return CachePart(path, stored["keys"].view(KEY_TYPE), stored["starts"], lambda: columns, sound=True)
 
     def _columns_of(self, stored: Any) -> Entry:
         return tuple(stored[name] for name in self._layout.columns)
 
-    def _add(self, part: Part | None) -> None:
+    def _add(self, part: CachePart | None) -> None:
         """Add a part that was written."""
         if part is None:
             raise ValueError("the written file does not fit the layout")
@@ -228,7 +229,7 @@ class ContentCache:
                 self._parts.remove(part)
             self._levels = None
 
-    def _is_sound(self, part: Part) -> bool:
+    def _is_sound(self, part: CachePart) -> bool:
         if not part.sound:
             with suppress(OSError):
                 part.sound = sha1_file(part.path) == part.path.stem
@@ -239,7 +240,7 @@ class ContentCache:
         self._damaged.add(path)
 
 
-def prune(folder: Path, layout: Layout, needed: Sequence[tuple[Json, Keys]], *, say: Say) -> None:
+def prune(folder: Path, layout: CacheLayout, needed: Sequence[tuple[Json, Keys]], *, say: Say) -> None:
     """Remove entries that no generation needs. `needed` has the card and the keys of each stored generation."""
     wanted: dict[str, list[tuple[Json, Keys]]] = {}
     for card, keys in needed:

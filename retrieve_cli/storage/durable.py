@@ -17,7 +17,7 @@ PIECE = 1 << 18
 def replace(path: Path, text: str, *, mode: int | None = None) -> None:
     """Replace the file by `text` in one step: a reader sees the old or the new content, never a part.
 
-    `mode` is its permissions, before a byte of the text is in it; None: as the umask says.
+    `mode` is its permissions, before a byte of the text is in it; None: according to the umask.
     """
     _put_in_place(path, text, os.fsync, mode)
     sync(path.parent)

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from retrieve_cli.contracts import Card, Json
 from retrieve_cli.contracts.engines import Census, Part
 from retrieve_cli.errors import IndexCorrupt, quoted
-from retrieve_cli.storage import durable, shapes
+from retrieve_cli.storage import durable, json_checks
 from retrieve_cli.untrusted.files import MANIFEST as LIMIT, read_text
 
 FILE = "engines.json"
@@ -59,8 +59,8 @@ def read(folder: Path) -> dict[str, Entry]:
     """
     path = folder / FILE
     try:
-        value = shapes.mapping(json.loads(read_text(path, limit=LIMIT)), FILE)
-        return {name: _entry(shapes.mapping(entry, name)) for name, entry in value.items()}
+        value = json_checks.mapping(json.loads(read_text(path, limit=LIMIT)), FILE)
+        return {name: _entry(json_checks.mapping(entry, name)) for name, entry in value.items()}
     except FileNotFoundError:
         return {}
     except OSError as error:
@@ -71,16 +71,18 @@ def read(folder: Path) -> dict[str, Entry]:
 
 def _entry(value: Mapping[str, Json]) -> Entry:
     """Return an entry after checking its types. Raises: ValueError, TypeError, KeyError."""
-    parts = [Part(**part) for part in shapes.mappings(value["parts"], "`parts`")]
+    parts = [Part(**part) for part in json_checks.mappings(value["parts"], "`parts`")]
     for part in parts:
-        shapes.text(part.name, "`name`")
-        shapes.count(part.rows, "`rows`")
+        json_checks.text(part.name, "`name`")
+        json_checks.count(part.rows, "`rows`")
         if part.unit not in ("record", "chunk"):
             raise ValueError(f"{quoted(part.unit)} is not a unit")
         if part.dim is not None:
-            shapes.count(part.dim, "`dim`")
-    census = Census(**shapes.mapping(value["census"], "`census`"))
-    rows = {name: shapes.count(count, "`rows`") for name, count in shapes.mapping(census.rows, "`rows`").items()}
-    files = [shapes.file_name(name) for name in value["files"]]
-    shapes.text(census.sample, "`sample`")
-    return Entry(shapes.mapping(value["card"], "`card`"), parts, files, census._replace(rows=rows))
+            json_checks.count(part.dim, "`dim`")
+    census = Census(**json_checks.mapping(value["census"], "`census`"))
+    rows = {
+        name: json_checks.count(count, "`rows`") for name, count in json_checks.mapping(census.rows, "`rows`").items()
+    }
+    files = [json_checks.file_name(name) for name in value["files"]]
+    json_checks.text(census.sample, "`sample`")
+    return Entry(json_checks.mapping(value["card"], "`card`"), parts, files, census._replace(rows=rows))

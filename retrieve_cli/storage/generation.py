@@ -31,7 +31,7 @@ from retrieve_cli.storage.manifest import Manifest, digest_fault
 from retrieve_cli.storage.mapped import MappedFile, unreleased
 from retrieve_cli.storage.record_ids import RecordIds, rises
 from retrieve_cli.storage.store import Store
-from retrieve_cli.storage.tables import Table
+from retrieve_cli.storage.tables import JsonlTable
 from retrieve_cli.storage.vocabulary import Vocabulary
 from retrieve_cli.untrusted.nearest import nearest
 
@@ -108,8 +108,8 @@ class Generation:
         self._release = self.release(OFFSETS)
         rising = partial(rises, release=self._release)
         try:
-            self.records = Table(self.file(RECORDS), offsets["records"], keys=_RECORD_KEYS)
-            self.chunks = Table(self.file(CHUNKS), offsets["chunks"], keys=CHUNK_KEYS)
+            self.records = JsonlTable(self.file(RECORDS), offsets["records"], keys=_RECORD_KEYS)
+            self.chunks = JsonlTable(self.file(CHUNKS), offsets["chunks"], keys=CHUNK_KEYS)
             self.records.release = self.chunks.release = self._release
             self.starts: Rows = offsets["starts"]
             text = offsets["ids"]  # a copy in memory is read faster
@@ -202,7 +202,7 @@ class Generation:
         """Check the number of rows of a file against the manifest, and its bytes if `file` did not open it.
 
         Raises:
-            IndexCorrupt: the manifest has another number or no such file, or the file is damaged.
+            IndexCorrupt: the manifest has another number or lacks the file, or the file is damaged.
         """
         if name not in self._files:
             self.file(name).check()
@@ -210,7 +210,7 @@ class Generation:
         if entry is None or entry.rows != rows:
             expected = "nothing" if entry is None else entry.rows
             raise IndexCorrupt(
-                f"{name} has {rows} rows; the manifest says {expected}", hint="build again: retrieve build"
+                f"{name} has {rows} rows; the manifest has {expected}", hint="build again: retrieve build"
             )
 
     @cached_property
@@ -275,7 +275,7 @@ class Generation:
         return {self.record_id(row): digest.tobytes() for row, digest in enumerate(self.contents)}
 
     def once(self, make: Callable[[Generation], T]) -> T:
-        """Return `make(self)`, called only once for a generation, by whichever thread is first."""
+        """Return `make(self)`, called only once for a generation, by the first thread that asks."""
         if make not in self._made:
             with self._making:
                 if make not in self._made:
@@ -284,10 +284,10 @@ class Generation:
         return made
 
     def find_record(self, record_id: str, *, visible: Mask | None = None) -> int:
-        """Return the row of a record; with `visible`, (records,) bool, only among those.
+        """Return the row of a record; with `visible`, (records,) bool, only among these.
 
         Raises:
-            UsageError: there is no such record; the hint names the nearest one.
+            UsageError: the record does not exist; the hint names the nearest one.
         """
         row = self.row_of(record_id, visible=visible)
         if row is None:
@@ -298,15 +298,15 @@ class Generation:
         return row
 
     def row_of(self, record_id: str, *, visible: Mask | None = None) -> int | None:
-        """Return the row of a record; with `visible`, only among those; None if there is no such record."""
+        """Return the row of a record; with `visible`, only among these; None if the record does not exist."""
         row = self._ids.row(record_id)
         return row if row is None or visible is None or visible[row] else None
 
     def find_chunk(self, chunk_id: str, *, visible: Mask | None = None) -> int:
-        """Return the row of a chunk; with `visible`, only of those records.
+        """Return the row of a chunk; with `visible`, only of these records.
 
         Raises:
-            UsageError: there is no such chunk.
+            UsageError: the chunk does not exist.
         """
         record_id, _, index = chunk_id.rpartition("#")
         if not record_id or not (index.isascii() and index.isdecimal()) or len(index) > _LONGEST_INDEX:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 MANIFEST = "manifest.json"
 SENT = "sent.txt"
-"""File that lists what was sent to engines."""
+"""File that lists the generations sent to engines."""
 _BUILD = "build it: retrieve build --catalog FILE (or --docs-dir DIR)"
 _ID = re.compile(r"[0-9a-f]{12}")
 
@@ -178,7 +178,7 @@ class Generations:
         """Return the generation that was published before the given one; the newest if the given one is unknown.
 
         Raises:
-            UsageError: there is none.
+            UsageError: no earlier generation exists.
         """
         ids = [kept.manifest.id for kept in self.kept()]
         older = ids[: ids.index(generation)] if generation in ids else ids

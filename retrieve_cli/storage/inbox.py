@@ -25,9 +25,9 @@ from retrieve_cli.storage import durable, inbox_files, lock
 from retrieve_cli.storage.inbox_files import Upload
 from retrieve_cli.storage.inbox_log import (
     Damage,
-    Entry,
+    InboxEntry,
+    LogState,
     Snapshot,
-    State,
     entry_at,
     entry_line,
     head_of,
@@ -63,11 +63,11 @@ class Change(NamedTuple):
     """The file that is the document, complete on the disk; `document` then describes it."""
 
 
-class Outcome(NamedTuple):
+class InboxOutcome(NamedTuple):
     """The effect of a change."""
 
     kind: Kind
-    """`missing`: there was no such document of the tenant to remove; `taken`: the id is that of another owner."""
+    """`missing`: the tenant has no document of this id to remove; `taken`: the id belongs to another owner."""
     sequence: int = 0
     """Number of the entry that holds the state; 0 if nothing was changed."""
 
@@ -88,7 +88,7 @@ class Inbox:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.path = folder / _LOG
-        self._state: State | None = None
+        self._state: LogState | None = None
         self._lock = RLock()
 
     @property
@@ -97,8 +97,8 @@ class Inbox:
         with self._lock:
             return state.sequence if (state := self._read()) else 0
 
-    def entry(self, name: str) -> Entry | None:
-        """Return the document of an id, None if there is none."""
+    def entry(self, name: str) -> InboxEntry | None:
+        """Return the document of an id, None if it is not in the inbox."""
         with self._lock, suppress(FileNotFoundError), open_regular(self.path) as file:
             state = self._current(file)
             place = state.places.get(name) if state else None
@@ -121,7 +121,7 @@ class Inbox:
                 file.close()
                 raise
 
-    def write(self, changes: Sequence[Change]) -> list[Outcome]:
+    def write(self, changes: Sequence[Change]) -> list[InboxOutcome]:
         """Apply changes in order, and return their effects once they are on the disk.
 
         Raises:
@@ -160,7 +160,7 @@ class Inbox:
 
     # ------------------------------------------------------------------------------------------ reading
 
-    def _read(self) -> State | None:
+    def _read(self) -> LogState | None:
         try:
             with open_regular(self.path) as file:
                 return self._current(file)
@@ -168,12 +168,12 @@ class Inbox:
             self._state = None
             return None
 
-    def _current(self, file: BinaryIO, size: int | None = None) -> State | None:
-        """Return the state of the log up to a size, which must not be less than what was read before."""
+    def _current(self, file: BinaryIO, size: int | None = None) -> LogState | None:
+        """Return the state of the log up to a size, which must not be less than the size read before."""
         size = os.fstat(file.fileno()).st_size if size is None else size
         state = self._state
         if state is None or read_header(file) != state.header or size < state.end:
-            state = State.begin(file, self.path)
+            state = LogState.begin(file, self.path)
         if state is not None:
             state.read_on(file, size)
             state.expect_sound(self.path)
@@ -183,7 +183,7 @@ class Inbox:
     # ------------------------------------------------------------------------------------------ writing
 
     @contextmanager
-    def _opened(self) -> Iterator[tuple[int, State]]:
+    def _opened(self) -> Iterator[tuple[int, LogState]]:
         """Open the log for appending, without what a killed writer left incomplete, and with sums."""
         if (old := self._read()) is not None and not old.sealed:
             with open_regular(self.path) as unsealed:
@@ -199,19 +199,19 @@ class Inbox:
         finally:
             os.close(log)
 
-    def _begin(self, log: int) -> State:
+    def _begin(self, log: int) -> LogState:
         header = header_line(0)
         os.ftruncate(log, 0)
         _write_all(log, header, 0)
         os.fsync(log)
         durable.sync(self.folder)
-        self._state = State(header, 0)
+        self._state = LogState(header, 0)
         return self._state
 
-    def _lines(self, log: int, state: State, changes: Sequence[Change]) -> tuple[list[bytes], list[Outcome]]:
+    def _lines(self, log: int, state: LogState, changes: Sequence[Change]) -> tuple[list[bytes], list[InboxOutcome]]:
         """Return the lines that the changes add, and their effects."""
         lines: list[bytes] = []
-        outcomes: list[Outcome] = []
+        outcomes: list[InboxOutcome] = []
         added: dict[str, tuple[str | None, bool]] = {}
         last = state.last
         for name, tenant, given, upload in changes:
@@ -221,12 +221,12 @@ class Inbox:
             owner, exists = added.get(name, (place.tenant, True) if place else (None, False))
             foreign = exists and tenant is not None and tenant != owner
             if foreign or (document is None and not exists):
-                outcomes.append(Outcome("missing" if document is None else "taken"))
+                outcomes.append(InboxOutcome("missing" if document is None else "taken"))
                 continue
             if place and name not in added and document is not None:
                 entry = entry_at(log, name, place)
                 if (entry.document, entry.file) == (document, sent):
-                    outcomes.append(Outcome("unchanged", place.sequence))
+                    outcomes.append(InboxOutcome("unchanged", place.sequence))
                     continue
             sequence = state.sequence + len(lines) + 1
             keeper = owner if exists else tenant  # the document of a tenant stays its own
@@ -234,11 +234,11 @@ class Inbox:
             last = sum_of(lines[-1])
             added[name] = keeper, document is not None
             kind: Kind = "removed" if document is None else "replaced" if exists else "added"
-            outcomes.append(Outcome(kind, sequence))
+            outcomes.append(InboxOutcome(kind, sequence))
         return lines, outcomes
 
-    def _append(self, log: int, state: State, lines: Sequence[bytes]) -> None:
-        """Write lines to the disk, or none of them."""
+    def _append(self, log: int, state: LogState, lines: Sequence[bytes]) -> None:
+        """Write all lines to the disk, or no line."""
         try:
             _write_all(log, b"".join(lines), state.end)
             os.fsync(log)
@@ -249,13 +249,13 @@ class Inbox:
         for line in lines:
             state.take(line, len(line))
 
-    def _shorten(self, log: int, state: State) -> None:
+    def _shorten(self, log: int, state: LogState) -> None:
         """Rewrite the log without entries that have no effect, once these outweigh the others; a failure leaves it."""
         if state.entries - len(state.places) > max(_MOST_DEAD, len(state.places)):
             with suppress(OSError, IndexCorrupt):
                 self._rewrite(log, state)
 
-    def _rewrite(self, log: int, state: State) -> None:
+    def _rewrite(self, log: int, state: LogState) -> None:
         """Put a log with the documents of this one alone in its place. Raises: OSError, IndexCorrupt."""
         new = durable.unfinished(self.path)
         new.unlink(missing_ok=True)
@@ -271,10 +271,10 @@ class Inbox:
         durable.sync(self.folder)
 
     def repair(self) -> Repair | None:
-        """Set damaged lines aside, in a file of their own beside the log; None if there are none.
+        """Move damaged lines into a separate file beside the log; None if no line is damaged.
 
         Raises:
-            Locked: other writers did not let this one in.
+            Locked: other writers held the lock for too long.
             IndexCorrupt: the log is not one of an inbox.
             RetrieveError: the disk is full, or the folder cannot be written.
         """
@@ -289,9 +289,9 @@ class Inbox:
 
     def _repaired(self, file: BinaryIO) -> Repair | None:
         try:
-            state = State.begin(file, self.path)
+            state = LogState.begin(file, self.path)
         except IndexCorrupt:
-            state = State.without_header(file)
+            state = LogState.without_header(file)
             state.read_on(file, os.fstat(file.fileno()).st_size)
             if not state.places:
                 raise
@@ -333,7 +333,7 @@ def _built(manifest: Manifest) -> Mapping[str, Json]:
     return next((source for source in sources if source.get("origin", {}).get("kind") == KIND), {})
 
 
-def _keep_files(changes: Sequence[Change], outcomes: Sequence[Outcome]) -> None:
+def _keep_files(changes: Sequence[Change], outcomes: Sequence[InboxOutcome]) -> None:
     """Give the files of stored documents their names, before entries name them."""
     for change, outcome in zip(changes, outcomes, strict=True):
         if change.upload is not None and outcome.sequence:

@@ -54,7 +54,7 @@ class StoredFile(NamedTuple):
 
 
 class Upload:
-    """A file that is being received. `close` removes what was not kept; so does the next tidying if it was killed."""
+    """A file that is being received. `close` removes a file that was not kept; after a crash, the next tidying does."""
 
     def __init__(self, folder: Path, name: str) -> None:
         """Raises: OSError if the folder `inbox` cannot be written."""
@@ -124,7 +124,7 @@ def open_sound(place: Path, name: str = "") -> BinaryIO:
     if hashlib.file_digest(content, lambda: hashlib.sha1(usedforsecurity=False)).hexdigest() != place.name:
         content.close()
         sent = f" ({quoted(name)})" if name else ""
-        raise IndexCorrupt(f"{place}{sent} is not as it was sent", hint="send the document again, or remove it")
+        raise IndexCorrupt(f"{place}{sent} differs from the sent file", hint="send the document again, or remove it")
     content.seek(0)
     return content
 
@@ -141,7 +141,7 @@ def sent_files(inbox: Path) -> list[Path]:
 
 
 def tidy(inbox: Path, named: Collection[str], *, sequence: int, oldest: int | None) -> list[str]:
-    """Remove files that nobody needs, and return their names; the lock of the inbox must be held.
+    """Remove unneeded files, and return their names; the lock of the inbox must be held.
 
     `named` are the files that entries name at number `sequence`; `oldest` is the lowest number that a kept generation
     includes, None if no generation includes an inbox.
@@ -171,7 +171,6 @@ def tidy(inbox: Path, named: Collection[str], *, sequence: int, oldest: int | No
 
 
 def _locked_part(folder: Path) -> tuple[Path, int]:
-    """Return a new file and its descriptor, which holds a lock on it as long as it is open."""
     while True:
         path = folder / f".{os.urandom(12).hex()}{_PART}"
         if (descriptor := lock.take(path)) is not None:  # None: a tidying removes it
@@ -179,7 +178,7 @@ def _locked_part(folder: Path) -> tuple[Path, int]:
 
 
 def _remove_if_abandoned(path: Path) -> None:
-    """Remove a file whose writer is gone: nobody holds its lock."""
+    """Remove a file whose writer is gone: its lock is free."""
     try:
         descriptor = lock.take(path)
     except OSError:

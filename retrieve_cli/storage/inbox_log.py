@@ -5,9 +5,9 @@
     {"sequence":2,"at":"2026-01-31T12:00:05Z","id":"a","tenant":null,…}                   a tombstone
     {"sequence":3,…,"file":{"name":"b.pdf","sha1":"…","size":9},"document":{…},…}         a file, see inbox_files.py
 
-Each line ends with `"after":"…","sum":"…"`: the sum of the line before it, and its own, 64 bits of BLAKE2b over all
-that stands before it. The log is the only copy of its documents: a line that does not fit its sum or the line before
-it stops readers and writers, and only `retrieve inbox repair` sets it aside. Logs of version 1 have no sums: the next
+Each line ends with `"after":"…","sum":"…"`: the sum of the line before it, and its own, 64 bits of BLAKE2b over
+everything before it. The log is the only copy of its documents: a line that does not fit its sum or the line before it
+stops readers and writers, and only `retrieve inbox repair` sets it aside. Logs of version 1 have no sums: the next
 writer rewrites them. A line without its line feed was never acknowledged: it is ignored, the next writer removes it.
 """
 
@@ -33,7 +33,7 @@ _SEAL = len(_AFTER) + _HEX + 1 + len(_SUM) + _HEX + len(_CLOSE)
 REPAIR = "set it aside, and go on with the rest: retrieve inbox repair"
 
 
-class Place(NamedTuple):
+class LinePlace(NamedTuple):
     """The last entry of an id that has a document."""
 
     sequence: int
@@ -48,7 +48,7 @@ class Place(NamedTuple):
 
 
 class Damage(NamedTuple):
-    """A line that is not as it was written."""
+    """A line of the log that is damaged."""
 
     line: int
     why: str
@@ -57,7 +57,7 @@ class Damage(NamedTuple):
     """Bytes of the line; 0 if it is sound itself, but not the one that followed the line before it."""
 
 
-class Entry(NamedTuple):
+class InboxEntry(NamedTuple):
     """A document of the inbox."""
 
     id: str
@@ -66,12 +66,12 @@ class Entry(NamedTuple):
     at: str
     """Time of the entry."""
     document: bytes
-    """The document as JSON; of a file, what its sender says about it."""
+    """The document as JSON; of a file, the metadata from its sender."""
     file: StoredFile | None = None
     """The file that is the document."""
 
 
-class State:
+class LogState:
     """The documents of a log, by id, in the order of their numbers."""
 
     def __init__(self, header: bytes, sequence: int, *, sealed: bool = True) -> None:
@@ -83,7 +83,7 @@ class State:
         """Number of the last entry, which a rewritten log may lack."""
         self.end = len(header)
         """Bytes that were read: all complete lines."""
-        self.places: dict[str, Place] = {}
+        self.places: dict[str, LinePlace] = {}
         self.entries = 0
         """Entries in the file, with tombstones and replaced ones."""
         self.damaged: list[Damage] = []
@@ -93,7 +93,7 @@ class State:
         """Number of the last entry that was read."""
 
     @classmethod
-    def begin(cls, file: BinaryIO, path: Path) -> State | None:
+    def begin(cls, file: BinaryIO, path: Path) -> LogState | None:
         """Return the state of a log of which only the header was read; None if it has no complete header yet.
 
         Raises:
@@ -113,7 +113,7 @@ class State:
         return cls(header, sequence, sealed=sealed)
 
     @classmethod
-    def without_header(cls, file: BinaryIO) -> State:
+    def without_header(cls, file: BinaryIO) -> LogState:
         """Return the state of a log of which only the first line was read, which is damaged."""
         file.seek(0)
         state = cls(file.readline(LINE), 0)
@@ -169,13 +169,13 @@ class State:
         self.sequence = max(number, self.sequence)
         self.places.pop(name, None)  # a later entry comes last, in the order of numbers
         if document is not None:
-            self.places[name] = Place(number, tenant, start, length, file.sha1 if file else "", self.sealed)
+            self.places[name] = LinePlace(number, tenant, start, length, file.sha1 if file else "", self.sealed)
 
 
 class Snapshot:
     """The documents of the inbox at one moment; the file stays open, though it may be rewritten meanwhile."""
 
-    def __init__(self, file: BinaryIO | None, state: State | None) -> None:
+    def __init__(self, file: BinaryIO | None, state: LogState | None) -> None:
         self._file = file
         self._places = list(state.places.items()) if state else []
         self.sequence = state.sequence if state else 0
@@ -186,8 +186,8 @@ class Snapshot:
     def __len__(self) -> int:
         return len(self._places)
 
-    def __iter__(self) -> Iterator[Entry]:
-        """Yield the documents in the order of their numbers. Raises: IndexCorrupt: one is not as it was written."""
+    def __iter__(self) -> Iterator[InboxEntry]:
+        """Yield the documents in the order of their numbers. Raises: IndexCorrupt: an entry is damaged."""
         if self._file is not None:
             for name, place in self._places:
                 yield entry_at(self._file.fileno(), name, place)
@@ -221,7 +221,7 @@ def sum_of(line: bytes) -> bytes | None:
     return found if line == head + _SUM + found + _CLOSE and _digest(head) == found and len(line) > _SEAL else None
 
 
-def head_of(line: bytes, place: Place) -> bytes:
+def head_of(line: bytes, place: LinePlace) -> bytes:
     """Return a line without its sums and its end."""
     return line[: -_SEAL if place.sealed else -len(b"}\n")]
 
@@ -253,23 +253,23 @@ def entry_line(
     return head if document is None else head + b',"document":' + document
 
 
-def line_at(descriptor: int, name: str, place: Place) -> bytes:
-    """Return the line in a place of a file. Raises: IndexCorrupt: it is not as it was written."""
+def line_at(descriptor: int, name: str, place: LinePlace) -> bytes:
+    """Return the line in a place of a file. Raises: IndexCorrupt: it is damaged."""
     line = os.pread(descriptor, place.length, place.start)
     if place.sealed and sum_of(line) is None:
-        raise IndexCorrupt(f"the document {name!r} of the inbox is not as it was written", hint=REPAIR)
+        raise IndexCorrupt(f"the document {name!r} of the inbox is damaged", hint=REPAIR)
     return line
 
 
-def entry_at(descriptor: int, name: str, place: Place) -> Entry:
-    """Return the entry in a place of a file. Raises: IndexCorrupt: it is not as it was written."""
+def entry_at(descriptor: int, name: str, place: LinePlace) -> InboxEntry:
+    """Return the entry in a place of a file. Raises: IndexCorrupt: it is damaged."""
     import orjson
 
     value = _object(line_at(descriptor, name, place))
     if value.get("id") != name or not isinstance(value.get("document"), dict):
-        raise IndexCorrupt(f"the document {name!r} of the inbox is not as it was written", hint=REPAIR)
+        raise IndexCorrupt(f"the document {name!r} of the inbox is damaged", hint=REPAIR)
     document, file = orjson.dumps(value["document"]), StoredFile.of(value.get("file"))
-    return Entry(name, place.sequence, place.tenant, str(value.get("at", "")), document, file)
+    return InboxEntry(name, place.sequence, place.tenant, str(value.get("at", "")), document, file)
 
 
 def _is_number(value: Json) -> bool:

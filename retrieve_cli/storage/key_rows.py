@@ -22,7 +22,7 @@ _FEW = 64
 """Number of look-ups that compare a key with all others, before these are sorted."""
 
 
-class Digests(Sequence[bytes]):
+class DigestList(Sequence[bytes]):
     """Contiguous digests, twenty bytes each."""
 
     def __init__(self) -> None:
@@ -57,7 +57,7 @@ class Digests(Sequence[bytes]):
 
 def as_keys(digests: Sequence[bytes] | NDArray[np.uint8]) -> Keys:
     """Return digests, or their (n, 20) bytes, as an array that can be sorted and searched."""
-    if isinstance(digests, Digests):
+    if isinstance(digests, DigestList):
         digests = digests.array
     if isinstance(digests, np.ndarray):
         return np.ascontiguousarray(digests).view(KEY_TYPE).reshape(-1)

@@ -168,7 +168,7 @@ def is_held(file: Path) -> bool:
 
 
 def take(file: Path, mode: int = 0o666) -> int | None:
-    """Return a descriptor that holds the lock; None if another process holds it. `mode` is that of a new file.
+    """Return a descriptor that holds the lock; None if another process holds it. `mode` is the mode of a new file.
 
     Raises:
         OSError: the file cannot be opened, or is not a regular file.

@@ -19,7 +19,7 @@ from typing import NoReturn
 from retrieve_cli.contracts import Item, Json, Notice, Refused
 from retrieve_cli.errors import IndexCorrupt, quoted, shortened
 from retrieve_cli.frozen import Frozen, asdict
-from retrieve_cli.storage import shapes
+from retrieve_cli.storage import json_checks
 from retrieve_cli.storage.recipe import Recipe
 from retrieve_cli.untrusted.files import MANIFEST as LIMIT, open_regular, read_text
 
@@ -87,9 +87,9 @@ class FileEntry(Frozen):
         _check_keys(cls, value)
         rows = value.get("rows")
         return cls(
-            shapes.digest(value["sha1"], "`sha1`"),
-            shapes.count(value["bytes"], "`bytes`"),
-            None if rows is None else shapes.count(rows, "`rows`"),
+            json_checks.digest(value["sha1"], "`sha1`"),
+            json_checks.count(value["bytes"], "`bytes`"),
+            None if rows is None else json_checks.count(rows, "`rows`"),
         )
 
 
@@ -99,7 +99,7 @@ class SourceEntry(Frozen):
     kind: str
     name: str
     sha1: str
-    """Digest of the records read, by id: equal content gives an equal digest whatever the name of the folder."""
+    """Digest of the records read, by id: equal content gives an equal digest under any name of the folder."""
     records: int
     refused: int = 0
 
@@ -108,11 +108,11 @@ class SourceEntry(Frozen):
         """Return the entry of a manifest. Raises: ValueError, KeyError: it is invalid."""
         _check_keys(cls, value)
         return cls(
-            shapes.text(value["kind"], "`kind`"),
-            shapes.text(value["name"], "`name`"),
-            shapes.digest(value["sha1"], "`sha1`"),
-            shapes.count(value["records"], "`records`"),
-            shapes.count(value.get("refused", 0), "`refused`"),
+            json_checks.text(value["kind"], "`kind`"),
+            json_checks.text(value["name"], "`name`"),
+            json_checks.digest(value["sha1"], "`sha1`"),
+            json_checks.count(value["records"], "`records`"),
+            json_checks.count(value.get("refused", 0), "`refused`"),
         )
 
 
@@ -200,11 +200,13 @@ class Manifest(Frozen, dict=True):
                 hint="upgrade retrieve, or " + _REBUILD,
             )
         try:
-            files = shapes.mapping(value["files"], "`files`")
+            files = json_checks.mapping(value["files"], "`files`")
             manifest = cls(
                 recipe=Recipe.from_json(value["recipe"]),
-                sources=tuple(SourceEntry.of(entry) for entry in shapes.mappings(value["sources"], "`sources`")),
-                files={shapes.file_name(name): FileEntry.of(shapes.mapping(files[name], name)) for name in files},
+                sources=tuple(SourceEntry.of(entry) for entry in json_checks.mappings(value["sources"], "`sources`")),
+                files={
+                    json_checks.file_name(name): FileEntry.of(json_checks.mapping(files[name], name)) for name in files
+                },
                 built=_built(value.get("built", {})),
             )
             name, built = manifest.id, sha1(manifest.built)
@@ -226,22 +228,22 @@ def _check_keys(kind: type[FileEntry] | type[SourceEntry], value: Mapping[str, J
 
 def _built(value: Json) -> Mapping[str, Json]:
     """Return the circumstances after checking the types of the known ones. Raises: ValueError."""
-    built = shapes.mapping(value, "`built`")
+    built = json_checks.mapping(value, "`built`")
     for name in ("at", "version"):
-        shapes.text(built.get(name, ""), f"`{name}`")
-    shapes.count(built.get("sequence", 0), "`sequence`")
-    for name, number in shapes.mapping(built.get("changes", {}), "`changes`").items():
-        shapes.count(number, f"the number of {shortened(name)}")
-    for kind, source in shapes.mapping(built.get("prefixes", {}), "`prefixes`").items():
-        shapes.text(source, f"the source of the {shortened(kind)} prefix")
-    for source in shapes.mappings(built.get("sources", []), "`sources` of `built`"):
-        shapes.mapping(source.get("origin", {}), "`origin`")
-        shapes.text(source.get("digest", ""), "`digest`")
+        json_checks.text(built.get(name, ""), f"`{name}`")
+    json_checks.count(built.get("sequence", 0), "`sequence`")
+    for name, number in json_checks.mapping(built.get("changes", {}), "`changes`").items():
+        json_checks.count(number, f"the number of {shortened(name)}")
+    for kind, source in json_checks.mapping(built.get("prefixes", {}), "`prefixes`").items():
+        json_checks.text(source, f"the source of the {shortened(kind)} prefix")
+    for source in json_checks.mappings(built.get("sources", []), "`sources` of `built`"):
+        json_checks.mapping(source.get("origin", {}), "`origin`")
+        json_checks.text(source.get("digest", ""), "`digest`")
         if (stamp := source.get("stamp")) is not None and not (
             isinstance(stamp, list) and all(isinstance(part, int) for part in stamp)
         ):
             raise ValueError(f"`stamp` is not a list of numbers: {quoted(stamp)}")
-        for mark in shapes.mapping(source.get("folders", {}), "`folders`").values():
+        for mark in json_checks.mapping(source.get("folders", {}), "`folders`").values():
             if not isinstance(mark, list) or [type(part) for part in mark] != [int, str]:
                 raise ValueError(f"the mark of a folder is not a time and a SHA-1: {quoted(mark)}")
     return built
@@ -266,12 +268,12 @@ def faults(folder: Path, manifest: Manifest, names: Sequence[str] | None = None)
 
 
 def size_fault(path: Path, entry: FileEntry) -> str:
-    """Return the obvious fault of a file: missing, or of another length; empty if there is none."""
+    """Return the obvious fault of a file: missing, or of another length; empty if it has no fault."""
     try:
         size = path.stat().st_size
     except OSError as error:
         return f"{path} is missing ({error.strerror})"
-    return "" if size == entry.bytes else f"{path} has {size} bytes; the manifest says {entry.bytes}"
+    return "" if size == entry.bytes else f"{path} has {size} bytes; the manifest has {entry.bytes}"
 
 
 def digest_fault(path: Path, entry: FileEntry) -> str:
@@ -280,4 +282,4 @@ def digest_fault(path: Path, entry: FileEntry) -> str:
         digest = sha1_file(path)
     except OSError as error:
         return f"{path} cannot be read ({error.strerror})"
-    return "" if digest == entry.sha1 else f"{path} has SHA-1 {digest}; the manifest says {entry.sha1}"
+    return "" if digest == entry.sha1 else f"{path} has SHA-1 {digest}; the manifest has {entry.sha1}"

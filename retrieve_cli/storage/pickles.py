@@ -4,9 +4,9 @@ A file is a protocol 5 pickle, then its arrays' buffers (each aligned to 64 byte
 lengths, and a footer. In the pickle an array is a persistent id, "number dtype shape". Loading maps the file and
 returns views of the map, so opening costs the same for a thousand rows and for ten million.
 
-Pickle executes whatever a file names, and an artifact may come from anywhere. So before anything is loaded, every
-opcode is checked against the few that plain lists, dictionaries, strings and numbers need. None of these can name a
-class or a function.
+Pickle executes any function that a file names, and an artifact may come from anywhere. So before anything is loaded,
+every opcode is checked against the few that plain lists, dictionaries, strings and numbers need. None of these can name
+a class or a function.
 """
 
 from __future__ import annotations
@@ -96,8 +96,8 @@ class _Unpickler(pickle.Unpickler):
 def dump(value: Any, path: Path, blocks: Iterable[tuple[Later, Array]] = ()) -> None:
     """Write lists, dictionaries, strings, numbers and arrays; the same value gives the same bytes.
 
-    `blocks` has the contents of each `Later` of the value: the blocks of one array in order, those of several arrays in
-    any order. It is iterated once, while the file is written.
+    `blocks` has the contents of each `Later` of the value: the blocks of one array in order, several arrays in any
+    order. It is iterated once, while the file is written.
 
     Raises:
         TypeError: the type of an array is not supported.
@@ -130,7 +130,7 @@ def _fill(file: BinaryIO, places: Mapping[int, tuple[int, int]], blocks: Iterabl
     for later, block in blocks:
         stored, span = np.ascontiguousarray(block, later.dtype), left.get(id(later), [0, 0])
         if span[0] + stored.nbytes > span[1]:
-            raise ValueError("the value has no such placeholder")
+            raise ValueError("the value does not have the placeholder")
         file.seek(span[0])
         durable.write(file, _bytes_of(stored))
         span[0] += stored.nbytes

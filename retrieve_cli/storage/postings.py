@@ -1,4 +1,4 @@
-"""Common writer of inverted files: merges the postings of new rows with those of an older index.
+"""Common writer of inverted files: merges the postings of new rows with the postings of an older index.
 
 BM25, learned sparse vectors and the columns of records all store postings by group (a term, a field): the rows of the
 group, with a number for each. A row is added, or copied from one older index without reading its text. The same rows
@@ -34,7 +34,7 @@ _BLOCK = 1 << 20
 
 
 class PostingTable(Frozen, eq=False):
-    """Postings of an older index: those of group g are from `starts[g]` to `starts[g + 1]`, in order of row."""
+    """Postings of an older index: group g is from `starts[g]` to `starts[g + 1]`, in order of row."""
 
     starts: Rows
     """Start of each group, (g + 1,)."""
@@ -74,7 +74,7 @@ def _referring() -> Iterator[None]:
 
 
 class Origins:
-    """Origins of the rows of an index: rows of an older index, or none."""
+    """Origins of the rows of an index: rows of an older index, or new."""
 
     def __init__(self, origins: Rows, length: int) -> None:
         """`origins` has for each row its row in the older index, or -1; the older index has `length` rows."""

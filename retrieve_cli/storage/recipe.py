@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from retrieve_cli.contracts import Card, Json, ModelCard
 from retrieve_cli.errors import IndexCorrupt, quoted, shortened
 from retrieve_cli.frozen import Frozen, asdict
-from retrieve_cli.storage import shapes
+from retrieve_cli.storage import json_checks
 
 _HINT = "build again: retrieve build"
 
@@ -35,16 +35,16 @@ class Recipe(Frozen):
     tokens: Card | None = None
     """Card of packed token vectors; None if they are not stored."""
     documents: Mapping[str, Card] | None = None
-    """Parser of each format of which there are documents, Markdown and text aside; None if there are none."""
+    """Parser of each format that has documents, Markdown and text aside; None if no format has any."""
     facets: Card | None = None
     """Card of the facets of chunks; None if they are not configured."""
 
     @property
     def encoder_card(self) -> ModelCard:
-        """The card of the encoder.
+        """Return the card of the encoder.
 
         Raises:
-            IndexCorrupt: there is none, or it is incomplete.
+            IndexCorrupt: it is missing or incomplete.
         """
         try:
             card = ModelCard(**(self.encoder or {}))
@@ -71,15 +71,15 @@ class Recipe(Frozen):
         Raises:
             ValueError, KeyError: the object is invalid.
         """
-        value = shapes.mapping(value, "`recipe`")
-        sources = shapes.mapping(value["sources"], "`sources`")
-        chunking = shapes.mapping(value["chunking"], "`chunking`")
+        value = json_checks.mapping(value, "`recipe`")
+        sources = json_checks.mapping(value["sources"], "`sources`")
+        chunking = json_checks.mapping(value["chunking"], "`chunking`")
         retrievers = {name: card for name, card in value.items() if name not in NAMED}
         optional = {name: value[name] for name in _OPTIONAL if value.get(name) is not None}
         cards = {name: card for name, card in optional.items() if name != "columns"}
         for named in (sources, chunking, retrievers, cards, optional.get("documents", {})):
             for name, card in named.items():
-                shapes.mapping(card, f"the card of {shortened(name)}")
+                json_checks.mapping(card, f"the card of {shortened(name)}")
         _check_encoder(optional.get("encoder", {}))
         return cls(sources, chunking, retrievers, **optional)
 
@@ -88,17 +88,17 @@ def _check_encoder(card: Card) -> None:
     """Check the types in the card of an encoder. Raises: ValueError."""
     for name, value in card.items():
         if name in ("dim", "max_tokens"):
-            shapes.count(value, f"`{name}` of the encoder")
+            json_checks.count(value, f"`{name}` of the encoder")
         elif name == "normalize":
             if not isinstance(value, bool):
                 raise ValueError(f"`normalize` of the encoder is neither true nor false: {quoted(value)}")
         else:
-            shapes.text(value, f"`{shortened(name)}` of the encoder")
+            json_checks.text(value, f"`{shortened(name)}` of the encoder")
 
 
 @contextmanager
 def reading_cards() -> Iterator[None]:
-    """Convert errors while reading a card into an error of the index: the card is not as it was written.
+    """Convert errors while reading a card into an error of the index: the card is damaged.
 
     Raises:
         IndexCorrupt: a key is missing, or a value has another type.
@@ -106,7 +106,7 @@ def reading_cards() -> Iterator[None]:
     try:
         yield
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise IndexCorrupt(f"a card of the recipe is not as it was written ({quoted(error)})", hint=_HINT) from error
+        raise IndexCorrupt(f"a card of the recipe is damaged ({quoted(error)})", hint=_HINT) from error
 
 
 _OPTIONAL = ("encoder", "columns", "graph", "tokens", "documents", "facets")

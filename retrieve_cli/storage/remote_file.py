@@ -82,10 +82,10 @@ class RemoteFile(MappedFile):
                 done.result()
 
     def _bring(self, blocks: Sequence[int]) -> None:
-        """Fetch those of at most `BLOCKS` blocks that are missing, verify them, and write them into their places.
+        """Fetch the missing ones of at most `BLOCKS` blocks, verify them, and write them into their places.
 
         Raises:
-            IndexCorrupt: one of them is not the one that was sent.
+            IndexCorrupt: a block differs from the sent one.
             RetrieveError: the disk is full.
         """
         missing = [number for number in blocks if not self._fits(number, self._read(number * BLOCK, BLOCK))]

@@ -68,8 +68,8 @@ def sampled_groups(starts: Rows, most: int) -> SampledGroups:
 def spread_within(population: Mask, starts: Rows | None, scores_of: Callable[[Rows], Vectors]) -> tuple[float, float]:
     """Return mean and standard deviation of the scores of a population, (rows,) bool, or of the best in its groups.
 
-    `scores_of` returns the scores of rows. Of a large population a sample is scored, which only it decides: the
-    deviation of the mean is then 1.6 % of that of the scores.
+    `scores_of` returns the scores of rows. A sample of a large population is scored; the choice depends only on the
+    population, and the deviation of the mean is then 1.6 % of the deviation of the scores.
     """
     stored = getattr(population, "samples", ())
     place = int(several(starts) is not None)

@@ -8,7 +8,7 @@
     artifacts/sources/                    files fetched from remote sources
     artifacts/inbox/                      documents that were added one at a time, see inbox.py
     artifacts/web/                        answers of web and literature providers, see websearch/stored.py
-    artifacts/tasks/                      what servers were asked to do, see tasks.py
+    artifacts/tasks/                      tasks of servers, see tasks.py
     artifacts/runs/                       figures of evaluations, query by query
     artifacts/judgments/                  votes of people on results, see evaluation/votes.py
     artifacts/calibration.json            relevance of scores, see retrieval/calibration.py
@@ -19,7 +19,7 @@
 
 A generation is written into a scratch folder, synced to disk, renamed to its id, and only then named in `current`,
 which is replaced in one step. A crash at any moment leaves the current generation unchanged; nothing is edited in
-place. Unchanged files may be hard links to those of the previous generation: a file exists until its last link is
+place. Unchanged files may be hard links to files of the previous generation: a file exists until its last link is
 removed. `generations.py` reads the folder, this file writes it.
 """
 
@@ -162,7 +162,7 @@ class Store(Generations):
         """Make an older generation the current one, by default the previous one; return its id.
 
         Raises:
-            UsageError: there is none, or none of that name.
+            UsageError: no older generation exists, or the named one is missing.
             IndexCorrupt: it is damaged; the current one stays.
         """
         name = self._matching(generation) if generation else self.before(self.live())

@@ -69,7 +69,7 @@ def _read_into(file: BufferedReader, buffer: NDArray[np.uint8]) -> int:
 
 
 def read(folder: Path) -> Mapping[str, Sums] | None:
-    """Return the sums of the files of a folder by name; None if there are none, an empty mapping if damaged."""
+    """Return the sums of the files of a folder by name; None without sums, an empty mapping if damaged."""
     try:
         place = folder / FILE
         if place.is_symlink():  # read before it is known whether the user agreed to links out of the folder

@@ -55,7 +55,7 @@ def encode_row(row: Json) -> bytes:
     return orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE)
 
 
-class Table:
+class JsonlTable:
     """A JSONL file with its offsets, mapped into memory; every row has at least the given keys."""
 
     def __init__(self, file: Path | MappedFile, offsets: Rows, *, keys: Collection[str] = ()) -> None:

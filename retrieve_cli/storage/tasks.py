@@ -1,9 +1,9 @@
 """Tasks of servers, as small files: every worker process can tell the state of each.
 
-    artifacts/tasks/<task>.json          what was asked for, by whom, and its outcome
+    artifacts/tasks/<task>.json          the request, its caller and its outcome
     artifacts/tasks/<worker>.worker      held by a worker process as long as it lives
     artifacts/tasks/syncing              held by the worker whose sync is running
-    artifacts/tasks/running.json         the state of that sync
+    artifacts/tasks/running.json         the state of the running sync
     artifacts/tasks/syncs.json           the last syncs
 
 They may be lost in a power failure, and then the task is unknown; the documents are in the inbox.
@@ -41,7 +41,7 @@ class Tasks:
         self._saved = 0
 
     def new_id(self) -> str:
-        """Return the id of a new task: later ones are greater, and nobody can guess one."""
+        """Return the id of a new task: later ids are greater, and an id cannot be guessed."""
         return f"{time.time_ns():016x}{secrets.token_hex(4)}"
 
     def save(self, task: Mapping[str, Json]) -> None:
@@ -52,7 +52,7 @@ class Tasks:
             self.prune()
 
     def load(self, task: str) -> dict[str, Json] | None:
-        """Return a task, None if there is none of that id."""
+        """Return a task, None if the id is unknown."""
         value = self._read(f"{task}.json") if _TASK.fullmatch(task) else None
         return value if isinstance(value, dict) else None
 
@@ -91,7 +91,7 @@ class Tasks:
     # -------------------------------------------------------------------------------------------- syncs
 
     def running(self) -> dict[str, Json] | None:
-        """Return the state of the sync that is running; None if there is none."""
+        """Return the state of the running sync; None if no sync is running."""
         value = self._read("running.json")
         return value if isinstance(value, dict) and self.alive(value.get("worker")) else None
 

@@ -2,8 +2,9 @@
 
 Sums and sums of squares by term give the mean exactly, and the variance if terms were independent. They are not: words
 of a query tend to occur together, and the deviation would be up to a third too low. So the scores of a fixed sample of
-rows say by which factor the variance is higher than that of independent terms with the same sums; these are counted in
-the sample as well, so that most of its error is corrected: a ratio estimate (Cochran 1977, "Sampling Techniques").
+rows give the factor by which the variance exceeds the variance of independent terms with the same sums; the sums are
+counted in the sample as well, so that most of its error is corrected: a ratio estimate (Cochran 1977, "Sampling
+Techniques").
 
 If rows are grouped, such as the chunks of records, the same is done with the best row of a group: a term's weight in a
 group is its highest one, and the best score of a group at most the sum over terms.
@@ -128,7 +129,7 @@ def posting_statistics(table: PostingTable, *, starts: Rows | None = None, sampl
 
 
 class _Collected:
-    """Collector of postings. Sums are made one by one in order of row, in whatever blocks the postings come."""
+    """Collector of postings. Sums are added one by one in order of row, for any division into blocks."""
 
     def __init__(self, length: int, groups: Rows | None, sample: int) -> None:
         self.groups = groups
@@ -140,7 +141,7 @@ class _Collected:
         self._sampled: list[Columns] = []
 
     def add(self, columns: Columns) -> None:
-        """Add postings, sorted by term and then by row; of each group either all those of a term or none."""
+        """Add postings, sorted by term and then by row; of each group all postings of a term, or no posting."""
         terms, rows, weights = columns
         most = int(terms[-1]) + 1 if len(terms) else 0
         if most > len(self._counts):

@@ -11,7 +11,7 @@ import numpy as np
 
 from retrieve_cli.contracts import Json, ModelCard
 from retrieve_cli.frozen import asdict
-from retrieve_cli.storage.cache_parts import Layout, Say
+from retrieve_cli.storage.cache_parts import CacheLayout, Say
 from retrieve_cli.storage.content_cache import ContentCache
 from retrieve_cli.storage.key_rows import KeyRows, as_keys
 from retrieve_cli.storage.mapped import unreleased
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from retrieve_cli.contracts import Rows
     from retrieve_cli.storage.key_rows import Keys
 
-LAYOUT = Layout(".tokens", {"ids": "<i4", "codes": "|u1"})
+LAYOUT = CacheLayout(".tokens", {"ids": "<i4", "codes": "|u1"})
 _BLOCK = 1024
 """Texts whose tokens are in memory at a time."""
 
@@ -36,7 +36,7 @@ class TokenCache:
     """Packed tokens of one model card. Only one process at a time may use it, which the writer's lock ensures."""
 
     def __init__(self, folder: Path, card: ModelCard, *, say: Say) -> None:
-        """Open nothing until the first use; `say` receives notices of damaged files."""
+        """Open nothing until the first use; damaged files are reported then."""
         self._cache = ContentCache(folder, card_of(asdict(card)), LAYOUT, say=say)
         self._older: TokenTable | None = None
         self._rows = KeyRows(as_keys([]))

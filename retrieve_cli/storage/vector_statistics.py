@@ -1,9 +1,9 @@
 """Mean and deviation of a query's inner products with all rows of vectors, without reading these again.
 
-For a query q and rows with mean m and covariance S, the mean is q.m and the variance q'S q: exact. The best row of a
-group has no such formula. A fixed sample of groups gives mean and deviation of the best rows of its groups, and of the
-mean rows of the same groups. The latter are also known exactly for all groups, so that most of the error of the sample
-is corrected: a difference and a ratio estimate with an auxiliary variable (Cochran 1977, "Sampling Techniques").
+For a query q and rows with mean m and covariance S, the mean is q.m and the variance q'S q: exact. For the best row
+of a group no formula exists. A fixed sample of groups gives mean and deviation of the best rows of its groups, and of
+the mean rows of the same groups. The latter are also known exactly for all groups, so that most of the error of the
+sample is corrected: a difference and a ratio estimate with an auxiliary variable (Cochran 1977, "Sampling Techniques").
 
 Sums have the same bits on any processor although BLAS computes them: rows are rounded to whole numbers of 20 bits, of
 which a block's sums of products are exact in float64, in any order.

@@ -34,7 +34,7 @@ _KINDS = (
 )
 
 
-class Unreadable(OSError):
+class UnreadableFile(OSError):
     """An existing path that is not read: not a regular file, or larger than the limit of its kind."""
 
     def __init__(self, path: Path | str, reason: str) -> None:
@@ -61,8 +61,8 @@ def open_regular(path: Path | str, *, limit: int | None = None) -> BufferedReade
 def regular_descriptor(path: Path | str, flags: int, *, mode: int = 0o666) -> int:
     """Open a regular file without ever waiting for a pipe's other end, and return its descriptor.
 
-    A file opened for writing must not be a symbolic link either: in a folder from somebody else it may lead to any file
-    of the user.
+    A file opened for writing must not be a symbolic link either: in a folder of another user it may lead to any file of
+    this user.
 
     Raises:
         OSError: it cannot be opened, or is not a regular file; `strerror` names its kind.
@@ -74,13 +74,13 @@ def regular_descriptor(path: Path | str, flags: int, *, mode: int = 0o666) -> in
         descriptor = os.open(path, flags, mode)
     except OSError as error:
         if error.errno == errno.ELOOP and Path(path).is_symlink():
-            raise Unreadable(path, "it is a symbolic link; links are never written through") from error
+            raise UnreadableFile(path, "it is a symbolic link; links are never written through") from error
         raise
     file_mode = os.fstat(descriptor).st_mode
     if not stat.S_ISREG(file_mode):
         os.close(descriptor)
         kind = next((name for test, name in _KINDS if test(file_mode)), "something else")
-        raise Unreadable(path, f"it is {kind}, not a regular file")
+        raise UnreadableFile(path, f"it is {kind}, not a regular file")
     return descriptor
 
 
@@ -132,5 +132,5 @@ def lines(file: BinaryIO, *, limit: int = LINE) -> Iterator[bytes]:
                 break
 
 
-def _too_large(path: Path | str, size: int, limit: int) -> Unreadable:
-    return Unreadable(path, f"it has {size / MB:,.1f} MB; the limit is {limit / MB:,.0f} MB")
+def _too_large(path: Path | str, size: int, limit: int) -> UnreadableFile:
+    return UnreadableFile(path, f"it has {size / MB:,.1f} MB; the limit is {limit / MB:,.0f} MB")

@@ -13,7 +13,7 @@ def foreign_json(body: bytes | str) -> Json:
     """Return a body as JSON of at most `DEEPEST` levels, in which every number fits into a double or 64 bits.
 
     Raises:
-        ValueError: it is something else; the message says what.
+        ValueError: it is something else; the message has the reason.
     """
     import orjson
 

@@ -46,9 +46,10 @@ def ignore_terminal() -> None:
 
 
 class Requests:
-    """Requests to this process, and its answers, on what were stdin and stdout: what a library prints is no answer.
+    """Requests to this process, and its answers, on the original stdin and stdout: output that a library prints is not
+    an answer.
 
-    The end of the requests is the end of the process, whatever it is at: nobody asks any more.
+    The process ends immediately when the requests end, even in the middle of one: no process waits for its answer.
     """
 
     def __init__(self) -> None:

@@ -39,7 +39,7 @@ class Gone(Exception):
     """The process has ended, or has closed its pipe, before it answered."""
 
 
-class Worker:
+class WorkerProcess:
     """A process that answers requests: `python -m MODULE`."""
 
     def __init__(
@@ -51,7 +51,7 @@ class Worker:
         apart: bool = False,
     ) -> None:
         """Start it with the search path for modules of this process, without the folder that is current at the time.
-        `apart`: in the root folder and a session of its own, so that the terminal of the user is not its terminal.
+        `apart`: in the root folder and in a separate session, so that the terminal of the user is not its terminal.
 
         Raises:
             OSError: it cannot be started.
@@ -132,7 +132,7 @@ class Worker:
         return answer
 
     def _whole(self, head: int, body: int) -> tuple[int, int] | None:
-        """Return the sizes of an answer once it is there. Raises: ValueError if it is none."""
+        """Return the sizes of an answer once it has arrived. Raises: ValueError: it is not an answer."""
         if len(self._body) < SIZES:
             return None
         sizes = sizes_of(bytes(self._body[:SIZES]), head=head, body=body)
@@ -149,7 +149,7 @@ class Worker:
             self._streams.unregister(self._input)
 
     def _listen(self) -> None:
-        """Read some of what it has written to its standard error, without waiting for more."""
+        """Read some of its standard error, without waiting for more."""
         with suppress(BlockingIOError, KeyError):
             if some := os.read(self._error.fileno(), _READ):
                 self._said = (self._said + some)[-_SAID:]
@@ -159,7 +159,7 @@ class Worker:
     # ------------------------------------------------------------------------------------------ the end
 
     def last_line(self) -> str:
-        """Return the end of what it has written to its standard error since the last request; it is not trusted."""
+        """Return the end of its standard error since the last request; it is not trusted."""
         for _ in range(_LAST_READS):
             self._listen()
         return shortened(printable(self._said.decode("utf-8", "replace").strip().rpartition("\n")[2]), _QUOTED)

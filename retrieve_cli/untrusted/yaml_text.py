@@ -82,7 +82,7 @@ def _check(text: str, values: int, levels: int) -> None:
 
 
 class _Count:
-    """Number of values of the expanded document, as far as it was read."""
+    """Number of values of the expanded document read so far."""
 
     def __init__(self) -> None:
         self.values = 0

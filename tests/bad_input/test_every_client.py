@@ -13,9 +13,9 @@ from told_servers import NONSENSE, Answer, serving
 
 from retrieve_cli.assemble.websearch import provider
 from retrieve_cli.config.bounds import keys_of
+from retrieve_cli.config.query_settings import PROVIDERS
 from retrieve_cli.config.settings import Settings, SourceSetting
 from retrieve_cli.config.trust import way_of
-from retrieve_cli.config.web_settings import PROVIDERS
 from retrieve_cli.errors import Exit
 from retrieve_cli.server.auth.key_sets import KeySet, UrlOrigin
 

@@ -10,8 +10,8 @@ from samples import ROOT
 
 from retrieve_cli.cli.main import program
 from retrieve_cli.config import loading
-from retrieve_cli.config.keys import every_key
 from retrieve_cli.config.settings import Settings
+from retrieve_cli.config.values import every_key
 from retrieve_cli.errors import Exit
 from retrieve_cli.frozen import asdict
 

@@ -23,7 +23,7 @@ from retrieve_cli.config import loading
 from retrieve_cli.contracts import Request
 from retrieve_cli.contracts.engines import Capabilities, Label, Within
 from retrieve_cli.errors import UsageError
-from retrieve_cli.ingest.sending import Labels
+from retrieve_cli.ingest.sending import RowLabels
 from retrieve_cli.search.questions import RequestReader
 from retrieve_cli.search.searcher import Searcher
 from retrieve_cli.storage.generation import Generation, open_generation
@@ -117,7 +117,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
             Index(store, loading.load(None, common)) as local,
             open_generation(store) as generation,
         ):
-            labels = Labels(generation).of("record", range(len(generation.records)))
+            labels = RowLabels(generation).of("record", range(len(generation.records)))
             yield World(remote, local, generation, RequestReader(generation, settings=settings), labels)
 
 

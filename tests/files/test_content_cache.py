@@ -10,12 +10,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
 from retrieve_cli.storage import pickles
-from retrieve_cli.storage.cache_parts import Layout
+from retrieve_cli.storage.cache_parts import CacheLayout
 from retrieve_cli.storage.content_cache import ContentCache, prune
 from retrieve_cli.storage.key_rows import as_keys
 from retrieve_cli.storage.manifest import sha1_file, text_key
 
-LAYOUT = Layout(".pairs", {"terms": "<i4", "codes": "|u1"})
+LAYOUT = CacheLayout(".pairs", {"terms": "<i4", "codes": "|u1"})
 CARD, OTHER = {"name": "x", "revision": "1"}, {"name": "x", "revision": "2"}
 KEYS = [text_key(str(number)) for number in range(9)]
 shared_folder = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
-from retrieve_cli.storage.key_rows import Digests, KeyRows, as_digests, as_keys
+from retrieve_cli.storage.key_rows import DigestList, KeyRows, as_digests, as_keys
 from retrieve_cli.storage.text_numbers import TextNumbers, TextRows
 from retrieve_cli.storage.vocabulary import MergedTexts, TextBuffer, Vocabulary, places_of
 
@@ -28,7 +28,7 @@ def test_every_key_is_found_in_its_first_row(stored: list[bytes], asked: list[by
 
 @given(digests=st.lists(keys, max_size=9))
 def test_digests_are_a_sequence_of_what_was_put_in(digests: list[bytes]) -> None:
-    held = Digests()
+    held = DigestList()
     for digest in digests:
         held.append(digest)
     held.extend(held.array[:3])
@@ -86,6 +86,6 @@ def test_texts_one_behind_the_other_are_a_sequence(texts: list[bytes], place: sl
 
 def test_a_place_that_is_not_there_is_an_error() -> None:
     with pytest.raises(IndexError):
-        Digests()[0]
+        DigestList()[0]
     with pytest.raises(IndexError):
         TextBuffer([b"a"])[1]

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
 from retrieve_cli.errors import IndexCorrupt
-from retrieve_cli.storage.tables import Table, TableWriter
+from retrieve_cli.storage.tables import JsonlTable, TableWriter
 
 texts = st.text(st.characters(exclude_categories=["Cs"]))
 scalars = st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.floats(allow_nan=False, allow_infinity=False)
@@ -28,7 +28,7 @@ def written(path: Path, content: list[dict[str, Any]]) -> np.ndarray:
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(content=st.lists(rows, max_size=6))
 def test_every_row_is_read_back_by_its_number_and_in_order(content: list[dict[str, Any]], tmp_path: Path) -> None:
-    table = Table(tmp_path / "rows.jsonl", written(tmp_path / "rows.jsonl", content))
+    table = JsonlTable(tmp_path / "rows.jsonl", written(tmp_path / "rows.jsonl", content))
 
     assert len(table) == len(content)
     assert list(table) == content
@@ -48,15 +48,15 @@ def test_a_file_of_another_length_than_its_offsets_say_is_refused(change: Any, t
     path.write_bytes(change(path.read_bytes()))
 
     with pytest.raises(IndexCorrupt, match="length"):
-        Table(path, offsets)
+        JsonlTable(path, offsets)
 
 
 def test_a_table_that_is_absent_or_has_no_offsets_is_refused(tmp_path: Path) -> None:
     with pytest.raises(IndexCorrupt, match="cannot read"):
-        Table(tmp_path / "rows.jsonl", np.zeros(1, np.int64))
+        JsonlTable(tmp_path / "rows.jsonl", np.zeros(1, np.int64))
     (tmp_path / "rows.jsonl").touch()
     with pytest.raises(IndexCorrupt):
-        Table(tmp_path / "rows.jsonl", np.zeros(0, np.int64))
+        JsonlTable(tmp_path / "rows.jsonl", np.zeros(0, np.int64))
 
 
 @pytest.mark.parametrize(("damage", "said"), [(b"{", "damaged"), (b"\xff", "damaged"), (b"[", "damaged")])
@@ -66,7 +66,7 @@ def test_a_damaged_row_is_named_and_the_others_are_still_read(damage: bytes, sai
     raw = path.read_bytes()
     path.write_bytes(raw[:8] + damage * 7 + b"\n")
 
-    table = Table(path, offsets)
+    table = JsonlTable(path, offsets)
 
     assert table[0] == {"a": 1}
     with pytest.raises(IndexCorrupt, match=f"row 1 .* {said}"):
@@ -78,10 +78,10 @@ def test_a_row_that_is_no_object_is_refused(tmp_path: Path) -> None:
     path.write_bytes(b"[1]\n")
 
     with pytest.raises(IndexCorrupt, match="not an object"):
-        Table(path, np.array([0, 4]))[0]
+        JsonlTable(path, np.array([0, 4]))[0]
 
 
-class Counting(Table):
+class Counting(JsonlTable):
     """A table that tells what was read of its file."""
 
     def __init__(self, *arguments: Any) -> None:
@@ -107,7 +107,7 @@ def test_consecutive_rows_are_one_read_of_their_own_lines(
 
 @pytest.mark.parametrize(("first", "end"), [(-1, 1), (1, 0), (0, 3)])
 def test_rows_that_are_not_there_are_no_empty_answer(first: int, end: int, tmp_path: Path) -> None:
-    table = Table(tmp_path / "rows.jsonl", written(tmp_path / "rows.jsonl", [{"a": 1}, {"a": 2}]))
+    table = JsonlTable(tmp_path / "rows.jsonl", written(tmp_path / "rows.jsonl", [{"a": 1}, {"a": 2}]))
 
     with pytest.raises(IndexError):
         table.rows(first, end)
@@ -119,4 +119,4 @@ def test_a_damaged_row_among_consecutive_ones_is_named(tmp_path: Path) -> None:
     path.write_bytes(path.read_bytes().replace(b'{"a":2}', b"{{{{{{{"))
 
     with pytest.raises(IndexCorrupt, match=r"row 1 .* damaged"):
-        Table(path, offsets).rows(0, 3)
+        JsonlTable(path, offsets).rows(0, 3)

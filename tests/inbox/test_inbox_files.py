@@ -158,7 +158,7 @@ def test_a_damaged_file_stops_a_sync_until_it_is_sent_again(
         damaged = bytearray(content)
         damaged[bit // 8] ^= 1 << bit % 8
         path.write_bytes(damaged)
-        with pytest.raises(IndexCorrupt, match="not as it was sent"):
+        with pytest.raises(IndexCorrupt, match="differs from the sent file"):
             open_sound(path)
         for words in (("sync",), ("inspect", "verify")):
             done = retrieve(*words)

@@ -8,7 +8,7 @@ from samples import Program, write_catalog
 
 from retrieve_cli.storage.generation import open_generation
 from retrieve_cli.storage.records.columns import Columns, columns_of
-from retrieve_cli.storage.records.offered import offered
+from retrieve_cli.storage.records.suggestions import offered
 from retrieve_cli.storage.store import Store
 
 

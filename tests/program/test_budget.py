@@ -24,7 +24,7 @@ from retrieve_cli.models.runtimes.tokenizer import ModelTokenizer
 from retrieve_cli.search.answer import Result, Spent
 from retrieve_cli.search.budget import spend
 from retrieve_cli.search.context import Narrower, in_context
-from retrieve_cli.storage.tables import Table, TableWriter
+from retrieve_cli.storage.tables import JsonlTable, TableWriter
 
 WORDS = Counter("words", WordTokenizer())
 
@@ -50,7 +50,7 @@ def counts(request: pytest.FixtureRequest) -> Counter:
 class Pool:
     """Chunks of some records, as a generation keeps them, of which hits are drawn."""
 
-    chunks: Table
+    chunks: JsonlTable
     starts: np.ndarray
 
     def results(self, rows: Sequence[int]) -> tuple[Result, ...]:
@@ -80,7 +80,7 @@ def pool(folder: Path, records: Sequence[Sequence[str]]) -> Pool:
             writer.append({**known, "text": text, **place})
             start += len(text) + 1
     writer.close()
-    chunks = Table(folder / "chunks.jsonl", np.array(writer.offsets, np.int64))
+    chunks = JsonlTable(folder / "chunks.jsonl", np.array(writer.offsets, np.int64))
     return Pool(chunks, np.cumsum([0, *map(len, records)], dtype=np.int64))
 
 
@@ -275,7 +275,7 @@ def test_hits_of_a_context_that_was_narrowed_are_shown_once(spent_on: Spend) -> 
     assert kept[0].context.merged == ("d0#2",)
     assert spent.cut == (
         ("d0#1", "shown with a narrower context; its whole context takes 7 tokens where 6 of 6 are left"),
-        ("d0#3", "shown without its context, which was cut with that of d0#1"),
+        ("d0#3", "shown without its context, which was cut with the context of d0#1"),
     )
 
 
@@ -302,7 +302,7 @@ def test_hits_that_were_merged_into_a_context_come_back_at_their_turn_where_it_h
     assert [each.text for each in kept] == ["one two", "other", "four"]
     assert spent.cut == (
         ("d0#0", "shown without its context, which takes 6 tokens where 4 of 4 are left"),
-        ("d0#2", "shown without its context, which was cut with that of d0#0"),
+        ("d0#2", "shown without its context, which was cut with the context of d0#0"),
         ("d0#3", "skipped: it takes 2 tokens where 0 of 4 are left"),
     )
 

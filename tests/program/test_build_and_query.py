@@ -10,7 +10,7 @@ from hypothesis import given, strategies as st
 from program.asking import Configure
 from samples import TOOLS, Program, write_catalog
 
-from retrieve_cli.ingest.report import Limits
+from retrieve_cli.ingest.report import LossLimits
 
 
 def test_the_json_answer_has_the_right_tool_first_and_every_key_of_the_contract(index: Path, retrieve: Program) -> None:
@@ -162,9 +162,9 @@ def test_a_small_folder_of_which_nothing_can_be_read_publishes_nothing(tmp_path:
 
 @given(st.integers(0, 60), st.integers(0, 60))
 def test_the_default_limit_is_5_percent_of_at_least_20_records(rejected: int, records: int) -> None:
-    tolerated = Limits(max_fail=None).tolerates(rejected, records)
+    tolerated = LossLimits(max_fail=None).tolerates(rejected, records)
     if rejected + records >= 20:
-        assert tolerated is Limits(max_fail=0.05).tolerates(rejected, records)
+        assert tolerated is LossLimits(max_fail=0.05).tolerates(rejected, records)
     else:
         assert tolerated is (records > 0 or not rejected)
 

@@ -11,7 +11,7 @@ from program.asking import Configure
 from samples import TOOLS, Program, write_catalog
 
 from retrieve_cli.cli.main import main
-from retrieve_cli.storage import marks
+from retrieve_cli.storage import file_stamps
 
 CODE = """
 import sys
@@ -91,7 +91,7 @@ def test_a_query_of_a_folder_loads_neither_formats_nor_columns(
     folder = tmp_path / "docs"
     folder.mkdir()
     (folder / "a.md").write_text("# Lungs\n\nLungs breathe.")
-    monkeypatch.setattr(marks, "SETTLED_NS", 0)  # a folder written a moment ago would be looked at again
+    monkeypatch.setattr(file_stamps, "SETTLED_NS", 0)  # a folder written a moment ago would be looked at again
     assert retrieve("build", "--docs-dir", folder).code == 0
     modules = "retrieve_cli.sources.formats.formats retrieve_cli.storage.records.columns"
     assert loaded(modules, "query lungs --mode bm25 --json") == [[]]

@@ -25,7 +25,7 @@ from retrieve_cli.sources.formats.reader import SandboxedReader
 from retrieve_cli.storage import pickles
 from retrieve_cli.storage.generation import CHUNKS, OFFSETS, Generation
 from retrieve_cli.storage.manifest import Manifest
-from retrieve_cli.storage.tables import Table
+from retrieve_cli.storage.tables import JsonlTable
 
 
 def prose(topic: str, sentences: int) -> str:
@@ -88,7 +88,7 @@ class Indexed:
         return int(self.generation.starts[record + 1] - self.generation.starts[record])
 
 
-class Counting(Table):
+class Counting(JsonlTable):
     """A table that counts its reads."""
 
     reads = 0

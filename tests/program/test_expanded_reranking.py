@@ -119,7 +119,7 @@ def test_where_the_reranker_fails_the_first_by_retrieval_score_are_kept_and_that
     gone = {"RERANK__BACKEND": "remote", "RERANK__BASE_URL": "http://127.0.0.1:9/v1", "RERANK__KEEP": "3"}
     found = asked(retrieve, **{**keys, **gone})
     assert "remote" in found["strategies_skipped"]
-    assert "the first 3 by retrieval score stand in place of the reranked ones" in found["said"]
+    assert "the first 3 by retrieval score replace the reranked ones" in found["said"]
     assert len(found["names"]) == 3
     if order == "true":
         assert found["names"] == usual["names"][:3]

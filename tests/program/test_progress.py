@@ -19,8 +19,7 @@ from splade_models import save_masked
 from waiting import PATIENCE_S
 
 from retrieve_cli.cli import progress
-from retrieve_cli.contracts.progress import Task, part, showing, task
-from retrieve_cli.contracts.progress_words import sentence
+from retrieve_cli.contracts.progress import Task, part, sentence, showing, task
 from retrieve_cli.evaluation import trial
 
 COUNT = 60

@@ -87,7 +87,7 @@ def test_a_tag_that_is_not_understood_is_said_and_excludes_nothing(index: Path, 
 
 
 def test_a_question_of_nothing_but_tags_is_refused_as_such(index: Path, retrieve: Program) -> None:
-    assert "empty besides its tags" in refused(retrieve, "query", "[EXCLUDE:brain]")
+    assert "has only tags and no text" in refused(retrieve, "query", "[EXCLUDE:brain]")
 
 
 # -------------------------------------------------------------------------------------------------- filters

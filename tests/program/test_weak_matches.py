@@ -46,7 +46,7 @@ def test_words_of_records_that_may_not_be_found_do_not_occur(tenants: Path, retr
 
 
 def test_a_query_of_stop_words_says_who_takes_no_part(index: Path, retrieve: Program) -> None:
-    said = "bm25 is skipped: the query has no words besides stop words"
+    said = "bm25 is skipped: the query has only stop words"
     assert notices(retrieve, "the of and") == [said]
     assert notices(retrieve, "the of and", "--mode", "bm25") == [said]
 

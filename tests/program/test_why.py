@@ -256,7 +256,7 @@ def test_text_says_what_json_says(index: Path, retrieve: Program) -> None:
     [
         (["brain", "--filter", "license=GPL"], "0 of 5 records pass license=GPL"),
         (["brain [INCLUDE:nobody]"], "0 of 5 records pass all conditions"),
-        (["the of", "--mode", "bm25"], "bm25: the query has no words besides stop words"),
+        (["the of", "--mode", "bm25"], "bm25: the query has only stop words"),
         (["brain", "--min-score", "99"], "threshold(min_score=99) passed on 0 hits"),
         (["brain", "--max-tokens", "1"], "brain#0: skipped: it takes"),
     ],

@@ -12,7 +12,7 @@ from waiting import PATIENCE_S, until
 from retrieve_cli.api.asked import read_asked
 from retrieve_cli.api.documents import Documents
 from retrieve_cli.api.live import LiveIndex
-from retrieve_cli.config.durations import seconds
+from retrieve_cli.config.bounds import seconds
 from retrieve_cli.config.loading import load
 from retrieve_cli.errors import NotYet, UsageError
 from retrieve_cli.search.answer import Answer

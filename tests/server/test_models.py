@@ -15,7 +15,7 @@ from servers import client_of, sent, state_of
 from splade_models import save_masked
 from waiting import PATIENCE_S, until
 
-from retrieve_cli.assemble import splade
+from retrieve_cli.assemble import encoders
 from retrieve_cli.config.loading import load, override
 from retrieve_cli.contracts import TermWeights
 from retrieve_cli.models.encoders.hashed import HashedEncoder
@@ -116,7 +116,7 @@ def test_term_weights_have_the_form_of_text_embeddings_inference(hashed: Any) ->
 def test_the_configured_splade_model_gives_the_weights_that_an_index_is_built_with(tmp_path: Path) -> None:
     chosen = {"splade": {"model": str(save_masked(tmp_path / "splade"))}, "models": {"cache_dir": str(tmp_path)}}
     settings = override(load(None), {**chosen, "encoder": {"kind": "hashed"}}, where="test")
-    encoder = splade.encoder_to_build(settings)
+    encoder = encoders.sparse_encoder_to_build(settings)
     assert encoder is not None
     app = app_of(configured(settings))
     for kind, encode in (("query", encoder.encode_queries), ("passage", encoder.encode_passages)):

@@ -10,7 +10,7 @@ from pages import ATTACKS, Node, read_html
 from server.doors import web_client
 from servers import built
 
-from retrieve_cli.contracts.works import Cited, Conflict, Id, Linked, Version
+from retrieve_cli.contracts.works import Cited, FieldConflict, Id, Linked, Version
 from retrieve_cli.search.web_answer import ProviderStatus, WebOptions
 from retrieve_cli.server.page.rendering import POLICY
 
@@ -139,7 +139,7 @@ async def test_nothing_of_a_result_or_a_provider_is_markup_or_an_unsafe_link(art
             citations=Cited(3, other, attack),
             versions=(Version(attack, "preprint", "preprint_of", other, attack, other),),
             linked=(Linked(attack, "reviews"),),
-            conflicts={"title": (Conflict(attack, other),)},
+            conflicts={"title": (FieldConflict(attack, other),)},
         )
         status = made.FAILED._replace(message=attack, hint=other)
         answer = made.answer(evil, statuses=(made.OK._replace(notices=(attack,)), status), notices=(attack,))

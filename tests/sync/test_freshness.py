@@ -16,7 +16,7 @@ from retrieve_cli.search.opened import Opened
 from retrieve_cli.search.searcher import Searcher
 from retrieve_cli.sources.catalogs import line_starts
 from retrieve_cli.sources.folders import folder_marks
-from retrieve_cli.storage import marks
+from retrieve_cli.storage import file_stamps
 from retrieve_cli.storage.store import Store
 
 
@@ -249,7 +249,7 @@ def test_an_index_that_does_not_know_its_source_says_nothing_of_it(index: Path, 
     assert retrieve("query", "lungs").code == 0
     done = retrieve("sync")
     assert done.code == 2
-    assert "does not say what it was built from" in done.err
+    assert "does not name its sources" in done.err
 
 
 # ------------------------------------------------------------------------------------- new files, and the policy
@@ -299,7 +299,7 @@ def test_a_file_that_no_sync_would_read_is_not_noticed(settled_docs: Path, retri
 def test_no_file_is_listed_where_no_folder_changed(
     settled_docs: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(marks, "SETTLED_NS", -(10**18))
+    monkeypatch.setattr(file_stamps, "SETTLED_NS", -(10**18))
     assert retrieve("sync").code == 0
     monkeypatch.setattr(os, "scandir", lambda *_: pytest.fail("a folder is listed"))
     assert retrieve("query", "zebras").err == ""

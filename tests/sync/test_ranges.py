@@ -14,7 +14,7 @@ from retrieve_cli.contracts import Chunk, Record
 from retrieve_cli.ingest.generation_writer import CHUNK_LINES, RECORD_LINES, GenerationWriter, copy_moved
 from retrieve_cli.storage.manifest import sha1
 from retrieve_cli.storage.records.rows import chunk_row, record_row
-from retrieve_cli.storage.tables import Table, TableWriter, encode_row
+from retrieve_cli.storage.tables import JsonlTable, TableWriter, encode_row
 
 shared_folder = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=12) | st.sampled_from(
@@ -38,11 +38,11 @@ def rewritten(lines: list[bytes], folder: Path, rows: range, shift: int, chosen:
     """What is copied of a table with these lines."""
     path = folder / "old.jsonl"
     path.write_bytes(b"".join(lines))
-    old = Table(path, np.cumsum([0, *map(len, lines)]))
+    old = JsonlTable(path, np.cumsum([0, *map(len, lines)]))
     writer = TableWriter(folder / "new.jsonl")
     copy_moved(old, rows, writer, shift, CHUNK_LINES if chosen == "chunks" else RECORD_LINES)
     writer.close()
-    new = Table(folder / "new.jsonl", np.array(writer.offsets))
+    new = JsonlTable(folder / "new.jsonl", np.array(writer.offsets))
     assert len(new) == len(rows)
     return b"".join(new.raw(row) for row in range(len(new)))
 

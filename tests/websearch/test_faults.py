@@ -16,8 +16,8 @@ from websearch.fakes.server import Fakes, origin_of
 from websearch.taped import Taped, read
 
 from retrieve_cli.assemble import websearch as parts
+from retrieve_cli.config.query_settings import ENRICHERS, PROVIDERS
 from retrieve_cli.config.settings import Settings
-from retrieve_cli.config.web_settings import ENRICHERS, PROVIDERS
 from retrieve_cli.contracts.websearch import Failure, Page, ProviderFailed, RateLimited, WebQuery
 from retrieve_cli.contracts.works import Id, Item
 from retrieve_cli.websearch import items

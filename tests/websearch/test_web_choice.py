@@ -3,8 +3,8 @@
 import pytest
 
 from retrieve_cli.assemble.websearch import missing_key
+from retrieve_cli.config.query_settings import WebSettings
 from retrieve_cli.config.settings import Settings
-from retrieve_cli.config.web_settings import WebSettings
 from retrieve_cli.errors import UsageError
 from retrieve_cli.frozen import replace
 from retrieve_cli.search.web_answer import WebOptions

@@ -10,8 +10,8 @@ from samples import ROOT
 from web_answers import PREPRINT, answer
 
 from retrieve_cli.assemble.websearch import provider
+from retrieve_cli.config.query_settings import PROVIDERS
 from retrieve_cli.config.settings import Settings
-from retrieve_cli.config.web_settings import PROVIDERS
 from retrieve_cli.contracts.websearch import Failure
 from retrieve_cli.output.web_works import web_json
 

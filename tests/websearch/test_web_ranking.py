@@ -9,7 +9,7 @@ import pytest
 from cross_models import make_bert
 from websearch.web_samples import work
 
-from retrieve_cli.assemble import text_rerankers
+from retrieve_cli.assemble import rerankers
 from retrieve_cli.config.settings import RerankSettings, Settings
 from retrieve_cli.contracts import Hit, Query
 from retrieve_cli.contracts.works import Work
@@ -84,10 +84,10 @@ def test_the_default_encoder_ranks_the_abstract_that_answers_first() -> None:
         work("b", ("pubmed", 2), title="Guide RNA specificity", abstract="How guides of Cas9 cut DNA off target."),
         work("c", ("pubmed", 3), title="Bridge vibrations", abstract="Traffic makes bridges vibrate."),
     ]
-    encoder = text_rerankers.query_encoder(SETTINGS)
+    encoder = rerankers.query_encoder(SETTINGS)
     found = rank(
         works, "off-target cuts by CRISPR", ("pubmed",), SETTINGS,
-        reader=lambda texts: text_rerankers.reader(SETTINGS, encoder, texts),
+        reader=lambda texts: rerankers.text_reader(SETTINGS, encoder, texts),
     )  # fmt: skip
     assert found.hits[0].work.id == works[1].id
     assert found.pipeline.endswith("> encoder+maxsim@50")
@@ -99,10 +99,10 @@ def test_a_configured_cross_encoder_reads_title_and_abstract(tmp_path: Path) -> 
     chosen = replace(SETTINGS, rerank=rerank)
     works = [work("a", ("pubmed", 1), abstract="segment the lungs"), work("b", ("pubmed", 2), abstract="word")]
     found = rank(
-        works, "the word", ("pubmed",), chosen, reader=lambda texts: text_rerankers.reader(chosen, None, texts)
+        works, "the word", ("pubmed",), chosen, reader=lambda texts: rerankers.text_reader(chosen, None, texts)
     )
     scored = {hit.work.id: hit.hit.reranked for hit in found.hits}
-    alone = text_rerankers.reader(chosen, None, ["On b. word"])
+    alone = rerankers.text_reader(chosen, None, ["On b. word"])
     assert alone is not None
     (expected,) = alone.read(Query("the word"), [replace(found.hits[0].hit, row=0)])
     moved = scored[works[1].id]
@@ -112,12 +112,12 @@ def test_a_configured_cross_encoder_reads_title_and_abstract(tmp_path: Path) -> 
 
 def test_no_reranker_is_used_if_none_is_configured() -> None:
     none = replace(SETTINGS, rerank=RerankSettings(backend="none"))
-    assert text_rerankers.reader(none, None, ["a"]) is None
+    assert rerankers.text_reader(none, None, ["a"]) is None
 
 
 def test_an_encoder_without_token_vectors_is_a_reason() -> None:
     with pytest.raises(Unavailable, match="no token vectors"):
-        text_rerankers.reader(SETTINGS, None, ["a"])
+        rerankers.text_reader(SETTINGS, None, ["a"])
 
 
 def test_the_text_of_a_web_page_is_its_title_and_snippet() -> None:

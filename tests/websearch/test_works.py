@@ -7,7 +7,7 @@ from hypothesis import given, settings, strategies as st
 from websearch.generated import generated
 from websearch.samples_of_works import AT, TITLE, found, merged, one
 
-from retrieve_cli.contracts.works import Cited, Conflict, Found, Linked, Version
+from retrieve_cli.contracts.works import Cited, FieldConflict, Found, Linked, Version
 from retrieve_cli.frozen import replace
 from retrieve_cli.websearch.merging import works
 
@@ -97,21 +97,21 @@ def test_the_most_precise_date_that_agrees_is_shown_and_others_conflict() -> Non
     work = one(found("crossref", ARTICLE, date="2024"), found("pubmed", ARTICLE, date="2024-03-05"))
     assert (work.date, work.provenance["date"], "date" in work.conflicts) == ("2024-03-05", "pubmed", False)
     work = one(found("crossref", ARTICLE, date="2024-03"), found("pubmed", ARTICLE, date="2024-04-01"))
-    assert (work.date, work.conflicts["date"]) == ("2024-03", (Conflict("2024-04-01", "pubmed"),))
+    assert (work.date, work.conflicts["date"]) == ("2024-03", (FieldConflict("2024-04-01", "pubmed"),))
 
 
 def test_titles_conflict_beyond_spelling() -> None:
     spelled = one(found("pubmed", ARTICLE, title=f"{TITLE}."), found("s2", ARTICLE, title=TITLE.upper()))
     other = one(found("pubmed", ARTICLE), found("s2", ARTICLE, title="Microbes of frozen lakes"))
     assert "title" not in spelled.conflicts
-    assert other.conflicts["title"] == (Conflict("Microbes of frozen lakes", "s2"),)
+    assert other.conflicts["title"] == (FieldConflict("Microbes of frozen lakes", "s2"),)
 
 
 def test_rights_conflict_within_a_version_only() -> None:
     work = one(preprint(license="MIT", open_access=True), found("s2", ARTICLE, license="CC BY 4.0", open_access=False))
     assert (work.license, work.open_access, dict(work.conflicts)) == ("CC-BY-4.0", False, {})
     work = one(found("crossref", ARTICLE, license="MIT"), found("s2", ARTICLE, license="CC BY 4.0"))
-    assert work.conflicts["license"] == (Conflict("CC-BY-4.0", "s2"),)
+    assert work.conflicts["license"] == (FieldConflict("CC-BY-4.0", "s2"),)
 
 
 def test_abstract_and_citations_of_a_preprint_stand_in_for_those_of_the_article() -> None:

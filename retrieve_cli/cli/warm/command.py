@@ -20,7 +20,7 @@ from retrieve_cli.cli.warm import messages
 from retrieve_cli.cli.warm.client import command, flags
 from retrieve_cli.cli.warm.ready import PreparedIndex
 from retrieve_cli.cli.warm.server import Door, WarmServer
-from retrieve_cli.config.durations import seconds
+from retrieve_cli.config.bounds import seconds
 from retrieve_cli.errors import RetrieveError, unwritable
 from retrieve_cli.http import local
 from retrieve_cli.storage import lock

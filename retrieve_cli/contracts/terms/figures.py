@@ -5,6 +5,7 @@ Programs are given exact numbers in JSON.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from math import floor, isfinite, log10
 
 _DIGITS = 3
@@ -14,8 +15,8 @@ _AGES = ((86400 * 365, "year"), (86400 * 30, "month"), (86400, "day"), (3600, "h
 
 def count(number: int, noun: str, plural: str = "", *, more: bool = False) -> str:
     """Return a number and its noun: `1 record`, `1,490 chunks`, `2 queries` if the plural is given; `more than 10,000
-    records` if there are `more`."""
-    return f"{'more than ' * more}{number:,} {noun if number == 1 else plural or f'{noun}s'}"
+    records` if there are `more`. A noun that ends with s is a plural already."""
+    return f"{'more than ' * more}{number:,} {noun if number == 1 else plural or noun.removesuffix('s') + 's'}"
 
 
 def chance(p: float) -> str:
@@ -50,3 +51,9 @@ def age(seconds: float) -> str:
         if seconds >= length:
             return f"{count(int(seconds // length), unit)} ago"
     return "just now"
+
+
+def noun_for(kinds: Iterable[str]) -> str:
+    """Return the word for what sources of these kinds hold: `document`, `record`, or `records and documents`."""
+    folders = {kind == "docs" for kind in kinds}
+    return "records and documents" if len(folders) > 1 else "document" if True in folders else "record"

@@ -68,7 +68,7 @@ class _Table(NamedTuple):
 
 
 def spdx_of(text: str) -> str | None:
-    """Return the SPDX id or expression for a text; None if there is none, or if the text is ambiguous."""
+    """Return the SPDX id or expression of a text; None if the text is unknown or ambiguous."""
     text = text.strip()
     if not text or len(text) > _LONGEST:
         return None
@@ -155,7 +155,6 @@ def _of_expression(text: str, table: _Table) -> str | None:
 
 
 def _or_later(word: str, ids: Mapping[str, str]) -> str | None:
-    """Return the id of a word that ends with a plus; None if there is none."""
     spdx = ids.get(word[:-1].casefold()) if word.endswith("+") else None
     return spdx and f"{spdx}+"
 

@@ -1,4 +1,4 @@
-"""Names of imaging modalities: one for each, whatever spelling a file's header, a catalog or a person uses."""
+"""Names of imaging modalities: one name for all spellings in a file's header, in a catalog and in queries."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ def conflict(values: Mapping[str, Json]) -> str:
 
 
 def conflict_in(metadata: Mapping[str, Json]) -> str:
-    """Return the reason to reject a record with this metadata; empty if there is none."""
+    """Return the reason to reject a record with this metadata; empty if it is valid."""
     return conflict({key: metadata.get(key) for key in KEYS})
 
 

@@ -20,7 +20,7 @@ from retrieve_cli.models.executors.workers import (
     WorkUnit,
 )
 from retrieve_cli.untrusted.frames import framed
-from retrieve_cli.untrusted.worker import Gone, Worker as Process, search_path
+from retrieve_cli.untrusted.worker import Gone, WorkerProcess as Process, search_path
 
 _MOST = 1 << 34
 """Most bytes of an answer."""

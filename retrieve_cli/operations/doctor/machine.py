@@ -10,7 +10,7 @@ from pathlib import Path
 
 from retrieve_cli import __version__
 from retrieve_cli.assemble import encoders
-from retrieve_cli.assemble.model_servers import configured
+from retrieve_cli.assemble.llm import model_servers as configured
 from retrieve_cli.assemble.registry import retriever
 from retrieve_cli.config.plugins import retriever_names
 from retrieve_cli.config.settings import Settings

@@ -13,7 +13,7 @@ from retrieve_cli.http.fetching import check_secure_url
 from retrieve_cli.operations.doctor.subject import Check, Status, Subject, some
 
 if TYPE_CHECKING:
-    from retrieve_cli.config.web_settings import WebSettings
+    from retrieve_cli.config.query_settings import WebSettings
     from retrieve_cli.contracts.websearch import Enricher, Provider
 
 CONTACT = "contact address"

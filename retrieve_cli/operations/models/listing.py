@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from retrieve_cli.assemble import model_servers
 from retrieve_cli.assemble.encoders import cache_dir
+from retrieve_cli.assemble.llm import ModelServer, model_servers
 from retrieve_cli.config.settings import Settings
 from retrieve_cli.contracts import Json
 from retrieve_cli.errors import Unavailable, UsageError
@@ -26,7 +26,7 @@ def listing(settings: Settings) -> dict[str, Json]:
     return {
         "schema_version": 1,
         "models": [_entry(need, settings) for need in needs(settings)],
-        "servers": [_server(server) for server in model_servers.configured(settings)],
+        "servers": [_server(server) for server in model_servers(settings)],
         "models_dir": None if folder is None else str(folder),
         "cache_dir": str(cache_dir(settings)),
     }
@@ -45,7 +45,7 @@ def _entry(need: ModelNeed, settings: Settings) -> dict[str, Json]:
         return {**entry, **nothing, "state": "unreadable", "problem": str(error), "hint": hint}
 
 
-def _server(server: model_servers.Server) -> dict[str, Json]:
+def _server(server: ModelServer) -> dict[str, Json]:
     """A model that is not on this machine."""
     return {
         "stage": server.stage,

@@ -24,7 +24,7 @@ from typing import Any
 from retrieve_cli.contracts import Json
 from retrieve_cli.errors import IndexCorrupt, Unavailable, quoted, shortened
 from retrieve_cli.frozen import Frozen, asdict
-from retrieve_cli.storage import shapes
+from retrieve_cli.storage import json_checks
 from retrieve_cli.untrusted.files import CONFIG, MANIFEST as LARGE
 
 SUFFIX = ".tar.zst"
@@ -81,19 +81,19 @@ class SnapshotHeader(Frozen):
     def of(cls, text: bytes) -> SnapshotHeader:
         """Return the header from the first member. Raises: BadSnapshot."""
         try:
-            value = shapes.mapping(json.loads(text), HEADER)
+            value = json_checks.mapping(json.loads(text), HEADER)
             version = value.get("schema_version")
             if value.get("format") != _FORMAT or version != _VERSION:
                 raise BadSnapshot(f"its format is {quoted(value.get('format'))} {quoted(version)}, not {_FORMAT!r} 1")
             header = cls(
-                generation=shapes.text(value["generation"], "generation"),
-                created=shapes.text(value["created"], "created"),
-                version=shapes.text(value["version"], "version"),
-                store=shapes.text(value["store"], "store"),
-                records=shapes.count(value["records"], "records"),
-                chunks=shapes.count(value["chunks"], "chunks"),
-                index_bytes=shapes.count(value["index_bytes"], "index_bytes"),
-                extras={name: str(digest) for name, digest in shapes.mapping(value["extras"], "extras").items()},
+                generation=json_checks.text(value["generation"], "generation"),
+                created=json_checks.text(value["created"], "created"),
+                version=json_checks.text(value["version"], "version"),
+                store=json_checks.text(value["store"], "store"),
+                records=json_checks.count(value["records"], "records"),
+                chunks=json_checks.count(value["chunks"], "chunks"),
+                index_bytes=json_checks.count(value["index_bytes"], "index_bytes"),
+                extras={name: str(digest) for name, digest in json_checks.mapping(value["extras"], "extras").items()},
             )
         except (ValueError, KeyError, RecursionError) as error:
             raise BadSnapshot(f"{HEADER} is damaged ({shortened(str(error))})") from error

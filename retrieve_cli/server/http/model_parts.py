@@ -48,7 +48,7 @@ def configured(settings: Settings) -> ModelParts:
         Unavailable: a model is not on this machine.
         UsageError: a cross-encoder is configured without a model.
     """
-    from retrieve_cli.assemble import encoders, splade
+    from retrieve_cli.assemble import encoders
     from retrieve_cli.assemble.rerankers import pair_scorer
     from retrieve_cli.config.loading import override
 
@@ -60,7 +60,7 @@ def configured(settings: Settings) -> ModelParts:
         encoders.encoder_to_build(bare),
         card.name,
         scorer,
-        lambda: splade.encoder_to_build(settings),
+        lambda: encoders.sparse_encoder_to_build(settings),
         card.query_prefix,
         card.passage_prefix,
         settings.encoder.model if own else "",

@@ -21,7 +21,7 @@ from retrieve_cli.search.places import place_of
 from retrieve_cli.server.page.address import Address, record_url
 from retrieve_cli.server.page.rendering import SnippetPart, WebLink, cut, link, parts
 from retrieve_cli.storage.records.column_values import known_as
-from retrieve_cli.storage.records.offered import offered
+from retrieve_cli.storage.records.suggestions import offered
 
 if TYPE_CHECKING:
     from retrieve_cli.contracts import Mask

@@ -14,7 +14,7 @@ from itertools import islice
 from pathlib import Path
 
 from retrieve_cli.contracts import Json
-from retrieve_cli.storage.marks import settled
+from retrieve_cli.storage.file_stamps import settled
 
 MOST_FOLDERS = 1000
 """Maximum number of folders to check, those nearest to the top first."""

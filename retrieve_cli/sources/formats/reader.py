@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from importlib import import_module
 
 from retrieve_cli.contracts import Card, DocumentFile, Parsed, Reading
-from retrieve_cli.contracts.page_marks import Mark
+from retrieve_cli.contracts.layout import Mark
 from retrieve_cli.errors import BadDocument
 from retrieve_cli.sources.formats import formats
 from retrieve_cli.sources.formats.formats import MB, ParsingLimits

@@ -28,7 +28,7 @@ OMITTED = ""
 PATHS = frozenset({"path", "source"})
 """Fields in which a glob's `*` stays within a folder."""
 FIELDS = frozenset("id name license group keyword kind source path modality dimension format".split())
-"""Fields that any record may have, besides those of its metadata."""
+"""Fields that any record may have, in addition to the fields of its metadata."""
 _SPELLINGS = {
     **{name: name for name in FIELDS},
     "keywords": "keyword",
@@ -46,7 +46,7 @@ _DIMENSION = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*+(?:-\s*+)?[dD]")
 
 
 def known_as(name: str) -> str:
-    """Return the field that a name stands for, if any record may have it; else the name itself."""
+    """Return the field that an alias names, if any record may have it; else the name itself."""
     return TENANT if name.casefold() in KEYS else _SPELLINGS.get(name.casefold(), name)
 
 

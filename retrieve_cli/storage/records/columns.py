@@ -1,8 +1,8 @@
 """Columns by which records can be filtered: the values of each field, and the records that have them.
 
-One vocabulary holds the distinct values of all fields, in order of field, case-folded value and value; a posting says
-that a record has one of them. Postings are in order of field, record and place in the record. All of it lies in a
-dozen arrays, however many fields there are: opening reads none of them, and a condition reads those of its field.
+One vocabulary holds the distinct values of all fields, in order of field, case-folded value and value; a posting links
+a record to one of its values. Postings are in order of field, record and place in the record. All of it is in a dozen
+arrays, for any number of fields: opening reads none of them, and a condition reads only the parts of its field.
 """
 
 from __future__ import annotations
@@ -82,9 +82,9 @@ class Columns:
         """(n,) bool: the visible records; None: all."""
 
     def within(self, visible: Flags) -> Columns:
-        """Return the columns as they would be if only the `visible` records, (n,) bool, were there.
+        """Return the columns of the `visible` records, (n,) bool, as if no other records existed.
 
-        Fields and values that no such record has do not exist: they are not found, counted or suggested.
+        Fields and values of other records only are not found, counted or suggested.
         """
         view = copy(self)
         view.visible = visible
@@ -123,14 +123,14 @@ class Columns:
     def select(
         self, field: str, operator: str, values: Sequence[str], *, globs: Collection[str] = frozenset()
     ) -> Flags:
-        """Return the records that satisfy a condition, (n,) bool: those of which any value of the field stands in the
-        relation to any of `values`. `!=` is true if `=` is false, also for records without the field.
+        """Return the records that satisfy a condition, (n,) bool: any value of the field has the relation to any of
+        `values`. `!=` is true if `=` is false, also for records without the field.
 
         Text is equal without regard to case, a dimension also as a number (3 is 3D). Values that are in `globs` are
-        patterns: `*` and `?` stand for anything, in paths for anything but a slash, which takes `**`.
+        patterns: `*` and `?` match anything, in paths anything but a slash, which takes `**`.
 
         Raises:
-            UsageError: no record has such a field, or a comparison needs numbers and there are none.
+            UsageError: no record has the field, or a comparison needs numbers and the field has none.
         """
         if operator == "!=":
             return ~self.select(field, "=", values, globs=globs)
@@ -196,7 +196,7 @@ class Columns:
         return self._column(self._numbers[alike[0]])
 
     def same(self, field: str, other: str) -> bool:
-        """Return True if two names are those of one field."""
+        """Return True if two names name one field."""
         columns = [self.column(name) for name in (field, other)]
         return columns[0] is not None and columns[1] is not None and columns[0].name == columns[1].name
 

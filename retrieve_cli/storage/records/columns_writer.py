@@ -33,7 +33,8 @@ _NONE: Mapping[str, Json] = {
 
 
 class ColumnsWriter:
-    """Gathers the columns of records in their order: new ones (`append`) and those of one older generation (`keep`)."""
+    """Gathers the columns of records in their order: new records (`append`) and records of one older generation
+    (`keep`)."""
 
     def __init__(self) -> None:
         self._old: Columns | None = None
@@ -63,8 +64,8 @@ class ColumnsWriter:
         self._postings.keep_all(records)
 
     def finish(self) -> dict[str, Json]:
-        """Return the content of the file; the same records give the same arrays, whichever of them were kept. The
-        gathered values are used up."""
+        """Return the content of the file; the same records give the same arrays, no matter which of them were kept. The
+        gathered values are consumed."""
         return pickles.fill(*self._merged())
 
     def write(self, path: Path) -> None:
@@ -192,7 +193,7 @@ class MergedVocabulary:
             self._new_numbers[1].append(number)
 
     def _name(self, new: list[str], own: Rows) -> None:
-        """Set the names of remaining fields, and the field of each value; `own` numbers those of new values."""
+        """Set the names of remaining fields, and the field of each value; `own` numbers the fields of new values."""
         old, kept = self._old, self._texts.kept
         fields = np.repeat(np.arange(len(old.names)), np.diff(old.arrays["value_starts"]))[kept]
         self.names = sorted({old.names[number] for number in np.unique(fields)} | set(new))
@@ -206,7 +207,7 @@ class MergedVocabulary:
 
     @property
     def arrays(self) -> dict[str, Json]:
-        """The vocabulary as it is stored."""
+        """Return the vocabulary in its stored form."""
         names = [name.encode() for name in self.names]
         numbered, numbers = self._numbers()
         starts = np.searchsorted(self.fields, np.arange(len(self.names) + 1)).astype(np.int64)

@@ -10,12 +10,12 @@ import re
 
 
 def text_glob(pattern: str) -> re.Pattern[str]:
-    """Return a pattern for `fullmatch`: `*` stands for any characters, `?` for one."""
+    """Return a pattern for `fullmatch`: `*` matches any characters, `?` matches one."""
     return re.compile(_piece(pattern, "."), re.DOTALL)
 
 
 def path_glob(pattern: str) -> re.Pattern[str]:
-    """Return a pattern for paths: `*` and `?` stay between slashes; `**` as a part stands for any number of parts.
+    """Return a pattern for paths: `*` and `?` stay between slashes; `**` as a part matches any number of parts.
 
     `guides/**` is everything below `guides`; `**/a.md` is `a.md` in any folder, also the topmost one.
     """
@@ -46,7 +46,7 @@ def _runs(pattern: str) -> list[list[str]]:
 
 
 def _piece(pattern: str, char: str) -> str:
-    """Return a pattern without `**`, whose wildcards stand for `char`."""
+    """Return a pattern without `**`, whose wildcards match `char`."""
     first, *rest = ("".join(char if c == "?" else re.escape(c) for c in part) for part in re.split(r"\*+", pattern))
     if not rest:
         return first

@@ -1,4 +1,4 @@
-"""Records and chunks by their ids; an id that nobody has is an error that suggests one, by name too."""
+"""Records and chunks by their ids; an unknown id is an error that suggests one, by name too."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ _ALIKE = 0.4
 
 
 def find_record(generation: Generation, name: str, *, visible: Mask | None = None) -> int:
-    """Return the row of a record by its id, of those that are `visible`, (records,) bool, if only some are.
+    """Return the row of a record by its id, only among the `visible` records, (records,) bool, if given.
 
     Raises:
-        UsageError: no such record has that id; names the one whose id or name is nearest.
+        UsageError: no record has that id; suggests the record whose id or name is nearest.
     """
     row = generation.row_of(name, visible=visible)
     if row is not None:

@@ -34,7 +34,7 @@ def _content(record: Record) -> dict[str, Json]:
 
 
 def record_row(record: Record, *, content: bytes | None = None) -> dict[str, Json]:
-    """Return a record as it is kept; its whole text is in its chunks. `content` is its `content_digest`, if known.
+    """Return the stored form of a record; its whole text is in its chunks. `content` is its `content_digest`, if known.
 
     `spans` has the place in that text of each field of a catalog's record, which `inspect records` restores.
     """
@@ -45,8 +45,8 @@ def record_row(record: Record, *, content: bytes | None = None) -> dict[str, Jso
 
 
 def chunk_rows(record: Record, chunks: Sequence[Chunk]) -> Iterator[dict[str, Json]]:
-    """Yield the chunks of a record as they are kept; of a catalog's record with the text before a chunk (`gap`), if it
-    is more than a space, and after the last one (`rest`)."""
+    """Yield the stored form of a record's chunks; for a catalog with the text before a chunk (`gap`), if it is more
+    than a space, and after the last one (`rest`)."""
     end = 0
     for chunk in chunks:
         gap, end = record.text[end : chunk.start], max(end, chunk.end)
@@ -58,12 +58,12 @@ def chunk_rows(record: Record, chunks: Sequence[Chunk]) -> Iterator[dict[str, Js
 
 
 def shown_row(row: Mapping[str, Json]) -> dict[str, Json]:
-    """Return a record or chunk as it is kept without what restores the text of a record."""
+    """Return a stored record or chunk without the keys that restore the text of a record."""
     return {key: value for key, value in row.items() if key not in ("spans", "gap", "rest")}
 
 
 def chunk_row(record: Record, chunk: Chunk) -> dict[str, Json]:
-    """Return a chunk as it is kept; `table_header`, `sections`, `facets` and its place only if it has them."""
+    """Return the stored form of a chunk; `table_header`, `sections`, `facets` and its place only if it has them."""
     return {
         "id": chunk.id,
         "doc_id": chunk.doc_id,
@@ -85,7 +85,7 @@ def chunk_row(record: Record, chunk: Chunk) -> dict[str, Json]:
 
 
 def place_row(place: Place) -> dict[str, Json]:
-    """Return the place of a chunk as it is kept: what it has of pages, anchor and boxes."""
+    """Return the stored form of a chunk's place: its pages, anchor and boxes, if any."""
     values = {
         "page": place.page,
         "page_end": place.page_end,

@@ -1,8 +1,8 @@
-"""Sections of chunks, by which they can be filtered as records by their fields.
+"""Sections of chunks, which are filtered like fields of records.
 
 A chunk has a path of headings, from the outermost inwards: `Munich > Transport`. Its values are each heading, the path
-up to each of them, and the whole. A chunk of several short sections, shown as `Munich > Transport, Heating`, has the
-values of each of their paths besides. Text is compared without regard to case.
+up to each of them, and the whole. A chunk of several short sections, shown as `Munich > Transport, Heating`, also has
+the values of each of their paths. Text is compared without regard to case.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Sections:
     """The section of each chunk, and the chunks that satisfy a condition on it."""
 
     def __init__(self, numbers: Terms, paths: Sequence[Sequence[str]]) -> None:
-        """`numbers` (chunks,) int32 are the places in `paths` of those of each chunk; -1: none."""
+        """`numbers` (chunks,) int32 are the place in `paths` of each chunk's section; -1: none."""
         self._numbers = numbers
         self._values: dict[str, list[int]] = {}
         """By value, case-folded, the sections that have it."""
@@ -42,7 +42,7 @@ class Sections:
                 self._values.setdefault(value, []).append(place)
 
     def known(self, starts: Rows, visible: Mask | None = None) -> bool:
-        """Return True if a chunk, of those of `visible` records, has a section."""
+        """Return True if a chunk, of a `visible` record, has a section."""
         if visible is None:
             return self._different > 0
         return bool((self._numbers[np.repeat(visible, np.diff(starts))] >= 0).any())
@@ -89,7 +89,7 @@ def values_of(path: str) -> Iterator[str]:
 
 
 def paths_of(chunk: Mapping[str, Json]) -> tuple[str, ...]:
-    """Return the section of a chunk's row as it is shown, and the path of each if there are several."""
+    """Return the section of a chunk's row as displayed, and the path of each if it has several."""
     several = chunk.get("sections")
     named = (chunk["section"], *(several if isinstance(several, list) else ()))
     return tuple(path for path in named if isinstance(path, str) and path)

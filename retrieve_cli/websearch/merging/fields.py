@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
-from retrieve_cli.contracts.works import Cited, Conflict, Found, Item
+from retrieve_cli.contracts.works import Cited, FieldConflict, Found, Item
 from retrieve_cli.websearch import dates
 from retrieve_cli.websearch.merging import titles
 from retrieve_cli.websearch.merging.titles import Likeness
@@ -41,7 +41,7 @@ class ChosenFields(NamedTuple):
 
     values: dict[str, object]
     provenance: dict[str, str]
-    conflicts: dict[str, tuple[Conflict, ...]]
+    conflicts: dict[str, tuple[FieldConflict, ...]]
 
 
 def chosen(standing: Sequence[Found], others: Sequence[Found]) -> ChosenFields:
@@ -102,7 +102,7 @@ def _retraction(values: dict[str, object], provenance: dict[str, str], found: Se
 
 def _conflicts(
     values: Mapping[str, object], standing: Sequence[Found], every: Sequence[Found]
-) -> dict[str, tuple[Conflict, ...]]:
+) -> dict[str, tuple[FieldConflict, ...]]:
     """Return the values of the same version that contradict the chosen ones."""
     rules: Mapping[str, tuple[Sequence[Found], Callable[[Item], bool]]] = {
         "title": (standing, lambda item: item.type != "web" and _is_other_title(str(values["title"]), item.title)),
@@ -114,10 +114,10 @@ def _conflicts(
         "license": (standing, lambda item: item.license.lower() not in ("", str(values["license"]).lower())),
         "retracted": (every, lambda item: item.retracted not in (None, values["retracted"])),
     }
-    conflicts: dict[str, tuple[Conflict, ...]] = {}
+    conflicts: dict[str, tuple[FieldConflict, ...]] = {}
     for name, (found, contradicts) in rules.items():
         if name in values:
-            different = {Conflict(_shown(getattr(one.item, name)), one.source.provider)
+            different = {FieldConflict(_shown(getattr(one.item, name)), one.source.provider)
                          for one in found if contradicts(one.item)}  # fmt: skip
             if different:
                 conflicts[name] = tuple(sorted(different, key=lambda one: (one.source, one.value)))

@@ -15,7 +15,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from retrieve_cli.contracts.works import Conflict, Found, Id, IdKind, Linked, Work, WorkType
+from retrieve_cli.contracts.works import FieldConflict, Found, Id, IdKind, Linked, Work, WorkType
 from retrieve_cli.websearch import ids
 from retrieve_cli.websearch.merging import titles
 from retrieve_cli.websearch.merging.describing import Description, described
@@ -279,11 +279,11 @@ def _type(group: _Group, linked: set[Linked]) -> WorkType:
     return next(one for one in _TYPES if one in types)
 
 
-def _other_dois(group: _Group) -> tuple[Conflict, ...]:
+def _other_dois(group: _Group) -> tuple[FieldConflict, ...]:
     """Return other DOIs of the representative version of a work."""
     shown = {ids.unversioned(one) for one in group.ids if one.kind == "doi"}
     other = {
-        Conflict(one.value, found.source.provider)
+        FieldConflict(one.value, found.source.provider)
         for found, description in group.versions[0]
         for one in description.published
         if shown and one not in shown

@@ -28,7 +28,7 @@ from retrieve_cli.contracts import Source
 from retrieve_cli.errors import RetrieveError
 from retrieve_cli.frozen import replace
 from retrieve_cli.ingest.build import build
-from retrieve_cli.ingest.report import Limits, Report
+from retrieve_cli.ingest.report import LossLimits, Report
 from retrieve_cli.ingest.sync import Sync
 from retrieve_cli.models.executors.admission import PROBES
 from retrieve_cli.models.executors.scheduler import Policy
@@ -68,7 +68,7 @@ def slow_parts(sources: Sequence[Source], settings: Settings, hire: Callable[[],
 def built(catalog: Path, artifacts: Path, hire: Callable[[], Hired] | None = None, max_fail: float = 0.05) -> Report:
     settings = load(None)
     sources = sources_of(named_sources([str(catalog)], [], []), settings, fetched=artifacts / "fetched")
-    limits = Limits(max_fail=max_fail)
+    limits = LossLimits(max_fail=max_fail)
     return build(sources, slow_parts(sources, settings, hire), Store(artifacts), limits=limits, progress=Silent())
 
 
@@ -178,7 +178,7 @@ def test_a_kept_record_whose_text_ends_every_worker_is_rejected_by_a_sync(crew: 
     settings = load(None)
     sources = sources_of(named_sources([str(catalog)], [], []), settings, fetched=artifacts / "fetched")
     harmless = parts_for(sources, settings)  # the same vectors, and it survives
-    build(sources, harmless, Store(artifacts), limits=Limits(max_fail=0.0), progress=Silent())
+    build(sources, harmless, Store(artifacts), limits=LossLimits(max_fail=0.0), progress=Silent())
     for path in [*artifacts.rglob("vectors*"), *artifacts.rglob("dense*")]:
         path.unlink()
     shutil.rmtree(artifacts / "cache", ignore_errors=True)
@@ -186,7 +186,7 @@ def test_a_kept_record_whose_text_ends_every_worker_is_rejected_by_a_sync(crew: 
         sources,
         lambda: slow_parts(sources, settings, lambda: crew(2)),
         Store(artifacts),
-        limits=Limits(max_fail=0.5),
+        limits=LossLimits(max_fail=0.5),
         progress=Silent(),
         unread=None,
     )

@@ -7,7 +7,7 @@ from itertools import pairwise
 import pytest
 
 from retrieve_cli.contracts import Chunk, Record, Tokenizer
-from retrieve_cli.contracts.layout import Block, Kind, Layout, Page
+from retrieve_cli.contracts.layout import Block, DocumentPage, Kind, Layout
 from retrieve_cli.sources.chunking.section import SectionChunker
 
 
@@ -20,7 +20,7 @@ def record(*parts: tuple[Kind, int, str, int]) -> Record:
         spans.setdefault(page, [len(text), 0])
         text += words
         spans[page][1] = len(text)
-    pages = [Page(number, "", 100, 100, start, end) for number, (start, end) in spans.items() if number]
+    pages = [DocumentPage(number, "", 100, 100, start, end) for number, (start, end) in spans.items() if number]
     return Record("a", "A", text, "pdf", "a.pdf", layout=Layout(blocks, pages))
 
 

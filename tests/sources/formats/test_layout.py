@@ -2,7 +2,7 @@
 
 from hypothesis import given, strategies as st
 
-from retrieve_cli.contracts.layout import Block, Layout, Page
+from retrieve_cli.contracts.layout import Block, DocumentPage, Layout
 from retrieve_cli.contracts.page_words import Words
 
 
@@ -14,7 +14,11 @@ def words(*entries: tuple[int, int, int, float, float]) -> Words:
     return made
 
 
-PAGES = [Page(1, "i", 100, 100, 0, 10), Page(2, "", 100, 100, 12, 12, image_only=True), Page(3, "1", 100, 100, 12, 30)]
+PAGES = [
+    DocumentPage(1, "i", 100, 100, 0, 10),
+    DocumentPage(2, "", 100, 100, 12, 12, image_only=True),
+    DocumentPage(3, "1", 100, 100, 12, 30),
+]
 
 
 def test_a_stretch_has_the_pages_of_its_first_and_last_character() -> None:

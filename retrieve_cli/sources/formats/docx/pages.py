@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
-from retrieve_cli.contracts.layout import Page
+from retrieve_cli.contracts.layout import DocumentPage
 from retrieve_cli.sources.formats.docx.markup import XmlNode
 from retrieve_cli.sources.formats.docx.numbering import LARGEST, printed
 
@@ -56,7 +56,7 @@ def section_of(node: XmlNode) -> DocxSection:
     )
 
 
-def pages_of(text: str, marks: Sequence[PageEnd], sections: Sequence[DocxSection]) -> tuple[Page, ...]:
+def pages_of(text: str, marks: Sequence[PageEnd], sections: Sequence[DocxSection]) -> tuple[DocumentPage, ...]:
     """Return the pages of a text; none if no end of a page was noted. `sections` ends with the last one."""
     if not any(mark.kind == "rendered" for mark in marks):
         return ()
@@ -66,7 +66,7 @@ def pages_of(text: str, marks: Sequence[PageEnd], sections: Sequence[DocxSection
     pages = []
     for index, ((start, number), end, label) in enumerate(zip(starts, ends, labels, strict=True), 1):
         section = _section(sections, number)
-        pages.append(Page(index, label, section.width / _TWIPS, section.height / _TWIPS, start, end))
+        pages.append(DocumentPage(index, label, section.width / _TWIPS, section.height / _TWIPS, start, end))
     return tuple(pages)
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from retrieve_cli.contracts import Parsed
-from retrieve_cli.contracts.layout import Layout, Page
+from retrieve_cli.contracts.layout import DocumentPage, Layout
 from retrieve_cli.errors import BadDocument
 from retrieve_cli.sources.formats.pdf import raw
 from retrieve_cli.sources.formats.pdf.directions import reading_boxes
@@ -146,12 +146,14 @@ def _paragraphs(text: str) -> Iterator[str]:
             lines = []
 
 
-def _pages(pages: Sequence[PageText], labels: Sequence[str], writer: PdfTextWriter, pictures: set[int]) -> list[Page]:
-    placed: list[Page] = []
+def _pages(
+    pages: Sequence[PageText], labels: Sequence[str], writer: PdfTextWriter, pictures: set[int]
+) -> list[DocumentPage]:
+    placed: list[DocumentPage] = []
     end = 0
     for page, label in zip(pages, labels, strict=True):
         start, end = writer.extents.get(page.index, (end, end))
-        placed.append(Page(page.index, label, page.width, page.height, start, end, page.index in pictures))
+        placed.append(DocumentPage(page.index, label, page.width, page.height, start, end, page.index in pictures))
     return placed
 
 

@@ -12,7 +12,7 @@ from itertools import pairwise
 from math import hypot, sqrt
 from typing import TYPE_CHECKING
 
-from retrieve_cli.contracts.page_marks import Mark, Style
+from retrieve_cli.contracts.layout import Mark, Style
 from retrieve_cli.errors import BadDocument
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from struct import Struct
 from typing import NamedTuple
 
 from retrieve_cli.contracts import Json
-from retrieve_cli.contracts.page_marks import Mark
+from retrieve_cli.contracts.layout import Mark
 from retrieve_cli.contracts.page_words import Box
 from retrieve_cli.sources.formats.formats import ParsingLimits
 from retrieve_cli.untrusted import files

@@ -18,7 +18,7 @@ from retrieve_cli.errors import BadDocument, NotADocument, printable, shortened
 from retrieve_cli.sources.formats.processes import messages, transfer
 from retrieve_cli.sources.formats.processes.kernel_rules import missing
 from retrieve_cli.sources.formats.processes.messages import ParseRequest
-from retrieve_cli.untrusted.worker import TICK_S, Gone, Worker, signal_name
+from retrieve_cli.untrusted.worker import TICK_S, Gone, WorkerProcess, signal_name
 
 _KEPT = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "PYTHONHOME", "SYSTEMROOT", "PATH")
 """Variables of the environment that may be needed to start Python. No other one is passed on: they hold secrets."""
@@ -80,7 +80,7 @@ class Process:
         with _state_file() as file:
             os.ftruncate(file.fileno(), messages.STATE_SIZE)
             self._marks = mmap.mmap(file.fileno(), messages.STATE_SIZE)
-            self._worker = Worker(
+            self._worker = WorkerProcess(
                 "retrieve_cli.sources.formats.processes.child",
                 *(os.getpid(), file.fileno(), memory_bytes),
                 environment={**kept, **_ENVIRONMENT},

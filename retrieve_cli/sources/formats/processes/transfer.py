@@ -14,7 +14,7 @@ from struct import Struct
 from typing import Any, NoReturn, get_args
 
 from retrieve_cli.contracts import Json, Parsed
-from retrieve_cli.contracts.layout import Block, Kind, Layout, Page
+from retrieve_cli.contracts.layout import Block, DocumentPage, Kind, Layout
 from retrieve_cli.contracts.page_words import Words
 
 _SIZES = Struct("<QQQ")
@@ -119,18 +119,18 @@ def _blocks(rows: list[Json], size: int) -> Iterable[Block]:
         yield Block(start, end, kind, level, _string(anchor, _LONGEST_NAME))
 
 
-def _pages(rows: list[Json], size: int) -> Iterable[Page]:
+def _pages(rows: list[Json], size: int) -> Iterable[DocumentPage]:
     """Yield pages. Raises: ValueError unless they are in order and lie within the text."""
     last = before = 0
     for row in rows:
-        _require(type(row) is list and len(row) == len(Page._fields), "a page of another form")
+        _require(type(row) is list and len(row) == len(DocumentPage._fields), "a page of another form")
         index, label, width, height, start, end, image_only = row
         _require(type(index) is int and last < index < _LARGEST, "pages out of order")
         _require(_inside(start, end, size) and start >= before, "a page in the wrong place")
         _require(all(_is_length(side) for side in (width, height)), "a page of an impossible size")
         _require(type(image_only) is bool, "a page of another form")
         last, before = index, start
-        yield Page(index, _string(label, _LONGEST_NAME), float(width), float(height), start, end, image_only)
+        yield DocumentPage(index, _string(label, _LONGEST_NAME), float(width), float(height), start, end, image_only)
 
 
 def _words(content: memoryview, size: int, last_page: int) -> Words:

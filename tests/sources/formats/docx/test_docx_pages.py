@@ -3,7 +3,7 @@
 from sources.formats.docx.word_files import cell, p, r, read, t, table, word_file
 from sources.formats.layouts import layout_of
 
-from retrieve_cli.contracts.layout import Page
+from retrieve_cli.contracts.layout import DocumentPage
 
 RENDERED = "<w:lastRenderedPageBreak/>"
 BREAK = '<w:br w:type="page"/>'
@@ -30,7 +30,7 @@ def test_noted_pages_are_pages_as_last_saved() -> None:
     size = '<w:pgSz w:w="11900" w:h="16840"/>'
     parsed = read(word_file(p("one") + p("", inner=r(RENDERED + t("two"))) + section(size)))
     assert parsed.text == "one\n\ntwo"
-    assert layout_of(parsed).pages == (Page(1, "", 595.0, 842.0, 0, 5), Page(2, "", 595.0, 842.0, 5, 8))
+    assert layout_of(parsed).pages == (DocumentPage(1, "", 595.0, 842.0, 0, 5), DocumentPage(2, "", 595.0, 842.0, 5, 8))
     assert parsed.metadata == {"pages": 2, "pages_as": "as last saved"}
     assert layout_of(parsed).place(5, 8).page == 2
 

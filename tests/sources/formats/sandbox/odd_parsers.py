@@ -18,8 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from retrieve_cli.contracts import Parsed
-from retrieve_cli.contracts.layout import Block, Layout, Page
-from retrieve_cli.contracts.page_marks import Mark
+from retrieve_cli.contracts.layout import Block, DocumentPage, Layout, Mark
 from retrieve_cli.contracts.page_words import Words
 from retrieve_cli.errors import BadDocument
 from retrieve_cli.sources.formats.formats import ParsingLimits
@@ -254,7 +253,7 @@ RICH = Parsed(
     "Tïtle\n\nWords \U0001f600 here",
     Layout(
         (Block(0, 5, "heading", 1, "title"), Block(7, 19, "paragraph")),
-        (Page(1, "i", 595.0, 842.0, 0, 7), Page(2, "", 842.0, 595.5, 7, 19, image_only=True)),
+        (DocumentPage(1, "i", 595.0, 842.0, 0, 7), DocumentPage(2, "", 842.0, 595.5, 7, 19, image_only=True)),
         _words(),
     ),
     {"title": "A title", "pages": 2, "ratio": 0.5, "author": ["A", "B"], "deep": {"a": [None, True]}},

@@ -14,18 +14,18 @@ from retrieve_cli.errors import Unavailable, UsageError
 from retrieve_cli.frozen import replace
 from retrieve_cli.ingest.build import apply
 from retrieve_cli.ingest.inventory import Contents
-from retrieve_cli.ingest.report import Limits, Progress, Report
+from retrieve_cli.ingest.report import LossLimits, Progress, Report
 from retrieve_cli.storage.store import Store
 from retrieve_cli.storage.vector_cache import VectorCache
 
 if TYPE_CHECKING:
     from retrieve_cli.contracts import Vectors
 
-_ALL = Limits(max_fail=1.0)
+_ALL = LossLimits(max_fail=1.0)
 """Share of documents that may be unreadable: what can be read is searched."""
 
 
-class Aside(NamedTuple):
+class TemporaryIndex(NamedTuple):
     """Generation that was built."""
 
     report: Report
@@ -33,9 +33,9 @@ class Aside(NamedTuple):
     """By retriever that an index would have and this one lacks, the reason."""
 
 
-def build_aside(
+def build_temporary_index(
     sources: Sequence[Source], settings: Settings, store: Store, *, cache: Path, progress: Progress
-) -> Aside:
+) -> TemporaryIndex:
     """Write a generation into an empty store: terms, and vectors if `cache` has one of every text. Nothing is encoded,
     no facets are made, and nothing is written into the cache.
 
@@ -49,7 +49,7 @@ def build_aside(
         if settings.dense.enabled:
             try:
                 parts = _with_vectors(sources, settings, cache)
-                return Aside(_applied(sources, parts, store, cache, progress), skipped)
+                return TemporaryIndex(_applied(sources, parts, store, cache, progress), skipped)
             except Unavailable as error:
                 why = f"{error.message}: {error.hint}" if error.hint else error.message
                 skipped |= dict.fromkeys(asked_with_vectors(), why)
@@ -58,7 +58,7 @@ def build_aside(
             dense=replace(settings.dense, enabled=False),
             chunking=replace(settings.chunking, coherence=False),
         )
-        return Aside(_applied(sources, parts_for(sources, lexical), store, cache, progress), skipped)
+        return TemporaryIndex(_applied(sources, parts_for(sources, lexical), store, cache, progress), skipped)
 
 
 def _without_terms(settings: Settings) -> dict[str, str]:

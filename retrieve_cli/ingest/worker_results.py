@@ -10,8 +10,7 @@ import numpy as np
 
 from retrieve_cli.contracts.executors import Encoded
 from retrieve_cli.contracts.progress import Task
-from retrieve_cli.ingest.under_way import UnderWay
-from retrieve_cli.ingest.vector_batch import VectorBatch
+from retrieve_cli.ingest.batch_checkpoint import BatchCheckpoint, VectorBatch
 from retrieve_cli.storage.token_table import PackedTokens
 
 if TYPE_CHECKING:
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
     from retrieve_cli.storage.content_cache import ContentCache
 
 
-class Arriving(Protocol):
+class WorkerResults(Protocol):
     """One form of the texts of a batch."""
 
     @property
@@ -34,17 +33,17 @@ class Arriving(Protocol):
         """Write the whole batch in place of its parts; texts without a result have none."""
 
     def keep(self) -> None:
-        """Write what has not been written: an error or an interruption ends the batch."""
+        """Write the unwritten results: an error or an interruption ends the batch."""
 
 
-class ArrivingVectors:
+class WorkerVectors:
     """Vectors, and packed tokens if these are kept."""
 
     def __init__(self, batch: VectorBatch, count: int, *, dim: int) -> None:
         self._batch = batch
         self._vectors = np.zeros((count, dim), np.float32)
         self._there = np.zeros(count, np.bool_)
-        self._under_way: UnderWay[Vectors] = UnderWay(_uncounted(), batch.put_aside)
+        self._under_way: BatchCheckpoint[Vectors] = BatchCheckpoint(_uncounted(), batch.put_aside)
         self.kept = 0
 
     def add(self, places: Sequence[int], results: Sequence[Encoded]) -> None:
@@ -66,12 +65,12 @@ class ArrivingVectors:
         self.kept = len(self._there)
 
     def keep(self) -> None:
-        """Write what has not been written."""
+        """Write the unwritten results."""
         self._under_way.keep()
         self.kept = self._under_way.kept
 
 
-class ArrivingTerms:
+class WorkerTerms:
     """Term weights."""
 
     def __init__(
@@ -85,7 +84,7 @@ class ArrivingTerms:
         self._keys = keys
         self._entries = entries
         self._weights: dict[int, TermWeights] = {}
-        self._under_way: UnderWay[TermWeights] = UnderWay(_uncounted(), self._put_aside)
+        self._under_way: BatchCheckpoint[TermWeights] = BatchCheckpoint(_uncounted(), self._put_aside)
         self.kept = 0
 
     def add(self, places: Sequence[int], results: Sequence[Encoded]) -> None:
@@ -105,7 +104,7 @@ class ArrivingTerms:
         self.kept = len(self._keys)
 
     def keep(self) -> None:
-        """Write what has not been written."""
+        """Write the unwritten results."""
         self._under_way.keep()
         self.kept = self._under_way.kept
 
@@ -114,5 +113,5 @@ class ArrivingTerms:
 
 
 def _uncounted() -> Task:
-    """Return a task that nobody shows: a text is counted once, in all its forms."""
+    """Return a task that is not displayed: a text is counted once, in all its forms."""
     return Task("", "")

@@ -1,8 +1,9 @@
-"""Files that a sync need not read again, by their marks: it read them to the last byte and they were sound.
+"""Files that a sync need not read again: their stamps are unchanged since they were read to the last byte and were
+sound.
 
-`cache/verified.json`, which may be lost. Only marks that were settled before the reading began are kept (a file may be
-written twice within one tick of a clock), and only if they are the same after it. What was verified is part of the key,
-so that another configuration or another version of the program reads again.
+`cache/verified.json`, which may be lost. Only stamps that were settled before the reading began are kept (a file may be
+written twice within one tick of a clock), and only if they are the same after it. The key includes the subject of the
+verification, so that another configuration or another version of the program reads again.
 """
 
 from __future__ import annotations
@@ -16,18 +17,18 @@ from retrieve_cli import __version__
 from retrieve_cli.contracts import Json, Source
 from retrieve_cli.errors import IndexCorrupt, IndexMissing
 from retrieve_cli.storage import durable, sums
+from retrieve_cli.storage.file_stamps import marks_of, settled
 from retrieve_cli.storage.manifest import LISTING, Manifest, sha1
-from retrieve_cli.storage.marks import marks_of, settled
 from retrieve_cli.storage.store import Store
 from retrieve_cli.untrusted import files
 
 Marks = list[list[int]] | None
 """None if they cannot be relied on."""
 _SAME_MARKS = ("catalog",)
-"""Kinds of sources whose stamp changes with every change of what they read."""
+"""Kinds of sources whose stamp changes with every change of the files that they read."""
 
 
-class Unread:
+class UnchangedFiles:
     """The marks of the current generation and its sources when they were last verified, and their marks now."""
 
     def __init__(self, store: Store) -> None:
@@ -37,7 +38,7 @@ class Unread:
         self._begun: dict[str, Marks] = {}
 
     def generation(self) -> bool:
-        """Return True if every file of the current generation is as it was when all of it was read."""
+        """Return True if no file of the current generation has changed since all of it was read."""
         try:
             folder, manifest, _ = self._store.open()
         except (IndexCorrupt, IndexMissing):

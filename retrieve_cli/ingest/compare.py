@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from retrieve_cli.contracts import Item, Record, Refused, Source
+from retrieve_cli.ingest.cached_source import CachedSource, Piece, ReadAhead, batches, pieces_of
 from retrieve_cli.ingest.changes import Changes
 from retrieve_cli.ingest.inventory import Contents, Inventory, walk
 from retrieve_cli.ingest.notices import Notices, reading
-from retrieve_cli.ingest.scanned import Piece, ReadAhead, Scanned, batches, pieces_of
 from retrieve_cli.storage.key_rows import KeyRows, as_keys
 from retrieve_cli.storage.manifest import Manifest, sha1
 from retrieve_cli.storage.recipe import Recipe
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
     from retrieve_cli.storage.generation import Generation
 
 
-class Look:
+class SourceComparison:
     """The result of comparing the sources with the current generation."""
 
     def __init__(self, before: Contents, current: Generation | None, recipe: Recipe, *, keep: Collection[str]) -> None:
-        """`before` has the current records; `current` is their generation if it is sound. `recipe` is that of the
+        """`before` has the current records; `current` is their generation if it is sound. `recipe` is the recipe of the
         generation to write; items of sources of the kinds in `keep` are remembered."""
         self._inventory = Inventory(before)
         self._cards = current.manifest.recipe.sources if current else {}
@@ -41,7 +41,7 @@ class Look:
         self.digests: list[str] = []
         """Digest of each source."""
         self.scanned: list[Source] = []
-        """The sources as they were read, with their items if these are remembered."""
+        """The sources, with their parsed items if these are remembered."""
         self.rejected = 0
         self.notices = Notices(lambda _: None)
 
@@ -54,7 +54,7 @@ class Look:
         first = len(self._inventory)
         # Without an index all is read: documents, which take long to parse, are remembered for the build.
         remembered = source.kind in self._keep or (source.kind == "docs" and not self._cards)
-        scanned = Scanned(source) if remembered else None
+        scanned = CachedSource(source) if remembered else None
         digest = hashlib.sha1(usedforsecurity=False)
         same = sha1(self._cards.get(source.kind)) == sha1(self._recipe.sources[source.kind])
         with reading(source, "comparing") as progress:
@@ -101,7 +101,7 @@ def digest_of(source: Source) -> str:
 
 
 def digests_of(manifest: Manifest) -> list[str]:
-    """Return the digest of each source of a generation when it was read; none if the manifest does not say."""
+    """Return the digest of each source of a generation when it was read; empty if the manifest has no digests."""
     try:
         return [str(source["digest"]) for source in manifest.built["sources"]]
     except (KeyError, TypeError):

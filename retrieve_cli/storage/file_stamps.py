@@ -10,7 +10,7 @@ SETTLED_NS = 2_000_000_000
 
 
 def marks_of(status: os.stat_result) -> tuple[int, int, int, int, int]:
-    """Return device, inode, size and times of a file: equal if nobody wrote to it."""
+    """Return device, inode, size and times of a file: equal if the file was not written to."""
     device, inode = _signed(status.st_dev), _signed(status.st_ino)
     return device, inode, status.st_size, status.st_mtime_ns, status.st_ctime_ns
 

@@ -1,7 +1,7 @@
 """Texts that wait for the encoders: they are encoded in batches, and as late as memory allows.
 
-What is encoded last is counted first: if all texts of a build wait, the number of those to encode is known before the
-first of them is.
+Texts are counted before they are encoded: if all texts of a build wait, the number of texts to encode is known before
+the first one is encoded.
 """
 
 from __future__ import annotations
@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import ExitStack
 
-from retrieve_cli.contracts.progress import Task, task
-from retrieve_cli.contracts.progress_words import counted
-from retrieve_cli.ingest.embedding import Encoding
+from retrieve_cli.contracts.progress import Task, counted, task
+from retrieve_cli.ingest.embedding import TextEncoding
 from retrieve_cli.storage.key_rows import as_keys
 from retrieve_cli.storage.vector_cache import BATCH
 
@@ -21,13 +20,13 @@ _MOST_TEXT = 16 << 20
 Batch = dict[bytes, str]
 
 
-class Embedding:
+class EncodingQueue:
     """Has every text encoded in every way, at the latest by `finish`."""
 
-    def __init__(self, encodings: Sequence[Encoding]) -> None:
+    def __init__(self, encodings: Sequence[TextEncoding]) -> None:
         self._encodings = encodings
         self._batches: list[Batch] = [{}]
-        """Batches do not depend on how long they wait, nor on what is known of their texts."""
+        """The texts that wait, in batches. Batches depend neither on the waiting time nor on which texts are known."""
         self._characters = 0
         self._tasks = ExitStack()
         self._task: dict[int, Task] = {}

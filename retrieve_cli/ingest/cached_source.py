@@ -1,6 +1,7 @@
-"""A source that was read once: the digests of unchanged items, and the others as they were parsed.
+"""A source that was read once: the digests of unchanged items, and the other items parsed.
 
-A sync plans and applies from the same reading: it publishes what it planned, and a changed item is parsed once.
+A sync plans and applies from the same reading: it publishes exactly the planned changes, and a changed item is parsed
+once.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from retrieve_cli.contracts import Countable, Foldered, Item, Json, Mixed, Notic
 from retrieve_cli.contracts.terms.tenants import conflict_in
 from retrieve_cli.errors import RetrieveError, shortened
 from retrieve_cli.frozen import Frozen
-from retrieve_cli.storage.key_rows import KEY, Digests, KeyRows, as_keys
+from retrieve_cli.storage.key_rows import KEY, DigestList, KeyRows, as_keys
 from retrieve_cli.storage.manifest import trace
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ _MOST_TEXT = 64 << 20
 _WORD = 28
 """Bytes of the place of a word."""
 _NOTHING = Item(bytes(KEY), "", 0, tuple)
-"""Placeholder for what is not an item."""
+"""Placeholder for rejected lines and notices."""
 _AHEAD = 16
 """Items that are read in the background at most; each may be a large document."""
 _BATCH, _LARGE = 4096, 65_536
@@ -74,11 +75,11 @@ def unforeseen(error: Exception) -> str:
     return f"it cannot be processed ({type(error).__name__}: {shortened(str(error))}); please report it"
 
 
-class Batch(Frozen, eq=False):
+class ItemBatch(Frozen, eq=False):
     """Items of a source in order."""
 
     keys: Keys
-    """(n,) their digests; zeros for what is not an item."""
+    """(n,) their digests; zeros for rejected lines and notices."""
     lines: Rows
     """(n,)"""
     item: Callable[[int], Item | Refused | Notice]
@@ -89,7 +90,7 @@ class Batch(Frozen, eq=False):
     """True if some are not items."""
 
     @classmethod
-    def of(cls, items: Sequence[Item | Refused | Notice]) -> Batch:
+    def of(cls, items: Sequence[Item | Refused | Notice]) -> ItemBatch:
         """Return a batch of items in memory."""
         found = [item if isinstance(item, Item) else _NOTHING for item in items]
         keys, lines = as_keys([item.digest for item in found]), np.array([item.line for item in found], np.int64)
@@ -100,7 +101,7 @@ class Batch(Frozen, eq=False):
         return len(self.keys)
 
     def rows(self, known: KeyRows) -> Rows:
-        """Return the row of the record of each item, -1 if there is none."""
+        """Return the row of the record of each item, -1 for a new item."""
         rows = known.find(self.keys)
         if self.others:
             rows[[place for place in range(len(self)) if not isinstance(self.item(place), Item)]] = -1
@@ -117,20 +118,20 @@ class Batch(Frozen, eq=False):
         return traces.tobytes()
 
 
-def batches(source: Source) -> Iterator[Batch]:
+def batches(source: Source) -> Iterator[ItemBatch]:
     """Yield all items of a source."""
-    if isinstance(source, Scanned) and source.whole:
+    if isinstance(source, CachedSource) and source.whole:
         yield from source.batches()
         return
     items = source.scan()
     while some := list(islice(items, _BATCH)):
-        yield Batch.of(some)
+        yield ItemBatch.of(some)
 
 
 class ReadAhead:
     """Begins to read the next items of a batch in the background, so that all cores have work."""
 
-    def __init__(self, batch: Batch, rows: Rows) -> None:
+    def __init__(self, batch: ItemBatch, rows: Rows) -> None:
         """`rows` has -1 for items that will be read, in order."""
         self._item = batch.item
         self._places = np.flatnonzero(rows < 0).tolist()
@@ -157,8 +158,8 @@ def origin_of(source: Source, digest: str, stamp: list[int] | None, folders: Map
     return {**noted, "folders": folders} if folders else noted
 
 
-class Scanned:
-    """A source as it was read once; it can be read again without touching the files."""
+class CachedSource:
+    """A source that was read once; it can be replayed without reading the files."""
 
     def __init__(self, source: Source) -> None:
         self._source = source
@@ -167,7 +168,7 @@ class Scanned:
         self.name = source.name
         self._stamp = source.stamp()
         self._folders = folders_of(source)
-        self._digests = Digests()
+        self._digests = DigestList()
         self._lines = array("q")
         self._places: list[str] = []
         self._others: dict[int, Refused | Notice] = {}
@@ -179,7 +180,7 @@ class Scanned:
         """True if all of it is remembered; otherwise `scan` goes through the source itself."""
         return self._text <= _MOST_TEXT
 
-    def keep(self, batch: Batch, read: Mapping[int, Sequence[Piece]]) -> None:
+    def keep(self, batch: ItemBatch, read: Mapping[int, Sequence[Piece]]) -> None:
         """Remember items; `read` has by place the pieces of those that were parsed."""
         if not self.whole:
             return
@@ -223,19 +224,19 @@ class Scanned:
         return self._source.count() if isinstance(self._source, Countable) else None
 
     def scan(self) -> Iterator[Item | Refused | Notice]:
-        """Yield every item in order, as it was read."""
+        """Yield every item in order."""
         if not self.whole:
             yield from self._source.scan()
             return
         yield from (self._item(place) for place in range(len(self._lines)))
 
-    def batches(self) -> Iterator[Batch]:
-        """Yield every item in order, as it was read."""
+    def batches(self) -> Iterator[ItemBatch]:
+        """Yield every item in order, in batches."""
         keys, lines = as_keys(self._digests), np.array(self._lines, np.int64)
         for start in range(0, len(lines), _LARGE):
             end = min(start + _LARGE, len(lines))
             others = any(start <= place < end for place in self._others)
-            yield Batch(
+            yield ItemBatch(
                 keys[start:end], lines[start:end], partial(self._item_after, start), self._places[start:end], others
             )
 
