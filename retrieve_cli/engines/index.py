@@ -1,7 +1,7 @@
 """Indexes over the parts of a generation in an engine, with the answers of local files.
 
-Lists, scores and numbers of matches are those of the engine, all of them bounded. A list that it leaves short is
-completed exactly: by a search without its approximate index, or from the scores of all rows that may be listed.
+The engine computes lists, scores and numbers of matches, all of them bounded. A list that it leaves short is completed
+exactly: by a search without its approximate index, or from the scores of all rows that may be listed.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 
 from retrieve_cli.contracts import Candidates, Relation, TermWeights
 from retrieve_cli.contracts.engines import AnyOf, Capabilities, Part, TermCollection, VectorCollection, Within
-from retrieve_cli.engines.listing import Ask, EngineIndex, Scope, Statistics, Wanted, side_by_side
+from retrieve_cli.engines.listing import Ask, EngineIndex, ListRequest, Scope, Statistics, side_by_side
 from retrieve_cli.engines.units import Units, distinct
 from retrieve_cli.numerics import products
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["Statistics", "TermEngineIndex", "VectorEngineIndex"]
 
 COUNTED = 10_000
-"""Number up to which matches are counted; of more it is only said that there are more."""
+"""Number up to which matches are counted; beyond it, only a lower bound is reported."""
 _GROUPED = 2_000
 """Matching rows that are read, at most, to count the records that they are of."""
 _TENANTS = 8
@@ -67,7 +67,7 @@ class VectorEngineIndex(EngineIndex["Vectors"]):
                 self._samples[key] = vectors
         return products(np.asarray(vectors, np.float32), query)
 
-    def _find(self, query: Vectors, wanted: Wanted) -> Candidates:
+    def _find(self, query: Vectors, wanted: ListRequest) -> Candidates:
         mean, deviation = self.spread(query, wanted.units)
         before, after = wanted.units.total(wanted.visible), wanted.units.total(wanted.allowed)
         rows, scores = np.empty(0, np.int64), np.empty(0, np.float32)
@@ -111,8 +111,8 @@ class TermEngineIndex(EngineIndex[TermWeights]):
         allowed: Mask | None = None,
         conditions: Sequence[AnyOf] | None = None,
     ) -> Rows:
-        """Return rows (or groups of rows) with a term of the query, in ascending order: all, or those of the first
-        10,000 rows if there are more."""
+        """Return rows (or groups of rows) with a term of the query, in ascending order: all of them, or the groups of
+        the first 10,000 rows."""
         used, units = _used(query), Units(len(self), starts)
         if not len(used.terms):
             return np.empty(0, np.int64)
@@ -120,7 +120,7 @@ class TermEngineIndex(EngineIndex[TermWeights]):
         rows = self._collection.matching(used.terms, COUNTED, within=scope.within)
         return distinct(units.of(rows[scope.places(rows)]))[0]
 
-    def _find(self, query: TermWeights, wanted: Wanted) -> Candidates:
+    def _find(self, query: TermWeights, wanted: ListRequest) -> Candidates:
         used, units = _used(query), wanted.units
         mean, deviation = self.spread(query, units)
         if not len(used.terms) or not wanted.depth:

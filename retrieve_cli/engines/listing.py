@@ -1,7 +1,7 @@
 """Requests for candidates to an engine, and what indexes over all kinds of parts have in common.
 
-What a request sends and returns is bounded, however many rows there are: a list is as long as it is asked for, rows are
-named by number only if they are few, or if no condition says which, and are counted by the engine up to a limit.
+What a request sends and returns is bounded for any number of rows: a list has the requested length, rows are named by
+number only if they are few or no condition describes them, and the engine counts them up to a limit.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Statistics(Protocol[Q_contra]):
         """Return mean and standard deviation of the scores of all rows, or of the best rows of all groups."""
 
 
-class Wanted(NamedTuple):
+class ListRequest(NamedTuple):
     """Limits of one search."""
 
     depth: int
@@ -57,13 +57,13 @@ class Wanted(NamedTuple):
 
 
 class Scope(NamedTuple):
-    """Rows that may be listed: those of some units."""
+    """Rows that may be listed: the rows of some units."""
 
     units: Units
     mask: Mask | None
     """(units,) bool; None: all."""
     size: int
-    """Number of the rows; of many that are named by conditions only that of their units."""
+    """Number of the rows; of their units if many are named by conditions."""
     within: Within | None
     """The same as the engine takes it; None if it cannot be sent, or all rows may be listed."""
 
@@ -92,7 +92,7 @@ class Scope(NamedTuple):
 
 
 class EngineIndex(Restricted, ABC, Generic[Q]):
-    """A `contracts.Index` over a part in an engine. Failures of the engine pass through as they are."""
+    """A `contracts.Index` over a part in an engine. Failures of the engine pass through unchanged."""
 
     def __init__(self, *, part: Part, capabilities: Capabilities, statistics: Statistics[Q]) -> None:
         self._part = part
@@ -136,16 +136,16 @@ class EngineIndex(Restricted, ABC, Generic[Q]):
     ) -> list[Candidates]:
         """Return the best rows, or groups. Each query is sent on its own, so its answer ignores the batch.
 
-        `conditions` say the same as `allowed`, in words that an engine understands, and `seen` the same as `visible`;
-        None: only the mask says it.
+        `conditions` express `allowed` in values that an engine compares, and `seen` expresses `visible`; None: only the
+        mask does.
         """
         units, none = Units(len(self), starts), [None] * len(queries)
         limits = zip(allowed or none, visible or none, conditions or none, seen or none, strict=True)
-        wanted = [Wanted(depth, units, *each) for each in limits]
+        wanted = [ListRequest(depth, units, *each) for each in limits]
         return side_by_side([partial(self._find, *each) for each in zip(queries, wanted, strict=True)])
 
     @abstractmethod
-    def _find(self, query: Q, wanted: Wanted) -> Candidates:
+    def _find(self, query: Q, wanted: ListRequest) -> Candidates:
         """Return the candidates for one query."""
 
     def scope(self, units: Units, mask: Mask | None, conditions: Sequence[AnyOf] | None) -> Scope:
@@ -161,7 +161,7 @@ class EngineIndex(Restricted, ABC, Generic[Q]):
         scope = Scope(units, mask, count, None)
         return scope._replace(within=Within(rows=scope.rows())) if count <= self._most_rows else scope
 
-    def listed(self, wanted: Wanted, scope: Scope, ask: Ask[Q]) -> tuple[Rows, Vectors]:
+    def listed(self, wanted: ListRequest, scope: Scope, ask: Ask[Q]) -> tuple[Rows, Vectors]:
         """Return the best units of a list of the engine that is long enough, if it gives one, and their scores."""
         units, depth = wanted.units, wanted.depth
         if not scope.size:
@@ -178,7 +178,7 @@ class EngineIndex(Restricted, ABC, Generic[Q]):
                 return best(*listed, depth)
             length *= 2
 
-    def filled(self, wanted: Wanted, scope: Scope, ask: Ask[Q]) -> tuple[Rows, Vectors]:
+    def filled(self, wanted: ListRequest, scope: Scope, ask: Ask[Q]) -> tuple[Rows, Vectors]:
         """Return the best units after the engine left a list short: by an exact search, or else from the scores of all
         rows that may be listed."""
         with self._lock:
@@ -207,7 +207,7 @@ class EngineIndex(Restricted, ABC, Generic[Q]):
 
     @abstractmethod
     def ask_scores(self, query: Q, rows: Rows) -> Vectors:
-        """Return what the engine says the score of each of some rows is, (m,) float32."""
+        """Return the engine's score of each of some rows, (m,) float32."""
 
 
 class Ask(NamedTuple, Generic[Q]):

@@ -19,7 +19,7 @@ import orjson
 
 from retrieve_cli.contracts import Json
 from retrieve_cli.errors import UsageError, quoted
-from retrieve_cli.output.prometheus import Metric, Sample
+from retrieve_cli.output.prometheus import Metric, MetricSample
 from retrieve_cli.untrusted import files
 
 SCHEMA_VERSION = 1
@@ -300,11 +300,13 @@ def query_metrics(log: QueryLog) -> list[Metric]:
 
 
 def _single(name: str, kind: Literal["counter", "gauge"], text: str, value: float | None) -> Metric:
-    return Metric(name, kind, text, [] if value is None else [Sample(value)])
+    return Metric(name, kind, text, [] if value is None else [MetricSample(value)])
 
 
 def _durations(tally: Tally) -> Metric:
     found = {share: tally.latency(share) for share in SHARES}
-    quantiles = [Sample(each / 1000, {"quantile": f"{share:g}"}) for share, each in found.items() if each is not None]
-    totals = [Sample(tally.total_ms / 1000, suffix="_sum"), Sample(tally.queries, suffix="_count")]
+    quantiles = [
+        MetricSample(each / 1000, {"quantile": f"{share:g}"}) for share, each in found.items() if each is not None
+    ]
+    totals = [MetricSample(tally.total_ms / 1000, suffix="_sum"), MetricSample(tally.queries, suffix="_count")]
     return Metric("retrieve_query_duration_seconds", "summary", "Time to answer a query.", [*quantiles, *totals])

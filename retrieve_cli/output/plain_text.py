@@ -14,7 +14,7 @@ _INVISIBLE = dict.fromkeys((0xAD, 0x200B, 0x2060, 0xFEFF))
 _TOKEN = "format:"  # noqa: S105  begins what an index holds of formats beside the text of a record
 
 
-class TextPiece(NamedTuple):
+class ShownText(NamedTuple):
     """Text of one kind, on one line."""
 
     text: str
@@ -53,32 +53,32 @@ _BEGINNINGS = ("|", "- ")
 """Beginnings of tables and lists in extracted texts, in addition to numbers."""
 
 
-def pieces(text: str, *, markdown: bool = True) -> list[TextPiece]:
+def pieces(text: str, *, markdown: bool = True) -> list[ShownText]:
     """Return the pieces of a text in order, its marks cleaned off if it is Markdown."""
     text = text[:_LONGEST]
     if not markdown:
-        return [TextPiece(line, "prose") for part in text.split("\n\n") if (line := one_line(part))]
+        return [ShownText(line, "prose") for part in text.split("\n\n") if (line := one_line(part))]
     if _is_plain(text):
-        found = [TextPiece(one_line(text), "prose")]
+        found = [ShownText(one_line(text), "prose")]
     else:
         from retrieve_cli.output.markdown import blocks  # compiling its patterns takes 2 ms
 
-        found = [TextPiece(one_line(content), kind) for kind, content in blocks(text)]
+        found = [ShownText(one_line(content), kind) for kind, content in blocks(text)]
     return [piece for piece in found if any(map(str.isalnum, piece.text))]
 
 
-def extracted_pieces(text: str, headings: Collection[str]) -> list[TextPiece]:
+def extracted_pieces(text: str, headings: Collection[str]) -> list[ShownText]:
     """Return the pieces of a text that was extracted from a document: its tables and lists are written as in Markdown,
     everything else is plain, also a paragraph that is one of the `headings`."""
-    found: list[TextPiece] = []
+    found: list[ShownText] = []
     for part in text[:_LONGEST].split("\n\n"):
         line = one_line(part)
         if line in headings:
-            found.append(TextPiece(line, "heading"))
+            found.append(ShownText(line, "heading"))
         elif part.startswith(_BEGINNINGS) or part[:1].isdigit():
             found += pieces(part)
         elif any(map(str.isalnum, line)):
-            found.append(TextPiece(line, "prose"))
+            found.append(ShownText(line, "prose"))
     return found
 
 

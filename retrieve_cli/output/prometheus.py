@@ -12,7 +12,7 @@ from typing import Literal, NamedTuple
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
-class Sample(NamedTuple):
+class MetricSample(NamedTuple):
     """A number; its name is the metric's with `suffix` behind it."""
 
     value: float
@@ -26,16 +26,16 @@ class Metric(NamedTuple):
     name: str
     kind: Literal["counter", "gauge", "summary", "histogram"]
     help: str
-    samples: Sequence[Sample]
+    samples: Sequence[MetricSample]
 
 
-def histogram(numbers: Sequence[float], bounds: Sequence[float], labels: Mapping[str, str]) -> list[Sample]:
+def histogram(numbers: Sequence[float], bounds: Sequence[float], labels: Mapping[str, str]) -> list[MetricSample]:
     """Samples of a histogram: `numbers` are the values in each bucket, those above all bounds, and their sum."""
     total, samples = 0.0, []
     for count, bound in zip(numbers, [*(f"{bound:g}" for bound in bounds), "+Inf"], strict=False):
         total += count
-        samples.append(Sample(_whole(total), {**labels, "le": bound}, "_bucket"))
-    return [*samples, Sample(numbers[-1], labels, "_sum"), Sample(_whole(total), labels, "_count")]
+        samples.append(MetricSample(_whole(total), {**labels, "le": bound}, "_bucket"))
+    return [*samples, MetricSample(numbers[-1], labels, "_sum"), MetricSample(_whole(total), labels, "_count")]
 
 
 def _whole(value: float) -> float:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from retrieve_cli.contracts import Json
 from retrieve_cli.errors import printable
-from retrieve_cli.output.plain_text import TextPiece, extracted_pieces, one_line, pieces
+from retrieve_cli.output.plain_text import ShownText, extracted_pieces, one_line, pieces
 from retrieve_cli.output.styled_lines import ELLIPSIS, cut
 from retrieve_cli.search.answer import Answer, Result
 
@@ -56,7 +56,7 @@ def snippet(answer: Answer, result: Result, *, room: int = ROOM) -> Snippet:
         found = extracted_pieces(result.text, _headings(result.chunk))
     if catalog and not found:
         found = _fields(result)
-    if found == [TextPiece(one_line(str(record["name"])), "prose")]:
+    if found == [ShownText(one_line(str(record["name"])), "prose")]:
         return Snippet("", [])
     cut_before = not catalog and int(result.chunk["index"]) > 0
     return best(found, answer.matches, room=room, cut_before=cut_before)
@@ -79,15 +79,15 @@ def _described(result: Result) -> str:
     return part if part.strip() and part in result.text else description[:_DESCRIBED]
 
 
-def _fields(result: Result) -> list[TextPiece]:
+def _fields(result: Result) -> list[ShownText]:
     """The fields of a record without a description, each from its start."""
     name = one_line(str(result.record["name"]))
     lines = (one_line(line) for line in result.text[:_DESCRIBED].split("\n"))
-    return [TextPiece(line, "row") for line in lines if line and line != name]
+    return [ShownText(line, "row") for line in lines if line and line != name]
 
 
 def best(
-    found: Sequence[TextPiece], matches: Callable[[str], Spans], *, room: int, cut_before: bool = False
+    found: Sequence[ShownText], matches: Callable[[str], Spans], *, room: int, cut_before: bool = False
 ) -> Snippet:
     """Return the start of the best sentence, item or row, and what follows it; code only if no other piece matches.
 
@@ -110,7 +110,7 @@ def best(
     return first or Snippet("", [])
 
 
-def _joined(found: Sequence[TextPiece]) -> tuple[str, Spans]:
+def _joined(found: Sequence[ShownText]) -> tuple[str, Spans]:
     """Pieces as one text; where each sentence, row or line of code starts, and where a snippet from there has to end:
     with the row or the line, or with the prose."""
     parts: list[str] = []

@@ -150,7 +150,7 @@ def _with_bundle(result: Result, room: _Room, cut: list[tuple[str, str]]) -> Res
     lost = room.take_texts([need.text for need in result.bundle.needs])
     if lost is None:
         return result
-    cut.append((result.hit.id, f"shown without what it requires, which {lost}"))
+    cut.append((result.hit.id, f"shown without its dependencies: their text {lost}"))
     return replace(result, bundle=None)
 
 

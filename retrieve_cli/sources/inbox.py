@@ -33,7 +33,7 @@ from retrieve_cli.sources.freshness import Unwatched
 from retrieve_cli.sources.parsed_record import parsed_record
 from retrieve_cli.storage.inbox import KIND, Inbox
 from retrieve_cli.storage.inbox_files import StoredFile, expect_sound, path_of
-from retrieve_cli.storage.inbox_log import InboxEntry, Snapshot
+from retrieve_cli.storage.inbox_log import InboxEntry, LogSnapshot
 from retrieve_cli.storage.manifest import canonical
 from retrieve_cli.untrusted import files
 
@@ -63,7 +63,7 @@ class InboxSource:
         self._parsing = parsing
         self._fields = fields
         self._id_prefix = id_prefix
-        self._snapshot: Snapshot | None = None
+        self._snapshot: LogSnapshot | None = None
         self._derived = False
         self._documents: bool | None = None
 
@@ -139,7 +139,7 @@ class InboxSource:
         yield Refused(self.name, entry.sequence, record, document.file.name)
 
     @property
-    def _taken(self) -> Snapshot:
+    def _taken(self) -> LogSnapshot:
         if self._snapshot is None:
             self._snapshot = self._inbox.snapshot()
         return self._snapshot

@@ -20,10 +20,10 @@ PIECE = 1 << 15
 
 
 class Bitmap:
-    """Rows that pass: it stands in for a (rows,) bool array, which it becomes for whatever is not defined here."""
+    """Rows that pass, in the place of a (rows,) bool array, to which it is converted for all other uses."""
 
     def __init__(self, bits: NDArray[np.uint8], length: int) -> None:
-        """`bits` are those of `numpy.packbits`."""
+        """`bits` are in the order of `numpy.packbits`."""
         self.bits = bits
         self._length = length
         self.samples: Sequence[SampledGroups] = ()
@@ -32,7 +32,7 @@ class Bitmap:
 
     @classmethod
     def of(cls, length: int, block: Callable[[int, int], Mask]) -> Any:
-        """Return the rows that pass; `block` says of those from a first one up to but not a last one which do."""
+        """Return the rows that pass; `block(first, end)` returns which rows from `first` up to but not `end` do."""
         parts = [np.packbits(block(first, min(first + PIECE, length))) for first in range(0, length, PIECE)]
         return cls(np.concatenate([np.empty(0, np.uint8), *parts]), length)
 
@@ -40,7 +40,7 @@ class Bitmap:
         return self._length
 
     def __getitem__(self, rows: Any) -> Any:
-        """Return which of some rows pass, or whether one does. Raises: IndexError: there is no such row."""
+        """Return which of some rows pass, or whether one does. Raises: IndexError: a row does not exist."""
         places = np.arange(*rows.indices(len(self))) if isinstance(rows, slice) else np.asarray(rows)
         if places.size > PIECE:
             return np.concatenate([self[places[first : first + PIECE]] for first in range(0, len(places), PIECE)])

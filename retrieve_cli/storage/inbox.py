@@ -26,8 +26,8 @@ from retrieve_cli.storage.inbox_files import Upload
 from retrieve_cli.storage.inbox_log import (
     Damage,
     InboxEntry,
+    LogSnapshot,
     LogState,
-    Snapshot,
     entry_at,
     entry_line,
     head_of,
@@ -105,7 +105,7 @@ class Inbox:
             return entry_at(file.fileno(), name, place) if place else None
         return None
 
-    def snapshot(self) -> Snapshot:
+    def snapshot(self) -> LogSnapshot:
         """Return the documents of this moment, all of them on the disk."""
         with self._lock:
             try:
@@ -114,9 +114,9 @@ class Inbox:
                     file = open_regular(self.path)
                     size = os.fstat(file.fileno()).st_size
             except FileNotFoundError:
-                return Snapshot(None, None)
+                return LogSnapshot(None, None)
             try:
-                return Snapshot(file, self._current(file, size))
+                return LogSnapshot(file, self._current(file, size))
             except BaseException:
                 file.close()
                 raise

@@ -172,7 +172,7 @@ class LogState:
             self.places[name] = LinePlace(number, tenant, start, length, file.sha1 if file else "", self.sealed)
 
 
-class Snapshot:
+class LogSnapshot:
     """The documents of the inbox at one moment; the file stays open, though it may be rewritten meanwhile."""
 
     def __init__(self, file: BinaryIO | None, state: LogState | None) -> None:

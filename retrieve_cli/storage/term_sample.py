@@ -23,7 +23,7 @@ _MOST_POSTINGS = 1 << 20
 _NONE = np.empty(0, np.int64)
 
 
-class Columns(NamedTuple):
+class TermColumns(NamedTuple):
     """Postings: term, row and weight of each."""
 
     terms: Rows
@@ -84,7 +84,7 @@ class TermSample(Frozen, eq=False):
         return bool(ends and rises and inside)
 
 
-def highest_by_term(columns: Columns, starts: Rows) -> tuple[Rows, Floats]:
+def highest_by_term(columns: TermColumns, starts: Rows) -> tuple[Rows, Floats]:
     """Return the term and the highest weight for each group and term that have postings, by term and then by group.
 
     A row without the term has weight 0, which is higher than one below 0.
@@ -114,8 +114,8 @@ def _first(owners: Rows, terms: Rows) -> Rows:
     return np.flatnonzero(new)
 
 
-def term_sample(chosen: SampledGroups, columns: Columns) -> TermSample:
-    """Return the sample from the postings of its rows, by term and then by row; `Columns.rows` are places in `chosen`.
+def term_sample(chosen: SampledGroups, columns: TermColumns) -> TermSample:
+    """Return the sample from the postings of its rows, by term and then by row; rows of `columns` are places in `chosen`.
 
     If there are too many postings, only every second group of it is kept, or every fourth …
     """
@@ -126,7 +126,7 @@ def term_sample(chosen: SampledGroups, columns: Columns) -> TermSample:
         numbers = np.cumsum(of_rows) - 1
         begins = np.append(0, np.cumsum(sizes[::2]))
         left = of_rows[columns.rows]
-        columns = Columns(columns.terms[left], numbers[columns.rows[left]], columns.weights[left])
+        columns = TermColumns(columns.terms[left], numbers[columns.rows[left]], columns.weights[left])
     first = np.flatnonzero(np.diff(columns.terms, prepend=-1))
     starts = np.append(first, len(columns.terms))
     terms = columns.terms[first].astype(np.int32)

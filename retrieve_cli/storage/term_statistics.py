@@ -22,7 +22,7 @@ from retrieve_cli.contracts import Json, TermWeights
 from retrieve_cli.errors import IndexCorrupt, quoted
 from retrieve_cli.frozen import Frozen
 from retrieve_cli.storage.sampled_groups import SAMPLE_ROWS, sampled_groups, several
-from retrieve_cli.storage.term_sample import Columns, TermSample, highest_by_term, term_sample
+from retrieve_cli.storage.term_sample import TermColumns, TermSample, highest_by_term, term_sample
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -123,7 +123,7 @@ def posting_statistics(table: PostingTable, *, starts: Rows | None = None, sampl
     for first, last in _ranges(table.starts):
         span = slice(int(table.starts[first]), int(table.starts[last]))
         terms = np.repeat(np.arange(first, last), np.diff(table.starts[first : last + 1]))
-        collected.add(Columns(terms, table.rows[span].astype(np.int64), table.values[span].astype(np.float32)))
+        collected.add(TermColumns(terms, table.rows[span].astype(np.int64), table.values[span].astype(np.float32)))
         table.release()
     return collected.statistics()
 
@@ -138,9 +138,9 @@ class _Collected:
         self._sums = np.zeros((4, 0))
         """Of weights, of their squares, of the highest weights of groups and of their squares, by term."""
         self._chosen = sampled_groups(np.arange(length + 1) if groups is None else groups, sample)
-        self._sampled: list[Columns] = []
+        self._sampled: list[TermColumns] = []
 
-    def add(self, columns: Columns) -> None:
+    def add(self, columns: TermColumns) -> None:
         """Add postings, sorted by term and then by row; of each group all postings of a term, or no posting."""
         terms, rows, weights = columns
         most = int(terms[-1]) + 1 if len(terms) else 0
@@ -154,7 +154,7 @@ class _Collected:
             self._add(2, *highest_by_term(columns, self.groups))
         places = np.searchsorted(self._chosen.rows, rows)
         kept = np.append(self._chosen.rows, -1)[places] == rows
-        self._sampled.append(Columns(terms[kept], places[kept], weights[kept]))
+        self._sampled.append(TermColumns(terms[kept], places[kept], weights[kept]))
 
     def _add(self, place: int, terms: Rows, weights: Floats) -> None:
         np.add.at(self._sums[place], terms, weights)
@@ -171,13 +171,13 @@ class _Collected:
         return TermStatistics(terms=kept.astype(np.int32), rows=rows, groups=groups, sample=sample)
 
 
-def _sorted(parts: list[Columns]) -> Columns:
+def _sorted(parts: list[TermColumns]) -> TermColumns:
     """Return all postings by term and then by row."""
     terms = np.concatenate([np.empty(0, np.int64), *(part.terms for part in parts)])
     rows = np.concatenate([np.empty(0, np.int64), *(part.rows for part in parts)])
     weights = np.concatenate([np.empty(0, np.float32), *(part.weights for part in parts)])
     order = np.lexsort((rows, terms))
-    return Columns(terms[order], rows[order], weights[order])
+    return TermColumns(terms[order], rows[order], weights[order])
 
 
 def _ranges(starts: Rows) -> Iterator[tuple[int, int]]:

@@ -58,7 +58,7 @@ class Moments(Frozen, eq=False):
         return _inner(self.mean, exact), math.sqrt(max(square, 0.0))
 
 
-class Sample(Frozen, eq=False):
+class VectorSample(Frozen, eq=False):
     """Vectors of sampled rows, one byte per number: low_j + width_j b / 255."""
 
     begins: Rows
@@ -83,7 +83,9 @@ class Sample(Frozen, eq=False):
 class VectorStatistics:
     """Statistics of rows of vectors; immutable, for use by any thread."""
 
-    def __init__(self, *, length: int, rows: Moments | None, groups: Moments | None, sample: Sample | None) -> None:
+    def __init__(
+        self, *, length: int, rows: Moments | None, groups: Moments | None, sample: VectorSample | None
+    ) -> None:
         """`groups` are the moments of the mean rows of groups; None if each row is a group, or vectors are long."""
         self._length = length
         self._rows = rows
@@ -137,7 +139,7 @@ class VectorStatistics:
                 for name in ("rows", "groups")
             )
             names = ("begins", "codes", "low", "width")
-            sample = Sample(*(stored[name] for name in names)) if "codes" in stored else None
+            sample = VectorSample(*(stored[name] for name in names)) if "codes" in stored else None
             length = stored["length"]
             sound = stored["kind"] == "vectors" and isinstance(length, int) and _fit(rows, groups, sample)
         except (KeyError, TypeError, AttributeError, IndexError, ValueError) as error:
@@ -257,11 +259,11 @@ def _regular(blocks: Iterable[Vectors], dim: int) -> Iterator[Vectors]:
         yield np.concatenate(waiting)
 
 
-def _sample(chosen: SampledGroups, vectors: Vectors) -> Sample:
+def _sample(chosen: SampledGroups, vectors: Vectors) -> VectorSample:
     low = vectors.min(0)
     width = vectors.max(0) - low
     numbers = (vectors - low) * (np.float32(_LEVELS) / np.where(width > 0, width, np.float32(1)))
-    return Sample(chosen.begins, np.clip(np.rint(numbers), 0, _LEVELS).astype(np.uint8), low, width)
+    return VectorSample(chosen.begins, np.clip(np.rint(numbers), 0, _LEVELS).astype(np.uint8), low, width)
 
 
 def _inner(left: Floats, right: Floats) -> float:
@@ -269,7 +271,7 @@ def _inner(left: Floats, right: Floats) -> float:
     return float(products(left[None], right)[0])
 
 
-def _fit(rows: Moments | None, groups: Moments | None, sample: Sample | None) -> bool:
+def _fit(rows: Moments | None, groups: Moments | None, sample: VectorSample | None) -> bool:
     """Return True if all arrays have the same dimension, and the places of groups rise within the sample."""
     dims = [each.mean.shape for each in (rows, groups) if each is not None]
     squares = [each.covariance.shape == 2 * each.mean.shape for each in (rows, groups) if each is not None]

@@ -158,7 +158,7 @@ def test_a_bundle_counts_in_the_budget_and_is_there_whole_or_not_at_all(tools: P
     tight = answered(retrieve, QUERY, "-k", "1", "--bundle", "--max-chunks", "3")
     assert tight["budget"]["chunks"] == 1
     assert "bundle" not in tight["results"][0]
-    assert "shown without what it requires, which takes 3 chunks" in tight["budget"]["cut"][0]["why"]
+    assert "shown without its dependencies: their text takes 3 chunks" in tight["budget"]["cut"][0]["why"]
     assert answered(retrieve, QUERY, "--bundle", "--max-tokens", "40")["budget"]["tokens"] <= 40
 
 
@@ -378,7 +378,7 @@ def test_what_only_edges_bring_in_is_followed_to_where_it_stands(tools: Path, re
     Path("config.yaml").write_text("expansion: {enabled: true}\n")
     assert retrieve("inspect", "why", *flags).json["verdict"] == "it is result 2"
     beyond = retrieve("inspect", "why", *flags, "-k", "1").json
-    assert beyond["verdict"].startswith("it is at rank 2 after expand(5 seeds, 2 steps), and 1 result is requested")
+    assert beyond["verdict"].startswith("it is at rank 2 after adding linked records, and 1 result is requested")
     assert set(beyond["legs"]) == {"bm25"}
     assert beyond["fused"]["rank"] is None
 

@@ -60,12 +60,17 @@ def test_messages_use_the_words_of_the_glossary() -> None:
     assert found == []
 
 
+PROMPTS = "assemble/facets.py"
+"""Has prompts of a chat model, whose SHA-1 is part of the recipe of an index: other words would be another index."""
+
+
 @pytest.mark.parametrize("clause", _CLAUSES)
 def test_sentences_are_plain(clause: str) -> None:
     pattern = re.compile(_CLAUSES[clause])
     texts = [
         (f"{file.path}:{text.lineno}", text.value)
         for file in package()
+        if file.path != PROMPTS
         for text in [*file.docstrings, *(constant for constant in file.constants if " " in constant.value.strip())]
     ]
     pages = [*ROOT.glob("docs/*.md"), ROOT / "README.md", ROOT / "CONTRIBUTING.md"]

@@ -33,7 +33,7 @@ _BLOCKS: LiteralString = """
                 GROUP BY term, block) AS blocks) AS followed) AS sloped
     ORDER BY term, block
 """
-"""Blocks of postings. The steepness of one is that of its own drop, or of the way down to 0 through all after it."""
+"""Blocks of postings. The steepness of a block is the drop within it, or the way down to 0 through all after it."""
 _LEAST_MB = 64
 _MOST_SORTING_MB = 256
 
@@ -71,7 +71,7 @@ class VectorIndex(NamedTuple):
 
 
 def vector_index(connections: Connections, tables: Tables, part: Part) -> VectorIndex | None:
-    """Return the index over the vectors of a part; None if there is none."""
+    """Return the index over the vectors of a part; None without one."""
     found = connections.query(
         statement(
             "SELECT o.opcname::text FROM pg_index AS i JOIN pg_opclass AS o ON o.oid = i.indclass[0]"
@@ -166,7 +166,7 @@ def _build(connections: Connections, texts: Sequence[Composed], *, memory_mb: in
 
 
 def bounded(connections: Connections, tables: Tables, part: Part) -> bool:
-    """Return True if blocks of postings know their highest weight; those of older releases are in order of row."""
+    """Return True if blocks of postings know their highest weight; older releases wrote them in order of row."""
     text = statement("SELECT FROM pg_attribute WHERE attrelid = to_regclass(%(name)s) AND attname = 'slope'")
     name = f"{tables.prefix}_{tables.generation}.postings_{part.name}"
     return bool(connections.query(text, {"name": name}))

@@ -181,8 +181,8 @@ class Connections:
         connection.close()
 
     def _parameters(self) -> dict[str, Any]:
-        """Return the parameters of a connection. Raises: UsageError: the URL is none; it is not quoted, for it may
-        contain a password."""
+        """Return the parameters of a connection. Raises: UsageError: the URL is invalid; it is not quoted, as it
+        may contain a password."""
         try:
             known: dict[str, Any] = package().conninfo.conninfo_to_dict(self._url)
         except package().Error:
@@ -207,7 +207,7 @@ def _connection_class() -> type[Connection]:
     psycopg = package()
 
     class Limited(psycopg.Connection[Any]):  # type: ignore[name-defined,misc]
-        """A connection that is given up when its time is over, whatever the server does."""
+        """A connection that is given up when its time is over, even if the server still sends."""
 
         ends = float("inf")
 

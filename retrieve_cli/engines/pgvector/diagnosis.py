@@ -13,7 +13,7 @@ _PAGE = 8192
 
 
 def facts(connections: Connections) -> dict[str, Any]:
-    """Return what the server says of itself, of the database and of the user's rights."""
+    """Return facts about the server, the database and the user's rights."""
     names = (
         "server", "number", "available", "installed", "database", "user", "may_create",
         "encoding", "replica", "buffers",

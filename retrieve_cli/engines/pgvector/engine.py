@@ -34,7 +34,7 @@ class PgvectorEngine(LifeCycle):
     Tenants: every table and view has a column `tenant_id`, and the program's own searches are restricted to a tenant by
     conditions that are part of each query, as with local files. They are not restricted by row-level security: the
     program connects as the owner of the tables, to whom policies do not apply. Other programs should read the views
-    with a role of their own, and a policy for them belongs on a view that selects by `tenant_id`, since each generation
+    with a separate role, and a policy for them belongs on a view that selects by `tenant_id`, since each generation
     has new tables.
     """
 
@@ -59,7 +59,7 @@ class PgvectorEngine(LifeCycle):
         return Capabilities(most_rows=_MOST_ROWS, copies=True)
 
     def begin(self, wanted: GenerationRecord) -> None:
-        """Create what is missing of a generation, in one transaction.
+        """Create the missing parts of a generation, in one transaction.
 
         Raises:
             UsageError: a name cannot be one of a table.
@@ -109,7 +109,7 @@ class PgvectorEngine(LifeCycle):
         self._connections.write(work)
 
     def live(self) -> str | None:
-        """Return the generation that the views show; None if there is none."""
+        """Return the generation that the views show; None without one."""
         found = self._registered("SELECT id FROM {current}")
         return str(found[0][0]) if found else None
 
@@ -138,7 +138,7 @@ class PgvectorEngine(LifeCycle):
         self._connections.write(work)
 
     def record(self, generation: str) -> GenerationRecord | None:
-        """Return the record of a generation; None if there is none."""
+        """Return the record of a generation; None if it has none."""
         tables.checked_generation(generation)
         for known, card, parts, census in self._registered("SELECT id, card, parts, census FROM {generations}"):
             if known == generation:
@@ -179,7 +179,7 @@ class PgvectorEngine(LifeCycle):
         self._connections.write(lambda connection: connection.cursor().executemany(text, rows))
 
     def blocks(self, generation: str, file: str, numbers: Sequence[int]) -> Mapping[int, bytes]:
-        """Return those of some blocks of a file that are there."""
+        """Return the stored ones among some blocks of a file."""
         text = "SELECT number, data FROM {table} WHERE file = %(file)s AND number = ANY(%(numbers)s)"
         asked = statement(text, table=self._tables(generation).table("files"))
         return dict(self._connections.query(asked, {"file": file, "numbers": list(numbers)}))
@@ -285,7 +285,7 @@ class PgvectorEngine(LifeCycle):
             self._connections.write(lambda connection: connection.execute("CREATE EXTENSION IF NOT EXISTS vector"))
 
     def _registered(self, text: str) -> Found:
-        """Return the answer to a query of the list of generations; nothing if there is no such list yet."""
+        """Return the answer to a query of the list of generations; nothing if the list does not exist yet."""
         both = statement("SELECT to_regclass(%(current)s) IS NOT NULL AND to_regclass(%(generations)s) IS NOT NULL")
         there = self._connections.query(both, {name: f"{self._prefix}.{name}" for name in ("current", "generations")})
         if not there[0][0]:

@@ -22,7 +22,7 @@ _READ_ONLY = "25006"
 
 
 def ended_by_server(error: psycopg.Error) -> bool:
-    """Return True if the server ended the connection: it stops or restarts, or somebody ended the session."""
+    """Return True if the server ended the connection: it stops or restarts, or an administrator ended the session."""
     return _code(error).startswith(_ENDED)
 
 

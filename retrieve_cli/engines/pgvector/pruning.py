@@ -1,8 +1,8 @@
-"""Searches of postings that read those of common terms only as far as they can still change the list.
+"""Searches that read the postings of common terms only as far as they can still change the list.
 
-The postings of a term stand in blocks, highest weights first. A block knows its highest weight (`high`), the highest of
-those after it (`rest`), and how much of the bound on what is left each of its postings takes away (`slope`; never more
-than that of the block before it, so that blocks in order of slope are a beginning of every term's postings). With the
+The postings of a term are in blocks, highest weights first. A block knows its highest weight (`high`), the highest
+weight after it (`rest`), and how much each of its postings lowers the bound on unread rows (`slope`; never more than
+in the block before it, so that blocks in order of slope are a beginning of every term's postings). With the
 query's weights these add up: rows that occur in none of the blocks read so far score at most the sum of each term's
 `rest`. One statement, of which every step reads numbers that hardly depend on how many rows there are:
 
@@ -12,10 +12,10 @@ query's weights these add up: rows that occur in none of the blocks read so far 
     ranked      blocks, steepest first; `bound`: what unread rows may score before this block is read
     pool        best rows of the first 10,000 postings
     pooled      scores of those that pass the condition, from their own terms
-    threshold   the last score of the list if the list were from the pool: that of the true list is not below it, and
-                about 8 % above it
+    threshold   the last score of the list if the list were from the pool: the last score of the true list is not
+                below it, and about 8 % above it
     taken       blocks until unread rows cannot have more than half of the threshold
-    passing     all rows that pass, if those of the pool are fewer than the list: then the condition is selective
+    passing     all rows that pass, if fewer of the pool do than the list has: then the condition is selective
     candidates  rows in the blocks taken whose sum, with all that they may have in blocks not read, reaches the
                 threshold; or those that pass, if they are few
 
@@ -28,7 +28,7 @@ and 2,000 rows looked up at 0.4 of the threshold, 65,000 and 4,000 at 0.5, 40,00
 
 Tried and slower: ranges of rows with the highest weight of each term in each (of 64 rows, a quarter of the ranges is
 skipped for a list of 250); `unnest` in FROM, which stores all before it returns the first (four times as slow as in the
-list of columns); joining the rows' own terms, unnested, with those of the query (9 µs a row; `width_bucket` searches an
+list of columns); joining the rows' own terms, unnested, with the query's terms (9 µs a row; `width_bucket` searches an
 ascending array); sorting postings instead of a hash table. No faster: adding up only rows that occur where unread ones
 could still reach the threshold; blocks that begin small and double.
 """
@@ -130,7 +130,7 @@ def scores(rows: Composed, *, table: Identifier, condition: Composed) -> Compose
     """Return a query for the scores of rows that pass a condition, from their own terms; without those that share none.
 
     `rows` is an array, or a query for one. The statement around it has `asked`. Terms of a row ascend. Long arrays are
-    decompressed once, not for each term of the query: appending nothing does that, and OFFSET keeps it where it stands.
+    decompressed once, not for each term of the query: appending nothing does that, and OFFSET keeps it in its place.
     """
     return statement(
         'SELECT "row", score FROM (SELECT "row", (SELECT sum(own.weights[width_bucket(q.term, own.terms)] * q.weight)'
@@ -145,7 +145,7 @@ def scores(rows: Composed, *, table: Identifier, condition: Composed) -> Compose
 
 
 def summed(postings: Identifier, *, restriction: Composed) -> Composed:
-    """Return a query for the best rows and their scores that reads all postings of all terms, in whatever order."""
+    """Return a query for the best rows and their scores that reads all postings of all terms, in any order."""
     return statement(
         'WITH {asked} SELECT "row", sum(weight * factor) AS score FROM (SELECT unnest(p.rows) AS "row",'
         " unnest(p.weights) AS weight, q.weight AS factor FROM asked AS q JOIN {postings} AS p USING (term)) AS u"

@@ -26,7 +26,7 @@ _SCANNED = 40_000
 """Rows that a filtered search visits before it ends with fewer than were asked for, which the caller completes."""
 _SORTING = {"work_mem": "64MB"}
 _COLLECTING = {**_SORTING, "hash_mem_multiplier": "8"}
-"""Enough for a hash table of 16 million rows; only what is needed of it is taken."""
+"""Enough for a hash table of 16 million rows; memory is allocated only as needed."""
 
 
 class VectorTable:

@@ -102,7 +102,7 @@ class RowTable:
             statement('SELECT count(*), coalesce(max("row"), -1) FROM {table}', table=self._tables.rows(part)), {}
         )
         if (rows, highest) != (part.rows, part.rows - 1):
-            hint = "run `retrieve engines push`, which sends what is missing"
+            hint = "run `retrieve engines push`, which sends the missing rows"
             raise IndexCorrupt(f"PostgreSQL has {rows:,} rows of {part.name} instead of {part.rows:,}", hint=hint)
 
     def _begin_change(self, connection: Connection) -> None:

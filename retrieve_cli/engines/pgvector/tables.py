@@ -9,7 +9,7 @@
                              postings_<part>         the same by term: blocks of rows and of their weights
                              files                   blocks of files
 
-A generation has a schema of its own, and publishing replaces the views. Renaming schemas would be as atomic, but takes
+A generation has its own schema, and publishing replaces the views. Renaming schemas would be as atomic, but takes
 the tables away from those who still read the older generation.
 
 A row of `postings` has up to 1,000 rows of a term, those with the highest weights in the first block (`pruning.py`).
@@ -84,7 +84,7 @@ def checked_prefix(schema: str) -> str:
     """Return the name of the schema.
 
     Raises:
-        UsageError: it is none that PostgreSQL takes without quotes, or too long.
+        UsageError: PostgreSQL would need quotes for it, or it is too long.
     """
     known = schema and not (set(schema) - _NAME) and not schema[0].isdigit() and not schema.startswith("pg_")
     if known and len(schema) <= _LONGEST_SCHEMA:
@@ -114,7 +114,7 @@ def lock(connection: Connection, prefix: str) -> None:
 
 
 def extension_schema(connections: Connections) -> str:
-    """Return the schema in which the extension is: operators and types are named with it, whatever the search path.
+    """Return the schema in which the extension is: operators and types are named with it, for any search path.
 
     Raises:
         Unavailable: the extension was not created in the database.

@@ -120,7 +120,7 @@ def fields_json(fields: Mapping[str, Sequence[str]]) -> bytes:
 
 
 def digest(*texts: str) -> bytes:
-    """Return 16 bytes that stand for some texts.
+    """Return 16 bytes that represent some texts.
 
     Ids and values of fields may be any text: longer than an entry of a B-tree or a GIN index, or with characters that
     PostgreSQL has no place for. Their digests can be compared and indexed, and equal digests mean equal texts.

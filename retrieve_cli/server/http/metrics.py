@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from retrieve_cli import __version__
 from retrieve_cli.operations.query_log import Follower, query_metrics
-from retrieve_cli.output.prometheus import Metric, Sample, exposition, histogram
+from retrieve_cli.output.prometheus import Metric, MetricSample, exposition, histogram
 from retrieve_cli.server.http.counts import Counts, Series
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ class Metrics:
 
     def exposition(self) -> str:
         """Return the text of all metrics. It reads files: not for the thread of the server."""
-        version = Metric("retrieve_info", "gauge", "The version.", [Sample(1, {"version": __version__})])
+        version = Metric("retrieve_info", "gauge", "The version.", [MetricSample(1, {"version": __version__})])
         return exposition([version, *self._counted(), *self._index(), *self._queries()])
 
     def close(self) -> None:
@@ -103,25 +103,27 @@ class Metrics:
         if self._generation is None:
             return []
         generation, sequence, built = self._generation
-        named = Sample(1, {"generation": generation})
-        age = [] if built is None else [Sample(round(time.time() - built, 3))]
+        named = MetricSample(1, {"generation": generation})
+        age = [] if built is None else [MetricSample(round(time.time() - built, 3))]
         return [
             Metric("retrieve_generation_info", "gauge", "The generation that answers.", [named]),
-            Metric("retrieve_generation_sequence", "gauge", "Its number in the index's history.", [Sample(sequence)]),
+            Metric(
+                "retrieve_generation_sequence", "gauge", "Its number in the index's history.", [MetricSample(sequence)]
+            ),
             Metric("retrieve_generation_age_seconds", "gauge", "Time since it was built.", age),
         ]
 
     def _queries(self) -> list[Metric]:
         if self._follower is None:
             return []
-        readable = Metric("retrieve_query_log_up", "gauge", "1 if the log of queries could be read.", [Sample(1)])
+        readable = Metric("retrieve_query_log_up", "gauge", "1 if the log of queries could be read.", [MetricSample(1)])
         try:
             with self._reading:
                 return [readable, *query_metrics(self._follower.read(_PIECE))]
         except FileNotFoundError:
             return []
         except OSError:
-            return [readable._replace(samples=[Sample(0)])]
+            return [readable._replace(samples=[MetricSample(0)])]
 
 
 def served_ms(timings_ms: Mapping[str, float]) -> dict[str, float]:
@@ -130,7 +132,7 @@ def served_ms(timings_ms: Mapping[str, float]) -> dict[str, float]:
     return {**spent, "total": round(sum(spent.values()), 3)}
 
 
-def _samples(series: Series, totals: Mapping[tuple[str, tuple[str, ...]], list[float]]) -> Iterable[Sample]:
+def _samples(series: Series, totals: Mapping[tuple[str, tuple[str, ...]], list[float]]) -> Iterable[MetricSample]:
     for (name, values), numbers in sorted(totals.items()):
         if name != series.name:
             continue
@@ -138,4 +140,4 @@ def _samples(series: Series, totals: Mapping[tuple[str, tuple[str, ...]], list[f
         if series.kind == "histogram":
             yield from histogram(numbers, series.bounds, labels)
         else:
-            yield Sample(numbers[0], labels)
+            yield MetricSample(numbers[0], labels)

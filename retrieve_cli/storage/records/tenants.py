@@ -36,7 +36,7 @@ def write(columns: Columns, starts: Rows, path: Path) -> int:
 
 
 def sampled(generation: Generation, tenant: str, own: Mask) -> Mask:
-    """Return the records of a tenant, with what is stored of its samples. Raises: IndexCorrupt: the file is damaged."""
+    """Return the records of a tenant, with its stored samples. Raises: IndexCorrupt: the file is damaged."""
     if isinstance(own, Bitmap) and FILE in generation.manifest.files:
         stored = pickles.load(generation.file(FILE))
         try:
