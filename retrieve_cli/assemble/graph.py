@@ -98,7 +98,8 @@ def _notes(graph: Graph, settings: Settings) -> Iterator[str]:
         named = ", ".join(printable(shortened(str(domain["node"]))) for domain in common[:3])
         more = f" and {len(common) - 3} more" if len(common) > 3 else ""
         share = f"{100 * settings.expansion.domain_share:g} %"
-        yield f"note: {named}{more}: shared by more than {share} of the records, so not linked (expansion.domain_share)"
+        links = "this value links" if len(common) == 1 else "these values link"
+        yield f"note: more than {share} of the records share {named}{more}: {links} no records (expansion.domain_share)"
 
 
 def common_domains(graph: Graph, settings: Settings) -> list[dict[str, Json]]:

@@ -83,8 +83,9 @@ def _with_vectors(sources: Sequence[Source], settings: Settings, cache: Path) ->
 
 
 def _lacking(cache: Path, count: int | None = None) -> Unavailable:
-    what = "vectors of these documents" if count is None else f"vectors of {count} of these chunks"
-    return Unavailable(f"{cache} has no {what}", hint="retrieve build makes them")
+    texts = "these documents have" if count is None else f"{count:,} of these chunks {'has' if count == 1 else 'have'}"
+    message = f"{texts} no vectors in {cache} yet, and a query does not encode documents"
+    return Unavailable(message, hint="retrieve build, which encodes them")
 
 
 def _applied(sources: Sequence[Source], parts: Parts, store: Store, cache: Path, progress: Progress) -> Report:

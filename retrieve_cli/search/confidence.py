@@ -49,7 +49,7 @@ class Confidence(Frozen):
                 found.at(least)
             return cls(found, least)
         if least is not None:
-            raise UsageError("these scores are not calibrated: there is no confidence to ask for", hint=AGAIN)
+            raise UsageError("the scores are not calibrated, so they have no confidence", hint=AGAIN)
         return None
 
     def filter(self, ranking: Ranking) -> tuple[Ranking, list[float]]:

@@ -231,9 +231,8 @@ def check(queries: Sequence[Query], options: SearchOptions) -> None:
     k = options.k
     for query in queries:
         if not all(each.text.strip() for each in (query, *query.also)):
-            raise UsageError(
-                f"query {quoted(query.id)} is empty", hint='for example: retrieve query "segment lungs in CT"'
-            )
+            name = "the query" if len(queries) == 1 else f"the text of query {quoted(query.id)}"
+            raise UsageError(f"{name} is empty", hint='for example: retrieve query "segment lungs in CT"')
     if k < 1:
         raise UsageError(f"-k is {k}; it takes a whole number from 1", hint="retrieve query -k 10 TEXT")
     if options.min_score is not None and any(query.also for query in queries):

@@ -115,7 +115,7 @@ def _first(owners: Rows, terms: Rows) -> Rows:
 
 
 def term_sample(chosen: SampledGroups, columns: TermColumns) -> TermSample:
-    """Return the sample from the postings of its rows, by term and then by row; rows of `columns` are places in `chosen`.
+    """Return the sample from the postings of its rows, by term, then by row; rows of `columns` are places in `chosen`.
 
     If there are too many postings, only every second group of it is kept, or every fourth …
     """

@@ -261,7 +261,7 @@ def test_a_domain_links_its_records_unless_a_fifth_of_them_have_it(
     tools = [tool for tool in SINGLE_CELL if not tool["name"].startswith(("paint_1", "paint_2"))]
     done = retrieve("build", "--catalog", write_catalog(tmp_path / "cells.jsonl", tools))
     assert done.code == 0
-    assert "domain:single-cell: shared by more than 20 % of the records" in done.err
+    assert "more than 20 % of the records share domain:single-cell: this value links no records" in done.err
     assert drawn(retrieve)["common"] == [{"node": "domain:single-cell", "records": 5}]
     configure("expansion", weights="{same_domain: 1}")
     path = by_name(retrieve, "score gene sets")["fgsea_enrichment"]["path"]

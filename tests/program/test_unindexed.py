@@ -68,17 +68,17 @@ def test_without_them_words_answer_which_is_said_and_no_folder_is_made(
     if form == "json":
         assert (done.json["strategies_used"], done.json["pipeline"]) == (["bm25"], "bm25@200")
         assert done.json["strategies_skipped"].keys() == {"dense"}
-        assert "other/cache has no vectors" in done.json["strategies_skipped"]["dense"]
+        assert "no vectors in other/cache" in done.json["strategies_skipped"]["dense"]
         assert len(done.json["generation"]) == 12
     if form == "text":
-        assert "note: dense is skipped: other/cache has no vectors" in done.err
+        assert "note: dense is skipped: no vectors in other/cache" in done.err
 
 
 def test_a_document_that_changed_after_the_build_is_found_as_it_is_now(guides: Path, retrieve: Program) -> None:
     (guides / "storage" / "claims.md").write_text("# Quokkas\n\nA quokka is a small wallaby.\n")
     done = retrieve("query", "--docs-dir", guides, "quokka", "--json")
     assert [each["doc_id"] for each in done.json["results"]] == ["storage/claims.md"]
-    assert "has no vectors of 1 of these chunks" in done.json["strategies_skipped"]["dense"]
+    assert "1 of these chunks has no vectors" in done.json["strategies_skipped"]["dense"]
     assert done.json["results"][0]["freshness"] == "fresh"
 
 
@@ -110,13 +110,13 @@ def test_a_folder_that_is_too_large_names_the_key_and_the_command(
 
 def test_a_batch_is_answered_from_one_reading(guides: Path, batch: Batch, monkeypatch: pytest.MonkeyPatch) -> None:
     opened = []
-    make = folder_queries.build_aside
+    make = folder_queries.build_temporary_index
 
     def counting(*given: Any, **named: Any) -> Any:
         opened.append(given)
         return make(*given, **named)
 
-    monkeypatch.setattr(folder_queries, "build_aside", counting)
+    monkeypatch.setattr(folder_queries, "build_temporary_index", counting)
     answers = batch(["claims", {"query": "gateways", "filters": ["group=network"]}], "--docs-dir", guides)
     assert [answer["results"][0]["doc_id"] for answer in answers] == ["storage/claims.md", "network/gateways.md"]
     assert len(opened) == 1
