@@ -71,7 +71,7 @@ def test_without_them_words_answer_which_is_said_and_no_folder_is_made(
         assert "no vectors in other/cache" in done.json["strategies_skipped"]["dense"]
         assert len(done.json["generation"]) == 12
     if form == "text":
-        assert "note: dense is skipped: no vectors in other/cache" in done.err
+        assert "note: dense is skipped: these documents have no vectors in other/cache" in done.err
 
 
 def test_a_document_that_changed_after_the_build_is_found_as_it_is_now(guides: Path, retrieve: Program) -> None:
