@@ -87,7 +87,8 @@ def test_a_reader_of_a_query_opens_few_files() -> None:
     assert lines <= MOST_LINES
 
 
-def test_the_picture_is_that_of_the_package(query: Calls, record: Calls) -> None:
+@pytest.mark.usefixtures("parsed_package")
+def test_the_picture_is_that_of_the_package(record: Calls, query: Calls) -> None:
     """RETRIEVE_WRITE_GOLDEN=1 writes it."""
     rooms = [name for floor in FLOORS for name in floor]
     crossing = {(room(here), room(there)) for here, there in imports() if room(here) != room(there)}

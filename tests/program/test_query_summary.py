@@ -13,7 +13,7 @@ from samples import Program
 
 from retrieve_cli.operations import query_log
 from retrieve_cli.operations.query_log import Follower, QueryLog, query_metrics
-from retrieve_cli.output.prometheus import Metric, Sample, exposition
+from retrieve_cli.output.prometheus import Metric, MetricSample, exposition
 
 SAMPLE = re.compile(r'([a-z_]+)(\{[a-z]+="[^"\n]*"(?:,[a-z]+="[^"\n]*")*\})? (\S+)')
 
@@ -201,7 +201,7 @@ def test_prometheus_has_the_numbers_and_no_text(retrieve: Program) -> None:
 
 def test_prometheus_reads_what_is_written() -> None:
     parser = pytest.importorskip("prometheus_client.parser")
-    odd = [Sample(1.5, {"a": 'quote " back\\slash\nline'}), Sample(float("inf"), {"a": "é"}), Sample(float("nan"))]
+    odd = [MetricSample(1.5, {"a": 'quote " back\\slash\nline'}), MetricSample(float("inf"), {"a": "é"}), MetricSample(float("nan"))]
     log = logged(line())
     text = exposition([Metric("odd", "gauge", "A help\nof two \\ lines.", odd), *query_metrics(log)])
     families = {each.name: each for each in parser.text_string_to_metric_families(text)}
