@@ -201,7 +201,11 @@ def test_prometheus_has_the_numbers_and_no_text(retrieve: Program) -> None:
 
 def test_prometheus_reads_what_is_written() -> None:
     parser = pytest.importorskip("prometheus_client.parser")
-    odd = [MetricSample(1.5, {"a": 'quote " back\\slash\nline'}), MetricSample(float("inf"), {"a": "é"}), MetricSample(float("nan"))]
+    odd = [
+        MetricSample(1.5, {"a": 'quote " back\\slash\nline'}),
+        MetricSample(float("inf"), {"a": "é"}),
+        MetricSample(float("nan")),
+    ]
     log = logged(line())
     text = exposition([Metric("odd", "gauge", "A help\nof two \\ lines.", odd), *query_metrics(log)])
     families = {each.name: each for each in parser.text_string_to_metric_families(text)}
