@@ -56,7 +56,7 @@ __version__ = "0.1.0"
 class _Moved:
     """Finder of the modules that plug-ins import by the names of earlier versions: the same modules, not copies."""
 
-    FOLDERS = {"retrievers": "retrieval.retrievers", "encoders": "models.encoders"}  # noqa: RUF012  no typing here
+    FOLDERS = {"retrievers": "retrieval", "encoders": "models"}  # noqa: RUF012  no typing here
 
     def find_spec(self, name: str, path: object = None, target: object = None) -> ModuleSpec | None:  # noqa: ARG002
         package, _, module = name.partition(".")
@@ -66,7 +66,7 @@ class _Moved:
         from importlib import import_module
         from importlib.machinery import ModuleSpec
 
-        found = import_module(".".join([__name__, self.FOLDERS[folder], rest]).rstrip("."))
+        found = import_module(".".join([__name__, self.FOLDERS[folder], folder, rest]).rstrip("."))
         # A loader in all but its base class, whose import takes time.
         return ModuleSpec(name, self, origin=found.__name__, loader_state=found.__spec__)  # type: ignore[arg-type]
 

@@ -56,8 +56,8 @@ def texts(count: int) -> list[dict[str, Any]]:
 SLOW = """
 import sys, time
 from retrieve_cli.models.encoders import onnx_encoder
-from retrieve_cli.ingest import under_way
-pause, under_way.KEPT, under_way._PAUSE = float(sys.argv.pop(1)), 8, 0.0
+from retrieve_cli.ingest import batch_checkpoint
+pause, batch_checkpoint.KEPT, batch_checkpoint._PAUSE = float(sys.argv.pop(1)), 8, 0.0
 pool = onnx_encoder.pool
 def slow(hidden, kind):
     time.sleep(pause)

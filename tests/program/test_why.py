@@ -196,7 +196,7 @@ def test_what_the_reranker_does_not_read(catalog: Path, retrieve: Program, confi
         told = why(retrieve, "brain volumes", name, "-k", "4")
         assert (told["rank"], told["stages"][1]["rank"]) == (None, None)
         if told["stages"][0]["rank"] is not None:
-            assert told["verdict"].endswith("and maxsim@2 reranks the top 2")
+            assert told["verdict"].endswith("and reranking by word vectors keeps the top 2")
     for rank, result in enumerate(read, 1):
         told = why(retrieve, "brain volumes", result["doc_id"], "-k", "4")
         assert told["stages"][1]["rank_before"] == result["rerank"]["rank_before"]

@@ -302,7 +302,7 @@ def test_another_encoder_than_that_of_the_run_is_an_error_that_names_it(
     edit(run, RUN, lambda value: value["encoder"].update(revision="0" * 40))
     done = retrieve("replay", run.name)
     assert (done.code, done.out) == (6, "")
-    assert "these differ: revision" in done.err
+    assert "different keys: revision" in done.err
 
 
 # ------------------------------------------------------------------------------------------ what is written

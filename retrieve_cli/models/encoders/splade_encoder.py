@@ -28,7 +28,7 @@ from retrieve_cli.untrusted import files
 if TYPE_CHECKING:
     from retrieve_cli.contracts import Rows, Vectors
 
-_SECTION = str(__package__).rpartition(".")[2]
+_SECTION = __name__.rpartition(".")[2].partition("_")[0]
 """Section of the settings: named after the folder."""
 _BATCH = {"cpu": 1, "cuda": 512}
 """On a CPU one text at a time: its weights are then the same to the bit regardless of the other texts, and a sync ends

@@ -115,7 +115,7 @@ def test_gpu_for_a_kind_that_has_none_is_a_usage_error(kind: Any) -> None:
 def test_choosing_without_a_driver_does_not_import_torch(run_python: Callable[..., str]) -> None:
     program = """
 import sys
-from retrieve_cli.models.encoders import devices
+from retrieve_cli.models.runtimes import devices
 devices._DRIVER = ()
 devices.choose()
 print("torch" in sys.modules)
