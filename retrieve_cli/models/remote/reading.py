@@ -68,7 +68,7 @@ class CatalogReader:
         """
         clock = self._selector.clock(self._left())
         asked = self._fitted(query, self._room // 4)
-        room = self._room - self._tokenizer.count(asked) - 2
+        room = self._room - self._tokenizer.count(prompts.line(0, asked)) - 2  # escaped, and so longer
         most = min(most, (self._answer - 2 * _OF_A_NUMBER) // _OF_A_NUMBER)
         while rows:
             batches = [*self._batches(rows, room)]
