@@ -82,10 +82,11 @@ fuzz: $(READY)  ## Attack the program for SECONDS; what is found lands, made sma
 fuzz-http: $(READY)  ## Send 2,000 generated requests to the server, or HTTP_CASES: none may be a server error
 	HTTP_CASES=$${HTTP_CASES:-2400} $(BIN)/python -m pytest tests/server/test_openapi.py
 
-check: $(READY)  ## Lint, formatting and types
+check: $(READY)  ## Lint, formatting, types, the plan of the package and plain words
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/python -m pytest -q tests/program/test_structure.py tests/program/test_wording.py
 
 fmt: $(READY)  ## Format the code
 	$(BIN)/ruff check --fix .

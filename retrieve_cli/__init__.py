@@ -19,7 +19,7 @@ this list and checks every import against it.
     sources models retrieval engines websearch
     storage http config
     untrusted       the door for foreign bytes: files, JSON, YAML, frames of workers, bounded in kind, size and depth
-    contracts       the values that flow and the protocols: read this first
+    contracts       the values that flow and the protocols: read this first; layout of documents, progress, terms/
     numerics        arithmetic with the same bits in any batch
     frozen          fast definition of frozen dataclasses
     errors          failures that a user can act on

@@ -16,6 +16,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import retrieve_cli
 from retrieve_cli.errors import printable, shortened
 from retrieve_cli.untrusted.frames import SIZES, sizes_of
 
@@ -215,5 +216,5 @@ def signal_name(code: int | None) -> str:
 
 def search_path() -> list[str]:
     """Return the search path for modules of this process, without the folder that is current at the time."""
-    package = str(Path(__file__).parents[2])
+    package = str(Path(retrieve_cli.__path__[0]).absolute().parent)
     return [package, *(path for path in sys.path if Path(path).is_absolute() and path != package)]

@@ -26,11 +26,12 @@ from retrieve_cli.sources.formats.formats import DocumentFormat
 PAGE = (ROOT / "docs" / "changing.md").read_text("utf-8")
 ROWS = dict(re.findall(r"^\| an? ([^|]+?) \| ([^|]+) \|", PAGE, re.MULTILINE))
 PLUGINS = {
-    **dict.fromkeys(["retriever", "source", "chunker", "encoder", "reranker"], "program/test_plugins.py"),
-    "provider of web search": "websearch/test_plugins_web.py",
-    "engine": "engines/test_plugin.py",
+    **dict.fromkeys(["source", "chunker", "encoder", "reranker"], ("program/toys/parts.py", "program/test_plugins.py")),
+    "retriever": ("program/toys/toy.py", "program/test_plugins.py"),
+    "provider of web search": ("program/toys/library.py", "websearch/conftest.py"),
+    "engine": ("engines/sqlite_plugin.py", "engines/test_plugin.py"),
 }
-"""Changes that a plug-in makes, with the test that installs a toy of it."""
+"""Changes that a plug-in makes, with the toy, and the tests that install and use it."""
 
 
 class Editor:
@@ -79,7 +80,10 @@ def test_the_page_lists_files_that_exist() -> None:
 
 @pytest.mark.parametrize("change", PLUGINS)
 def test_a_plugin_adds_a_toy_of_it(change: str) -> None:
-    assert "install" in (ROOT / "tests" / PLUGINS[change]).read_text("utf-8")
+    toy, tests = ((ROOT / "tests" / path).read_text("utf-8") for path in PLUGINS[change])
+    name = re.search(rf'^([A-Z]+) = (?:Plugin\("{change.split(maxsplit=1)[0]}"|Toy\w*\()', toy, re.MULTILINE)
+    assert name is not None
+    assert f"{Path(PLUGINS[change][0]).stem}:{name[1]}" in tests
     assert re.search(rf"^\| an? {change} \|[^|]+\| yes \|", PAGE, re.MULTILINE)
 
 

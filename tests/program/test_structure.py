@@ -127,6 +127,12 @@ def test_no_files_import_one_another_in_a_circle() -> None:
         pytest.fail(" -> ".join(error.args[1][::-1]))
 
 
+def test_no_file_finds_the_package_by_its_own_depth() -> None:
+    """A file that moves would look elsewhere: `retrieve_cli.__path__` is the folder of the package."""
+    depth = re.compile(r"__file__\)*\.parents?(?:\[|\.parent)|dirname\([^\n]*__file__|__package__\)?\.r?partition")
+    assert [path for path, text in written(".") if depth.search(text.replace("np.__file__", ""))] == []
+
+
 PUBLISHED_TWICE = {"Index", "Item", "Source"}
 """Classes of `contracts` and of the Python API or of web search that have the same published name."""
 

@@ -18,6 +18,8 @@ import marshal
 import os
 import sys
 
+import retrieve_cli
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -45,7 +47,7 @@ def place_of(artifacts: str) -> str:
 def identity(environment: Mapping[bytes, bytes]) -> bytes:
     """Return the values that must be equal in the command and the process: program, interpreter, file system, and the
     variables that are read once."""
-    package = os.path.dirname(os.path.abspath(__file__)).removesuffix("/cli/warm")  # noqa: PTH100, PTH120
+    package = os.path.abspath(retrieve_cli.__path__[0])  # noqa: PTH100
     places = [os.stat(place) for place in (package, "/")]  # noqa: PTH116
     values = [
         _VERSION.decode(), package, *(f"{place.st_dev}:{place.st_ino}" for place in places), sys.executable,

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from retrieve_cli.contracts import Rows, Vectors
 
 _SECTION = __name__.rpartition(".")[2].partition("_")[0]
-"""Section of the settings: named after the folder."""
+"""Section of the settings, for hints: the first word of this file's name, as no file but a retriever's own names it."""
 _BATCH = {"cpu": 1, "cuda": 512}
 """On a CPU one text at a time: its weights are then the same to the bit regardless of the other texts, and a sync ends
 with the bytes of a fresh build."""
