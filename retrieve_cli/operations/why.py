@@ -218,7 +218,7 @@ def _not_found(view: dict[str, Json], ranked: Ranked, answer: Answer, place: _Pl
         passed = figures.count(view["stages"][0]["hits"], "hit")
         return f"it is at rank {view['fused']['rank']} without cuts, and {_in_words(ranked, 0)} passes on {passed}"
     ranks = (
-        f"{name} ranks it {standing['rank']:,}" if standing["rank"] else f"{name} does not match it"
+        f"{name} ranks it at {standing['rank']:,}" if standing["rank"] else f"{name} does not match it"
         for name, standing in standings
     )
     depths = set(_depths(ranked).values())

@@ -147,7 +147,7 @@ def test_what_no_leg_lists(index: Path, retrieve: Program, configure: Configure)
     told = why(retrieve, "brain volumes", "stitch", "-k", "1")
     assert not any(leg["listed"] for leg in told["legs"].values())
     rank = told["legs"]["dense"]["rank"]
-    assert told["verdict"] == (f"no retriever has it in its top 2: bm25 does not match it, dense ranks it {rank}")
+    assert told["verdict"] == (f"no retriever has it in its top 2: bm25 does not match it, dense ranks it at {rank}")
 
 
 def test_a_leg_lists_so_many_of_those_that_a_filter_leaves(
