@@ -72,8 +72,8 @@ def completion(
 
         raise unknown(f"shell {quoted(shell)}", shell, SCRIPTS)
     if shared.format == "json":
-        from retrieve_cli.output.formats import dump
+        from retrieve_cli.output.formats import document
 
-        print(dump({"shell": shell, "script": SCRIPTS[shell]}))
+        print(document({"shell": shell, "script": SCRIPTS[shell]}))
     else:
         print(SCRIPTS[shell], end="")

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from retrieve_cli.config.settings import Settings
     from retrieve_cli.contracts import Json
 
-ACTIONS = ("show", "defaults", "path", "set")
+ACTIONS = ("show", "get", "defaults", "path", "set")
 _COLUMN = 34
 """Column at which the origin of a value is written."""
 _EXAMPLE = "for example: retrieve config set search.k 20"
@@ -27,9 +27,7 @@ _EXAMPLE = "for example: retrieve config set search.k 20"
 
 @shared("text", "json")
 def config(
-    action: Annotated[
-        str, typer.Argument(metavar="[" + "|".join(ACTIONS) + "]", help="What to do.  [default: show]")
-    ] = "show",
+    action: Annotated[str, typer.Argument(metavar="[" + "|".join(ACTIONS) + "]", help="What to do.")] = "show",
     key: Annotated[str | None, typer.Argument(metavar="[KEY]", help="A key (search.k) or a section (search).")] = None,
     value: Annotated[str | None, typer.Argument(metavar="[VALUE]", help="With set: the new value, as YAML.")] = None,
     changed: Annotated[
@@ -40,8 +38,9 @@ def config(
 ) -> None:
     """Show or change the configuration.
 
-    show prints the settings that hold and where each that is not a default comes from; defaults prints the commented
-    file with every key; path names the file that is read; set KEY VALUE changes that file and keeps its comments.
+    show prints the settings that hold and where each that is not a default comes from; get KEY prints one value;
+    defaults prints the commented file with every key; path names the file that is read; set KEY VALUE changes that
+    file and keeps its comments.
     """
     if action not in ACTIONS:
         from retrieve_cli.config.values import unknown
@@ -51,6 +50,8 @@ def config(
         raise UsageError(f"`retrieve config {action}` takes no value", hint=_EXAMPLE)
     if action == "show":
         _show(key, shared, changed_only=changed)
+    elif action == "get":
+        _get(key, shared)
     elif action == "defaults":
         _defaults(key, shared)
     elif action == "path":
@@ -72,7 +73,7 @@ def _show(key: str | None, shared: Shared, *, changed_only: bool) -> None:
     values, defaults = _values(settings), _values(Settings())
     file = file_of(shared.config)
     if shared.format == "json":
-        from retrieve_cli.output.formats import dump
+        from retrieve_cli.output.formats import document
 
         sections: dict[str, dict[str, Json]] = {}
         for name in shown:
@@ -83,7 +84,7 @@ def _show(key: str | None, shared: Shared, *, changed_only: bool) -> None:
             for name, layer in origins.items()
             if name in shown
         }
-        print(dump({"file": None if file is None else str(file), "settings": sections, "origins": shown_origins}))
+        print(document({"file": None if file is None else str(file), "settings": sections, "origins": shown_origins}))
         return
     print(*_lines(shown, values, defaults, origins), sep="\n")
     if changed_only and not shown:
@@ -176,7 +177,28 @@ def _unknown(key: str, known: Sequence[str]) -> UsageError:
     return UsageError(f"there is no key {quoted(key)}", hint=hint)
 
 
-# --------------------------------------------------------------------------------------------- defaults, path
+# ---------------------------------------------------------------------------------------- get, defaults, path
+
+
+def _get(key: str | None, shared: Shared) -> None:
+    """Print the value that holds: a text as it is, other values as YAML; of a section, its lines as show prints them.
+
+    Raises:
+        UsageError: no key is given, or it does not exist.
+    """
+    from retrieve_cli.config.loading import load
+    from retrieve_cli.output.formats import document
+
+    if key is None:
+        raise UsageError("`retrieve config get` takes a key", hint="for example: retrieve config get search.k")
+    settings = load(shared.config)
+    values, names = _values(settings), _keys(settings, key)
+    if names != [key]:
+        _show(key, shared, changed_only=False)
+    elif shared.format == "json":
+        print(document({"key": key, "value": values[key]}))
+    else:
+        print(printable(value if isinstance(value := values[key], str) else _yaml(value)))
 
 
 def _defaults(key: str | None, shared: Shared) -> None:
@@ -185,10 +207,10 @@ def _defaults(key: str | None, shared: Shared) -> None:
     from retrieve_cli.config.starters import defaults
 
     if shared.format == "json":
-        from retrieve_cli.output.formats import dump
+        from retrieve_cli.output.formats import document
 
         values = _values(Settings())
-        print(dump({name: values[name] for name in _keys(Settings(), key)}))
+        print(document({name: values[name] for name in _keys(Settings(), key)}))
     elif key is None:
         print(defaults(), end="")
     else:
@@ -202,9 +224,9 @@ def _path(shared: Shared) -> None:
 
     file = file_of(shared.config)
     if shared.format == "json":
-        from retrieve_cli.output.formats import dump
+        from retrieve_cli.output.formats import document
 
-        print(dump({"path": None if file is None else str(file), "exists": file is not None and file.exists()}))
+        print(document({"path": None if file is None else str(file), "exists": file is not None and file.exists()}))
     elif file is not None:
         print(printable(str(file)))
     else:
@@ -270,9 +292,9 @@ def _tell(key: str, path: Path, shared: Shared, *, before: str, after: str) -> N
         for text in (before, after)
     )
     if shared.format == "json":
-        from retrieve_cli.output.formats import dump
+        from retrieve_cli.output.formats import document
 
-        print(dump({"path": str(path), "key": key, "value": new, "before": old}))
+        print(document({"path": str(path), "key": key, "value": new, "before": old}))
     else:
         print(printable(f"{path}: {key} is {_yaml(new)} (was {_yaml(old)})"))
     section, _, name = key.partition(".")

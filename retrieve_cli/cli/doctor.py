@@ -30,7 +30,7 @@ def doctor(
 ) -> None:
     """Diagnose problems and print the fix; nothing is changed."""
     from retrieve_cli.operations.doctor.examine import examine
-    from retrieve_cli.output.formats import dump
+    from retrieve_cli.output.formats import document
 
     checks = examine(shared.artifacts, shared.config)
     ok = all(check.status != "fail" for check in checks)
@@ -40,7 +40,7 @@ def doctor(
     advice = _advice(shared) if advise else None
     if as_json:
         more = {} if advice is None else {"advice": asdict(advice)}
-        print(dump({"ok": ok, "checks": [asdict(check) for check in checks], **more}))
+        print(document({"ok": ok, "checks": [asdict(check) for check in checks], **more}))
     elif advice is not None:
         _show_advice(advice, shared.console())
     if not ok:

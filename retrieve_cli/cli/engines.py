@@ -62,7 +62,7 @@ def verify(
     from retrieve_cli.cli.progress import progress_for
     from retrieve_cli.evaluation.parity import ParityLimits, certify
     from retrieve_cli.evaluation.parity_report import print_certificate
-    from retrieve_cli.output.formats import dump
+    from retrieve_cli.output.formats import document
 
     context.with_resource(progress_for(shared.talk, sys.stderr, interval=_INTERVAL))
     settings = shared.settings()
@@ -73,7 +73,7 @@ def verify(
         index, topics = judged.opened(shared, settings, topics[:queries_limit])
         found = certify(index.opened, topics, limits)
     if shared.format == "json":
-        print(dump(found.to_json()))
+        print(document(found.to_json()))
     else:
         print_certificate(found, shared.console())
     for note in (*notes, *found.notes):
@@ -91,7 +91,7 @@ def push(
 ) -> None:
     """Send the current generation to the configured engines, as far as they do not hold it: rows are counted there."""
     from retrieve_cli.ingest.pushing import Push
-    from retrieve_cli.output.formats import dump
+    from retrieve_cli.output.formats import document
     from retrieve_cli.storage import engine_record
     from retrieve_cli.storage.generation import open_generation
 
@@ -106,9 +106,9 @@ def push(
         sending.again(generation, whole=again)
         sending.tidy(shared.store)
         held = engine_record.read(generation.folder)
-    value = {"schema_version": 1, "generation": generation.id, "engines": {name: _account(held[name]) for name in held}}
+    value = {"generation": generation.id, "engines": {name: _account(held[name]) for name in held}}
     lines = [f"{name} holds {generation.id}: {_rows(held[name].census.rows)}" for name in settings.engines.in_use]
-    print(dump(value) if shared.format == "json" else "\n".join(map(printable, lines)))
+    print(document(value) if shared.format == "json" else "\n".join(map(printable, lines)))
 
 
 @app.command()
@@ -116,12 +116,12 @@ def push(
 def status(*, shared: Shared) -> None:
     """Show what the configured engines hold, and which generation their aliases name."""
     from retrieve_cli.operations.status import engine_status
-    from retrieve_cli.output.formats import dump
+    from retrieve_cli.output.formats import document
 
     settings = _configured(shared)
     found = engine_status(shared.store, settings)
     if shared.format == "json":
-        print(dump({"schema_version": 1, "engines": found}))
+        print(document({"engines": found}))
         return
     for name, one in found.items():
         print(printable(f"{name}: {_facts(one)}"))
@@ -141,7 +141,7 @@ def drop(
 ) -> None:
     """Remove a generation from the engines; the local index stays. The current one cannot be removed."""
     from retrieve_cli.assemble.engines import engine as made
-    from retrieve_cli.output.formats import dump
+    from retrieve_cli.output.formats import document
 
     settings = _configured(shared)
     dropped = []
@@ -160,9 +160,7 @@ def drop(
     if not dropped:
         raise UsageError(f"no engine holds a generation {generation}", hint="list them: retrieve engines status")
     lines = [f"{one['engine']}: removed generation {one['generation']}" for one in dropped]
-    print(
-        dump({"schema_version": 1, "dropped": dropped}) if shared.format == "json" else "\n".join(map(printable, lines))
-    )
+    print(document({"dropped": dropped}) if shared.format == "json" else "\n".join(map(printable, lines)))
 
 
 @app.command()
@@ -177,15 +175,15 @@ def snapshot(
 ) -> None:
     """Let the engines write snapshots of the current generation, each by its own means."""
     from retrieve_cli.assemble.engines import engine as made
-    from retrieve_cli.output.formats import dump
+    from retrieve_cli.output.formats import document
     from retrieve_cli.storage.generation import open_generation
 
     settings = _configured(shared)
     with open_generation(shared.store) as generation:
         found = {name: made(name, settings).snapshot(generation.id, place) for name in _named(engine, settings)}
     lines = [f"{name}: {described}" for name, described in found.items()]
-    value = {"schema_version": 1, "generation": generation.id, "snapshots": found}
-    print(dump(value) if shared.format == "json" else "\n".join(map(printable, lines)))
+    value = {"generation": generation.id, "snapshots": found}
+    print(document(value) if shared.format == "json" else "\n".join(map(printable, lines)))
 
 
 @app.command()
@@ -202,12 +200,12 @@ def attach(
     Only its manifest, checksums and statistics are copied; blocks of its files follow when they are first read.
     """
     from retrieve_cli.ingest.attaching import attach as attached
-    from retrieve_cli.output.formats import dump
+    from retrieve_cli.output.formats import document
 
     settings = _configured(shared)
     with shared.store.writer(wait=settings.sync.wait, say=shared.talk.say):
         name = attached(shared.store, settings, generation=generation)
-    print(dump({"schema_version": 1, "generation": name}) if shared.format == "json" else f"attached {name}")
+    print(document({"generation": name}) if shared.format == "json" else f"attached {name}")
 
 
 def _configured(shared: Shared) -> Settings:

@@ -12,14 +12,14 @@ app = group("Repair the log of the documents that were added one at a time.")
 @shared("text", "json")
 def repair(*, shared: Shared) -> None:
     """Set damaged lines of the log aside, in a file beside it, and keep the documents of all others."""
-    from retrieve_cli.output.formats import dump
+    from retrieve_cli.output.formats import document
     from retrieve_cli.storage.inbox import inbox_of
 
     log = inbox_of(shared.store.path)
     found = log.repair()
     if shared.format == "json":
         lines = [{"line": damage.line, "reason": damage.why} for damage in found.damaged] if found else []
-        print(dump({"damaged": lines, "kept": len(log.snapshot()), "aside": str(found.aside) if found else None}))
+        print(document({"damaged": lines, "kept": len(log.snapshot()), "aside": str(found.aside) if found else None}))
     elif found is None:
         print(printable(f"{log.path} is sound"))
     else:

@@ -28,7 +28,7 @@ def init(
     """Write a commented configuration file to start from."""
     from retrieve_cli.config import starters
     from retrieve_cli.config.loading import DEFAULT_FILE
-    from retrieve_cli.output.formats import dump
+    from retrieve_cli.output.formats import document
     from retrieve_cli.storage import durable
 
     path = shared.config or DEFAULT_FILE
@@ -44,7 +44,7 @@ def init(
     for written in of_configuration(shared.config):
         record(written, "agreed")
     if shared.format == "json":
-        print(dump({"path": str(path), "preset": preset}))
+        print(document({"path": str(path), "preset": preset}))
         return
     print(printable(f"wrote {path}" + (f" (preset {preset})" if preset else "")))
     shared.talk.say("next: edit its sources, then run: retrieve build")

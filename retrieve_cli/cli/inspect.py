@@ -71,7 +71,7 @@ def records(
         for row in found["records"]:
             print(formats.dump(row))
     elif shared.format == "json":
-        print(formats.dump({**found, "records": list(found["records"])}))
+        print(formats.document({**found, "records": list(found["records"])}))
     else:
         console_tables.print_records(rows := list(found["records"]), shared.console())
         shared.talk.say(f"{len(rows):,} of {figures.count(found['matched'], 'record')}")
@@ -216,7 +216,7 @@ def queries(
     if shared.format == "prometheus":
         print(prometheus.exposition(query_metrics(log)), end="")
     elif shared.format == "json":
-        print(formats.dump({"log": str(path), **log.to_json(most)}))
+        print(formats.document({"log": str(path), **log.to_json(most)}))
     else:
         from retrieve_cli.output.console_tables import print_queries
 
@@ -251,7 +251,7 @@ def page(
         write_picture(picture, view.picture(settings))
         shared.talk.say(f"{picture}: page {view.values['page']}")
     if shared.format == "json":
-        print(formats.dump(view.values))
+        print(formats.document(view.values))
     else:
         print(*page_lines(view.values), sep="\n")
 
@@ -336,7 +336,7 @@ def _show(value: dict[str, Any], shared: Shared, lines: Iterable[str] | None = N
     from retrieve_cli.output import console_tables, formats
 
     if shared.format == "json":
-        print(formats.dump(value))
+        print(formats.document(value))
     elif lines is None:
         print(console_tables.outline(value), end="")
     else:

@@ -44,7 +44,7 @@ def create(
     shared: Shared,
 ) -> None:
     """Create a key and print it, once: only its digest is stored. A running server accepts it at once."""
-    from retrieve_cli.output.formats import dump
+    from retrieve_cli.output.formats import document
     from retrieve_cli.server.auth.keys import read_end
     from retrieve_cli.server.auth.rates import read_rate
     from retrieve_cli.server.auth.scopes import WHOLE_INDEX, read_scopes
@@ -57,7 +57,7 @@ def create(
     if tenant is not None and whole:
         shared.talk.say(f"note: the key may see figures of the whole index, other tenants included: {', '.join(whole)}")
     if shared.format == "json":
-        print(dump({"schema_version": 1, "key": created.text, **created.key.shown(datetime.now(UTC))}))
+        print(document({"key": created.text, **created.key.shown(datetime.now(UTC))}))
         return
     print(created.text, flush=True)
     shared.talk.say(f"created {_sentence(created.key)}; it is not shown again")
@@ -67,11 +67,11 @@ def create(
 @shared("text", "json")
 def list_(*, shared: Shared) -> None:
     """List the keys by id; the keys themselves are not stored."""
-    from retrieve_cli.output.formats import dump
+    from retrieve_cli.output.formats import document
 
     now, stored = datetime.now(UTC), _file(shared).stored()
     if shared.format == "json":
-        print(dump({"schema_version": 1, "keys": [key.shown(now) for key in stored]}))
+        print(document({"keys": [key.shown(now) for key in stored]}))
     elif stored:
         _print_table(stored, now, shared)
     else:
@@ -82,11 +82,11 @@ def list_(*, shared: Shared) -> None:
 @shared("text", "json")
 def revoke(id_: Annotated[str, typer.Argument(metavar="ID", help="The id of a key.")], *, shared: Shared) -> None:
     """Make a key invalid for good. A running server rejects it at once."""
-    from retrieve_cli.output.formats import dump
+    from retrieve_cli.output.formats import document
 
     key = _file(shared).revoke(id_)
     if shared.format == "json":
-        print(dump({"schema_version": 1, **key.shown(datetime.now(UTC))}))
+        print(document({**key.shown(datetime.now(UTC))}))
     else:
         print(printable(f"revoked {key.id}{f' ({key.name})' if key.name else ''}"))
 

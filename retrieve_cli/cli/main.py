@@ -118,6 +118,20 @@ def with_values(arguments: Sequence[str], values: Mapping[str, str]) -> list[str
     return flags
 
 
+def with_shared_last(arguments: Sequence[str]) -> list[str]:
+    """Return a command line whose options before the command, which every command takes, are behind it."""
+    at = 0
+    while at < len(arguments) and arguments[at].partition("=")[0] in (*_VALUED, *_SWITCHES):
+        at += 2 if arguments[at] in _VALUED else 1
+    words = list(arguments[at:])
+    end = words.index("--") if "--" in words else len(words)
+    return [*words[:end], *arguments[:at], *words[end:]] if words else list(arguments)
+
+
+_VALUED = ("--config", "--artifacts", "--format", "--color")
+_SWITCHES = ("--json", "-q", "--quiet", "-v", "--verbose")
+"""Options of every command."""
+
 app = typer.Typer(
     name="retrieve",
     help="Hybrid search over catalogs and documents, with an explanation for every result, fully offline.",
@@ -145,7 +159,7 @@ def root(
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command line; return its exit code."""
-    given = list(sys.argv[1:] if arguments is None else arguments)
+    given = with_shared_last(sys.argv[1:] if arguments is None else arguments)
     talk = Talk.of(given)
     _open_streams()
     try:

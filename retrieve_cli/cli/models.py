@@ -33,7 +33,7 @@ def list_(*, shared: Shared) -> None:
 
     found = listing(shared.settings())
     if shared.format == "json":
-        print(formats.dump(found))
+        print(formats.document(found))
         return
     _table(found["models"], shared.console())
     for model in found["models"]:
@@ -82,7 +82,7 @@ def verify(name: Name = None, *, shared: Shared) -> None:
 
     report = check(shared.settings(), name)
     if shared.format == "json":
-        print(formats.dump(report))
+        print(formats.document(report))
     for model in report["models"]:
         if shared.format == "text":
             export = f"  export: {model['export']['state']}" if model["export"] else ""
@@ -116,7 +116,7 @@ def _print(done: Sequence[dict[str, Any]], shared: Shared, line: str) -> None:
     from retrieve_cli.output import formats
 
     if shared.format == "json":
-        print(formats.dump({"schema_version": 1, "models": done}))
+        print(formats.document({"models": done}))
         return
     for model in done:
         shown = {key: "-" if value is None else value for key, value in model.items()}

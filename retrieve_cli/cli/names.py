@@ -19,7 +19,7 @@ COMMANDS: Mapping[str, str] = {
     "engines": "Manage indexes in engines: push, verify, status, drop, snapshot, attach.",
     "snapshot": "Save an index as one file: create, list, verify, restore.",
     "replay": "Repeat a saved run and compare.",
-    "serve": "Serve the configured models over HTTP.",
+    "serve": "Serve search, the index and its documents over HTTP, with a page.",
     "inbox": "Repair the log of the documents that were added one at a time.",
     "keys": "Create, list and revoke keys of the server's callers.",
     "mcp": "Answer MCP clients on standard input and output.",

@@ -33,7 +33,7 @@ def replay(
     folder = Path(run) if "/" in run or Path(run).is_dir() else journal.folder_of(shared.store.runs, run)
     found = _replayed(folder, settings, shared)
     if shared.format == "json":
-        print(formats.dump(found.as_json()))
+        print(formats.document(found.as_json()))
     else:
         _print(found, shared)
     if not found.identical:

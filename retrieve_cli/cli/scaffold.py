@@ -52,7 +52,7 @@ def scaffold(
     1:3 3:1; an empty line if no result is relevant. An empty query ends the session.
     """
     from retrieve_cli.config.values import unknown
-    from retrieve_cli.output.formats import dump
+    from retrieve_cli.output.formats import document
 
     if from_ is not None and from_ not in KINDS:
         raise unknown(f"value {quoted(from_)} of --from", from_, KINDS)
@@ -65,7 +65,7 @@ def scaffold(
     else:
         kind, count, skipped = _drawn(shared, settings, out, from_, n=n or _MANY, seed=seed or 0)
     if shared.format == "json":
-        print(dump({"path": str(out), "queries": count, "from": kind, "skipped": skipped}))
+        print(document({"path": str(out), "queries": count, "from": kind, "skipped": skipped}))
     else:
         queries = figures.count(count, "query", "queries")
         print(printable(f"wrote {queries} from {kind} to {out}; next: retrieve eval --gold {out}"))

@@ -51,7 +51,7 @@ def create(
     """
     from retrieve_cli.config.loading import DEFAULT_FILE
     from retrieve_cli.operations.snapshots import create as creating
-    from retrieve_cli.output.formats import dump
+    from retrieve_cli.output.formats import document
 
     if file is not None and (to is not None or keep is not None):
         flag = "--to" if to is not None else "--keep"
@@ -71,7 +71,7 @@ def create(
         shared.talk.say(f"deleted {path}: the last {keep} are kept (--keep)")
     size = f"generation {created.header.generation}, {created.bytes / 2**20:.1f} MiB"
     existed = " exists already" if created.status == "unchanged" else ""
-    print(dump(created.to_json()) if shared.format == "json" else printable(f"{created.path}{existed}: {size}"))
+    print(document(created.to_json()) if shared.format == "json" else printable(f"{created.path}{existed}: {size}"))
 
 
 @app.command("list")
@@ -83,12 +83,12 @@ def list_(
 ) -> None:
     """List the snapshots of a folder and the generations of the index, with sizes and dates, the latest first."""
     from retrieve_cli.operations.snapshots.reading import listing
-    from retrieve_cli.output.formats import dump
+    from retrieve_cli.output.formats import document
 
     shared.settings()
     entries = listing(shared.store, folder)
     if shared.format == "json":
-        print(dump(entries))
+        print(document(entries))
         return
     console = shared.console()
     console.print(_table("snapshot", [_cells(entry) for entry in entries["snapshots"]]))
@@ -105,13 +105,13 @@ def verify(file: File, *, shared: Shared) -> None:
     """Verify the checksums of every member of a snapshot, without unpacking it; exit 5 if it is damaged."""
     from retrieve_cli.operations.snapshots import reading
     from retrieve_cli.operations.snapshots.form import summary
-    from retrieve_cli.output.formats import dump
+    from retrieve_cli.output.formats import document
 
     with progress_for(shared.talk, sys.stderr):
         header = reading.verify(file).header
-    value = {"schema_version": 1, "ok": True, "file": str(file), **summary(header)}
+    value = {"ok": True, "file": str(file), **summary(header)}
     text = f"{file} is sound: generation {header.generation}, {_size(header)}"
-    print(dump(value) if shared.format == "json" else printable(text))
+    print(document(value) if shared.format == "json" else printable(text))
 
 
 @app.command()
@@ -128,7 +128,7 @@ def restore(
 ) -> None:
     """Verify and unpack a snapshot, and make its generation the current one; all of it or nothing."""
     from retrieve_cli.operations.snapshots import restore as restoring
-    from retrieve_cli.output.formats import dump
+    from retrieve_cli.output.formats import document
 
     if write_config is not None and not force and os.path.lexists(write_config):
         raise UsageError(f"{write_config} exists already", hint="--force replaces it; or name another file")
@@ -145,7 +145,7 @@ def restore(
     name = f"generation {header.generation}"
     verb = f"restored {name}" if restored.status == "published" else f"{name} existed, was verified, and is current now"
     text = f"{verb}: {_size(header)}"
-    print(dump(restored.to_json()) if shared.format == "json" else text)
+    print(document(restored.to_json()) if shared.format == "json" else text)
 
 
 def _size(header: SnapshotHeader) -> str:

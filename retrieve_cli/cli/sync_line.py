@@ -39,11 +39,11 @@ class SyncLine:
 
     def write(self, value: Mapping[str, Json], sentences: list[str]) -> None:
         """Print a value, or sentences with the same meaning."""
-        from retrieve_cli.output.formats import dump
+        from retrieve_cli.output.formats import document
 
         self.printed = True  # also if it fails half way, or is interrupted: one line, not two
         if self._json:
-            print(dump(dict(value)))
+            print(document(value))
         else:
             for sentence in sentences:
                 print(printable(sentence))
@@ -82,9 +82,9 @@ def raise_once(shared: Shared, error: BaseException) -> None:
 
 def failed_before(failure: Failure, talk: Talk) -> int:
     """Print the line of a sync whose command line cannot be parsed; return the exit code."""
-    from retrieve_cli.output.formats import dump
+    from retrieve_cli.output.formats import document
 
-    print(dump(_failed(failure, None)))
+    print(document(_failed(failure, None)))
     return failure.code if streams_are_one() else talk.error(*failure)
 
 

@@ -21,7 +21,7 @@ def trust(
 ) -> None:
     """Show what the configuration and the index reach outside of their folder, and agree to it."""
     from retrieve_cli.assemble.trusted import trust_of_artifacts
-    from retrieve_cli.output.formats import dump
+    from retrieve_cli.output.formats import document
 
     found = [each for each in (*of_configuration(shared.config), trust_of_artifacts(shared.artifacts)) if each.reaches]
     new = [each for each in found if not each.agreed]
@@ -35,7 +35,7 @@ def trust(
         record(each, "forgotten" if revoke else "agreed")
     if shared.format == "json":
         rows = [{"path": each.name, "trusted": each.agreed, "reaches": each.as_json()} for each in found]
-        print(dump({"trust": rows}))
+        print(document({"trust": rows}))
     elif not found:
         print("nothing reaches out of this folder")
     for each in found if shared.format != "json" else ():

@@ -56,7 +56,7 @@ def record(
 ) -> None:
     """Ask providers and write the exchanges to DIR/PROVIDER.json, without credentials."""
     from retrieve_cli.cli import web_answering
-    from retrieve_cli.output.formats import dump
+    from retrieve_cli.output.formats import document
     from retrieve_cli.search.web import record_exchanges
 
     options = web_answering.options_of(
@@ -64,7 +64,7 @@ def record(
     )
     written = record_exchanges(shared.settings(), shared.artifacts, options, to)
     if shared.format == "json":
-        print(dump({"schema_version": 1, "files": [str(path) for path in written]}))
+        print(document({"files": [str(path) for path in written]}))
     else:
         print(*(printable(str(path)) for path in written), sep="\n")
 

@@ -29,6 +29,11 @@ def dump(value: Json) -> str:
     return escaped_json(orjson.dumps(value, option=orjson.OPT_SERIALIZE_NUMPY).decode())
 
 
+def document(value: Mapping[str, Json]) -> str:
+    """Return an object that a command prints, as one line of JSON: with the version of its schema first."""
+    return dump({"schema_version": SCHEMA_VERSION, **value})
+
+
 def answer_json(answer: Answer) -> dict[str, Json]:
     """Return the JSON object of one answer.
 

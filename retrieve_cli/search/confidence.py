@@ -48,8 +48,11 @@ class Confidence(Frozen):
             if least is not None:
                 found.at(least)
             return cls(found, least)
+        if least is not None and known:
+            raise UsageError("the calibration was made for other scores: the index or the search changed", hint=AGAIN)
         if least is not None:
-            raise UsageError("the scores are not calibrated, so they have no confidence", hint=AGAIN)
+            hint = "make one from judged queries: retrieve eval --gold FILE --calibrate"
+            raise UsageError("there is no calibration yet, so results have no confidence", hint=hint)
         return None
 
     def filter(self, ranking: Ranking) -> tuple[Ranking, list[float]]:

@@ -2,7 +2,8 @@
 
 Steps are skipped in one order until the rest fits: reranking first, then the costliest retriever. A retriever without
 cost always answers. The cost of a step is measured on this machine: the first time in a process, when its model has yet
-to be loaded, and later times. Until it is measured, an estimate is used.
+to be loaded, and later times. Until it is measured, an estimate is used. Time in which other processes had the
+processor does not count: one query on a busy machine must not make later ones lose a retriever.
 """
 
 from __future__ import annotations
@@ -71,7 +72,7 @@ class Costs:
             return next_ * queries if step in self._warm else first + next_ * (queries - 1)
 
     def record(self, step: str, seconds: float, queries: int) -> None:
-        """Learn from a run of a step: a slower one at once, a faster one half-way."""
+        """Learn from a run of a step, half-way: no single run decides."""
         with self._lock:
             first, next_ = self._of(step)
             if step in self._warm:
@@ -98,8 +99,20 @@ class Costs:
         return self._known
 
 
+def busy_clock() -> float:
+    """Return the seconds of a clock that stands still while this thread is ready to run and other ones run instead.
+
+    Waiting for a disk or a server counts. Without Linux's account of the thread it is a usual clock.
+    """
+    try:
+        waited = int(read_text("/proc/thread-self/schedstat", limit=CONFIG).split()[1])
+    except (OSError, ValueError, IndexError):
+        waited = 0
+    return time.perf_counter() - waited / 1e9
+
+
 def _learned(known: float, seen: float) -> float:
-    return max(seen, (known + seen) / 2)
+    return (known + seen) / 2
 
 
 def _read(path: Path) -> dict[str, list[float]]:
@@ -160,9 +173,9 @@ class Deadline:
     @contextmanager
     def timed(self, step: str) -> Iterator[None]:
         """Run a step and record its cost."""
-        begun = time.perf_counter()
+        begun = busy_clock()
         yield
-        self.record(step, time.perf_counter() - begun)
+        self.record(step, busy_clock() - begun)
 
     def record(self, step: str, seconds: float) -> None:
         """Learn what a step cost."""

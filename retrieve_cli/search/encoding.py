@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from retrieve_cli.assemble import encoders
 from retrieve_cli.config.settings import Settings
 from retrieve_cli.frozen import replace
+from retrieve_cli.search.deadline import busy_clock
 
 if TYPE_CHECKING:
     from retrieve_cli.contracts import Encoder, SparseEncoder, TermWeights, Vectors
@@ -78,6 +79,8 @@ class QueryForms:
         self._known: dict[str, dict[str, Any]] = {}
         self.seconds = 0.0
         """Seconds that encoding took."""
+        self.busy = 0.0
+        """The same by `busy_clock`."""
 
     def known(self, form: str, name: str, texts: Sequence[str]) -> list[Any]:
         """Return texts in a form, for the retriever of a name.
@@ -103,12 +106,13 @@ class QueryForms:
     @contextmanager
     def timed(self, name: str) -> Iterator[None]:
         """Run the encoding for the retriever of a name, and record its cost."""
-        begun = time.perf_counter()
+        begun, busy = time.perf_counter(), busy_clock()
         try:
             with self.deadline.timed(name):
                 yield
         finally:
             self.seconds += time.perf_counter() - begun
+            self.busy += busy_clock() - busy
 
     def _vectors(self, texts: Sequence[str]) -> Vectors:
         encoder = self._models.hurried(self.deadline.left)

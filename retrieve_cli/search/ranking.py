@@ -12,7 +12,7 @@ from retrieve_cli.errors import STEP_FAILURES
 from retrieve_cli.frozen import Frozen, replace
 from retrieve_cli.retrieval.stages.pipeline import Edit, Pipeline, Step
 from retrieve_cli.retrieval.stages.retrieve import NotAsked
-from retrieve_cli.search.deadline import Deadline
+from retrieve_cli.search.deadline import Deadline, busy_clock
 from retrieve_cli.search.opened import Opened
 from retrieve_cli.search.options import SearchOptions
 from retrieve_cli.search.pipelines import pipeline_of, reader_of, with_reranker
@@ -161,9 +161,9 @@ def _run(
 
 def _retrieve(stage: Stage, rankings: Sequence[Ranking], plan: RankPlan, relax: Relaxation | None) -> list[Ranking]:
     """The candidates of the first stage; by fewer terms where they are too few."""
-    begun = time.perf_counter()
+    begun = busy_clock()
     found = stage(rankings)
-    plan.deadline.record("search", time.perf_counter() - begun - plan.forms.seconds)
+    plan.deadline.record("search", busy_clock() - begun - plan.forms.busy)
     useful = plan.deadline.left != 0.0 and any(registry.retriever(name).relaxes for name in plan.running)
     return relax(found, lambda queries: stage(list(map(Ranking, queries)))) if relax and useful else found
 

@@ -11,7 +11,7 @@ _MOST = 20_000
 """Maximum number of compared names."""
 
 
-def nearest(name: str, known: Iterable[str], *, cutoff: float = 0.5) -> str | None:
+def nearest(name: str, known: Iterable[str], *, cutoff: float = 0.55) -> str | None:
     """Return the known name most similar to `name`, None if none is similar. Of very many names only the first ones
     are compared, and very long names are skipped."""
     from difflib import get_close_matches

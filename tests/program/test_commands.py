@@ -1,11 +1,13 @@
 """First guesses work or lead to the right command in one step: aliases, `help`, misspelt and related words."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
 from samples import Program
 
+from retrieve_cli import cli
 from retrieve_cli.cli.main import program
 from retrieve_cli.cli.names import ALIASES, COMMANDS, RELATED_WORDS
 
@@ -96,6 +98,16 @@ def test_json_and_jsonl_are_one_object_and_lines(index: Path, retrieve: Program)
     assert len(retrieve("inspect", "records", "--jsonl").out.splitlines()) == 5
     done = retrieve("query", "brain", "--json", "--jsonl")
     assert (done.code, "contradict" in done.err) == (2, True)
+
+
+def test_every_object_that_a_command_prints_names_the_version_of_its_schema(index: Path, retrieve: Program) -> None:
+    for command in ("config", "config path", "completion bash", "doctor", "trust", "sync --dry-run", "inspect status",
+                    "inspect records", "inspect record brain", "inspect verify", "keys list", "models list",
+                    "snapshot list", "query brain"):  # fmt: skip
+        assert retrieve(*command.split(), "--json").json["schema_version"] == 1, command
+    for file in Path(cli.__file__).parent.glob("*.py"):  # all others: what prints JSON prints `document`
+        printed = re.findall(r"\bdump\((\S+)", file.read_text("utf-8"))
+        assert {call for call in printed if call not in ("row))", "rows))", "{**formats.answer_json(local),")} == set()
 
 
 def test_an_error_with_jsonl_is_json(retrieve: Program) -> None:

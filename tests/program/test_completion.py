@@ -201,7 +201,11 @@ def test_a_key_press_loads_no_more_than_it_needs(index: Path) -> None:
 def test_the_script_of_a_shell_is_one_that_it_takes(shell: str, retrieve: Program, tmp_path: Path) -> None:
     done = retrieve("completion", shell)
     assert (done.code, done.out) == (0, SCRIPTS[shell])
-    assert retrieve("completion", shell, "--json").json == {"shell": shell, "script": SCRIPTS[shell]}
+    assert retrieve("completion", shell, "--json").json == {
+        "schema_version": 1,
+        "shell": shell,
+        "script": SCRIPTS[shell],
+    }
     if shutil.which(shell) is None:
         pytest.skip(f"{shell} is not installed")
     script = tmp_path / "script"

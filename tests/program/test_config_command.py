@@ -7,6 +7,7 @@ import pytest
 from program.asking import Configure
 from samples import ROOT, Program
 
+from retrieve_cli.cli.main import with_shared_last
 from retrieve_cli.config.loading import load
 
 FILE = "# mine\nsearch:\n  k: 5  # few\n\nfusion: {rrf_k: 70}\n"
@@ -51,7 +52,7 @@ def test_the_origin_of_each_value_that_is_no_default_is_named(
 def test_a_section_or_a_key_is_shown_alone(retrieve: Program) -> None:
     assert retrieve("config", "show", "fusion.rrf_k").out == "fusion:\n  rrf_k: 60\n"
     assert retrieve("config", "show", "fusion").out.splitlines()[1].startswith("  method:")
-    assert retrieve("config", "defaults", "fusion.rrf_k", "--json").json == {"fusion.rrf_k": 60}
+    assert retrieve("config", "defaults", "fusion.rrf_k", "--json").json == {"schema_version": 1, "fusion.rrf_k": 60}
 
 
 def test_a_secret_within_an_address_is_not_shown(retrieve: Program) -> None:
@@ -64,12 +65,40 @@ def test_a_secret_within_an_address_is_not_shown(retrieve: Program) -> None:
         assert (done.code, "hunter2" in done.out + done.err) == (0, False), done
 
 
+def test_get_prints_one_value_as_it_is_and_a_section_as_show_does(retrieve: Program) -> None:
+    assert retrieve("config", "get", "search.k").out == "10\n"
+    assert retrieve("config", "get", "search.mode").out == "hybrid\n"
+    assert retrieve("config", "get", "search.k", "--json").json == {"schema_version": 1, "key": "search.k", "value": 10}
+    assert retrieve("config", "get", "search").out == retrieve("config", "show", "search").out
+    assert "did you mean `search.k`" in retrieve("config", "get", "serch.k").err
+    assert retrieve("config", "get").code == 2
+
+
+def test_options_of_every_command_may_come_before_the_command(retrieve: Program) -> None:
+    Path("x.yaml").write_text("search: {k: 3}\n")
+    before = retrieve("--config", "x.yaml", "--json", "config", "get", "search.k")
+    assert before == retrieve("config", "get", "search.k", "--config", "x.yaml", "--json")
+    assert before.json["value"] == 3
+    assert with_shared_last(["--config=a", "-q", "query", "--", "--json"]) == [
+        "query",
+        "--config=a",
+        "-q",
+        "--",
+        "--json",
+    ]
+    assert with_shared_last(["--config"]) == ["--config"]
+
+
 def test_the_path_is_that_of_the_file_that_is_read(retrieve: Program) -> None:
-    assert retrieve("config", "path", "--json").json == {"path": None, "exists": False}
+    assert retrieve("config", "path", "--json").json == {"schema_version": 1, "path": None, "exists": False}
     assert retrieve("config", "path").out == ""
     Path("config.yaml").write_text(FILE)
     assert retrieve("config", "path").out == "config.yaml\n"
-    assert retrieve("config", "path", "--config", "x.yaml", "--json").json == {"path": "x.yaml", "exists": False}
+    assert retrieve("config", "path", "--config", "x.yaml", "--json").json == {
+        "schema_version": 1,
+        "path": "x.yaml",
+        "exists": False,
+    }
 
 
 @pytest.mark.parametrize(
@@ -95,7 +124,7 @@ def test_a_list_is_replaced_by_another(retrieve: Program) -> None:
 
 def test_a_file_that_is_not_there_is_made(retrieve: Program) -> None:
     done = retrieve("config", "set", "search.k", "3", "--config", "new.yaml", "--json")
-    assert done.json == {"path": "new.yaml", "key": "search.k", "value": 3, "before": 10}
+    assert done.json == {"schema_version": 1, "path": "new.yaml", "key": "search.k", "value": 3, "before": 10}
     assert load(Path("new.yaml"), {}).search.k == 3
 
 

@@ -2,12 +2,14 @@
 
 import json
 import os
+import subprocess
+import sys
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 from program.asking import Configure
@@ -17,7 +19,7 @@ from waiting import pause
 from retrieve_cli.config.loading import override
 from retrieve_cli.config.settings import Settings
 from retrieve_cli.models.encoders.hashed import HashedEncoder
-from retrieve_cli.search.deadline import Costs, Deadline
+from retrieve_cli.search.deadline import Costs, Deadline, busy_clock
 from retrieve_cli.search.plan import needed, sacrifice
 
 ORDER = ["maxsim", "splade", "dense"]
@@ -117,6 +119,7 @@ def test_what_goes_is_the_beginning_of_the_order_and_no_more_than_needed(costs: 
     for step, seconds in zip([*ORDER, "search", "results"], [*costs, 0.0, 0.0], strict=True):
         known.record(step, 0.0, 1)
         known.record(step, seconds, 1)
+    costs = [known.expected(step, 1) for step in ORDER]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("retrieve_cli.search.deadline.time", SimpleNamespace(perf_counter=lambda: 0.0))
         gone = list(Deadline(ms, queries=1, spent=0.0, costs=known).skipped(ORDER, needed=[]))
@@ -128,12 +131,31 @@ def test_what_goes_is_the_beginning_of_the_order_and_no_more_than_needed(costs: 
 
 
 @given(st.lists(st.floats(0.0, 10.0), min_size=1, max_size=8))
-def test_an_expectation_is_never_below_the_last_that_was_seen(seconds: list[float]) -> None:
+def test_one_run_moves_an_expectation_half_way_to_what_it_took(seconds: list[float]) -> None:
     costs = Costs(Path("/nonexistent/costs.json"))
     costs.record("dense", 0.1, 1)
+    costs.record("dense", 0.1, 1)
     for each in seconds:
+        before = costs.expected("dense", 1)
         costs.record("dense", each, 1)
-        assert costs.expected("dense", 1) >= each or np.isclose(costs.expected("dense", 1), each)
+        assert costs.expected("dense", 1) == pytest.approx((before + each) / 2)
+
+
+@pytest.mark.skipif(not Path("/proc/thread-self/schedstat").exists(), reason="needs Linux's account of threads")
+def test_time_that_another_process_had_the_processor_is_not_a_cost() -> None:
+    cores = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {min(cores)})  # the other process inherits it: both share one processor
+    try:
+        with subprocess.Popen([sys.executable, "-Sc", "while True: pass"]) as other:
+            begun, busy, used = time.perf_counter(), busy_clock(), time.thread_time()
+            while time.thread_time() - used < 0.1:
+                pass
+            took, counted = time.perf_counter() - begun, busy_clock() - busy
+            other.kill()
+    finally:
+        os.sched_setaffinity(0, cores)
+    assert counted < 0.8 * took
+    assert counted >= 0.1
 
 
 def test_what_is_required_stays_and_what_is_asked_for_by_name_may_go() -> None:

@@ -140,7 +140,7 @@ def test_documents_that_cannot_be_read_are_told_and_the_others_answer(
         (["--mode", "dense", "--artifacts", "other"], 6, "dense cannot answer without an index"),
         (["--retrievers", "bm25,dense", "--artifacts", "other"], 6, "dense cannot answer without an index"),
         (["--save-run"], 2, "--save-run"),
-        (["--min-confidence", "0.5"], 2, "not calibrated"),
+        (["--min-confidence", "0.5"], 2, "no calibration"),
     ],
 )
 def test_what_takes_an_index_is_an_error(

@@ -93,9 +93,9 @@ def test_a_flag_has_the_effect_of_the_key(row: Choice, opened: Index, tools: Pat
     asked = read_asked({"query": "lungs", row.name: GOOD[row.name]})
     done = retrieve("query", "lungs", "--json", "--artifacts", tools, *words(row, GOOD[row.name]))
     if row.name == "min_confidence":  # these scores are not calibrated
-        with pytest.raises(UsageError, match="not calibrated"):
+        with pytest.raises(UsageError, match="no calibration"):
             opened.answer([asked.request], opened.options(**asked.choices))  # type: ignore[misc]
-        assert (done.code, "not calibrated" in done.err) == (2, True)
+        assert (done.code, "no calibration" in done.err) == (2, True)
         return
     (answer,) = opened.answer([asked.request], opened.options(**asked.choices))  # type: ignore[misc]
     assert done.code == 0, done.err
