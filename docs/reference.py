@@ -1,6 +1,7 @@
-"""The reference, docs/reference.md, written from the program and the comments of config.yaml: `make reference`.
+"""The reference, written from the program and the comments of config.yaml: `make reference`.
 
-A test fails if the file in the repository is out of date.
+docs/reference.md lists the commands and exit codes; docs/reference/ has a page for each command, and one with all keys
+of the configuration. A test fails if a file in the repository is out of date.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from retrieve_cli.config.values import takes
 from retrieve_cli.errors import Exit
 
 ROOT = Path(__file__).resolve().parent.parent
-PAGE = ROOT / "docs" / "reference.md"
+FOLDER = ROOT / "docs" / "reference"
 _WIDTH = 80
 _SECTION = re.compile(r"([a-z0-9_]+):(?: +([^#]*?))?(?: *# ?(.*))?$")
 _KEY = re.compile(r"  ([a-z0-9_]+):(?: +([^#]*?))?(?: *# ?(.*))?$")
@@ -24,11 +25,6 @@ _MORE = re.compile(r" +# ?(.*)$")
 _ITEM = re.compile(r"- (\{.*?\})\s*(.*)$")
 _MARKUP = re.compile(r"[*\[\]<>]|(?<!\w)_|_(?!\w)")
 """Characters that Markdown would interpret as markup."""
-_HEAD = """\
-# Reference
-
-Every command and every configuration key, written from the program by `make reference`.
-"""
 _EXITS = {
     Exit.OK: "done; for `query`: an answer was given, even one without results",
     Exit.ERROR: "any other error",
@@ -62,28 +58,36 @@ class Section(NamedTuple):
     keys: Sequence[Key]
 
 
-def page() -> str:
-    """Return the text of the page."""
-    parts = [_HEAD, *_commands(), _exit_codes(), *_configuration((ROOT / "config.yaml").read_text("utf-8"))]
-    return "\n".join(parts)
+def pages() -> dict[Path, str]:
+    """Return the text of each page by its path."""
+    configuration = "\n".join(_configuration((ROOT / "config.yaml").read_text("utf-8")))
+    commands = dict(_commands())
+    rows = "".join(f"| [`retrieve {name}`](reference/{name}.md) | {COMMANDS[name]} |\n" for name in commands)
+    head = f"# Reference\n\nWritten from the program by `make reference`.\n\n| Command | Does |\n|---|---|\n{rows}"
+    keys = "Every key of config.yaml, with its default and its bounds: [configuration](reference/configuration.md).\n"
+    return {
+        FOLDER.with_suffix(".md"): "\n".join((head, keys, _exit_codes(), _help(program(), "retrieve"))),
+        FOLDER / "configuration.md": configuration,
+        **{FOLDER / f"{name}.md": text for name, text in commands.items()},
+    }
 
 
 # -------------------------------------------------------------------------------------------------- commands
 
 
-def _commands() -> Iterator[str]:
-    """Yield the help of the program and of each command."""
+def _commands() -> Iterator[tuple[str, str]]:
+    """Yield each command with its page."""
     group: Any = program()
-    yield f"## Commands\n\n{_help(group, 'retrieve')}"
     others = {name: alias for alias, name in ALIASES.items()}
     for name in COMMANDS:
         if name == "help":
             continue
         command = group.commands[name].load()
         also = f"\n`retrieve {others[name]}` is the same.\n" if name in others else ""
-        yield f"### retrieve {name}\n{also}\n{_help(command, f'retrieve {name}')}"
+        parts = [f"# retrieve {name}\n{also}\n{_help(command, f'retrieve {name}')}"]
         for inner, part in getattr(command, "commands", {}).items():
-            yield f"#### retrieve {name} {inner}\n\n{_help(part, f'retrieve {name} {inner}')}"
+            parts.append(f"## retrieve {name} {inner}\n\n{_help(part, f'retrieve {name} {inner}')}")
+        yield name, "\n".join(parts)
 
 
 def _help(command: Any, path: str) -> str:
@@ -104,10 +108,10 @@ def _exit_codes() -> str:
 
 def _configuration(text: str) -> Iterator[str]:
     """Yield the head of config.yaml, and its sections."""
-    yield "## Configuration\n"
+    yield "# Configuration\n"
     yield _text([line.removeprefix("#").strip() for line in text.split("\n\n", maxsplit=1)[0].splitlines()]) + "\n"
     for section in sections(text):
-        yield f"### {section.name}\n"
+        yield f"## {section.name}\n"
         if section.comment:
             yield _text(section.comment) + "\n"
         yield "\n".join(_entry(section.name, key) for key in section.keys) + "\n"
@@ -174,4 +178,6 @@ def _escaped(text: str) -> str:
 
 
 if __name__ == "__main__":
-    PAGE.write_text(page(), "utf-8")
+    FOLDER.mkdir(exist_ok=True)
+    for path, text in pages().items():
+        path.write_text(text, "utf-8")

@@ -21,7 +21,10 @@ def init(
             help="Settings for one kind of use.  [default: minimal]",
         ),
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,
+    sample: Annotated[
+        bool, typer.Option("--sample", help="Write a sample beside it: tools.jsonl and judged queries in gold.jsonl.")
+    ] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace existing files.")] = False,
     *,
     shared: Shared,
 ) -> None:
@@ -32,19 +35,23 @@ def init(
     from retrieve_cli.storage import durable
 
     path = shared.config or DEFAULT_FILE
-    text = starters.starter(preset)
+    texts = {path: starters.starter(preset)}
     if path.is_dir():
         raise UsageError(f"{path} is a folder; --config takes a file", hint=f"--config {path / 'config.yaml'}")
-    if path.exists() and not force:
-        raise UsageError(f"{path} already exists", hint="name another file with --config, or replace it with --force")
-    try:
-        durable.put(path, text)
-    except OSError as error:
-        raise UsageError(f"cannot write {path}: {error.strerror}", hint="name another file with --config") from error
+    if sample:
+        texts |= {path.with_name(name): text for name, text in starters.sample().items()}
+    if not force and (there := next((file for file in texts if file.exists()), None)):
+        raise UsageError(f"{there} already exists", hint="name another file with --config, or replace it with --force")
+    for file, text in texts.items():
+        try:
+            durable.put(file, text)
+        except OSError as error:
+            hint = "name another file with --config"
+            raise UsageError(f"cannot write {file}: {error.strerror}", hint=hint) from error
     for written in of_configuration(shared.config):
         record(written, "agreed")
     if shared.format == "json":
-        print(document({"path": str(path), "preset": preset}))
+        print(document({"path": str(path), "preset": preset, "files": list(map(str, texts))}))
         return
-    print(printable(f"wrote {path}" + (f" (preset {preset})" if preset else "")))
-    shared.talk.say("next: edit its sources, then run: retrieve build")
+    print(printable(f"wrote {', '.join(map(str, texts))}" + (f" (preset {preset})" if preset else "")))
+    shared.talk.say("next: retrieve build" if sample else "next: edit its sources, then run: retrieve build")

@@ -11,6 +11,8 @@ MINIMAL = "minimal"
 _EVERY_KEY = Path(__file__).with_name("defaults.yaml")
 """A link to config.yaml of the repository, of which a package holds a copy."""
 _FOLDER = Path(__file__).parent / "presets"
+_SAMPLE = Path(__file__).parent / "sample"
+"""Links to files of the repository, of which a package holds copies: a catalog of tools, and judged queries."""
 
 
 def presets() -> tuple[str, ...]:
@@ -32,3 +34,10 @@ def starter(name: str | None) -> str:
     if name is not None and name not in presets():
         raise unknown(f"preset {quoted(name)}", name, presets())
     return (_FOLDER / f"{name or MINIMAL}.yaml").read_text("utf-8")
+
+
+def sample() -> dict[str, str]:
+    """Return the texts of a sample catalog and of judged queries for it, by their file names."""
+    texts = {path.name: path.read_text("utf-8") for path in sorted(_SAMPLE.glob("*.jsonl"), reverse=True)}
+    lines = (line for line in texts["gold.jsonl"].splitlines(keepends=True) if '"files"' not in line)
+    return {**texts, "gold.jsonl": "".join(lines)}  # not those with image files, which are not part of the sample

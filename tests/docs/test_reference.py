@@ -9,6 +9,7 @@ import yaml
 from samples import ROOT
 
 from retrieve_cli.cli.main import program
+from retrieve_cli.cli.names import ALIASES
 from retrieve_cli.config import loading
 from retrieve_cli.config.settings import Settings
 from retrieve_cli.config.values import every_key
@@ -26,27 +27,31 @@ def reference() -> ModuleType:
     return module
 
 
-def test_the_page_in_the_repository_is_not_stale(reference: ModuleType) -> None:
-    assert (ROOT / "docs" / "reference.md").read_text("utf-8") == reference.page(), "make reference"
+def test_the_pages_in_the_repository_are_not_stale(reference: ModuleType) -> None:
+    pages = reference.pages()
+    assert {path: path.read_text("utf-8") for path in pages if path.exists()} == pages, "make reference"
+    assert set((ROOT / "docs" / "reference").glob("*")) == {path for path in pages if path.parent.name == "reference"}
+    navigation = (ROOT / "mkdocs.yml").read_text("utf-8")
+    assert [path for path in pages if f": {path.relative_to(ROOT / 'docs')}" not in navigation] == []
 
 
 def test_the_page_does_not_depend_on_the_terminal(reference: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
-    before = reference.page()
+    before = reference.pages()
     monkeypatch.setenv("COLUMNS", "50")
     monkeypatch.setenv("FORCE_COLOR", "1")
-    assert reference.page() == before
+    assert reference.pages() == before
 
 
 def test_every_command_and_flag_is_on_the_page(reference: ModuleType) -> None:
-    page = reference.page()
+    pages = {path.stem: text for path, text in reference.pages().items()}
     group: Any = program()
     for name in group.commands:
-        if name == "help":
+        if name == "help" or name in ALIASES:
             continue
         command = group.commands[name].load()
         for part in (command, *getattr(command, "commands", {}).values()):
             assert all(
-                flag in page
+                flag in pages[name]
                 for option in part.params
                 if not getattr(option, "hidden", False)
                 for flag in option.opts
@@ -63,10 +68,10 @@ def test_every_key_is_on_the_page_once_with_its_default(reference: ModuleType) -
         section, _, key = name.partition(".")
         loaded = loading.override(Settings(), {section: {key: yaml.safe_load(reference._default(default))}}, where=name)
         assert asdict(loaded)[section][key] == defaults[section][key], name
-    page = reference.page()
+    page = "".join(reference.pages().values())
     assert all(page.count(f"**`{name}`**") == 1 for name in shown)
 
 
 def test_every_exit_code_is_on_the_page(reference: ModuleType) -> None:
-    page = reference.page()
+    page = "".join(reference.pages().values())
     assert all(f"| {int(code)} | " in page for code in Exit)

@@ -10,6 +10,7 @@ from samples import TOOLS, Program, write_catalog
 
 from retrieve_cli.config.loading import load
 from retrieve_cli.config.starters import presets
+from retrieve_cli.evaluation.judgments import read_gold
 
 VALUES = {
     "imaging": {
@@ -79,7 +80,9 @@ def test_a_file_that_exists_is_replaced_only_when_told_to(retrieve: Program) -> 
 
 def test_another_file_may_be_named_and_json_says_which(retrieve: Program) -> None:
     done = retrieve("init", "--config", "other.yaml", "--preset", "rag", "--json")
-    assert json.loads(done.out) == {"schema_version": 1, "path": "other.yaml", "preset": "rag"}
+    assert json.loads(done.out) == {
+        "schema_version": 1, "path": "other.yaml", "preset": "rag", "files": ["other.yaml"],
+    }
     assert load(Path("other.yaml"), {}).search.k == 5
 
 
@@ -117,3 +120,15 @@ def test_the_preset_of_design_e_starts_where_none_of_its_services_is_and_gains_t
         Path("documents/more.md").write_text("# More\n\nThirteen mice.\n")
         assert "gave no answer" in refused(retrieve, "sync", code=6), "no index loses the vectors that it has"
         assert answered(retrieve, "twelve mice", "--mode", "bm25")["total_results"] == 1
+
+
+def test_a_sample_is_a_catalog_and_judged_queries_that_can_be_used_at_once(retrieve: Program) -> None:
+    done = retrieve("init", "--sample")
+    assert done.out == "wrote config.yaml, tools.jsonl, gold.jsonl\n"
+    ids = {json.loads(line)["id"] for line in Path("tools.jsonl").read_text("utf-8").splitlines()}
+    topics = read_gold(Path("gold.jsonl"))
+    assert len(topics) > 100
+    assert {name for topic in topics for name in topic.grades} <= ids
+    Path("config.yaml").unlink()
+    assert "tools.jsonl already exists" in retrieve("init", "--sample").err
+    assert not Path("config.yaml").exists()
