@@ -1,8 +1,9 @@
-"""Pictures of the program at a terminal: it is run in a pseudo-terminal, and its output rendered as SVG by rich.
+"""Pictures of the program: at a terminal and in an MCP client as SVG by rich; of its pages in Chromium as PNG.
 
     python docs/screens/make.py [--out DIR]
 
-The same sources give the same bytes: nothing in a picture tells a time, a folder or a generation.
+The same sources give the same bytes of the SVG: nothing in a picture tells a time, a folder or a generation. The PNG
+depend on the fonts of the machine; without Chromium they stay as they are.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import argparse
 import fcntl
 import io
+import json
 import os
 import pty
 import shutil
@@ -17,6 +19,7 @@ import struct
 import subprocess
 import sys
 import termios
+from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
@@ -76,6 +79,8 @@ class Screen(NamedTuple):
 SCREENS = (
     Screen("query", LUNGS, (60, 80, 120)),
     Screen("documents", GUIDE, (80,)),
+    Screen("why", ("inspect", "why", "segment lungs in CT", "itk-snap"), (80,)),
+    Screen("mcp", ("search", '{"query": "segment lungs in CT", "k": 3}'), (100,)),
 )
 GUIDES = {
     "accounts/passwords.md": """# Passwords
@@ -114,22 +119,24 @@ def main() -> int:
         build(work)
         for screen in SCREENS:
             for width in screen.widths:
-                text = at_terminal(screen.words, work, width=width)
+                text = called(screen.words, work) if screen.name == "mcp" else at_terminal(screen.words, work, width=width)
                 for theme in THEMES:
                     name = f"{screen.name}-{theme}-{width}"
                     (out / f"{name}.svg").write_text(picture(screen.words, text, width=width, name=name), "utf-8")
+        for name, page in pages(work):
+            photograph(page, out / f"{name}.png")
     return 0
 
 
 def build(work: Path) -> None:
-    """Make the indexes that are searched: of the sample catalog, and of a folder of guides."""
+    """Make the indexes that are searched, of the sample catalog and of a folder of guides, and a report."""
     for path, text in GUIDES.items():
         file = work / "docs" / path
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text, "utf-8")
-    shutil.copy(ROOT / "catalogs" / "tools.jsonl", work)
-    for words in (("--catalog", "tools.jsonl"), ("--docs-dir", "docs", "--artifacts", "guides")):
-        subprocess.run([*PROGRAM, "build", *words], cwd=work, env=environment(), check=True, capture_output=True)
+    guides = ("build", "docs", "--artifacts", "guides")
+    for words in (("init", "--sample"), ("build",), guides, ("eval", "--gold", "gold.jsonl", "--report", "report")):
+        subprocess.run([*PROGRAM, *words], cwd=work, env=environment(), check=True, capture_output=True)
 
 
 def environment() -> dict[str, str]:
@@ -160,10 +167,54 @@ def at_terminal(words: tuple[str, ...], work: Path, *, width: int) -> str:
     return b"".join(read).decode().replace("\r\n", "\n")
 
 
+def called(words: tuple[str, ...], work: Path) -> str:
+    """Return the text that an MCP client gets for a call: the name of a tool, and its arguments as JSON."""
+    client = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "pictures", "version": "1"}}
+    call = {"name": words[0], "arguments": json.loads(words[1])}
+    sent = [
+        {"id": 1, "method": "initialize", "params": client},
+        {"method": "notifications/initialized"},
+        {"id": 2, "method": "tools/call", "params": call},
+    ]
+    with subprocess.Popen(
+        [*PROGRAM, "mcp"], cwd=work, env=environment(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as server:
+        assert server.stdin is not None
+        assert server.stdout is not None
+        for message in sent:
+            print(json.dumps({"jsonrpc": "2.0", **message}), file=server.stdin, flush=True)
+        answers = (json.loads(line) for line in server.stdout)
+        found = next(answer["result"] for answer in answers if answer.get("id") == 2)
+        server.stdin.close()
+    return str(found["content"][0]["text"])
+
+
+def pages(work: Path) -> Iterator[tuple[str, str]]:
+    """Yield a name and the address of each page while it is served."""
+    yield "report", (work / "report" / "index.html").as_uri()
+    with subprocess.Popen(
+        [*PROGRAM, "serve", "--port", "0", "--json"], cwd=work, env=environment(), stdout=subprocess.PIPE, text=True
+    ) as server:
+        assert server.stdout is not None
+        address = json.loads(server.stdout.readline())["url"]
+        yield "page", f"{address}/?q=segment+lungs+in+CT"
+        server.terminate()
+
+
+def photograph(page: str, path: Path) -> None:
+    """Write a picture of a page, if there is Chromium."""
+    if (chromium := shutil.which("chromium")) is None:
+        print(f"{path.name} stays as it is: Chromium is not installed", file=sys.stderr)
+        return
+    options = ("--headless", "--no-sandbox", "--hide-scrollbars", "--window-size=1200,900", f"--screenshot={path}")
+    subprocess.run([chromium, *options, page], check=True, capture_output=True)
+
+
 def picture(words: tuple[str, ...], text: str, *, width: int, name: str) -> str:
     """Return an SVG of a command line and its output."""
     console = Console(record=True, width=width, file=io.StringIO(), force_terminal=True, highlight=False)
-    line = Text.assemble(("$ ", "dim"), f"retrieve {' '.join(map(shown, words))}")
+    mcp = name.startswith("mcp-")
+    line = Text.assemble(("> " if mcp else "$ retrieve ", "dim"), " ".join(words if mcp else map(shown, words)))
     console.print(line, soft_wrap=True)
     console.print(Text.from_ansi(text.rstrip("\n")), soft_wrap=True)
     theme = THEMES[name.split("-")[-2]]
