@@ -119,7 +119,9 @@ def main() -> int:
         build(work)
         for screen in SCREENS:
             for width in screen.widths:
-                text = called(screen.words, work) if screen.name == "mcp" else at_terminal(screen.words, work, width=width)
+                text = (
+                    called(screen.words, work) if screen.name == "mcp" else at_terminal(screen.words, work, width=width)
+                )
                 for theme in THEMES:
                     name = f"{screen.name}-{theme}-{width}"
                     (out / f"{name}.svg").write_text(picture(screen.words, text, width=width, name=name), "utf-8")

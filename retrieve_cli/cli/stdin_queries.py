@@ -154,6 +154,6 @@ def _print_lines(outcomes: Sequence[Outcome], answers: Sequence[Answer], *_: obj
     shown = iter(answers)
     for outcome in outcomes:
         if isinstance(outcome, BadLine):
-            print(formats.document({"query_id": outcome.id, "error": failure_of(outcome.error).to_json()}))
+            print(formats.dump({"query_id": outcome.id, "error": failure_of(outcome.error).to_json()}))
         else:
             sys.stdout.write(formats.as_json_lines([next(shown)]))

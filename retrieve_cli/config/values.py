@@ -64,7 +64,8 @@ def with_keys(section: Any, keys: Mapping[str, Json], prefix: str, where: str, f
         name = _ALSO_KNOWN_AS.get(f"{prefix}{key}", key)
         if name not in hints:
             raise unknown(f"key `{prefix}{key}` in {where}", str(key), hints)
-        place = f"`{prefix}{key}` in {where}"
+        flag = where.startswith("the argument ") or (where.startswith("-") and " " not in where)
+        place = where if flag else f"`{prefix}{key}` in {where}"  # who gave -k does not look for search.k
         if name == "markers":
             changed[name] = _markers(value, place)
             continue

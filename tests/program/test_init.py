@@ -81,7 +81,10 @@ def test_a_file_that_exists_is_replaced_only_when_told_to(retrieve: Program) -> 
 def test_another_file_may_be_named_and_json_says_which(retrieve: Program) -> None:
     done = retrieve("init", "--config", "other.yaml", "--preset", "rag", "--json")
     assert json.loads(done.out) == {
-        "schema_version": 1, "path": "other.yaml", "preset": "rag", "files": ["other.yaml"],
+        "schema_version": 1,
+        "path": "other.yaml",
+        "preset": "rag",
+        "files": ["other.yaml"],
     }
     assert load(Path("other.yaml"), {}).search.k == 5
 
