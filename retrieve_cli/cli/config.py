@@ -181,7 +181,7 @@ def _unknown(key: str, known: Sequence[str]) -> UsageError:
 
 
 def _get(key: str | None, shared: Shared) -> None:
-    """Print the value that holds: a text as it is, other values as YAML; of a section, its lines as show prints them.
+    """Print the value that holds: a text without quotes, others as YAML; for a section, what show prints.
 
     Raises:
         UsageError: no key is given, or it does not exist.

@@ -100,7 +100,7 @@ class Costs:
 
 
 def busy_clock() -> float:
-    """Return the seconds of a clock that stands still while this thread is ready to run and other ones run instead.
+    """Return seconds by a clock that stops while this thread is ready to run and other processes run instead.
 
     Waiting for a disk or a server counts. Without Linux's account of the thread it is a usual clock.
     """

@@ -1,4 +1,4 @@
-"""Encodings of texts that say nothing about it: a byte order mark, UTF-8, or else the most likely legacy encoding."""
+"""Encodings of texts that do not name one: a byte order mark, UTF-8, or else the most likely legacy encoding."""
 
 from __future__ import annotations
 
