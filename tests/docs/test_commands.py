@@ -1,6 +1,7 @@
 """The documentation tells the truth: its commands run, print what the pages show, and name flags that exist."""
 
 import re
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -58,6 +59,18 @@ def test_flags_that_a_page_names_in_passing_exist(page: Path, retrieve: Program)
         text = retrieve(*command, "--help").out
         assert text, inline
         assert [flag for flag in flags if flag not in text] == [], inline
+
+
+def test_each_line_of_the_table_of_queries_does_what_it_is_listed_for(index: Path, retrieve: Program) -> None:
+    needs = {"--mode splade": 6, "--retrievers bm25,splade": 6, "--tenant acme": 2, "--min-confidence 0.5": 2}
+    rows = [line for line in (ROOT / "docs" / "queries.md").read_text("utf-8").splitlines() if line.startswith("| ")]
+    lines = [line for row in rows for line in CODE.findall(row) if "TEXT" in line]
+    for line in lines:
+        words = [{"TEXT": "brain", "ID": "brain", "DIR": str(ROOT / "catalogs")}.get(w, w) for w in shlex.split(line)]
+        done = retrieve(*words)
+        code = next((code for flags, code in needs.items() if flags in line), 0)
+        assert (line, done.code, "hint: " in done.err) == (line, code, code != 0)
+    assert len(lines) > 14
 
 
 def _parts(inline: str) -> tuple[list[str], list[str]]:
