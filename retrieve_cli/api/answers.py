@@ -66,7 +66,7 @@ class IndexResult(Result):
         return len(self._row)
 
     def __repr__(self) -> str:
-        shown = f"rank={self.rank}, doc_id={_short(self.doc_id)!r}, name={_short(self.name)!r}, score={self.score:.4g}"
+        shown = f"rank={self.rank}, doc_id={_short(self.doc_id)!r}, name={_short(self.name)!r}, score={self.score:#.3g}"
         return printable(f"Result({shown}, text={one_line(self.text, _TEXT)!r})")
 
 
@@ -128,7 +128,7 @@ class IndexAnswer(Answer):
         return pd.DataFrame(self.to_dicts(), columns=None if self.results else list(COLUMNS))
 
     def __repr__(self) -> str:
-        rows = [(f"{result.rank:>4}", _short(result.doc_id), f"{result.score:>7.4g}", _short(result.name))
+        rows = [(f"{result.rank:>4}", _short(result.doc_id), f"{result.score:>#7.3g}", _short(result.name))
                 for result in self.results[:_SHOWN]]  # fmt: skip
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
         lines = [self._heading, *("  ".join(map(str.ljust, row, widths)).rstrip() for row in rows), *self._notes]
@@ -136,7 +136,7 @@ class IndexAnswer(Answer):
 
     def _repr_html_(self) -> str:
         """Return a table for a notebook; everything in it is escaped."""
-        cells = [(str(result.rank), _linked(result), f"{result.score:.4g}", _html(one_line(result.text, _TEXT)))
+        cells = [(str(result.rank), _linked(result), f"{result.score:#.3g}", _html(one_line(result.text, _TEXT)))
                  for result in self.results[:_SHOWN]]  # fmt: skip
         body = "".join("<tr>" + "".join(f"<td>{cell}</td>" for cell in row) + "</tr>" for row in cells)
         head = "".join(f"<th>{name}</th>" for name in ("rank", "name", "score", "text"))
