@@ -84,21 +84,6 @@ def present_entries(settings: Settings, store: Store, say: Callable[[str], None]
     return named
 
 
-def run_sync(settings: Settings, store: Store, progress: Progress) -> Report:
-    """Sync the index of a store as `retrieve sync` does.
-
-    Raises:
-        SourceFailed, Locked, Unavailable, RetrieveError: nothing was published.
-    """
-    from retrieve_cli.ingest import schedule
-
-    with store.writer(wait=settings.sync.wait, say=progress.say):
-        report = sync_of(settings, store, progress).run()
-    if settings.sync.every_hours:
-        schedule.mark(store)
-    return report
-
-
 # ------------------------------------------------------------------------------------ records of a program
 
 
@@ -124,6 +109,13 @@ def changes_of(given: Any, documents: Documents, settings: Settings) -> list[Cha
         message = f"{len(rejected):,} of {len(changes):,} records are rejected; nothing was stored"
         raise UsageError(message, hint=_reasons(rejected))
     return changes
+
+
+def replace_records(documents: Documents, changes: Sequence[Change | str]) -> None:
+    """Store the records, and remove all other documents of the inbox: all at once."""
+    wanted = {change.id: change for change in changes if isinstance(change, Change)}
+    gone = [Change(entry.id, None, None) for entry in documents.inbox.snapshot() if entry.id not in wanted]
+    documents.inbox.write([*gone, *wanted.values()])
 
 
 def rejections(changes: Sequence[Change | str]) -> list[Refused]:

@@ -9,7 +9,7 @@ tenant of the ids of others.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, BinaryIO, Literal, NamedTuple
 
 from retrieve_cli.api import contents
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from retrieve_cli.storage.inbox_log import InboxEntry
     from retrieve_cli.storage.store import Store
 
-_LISTED = "list them: index.records()"
 MOST = 10_000
 """Documents of one call."""
 Progress = Literal["queued", "processing", "processed", "rejected"]
@@ -96,16 +95,6 @@ class Documents:
             raise UsageError(f"{len(documents):,} documents were sent", hint=f"send 1 to {MOST:,} at a time")
         return self.store_all([self.change(document, tenant) for document in documents], tenant)
 
-    def replace_all(self, changes: Sequence[Change | str]) -> None:
-        """Store changes, and remove all other documents: all at once.
-
-        Raises:
-            Locked, RetrieveError: nothing could be stored.
-        """
-        wanted = {change.id: change for change in changes if isinstance(change, Change)}
-        gone = [Change(entry.id, None, None) for entry in self.inbox.snapshot() if entry.id not in wanted]
-        self.inbox.write([*gone, *wanted.values()])
-
     def add_files(
         self, uploads: Sequence[Upload], *, name: str | None, metadata: bytes | None, tenant: str | None
     ) -> Receipt:
@@ -149,38 +138,24 @@ class Documents:
         last = max((status.sequence for status in statuses), default=0)
         return Receipt(last, self.settled(statuses, tenant=tenant))
 
-    def remove(self, record_id: str, *, tenant: str | None, index: Index | None) -> Receipt:
-        """Remove a document.
+    def remove(self, *record_ids: str, tenant: str | None, index: Index | None) -> Receipt:
+        """Remove documents: all of them at once or, after an error, none.
 
         Raises:
-            NotFound: the caller has no document with that id.
-            Conflict: the record comes from another source.
-        """
-        for name in self._names(record_id, tenant):
-            (outcome,) = self.inbox.write([Change(name, tenant, None)])
-            if outcome.kind == "removed":
-                status = Status(self._prefix + name, outcome.sequence, "queued")
-                return Receipt(outcome.sequence, self.settled([status], tenant=tenant))
-        raise self._not_removable(record_id, tenant, index)
-
-    def remove_all(self, record_ids: Iterable[str], *, index: Index | None) -> Receipt:
-        """Remove documents of anybody: all of them at once or, after an error, none.
-
-        Raises:
-            NotFound: there is no document with one of the ids.
+            NotFound: the caller has no document with one of the ids.
             Conflict: a record comes from another source.
         """
         changes: dict[str, Change] = {}
         for record_id in record_ids:
-            name = next((name for name in self._names(record_id, None) if self.inbox.entry(name)), None)
-            if name is None:
-                error = self._not_removable(record_id, None, index)
-                raise type(error)(error.message, hint=_LISTED if isinstance(error, NotFound) else error.hint)
-            changes[name] = Change(name, None, None)
-        outcomes = self.inbox.write(list(changes.values()))
-        statuses = [Status(self._prefix + name, each.sequence, "queued")
-                    for name, each in zip(changes, outcomes, strict=True)]  # fmt: skip
-        return Receipt(max((status.sequence for status in statuses), default=0), statuses)
+            entries = (self.inbox.entry(name) for name in self._names(record_id, tenant))
+            own = next((entry for entry in entries if entry is not None and tenant in (None, entry.tenant)), None)
+            if own is None:
+                raise self._not_removable(record_id, tenant, index)
+            changes[own.id] = Change(own.id, tenant, None)
+        outcomes = zip(changes, self.inbox.write(list(changes.values())), strict=True)
+        statuses = [Status(self._prefix + name, outcome.sequence, "queued") for name, outcome in outcomes]
+        last = max((status.sequence for status in statuses), default=0)
+        return Receipt(last, self.settled(statuses, tenant=tenant))
 
     # ------------------------------------------------------------------------------------------- states
 

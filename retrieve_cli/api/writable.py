@@ -14,7 +14,7 @@ from retrieve_cli.api.requests import Choices
 from retrieve_cli.assemble.trusted import own_store
 from retrieve_cli.config.settings import Settings
 from retrieve_cli.contracts.terms.figures import count
-from retrieve_cli.errors import printable
+from retrieve_cli.errors import NotFound, printable
 from retrieve_cli.storage.store import Store
 
 if TYPE_CHECKING:
@@ -73,7 +73,10 @@ class WritableIndex(Index):
             NotFound: there is no record with one of the ids.
             Conflict: a record comes from a catalog or a folder; it is deleted there.
         """
-        return self._documents.remove_all([ids] if isinstance(ids, str) else ids, index=self)
+        try:
+            return self._documents.remove(*([ids] if isinstance(ids, str) else ids), tenant=None, index=self)
+        except NotFound as error:
+            raise NotFound(error.message, hint="list the records: index.records()") from None
 
     def sync(self, *, progress: Tell = lambda _: None) -> Report:
         """Read the changes of all sources and the records that were added, publish them, and answer from them.
@@ -84,11 +87,16 @@ class WritableIndex(Index):
             SourceFailed: a source cannot be read, lost too much, or has too many rejected records.
             Locked: another process is writing.
         """
-        from retrieve_cli.api.building import Messages, expect_published, run_sync, warn_of
+        from retrieve_cli.api.building import Messages, expect_published, sync_of, warn_of
         from retrieve_cli.assemble.trusted import agree
+        from retrieve_cli.ingest import schedule
 
-        self.report = report = expect_published(run_sync(self._settings, self._store, Messages(progress)))
-        agree(self._store.path, progress)
+        settings, store, told = self._settings, self._store, Messages(progress)
+        with store.writer(wait=settings.sync.wait, say=told.say):
+            self.report = report = expect_published(sync_of(settings, store, told).run())
+        if settings.sync.every_hours:
+            schedule.mark(store)
+        agree(store.path, progress)
         self.refresh()
         warn_of(report.rejected, report.records + report.quarantined, level=2)
         return report
@@ -109,12 +117,7 @@ class WritableIndex(Index):
 def open_index(
     artifacts: str | os.PathLike[str], *, config: str | os.PathLike[str] | None, generation: str | None
 ) -> WritableIndex:
-    """Return an index under a configuration file, `./config.yaml` if there is one and none is named.
-
-    Raises:
-        UsageError: the configuration cannot be read, or `artifacts` is a file.
-        IndexMissing, IndexCorrupt: as `Index` does.
-    """
+    """Return an open index; see `retrieve_cli.open`."""
     settings, store = _place(artifacts, config)
     return WritableIndex(store, settings, generation)
 
@@ -122,11 +125,7 @@ def open_index(
 def build_index(
     given: Records, artifacts: str | os.PathLike[str], *, config: str | os.PathLike[str] | None, progress: Tell
 ) -> WritableIndex:
-    """Return the index of the records, or of the catalogs and folders, as the current generation of its folder.
-
-    Raises:
-        UsageError, SourceFailed, Locked, Unavailable: nothing was built.
-    """
+    """Return the index of records, or of catalogs and folders; see `retrieve_cli.build`."""
     from retrieve_cli.api import building
     from retrieve_cli.api.documents import Documents
     from retrieve_cli.api.named_sources import named_sources
@@ -140,14 +139,14 @@ def build_index(
     if not paths:
         documents = Documents(store, settings)
         changes = building.changes_of(given, documents, settings)
-        documents.replace_all(changes)
+        building.replace_records(documents, changes)
         rejected = building.rejections(changes)
     entries = named_sources(paths, (), ()) if paths else [inbox_entry(settings, None)]
     report = building.run_build(with_inbox(entries, store.path), settings, store, building.Messages(progress))
-    if rejected:
-        quarantined, status = report.quarantined + len(rejected), "partial" if report.generation else report.status
-        report = replace(report, rejected=[*rejected, *report.rejected], quarantined=quarantined, status=status)
     building.expect_published(report)
+    if rejected:
+        rejected += report.rejected
+        report = replace(report, rejected=rejected, quarantined=len(rejected), status="partial")
     agree(store.path, progress)
     building.warn_of(report.rejected, report.records + report.quarantined, level=3)
     index = WritableIndex(store, settings)
