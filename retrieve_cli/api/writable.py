@@ -142,6 +142,8 @@ def build_index(
         building.replace_records(documents, changes)
         rejected = building.rejections(changes)
     entries = named_sources(paths, (), ()) if paths else [inbox_entry(settings, None)]
+    if settings.sources.list:
+        progress("note: `sources:` of the configuration is not used; the next sync follows it again")
     report = building.run_build(with_inbox(entries, store.path), settings, store, building.Messages(progress))
     building.expect_published(report)
     if rejected:

@@ -239,6 +239,14 @@ def test_records_are_deleted_together_or_not_at_all(catalog: Path) -> None:
     assert index.sync().changes.counts["removed"] == 1
 
 
+def test_a_sync_follows_the_sources_of_the_configuration(catalog: Path) -> None:
+    Path("config.yaml").write_text(f"sources: [{{kind: catalog, path: {catalog}}}]\n")
+    messages: list[str] = []
+    index = retrieve.build([{"id": "a", "name": "Apple"}], progress=messages.append)
+    assert "note: `sources:` of the configuration is not used; the next sync follows it again" in messages
+    assert (len(index), index.sync(progress=messages.append).records, len(index)) == (1, 6, 6)
+
+
 def test_a_sync_that_publishes_nothing_is_an_error(catalog: Path) -> None:
     index = retrieve.build(catalog)
     catalog.write_text("".join(json.dumps({"id": str(n)}) + "\n" for n in range(30)))
