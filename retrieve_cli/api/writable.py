@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from retrieve_cli.api.documents import Documents, Receipt
     from retrieve_cli.api.rows import Records
     from retrieve_cli.ingest.report import Report
-    from retrieve_cli.storage.manifest import Manifest
-    from retrieve_cli.storage.remote_file import Blocks
 
 Tell = Callable[[str], object]
 
@@ -161,11 +159,4 @@ def _place(artifacts: Any, config: Any) -> tuple[Settings, Store]:
     from retrieve_cli.config.loading import load
 
     settings = load(None if config is None else Path(config))
-    return settings, own_store(Path(artifacts), blocks=partial(_blocks, settings))
-
-
-def _blocks(settings: Settings, folder: Path, manifest: Manifest) -> Blocks:
-    """Return what fetches files of a generation from the engine that has them."""
-    from retrieve_cli.assemble.engines import blocks_of
-
-    return blocks_of(folder, manifest, settings)
+    return settings, own_store(Path(artifacts), settings=lambda: settings)
