@@ -1,39 +1,19 @@
-"""`retrieve`: hybrid search over catalogs and folders of documents, fully offline. This is the plan of the package.
+"""Hybrid search over records and documents, fully offline: build an index, search it, read the answer.
 
-    in :  sources -> Record -> chunking -> Chunk -> encoders -> retriever writers -> storage: generations/<id>/
-    out:  Request -> queries -> Query -> Pipeline -> Ranking -> Answer -> output
+    import retrieve_cli as retrieve
 
-Indexing (`ingest/`) and searching (`search/`) each read top to bottom in that order and meet only in storage. A room
-imports only from rooms below it; rooms in one line do not import one another. tests/program/test_structure.py reads
-this list and checks every import against it.
+    index = retrieve.build([{"name": "lungmask", "description": "Segments lungs in CT.", "license": "MIT"}])
+    answer = index.search("lungs in CT", k=5, filters={"license": "MIT"})
+    for result in answer:
+        print(result.doc_id, result.name, result.score)
+    frame = answer.to_pandas()
 
-    __main__        python -m retrieve_cli
-    cli             one file per command: parse, call, print; warm/ a process that is ready answers for a command
-    server          http/ mcp/ page/ auth/: thin adapters over api and the models
-    evaluation      judgments, measures, intervals; evaluate, compare, ablate, tune, parity, report
-    api             the Python API: an open index that answers; requests as values, the table of choices
-    operations      status, records, why, history, diff, replay; doctor/ snapshots/ models/ (list, pull, verify, export)
-    output          Answer -> text, table, json, jsonl, csv, md, trec, prompt; the journal of runs
-    search ingest   Request -> Answer over the current generation; sources -> published generation
-    assemble        settings -> parts: names the concrete sources, encoders, retrievers, engines, rerankers, providers
-    sources models retrieval engines websearch
-    storage http config
-    untrusted       the door for foreign bytes: files, JSON, YAML, frames of workers, bounded in kind, size and depth
-    contracts       the values that flow and the protocols: read this first; layout of documents, progress, terms/
-    numerics        arithmetic with the same bits in any batch
-    frozen          fast definition of frozen dataclasses
-    errors          failures that a user can act on
+`build` takes dicts, dataclasses, a DataFrame of pandas or Polars, an Arrow table, and paths of catalogs and folders.
+`index.add(records)` and `index.delete(ids)` change its records, `index.sync()` publishes the changes.
+`open("artifacts")` opens an index that was built before, here or by `retrieve build`. Every failure is a
+`retrieve.errors.RetrieveError`.
 
-    search          Request -> Answer: questions, plan, rankings, results, context, budget
-    ingest          sources -> generation: plan, build, sync, reuse, embedding
-    sources         catalogs/ folders/ remote/ inbox; formats/ bytes -> text with places; chunking/
-    models          encoders/ rerankers/ remote/ runtimes/; executors/ where embedding runs
-    retrieval       retrievers/ stages/ queries/ graph/; calibration
-    engines         databases for an index: one life cycle, four drivers
-    websearch       providers, merging of works, stored answers
-    storage         generations on disk, `current`, columns, postings, caches, pickles
-    http            the only importer of an HTTP client: transport, retries, credentials, address rules
-    config          every key with its default; reading, validating and editing config.yaml; trust
+docs/python.md has more examples, docs/architecture.md the plan of the package.
 """
 
 from __future__ import annotations
@@ -43,14 +23,40 @@ import sys
 TYPE_CHECKING = False  # not from typing: nothing is imported before an interruption has an answer, see __main__
 if TYPE_CHECKING:
     import os
+    from collections.abc import Callable
     from importlib.machinery import ModuleSpec
     from types import ModuleType
     from typing import Any
 
-    from retrieve_cli.api.index import Index
+    from retrieve_cli import errors
+    from retrieve_cli.api.answers import IndexAnswer as Answer, IndexResult as Result
+    from retrieve_cli.api.rows import Records
+    from retrieve_cli.api.writable import WritableIndex as Index
 
-__all__ = ["__version__", "open", "read_artifact"]
+__all__ = ["Answer", "Index", "Result", "__version__", "build", "errors", "open", "read_artifact"]
 __version__ = "0.1.0"
+_ELSEWHERE = {
+    "Answer": ("retrieve_cli.api.answers", "IndexAnswer"),
+    "Index": ("retrieve_cli.api.writable", "WritableIndex"),
+    "Result": ("retrieve_cli.api.answers", "IndexResult"),
+    "errors": ("retrieve_cli.errors", ""),
+}
+"""Names that are imported when they are first used: the module of each, and its name there."""
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _ELSEWHERE:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    module, inner = _ELSEWHERE[name]
+    found = import_module(module)
+    globals()[name] = found = getattr(found, inner) if inner else found
+    return found
+
+
+def __dir__() -> list[str]:
+    return [*globals(), *_ELSEWHERE]
 
 
 class _Moved:
@@ -81,6 +87,32 @@ class _Moved:
 sys.meta_path.insert(0, _Moved())
 
 
+def build(
+    records: Records,
+    artifacts: str | os.PathLike[str] = "artifacts",
+    *,
+    config: str | os.PathLike[str] | None = None,
+    progress: Callable[[str], object] = lambda _: None,
+) -> Index:
+    """Build an index, make it the current one of the folder `artifacts`, and return it open.
+
+    `records` are dicts, dataclasses, objects of msgspec or Pydantic, a DataFrame of pandas or Polars, or a table of
+    pyarrow: the index then has these records and no others. Cells that are None, NaN, NaT or NA are absent. Or it is a
+    path, or a list of paths, of catalogs and folders, as `retrieve build` takes them. `progress` receives messages,
+    such as `print`; `config` is as for `open`.
+
+    Rejected records are named in a warning and in `index.report`. As on the command line, nothing is built if there
+    are too many (`build.max_fail`).
+
+    Raises:
+        retrieve_cli.errors.UsageError: there are no records, or too many are rejected; a path is not a source.
+        retrieve_cli.errors.Locked: another process is writing there.
+    """
+    from retrieve_cli.api.writable import build_index
+
+    return build_index(records, artifacts, config=config, progress=progress)
+
+
 def open(  # noqa: A001  `retrieve_cli.open`, as `gzip.open`
     artifacts: str | os.PathLike[str] = "artifacts",
     *,
@@ -89,10 +121,8 @@ def open(  # noqa: A001  `retrieve_cli.open`, as `gzip.open`
 ) -> Index:
     """Open an index for searching: the current generation, or the one named.
 
-        import retrieve_cli
-
         with retrieve_cli.open("artifacts") as index:
-            for result in index.search("segment lungs in CT", k=3).results:
+            for result in index.search("segment lungs in CT", k=3):
                 print(result.doc_id, result.name, result.score)
 
     `config` is a configuration file; by default `./config.yaml` if there is one. Environment variables
@@ -103,7 +133,7 @@ def open(  # noqa: A001  `retrieve_cli.open`, as `gzip.open`
         retrieve_cli.errors.IndexCorrupt: the index is damaged.
         retrieve_cli.errors.UsageError: the configuration or the generation is not there, or cannot be read.
     """
-    from retrieve_cli.api.index import open_index
+    from retrieve_cli.api.writable import open_index
 
     return open_index(artifacts, config=config, generation=generation)
 

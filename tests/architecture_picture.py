@@ -1,6 +1,6 @@
 """The picture in docs/architecture.md: rooms on their floors, what they import, and the ways of a query and a record.
 
-It is drawn from the plan in the package's docstring, from the imports of every file and from the calls of the profiler.
+It is drawn from the list of rooms on that page, from the imports of every file and from the calls of the profiler.
 `RETRIEVE_WRITE_GOLDEN=1 python -m pytest tests/program/test_architecture.py` writes it; without that a test compares.
 """
 

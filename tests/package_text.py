@@ -11,12 +11,13 @@ from pathlib import Path
 import retrieve_cli
 
 PACKAGE = Path(retrieve_cli.__file__).parent
-_PLAN = str(retrieve_cli.__doc__).partition("    __main__ ")
-_ROOMS = re.compile(r"^ {4}((?:[a-z_]+ )*[a-z_]+)(?: {2,}(.*))?$", re.MULTILINE)
-FLOORS = [line.split() for line, _ in _ROOMS.findall("".join(_PLAN[1:]).partition("\n\n")[0])][::-1]
-"""The rooms of each floor, the ground first, as the package's docstring lists them."""
-SENTENCES = {room: sentence for room, sentence in _ROOMS.findall("".join(_PLAN[1:])) if sentence}
-"""What the package's docstring says about each room."""
+_PAGE = Path(__file__).resolve().parents[1] / "docs" / "architecture.md"
+_PLAN = "".join(_PAGE.read_text("utf-8").partition("```text\n__main__ ")[1:]).split("```")[1]
+_ROOMS = re.compile(r"^((?:[a-z_]+ )*[a-z_]+)(?: {2,}(.*))?$", re.MULTILINE)
+FLOORS = [line.split() for line, _ in _ROOMS.findall(_PLAN.removeprefix("text\n").partition("\n\n")[0])][::-1]
+"""The rooms of each floor, the ground first, as docs/architecture.md lists them."""
+SENTENCES = {room: sentence for room, sentence in _ROOMS.findall(_PLAN) if sentence}
+"""The sentence of that page on each room."""
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,7 @@ from retrieve_cli.assemble.documents import reader_of
 from retrieve_cli.assemble.sources import inbox_entry, read_document
 from retrieve_cli.contracts import Json, Record
 from retrieve_cli.contracts.terms import tenants
+from retrieve_cli.contracts.terms.figures import count
 from retrieve_cli.errors import Conflict, NotFound, RetrieveError, UsageError, quoted
 from retrieve_cli.storage.inbox import Change, inbox_of
 from retrieve_cli.storage.inbox_files import open_sound, path_of
@@ -59,6 +60,15 @@ class Receipt(NamedTuple):
     """Number of the change that the index must include for all of them; 0 if nothing was stored."""
     documents: Sequence[Status]
 
+    @property
+    def rejected(self) -> list[Status]:
+        """The documents that were not stored."""
+        return [status for status in self.documents if status.status == "rejected"]
+
+    def __repr__(self) -> str:
+        rejected = f", {len(self.rejected):,} rejected" if self.rejected else ""
+        return f"Receipt(sequence={self.sequence}, {count(len(self.documents), 'document')}{rejected})"
+
 
 class Documents:
     """The documents of an index that were added one at a time. Threads may share one."""
@@ -83,7 +93,7 @@ class Documents:
         """
         if not 0 < len(documents) <= MOST:
             raise UsageError(f"{len(documents):,} documents were sent", hint=f"send 1 to {MOST:,} at a time")
-        return self._store_all([self._change(document, tenant) for document in documents], tenant)
+        return self.store_all([self.change(document, tenant) for document in documents], tenant)
 
     def add_files(
         self, uploads: Sequence[Upload], *, name: str | None, metadata: bytes | None, tenant: str | None
@@ -110,9 +120,9 @@ class Documents:
                 if change.id in seen:
                     changes[place] = "another file of this request has the same name; send it on its own with an `id`"
                 seen.add(change.id)
-        return self._store_all(changes, tenant)
+        return self.store_all(changes, tenant)
 
-    def _store_all(self, wanted: Sequence[Change | str], tenant: str | None) -> Receipt:
+    def store_all(self, wanted: Sequence[Change | str], tenant: str | None) -> Receipt:
         """Store changes, and report those that are rejected with their reasons."""
         outcomes = iter(self.inbox.write(changes) if (changes := [c for c in wanted if isinstance(c, Change)]) else ())
         statuses = []
@@ -128,25 +138,24 @@ class Documents:
         last = max((status.sequence for status in statuses), default=0)
         return Receipt(last, self.settled(statuses, tenant=tenant))
 
-    def remove(self, record_id: str, *, tenant: str | None, index: Index | None) -> Receipt:
-        """Remove a document.
+    def remove(self, *record_ids: str, tenant: str | None, index: Index | None) -> Receipt:
+        """Remove documents: all of them at once or, after an error, none.
 
         Raises:
-            NotFound: the caller has no document with that id.
-            Conflict: the record comes from another source.
+            NotFound: the caller has no document with one of the ids.
+            Conflict: a record comes from another source.
         """
-        for name in self._names(record_id, tenant):
-            (outcome,) = self.inbox.write([Change(name, tenant, None)])
-            if outcome.kind == "removed":
-                status = Status(self._prefix + name, outcome.sequence, "queued")
-                return Receipt(outcome.sequence, self.settled([status], tenant=tenant))
-        _, record = self._record(record_id, tenant, index)
-        if record is None or record["source"] == self.sequences.name():
-            raise contents.no_record(record_id)
-        raise Conflict(
-            f"the record {quoted(record_id)} was not added as a document: it comes from {quoted(record['source'])}",
-            hint="remove it there, then sync",
-        )
+        changes: dict[str, Change] = {}
+        for record_id in record_ids:
+            entries = (self.inbox.entry(name) for name in self._names(record_id, tenant))
+            own = next((entry for entry in entries if entry is not None and tenant in (None, entry.tenant)), None)
+            if own is None:
+                raise self._not_removable(record_id, tenant, index)
+            changes[own.id] = Change(own.id, tenant, None)
+        outcomes = zip(changes, self.inbox.write(list(changes.values())), strict=True)
+        statuses = [Status(self._prefix + name, outcome.sequence, "queued") for name, outcome in outcomes]
+        last = max((status.sequence for status in statuses), default=0)
+        return Receipt(last, self.settled(statuses, tenant=tenant))
 
     # ------------------------------------------------------------------------------------------- states
 
@@ -205,7 +214,17 @@ class Documents:
         """The beginning of ids that the configuration gives to the inbox."""
         return inbox_entry(self._settings, None).id_prefix
 
-    def _change(self, document: bytes | Json, tenant: str | None) -> Change | str:
+    def _not_removable(self, record_id: str, tenant: str | None, index: Index | None) -> UsageError:
+        """Return the error for a record that is not in the inbox, or does not exist for the caller."""
+        _, record = self._record(record_id, tenant, index)
+        if record is None or record["source"] == self.sequences.name():
+            return contents.no_record(record_id)
+        return Conflict(
+            f"the record {quoted(record_id)} was not added as a document: it comes from {quoted(record['source'])}",
+            hint="remove it there, then sync",
+        )
+
+    def change(self, document: bytes | Json, tenant: str | None) -> Change | str:
         """Return the change that stores a document, or the reason why it is rejected."""
         import orjson
 

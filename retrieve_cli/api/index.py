@@ -1,18 +1,15 @@
-"""An open index: the one way in for the command line and for programs."""
+"""An open index: what the command line, servers and programs search."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import partial
-from pathlib import Path
 from threading import Lock
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Unpack
 
+from retrieve_cli.api.answers import IndexAnswer
 from retrieve_cli.api.requests import Choices, Filters, conditions, options_of, request_of, under_choices
-from retrieve_cli.assemble.trusted import own_store
 from retrieve_cli.config.settings import Settings
 from retrieve_cli.contracts import Json, Request
 from retrieve_cli.errors import IndexCorrupt, UsageError
@@ -25,18 +22,6 @@ from retrieve_cli.storage.store import Store
 
 if TYPE_CHECKING:
     from retrieve_cli.storage.generation import Generation
-    from retrieve_cli.storage.manifest import Manifest
-    from retrieve_cli.storage.remote_file import Blocks
-
-
-class IndexAnswer(Answer):
-    """An answer to one query: its `results`, best first, and how they came about."""
-
-    def to_json(self) -> dict[str, Json]:
-        """Return the object that `retrieve query --json` prints for this answer."""
-        from retrieve_cli.output.formats import answer_json
-
-        return answer_json(self)
 
 
 class Index:
@@ -88,7 +73,7 @@ class Index:
             for number, query in enumerate(queries, 1)
         ]
         options = self.options(**choices)
-        return [_public(answer) for answer in self.answer(requests, options)] if requests else []
+        return [IndexAnswer.of(answer) for answer in self.answer(requests, options)] if requests else []
 
     def answer(self, requests: Sequence[Request], options: SearchOptions) -> list[Answer]:
         """Return the answers to requests under options that `options()` made."""
@@ -205,31 +190,3 @@ class Index:
         generation = self.opened.generation
         with self._store.reading(generation.id):
             yield generation
-
-
-def open_index(
-    artifacts: str | os.PathLike[str], *, config: str | os.PathLike[str] | None, generation: str | None
-) -> Index:
-    """Return an index under a configuration file, `./config.yaml` if there is one and none is named.
-
-    Raises:
-        UsageError: the configuration cannot be read, or `artifacts` is a file.
-        IndexMissing, IndexCorrupt: as `Index` does.
-    """
-    from retrieve_cli.config.loading import load
-
-    settings = load(None if config is None else Path(config))
-    return Index(own_store(Path(artifacts), blocks=partial(_blocks, settings)), settings, generation)
-
-
-def _blocks(settings: Settings, folder: Path, manifest: Manifest) -> Blocks:
-    """Return what fetches files of a generation from the engine that has them."""
-    from retrieve_cli.assemble.engines import blocks_of
-
-    return blocks_of(folder, manifest, settings)
-
-
-def _public(answer: Answer) -> IndexAnswer:
-    """The answer with what only programs need."""
-    values: dict[str, Any] = {name: getattr(answer, name) for name in answer.__struct_fields__}
-    return IndexAnswer(**values)

@@ -5,32 +5,41 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from retrieve_cli.config.plugins import retriever_names
 from retrieve_cli.config.settings import TRUST_HINT
-from retrieve_cli.config.trust import OutsideValue, Trust, outside
-from retrieve_cli.errors import IndexCorrupt, IndexMissing, UsageError
+from retrieve_cli.config.trust import COMMAND, OutsideValue, Trust, answers, outside, state_file
+from retrieve_cli.errors import IndexCorrupt, IndexMissing, RetrieveError, UsageError, unwritable
 from retrieve_cli.storage.store import Store
 
 if TYPE_CHECKING:
+    from retrieve_cli.config.settings import Settings
     from retrieve_cli.storage.generation import Generation
     from retrieve_cli.storage.manifest import Manifest
     from retrieve_cli.storage.remote_file import Blocks
 
 
-def own_store(artifacts: Path, *, blocks: Callable[[Path, Manifest], Blocks] | None = None) -> Store:
-    """Return the store of an artifacts folder; `blocks` as in `Store`.
+def own_store(artifacts: Path, *, settings: Callable[[], Settings] | None = None) -> Store:
+    """Return the store of an artifacts folder; `settings` name the engines that may have its files.
 
     Raises:
         UsageError: it has links out of its folder, through which it would be read and written, that the user did not
             agree to; or the path cannot be a folder of artifacts.
     """
-    store = Store(artifacts, blocks=blocks)
+    store = Store(artifacts, blocks=None if settings is None else partial(_blocks, settings))
     if next(_folder_links(artifacts), None):
         _expect_agreed(trust_of_artifacts(artifacts), "link")
     return store
+
+
+def _blocks(settings: Callable[[], Settings], folder: Path, manifest: Manifest) -> Blocks:
+    """Return a function that fetches files of a generation from its engine."""
+    from retrieve_cli.assemble.engines import blocks_of
+
+    return blocks_of(folder, manifest, settings())
 
 
 def trust_of_artifacts(artifacts: Path, manifest: Manifest | None = None) -> Trust:
@@ -39,6 +48,41 @@ def trust_of_artifacts(artifacts: Path, manifest: Manifest | None = None) -> Tru
         with suppress(IndexMissing, IndexCorrupt):
             manifest = Store(artifacts).open()[1]
     return Trust(artifacts, tuple(_reaches(artifacts, manifest)))
+
+
+def agree(artifacts: Path, say: Callable[[str], object]) -> None:
+    """Keep that the user trusts an index: its sources were named, or agreed to before."""
+    try:
+        record(trust_of_artifacts(artifacts), "agreed")
+    except RetrieveError as error:
+        say(f"note: cannot store that you trust this index ({error.message}): {COMMAND}")
+
+
+def record(trust: Trust, answer: Literal["agreed", "declined", "forgotten"]) -> None:
+    """Keep an answer.
+
+    Raises:
+        RetrieveError: the folder of the user's state cannot be written.
+    """
+    import json
+
+    from retrieve_cli.storage import durable
+    from retrieve_cli.storage.lock import hold_briefly
+
+    if trust.agreed and answer == "agreed":
+        return
+    file = state_file()
+    try:
+        file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with hold_briefly(file.with_suffix(".lock"), wait=10.0):
+            kept = {name: {**answers().get(name, {})} for name in ("agreed", "declined")}
+            for places in kept.values():
+                places.pop(trust.name, None)
+            if answer != "forgotten":
+                kept[answer][trust.name] = trust.digest
+            durable.replace(file, json.dumps({"version": 1, **kept}, indent=1) + "\n", mode=0o600)
+    except OSError as error:
+        raise unwritable(file, error) from error
 
 
 def _reaches(artifacts: Path, manifest: Manifest | None) -> Iterator[OutsideValue]:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Literal
 
-from retrieve_cli.config.trust import KINDS, OutsideValue, Trust, answers, state_file
-from retrieve_cli.errors import printable, shortened, unwritable
+from retrieve_cli.assemble.trusted import record
+from retrieve_cli.config.trust import KINDS, OutsideValue, Trust
+from retrieve_cli.errors import printable, shortened
 
 _LONGEST = 300
 """Longest value that is shown in full; a longer one is marked as cut."""
@@ -45,31 +44,6 @@ def show(found: Iterable[Trust]) -> None:
         print(printable(f"{trust.place} reaches out of its folder:"), file=sys.stderr)
         for reach in trust.reaches:
             print(printable(f"  {reach.key} {_shown(reach)}: {KINDS[reach.kind]}"), file=sys.stderr)
-
-
-def record(trust: Trust, answer: Literal["agreed", "declined", "forgotten"]) -> None:
-    """Keep an answer.
-
-    Raises:
-        RetrieveError: the folder of the user's state cannot be written.
-    """
-    from retrieve_cli.storage import durable
-    from retrieve_cli.storage.lock import hold_briefly
-
-    if trust.agreed and answer == "agreed":
-        return
-    file = state_file()
-    try:
-        file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with hold_briefly(file.with_suffix(".lock"), wait=10.0):
-            kept = {name: {**answers().get(name, {})} for name in ("agreed", "declined")}
-            for places in kept.values():
-                places.pop(trust.name, None)
-            if answer != "forgotten":
-                kept[answer][trust.name] = trust.digest
-            durable.replace(file, json.dumps({"version": 1, **kept}, indent=1) + "\n", mode=0o600)
-    except OSError as error:
-        raise unwritable(file, error) from error
 
 
 def of_configuration(file: Path | None) -> list[Trust]:

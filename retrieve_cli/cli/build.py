@@ -11,10 +11,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from retrieve_cli.cli.agreement import record
 from retrieve_cli.cli.options import Shared, shared
 from retrieve_cli.cli.sync_line import SyncLine
-from retrieve_cli.config.trust import COMMAND
 from retrieve_cli.errors import Exit, RetrieveError, UsageError
 
 if TYPE_CHECKING:
@@ -79,22 +77,14 @@ def build(
 
     Sources named here replace `sources:` in config.yaml, which is the default.
     """
-    from retrieve_cli.assemble.parts import parts_for
-    from retrieve_cli.assemble.sources import sources_of
+    from retrieve_cli.api.building import run_build
     from retrieve_cli.cli.progress import progress_for
-    from retrieve_cli.ingest.build import build as run
-    from retrieve_cli.ingest.report import LossLimits
 
     settings = waiting(shared, shared.settings("build", max_fail=max_fail), wait=wait, no_wait=no_wait)
     settings = embedding_by(shared, settings, workers, executor, bits=require_bit_equal)
     entries = _entries(shared, settings, sources or (), catalog or (), docs_dir or ())
-    read = sources_of(entries, settings, fetched=shared.store.fetched)
-    parts = parts_for(read, settings)
-    limits = LossLimits(max_fail=settings.build.max_fail, keep=settings.store.keep, wait=settings.sync.wait)
     with progress_for(shared.talk, sys.stderr) as progress:
-        if parts.encoder is not None:
-            progress.say(f"encoder: {parts.encoder.card.name}, {parts.encoder.device}")
-        report = run(read, parts, shared.store, limits=limits, progress=progress)
+        report = run_build(entries, settings, shared.store, progress)
     _finish(report, shared)
 
 
@@ -130,13 +120,10 @@ def embedding_by(
 
 def report_findings(report: Report, shared: Shared) -> None:
     """Print the facets made, skipped files and rejected records; store that the user trusts the index."""
-    from retrieve_cli.assemble.trusted import trust_of_artifacts
+    from retrieve_cli.assemble.trusted import agree
 
-    try:
-        if report.status != "failed":
-            record(trust_of_artifacts(shared.artifacts), "agreed")
-    except RetrieveError as error:
-        shared.talk.say(f"note: cannot store that you trust this index ({error.message}): {COMMAND}")
+    if report.status != "failed":
+        agree(shared.artifacts, shared.talk.say)
     for sentence in report.facets.sentences() if report.facets else ():
         shared.talk.say(sentence)
     for sentence in report.skipped if report.status != "unchanged" else ():
@@ -152,8 +139,8 @@ def _entries(
     shared: Shared, settings: Settings, words: Sequence[str], catalogs: Sequence[Path], folders: Sequence[Path]
 ) -> Sequence[SourceSetting]:
     """The sources of the command line, by default of the configuration. Raises: UsageError if there is no source."""
+    from retrieve_cli.api.named_sources import named_sources, no_source
     from retrieve_cli.assemble.sources import with_inbox
-    from retrieve_cli.cli.named_sources import named_sources, no_source
 
     listed = settings.sources.list
     if not (words or catalogs or folders):

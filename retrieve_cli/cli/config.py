@@ -238,7 +238,8 @@ def _path(shared: Shared) -> None:
 
 def _set(key: str | None, text: str | None, shared: Shared) -> None:
     """Change one value in the configuration file; create the file if it does not exist."""
-    from retrieve_cli.cli.agreement import of_configuration, record
+    from retrieve_cli.assemble.trusted import record
+    from retrieve_cli.cli.agreement import of_configuration
     from retrieve_cli.config import editing, loading
     from retrieve_cli.config.settings import Settings
 

@@ -6,7 +6,8 @@ from typing import Annotated
 
 import typer
 
-from retrieve_cli.cli.agreement import of_configuration, record
+from retrieve_cli.assemble.trusted import record
+from retrieve_cli.cli.agreement import of_configuration
 from retrieve_cli.cli.options import Shared, shared
 from retrieve_cli.errors import UsageError, printable
 

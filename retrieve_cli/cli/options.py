@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from retrieve_cli.config.settings import Settings
     from retrieve_cli.config.trust import Trust
     from retrieve_cli.output.styled_lines import LineRenderer
-    from retrieve_cli.storage.manifest import Manifest
-    from retrieve_cli.storage.remote_file import Blocks
     from retrieve_cli.storage.store import Store
 
 
@@ -130,13 +128,7 @@ class Shared(NamedTuple):
     def store(self) -> Store:
         from retrieve_cli.assemble.trusted import own_store  # as the configuration: not on the way to --help
 
-        return own_store(self.artifacts, blocks=self._blocks)
-
-    def _blocks(self, folder: Path, manifest: Manifest) -> Blocks:
-        """Return a function that fetches files of a generation from its engine."""
-        from retrieve_cli.assemble.engines import blocks_of
-
-        return blocks_of(folder, manifest, self.settings())
+        return own_store(self.artifacts, settings=self.settings)
 
     def settings(self, section: str = "", **flags: object) -> Settings:
         """Return the configuration, with the given flags in place of keys of `section`."""

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 from shlex import join
 from string import hexdigits
@@ -33,9 +32,8 @@ from retrieve_cli.frozen import replace
 from retrieve_cli.storage.lock import now
 
 if TYPE_CHECKING:
-    from retrieve_cli.config.settings import Settings, SourceSetting
+    from retrieve_cli.config.settings import Settings
     from retrieve_cli.ingest.report import Progress, Report
-    from retrieve_cli.ingest.sync import Sync
 
 
 @shared("text", "json")
@@ -124,10 +122,11 @@ def _expect_sources(shared: Shared, settings: Settings, catalogs: Sequence[Path]
 
 
 def _run(shared: Shared, settings: Settings, line: SyncLine, *, reports: bool) -> None:
+    from retrieve_cli.api.building import sync_of
     from retrieve_cli.ingest import schedule
 
     with _writing(shared, settings, reports=reports) as progress:
-        report = prepare(shared, settings, progress).run()
+        report = sync_of(settings, shared.store, progress).run()
     if settings.sync.every_hours:
         schedule.mark(shared.store)
     line.report(report)
@@ -145,9 +144,11 @@ def _finish(report: Report, shared: Shared, settings: Settings) -> None:
 
 def _run_and_verify(shared: Shared, settings: Settings, line: SyncLine, *, reports: bool) -> RetrieveError | None:
     """Sync, compare, print both; return the result of the comparison if it failed, for the sync itself succeeded."""
+    from retrieve_cli.api.building import sync_of
+
     trouble: RetrieveError | None = None
     with _writing(shared, settings, reports=reports) as progress:
-        sync = prepare(shared, settings, progress, read_all=True)
+        sync = sync_of(settings, shared.store, progress, read_all=True)
         report = sync.run()
         if report.status != "failed":
             try:
@@ -188,7 +189,9 @@ def _check_before_writing(shared: Shared, settings: Settings) -> None:
         IndexMissing, SourceFailed, UsageError: there is not.
     """
     if not shared.store.path.exists():
-        _named(shared, settings, lambda _: None)
+        from retrieve_cli.api.building import present_entries
+
+        present_entries(settings, shared.store, lambda _: None)
 
 
 class _NotEqual(RetrieveError):
@@ -206,10 +209,11 @@ class _NotEqual(RetrieveError):
 def _show_plan(shared: Shared, settings: Settings, line: SyncLine) -> None:
     from tempfile import TemporaryDirectory
 
+    from retrieve_cli.api.building import sync_of
     from retrieve_cli.cli.progress import progress_for
 
     with TemporaryDirectory() as aside, progress_for(_quiet_by_default(shared.talk), sys.stderr) as progress:
-        plan = prepare(shared, settings, progress, fetched=Path(aside)).plan()
+        plan = sync_of(settings, shared.store, progress, fetched=Path(aside)).plan()
     for notice in plan.notices:
         shared.talk.say(notice)
     same = [f"nothing to do: generation {plan.generation} is up to date"]
@@ -232,47 +236,12 @@ def _roll_back(shared: Shared, settings: Settings, generation: str | None, line:
     shared.talk.say("the next sync follows the sources again")
 
 
-def prepare(
-    shared: Shared, settings: Settings, progress: Progress, *, fetched: Path | None = None, read_all: bool = False
-) -> Sync:
-    """Return a sync of the sources that the configuration or the current generation names.
-
-    Raises:
-        SourceFailed: a source is missing.
-    """
-    from retrieve_cli.assemble.parts import parts_for
-    from retrieve_cli.assemble.sources import sources_of
-    from retrieve_cli.ingest.report import LossLimits
-    from retrieve_cli.ingest.sync import Sync
-    from retrieve_cli.ingest.unchanged_files import UnchangedFiles
-
-    store = shared.store
-    sources = sources_of(_named(shared, settings, progress.say), settings, fetched=fetched or store.fetched)
-    limits = LossLimits(max_fail=settings.build.max_fail, max_shrink=settings.sync.max_shrink, keep=settings.store.keep)
-    unread = None if read_all else UnchangedFiles(store)
-    return Sync(sources, partial(parts_for, sources, settings), store, limits=limits, progress=progress, unread=unread)
-
-
-def _named(shared: Shared, settings: Settings, say: Callable[[str], None]) -> Sequence[SourceSetting]:
-    """Return the sources to follow, all of which exist.
-
-    Raises:
-        IndexMissing, IndexCorrupt, UsageError: nothing names a source.
-        SourceFailed: a source is missing.
-    """
-    from retrieve_cli.ingest.source_checks import check_present
-    from retrieve_cli.ingest.sync import entries
-
-    named = entries(settings, shared.store, say)
-    check_present(named, listed=bool(settings.sources.list))
-    return named
-
-
 def sync_first(shared: Shared, settings: Settings, *, show_reason: bool) -> None:
     """Sync before an answer, if a sync is due. If it fails, the current index answers with a note that has the reason.
 
     The reason may quote any record: it is shown only to users who may see all records.
     """
+    from retrieve_cli.api.building import sync_of
     from retrieve_cli.cli.progress import progress_for
     from retrieve_cli.ingest import schedule
 
@@ -282,7 +251,7 @@ def sync_first(shared: Shared, settings: Settings, *, show_reason: bool) -> None
     try:
         _check_before_writing(shared, settings)
         with progress_for(shared.talk._replace(quiet=True), sys.stderr) as progress, shared.store.writer():
-            report = prepare(shared, settings, progress).run()
+            report = sync_of(settings, shared.store, progress).run()
         if report.rejected_new and show_reason:
             from retrieve_cli.contracts.terms.figures import count
 

@@ -6,7 +6,8 @@ from typing import Annotated
 
 import typer
 
-from retrieve_cli.cli.agreement import can_ask, confirmed, of_configuration, record, show
+from retrieve_cli.assemble.trusted import record
+from retrieve_cli.cli.agreement import can_ask, confirmed, of_configuration, show
 from retrieve_cli.cli.options import Shared, shared
 from retrieve_cli.config.trust import COMMAND
 from retrieve_cli.errors import UsageError, printable

@@ -53,6 +53,10 @@ class Record(Described):
     unread: tuple[str, ...] = ()
     """Keys of a catalog's object with text that is in no field."""
 
+    def __repr__(self) -> str:
+        shown = ", ".join(f"{name}={getattr(self, name)[:80]!r}" for name in ("id", "name", "kind", "source", "text"))
+        return f"Record({shown})"
+
 
 class Refused(Frozen):
     """A piece of the source that was rejected, with the reason: one line of the quarantine file."""

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from retrieve_cli.retrieval.stages.pipeline import Step
     from retrieve_cli.search.facets import Facet
     from retrieve_cli.search.relaxation import Attempt
+else:
+    Place = Step = Facet = Attempt = object  # `help` looks these names up, and nothing else does
 
 Engine = Literal["advanced", "naive"]
 """`advanced`: every stage; `naive`: the dense retriever alone."""

@@ -32,6 +32,7 @@ LOADED = (
     "numpy.ma",
     "retrieve_cli.sources.chunking.section",
     "retrieve_cli.sources.chunking.window",
+    "retrieve_cli.api.building",
     "retrieve_cli.cli.build",
     "retrieve_cli.cli.sync",
     "retrieve_cli.engines.index",

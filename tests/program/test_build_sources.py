@@ -8,7 +8,7 @@ import pytest
 from program.asking import Configure
 from samples import TOOLS, Program, write_catalog
 
-from retrieve_cli.cli import named_sources
+from retrieve_cli.api import named_sources
 
 
 def write(path: Path, text: str) -> Path:

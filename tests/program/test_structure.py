@@ -15,7 +15,7 @@ from package_text import FLOORS, PACKAGE, imports, package, room
 pytestmark = pytest.mark.usefixtures("parsed_package")
 
 FLOOR = {room: number for number, rooms in enumerate(FLOORS) for room in rooms}
-MOST_ROOMS, MOST_FILES_ON_TOP = 19, 6
+MOST_ROOMS, MOST_FILES_ON_TOP = 20, 6
 CONCRETE = ("models", "retrieval.retrievers", "engines", "sources")
 """Folders with many of one kind behind one promise of contracts."""
 FOR_ALL = ("sources.chunking",)

@@ -1,0 +1,162 @@
+"""The Python API: an index that a program opens or builds, searches, adds to and syncs."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Unpack
+
+from retrieve_cli.api.answers import IndexAnswer
+from retrieve_cli.api.index import Index
+from retrieve_cli.api.requests import Choices
+from retrieve_cli.assemble.trusted import own_store
+from retrieve_cli.config.settings import Settings
+from retrieve_cli.contracts.terms.figures import count
+from retrieve_cli.errors import NotFound, printable
+from retrieve_cli.storage.store import Store
+
+if TYPE_CHECKING:
+    from retrieve_cli.api.documents import Documents, Receipt
+    from retrieve_cli.api.rows import Records
+    from retrieve_cli.ingest.report import Report
+
+Tell = Callable[[str], object]
+
+
+class WritableIndex(Index):
+    """An index that is open for searching, and to which records can be added. Threads may share one.
+
+    `retrieve.open("artifacts")` opens one, `retrieve.build(records)` builds one. It closes at the end of a `with`
+    block, and when it is forgotten.
+
+    Records that are added or deleted are stored at once, and found, or no longer found, after `sync()`. Until then
+    every search answers from the generation that was open before.
+    """
+
+    report: Report | None = None
+    """The report of the build or of the last sync by this object: its counts, and the records that were rejected."""
+
+    async def asearch(self, text: str, **choices: Unpack[Choices]) -> IndexAnswer:
+        """Return the answer to a query, as `search` does, from a thread.
+
+        If the task is cancelled, the search ends in its thread and its answer is dropped; the index stays usable.
+        """
+        from asyncio import to_thread
+
+        return await to_thread(self.search, text, **choices)
+
+    def add(self, records: Records) -> Receipt:
+        """Store records; those with the id of a record that was added before replace it. They are found after `sync()`.
+
+        Takes what `retrieve.build` takes, except paths. Records that are rejected are named in a warning and in
+        `receipt.rejected`; if there are too many, nothing is stored (`build.max_fail`).
+
+        Raises:
+            UsageError: there are no records, or too many of them are rejected.
+        """
+        from retrieve_cli.api.building import changes_of, rejections, warn_of
+
+        changes = changes_of(records, self._documents, self._settings)
+        receipt = self._documents.store_all(changes, None)
+        warn_of(rejections(changes), len(changes), level=2)
+        return receipt
+
+    def delete(self, ids: str | Iterable[str]) -> Receipt:
+        """Delete records that were added, by their ids: all of them or, after an error, none. They are no longer found
+        after `sync()`.
+
+        Raises:
+            NotFound: there is no record with one of the ids.
+            Conflict: a record comes from a catalog or a folder; it is deleted there.
+        """
+        try:
+            return self._documents.remove(*([ids] if isinstance(ids, str) else ids), tenant=None, index=self)
+        except NotFound as error:
+            raise NotFound(error.message, hint="list the records: index.records()") from None
+
+    def sync(self, *, progress: Tell = lambda _: None) -> Report:
+        """Read the changes of all sources and the records that were added, publish them, and answer from them.
+
+        An index that was opened at a given generation stays there. `progress` receives messages, such as `print`.
+
+        Raises:
+            SourceFailed: a source cannot be read, lost too much, or has too many rejected records.
+            Locked: another process is writing.
+        """
+        from retrieve_cli.api.building import Messages, expect_published, sync_of, warn_of
+        from retrieve_cli.assemble.trusted import agree
+        from retrieve_cli.ingest import schedule
+
+        settings, store, told = self._settings, self._store, Messages(progress)
+        with store.writer(wait=settings.sync.wait, say=told.say):
+            self.report = report = expect_published(sync_of(settings, store, told).run())
+        if settings.sync.every_hours:
+            schedule.mark(store)
+        agree(store.path, progress)
+        self.refresh()
+        warn_of(report.rejected, report.records + report.quarantined, level=2)
+        return report
+
+    @cached_property
+    def _documents(self) -> Documents:
+        from retrieve_cli.api.documents import Documents
+
+        return Documents(self._store, self._settings)
+
+    def __repr__(self) -> str:
+        if self._open is None:
+            return printable(f"Index({str(self._store.path)!r}, closed)")
+        contents = f"generation {self.generation}, {count(len(self), 'record')}"
+        return printable(f"Index({str(self._store.path)!r}, {contents})")
+
+
+def open_index(
+    artifacts: str | os.PathLike[str], *, config: str | os.PathLike[str] | None, generation: str | None
+) -> WritableIndex:
+    """Return an open index; see `retrieve_cli.open`."""
+    settings, store = _place(artifacts, config)
+    return WritableIndex(store, settings, generation)
+
+
+def build_index(
+    given: Records, artifacts: str | os.PathLike[str], *, config: str | os.PathLike[str] | None, progress: Tell
+) -> WritableIndex:
+    """Return the index of records, or of catalogs and folders; see `retrieve_cli.build`."""
+    from retrieve_cli.api import building
+    from retrieve_cli.api.documents import Documents
+    from retrieve_cli.api.named_sources import named_sources
+    from retrieve_cli.api.rows import paths_in
+    from retrieve_cli.assemble.sources import inbox_entry, with_inbox
+    from retrieve_cli.assemble.trusted import agree
+    from retrieve_cli.frozen import replace
+
+    settings, store = _place(artifacts, config)
+    paths, rejected = paths_in(given), []
+    if not paths:
+        documents = Documents(store, settings)
+        changes = building.changes_of(given, documents, settings)
+        building.replace_records(documents, changes)
+        rejected = building.rejections(changes)
+    entries = named_sources(paths, (), ()) if paths else [inbox_entry(settings, None)]
+    if settings.sources.list:
+        progress("note: `sources:` of the configuration is not used; the next sync follows it again")
+    report = building.run_build(with_inbox(entries, store.path), settings, store, building.Messages(progress))
+    building.expect_published(report)
+    if rejected:
+        rejected += report.rejected
+        report = replace(report, rejected=rejected, quarantined=len(rejected), status="partial")
+    agree(store.path, progress)
+    building.warn_of(report.rejected, report.records + report.quarantined, level=3)
+    index = WritableIndex(store, settings)
+    index.report = report
+    return index
+
+
+def _place(artifacts: Any, config: Any) -> tuple[Settings, Store]:
+    """Return the configuration, and the store of an index."""
+    from retrieve_cli.config.loading import load
+
+    settings = load(None if config is None else Path(config))
+    return settings, own_store(Path(artifacts), settings=lambda: settings)
