@@ -56,11 +56,11 @@ BitEqual = Annotated[
 def build(
     sources: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[SOURCE]...", help="Catalogs (JSON Lines files) and folders of documents."),
+        typer.Argument(metavar="[SOURCE]...", help="Catalogs (JSON Lines, CSV, Excel, …) and folders of documents."),
     ] = None,
     catalog: Annotated[
         list[Path] | None,
-        typer.Option("--catalog", metavar="FILE", help="A catalog in JSON Lines or JSON-LD; repeatable."),
+        typer.Option("--catalog", metavar="FILE", help="A catalog: JSON Lines, JSON-LD or a table; repeatable."),
     ] = None,
     docs_dir: Annotated[
         list[Path] | None,

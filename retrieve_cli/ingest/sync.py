@@ -22,7 +22,7 @@ from retrieve_cli.contracts import Json, Source
 from retrieve_cli.errors import IndexCorrupt, IndexMissing, RetrieveError, UsageError
 from retrieve_cli.frozen import replace
 from retrieve_cli.ingest.build import apply, contents_before, push_for
-from retrieve_cli.ingest.cached_source import folders_of, origin_of
+from retrieve_cli.ingest.cached_source import folders_of, mapping_of, origin_of
 from retrieve_cli.ingest.changes import Changes, ChunkChanges, recipe_changes
 from retrieve_cli.ingest.compare import SourceComparison, digest_of, digests_of
 from retrieve_cli.ingest.intake import Intake
@@ -152,6 +152,7 @@ class Sync:
             last = self._last()
             if last:
                 self._limits.check_loss(last, plan.records)
+            self._compare_mappings(last)
             reuse = Reuse(self._current, self._parts.recipe) if self._current else None
             report = apply(
                 self._scanned or self._sources,
@@ -164,6 +165,18 @@ class Sync:
                 reuse=reuse,
             )
         return replace(report, seconds=round(time.monotonic() - begun, 3), skipped=self._parts.skipped)
+
+    def _compare_mappings(self, last: Manifest | None) -> None:
+        """Report sources whose keys are read as other fields than in the last generation, by inference."""
+        before = {
+            str(entry["origin"].get("name")): _mapping_in(entry)
+            for entry in (last.built.get("sources", ()) if last else ())
+        }
+        for source in self._sources:
+            now, old = mapping_of(source), before.get(source.name, {})
+            if (now.get("inferred") or old.get("inferred")) and now.get("fields") != old.get("fields") and old:
+                listed = ", ".join(f"{key}: {field}" for key, field in old["fields"].items())
+                self._progress.say(f"{source.name}: its keys were read otherwise before: {{{listed}}}")
 
     def verify(self) -> dict[str, str]:
         """Rebuild everything without the cache, beside the current generation; return the differences by file name.
@@ -252,7 +265,8 @@ class Sync:
 
     def _note(self, manifest: Manifest) -> None:
         """Update the places and marks of the sources in the manifest, although their content is the same."""
-        seen = zip(self._sources, digests_of(manifest), self._stamps, self._folders, strict=True)
+        mappings = map(_mapping_in, manifest.built["sources"])
+        seen = zip(self._sources, digests_of(manifest), self._stamps, self._folders, mappings, strict=True)
         noted = [origin_of(*each) for each in seen]
         if noted != manifest.built["sources"]:
             try:
@@ -293,6 +307,11 @@ class Sync:
             kinds=frozenset(source.kind for source in current.manifest.sources),
             quarantined=plan.rejected,
         )
+
+
+def _mapping_in(noted: Mapping[str, Json]) -> Mapping[str, Json]:
+    """Return the mapping of keys in a manifest's note on a source."""
+    return {key: noted[key] for key in ("fields", "inferred") if key in noted}
 
 
 def roll_back(store: Store, generation: str | None, push: Push | None = None) -> Report:
