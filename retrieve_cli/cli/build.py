@@ -19,6 +19,7 @@ from retrieve_cli.errors import Exit, RetrieveError, UsageError
 
 if TYPE_CHECKING:
     from retrieve_cli.config.settings import Settings, SourceSetting
+    from retrieve_cli.contracts import Source
     from retrieve_cli.ingest.report import Report
 
 _EXAMPLES = 20
@@ -72,6 +73,9 @@ def build(
     workers: Workers = None,
     executor: Executor = None,
     require_bit_equal: BitEqual = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show how the first records would be read, without writing anything.")
+    ] = False,
     *,
     shared: Shared,
 ) -> None:
@@ -89,6 +93,9 @@ def build(
     settings = embedding_by(shared, settings, workers, executor, bits=require_bit_equal)
     entries = _entries(shared, settings, sources or (), catalog or (), docs_dir or ())
     read = sources_of(entries, settings, fetched=shared.store.fetched)
+    if dry_run:
+        _preview(read, shared)
+        return
     parts = parts_for(read, settings)
     limits = LossLimits(max_fail=settings.build.max_fail, keep=settings.store.keep, wait=settings.sync.wait)
     with progress_for(shared.talk, sys.stderr) as progress:
@@ -96,6 +103,17 @@ def build(
             progress.say(f"encoder: {parts.encoder.card.name}, {parts.encoder.device}")
         report = run(read, parts, shared.store, limits=limits, progress=progress)
     _finish(report, shared)
+
+
+def _preview(sources: Sequence[Source], shared: Shared) -> None:
+    """Print how the first items of each source would be read. Raises: typer.Exit with 8 if some are rejected."""
+    from retrieve_cli.ingest.preview import Preview
+
+    previews = [Preview.of(source) for source in sources]
+    lines = [line for preview in previews for line in preview.sentences()]
+    SyncLine(shared).write({"status": "planned", "sources": [each.to_json() for each in previews]}, lines)
+    if any(preview.rejected for preview in previews):
+        raise typer.Exit(Exit.PARTIAL)
 
 
 def _finish(report: Report, shared: Shared) -> None:

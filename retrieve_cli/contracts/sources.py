@@ -153,8 +153,8 @@ class Mapped(Protocol):
     """A source whose records may have their fields under other keys."""
 
     def mapping(self) -> Mapping[str, Json]:
-        """Return for the manifest `fields`, the keys that the last scan read under other names, and `inferred`, true if
-        no configuration maps them; empty without such keys."""
+        """Return for the manifest `fields`, pairs of a key and the name that the last scan read it under, and
+        `inferred`, true if no configuration maps them; empty without such keys."""
 
 
 @runtime_checkable

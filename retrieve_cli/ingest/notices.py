@@ -41,8 +41,7 @@ class Notices:
     def report_mapping(self, name: str, mapping: Mapping[str, Json]) -> None:
         """Report keys whose fields were inferred, with the lines of config.yaml that fix them."""
         if mapping.get("inferred"):
-            names = [f"    {yaml_key(key)}: {field}" for key, field in mapping["fields"].items()]
-            lines = [f"{shortened(name, 40)}: {_INFERRED}", "catalog:", "  fields:", *names]
+            lines = [f"{shortened(name, 40)}: {_INFERRED}", *yaml_lines(mapping)]
             self.on_keys.append("\n".join(lines))
             for line in lines:
                 self._say(line)
@@ -74,6 +73,11 @@ def _sentence(keys: Counter[str]) -> str:
     setting = f"catalog: {{fields: {{{', '.join(f'{name}: 1' for name in names)}}}}}"
     what = f"{count(len(keys), 'key')} with text {'is' if len(keys) == 1 else 'are'} stored but not searched"
     return f"{what}: {', '.join(listed)}" + (f"; map them in config.yaml: {setting}" if names else "")
+
+
+def yaml_lines(mapping: Mapping[str, Json]) -> list[str]:
+    """Return the lines of config.yaml that give a mapping of keys."""
+    return ["catalog:", "  fields:", *(f"    {yaml_key(key)}: {name}" for key, name in mapping["fields"])]
 
 
 def yaml_key(key: str) -> str:

@@ -27,6 +27,7 @@ from retrieve_cli.ingest.changes import Changes, ChunkChanges, recipe_changes
 from retrieve_cli.ingest.compare import SourceComparison, digest_of, digests_of
 from retrieve_cli.ingest.intake import Intake
 from retrieve_cli.ingest.inventory import Contents, changes_between
+from retrieve_cli.ingest.notices import yaml_key
 from retrieve_cli.ingest.plan import Plan
 from retrieve_cli.ingest.report import LossLimits, Progress, Report
 from retrieve_cli.ingest.reuse import Reuse, reusable
@@ -123,7 +124,7 @@ class Sync:
             return self._nothing_to_do(current, rejected)
         self._scanned = look.scanned
         recipe = recipe_changes(current.manifest.recipe.to_json(), self._recipe(current).to_json()) if current else {}
-        found, notices = look.changes(), look.notices.on_keys
+        found, notices = look.changes(), [*look.notices.on_keys, *self._other_mappings()]
         return Plan(self._store.live(), found, recipe, look.records, look.rejected, needed=True, notices=notices)
 
     def run(self) -> Report:
@@ -152,7 +153,6 @@ class Sync:
             last = self._last()
             if last:
                 self._limits.check_loss(last, plan.records)
-            self._compare_mappings(last)
             reuse = Reuse(self._current, self._parts.recipe) if self._current else None
             report = apply(
                 self._scanned or self._sources,
@@ -164,19 +164,21 @@ class Sync:
                 last=last,
                 reuse=reuse,
             )
+            report = replace(report, notices=list(dict.fromkeys([*report.notices, *plan.notices])))
         return replace(report, seconds=round(time.monotonic() - begun, 3), skipped=self._parts.skipped)
 
-    def _compare_mappings(self, last: Manifest | None) -> None:
-        """Report sources whose keys are read as other fields than in the last generation, by inference."""
-        before = {
-            str(entry["origin"].get("name")): _mapping_in(entry)
-            for entry in (last.built.get("sources", ()) if last else ())
-        }
+    def _other_mappings(self) -> list[str]:
+        """Return a sentence on each source whose keys, by inference, are read otherwise than in the last generation."""
+        last = self._last()
+        noted = last.built.get("sources", ()) if last else ()
+        before = {str(entry["origin"].get("name")): _mapping_in(entry) for entry in noted}
+        found = []
         for source in self._sources:
             now, old = mapping_of(source), before.get(source.name, {})
-            if (now.get("inferred") or old.get("inferred")) and now.get("fields") != old.get("fields") and old:
-                listed = ", ".join(f"{key}: {field}" for key, field in old["fields"].items())
-                self._progress.say(f"{source.name}: its keys were read otherwise before: {{{listed}}}")
+            if old and (now.get("inferred") or old.get("inferred")) and now.get("fields") != old["fields"]:
+                listed = ", ".join(f"{yaml_key(key)}: {field}" for key, field in old["fields"])
+                found.append(f"{source.name}: its keys were read otherwise before: {{{listed}}}")
+        return found
 
     def verify(self) -> dict[str, str]:
         """Rebuild everything without the cache, beside the current generation; return the differences by file name.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import islice
@@ -63,6 +62,8 @@ _FORMAT_NAMES = {"dcm": "DICOM", "nii": "NIfTI", "nii.gz": "NIfTI", "nifti": "NI
 _NO_TEXT = frozenset({"id", "url", "license", "group", "demo_url", TENANT})
 """Fields that never enter a record's text by a key that is mapped to them."""
 _URL = re.compile(r"^[a-z][a-z0-9+.-]*://", re.IGNORECASE)
+_TOKEN = re.compile(rb'("(?:[^"\\]++|\\.)*+")([ \t\r\n]*+:)?|[][{}]', re.DOTALL)
+"""A text of JSON, with the colon if it is a key, or a bracket."""
 _WORD = re.compile(r"[^\W\d_]{2,}")
 ELSEWHERE = frozenset({"@context", "@type", "metadata", "source", "supporting_data", "supportingData", *KEYS})
 """Keys that are read by other rules than spellings, or never hold text to search."""
@@ -200,16 +201,17 @@ def renamed_line(line: bytes, item: Mapping[str, Json], renames: Mapping[str, st
         return line
     if new is item:
         return line
-    spelled = {text: json.dumps(name).encode() for key, name in renames.items() for text in _written(key)}
-    pattern = re.compile(b"(%b)(?=[ \\t\\r\\n]*+:)" % b"|".join(map(re.escape, spelled)))
-    same = pattern.sub(lambda match: spelled[match[1]], line)
+    depth = 0
+
+    def spelled(token: re.Match[bytes]) -> bytes:
+        nonlocal depth
+        depth += (token[0] in b"[{") - (token[0] in b"]}") if token[1] is None else 0
+        if token[2] is None or depth != 1 or (name := renames.get(orjson.loads(token[1]))) is None:
+            return token[0]
+        return orjson.dumps(name) + token[2]
+
+    same = _TOKEN.sub(spelled, line)
     return same if orjson.loads(same) == new else orjson.dumps(new)
-
-
-def _written(key: str) -> tuple[bytes, bytes]:
-    """Return the ways in which programs write a key."""
-    text = json.dumps(key)
-    return text.encode(), json.dumps(key, ensure_ascii=False).encode("utf-8", "replace")
 
 
 def record_from(item: Mapping[str, Json], fields: FieldMap, *, source: str, line: int) -> Record | str:
@@ -258,8 +260,8 @@ def record_from(item: Mapping[str, Json], fields: FieldMap, *, source: str, line
 def _no_text(item: Mapping[str, Json], fields: FieldMap) -> str:
     """Return the reason to reject a record without text, with its keys and the setting that maps them."""
     listed = ", ".join(quoted(key) for key in islice(item, _NAMED))
-    keys = f"; its keys: {listed}{', …' if len(item) > _NAMED else ''}" if item else ""
-    return f"it has no text: none of the fields {', '.join(fields.weights)} contains a word{keys} (catalog.fields)"
+    keys = f"{listed}{', …' if len(item) > _NAMED else ''}; catalog.fields in config.yaml maps keys"
+    return f"it has no text: none of the fields {', '.join(fields.weights)} contains a word; its keys are {keys}"
 
 
 def is_stored(item: Mapping[str, Json]) -> bool:

@@ -70,7 +70,7 @@ class CatalogSource:
 
     def mapping(self) -> Mapping[str, Json]:
         """Return the keys that the last scan read under other names, and whether they were inferred."""
-        renames = dict(self._fields.renames)
+        renames = [list(pair) for pair in self._fields.renames.items()]
         return {"fields": renames, "inferred": self._inferred} if renames else {}
 
     def fetch(self) -> None:

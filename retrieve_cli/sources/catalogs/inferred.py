@@ -38,6 +38,8 @@ _OTHERS = frozenset("author user owner maintainer parent file logo icon image li
 _HUMP = re.compile(r"(?<=[^\W\dA-Z_])(?=[A-Z])")
 _PART = re.compile(r"[^\W_]+")
 _ADDRESS = re.compile(r"(?:[a-z][a-z0-9+.-]{1,20}://|www\.)", re.IGNORECASE)
+_CODE = re.compile(r"[a-z]{0,12}[-_:]?\d{3,}|[0-9a-f]{8,}(?:-[0-9a-f]{4,12}){0,4}", re.IGNORECASE)
+"""A number of a catalog, a digest or a UUID."""
 _DATE = re.compile(r"\d{4}-\d\d-\d\d|\d{1,2}[./]\d{1,2}[./]\d{2,4}")
 
 
@@ -144,7 +146,7 @@ def _by_values(keys: list[_Key], chosen: dict[str, str], fields: list[str], numb
     choose("keywords", lambda key: key.lists and key.is_prose and key.mean(len) <= 40)
     choose("url", lambda key: key.suits("url"))
     if number >= 10:  # fewer values differ by chance
-        choose("id", lambda key: key.suits("id") and all(any(map(str.isdigit, text)) for text in key.values))
+        choose("id", lambda key: key.suits("id") and all(map(_CODE.fullmatch, key.values)))
 
 
 def _key(name: str, values: list[Json], number: int) -> _Key:
