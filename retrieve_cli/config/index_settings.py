@@ -11,8 +11,8 @@ from retrieve_cli.frozen import field
 
 
 class FieldSetting(SettingsSection):
-    """Target field of a catalog key, and its weight, by default that of the field; a bare number keeps the key's own
-    name, a bare name is the field."""
+    """Target field of a catalog key, and its weight, by default the field's own; a bare number keeps the key's name, a
+    bare name is the field."""
 
     to: str
     weight: float | None = bounded(None, 0)

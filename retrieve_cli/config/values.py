@@ -203,6 +203,8 @@ def _field_settings(value: Json, key: str) -> dict[str, FieldSetting]:
     weights: dict[str, tuple[str, float]] = {}
     for name, entry in value.items():
         inner = entry if isinstance(entry, dict) else {"to" if isinstance(entry, str) else "weight": entry}
+        if entry is None:
+            raise UsageError(f"`{name}` of {key} has no value", hint="give a weight, or the name of a field")
         setting = with_keys(FieldSetting(to=str(name)), inner, f"catalog.fields.{name}.", key, Path())
         settings[str(name)] = setting
         if setting.weight is not None:

@@ -27,7 +27,6 @@ from retrieve_cli.ingest.changes import Changes, ChunkChanges, recipe_changes
 from retrieve_cli.ingest.compare import SourceComparison, digest_of, digests_of
 from retrieve_cli.ingest.intake import Intake
 from retrieve_cli.ingest.inventory import Contents, changes_between
-from retrieve_cli.ingest.notices import yaml_key
 from retrieve_cli.ingest.plan import Plan
 from retrieve_cli.ingest.report import LossLimits, Progress, Report
 from retrieve_cli.ingest.reuse import Reuse, reusable
@@ -168,17 +167,15 @@ class Sync:
         return replace(report, seconds=round(time.monotonic() - begun, 3), skipped=self._parts.skipped)
 
     def _other_mappings(self) -> list[str]:
-        """Return a sentence on each source whose keys, by inference, are read otherwise than in the last generation."""
+        """Return a sentence on each source with another inferred mapping than in the last generation."""
         last = self._last()
         noted = last.built.get("sources", ()) if last else ()
-        before = {str(entry["origin"].get("name")): _mapping_in(entry) for entry in noted}
-        found = []
-        for source in self._sources:
-            now, old = mapping_of(source), before.get(source.name, {})
-            if old and (now.get("inferred") or old.get("inferred")) and now.get("fields") != old["fields"]:
-                listed = ", ".join(f"{yaml_key(key)}: {field}" for key, field in old["fields"])
-                found.append(f"{source.name}: its keys were read otherwise before: {{{listed}}}")
-        return found
+        before = {str(entry["origin"].get("name")): entry.get("fields") for entry in noted}
+        return [
+            f"{source.name}: its keys are read as other fields than in the last generation"
+            for source in self._sources
+            if (now := mapping_of(source)).get("inferred") and before.get(source.name) not in (None, now["fields"])
+        ]
 
     def verify(self) -> dict[str, str]:
         """Rebuild everything without the cache, beside the current generation; return the differences by file name.

@@ -92,8 +92,8 @@ class FieldMap(Frozen):
     read: frozenset[str] = frozenset()
     """Keys of an object that are read: its first steps on the way to any field, and keys that others read."""
     renames: Mapping[str, str] = {}
-    """Keys that are read as if the catalog had another name for them. They are not on the card: records are the same
-    as those of a catalog with these names."""
+    """Keys that are read as if the catalog had another name for them. They are not on the card: a catalog with these
+    names has the same records."""
     configured: bool = False
     """True if the configuration maps or weights a key, so that no mapping is inferred."""
 

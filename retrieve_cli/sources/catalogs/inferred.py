@@ -34,7 +34,7 @@ _WORDS: Final[Mapping[str, tuple[str, ...]]] = {
 }
 """Words of keys by field, best first."""
 _OTHERS = frozenset("author user owner maintainer parent file logo icon image license licence".split())
-"""Words that say of a name, an id or an address that it is of something else."""
+"""Words of keys whose name, id or address belongs to something else."""
 _HUMP = re.compile(r"(?<=[^\W\dA-Z_])(?=[A-Z])")
 _PART = re.compile(r"[^\W_]+")
 _ADDRESS = re.compile(r"(?:[a-z][a-z0-9+.-]{1,20}://|www\.)", re.IGNORECASE)
@@ -71,7 +71,7 @@ class _Key(Frozen):
         return self.mean(len) <= 100
 
     def suits(self, field: str) -> bool:
-        """Return True if the values may be those of a field."""
+        """Return True if a field may have such values."""
         if field == "url":
             return all(map(_ADDRESS.match, self.values))
         if field == "id":
@@ -131,7 +131,7 @@ def _by_names(keys: list[_Key], fields: list[str]) -> dict[str, str]:
 
 
 def _by_values(keys: list[_Key], chosen: dict[str, str], fields: list[str], number: int) -> None:
-    """Add the keys whose values look like those of the fields that are missing."""
+    """Add keys by their values, for the fields that are missing."""
 
     def choose(field: str, fits: Callable[[_Key], bool], better: Callable[[_Key], float] = lambda _: 0.0) -> None:
         if field in fields and (free := [key for key in keys if key.name not in chosen and fits(key)]):

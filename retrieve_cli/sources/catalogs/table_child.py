@@ -6,6 +6,7 @@ the file, an object an error, and null the end. Its memory is bounded: a few byt
 
 from __future__ import annotations
 
+import os
 import resource
 import sys
 from collections.abc import Iterator, Sequence
@@ -25,6 +26,7 @@ _BATCH = 256
 _INDEX = "__index_level_"
 """Beginning of the columns in which pandas stores the index of a table."""
 
+os.environ["ARROW_DEFAULT_MEMORY_POOL"] = "system"  # which does not reserve more than is used
 Message = tuple[int, Sequence[Any]] | str
 
 
@@ -37,7 +39,7 @@ def _workbook() -> Iterator[Message]:
     """Yield the rows of the first sheet with a cell, numbered as its program shows them."""
     from python_calamine import CalamineWorkbook
 
-    book = CalamineWorkbook.from_filelike(sys.stdin.buffer)  # type: ignore[arg-type]
+    book = CalamineWorkbook.from_filelike(sys.stdin.buffer)
     read = ""
     for name in book.sheet_names:
         sheet = book.get_sheet_by_name(name)
@@ -113,6 +115,6 @@ if __name__ == "__main__":
         for found in rows_of(sys.argv[1]):
             _write(found if isinstance(found, str) else [found[0], _plain(found[1], whole=sys.argv[1] == "workbook")])
         _write(None)
-    except Exception as error:  # noqa: BLE001  whatever a library says of a file from outside
+    except Exception as error:  # noqa: BLE001  a library may fail in any way on a file from outside
         _write({"error": str(error) or type(error).__name__})
     sys.stdout.flush()

@@ -42,7 +42,7 @@ def cells_of(opening: Callable[[], IO[bytes]], path: str, *, tabs: bool) -> Iter
     if encoding not in ("utf-8", "utf-8-sig"):
         yield f"it is read as {encoding}, not UTF-8"
     with opening() as file:
-        lines = _Lines(io.TextIOWrapper(file, encoding, errors="surrogateescape", newline=""))  # type: ignore[arg-type]
+        lines = _Lines(io.TextIOWrapper(file, encoding, errors="surrogateescape", newline=""))
         try:
             delimiter = _delimiter(lines, tabs=tabs)
             if delimiter != ("\t" if tabs else ","):
@@ -177,7 +177,7 @@ def entries_of(file: IO[bytes], path: str) -> Iterator[bytes]:
 
 
 def _one_line(entry: bytes) -> bytes:
-    """Return JSON without white space around its values; what is not JSON on one line."""
+    """Return an entry without white space around its values, or on one line if it is not JSON."""
     import orjson
 
     with suppress(TypeError, ValueError):
