@@ -230,6 +230,13 @@ def test_a_list_of_something_else_is_a_table(tmp_path: Path, text: str) -> None:
     assert [each.reason for each in others] == ["it is a JSON int, not an object"] * len(others)
 
 
+def test_no_mapping_is_inferred_for_the_names_of_a_vocabulary(tmp_path: Path) -> None:
+    (tmp_path / "c.jsonl").write_text('{"@id": "a", "schema:name": "A"}\n{"schema:name": "B", "schema:text": "b"}\n')
+    source = CatalogSource(tmp_path / "c.jsonl", KNOWN)
+    assert [record.name for record in pieces(source)] == ["A", "B"]
+    assert source.mapping() == {}
+
+
 def test_a_list_that_breaks_off_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="not JSON"):
         read(tmp_path / "c.json", '[{"@id": "a"},')

@@ -173,16 +173,21 @@ class CatalogSource:
 
 def as_renamed(line: bytes, renames: Mapping[str, str]) -> bytes:
     """Return a line of a catalog as it would be with its keys renamed."""
-    import orjson
-
     try:
-        item = orjson.loads(line)
-        if not isinstance(item, dict):
-            return line
-        described = record_of_line(item, line)
-        return renamed_line(line if described is item else canonical(described), described, renames)
+        item, written = _described(line)
     except (ValueError, NotRead):  # it is rejected when it is read
         return line
+    return renamed_line(written, item, renames) if isinstance(item, dict) else line
+
+
+def _described(line: bytes) -> tuple[Json, bytes]:
+    """Return the object of a line, or the one that its JSON-LD describes, and how it is written. Raises: ValueError,
+    NotRead."""
+    import orjson
+
+    item = orjson.loads(line)
+    described = record_of_line(item, line) if isinstance(item, dict) else item
+    return described, line if described is item else canonical(described)
 
 
 def _lines(file: BufferedReader) -> Iterator[Row | str]:
@@ -191,16 +196,14 @@ def _lines(file: BufferedReader) -> Iterator[Row | str]:
 
 
 def _objects(rows: Iterator[Row | str], taken: list[Row | str]) -> Iterator[Mapping[str, Json]]:
-    """Yield the objects of the first rows, which are added to `taken`."""
-    import orjson
-
+    """Yield the objects of the first rows but JSON-LD, whose names are known; the rows are added to `taken`."""
     size = 0
     for row in islice(rows, LOOKED_AT):
         taken.append(row)
         if isinstance(row, Row):
-            with suppress(ValueError):
-                item = orjson.loads(row.line)
-                if isinstance(item, dict) and not is_stored(item):
+            with suppress(ValueError, NotRead):
+                item, written = _described(row.line)
+                if isinstance(item, dict) and written is row.line and not is_stored(item):
                     yield item
             if (size := size + len(row.line)) > files.LINE:
                 return

@@ -49,7 +49,24 @@ def _workbook() -> Iterator[Message]:
             yield f"its sheet {name} is not read: a catalog is one sheet, here {read}"
             continue
         read = name
-        yield from ((number, row) for number, row in enumerate(sheet.iter_rows(), 1) if any(cell != "" for cell in row))
+        fractions = {at for row in sheet.iter_rows() for at, cell in enumerate(row) if _is_fraction(cell)}
+        for number, row in enumerate(sheet.iter_rows(), 1):
+            if any(cell != "" for cell in row):
+                yield number, [_typed(cell, whole=at not in fractions) for at, cell in enumerate(row)]
+
+
+def _is_fraction(cell: Any) -> bool:
+    return isinstance(cell, float) and not (cell.is_integer() and abs(cell) < 2**53)
+
+
+def _typed(cell: Any, *, whole: bool) -> Any:
+    """Return a cell of a workbook, which has neither integers nor lists; `whole`: its column has no fractions."""
+    if whole and isinstance(cell, float):
+        return int(cell)
+    if isinstance(cell, str) and cell[:1] in ("[", "{"):
+        with suppress(ValueError):
+            return orjson.loads(cell)
+    return cell
 
 
 def _columns(kind: str) -> Iterator[Message]:
@@ -81,12 +98,10 @@ def _columns(kind: str) -> Iterator[Message]:
             yield from ((next(numbers), row) for row in zip(*values, strict=True))
 
 
-def _plain(value: Any, *, whole: bool) -> Any:
-    """Return a value as JSON has it; `whole`: a number without a fraction is an integer."""
+def _plain(value: Any) -> Any:
+    """Return a value as JSON has it."""
     if isinstance(value, float):
-        if not isfinite(value):
-            return None
-        return int(value) if whole and value.is_integer() and abs(value) < 2**53 else value
+        return value if isfinite(value) else None
     if isinstance(value, Decimal):
         return int(value) if value == value.to_integral_value() and abs(value) < 2**53 else float(value)
     if isinstance(value, datetime | date | time):
@@ -94,12 +109,9 @@ def _plain(value: Any, *, whole: bool) -> Any:
     if isinstance(value, timedelta):
         return str(value)
     if isinstance(value, list | tuple):
-        return [_plain(part, whole=whole) for part in value]
+        return [_plain(part) for part in value]
     if isinstance(value, dict):
-        return {str(key): _plain(part, whole=whole) for key, part in value.items()}
-    if whole and isinstance(value, str) and value[:1] in ("[", "{"):  # a workbook has no lists
-        with suppress(ValueError):
-            return orjson.loads(value)
+        return {str(key): _plain(part) for key, part in value.items()}
     return None if isinstance(value, bytes) else value
 
 
@@ -113,7 +125,7 @@ if __name__ == "__main__":
         resource.setrlimit(resource.RLIMIT_CPU, (_CPU_S, _CPU_S))
     try:
         for found in rows_of(sys.argv[1]):
-            _write(found if isinstance(found, str) else [found[0], _plain(found[1], whole=sys.argv[1] == "workbook")])
+            _write(_plain(found))
         _write(None)
     except Exception as error:  # noqa: BLE001  a library may fail in any way on a file from outside
         _write({"error": str(error) or type(error).__name__})

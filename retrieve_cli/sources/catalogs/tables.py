@@ -13,7 +13,7 @@ import subprocess
 import sys
 import zipfile
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
 from gzip import BadGzipFile, GzipFile
@@ -70,14 +70,16 @@ class TableFile(NamedTuple):
             yield from self._rows(self._of_child())
         elif self.kind == "csv":
             opening, tabs = partial(_opened, self.path, packed=self.packed), _suffix_of(self.path) in _TABS
-            yield from self._rows(cells_of(opening, str(self.path), tabs=tabs), of_text=True)
+            cells = partial(cells_of, opening, str(self.path), tabs=tabs)
+            yield from self._rows(cells(), numbers=_numbers(cells()))
         else:
             with _opened(self.path, packed=self.packed) as file:
                 entries = entries_of(file, str(self.path)) if self.kind == "json" else files.lines(file)
                 yield from (Row(number, line) for number, line in enumerate(entries, 1))
 
-    def _rows(self, cells: Iterator[Cells | str], *, of_text: bool = False) -> Iterator[Row | str]:
-        """Yield the rows below the header, which is the first row with a cell that is not empty."""
+    def _rows(self, cells: Iterator[Cells | str], *, numbers: Collection[int] | None = None) -> Iterator[Row | str]:
+        """Yield the rows below the header, which is the first row with a cell that is not empty. A table of text has
+        `numbers` in these columns."""
         columns: list[str] | None = None
         for found in cells:
             if isinstance(found, str):
@@ -91,7 +93,7 @@ class TableFile(NamedTuple):
             elif columns is None:
                 columns = self._header(number, row)
             else:
-                yield _row(number, columns, row, of_text=of_text)
+                yield _row(number, columns, row, numbers)
         if columns is None:
             raise UsageError(f"{self.path} is empty: it has no header", hint="its first row names the columns")
 
@@ -103,7 +105,7 @@ class TableFile(NamedTuple):
             raise UsageError(f"{place} has {len(names):,} columns; the limit is {_MOST_COLUMNS:,}", hint=hint)
         filled = [name for name in names if name]
         odd = [name for name in filled if len(name) > _LONGEST_NAME or "://" in name]
-        if odd or all(not isinstance(_value(name), str) for name in filled):
+        if odd or all(isinstance(_value(name, number=True), int | float) for name in filled):
             raise UsageError(f"{place} is not a header: {quoted((odd or filled)[0])} is a value", hint=hint)
         if len(set(filled)) < len(filled):
             twice = next(name for name in filled if filled.count(name) > 1)
@@ -238,8 +240,23 @@ def _opened(path: Path, *, packed: bool) -> io.BufferedReader:
     return io.BufferedReader(_Inflated(path, file), 1 << 16) if packed else file
 
 
-def _row(number: int, columns: Sequence[str], cells: Sequence[Json], *, of_text: bool) -> Row:
-    """Return a row as a line of JSON; cells `of_text` may be numbers."""
+def _numbers(cells: Iterator[Cells | str]) -> set[int]:
+    """Return the columns in which each cell below the header is a number or empty."""
+    found: set[int] | None = None
+    for each in cells:
+        row = [] if isinstance(each, str) or isinstance(each[1], str) else each[1]
+        if found is None and not all(map(_is_empty, row)):
+            found = set(range(len(row)))
+        elif found is not None:
+            filled = [place for place in found if place < len(row) and not _is_empty(row[place])]
+            found.difference_update(place for place in filled if isinstance(_value(str(row[place]), number=True), str))
+            if not found:
+                break
+    return found or set()
+
+
+def _row(number: int, columns: Sequence[str], cells: Sequence[Json], numbers: Collection[int] | None) -> Row:
+    """Return a row as a line of JSON."""
     import orjson
 
     values = {}
@@ -250,7 +267,7 @@ def _row(number: int, columns: Sequence[str], cells: Sequence[Json], *, of_text:
             return Row(number, b"", f"it has {len(cells)} cells and the header has {len(columns)}")
         if not columns[place]:
             return Row(number, b"", f"it has a value in column {place + 1}, which has no name")
-        values[columns[place]] = _value(cell) if of_text and isinstance(cell, str) else cell
+        values[columns[place]] = cell if numbers is None else _value(str(cell), number=place in numbers)
     try:
         return Row(number, orjson.dumps(values))
     except (TypeError, ValueError) as error:  # bytes of another encoding, or nested too deeply
@@ -263,20 +280,20 @@ def _is_empty(cell: Json) -> bool:
     return cell is None or (isinstance(cell, str) and not cell.strip())
 
 
-def _value(cell: str) -> Json:
-    """Return a cell of text as a number if JSON would write that number in the same way, as the list or object of JSON
-    that it is, and otherwise unchanged."""
+def _value(cell: str, *, number: bool) -> Json:
+    """Return a cell as a `number` if JSON would write that number in the same way, as a list or object if it is one in
+    JSON, and otherwise unchanged."""
     if cell[0] in "[{" and cell[-1] in "]}":
         import orjson
 
         with suppress(ValueError):
             value = orjson.loads(cell)
             return value if isinstance(value, list | dict) else cell
-    elif len(cell) < 25 and cell[-1].isdigit() and (cell[0].isdigit() or cell[0] == "-"):
+    elif number and len(cell) < 25 and cell[-1].isdigit() and (cell[0].isdigit() or cell[0] == "-"):
         with suppress(ValueError, OverflowError):
             if str(whole := int(cell)) == cell:
                 return whole if -(2**63) <= whole < 2**64 else cell
         with suppress(ValueError):
-            if repr(number := float(cell)) == cell and isfinite(number):
-                return number
+            if repr(real := float(cell)) == cell and isfinite(real):
+                return real
     return cell
