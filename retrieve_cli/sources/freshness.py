@@ -252,9 +252,10 @@ class WatchedCatalog:
                     return "changed"
                 return "fresh"
             if state.lines is None:
-                rows = _rows(self.path)
-                content = _lines(file.read(_SMALL + 1).removeprefix(BOM)) if rows is None else rows
-                state.content = self._renamed(content)
+                content = file.read(_SMALL + 1).removeprefix(BOM)
+                linked = content.lstrip().startswith(b"[") and b'"@' in content
+                rows = None if linked else _rows(self.path)
+                state.content = self._renamed(_lines(content) if rows is None else rows)
                 state.lines = set(map(line_digest(self.name, self.id_prefix), state.content))
         if digest in state.lines:
             return "fresh"

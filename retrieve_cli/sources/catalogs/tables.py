@@ -20,7 +20,7 @@ from gzip import BadGzipFile, GzipFile
 from importlib.util import find_spec
 from math import isfinite
 from pathlib import Path
-from typing import IO, Final, NamedTuple
+from typing import IO, BinaryIO, Final, NamedTuple, cast
 
 from retrieve_cli.contracts import Json
 from retrieve_cli.errors import Unavailable, UsageError, quoted, shortened
@@ -131,7 +131,7 @@ class TableFile(NamedTuple):
             ) as process,
         ):
             try:
-                for line in files.lines(process.stdout, limit=files.LINE):
+                for line in files.lines(cast(BinaryIO, process.stdout), limit=files.LINE):
                     if len(line) > files.LINE:
                         yield 0, f"a row is longer than {files.LINE // files.MB} MB"
                         continue
