@@ -18,7 +18,8 @@ from retrieve_cli.untrusted import files
 from retrieve_cli.untrusted.nearest import nearest
 
 _CATALOGS = (".jsonl", ".ndjson", ".jsonld", ".json")
-_DOCUMENTS = tuple(suffix for suffix in suffixes() if suffix not in _CATALOGS)
+_TABLES = (".csv", ".tsv", ".tab", ".parquet", ".arrow", ".arrows", ".feather", ".xlsx", ".xls", ".xlsb", ".ods")
+_DOCUMENTS = tuple(suffix for suffix in suffixes() if suffix not in (*_CATALOGS, *_TABLES))
 _ARCHIVES = (".zip", ".gz", ".tgz", ".tar", ".zst", ".xz", ".bz2", ".7z")
 _LOOKED_AT = 500
 """Names of a folder that are looked at for a suggestion."""
@@ -82,11 +83,11 @@ def _of_word(word: str) -> Named:
             f"{word} is a single document; documents are read by the folder",
             hint=f"name its folder: retrieve build {quote(folder)}",
         )
-    if suffix in _ARCHIVES or suffix in _CATALOGS or not named.path.is_file() or _begins_like_json(named.path):
+    if suffix in (*_ARCHIVES, *_CATALOGS, *_TABLES) or not named.path.is_file() or _begins_like_json(named.path):
         return Named("catalog", named.path)  # what is wrong with it is said by the catalog itself
     raise UsageError(
-        f"{word} is neither a catalog (JSON Lines or JSON-LD) nor a folder of documents",
-        hint="for a catalog, convert it to one JSON object a line; for documents, name their folder",
+        f"{word} is neither a catalog (JSON Lines, JSON-LD or a table) nor a folder of documents",
+        hint="for a catalog, save it as CSV or as one JSON object a line; for documents, name their folder",
     )
 
 
@@ -149,7 +150,7 @@ def _begins_like_json(path: Path) -> bool:
 
 def no_source(folder: Path = Path()) -> UsageError:
     """Return the error for a build without sources, which suggests sources in the folder."""
-    message = "name what to index: a catalog (a JSON Lines file), a folder of documents, or both"
+    message = "name what to index: a catalog (JSON Lines, CSV, …), a folder of documents, or both"
     return UsageError(message, hint=f"{_for_example(folder)}; or list them under `sources:` in config.yaml")
 
 
@@ -157,6 +158,7 @@ def _for_example(folder: Path) -> str:
     """Return commands that index the contents of a folder, looking at most one folder deep."""
     names = sorted(name for name in _names(folder) if not name.startswith(".") and not outside(folder / name, folder))
     catalogs = [name for name in names if name.endswith(_CATALOGS[:3]) and _is_catalog(folder / name)]
+    catalogs += [name for name in names if name.lower().endswith(_TABLES)]
     folders = [name for name in names if name != "artifacts" and _has_documents(folder / name)]
     suggested = [*catalogs[:_SUGGESTED], *(f"{name}{os.sep}" for name in folders[:_SUGGESTED])]
     if not suggested and _has_documents(folder):

@@ -134,7 +134,8 @@ def watched_of(
                 watched = WatchedInbox(inbox, parsing_max_mb)
             elif entry.kind in _OF_LINES:
                 starts = LineStarts(cache / FOLDER / sha1([entry.name, built["digest"]]))
-                watched = WatchedCatalog(path, entry.name, prefix, built["stamp"], paths, starts)
+                renames = {str(key): str(name) for key, name in built.get("fields", ())}
+                watched = WatchedCatalog(path, entry.name, prefix, built["stamp"], paths, starts, renames)
             pairs.append((entry.records, watched))
     except (KeyError, TypeError, ValueError, AttributeError):
         return []

@@ -17,6 +17,7 @@ from retrieve_cli.errors import Exit, RetrieveError, UsageError
 
 if TYPE_CHECKING:
     from retrieve_cli.config.settings import Settings, SourceSetting
+    from retrieve_cli.contracts import Source
     from retrieve_cli.ingest.report import Report
 
 _EXAMPLES = 20
@@ -54,11 +55,11 @@ BitEqual = Annotated[
 def build(
     sources: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[SOURCE]...", help="Catalogs (JSON Lines files) and folders of documents."),
+        typer.Argument(metavar="[SOURCE]...", help="Catalogs (JSON Lines, CSV, Excel, …) and folders of documents."),
     ] = None,
     catalog: Annotated[
         list[Path] | None,
-        typer.Option("--catalog", metavar="FILE", help="A catalog in JSON Lines or JSON-LD; repeatable."),
+        typer.Option("--catalog", metavar="FILE", help="A catalog: JSON Lines, JSON-LD or a table; repeatable."),
     ] = None,
     docs_dir: Annotated[
         list[Path] | None,
@@ -70,6 +71,9 @@ def build(
     workers: Workers = None,
     executor: Executor = None,
     require_bit_equal: BitEqual = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show how the first records would be read, without writing anything.")
+    ] = False,
     *,
     shared: Shared,
 ) -> None:
@@ -83,9 +87,25 @@ def build(
     settings = waiting(shared, shared.settings("build", max_fail=max_fail), wait=wait, no_wait=no_wait)
     settings = embedding_by(shared, settings, workers, executor, bits=require_bit_equal)
     entries = _entries(shared, settings, sources or (), catalog or (), docs_dir or ())
+    if dry_run:
+        from retrieve_cli.assemble.sources import sources_of
+
+        _preview(sources_of(entries, settings, fetched=shared.store.fetched), shared)
+        return
     with progress_for(shared.talk, sys.stderr) as progress:
         report = run_build(entries, settings, shared.store, progress)
     _finish(report, shared)
+
+
+def _preview(sources: Sequence[Source], shared: Shared) -> None:
+    """Print how the first items of each source would be read. Raises: typer.Exit with 8 if some are rejected."""
+    from retrieve_cli.ingest.preview import Preview
+
+    previews = [Preview.of(source) for source in sources]
+    lines = [line for preview in previews for line in preview.sentences()]
+    SyncLine(shared).write({"status": "planned", "sources": [each.to_json() for each in previews]}, lines)
+    if any(preview.rejected for preview in previews):
+        raise typer.Exit(Exit.PARTIAL)
 
 
 def _finish(report: Report, shared: Shared) -> None:

@@ -11,10 +11,11 @@ from retrieve_cli.frozen import field
 
 
 class FieldSetting(SettingsSection):
-    """Target field of a catalog key, and its weight; a bare number keeps the key's own name."""
+    """Target field of a catalog key, and its weight, by default the field's own; a bare number keeps the key's name, a
+    bare name is the field."""
 
     to: str
-    weight: float = bounded(1.0, 0)
+    weight: float | None = bounded(None, 0)
 
 
 SOURCES = ("catalog", "docs", "http", "sparql", "inbox")

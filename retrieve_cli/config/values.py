@@ -197,13 +197,23 @@ def _path(value: str, folder: Path, key: str) -> Path:
 
 
 def _field_settings(value: Json, key: str) -> dict[str, FieldSetting]:
-    """Return `catalog.fields`: `key: weight` or `key: {to: field, weight: number}`."""
+    """Return `catalog.fields`: `key: weight`, `key: field`, or `key: {to: field, weight: number}`."""
     if not isinstance(value, dict):
         raise UsageError(f"{key} is not a mapping of keys to weights", hint="for example: summary: {to: description}")
-    settings = {}
+    settings: dict[str, FieldSetting] = {}
+    weights: dict[str, tuple[str, float]] = {}
     for name, entry in value.items():
-        inner = entry if isinstance(entry, dict) else {"weight": entry}
-        settings[str(name)] = with_keys(FieldSetting(to=str(name)), inner, f"catalog.fields.{name}.", key, Path())
+        inner = entry if isinstance(entry, dict) else {"to" if isinstance(entry, str) else "weight": entry}
+        if entry is None:
+            raise UsageError(f"`{name}` of {key} has no value", hint="give a weight, or the name of a field")
+        setting = with_keys(FieldSetting(to=str(name)), inner, f"catalog.fields.{name}.", key, Path())
+        settings[str(name)] = setting
+        if setting.weight is not None:
+            other, weight = weights.setdefault(setting.to, (str(name), setting.weight))
+            if weight != setting.weight:
+                both = f"{quoted(other)} ({weight:g}) and {quoted(str(name))} ({setting.weight:g})"
+                message = f"{key} weights the field {quoted(setting.to)} twice: by {both}"
+                raise UsageError(message, hint="a field has one weight: give it with one of the keys")
     return settings
 
 

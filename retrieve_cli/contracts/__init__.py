@@ -68,6 +68,7 @@ from retrieve_cli.contracts.sources import (
     Foldered as Foldered,
     Holding as Holding,
     Item as Item,
+    Mapped as Mapped,
     Mixed as Mixed,
     Parsed as Parsed,
     Reading as Reading,

@@ -149,6 +149,15 @@ class Foldered(Protocol):
 
 
 @runtime_checkable
+class Mapped(Protocol):
+    """A source whose records may have their fields under other keys."""
+
+    def mapping(self) -> Mapping[str, Json]:
+        """Return for the manifest `fields`, pairs of a key and the name that the last scan read it under, and
+        `inferred`, true if no configuration maps them; empty without such keys."""
+
+
+@runtime_checkable
 class Mixed(Protocol):
     """A source that may hold whole documents beside records of a catalog."""
 

@@ -15,7 +15,19 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from retrieve_cli.contracts import Countable, Foldered, Item, Json, Mixed, Notice, Record, Refused, Source, SourceKind
+from retrieve_cli.contracts import (
+    Countable,
+    Foldered,
+    Item,
+    Json,
+    Mapped,
+    Mixed,
+    Notice,
+    Record,
+    Refused,
+    Source,
+    SourceKind,
+)
 from retrieve_cli.contracts.terms.tenants import conflict_in
 from retrieve_cli.errors import RetrieveError, shortened
 from retrieve_cli.frozen import Frozen
@@ -152,10 +164,17 @@ def folders_of(source: Source) -> Mapping[str, Json]:
     return source.folders() if isinstance(source, Foldered) else {}
 
 
-def origin_of(source: Source, digest: str, stamp: list[int] | None, folders: Mapping[str, Json]) -> dict[str, Json]:
-    """Return the manifest's note on a source: its place, its digest, and its marks."""
+def mapping_of(source: Source) -> Mapping[str, Json]:
+    """Return the keys that the last scan of a source read under other names; empty if it has none."""
+    return source.mapping() if isinstance(source, Mapped) else {}
+
+
+def origin_of(
+    source: Source, digest: str, stamp: list[int] | None, folders: Mapping[str, Json], mapping: Mapping[str, Json]
+) -> dict[str, Json]:
+    """Return the manifest's note on a source: its place, its digest, its marks, and the mapping of its keys."""
     noted = {"origin": dict(source.origin), "digest": digest, "stamp": stamp}
-    return {**noted, "folders": folders} if folders else noted
+    return {**noted, **({"folders": folders} if folders else {}), **mapping}
 
 
 class CachedSource:
@@ -216,6 +235,10 @@ class CachedSource:
     def folders(self) -> Mapping[str, Json]:
         """Return the marks of the folders before they were read."""
         return self._folders
+
+    def mapping(self) -> Mapping[str, Json]:
+        """Return the keys that were read under other names."""
+        return mapping_of(self._source)
 
     def count(self) -> int | None:
         """Return the number of items. Raises: OSError if the source is gone."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from retrieve_cli.contracts import Item, Record, Refused, Source
-from retrieve_cli.ingest.cached_source import CachedSource, Piece, ReadAhead, batches, pieces_of
+from retrieve_cli.ingest.cached_source import CachedSource, Piece, ReadAhead, batches, mapping_of, pieces_of
 from retrieve_cli.ingest.changes import Changes
 from retrieve_cli.ingest.inventory import Contents, Inventory, walk
 from retrieve_cli.ingest.notices import Notices, reading
@@ -73,6 +73,7 @@ class SourceComparison:
                     progress.advance(len(places))
                 if scanned is not None:
                     scanned.keep(batch, read)
+        self.notices.report_mapping(source.name, mapping_of(source))
         self.notices.finish(source.name, complete=not same)
         self.records[source.name] = len(self._inventory) - first
         self.digests.append(digest.hexdigest())

@@ -23,6 +23,7 @@ from retrieve_cli.ingest.cached_source import (
     ReadAhead,
     batches,
     folders_of,
+    mapping_of,
     origin_of,
     pieces_of,
     unforeseen,
@@ -195,10 +196,11 @@ class Intake:
                     else:
                         self._item(source, batch.item(places.start))
                     progress.advance(len(places))
+        self.notices.report_mapping(source.name, mapping := mapping_of(source))
         self.notices.finish(source.name, complete=self._reuse is None or source.kind not in self._reuse.kinds)
         counts = (len(self._inventory) - first, len(self.rejected) - rejected)
         self._then(partial(self._enter, source, first, counts))
-        self.origins.append(origin_of(source, read.hexdigest(), stamp, folders))
+        self.origins.append(origin_of(source, read.hexdigest(), stamp, folders, mapping))
 
     def _enter(self, source: Source, first: int, counts: tuple[int, int]) -> None:
         """Note a source whose records, from row `first` on, are written."""

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from functools import partial
 
-from retrieve_cli.contracts import Countable, Notice, Record, Source
+from retrieve_cli.contracts import Countable, Json, Notice, Record, Source
 from retrieve_cli.contracts.progress import Task, task
 from retrieve_cli.contracts.terms.figures import count
 from retrieve_cli.errors import RetrieveError, printable, shortened
 
 _SHOWN = 3
 """Files whose notice is shown if several have the same one."""
+_INFERRED = "no key is a known name or description, so these are read as fields; to fix this, write in config.yaml:"
+_YAML = frozenset("y n yes no on off true false null".split())
+"""Words that YAML does not read as text."""
 _NAMED, _MOST_KEYS = 5, 1000
 """Unread keys of a source that are named, and that are counted."""
 
@@ -34,6 +37,14 @@ class Notices:
         self._counts[notice.message] += 1
         if self._counts[notice.message] <= _SHOWN:
             self._say(f"{notice.source}: {notice.message}")
+
+    def report_mapping(self, name: str, mapping: Mapping[str, Json]) -> None:
+        """Report keys whose fields were inferred, with the lines of config.yaml that fix them."""
+        if mapping.get("inferred"):
+            lines = [f"{shortened(name, 40)}: {_INFERRED}", *yaml_lines(mapping)]
+            self.on_keys.append("\n".join(lines))
+            for line in lines:
+                self._say(line)
 
     def count_unread(self, record: Record) -> None:
         """Count the keys of a record with text that no field reads."""
@@ -58,10 +69,20 @@ def _sentence(keys: Counter[str]) -> str:
     named = keys.most_common(_NAMED)
     listed = [f"{printable(shortened(key, 40))} ({count(number, 'record')})" for key, number in named]
     listed += [f"and {len(keys) - _NAMED:,} more"] if len(keys) > _NAMED else []
-    names = [key if key.isascii() and key.isidentifier() else json.dumps(key) for key, _ in named if len(key) <= 40]
+    names = [yaml_key(key) for key, _ in named if len(key) <= 40]
     setting = f"catalog: {{fields: {{{', '.join(f'{name}: 1' for name in names)}}}}}"
     what = f"{count(len(keys), 'key')} with text {'is' if len(keys) == 1 else 'are'} stored but not searched"
     return f"{what}: {', '.join(listed)}" + (f"; map them in config.yaml: {setting}" if names else "")
+
+
+def yaml_lines(mapping: Mapping[str, Json]) -> list[str]:
+    """Return the lines of config.yaml that give a mapping of keys."""
+    return ["catalog:", "  fields:", *(f"    {yaml_key(key)}: {name}" for key, name in mapping["fields"])]
+
+
+def yaml_key(key: str) -> str:
+    """Return a key as YAML and JSON write it."""
+    return key if key.isascii() and key.isidentifier() and key.lower() not in _YAML else json.dumps(key)
 
 
 def reading(source: Source, what: str = "reading") -> AbstractContextManager[Task]:

@@ -22,7 +22,7 @@ from retrieve_cli.contracts import Json, Source
 from retrieve_cli.errors import IndexCorrupt, IndexMissing, RetrieveError, UsageError
 from retrieve_cli.frozen import replace
 from retrieve_cli.ingest.build import apply, contents_before, push_for
-from retrieve_cli.ingest.cached_source import folders_of, origin_of
+from retrieve_cli.ingest.cached_source import folders_of, mapping_of, origin_of
 from retrieve_cli.ingest.changes import Changes, ChunkChanges, recipe_changes
 from retrieve_cli.ingest.compare import SourceComparison, digest_of, digests_of
 from retrieve_cli.ingest.intake import Intake
@@ -123,7 +123,7 @@ class Sync:
             return self._nothing_to_do(current, rejected)
         self._scanned = look.scanned
         recipe = recipe_changes(current.manifest.recipe.to_json(), self._recipe(current).to_json()) if current else {}
-        found, notices = look.changes(), look.notices.on_keys
+        found, notices = look.changes(), [*look.notices.on_keys, *self._other_mappings()]
         return Plan(self._store.live(), found, recipe, look.records, look.rejected, needed=True, notices=notices)
 
     def run(self) -> Report:
@@ -163,7 +163,19 @@ class Sync:
                 last=last,
                 reuse=reuse,
             )
+            report = replace(report, notices=list(dict.fromkeys([*report.notices, *plan.notices])))
         return replace(report, seconds=round(time.monotonic() - begun, 3), skipped=self._parts.skipped)
+
+    def _other_mappings(self) -> list[str]:
+        """Return a sentence on each source with another inferred mapping than in the last generation."""
+        last = self._last()
+        noted = last.built.get("sources", ()) if last else ()
+        before = {str(entry["origin"].get("name")): entry.get("fields") for entry in noted}
+        return [
+            f"{source.name}: its keys are read as other fields than in the last generation"
+            for source in self._sources
+            if (now := mapping_of(source)).get("inferred") and before.get(source.name) not in (None, now["fields"])
+        ]
 
     def verify(self) -> dict[str, str]:
         """Rebuild everything without the cache, beside the current generation; return the differences by file name.
@@ -252,7 +264,8 @@ class Sync:
 
     def _note(self, manifest: Manifest) -> None:
         """Update the places and marks of the sources in the manifest, although their content is the same."""
-        seen = zip(self._sources, digests_of(manifest), self._stamps, self._folders, strict=True)
+        mappings = map(_mapping_in, manifest.built["sources"])
+        seen = zip(self._sources, digests_of(manifest), self._stamps, self._folders, mappings, strict=True)
         noted = [origin_of(*each) for each in seen]
         if noted != manifest.built["sources"]:
             try:
@@ -293,6 +306,11 @@ class Sync:
             kinds=frozenset(source.kind for source in current.manifest.sources),
             quarantined=plan.rejected,
         )
+
+
+def _mapping_in(noted: Mapping[str, Json]) -> Mapping[str, Json]:
+    """Return the mapping of keys in a manifest's note on a source."""
+    return {key: noted[key] for key in ("fields", "inferred") if key in noted}
 
 
 def roll_back(store: Store, generation: str | None, push: Push | None = None) -> Report:

@@ -10,6 +10,7 @@ from retrieve_cli.contracts import Field, Json, Record
 from retrieve_cli.contracts.terms.licences import spdx_of
 from retrieve_cli.contracts.terms.modalities import modality_of
 from retrieve_cli.contracts.terms.tenants import KEYS, TENANT, conflict
+from retrieve_cli.errors import quoted
 from retrieve_cli.frozen import Frozen
 from retrieve_cli.storage.manifest import sha1
 
@@ -58,16 +59,23 @@ _ALL_VALUES = frozenset({"description", *_LISTS, *_FORMAT_FIELDS})
 
 _FORMAT_NAMES = {"dcm": "DICOM", "nii": "NIfTI", "nii.gz": "NIfTI", "nifti": "NIfTI", "tif": "TIFF", "jpg": "JPEG",
                  "jpeg": "JPEG"}  # fmt: skip
-_NO_TEXT = frozenset({"tenant"})
-"""Fields that never enter a record's text, even with a weight."""
+_NO_TEXT = frozenset({"id", "url", "license", "group", "demo_url", TENANT})
+"""Fields that never enter a record's text by a key that is mapped to them."""
 _URL = re.compile(r"^[a-z][a-z0-9+.-]*://", re.IGNORECASE)
+_TOKEN = re.compile(rb'("(?:[^"\\]++|\\.)*+")([ \t\r\n]*+:)?|[][{}]', re.DOTALL)
+"""A text of JSON, with the colon if it is a key, or a bracket."""
 _WORD = re.compile(r"[^\W\d_]{2,}")
-_ELSEWHERE = frozenset({"@context", "@type", "metadata", "source", "supporting_data", "supportingData", *KEYS})
+ELSEWHERE = frozenset({"@context", "@type", "metadata", "source", "supporting_data", "supportingData", *KEYS})
 """Keys that are read by other rules than spellings, or never hold text to search."""
 _OF_ANSWERS = frozenset({"rank", "score", "retrieval_score", "final_score", "relevance", "source_scores"})
 """Keys of a candidate in an answer, which is known by its `retrieval_score`: they do not describe the record."""
+_NAMED = 20
+"""Keys of a record without text that are named."""
 _MOST_KEYS, _LOOKED_AT = 100, 200
 """Unread keys of a record that are counted; characters of a key or a text that are looked at."""
+_KEPT = ELSEWHERE.union(*SPELLINGS.values())
+"""Keys that keep their names if they are mapped to another field: they feed both."""
+_FIELD_OF = {path: name for name, paths in SPELLINGS.items() for path in paths}
 _READING = 3
 """Version of the rules that turn an object into a record; spellings and weights are not part of it."""
 LONGEST_NAME = 1000
@@ -83,6 +91,11 @@ class FieldMap(Frozen):
     weights: Mapping[str, float]
     read: frozenset[str] = frozenset()
     """Keys of an object that are read: its first steps on the way to any field, and keys that others read."""
+    renames: Mapping[str, str] = {}
+    """Keys that are read as if the catalog had another name for them. They are not on the card: a catalog with these
+    names has the same records."""
+    configured: bool = False
+    """True if the configuration maps or weights a key, so that no mapping is inferred."""
 
     @property
     def card(self) -> Mapping[str, Json]:
@@ -96,28 +109,119 @@ class FieldMap(Frozen):
         }
 
     @classmethod
-    def of(cls, configured: Mapping[str, tuple[str, float]], others: Iterable[str] = ()) -> FieldMap:
-        """Return the built-in spellings and weights, overridden by the spellings and weights in config.yaml.
+    def of(cls, configured: Mapping[str, tuple[str, float | None]], others: Iterable[str] = ()) -> FieldMap:
+        """Return the built-in spellings and weights, completed by the mapping and weights in config.yaml.
 
-        `configured` maps a key of the catalog to (field, weight). A key that is itself a built-in field sets that
-        field's weight, and feeds it. A key that is mapped to an unknown field becomes a new field at the end of the
-        text. `others` are keys that other parts of the program read.
+        `configured` maps a key of the catalog to (field, weight); without a weight, a known field keeps its own. A key
+        that is mapped to another field is renamed; one that is already a spelling of some field, or a dotted path,
+        feeds this field as well. A key that is mapped to an unknown field becomes a new field at the end of the text.
+        `others` are keys that other parts of the program read.
         """
-        spellings = dict(SPELLINGS)
-        weights = dict(DEFAULT_WEIGHTS)
+        spellings, weights = dict(SPELLINGS), dict(DEFAULT_WEIGHTS)
+        renames: dict[str, str] = {}
         for key, (name, weight) in configured.items():
-            if key not in spellings.get(name, ()):
-                spellings[name] = (key, *spellings.get(name, ()))
-            if name not in _NO_TEXT:
-                weights[name] = weight
+            known = spellings.get(name, ())
+            if key != name and "." not in key and key not in _KEPT:
+                renames[key] = key_of(name)
+                spellings[name] = known if name in SPELLINGS or name in known else (*known, name)
+            elif key not in known:
+                spellings[name] = (key, *known)
+            if name == TENANT or (name in _NO_TEXT and (key != name or weight is None)):
+                continue
+            weights[name] = weights.get(name, 1.0) if weight is None else weight
         paths = [path for some in spellings.values() for path in some]
-        return cls(spellings, weights, _ELSEWHERE.union(others, paths, (path.split(".")[0] for path in paths)))
+        read = ELSEWHERE.union(others, paths, (path.split(".")[0] for path in paths))
+        return cls(spellings, weights, read, renames, bool(configured))
+
+
+def key_of(name: str) -> str:
+    """Return the key of a catalog that a field of that name is read from."""
+    spellings = SPELLINGS.get(name) or (name,)
+    return name if name in spellings else spellings[0]
+
+
+class TenantUnclear(Exception):
+    """A record whose keys name different tenants; the message is the reason to reject it."""
+
+
+def renamed(item: Mapping[str, Json], renames: Mapping[str, str]) -> Mapping[str, Json]:
+    """Return the object with its keys renamed, in their order.
+
+    Of several keys with one new name, a field of many values gets the values of all, in the order of `renames`, then
+    those that it has already. Any other field gets the first value; the other keys keep their names, and a value that
+    it has already gives way.
+
+    Raises:
+        TenantUnclear: several keys name the tenant, and differ.
+    """
+    sources: dict[str, list[str]] = {}
+    for key in renames:
+        if key in item:
+            sources.setdefault(renames[key], []).append(key)
+    if not sources:
+        return item
+    names: dict[str, str] = {}
+    values: dict[str, list[Json]] = {}
+    dropped: set[str] = set()
+    for name, keys in sources.items():
+        own = [name] if name in item and name not in renames else []
+        filled = [key for key in keys if strings(item[key])]
+        if name == TENANT and (reason := conflict({key: item[key] for key in (*keys, *KEYS) if key in item})):
+            raise TenantUnclear(reason)
+        if own and not filled:
+            dropped.update(keys)
+            continue
+        first = next(iter(filled), keys[0])
+        names[first] = name
+        if _FIELD_OF.get(name) not in _ALL_VALUES:
+            dropped.update(own, ["_id"] if name == "id" and filled else ())
+        elif len(several := [*filled, *own]) > 1:
+            values[first] = [part for key in several for part in _parts(name, item[key])]
+            dropped.update(several)
+    return {
+        names.get(key, key): values.get(key, value) for key, value in item.items() if key in names or key not in dropped
+    }
+
+
+def _parts(name: str, value: Json) -> list[Json]:
+    """Return the values of a key as a list."""
+    if isinstance(value, str) and name == "keywords":
+        return [part.strip() for part in value.split(",")]
+    return value if isinstance(value, list) else [value]
+
+
+def renamed_line(line: bytes, item: Mapping[str, Json], renames: Mapping[str, str]) -> bytes:
+    """Return a line of a catalog, which is the object `item`, with its keys renamed as `renamed` does, and otherwise
+    the same bytes if only names differ."""
+    import orjson
+
+    try:
+        new = item if is_stored(item) else renamed(item, renames)
+    except TenantUnclear:  # it is rejected when it is read
+        return line
+    if new is item:
+        return line
+    depth = 0
+
+    def spelled(token: re.Match[bytes]) -> bytes:
+        nonlocal depth
+        depth += (token[0] in b"[{") - (token[0] in b"]}") if token[1] is None else 0
+        if token[2] is None or depth != 1 or (name := renames.get(orjson.loads(token[1]))) is None:
+            return token[0]
+        return orjson.dumps(name) + token[2]
+
+    same = _TOKEN.sub(spelled, line)
+    return same if orjson.loads(same) == new else orjson.dumps(new)
 
 
 def record_from(item: Mapping[str, Json], fields: FieldMap, *, source: str, line: int) -> Record | str:
     """Return the record that a catalog's object describes, or the reason why it cannot become a record."""
     item = _without_scores(item)
-    stored = is_stored(item)
+    if not (stored := is_stored(item)) and fields.renames:
+        try:
+            item = renamed(item, fields.renames)
+        except TenantUnclear as error:
+            return str(error)
     spellings = SPELLINGS if stored else fields.spellings
     values = {name: _gather(item, name, paths) for name, paths in spellings.items()}
     texts = item["texts"] if stored else {name: _field_text(name, values[name]) for name in fields.weights}
@@ -125,9 +229,10 @@ def record_from(item: Mapping[str, Json], fields: FieldMap, *, source: str, line
     pieces = tuple(Field(name, texts[name], weight) for name, weight in weights if weight > 0 and texts.get(name))
     text = compose(pieces)
     if not any(char.isalnum() for char in text):
-        return "it has no text: none of the fields " + ", ".join(fields.weights) + " contains a word"
+        return _no_text(item, fields)
     metadata = dict(item["metadata"]) if stored else _metadata(item, fields)
-    if reason := _set_tenant(metadata if stored else item, fields.spellings[TENANT], metadata):
+    owners = [key for key, name in fields.renames.items() if stored and name == TENANT]
+    if reason := _set_tenant(metadata if stored else item, [*fields.spellings[TENANT], *owners], metadata):
         return reason
     name = first(values["name"]) or first(values["id"]) or text.split("\n")[0][:80]
     licence = _licence(item, first(values["license"]), metadata)
@@ -150,6 +255,13 @@ def record_from(item: Mapping[str, Json], fields: FieldMap, *, source: str, line
         metadata=metadata,
         unread=_unread(texts, fields.weights) if stored else _unread(item, fields.read),
     )
+
+
+def _no_text(item: Mapping[str, Json], fields: FieldMap) -> str:
+    """Return the reason to reject a record without text, with its keys and the setting that maps them."""
+    listed = ", ".join(quoted(key) for key in islice(item, _NAMED))
+    keys = f"{listed}{', …' if len(item) > _NAMED else ''}; catalog.fields in config.yaml maps keys"
+    return f"it has no text: none of the fields {', '.join(fields.weights)} contains a word; its keys are {keys}"
 
 
 def is_stored(item: Mapping[str, Json]) -> bool:

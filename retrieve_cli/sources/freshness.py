@@ -14,10 +14,12 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from io import BufferedReader
+from itertools import islice
 from pathlib import Path
 from threading import RLock
 
 from retrieve_cli.contracts import DocumentFile, Freshness, Json
+from retrieve_cli.errors import RetrieveError
 from retrieve_cli.sources.catalogs.line_starts import LineStarts
 from retrieve_cli.sources.digests import BOM, document_digest, file_digest, line_digest, sidecar_of
 from retrieve_cli.storage.file_stamps import marks_of, settled
@@ -179,10 +181,11 @@ class WatchedCatalog:
 
     - up to 256 KB, the line may be anywhere: `fresh` if it exists, `changed` if another line has the hit's id,
       `deleted` if none has;
-    - in a larger file, the line is searched at its former place, at that place moved by the growth of the file, and
+    - in a larger file of lines, it is searched at its former place, at that place moved by the growth of the file, and
       within 32 KB of either: `fresh` if it is there, else `changed`, because the rest of the file is not read.
 
-    The records of a JSON-LD graph count as lines in a small file, and as `changed` in a larger one. Without reading:
+    The records of a JSON-LD graph and the rows of a table count as lines in a small file, and as `changed` in a larger
+    one. Without reading:
     `deleted` if the file does not exist, `changed` if it cannot be read.
     """
 
@@ -195,6 +198,8 @@ class WatchedCatalog:
     """Keys that may hold an id, as the fields of the catalog were configured."""
     starts: LineStarts
     """Offsets of its lines at build time."""
+    renames: Mapping[str, str] = field(default_factory=dict)
+    """Keys that the build read under other names."""
     _state: _FileState | None = None
     _lock: RLock = field(default_factory=RLock)
 
@@ -236,15 +241,21 @@ class WatchedCatalog:
             OSError: the catalog cannot be read, or the offsets cannot be written.
         """
         status = self.path.stat()
-        if status.st_size > _SMALL and self.stamp == _stamp(status) and self.starts.marks() != marks_of(status):
+        unchanged = status.st_size > _SMALL and self.stamp == _stamp(status)
+        if unchanged and self.starts.marks() != marks_of(status) and not _is_table(self.path):
             self.starts.keep(self.path)
 
     def _compared(self, record: Mapping[str, Json], digest: bytes, state: _FileState) -> Freshness:
         with files.open_regular(self.path) as file:
             if os.fstat(file.fileno()).st_size > _SMALL:
-                return "fresh" if self._has_line(file, record["line"], digest, state) else "changed"
+                if _is_table(self.path) or not self._has_line(file, record["line"], digest, state):
+                    return "changed"
+                return "fresh"
             if state.lines is None:
-                state.content = _lines(file.read(_SMALL + 1).removeprefix(BOM))
+                content = file.read(_SMALL + 1).removeprefix(BOM)
+                linked = content.lstrip().startswith(b"[") and b'"@' in content
+                rows = None if linked else _rows(self.path)
+                state.content = self._renamed(_lines(content) if rows is None else rows)
                 state.lines = set(map(line_digest(self.name, self.id_prefix), state.content))
         if digest in state.lines:
             return "fresh"
@@ -252,7 +263,7 @@ class WatchedCatalog:
             state.ids = _ids(state.content, self.id_paths)
         return "changed" if str(record["id"]).removeprefix(self.id_prefix) in state.ids else "deleted"
 
-    def _has_line(self, file: BufferedReader, line: Json, digest: bytes, state: _FileState) -> bool:
+    def _has_line(self, file: BufferedReader, line: Json, wanted: bytes, state: _FileState) -> bool:
         """Return True if a line with that digest is at, or near, the former place of line number `line`."""
         span = self._span(line, state) if isinstance(line, int) else None
         if span is None:
@@ -260,12 +271,21 @@ class WatchedCatalog:
         start, end = span
         size = os.fstat(file.fileno()).st_size
         grown = size - self.stamp[0] if isinstance(self.stamp, list) and self.stamp else 0
-        digest_of = line_digest(self.name, self.id_prefix)
+        digest = line_digest(self.name, self.id_prefix)
         places = dict.fromkeys((start, max(start + grown, 0)))
         windows = [_Window(file, place, length=end - start, size=size) for place in places]
-        if any(digest_of(window.line) == digest for window in windows if window.line is not None):
-            return True
-        return any(digest_of(text) == digest for window in windows for text in window.lines())
+        exact = self._renamed(window.line for window in windows if window.line is not None)
+        return wanted in map(digest, exact) or any(
+            wanted in map(digest, self._renamed(window.lines())) for window in windows
+        )
+
+    def _renamed(self, lines: Iterable[bytes]) -> Sequence[bytes]:
+        """Return lines as the build read them."""
+        if not self.renames:
+            return list(lines)
+        from retrieve_cli.sources.catalogs.catalog import as_renamed
+
+        return [as_renamed(line, self.renames) for line in lines]
 
     def _span(self, line: int, state: _FileState) -> tuple[int, int] | None:
         """Return the place of a line at build time or, if it was not stored then, its place now."""
@@ -318,6 +338,29 @@ def _ids(lines: Iterable[bytes], id_paths: Sequence[str]) -> set[str]:
             if isinstance(item, Mapping):
                 ids.add(id_of(item, id_paths))
     return ids
+
+
+def _is_table(path: Path) -> bool:
+    from retrieve_cli.sources.catalogs.tables import table_of
+
+    try:
+        return table_of(path) is not None
+    except RetrieveError:  # a damaged one
+        return True
+
+
+def _rows(path: Path) -> Sequence[bytes] | None:
+    """Return the rows of a table as lines; None if it is not one. Raises: OSError: it is unreadable or has too many."""
+    from retrieve_cli.sources.catalogs.tables import Row, table_of
+
+    try:
+        table = table_of(path)
+        rows = None if table is None else [row.line for row in islice(table.rows(), _MOST) if isinstance(row, Row)]
+    except RetrieveError as error:
+        raise OSError(error.message) from error
+    if rows is not None and len(rows) == _MOST:
+        raise OSError(path)
+    return rows
 
 
 def _lines(content: bytes) -> Sequence[bytes]:

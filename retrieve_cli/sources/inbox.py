@@ -27,7 +27,7 @@ from retrieve_cli.contracts import (
 from retrieve_cli.contracts.terms.tenants import KEYS, TENANT, conflict
 from retrieve_cli.errors import BadDocument, quoted
 from retrieve_cli.frozen import replace
-from retrieve_cli.sources.catalogs.catalog import read_record
+from retrieve_cli.sources.catalogs.catalog import as_renamed, read_record
 from retrieve_cli.sources.fields import FieldMap
 from retrieve_cli.sources.freshness import Unwatched
 from retrieve_cli.sources.parsed_record import parsed_record
@@ -104,7 +104,8 @@ class InboxSource:
         for entry in self._taken:
             digest = prefix.copy()
             digest.update(canonical([entry.id, entry.tenant]))
-            digest.update(entry.document)
+            renames = self._fields.renames
+            digest.update(as_renamed(entry.document, renames) if renames else entry.document)
             if entry.file is None:
                 yield Item(digest.digest(), self.name, entry.sequence, partial(self._read, entry))
                 continue

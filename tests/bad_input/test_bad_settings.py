@@ -18,7 +18,7 @@ from samples import Program
         "search: {mode: [hybrid]}", "search: {mode: {a: b}}", "search: {mode: off}", "fusion: {dense_weight: -1}",
         "fusion: {dense_weight: .nan}", "fusion: {dense_weight: .inf}", "fusion: {rrf_k: .inf}", "bm25: {k1: .nan}",
         "bm25: {k1: .inf}", "build: {max_fail: .nan}", "build: {max_fail: -1}", "docs: {name_weight: .inf}",
-        "catalog: {fields: [a]}", "catalog: {fields: {a: x}}", "catalog: {fields: {a: {to: 5}}}",
+        "catalog: {fields: [a]}", "catalog: {fields: {a: [x]}}", "catalog: {fields: {a: {to: 5}}}",
         "catalog: {fields: {a: {too: x}}}", "catalog: {fields: {a: {weight: -1}}}", "catalog: {fields: {a: .inf}}",
         "catalog: {fields: {a: null}}", "models: {dir: 5}", 'models: {dir: "~nobody-of-that-name/x"}',
         '!!python/object/apply:os.system ["touch canary"]',
@@ -91,7 +91,7 @@ def test_a_config_yaml_here_that_cannot_be_read_is_not_passed_over_in_silence(
         ("RETRIEVE_SEARCH__K", "[1"), ("RETRIEVE_SEARCH__K", "\udcff"), ("RETRIEVE_SEARCH__K", "9" * 5000),
         ("RETRIEVE_SERCH__K", "3"), ("RETRIEVE_SEARCH__KK", "3"), ("RETRIEVE_SEARCH__MODE", "x"),
         ("RETRIEVE___", "x"), ("RETRIEVE_SEARCH__", "x"), ("RETRIEVE_A__B__C", "x"), ("RETRIEVE_search__k", "0"),
-        ("RETRIEVE_CATALOG__FIELDS", "{a: b}"), ("RETRIEVE_BUILD__MAX_FAIL", "5%"),
+        ("RETRIEVE_CATALOG__FIELDS", "{a: [b]}"), ("RETRIEVE_BUILD__MAX_FAIL", "5%"),
     ],
 )  # fmt: skip
 def test_an_environment_variable_that_cannot_be_is_named(

@@ -1,5 +1,6 @@
 """Judged queries are read whole and checked before anything is asked."""
 
+import csv
 import json
 from pathlib import Path
 
@@ -110,3 +111,38 @@ def test_a_split_that_is_not_there_is_named_with_those_that_are() -> None:
     with pytest.raises(UsageError) as caught:
         read_beir(collection("toollinkos"), "train")
     assert "test_with_dependencies" in caught.value.hint
+
+
+# ------------------------------------------------------------------------------------------------- CSV
+
+
+@pytest.mark.parametrize(("name", "delimiter"), [("g.csv", ","), ("g.csv", ";"), ("g.tsv", "\t")])
+def test_a_gold_file_may_be_a_table(tmp_path: Path, name: str, delimiter: str) -> None:
+    rows = [["query", "relevant", "id", "group"], ["lungs, in CT", "a;b", "q1", ""], ["x", '{"a": 2}', "", "g"]]
+    rows += [["y", '["c"]', "q3", ""], []]
+    with (tmp_path / name).open("w", newline="", encoding="utf-8-sig") as file:
+        csv.writer(file, delimiter=delimiter).writerows(rows)
+    assert [(topic.id, topic.text, topic.grades, topic.group) for topic in read_gold(tmp_path / name)] == [
+        ("q1", "lungs, in CT", {"a": 1, "b": 1}, None),
+        ("3", "x", {"a": 2}, "g"),
+        ("q3", "y", {"c": 1}, None),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('query,relevant\n"a\nb",x\n,y\n', "g.csv:4 has no `query`"),
+        ("query,relevant\na,x,y\n", "g.csv:2 has 3 cells, the header 2 names"),
+        ("query,query\na,x\n", "g.csv:2 has 2 cells, the header 1 names"),
+        ("query,relevant\na,[x\n", "g.csv:2: '[x' is not JSON"),
+        ('query,relevant\na,"x\n', "g.csv:2 is not CSV"),
+        ("query,answer\na,x\n", "g.csv:2: unknown key `answer`"),
+    ],
+)
+def test_a_row_that_cannot_be_read_is_an_error_with_its_line(tmp_path: Path, text: str, message: str) -> None:
+    (tmp_path / "g.csv").write_text(text)
+    with pytest.raises(UsageError) as caught:
+        read_gold(tmp_path / "g.csv")
+    assert message in caught.value.message
+    assert caught.value.hint

@@ -91,7 +91,7 @@ def test_an_id_of_two_sources_is_rejected_with_both_places(docs: Path, retrieve:
         ("docs/depe", "cannot read docs/depe: No such file", "did you mean docs/deep?"),
         ("zebra", "cannot read zebra: No such file", "retrieve build tools.jsonl or retrieve build docs/"),
         ("docs/lungs.md", "is a single document", "retrieve build docs"),
-        ("table.csv", "neither a catalog", "one JSON object a line"),
+        ("table.bin", "neither a catalog", "one JSON object a line"),
         ("pack.zip", "is a zip archive", "unzip"),
         ("https://zoe:secret@x.org/t.jsonl?key=1", "not addresses", "sources: [{kind: http, url: 'https://x.org/t.jsonl"),
         ("beir", "a BEIR collection", "retrieve build beir/corpus.jsonl"),
@@ -105,7 +105,7 @@ def test_what_is_no_source_is_an_error_that_names_the_right_way(
     (docs / "deep").mkdir()
     Path("beir").mkdir()
     write_catalog(Path("beir/corpus.jsonl"), TOOLS)
-    Path("table.csv").write_text("id,name\n1,LungMapper\n")
+    Path("table.bin").write_text("id,name\n1,LungMapper\n")
     Path("pack.zip").write_bytes(b"PK\x03\x04....")
     done = retrieve("build", word)
     assert (done.code, done.out) == (2, "")

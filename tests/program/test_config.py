@@ -61,7 +61,8 @@ def test_a_path_is_relative_to_the_file(tmp_path: Path) -> None:
         ("- 1", "not a mapping", "config.yaml"),
         ("a: [", "not valid YAML", "fix"),
         ("catalog: {fields: {a: {tu: x}}}", "`catalog.fields.a.tu`", "to"),
-        ("catalog: {fields: {a: much}}", "a number", "config.yaml"),
+        ("catalog: {fields: {a: true}}", "a number", "config.yaml"),
+        ("catalog: {fields: {a: {to: b, weight: 2}, b: 3}}", "'b' twice: by 'a' (2) and 'b' (3)", "one weight"),
         ("catalog: {fields: 3}", "not a mapping", "summary"),
     ],
 )

@@ -138,7 +138,7 @@ def test_a_line_that_is_no_record_is_refused_with_its_place(tmp_path: Path, line
     assert reason in refused.reason
 
 
-@pytest.mark.parametrize(("content", "hint"), [("[1, 2]", "jq -c"), (None, "--docs-dir")])
+@pytest.mark.parametrize(("content", "hint"), [("a\0b", "JSON object per line"), (None, "--docs-dir")])
 def test_what_is_no_catalog_is_refused_with_the_way_out(tmp_path: Path, content: str | None, hint: str) -> None:
     path = tmp_path / "c.json"
     path.mkdir() if content is None else path.write_text(content)

@@ -223,13 +223,18 @@ def test_lines_of_graphs_and_of_records_may_stand_in_one_file(tmp_path: Path) ->
 # --------------------------------------------------------------------------------------------------- what is not
 
 
-@pytest.mark.parametrize(
-    "text", ['[\n {"id": "a", "name": "A"}\n]', '[{"id": "a"}]', '[{"note": "\\"@id\\""}, 1]', "[1"]
-)
-def test_a_list_of_something_else_is_an_error_that_says_how_to_convert_it(tmp_path: Path, text: str) -> None:
-    with pytest.raises(UsageError, match="JSON array") as raised:
-        read(tmp_path / "c.json", text)
-    assert "jq -c" in raised.value.hint
+@pytest.mark.parametrize("text", ['[\n {"id": "a", "name": "A"}\n]', '[{"name": "A", "note": "\\"@id\\""}, 1]'])
+def test_a_list_of_something_else_is_a_table(tmp_path: Path, text: str) -> None:
+    first, *others = read(tmp_path / "c.json", text)
+    assert (first.name, first.line) == ("A", 1)
+    assert [each.reason for each in others] == ["it is a JSON int, not an object"] * len(others)
+
+
+def test_no_mapping_is_inferred_for_the_names_of_a_vocabulary(tmp_path: Path) -> None:
+    (tmp_path / "c.jsonl").write_text('{"@id": "a", "schema:name": "A"}\n{"schema:name": "B", "schema:text": "b"}\n')
+    source = CatalogSource(tmp_path / "c.jsonl", KNOWN)
+    assert [record.name for record in pieces(source)] == ["A", "B"]
+    assert source.mapping() == {}
 
 
 def test_a_list_that_breaks_off_is_an_error(tmp_path: Path) -> None:

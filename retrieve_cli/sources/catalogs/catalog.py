@@ -1,28 +1,31 @@
-"""A catalog in JSON Lines, or one document of JSON-LD, read record by record."""
+"""A catalog in JSON Lines, one document of JSON-LD, or a table, read record by record."""
 
 from __future__ import annotations
 
 import stat
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from functools import partial
 from io import BufferedReader
+from itertools import chain, islice
 from pathlib import Path
 from shlex import quote
 
 from retrieve_cli.contracts import Item, Json, Notice, Record, Refused, SourceKind
 from retrieve_cli.errors import UsageError
 from retrieve_cli.frozen import replace
+from retrieve_cli.sources.catalogs.inferred import LOOKED_AT, infer
 from retrieve_cli.sources.catalogs.linked_catalog import (
     DEEPEST,
     NotRead,
     graph_of_file,
     graph_of_line,
-    looks_linked,
     record_of_line,
     too_deep,
 )
+from retrieve_cli.sources.catalogs.tables import Row, is_csv, table_of
 from retrieve_cli.sources.digests import BOM, absolute, file_stamp, line_digest
-from retrieve_cli.sources.fields import FieldMap, is_stored, record_from
+from retrieve_cli.sources.fields import FieldMap, is_stored, record_from, renamed_line
 from retrieve_cli.storage.manifest import canonical
 from retrieve_cli.untrusted import files
 
@@ -42,18 +45,19 @@ _COUNTED = 8 << 20
 
 
 class CatalogSource:
-    """A catalog with one record per line, in any known spelling (BEIR included), or of JSON-LD graphs."""
+    """A catalog with one record per line or row, in any known spelling (BEIR included), or of JSON-LD graphs."""
 
     kind: SourceKind = "catalog"
 
     def __init__(self, path: Path, fields: FieldMap, *, name: str = "", id_prefix: str = "") -> None:
-        """Raises: UsageError if `path` is not a file of JSON Lines."""
+        """Raises: UsageError if `path` is not a file of JSON Lines or a table."""
         self.path = path
         self._place = absolute(path)
         self.name = name or self._place.name
         self._fields = fields
         self._id_prefix = id_prefix
         self._digest = line_digest(self.name, id_prefix)
+        self._inferred = False
         _check(path)
 
     @property
@@ -63,6 +67,11 @@ class CatalogSource:
     @property
     def origin(self) -> Mapping[str, Json]:
         return {"kind": self.kind, "name": self.name, "path": str(self._place), "id_prefix": self._id_prefix}
+
+    def mapping(self) -> Mapping[str, Json]:
+        """Return the keys that the last scan read under other names, and whether they were inferred."""
+        renames = [list(pair) for pair in self._fields.renames.items()]
+        return {"fields": renames, "inferred": self._inferred} if renames else {}
 
     def fetch(self) -> None:
         """Do nothing: the file is local."""
@@ -81,12 +90,15 @@ class CatalogSource:
                 if (graph := self._graph(file)) is not None:
                     yield from self._items(graph, 1)
                     return
-                for number, raw in enumerate(files.lines(file), 1):
-                    line = raw.removeprefix(BOM) if number == 1 else raw
-                    if len(line) > files.LINE:
-                        yield self._reject(line, number, f"it is longer than {files.LINE // files.MB} MB")
-                    elif line.strip():
-                        yield from self._items_of(line, number)
+                table = table_of(self.path)
+                for row in self._mapped(_lines(file) if table is None else table.rows()):
+                    if isinstance(row, str):
+                        yield Notice(self.name, row)
+                    elif row.reason or len(row.line) > files.LINE:
+                        reason = row.reason or f"it is longer than {files.LINE // files.MB} MB"
+                        yield self._reject(row.line, row.number, reason)
+                    elif row.line.strip():
+                        yield from self._items_of(row.line, row.number)
         except OSError as error:
             raise self._unreadable(error) from error
 
@@ -99,17 +111,28 @@ class CatalogSource:
         size = self.path.stat().st_size
         with files.open_regular(self.path) as file:
             head = file.read(_COUNTED)
-        if not head.strip().partition(b"\n")[0].rstrip().endswith(b"}"):
+        if not head.strip().partition(b"\n")[0].rstrip().endswith(b"}") and not is_csv(head, self.path):
             return None
         lines = head.count(b"\n") + (len(head) == size and not head.endswith(b"\n"))
         return lines if len(head) >= size else round(lines * size / len(head))
+
+    def _mapped(self, rows: Iterator[Row | str]) -> Iterator[Row | str]:
+        """Return the rows; if the first ones have no known text, the mapping of their keys is inferred from them."""
+        if self._fields.configured:
+            return rows
+        first: list[Row | str] = []
+        renames = infer(_objects(rows, first))
+        self._fields, self._inferred = replace(self._fields, renames=renames), bool(renames)
+        return chain(first, rows)
 
     def _graph(self, file: BufferedReader) -> list[Json] | None:
         """Return the records of a file that is a single document. Raises: UsageError if it is not a catalog."""
         try:
             return graph_of_file(file)
         except NotRead as error:
-            raise _no_lines(self.path, str(error).removeprefix("it is ")) from error
+            raise UsageError(
+                f"{self.path} cannot be read: {error}", hint="a catalog is JSON Lines or JSON-LD"
+            ) from error
 
     def _items_of(self, line: bytes, number: int) -> Iterator[Item | Refused]:
         try:
@@ -118,15 +141,19 @@ class CatalogSource:
             yield self._reject(line, number, str(error))
             return
         if graph is None:
-            yield Item(self._digest(line), self.name, number, partial(self._read, line, number))
+            yield self._item(line, number)
         else:
             yield from self._items(graph, number)
 
     def _items(self, graph: list[Json], number: int) -> Iterator[Item]:
         """Yield an item for each record of a graph, as if each were on its own line."""
         for record in graph:
-            line = canonical(record)
-            yield Item(self._digest(line), self.name, number, partial(self._read, line, number))
+            yield self._item(canonical(record), number)
+
+    def _item(self, line: bytes, number: int) -> Item:
+        renames = self._fields.renames
+        digest = self._digest(as_renamed(line, renames) if renames else line)
+        return Item(digest, self.name, number, partial(self._read, line, number))
 
     def _unreadable(self, error: OSError) -> UsageError:
         return UsageError(f"cannot read {self.path}: {error.strerror}", hint="check the path and its permissions")
@@ -142,6 +169,44 @@ class CatalogSource:
 
     def _reject(self, line: bytes, number: int, reason: str) -> Refused:
         return Refused(self.name, number, reason, line[:_EXCERPT].decode("utf-8", "replace").rstrip("\n"))
+
+
+def as_renamed(line: bytes, renames: Mapping[str, str]) -> bytes:
+    """Return a line of a catalog as it would be with its keys renamed."""
+    try:
+        item, written = _described(line)
+    except (ValueError, NotRead):  # it is rejected when it is read
+        return line
+    return renamed_line(written, item, renames) if isinstance(item, dict) else line
+
+
+def _described(line: bytes) -> tuple[Json, bytes]:
+    """Return the object of a line, or the one that its JSON-LD describes, and how it is written. Raises: ValueError,
+    NotRead."""
+    import orjson
+
+    item = orjson.loads(line)
+    described = record_of_line(item, line) if isinstance(item, dict) else item
+    return described, line if described is item else canonical(described)
+
+
+def _lines(file: BufferedReader) -> Iterator[Row | str]:
+    for number, line in enumerate(files.lines(file), 1):
+        yield Row(number, line.removeprefix(BOM) if number == 1 else line)
+
+
+def _objects(rows: Iterator[Row | str], taken: list[Row | str]) -> Iterator[Mapping[str, Json]]:
+    """Yield the objects of the first rows but JSON-LD, whose names are known; the rows are added to `taken`."""
+    size = 0
+    for row in islice(rows, LOOKED_AT):
+        taken.append(row)
+        if isinstance(row, Row):
+            with suppress(ValueError, NotRead):
+                item, written = _described(row.line)
+                if isinstance(item, dict) and written is row.line and not is_stored(item):
+                    yield item
+            if (size := size + len(row.line)) > files.LINE:
+                return
 
 
 def read_record(line: bytes, fields: FieldMap, *, source: str, number: int) -> Record | str:
@@ -177,12 +242,6 @@ def _many_levels(line: bytes) -> bool:
     return line.count(b"[") + line.count(b"{") > DEEPEST
 
 
-def _no_lines(path: Path, what: str) -> UsageError:
-    lines = quote(str(path.with_suffix(".lines.jsonl")))
-    hint = f"convert it: jq -c '.[]' {quote(str(path))} > {lines}"
-    return UsageError(f"{path} is {what}; a catalog is JSON Lines, one object per line, or JSON-LD", hint=hint)
-
-
 def _check(path: Path) -> None:
     try:
         mode = path.stat().st_mode
@@ -195,12 +254,12 @@ def _check(path: Path) -> None:
     if stat.S_ISDIR(mode):
         corpus = path / "corpus.jsonl"
         hint = f"--catalog {corpus}" if corpus.is_file() else f"for a folder of documents: --docs-dir {path}"
-        raise UsageError(f"{path} is a folder; --catalog takes a file of JSON Lines", hint=hint)
+        raise UsageError(f"{path} is a folder; --catalog takes a file", hint=hint)
     if not stat.S_ISREG(mode):
         hint = "save it to a file first: a catalog must be the same when it is read again"
         raise UsageError(f"{path} is not a regular file", hint=hint)
-    if head.startswith(b"[") and not looks_linked(head):
-        raise _no_lines(path, "a JSON array")
+    if table_of(path) is not None:
+        return
     for start, what, remedy in _OTHERS:
         if head.startswith(start):
             raise UsageError(f"{path} is {what}, not JSON Lines", hint=f"{remedy} {quote(str(path))}")

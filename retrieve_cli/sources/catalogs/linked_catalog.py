@@ -76,7 +76,7 @@ def graph_of_file(file: BufferedReader) -> list[Json] | None:
     be read one by one. The file is then at its beginning.
 
     Raises:
-        NotRead: it is a list of something else, has too many values, or no records.
+        NotRead: it is a list and cut off or too large, has too many values, or no records.
         OSError: it cannot be read.
     """
     head = file.read(_HEAD)
@@ -93,8 +93,8 @@ def graph_of_file(file: BufferedReader) -> list[Json] | None:
     value = _parsed(file.read(files.LINE + 1).removeprefix(BOM))
     file.seek(0)
     if not is_linked(value):
-        if listed:
-            raise NotRead("it is a JSON array" if isinstance(value, list) else "it is not JSON")
+        if listed and value is None:
+            raise NotRead("it is not JSON")
         return None
     return _records(value)
 

@@ -42,6 +42,7 @@ class RemoteSource:
         self._target = target
         self._fields = fields
         self._id_prefix = id_prefix
+        self._read: CatalogSource | None = None
 
     @property
     def card(self) -> Mapping[str, Json]:
@@ -65,7 +66,12 @@ class RemoteSource:
 
     def scan(self) -> Iterator[Item | Refused | Notice]:
         """Yield the records of the last answer."""
-        return self._catalog.scan()
+        self._read = self._catalog
+        return self._read.scan()
+
+    def mapping(self) -> Mapping[str, Json]:
+        """Return the keys that the last scan read under other names."""
+        return self._read.mapping() if self._read else {}
 
     @property
     def _catalog(self) -> CatalogSource:

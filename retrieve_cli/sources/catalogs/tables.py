@@ -1,0 +1,299 @@
+"""Tables as catalogs: CSV, an array of JSON, spreadsheets, Parquet and Arrow, each row as a line of JSON Lines.
+
+A row becomes the line that a catalog of the same record has: its cells by the names of the columns, in their order. A
+table is recognised by its content, CSV by its suffix as well. Of CSV and JSON, little is in memory at a time. Formats
+that need a package are read by another process (`table_child`), whose memory is bounded.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+import subprocess
+import sys
+import zipfile
+import zlib
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import suppress
+from functools import partial
+from gzip import BadGzipFile, GzipFile
+from importlib.util import find_spec
+from math import isfinite
+from pathlib import Path
+from typing import IO, BinaryIO, Final, NamedTuple, cast
+
+from retrieve_cli.contracts import Json
+from retrieve_cli.errors import Unavailable, UsageError, quoted, shortened
+from retrieve_cli.sources.catalogs.table_text import Cells, cells_of, entries_of
+from retrieve_cli.sources.digests import BOM
+from retrieve_cli.untrusted import files
+from retrieve_cli.untrusted.worker import search_path
+
+_HEAD = 4096
+_MOST_COLUMNS = 16_384
+_LONGEST_NAME = 200
+"""Maximum characters of a column's name: a longer one is a value."""
+_FREE, _MOST_RATIO, _MOST_UNPACKED = 64 * files.MB, 200, 1024 * files.MB
+"""Bytes to which a compressed file may grow at any ratio; how many times larger it may become; and a workbook."""
+_TABS = (".tsv", ".tab")
+_GZIP = b"\x1f\x8b"
+_PACKAGES: Final = {"workbook": "python_calamine", "parquet": "pyarrow", "arrow": "pyarrow"}
+"""Packages that read the formats of other processes."""
+
+
+class Row(NamedTuple):
+    """A row of a table, or a line of a catalog."""
+
+    number: int
+    line: bytes
+    reason: str = ""
+    """The reason to reject it."""
+
+
+class TableFile(NamedTuple):
+    """A file that is a table."""
+
+    path: Path
+    kind: str
+    """One of csv, json, lines (JSON Lines), workbook, parquet, arrow."""
+    packed: bool
+
+    def rows(self) -> Iterator[Row | str]:
+        """Yield the rows, and sentences on the file.
+
+        Raises:
+            UsageError: it is damaged, or not a table.
+            Unavailable: a package is missing.
+            OSError: it cannot be read.
+        """
+        if self.kind in _PACKAGES:
+            yield from self._rows(self._of_child())
+        elif self.kind == "csv":
+            opening, tabs = partial(_opened, self.path, packed=self.packed), _suffix_of(self.path) in _TABS
+            cells = partial(cells_of, opening, str(self.path), tabs=tabs)
+            yield from self._rows(cells(), numbers=_numbers(cells()))
+        else:
+            with _opened(self.path, packed=self.packed) as file:
+                entries = entries_of(file, str(self.path)) if self.kind == "json" else files.lines(file)
+                yield from (Row(number, line) for number, line in enumerate(entries, 1))
+
+    def _rows(self, cells: Iterator[Cells | str], *, numbers: Collection[int] | None = None) -> Iterator[Row | str]:
+        """Yield the rows below the header, which is the first row with a cell that is not empty. A table of text has
+        `numbers` in these columns."""
+        columns: list[str] | None = None
+        for found in cells:
+            if isinstance(found, str):
+                yield found
+                continue
+            number, row = found
+            if isinstance(row, str):
+                yield Row(number, b"", row)
+            elif all(map(_is_empty, row)):
+                continue
+            elif columns is None:
+                columns = self._header(number, row)
+            else:
+                yield _row(number, columns, row, numbers)
+        if columns is None:
+            raise UsageError(f"{self.path} is empty: it has no header", hint="its first row names the columns")
+
+    def _header(self, number: int, cells: Sequence[Json]) -> list[str]:
+        """Return the names of the columns. Raises: UsageError: the row is not a header."""
+        names = ["" if _is_empty(cell) else str(cell).strip() for cell in cells]
+        place, hint = f"{self.path}:{number}", "its first row names the columns"
+        if len(names) > _MOST_COLUMNS:
+            raise UsageError(f"{place} has {len(names):,} columns; the limit is {_MOST_COLUMNS:,}", hint=hint)
+        filled = [name for name in names if name]
+        odd = [name for name in filled if len(name) > _LONGEST_NAME or "://" in name]
+        if odd or all(isinstance(_value(name, number=True), int | float) for name in filled):
+            raise UsageError(f"{place} is not a header: {quoted((odd or filled)[0])} is a value", hint=hint)
+        if len(set(filled)) < len(filled):
+            twice = next(name for name in filled if filled.count(name) > 1)
+            one, other = [place for place, name in enumerate(names, 1) if name == twice][:2]
+            message = f"{place}: columns {one} and {other} are both called {quoted(twice)}"
+            raise UsageError(message, hint="rename one of them")
+        return names
+
+    def _of_child(self) -> Iterator[Cells | str]:
+        """Yield the cells that another process reads."""
+        import orjson
+
+        if find_spec(_PACKAGES[self.kind]) is None:
+            name = _PACKAGES[self.kind].replace("_", "-")
+            message = f"reading {self.path} needs the package {name}, which is not installed"
+            raise Unavailable(message, hint="pip install 'retrieve-cli[tables]'")
+        command = [sys.executable, "-m", "retrieve_cli.sources.catalogs.table_child", self.kind]
+        environment = {"PYTHONPATH": ":".join(search_path()), "PYTHONSAFEPATH": "1"}
+        with (
+            files.open_regular(self.path) as file,
+            subprocess.Popen(  # noqa: S603  this program
+                command, stdin=file, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment
+            ) as process,
+        ):
+            try:
+                for line in files.lines(cast(BinaryIO, process.stdout), limit=files.LINE):
+                    if len(line) > files.LINE:
+                        yield 0, f"a row is longer than {files.LINE // files.MB} MB"
+                        continue
+                    message = orjson.loads(line)
+                    if message is None:
+                        return
+                    if isinstance(message, dict):
+                        hint = "is it complete? Otherwise save it as CSV or JSON Lines"
+                        raise UsageError(f"cannot read {self.path}: {shortened(message['error'])}", hint=hint)
+                    yield message if isinstance(message, str) else (message[0], message[1])
+            finally:
+                process.kill()
+        hint = "save it as CSV or JSON Lines"
+        raise UsageError(f"cannot read {self.path}: it is damaged, or needs too much memory", hint=hint)
+
+
+def table_of(path: Path) -> TableFile | None:
+    """Return the table in a file; None if it is not one.
+
+    Raises:
+        OSError: it cannot be read.
+        UsageError: it is compressed and damaged, or unpacks to far too much.
+    """
+    with files.open_regular(path) as file:
+        head = file.read(_HEAD)
+    if packed := head.startswith(_GZIP):
+        with _opened(path, packed=True) as file:
+            head = file.read(_HEAD)
+    kind = _kind_of(head, path)
+    if packed:
+        text = kind == "csv" or (kind in (None, "json") and b"\0" not in head)
+        return TableFile(path, kind or "lines", packed) if text else None
+    return TableFile(path, kind, packed) if kind else None
+
+
+def _kind_of(head: bytes, path: Path) -> str | None:
+    if head.startswith((b"PAR1", b"ARROW1")):
+        return "parquet" if head.startswith(b"PAR1") else "arrow"
+    if head.startswith(b"\xff\xff\xff\xff") and path.suffix.lower() in (".arrow", ".arrows", ".feather"):
+        return "arrow"
+    if head.startswith(b"PK\x03\x04"):
+        return "workbook" if _is_workbook(path) else None
+    if head.startswith(b"\xd0\xcf\x11\xe0") and path.suffix.lower() in (".xls", ".xlsx"):
+        return "workbook"
+    start = head.removeprefix(BOM).lstrip()
+    if _suffix_of(path) in (".csv", *_TABS):
+        json_lines = re.match(rb'\{\s*+["}]', start)
+        return None if json_lines else "json" if re.match(rb"\[\s*+[{\]]", start) else "csv"
+    return "json" if start.startswith(b"[") else None
+
+
+def is_csv(head: bytes, path: Path) -> bool:
+    """Return True if a file that begins with `head` is CSV and not compressed."""
+    return not head.startswith(_GZIP) and _kind_of(head, path) == "csv"
+
+
+def _suffix_of(path: Path) -> str:
+    return Path(path.name.lower().removesuffix(".gz")).suffix
+
+
+def _is_workbook(path: Path) -> bool:
+    """Return True if a zip archive is a workbook. Raises: UsageError: it unpacks to far too much."""
+    try:
+        with files.open_regular(path) as file, zipfile.ZipFile(file) as archive:
+            parts = archive.infolist()
+    except (zipfile.BadZipFile, ValueError, NotImplementedError):
+        return False
+    if not any(part.filename.startswith("xl/") for part in parts) and path.suffix.lower() != ".ods":
+        return False
+    size = sum(part.file_size for part in parts)
+    if size > min(max(_FREE, _MOST_RATIO * path.stat().st_size), _MOST_UNPACKED):
+        raise UsageError(f"{path} unpacks to {size / files.MB:,.0f} MB", hint="save it as CSV or JSON Lines")
+    return True
+
+
+class _Inflated(io.RawIOBase):
+    """The content of a gzip file, up to a size that is far larger than the file."""
+
+    def __init__(self, path: Path, file: IO[bytes]) -> None:
+        self._path, self._file = path, file
+        self._content = GzipFile(fileobj=file)
+        self._size = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
+        try:
+            piece = self._content.read(len(buffer))
+        except (EOFError, zlib.error, BadGzipFile) as error:
+            raise UsageError(f"{self._path} is damaged: {error}", hint="is it complete? Test it: gzip -t") from error
+        self._size += len(piece)
+        if self._size > max(_FREE, _MOST_RATIO * self._file.tell()):
+            message = f"{self._path} unpacks to more than {_MOST_RATIO} times its size"
+            raise UsageError(message, hint="unpack it if you trust it: gunzip -k")
+        buffer[: len(piece)] = piece
+        return len(piece)
+
+    def close(self) -> None:
+        self._file.close()
+        super().close()
+
+
+def _opened(path: Path, *, packed: bool) -> io.BufferedReader:
+    file = files.open_regular(path)
+    return io.BufferedReader(_Inflated(path, file), 1 << 16) if packed else file
+
+
+def _numbers(cells: Iterator[Cells | str]) -> set[int]:
+    """Return the columns in which each cell below the header is a number or empty."""
+    found: set[int] | None = None
+    for each in cells:
+        row = [] if isinstance(each, str) or isinstance(each[1], str) else each[1]
+        if found is None and not all(map(_is_empty, row)):
+            found = set(range(len(row)))
+        elif found is not None:
+            filled = [place for place in found if place < len(row) and not _is_empty(row[place])]
+            found.difference_update(place for place in filled if isinstance(_value(str(row[place]), number=True), str))
+            if not found:
+                break
+    return found or set()
+
+
+def _row(number: int, columns: Sequence[str], cells: Sequence[Json], numbers: Collection[int] | None) -> Row:
+    """Return a row as a line of JSON."""
+    import orjson
+
+    values = {}
+    for place, cell in enumerate(cells):
+        if _is_empty(cell):
+            continue
+        if place >= len(columns):
+            return Row(number, b"", f"it has {len(cells)} cells and the header has {len(columns)}")
+        if not columns[place]:
+            return Row(number, b"", f"it has a value in column {place + 1}, which has no name")
+        values[columns[place]] = cell if numbers is None else _value(str(cell), number=place in numbers)
+    try:
+        return Row(number, orjson.dumps(values))
+    except (TypeError, ValueError) as error:  # bytes of another encoding, or nested too deeply
+        odd = next((char for char in "".join(map(str, cells)) if "\ud800" <= char < "\ue000"), None)
+        bytes_ = f"byte 0x{ord(odd) & 0xFF:02x} is not in the encoding of the file" if odd else str(error)
+        return Row(number, b"", f"it cannot be read: {bytes_}")
+
+
+def _is_empty(cell: Json) -> bool:
+    return cell is None or (isinstance(cell, str) and not cell.strip())
+
+
+def _value(cell: str, *, number: bool) -> Json:
+    """Return a cell as a `number` if JSON would write that number in the same way, as a list or object if it is one in
+    JSON, and otherwise unchanged."""
+    if cell[0] in "[{" and cell[-1] in "]}":
+        import orjson
+
+        with suppress(ValueError):
+            value = orjson.loads(cell)
+            return value if isinstance(value, list | dict) else cell
+    elif number and len(cell) < 25 and cell[-1].isdigit() and (cell[0].isdigit() or cell[0] == "-"):
+        with suppress(ValueError, OverflowError):
+            if str(whole := int(cell)) == cell:
+                return whole if -(2**63) <= whole < 2**64 else cell
+        with suppress(ValueError):
+            if repr(real := float(cell)) == cell and isfinite(real):
+                return real
+    return cell

@@ -1,0 +1,300 @@
+"""Tables as catalogs: each format gives the same records, hostile and broken ones say where and why."""
+
+import csv
+import gzip
+import io
+import json
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from samples import Program, pieces
+
+from retrieve_cli.contracts import Notice, Record, Refused
+from retrieve_cli.errors import UsageError
+from retrieve_cli.frozen import replace
+from retrieve_cli.sources.catalogs.catalog import CatalogSource
+from retrieve_cli.sources.catalogs.tables import table_of
+from retrieve_cli.sources.fields import FieldMap
+
+ROWS: list[dict[str, Any]] = [
+    {
+        "id": f"t{number}",
+        "name": f"Tool {number}",
+        "description": f'It does "number" {number},\nand é; 漢\t| too.',
+        "keywords": ["a", f"k{number}"],
+        "stars": number,
+        "score": number / 8,
+        "zip": f"{number:05}",
+    }
+    for number in range(1, 60)
+]
+ROWS[3].pop("description")
+
+
+def cells(row: dict[str, Any]) -> dict[str, Any]:
+    return {key: json.dumps(value) if isinstance(value, list) else value for key, value in row.items()}
+
+
+def as_csv(delimiter: str, encoding: str = "utf-8") -> Callable[[Path], object]:
+    def write(path: Path) -> None:
+        with path.open("w", newline="", encoding=encoding, errors="replace") as file:
+            table = csv.DictWriter(file, list(ROWS[0]), delimiter=delimiter)
+            table.writeheader()
+            table.writerows(map(cells, ROWS))
+
+    return write
+
+
+def as_lines(path: Path) -> None:
+    path.write_text("".join(json.dumps(row) + "\n" for row in ROWS))
+
+
+def as_parquet(path: Path) -> None:
+    import pyarrow as pa
+    from pyarrow import feather, parquet
+
+    table = pa.Table.from_pylist(ROWS)
+    parquet.write_table(table, path) if path.suffix == ".parquet" else feather.write_feather(table, str(path))
+
+
+def as_workbook(path: Path) -> None:
+    import openpyxl
+
+    book = openpyxl.Workbook()
+    for row in (list(ROWS[0]), *(list({**dict.fromkeys(ROWS[0]), **cells(row)}.values()) for row in ROWS)):
+        book.active.append(row)
+    book.create_sheet("empty")
+    book.save(path)
+
+
+FORMATS: dict[str, tuple[Callable[[Path], object], int]] = {
+    "t.json": (lambda path: path.write_text(json.dumps(ROWS, indent=2)), 0),
+    "t.csv": (as_csv(","), 1),
+    "semicolon.csv": (as_csv(";"), 1),
+    "bar.csv": (as_csv("|"), 1),
+    "t.tsv": (as_csv("\t"), 1),
+    "wide.csv": (as_csv("\t", "utf-16"), 1),
+    "marked.csv": (as_csv(",", "utf-8-sig"), 1),
+    "t.parquet": (as_parquet, 0),
+    "t.feather": (as_parquet, 0),
+    "t.xlsx": (as_workbook, 1),
+}
+"""Writers of the same records by the name of a file, and the rows above the first one."""
+
+
+def read(path: Path, fields: FieldMap | None = None) -> list[Record | Refused | Notice]:
+    return list(pieces(CatalogSource(path, fields or FieldMap.of({}), name="c")))
+
+
+@pytest.mark.parametrize("name", [*FORMATS, "t.json.gz", "t.csv.gz", "t.tsv.gz", "wide.csv.gz"])
+def test_every_format_gives_the_same_records(tmp_path: Path, name: str) -> None:
+    plain = name.removesuffix(".gz")
+    write, above = FORMATS[plain]
+    write(tmp_path / plain)
+    path = tmp_path / name
+    if plain != name:
+        path.write_bytes(gzip.compress((tmp_path / plain).read_bytes()))
+    as_lines(tmp_path / "t.jsonl")
+    wanted = read(tmp_path / "t.jsonl")
+    found = [piece for piece in read(path) if not isinstance(piece, Notice)]
+    assert [replace(piece, line=0) for piece in found] == [replace(piece, line=0) for piece in wanted]
+    assert above == 0 or "csv" in path.name or "tsv" in path.name or found[0].line == above + 1
+
+
+def test_numbers_are_the_physical_lines_where_rows_begin(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text('name,text\n\nA,"one\ntwo"\nB,c,d\n,\n"C"x,d\nD,e\n')
+    a, b, c, d = read(path)
+    assert [piece.line for piece in (a, b, c, d)] == [3, 5, 7, 8]
+    assert b.reason == "it has 3 cells and the header has 2"
+    assert "it is not CSV" in c.reason
+
+
+def test_delimiter_and_encoding_are_said_if_they_are_not_the_usual_ones(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_bytes("name;text\nÄpfel;Größe, süß und schön\n".encode("cp1252"))
+    *said, record = read(path)
+    assert record.text == "Äpfel: Größe, süß und schön"
+    assert said[0].message.startswith("it is read as cp125")
+    assert said[1].message == "its columns are separated by a semicolon"
+
+
+def test_a_later_part_decides_the_encoding_unless_the_file_is_utf_8_before(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    plain = b"name,text\n" + b"A,%b\n" % (b"words of text " * 2000) * 12
+    path.write_bytes(plain + "B,über die Brücke\n".encode("latin-1"))
+    assert read(path)[-1].text == "B: über die Brücke"
+    path.write_bytes("name,text\né,x\n".encode() + b"B,\xfcber\n" + plain[10:])
+    assert read(path)[1].reason == "it cannot be read: byte 0xfc is not in the encoding of the file"
+
+
+@pytest.mark.parametrize(
+    ("cell", "value"),
+    [
+        ("7", 7),
+        ("-7", -7),
+        ("1.5", 1.5),
+        ("1e-07", 1e-07),
+        ("01234", "01234"),
+        ("1.10", "1.10"),
+        ("+1", "+1"),
+        ("1_000", "1_000"),
+        ("nan", "nan"),
+        ("1e999", "1e999"),
+        ("9" * 30, "9" * 30),
+        ("true", "true"),
+        ('["a", 1]', ["a", 1]),
+        ('{"a": 1}', {"a": 1}),
+        ("[a]", "[a]"),
+    ],
+)
+def test_a_cell_is_the_value_that_json_would_write_so_and_otherwise_text(
+    tmp_path: Path, cell: str, value: object
+) -> None:
+    path = tmp_path / "t.csv"
+    with path.open("w", newline="") as file:
+        csv.writer(file).writerows([["name", "x"], ["N", cell]])
+    (record,) = read(path)
+    assert record.metadata == {"x": value}
+
+
+def test_a_column_has_numbers_only_if_all_of_its_cells_are_numbers(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text('name,version,stars\nA,1.2,7\nB,1.2.3,\nC,"",0.5\n')
+    assert [record.metadata for record in read(path)] == [
+        {"version": "1.2", "stars": 7},
+        {"version": "1.2.3"},
+        {"stars": 0.5},
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("t.csv", b"", "is empty"),
+        ("t.csv", b"name,a,name\n1,2,3\n", "t.csv:1: columns 1 and 3 are both called 'name'"),
+        ("t.csv", b"1,2,3\n4,5,6\n", "t.csv:1 is not a header: '1' is a value"),
+        ("t.csv", b"bwa,https://x.org/a\nx,y\n", "is not a header"),
+        ("t.csv", b'name,text\nA,"never closed\nB,c\n', "t.csv:2: a quotation mark is opened and never closed"),
+        ("t.csv", b"name\n\0\0\1", "is a binary file"),
+        ("t.csv", b"," * 20_000 + b"a\nb", "20,001 columns"),
+        ("t.json", b'[{"name": "A"},', "is cut off"),
+        ("t.json", b'[{"name": "A"}] {"name": "B"}', "goes on after its array"),
+        ("t.jsonl.gz", gzip.compress(b'{"name": "A"}\n' * 99)[:-9], "is damaged"),
+        ("t.jsonl.gz", gzip.compress(b" " * 200_000_000, 9), "unpacks to more than 200 times its size"),
+        ("t.parquet", b"PAR1" + b"x" * 99, "cannot read"),
+        ("t.arrow", b"ARROW1" + b"x" * 99, "cannot read"),
+        ("t.xls", b"\xd0\xcf\x11\xe0" + b"x" * 999, "cannot read"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_a_damaged_table_is_an_error_that_names_the_place(
+    tmp_path: Path, name: str, content: bytes, message: str
+) -> None:
+    path = tmp_path / name
+    path.write_bytes(content)
+    with pytest.raises(UsageError) as caught:
+        read(path)
+    assert message in caught.value.message
+    assert caught.value.hint
+
+
+def workbook(sheet: str, padding: int = 0) -> bytes:
+    """A workbook with the XML of one sheet."""
+    content = io.BytesIO()
+    with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as archive:
+        kind = "application/vnd.openxmlformats-officedocument.spreadsheetml"
+        archive.writestr(
+            "[Content_Types].xml",
+            f'<Types xmlns="http://schemas.openxmlformats.org/package/2006/content-types"><Override PartName='
+            f'"/xl/workbook.xml" ContentType="{kind}.sheet.main+xml"/></Types>',
+        )
+        relation = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
+        archive.writestr(
+            "xl/_rels/workbook.xml.rels",
+            '<Relationships xmlns="http://schemas.openxmlformats.org/package/2006/relationships"><Relationship Id="r"'
+            f' Type="{relation}/worksheet" Target="worksheets/s.xml"/></Relationships>',
+        )
+        main = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
+        archive.writestr(
+            "xl/workbook.xml",
+            f'<workbook xmlns="{main}" xmlns:r="{relation}"><sheets><sheet name="S" sheetId="1" r:id="r"/></sheets>'
+            "</workbook>",
+        )
+        archive.writestr("xl/worksheets/s.xml", f'<worksheet xmlns="{main}"><sheetData>{sheet}</sheetData></worksheet>')
+        if padding:
+            archive.writestr("xl/media/x", bytes(padding))
+    return content.getvalue()
+
+
+def test_a_workbook_that_asks_for_far_too_much_memory_is_an_error(tmp_path: Path) -> None:
+    path = tmp_path / "t.xlsx"
+    cell = '<row r="{0}"><c r="{1}{0}" t="inlineStr"><is><t>name</t></is></c></row>'
+    path.write_bytes(workbook(cell.format(1, "A") + cell.format(1_048_576, "XFD")))
+    with pytest.raises(UsageError, match="cannot read"):
+        read(path)
+    path.write_bytes(workbook(cell.format(1, "A"), 100_000_000))
+    with pytest.raises(UsageError, match="unpacks to 95 MB"):
+        read(path)
+
+
+def test_rows_of_a_workbook_have_the_numbers_that_its_program_shows(tmp_path: Path) -> None:
+    import openpyxl
+
+    book = openpyxl.Workbook()
+    for place, value in {"A3": "name", "B3": "on", "A5": "A", "B5": True, "A6": "N", "D6": "x"}.items():
+        book.active[place] = value
+    book.create_sheet("other")["A1"] = "text"
+    book.save(tmp_path / "t.xlsx")
+    first, second, notice = read(tmp_path / "t.xlsx")
+    assert (first.line, first.metadata) == (5, {"on": True})
+    assert (second.line, second.reason) == (6, "it has a value in column 4, which has no name")
+    assert notice.message == "its sheet other is not read: a catalog is one sheet, here Sheet"
+
+
+def test_a_missing_package_is_said_with_its_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from retrieve_cli.errors import Unavailable
+    from retrieve_cli.sources.catalogs import tables
+
+    monkeypatch.setattr(tables, "find_spec", lambda _: None)
+    (tmp_path / "t.parquet").write_bytes(b"PAR1")
+    with pytest.raises(Unavailable, match="pyarrow") as caught:
+        read(tmp_path / "t.parquet")
+    assert "retrieve-cli[tables]" in caught.value.hint
+
+
+@pytest.mark.parametrize("piece", [1, 7, 1 << 16])
+def test_an_array_is_read_the_same_however_its_bytes_arrive(piece: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    from retrieve_cli.sources.catalogs import table_text
+
+    values = [{"a": ']},{\\"[', "b": [[1], {"c": "é" * 40}]}, 1, None, "x,y", [[]], {}]
+    monkeypatch.setattr(table_text, "_PIECE", piece)
+    for text in (json.dumps(values), json.dumps(values, indent=1, ensure_ascii=False)):
+        found = list(table_text.entries_of(io.BytesIO(text.encode()), "x"))
+        assert [json.loads(entry) for entry in found] == values
+
+
+def test_json_lines_and_graphs_are_no_tables(tmp_path: Path) -> None:
+    for number, text in enumerate(['{"name": "A"}\n', "name: A\n", '{"@graph": []}']):
+        path = tmp_path / f"{number}.jsonl"
+        path.write_text(text)
+        assert table_of(path) is None
+
+
+def test_an_index_of_a_table_answers_as_one_of_json_lines(tmp_path: Path, retrieve: Program) -> None:
+    def without_place(item: dict[str, Any]) -> dict[str, Any]:
+        return {key: value for key, value in item.items() if key not in ("source", "line", "start_line", "end_line")}
+
+    answers: dict[str, list[Any]] = {}
+    for name, (write, _) in {"t.jsonl": (as_lines, 0), **FORMATS}.items():
+        write(tmp_path / name)
+        assert retrieve("build", name).code == 0
+        found = retrieve("query", "does it number 7", "-k", 5, "--json").out
+        rows = retrieve("inspect", "records", "--json").out
+        parts = (found, "results"), (rows, "records")
+        answers[name] = [json.loads(text, object_hook=without_place)[key] for text, key in parts]
+    assert len(answers["t.jsonl"][0]) == 5
+    assert [name for name, answer in answers.items() if answer != answers["t.jsonl"]] == []

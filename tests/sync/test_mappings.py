@@ -1,0 +1,216 @@
+"""A catalog with keys of its own: mapped by hand, renamed, or inferred, the index is the same to the byte."""
+
+import csv
+import json
+import random
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, strategies as st
+from samples import Program
+from sync.test_equality import fingerprint
+
+from retrieve_cli.contracts import Record
+from retrieve_cli.sources.catalogs.catalog import as_renamed
+from retrieve_cli.sources.catalogs.inferred import infer
+from retrieve_cli.sources.fields import FieldMap, record_from
+
+RAW: list[dict[str, Any]] = [
+    {
+        "Package": f"tool-{number}",
+        "Summary": f"Segments the {organ} in volumes, number {number}",
+        "Homepage": f"https://x.org/{number}",
+        "Tag": [organ, "volume"],
+        "License": "MIT",
+        "Version": f"{number}.{number}.1",
+        "Released": f"2020-01-{number:02}",
+        "deep": {"Package": "not this"},
+    }
+    for number, organ in enumerate(["lung", "brain", "heart", "liver", "skin"] * 3, 1)
+]
+MAPPING = {"Package": "name", "Summary": "description", "Homepage": "url", "Tag": "keywords", "License": "license"}
+
+
+def renamed(row: Mapping[str, Any]) -> dict[str, Any]:
+    return {MAPPING.get(key, key): value for key, value in row.items()}
+
+
+def write_lines(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+
+def write_csv(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
+    def cell(value: object) -> object:
+        return json.dumps(value) if isinstance(value, list) else value
+
+    flat = [{key: cell(value) for key, value in row.items() if key != "deep"} for row in rows]
+    with path.open("w", newline="") as file:
+        table = csv.DictWriter(file, list(flat[0]))
+        table.writeheader()
+        table.writerows(flat)
+
+
+@pytest.mark.parametrize(("name", "write"), [("tools.jsonl", write_lines), ("tools.csv", write_csv)])
+def test_mapped_renamed_and_inferred_are_one_generation(
+    name: str, write: Callable[..., None], tmp_path: Path, retrieve: Program
+) -> None:
+    for folder, rows in (("raw", RAW), ("renamed", map(renamed, RAW))):
+        (tmp_path / folder).mkdir()
+        write(tmp_path / folder / name, rows)
+    inferred = retrieve("build", f"raw/{name}", "--artifacts", "inferred")
+    assert inferred.code == 0, inferred.err
+    shown = inferred.err.partition("catalog:\n")[2]
+    for key, field in MAPPING.items():
+        assert f"    {key}: {field}\n" in shown
+    assert retrieve("build", f"renamed/{name}", "--artifacts", "other").code == 0
+    (tmp_path / "config.yaml").write_text(json.dumps({"catalog": {"fields": MAPPING}}))
+    assert retrieve("build", f"raw/{name}", "--artifacts", "mapped").code == 0
+    assert fingerprint(Path("inferred")) == fingerprint(Path("other")) == fingerprint(Path("mapped"))
+
+
+def test_a_sync_of_a_table_reads_changed_rows_alone_and_infers_again(tmp_path: Path, retrieve: Program) -> None:
+    write_csv(tmp_path / "tools.csv", RAW)
+    assert retrieve("build", "tools.csv").code == 0
+    assert retrieve("sync", "--json").json["status"] == "unchanged"
+    write_csv(tmp_path / "tools.csv", [*RAW[:4], {**RAW[4], "Summary": "Finds moles"}, *RAW[5:]])
+    (answer,) = retrieve("query", "moles tool-5", "-k", 1, "--json").json["results"]
+    assert answer["freshness"] != "fresh"
+    (answer,) = retrieve("query", "tool-1", "-k", 1, "--json").json["results"]
+    assert answer["freshness"] == "fresh"
+    done = retrieve("sync", "--json")
+    assert (done.json["added"], done.json["removed"], done.json["embedded"]) == (1, 1, 1)
+    assert retrieve("build", "tools.csv", "--artifacts", "again").code == 0
+    assert fingerprint(Path("artifacts")) == fingerprint(Path("again"))
+    write_csv(
+        tmp_path / "tools.csv",
+        [{"Title" if key == "Package" else key: each for key, each in row.items()} for row in RAW],
+    )
+    notices = retrieve("sync", "--json").json["notices"]
+    assert notices[-1] == "tools.csv: its keys are read as other fields than in the last generation"
+
+
+def test_a_dry_run_shows_the_mapping_the_rejected_and_two_texts_and_writes_nothing(
+    tmp_path: Path, retrieve: Program
+) -> None:
+    write_csv(tmp_path / "tools.csv", [*RAW, {"Version": 1}])
+    done = retrieve("build", "tools.csv", "--dry-run", "--json")
+    (found,) = done.json["sources"]
+    assert done.code == 8
+    assert (found["mapping"], found["fields"], found["records"]) == ("inferred", MAPPING, 15)
+    assert [reason.partition(":")[0] for reason in found["rejected"]] == ["it has no text"]
+    assert found["texts"][0] == "tool-1: Segments the lung in volumes, number 1\nKeywords: lung, volume"
+    assert "    Package: name" in retrieve("build", "tools.csv", "--dry-run").out
+    assert not Path("artifacts").exists()
+
+
+def test_a_catalog_without_any_text_names_its_keys_and_the_setting(tmp_path: Path, retrieve: Program) -> None:
+    write_lines(tmp_path / "t.jsonl", [{"a1": number, "b2": [number]} for number in range(3)])
+    done = retrieve("build", "t.jsonl")
+    assert done.code == 8
+    assert "its keys are 'a1', 'b2'; catalog.fields in config.yaml" in done.err
+
+
+# ------------------------------------------------------------------------------------------ one object
+
+
+def read(item: Mapping[str, Any], mapping: Mapping[str, Any]) -> Record:
+    fields = FieldMap.of({key: to if isinstance(to, tuple) else (to, None) for key, to in mapping.items()})
+    record = record_from(item, fields, source="c", line=1)
+    assert isinstance(record, Record), record
+    return record
+
+
+def test_a_mapping_keeps_the_weight_of_a_known_field_and_some_fields_are_never_text() -> None:
+    item = {"a": "Name", "b": "words", "c": "i7", "d": "https://x.org", "e": "MIT", "f": "g", "g": "t", "h": "own"}
+    mapping = {"a": "name", "b": ("description", 3.0), "c": ("id", 1.0), "d": "url", "e": "license", "f": "group"}
+    record = read(item, {**mapping, "g": "tenant", "h": "remarks"})
+    assert {field.name: field.weight for field in record.fields} == {"name": 2.0, "description": 3.0, "remarks": 1.0}
+    assert (record.id, record.url, record.license, record.group) == ("i7", "https://x.org", "MIT", "g")
+    assert record.metadata == {"tenant": "t", "remarks": "own"}
+
+
+@pytest.mark.parametrize(
+    ("item", "mapping", "text"),
+    [
+        ({"a": "A", "b": "B"}, {"b": "description", "a": "description"}, "B\nA"),
+        ({"a": "A", "description": "D", "name": "N"}, {"a": "description"}, "N: A\nD"),
+        ({"a": "A", "b": "B", "text": "T"}, {"b": "name", "a": "name"}, "B: T"),
+        ({"a": " ", "b": "B", "text": "T"}, {"a": "name", "b": "name"}, "B: T"),
+        ({"a": "A", "name": "N"}, {"a": "name"}, "A"),
+        ({"a": "", "name": "N"}, {"a": "name"}, "N"),
+        ({"a": "x, y", "b": ["z"], "name": "N"}, {"a": "keywords", "b": "keywords"}, "N\nKeywords: x, y, z"),
+        ({"meta": {"title": "T"}, "text": "D"}, {"meta.title": "name"}, "T: D"),
+        ({"title": "T", "text": "D"}, {"title": "description"}, "T: T\nD"),
+        ({"a": "segment", "name": "N"}, {"a": "features"}, "N\nFeatures: segment"),
+    ],
+)
+def test_keys_of_one_field_are_collected_or_the_first_with_a_value_counts(
+    item: dict[str, Any], mapping: dict[str, str], text: str
+) -> None:
+    assert read(item, mapping).text == text
+
+
+def test_keys_that_name_different_tenants_reject_a_record() -> None:
+    fields = FieldMap.of({"owner": ("tenant", None)})
+    for own in ({"tenant": "a"}, {"tenant_id": "a"}):
+        assert "tenant" in str(record_from({"name": "N", "owner": "b", **own}, fields, source="c", line=1))
+    assert read({"name": "N", "tenant": "a", "owner": "a"}, {"owner": "tenant"}).metadata["tenant"] == "a"
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(-9, 9) | st.text(max_size=5) | st.sampled_from(['"a":', "a", "\\"]),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from('ab"é'), inner, max_size=3),
+    max_leaves=6,
+)
+
+
+@given(st.dictionaries(st.sampled_from(["a", "b", 'q"', "é", "name", "z"]), JSON), st.booleans(), st.booleans())
+def test_a_renamed_line_is_the_line_that_was_written_with_the_new_names(
+    item: dict[str, Any], ascii_: bool, spaces: bool
+) -> None:
+    renames = {"a": "name", 'q"': "url", "é": "remarks"}
+
+    def line(value: Mapping[str, Any]) -> bytes:
+        return json.dumps(value, ensure_ascii=ascii_, separators=None if spaces else (",", ":")).encode()
+
+    if "name" in item:
+        assert json.loads(as_renamed(line(item), renames))
+    else:
+        assert as_renamed(line(item), renames) == line({renames.get(key, key): value for key, value in item.items()})
+
+
+# ------------------------------------------------------------------------------------------ inference
+
+PROSE = [f"A program that does {verb} with files of a kind" for verb in "sort merge split count draw find".split()]
+
+
+@pytest.mark.parametrize(
+    ("rows", "mapping"),
+    [
+        ([{"toolName": "A b", "long_description": "c"}], {"toolName": "name", "long_description": "description"}),
+        ([{"Titel": "A", "Beschreibung": "B", "Schlagwörter": ["x"]}],
+         {"Titel": "name", "Beschreibung": "description", "Schlagwörter": "keywords"}),
+        ([{"Package": "A", "author_name": "B", "tool_id": "7"}], {"Package": "name", "tool_id": "id"}),
+        ([{"xa": f"n{number}", "xb": text, "xc": "https://x.org", "xd": "2020-01-02", "xe": ["u", "v"]}
+          for number, text in enumerate(PROSE)],
+         {"xa": "name", "xb": "description", "xe": "keywords", "xc": "url"}),
+        ([{"xn": 1000 + number, "xv": f"1.{number}", "xb": text} for number, text in enumerate(PROSE * 2)],
+         {"xb": "description", "xn": "id"}),
+        ([{"name": "A", "Summary": "known already"}], {}),
+        ([{"keywords": ["k"], "xb": text} for text in PROSE], {}),
+        ([{"keywords": ["k"], "Summary": text} for text in PROSE], {"Summary": "description"}),
+        ([{"a": 1, "b": 2.5}], {}),
+        ([], {}),
+    ],
+)  # fmt: skip
+def test_a_mapping_is_inferred_from_names_then_values(rows: list[dict[str, Any]], mapping: dict[str, str]) -> None:
+    assert infer(rows) == mapping
+    shuffled = [dict(random.Random(7).sample(list(row.items()), len(row))) for row in rows]
+    assert infer(shuffled) == mapping
+
+
+@given(st.lists(st.dictionaries(st.text(max_size=9), JSON, max_size=4), max_size=4))
+def test_nothing_makes_inference_fail(rows: list[dict[str, Any]]) -> None:
+    assert infer(rows) == infer(rows)
