@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from retrieve_cli.api.rows import rows_of
-from retrieve_cli.contracts import Json, Refused
+from retrieve_cli.contracts import Refused
 from retrieve_cli.errors import SourceFailed, UsageError, printable, quoted
 from retrieve_cli.ingest.report import LossLimits, Progress, Report
 from retrieve_cli.storage.inbox import Change
@@ -87,15 +87,19 @@ def present_entries(settings: Settings, store: Store, say: Callable[[str], None]
 # ------------------------------------------------------------------------------------ records of a program
 
 
-def changes_of(given: Any, documents: Documents, settings: Settings) -> list[Change | str]:
+def changes_of(
+    given: Any, documents: Documents, settings: Settings, say: Callable[[str], object] = lambda _: None
+) -> list[Change | str]:
     """Return the change that stores each record, or the reason why it is rejected.
 
     Raises:
         UsageError: there are no records, or more of them are rejected than a build tolerates.
     """
+    from retrieve_cli.assemble.sources import with_known_keys
+
     changes: list[Change | str] = []
     seen: set[str] = set()
-    for row in _renamed(rows_of(given)):
+    for row in with_known_keys(rows_of(given), settings, say):
         change = row if isinstance(row, str) else documents.change(row, None)
         if isinstance(change, Change) and change.id in seen:
             change = f"duplicate id {quoted(change.id)}"
@@ -121,11 +125,6 @@ def replace_records(documents: Documents, changes: Sequence[Change | str]) -> No
 def rejections(changes: Sequence[Change | str]) -> list[Refused]:
     """Return the records among changes that are rejected."""
     return [Refused(_RECORDS, number, each) for number, each in enumerate(changes, 1) if isinstance(each, str)]
-
-
-def _renamed(rows: Iterable[dict[str, Json] | str]) -> Iterable[dict[str, Json] | str]:
-    """Return records with the keys that a catalog would have."""
-    return rows
 
 
 def warn_of(rejected: Sequence[Refused], read: int, *, level: int) -> None:

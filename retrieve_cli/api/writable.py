@@ -136,7 +136,7 @@ def build_index(
     paths, rejected = paths_in(given), []
     if not paths:
         documents = Documents(store, settings)
-        changes = building.changes_of(given, documents, settings)
+        changes = building.changes_of(given, documents, settings, progress)
         building.replace_records(documents, changes)
         rejected = building.rejections(changes)
     entries = named_sources(paths, (), ()) if paths else [inbox_entry(settings, None)]

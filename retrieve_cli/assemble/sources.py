@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from itertools import count
+from itertools import chain, count, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -90,6 +90,22 @@ def read_document(document: bytes, settings: Settings, *, tenant: str | None) ->
     from retrieve_cli.sources.inbox import document_record
 
     return document_record(document, field_map(settings), tenant=tenant)
+
+
+def with_known_keys(
+    rows: Iterator[dict[str, Json] | str], settings: Settings, say: Callable[[str], object]
+) -> Iterator[dict[str, Json] | str]:
+    """Yield records of a program under the keys of a catalog: without `catalog.fields`, the keys are inferred from the
+    first records as those of a file are, and named. Texts are reasons why a record is rejected."""
+    from retrieve_cli.sources.catalogs.inferred import LOOKED_AT, infer
+    from retrieve_cli.sources.fields import renamed
+
+    first = list(islice(rows, LOOKED_AT))
+    renames = {} if settings.catalog.fields else infer(row for row in first if isinstance(row, dict))
+    if renames:
+        say(f"no key is a known name or description, so these are read as fields: {renames}")
+    for row in chain(first, rows):
+        yield dict(renamed(row, renames)) if isinstance(row, dict) else row
 
 
 def notes_on(entries: Sequence[SourceSetting]) -> Iterator[str]:
