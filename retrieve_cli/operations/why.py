@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from retrieve_cli.config.loading import override
-from retrieve_cli.config.settings import BoostSettings, Settings
+from retrieve_cli.config.settings import BoostSettings, RecencySettings, Settings
 from retrieve_cli.contracts import Hit, Json, Query, Request, Unit
 from retrieve_cli.contracts.terms import figures
 from retrieve_cli.errors import UsageError
@@ -155,7 +155,7 @@ def _without_cuts(settings: Settings, rows: int) -> Settings:
         "search": {"depth": rows, "similarity_top_k": None, "grade": None, "max_distance": None},
         "diversity": {"per_source": None, "per_group": None, "mmr": None},
     }
-    return replace(override(settings, free, where="why"), boost=BoostSettings())
+    return replace(override(settings, free, where="why"), boost=BoostSettings(), recency=RecencySettings())
 
 
 def _verdict(view: dict[str, Json], ranked: Ranked, answer: Answer, place: _Place, opened: Opened) -> Iterator[str]:
@@ -250,7 +250,7 @@ def _in_words(ranked: Ranked, step: int) -> str:
         "fuse": f"the fusion of {names}",
         "merge": "merging of the query variants",
         "expand": "adding linked records",
-        "boost": "boosting",
+        "boost": "boosting" if getattr(stage, "name", "") == "boost" else "recency",
     }
     return words.get(stage.kind, f"the cut {stage}")
 
