@@ -7,7 +7,7 @@ from functools import cache, partial
 from typing import TYPE_CHECKING
 
 from retrieve_cli.config.bounds import LONGEST_TEXT
-from retrieve_cli.contracts import KnownFile, Query, Question, Request
+from retrieve_cli.contracts import KnownFile, Likeness, Query, Question, Request
 from retrieve_cli.contracts.terms.tenants import TENANT
 from retrieve_cli.errors import UsageError, quoted
 from retrieve_cli.frozen import replace
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from retrieve_cli.contracts import Mask
     from retrieve_cli.contracts.engines import AnyOf
 
+_EXAMPLE = 1000
+"""Characters of a record that words and rerankers compare others with; vectors compare all of it."""
 _NAMED = 3
 """Number of unknown names that a notice lists."""
 _ALIKE = 0.6
@@ -65,10 +67,12 @@ class RequestReader:
         """
         texts = [read_tags(text) for text in (request.text, *request.also)]
         tagged = _together(texts)
-        files = tuple(self._files(request))
+        access, unknown = self._access(request, tagged)
+        like, not_like = (self._rows(names, request, access) for names in (request.like, request.not_like))
+        access = access._replace(excluded=tuple(dict.fromkeys((*access.excluded, *like, *not_like))))
+        files = (*self._files(request), *map(self._example, like))
         formats = _tokens(tagged, files)
         asked = _asked(request, [each.text for each in texts], [*(file.text for file in files if file.text), *formats])
-        access, unknown = self._access(request, tagged)
         visible = access.visible
         conditions = self._conditions(request, tagged, access, visible)
         included, unknown_too = self._named(access, tagged.included, "INCLUDE")
@@ -98,6 +102,7 @@ class RequestReader:
                 visible=visible,
                 seen=self._said(request, access),
                 population=access.own,
+                likeness=Likeness(tagged.text.strip(), like, not_like) if like or not_like else None,
             ),
             clean=tagged.text,
             formats=formats,
@@ -180,6 +185,17 @@ class RequestReader:
             from retrieve_cli.search.attachments import known_head
 
             yield known_head(head, self._settings)
+
+    def _rows(self, names: Sequence[str], request: Request, access: Access) -> tuple[int, ...]:
+        """Return the rows of records by their ids. Raises: UsageError if one is unknown."""
+        typed = replace(request, typed_ids=True)
+        return tuple(row for name in dict.fromkeys(names) if (row := self._row(name, typed, access)) is not None)
+
+    def _example(self, row: int) -> KnownFile:
+        """Return the beginning of a record's text as if it were that of a file of the query."""
+        record, first = self._generation.records[row], int(self._generation.starts[row])
+        text = " ".join(f"{record['name']} {self._generation.chunks[first]['text']}"[:_EXAMPLE].split())
+        return KnownFile(f"record {record['id']}", text=text)
 
     def _named(self, access: Access, names: Sequence[str], tag: str) -> tuple[list[int], list[str]]:
         """Return the rows of the records that a tag names by id or name, and notices on names that no record has.
@@ -266,7 +282,7 @@ class RequestReader:
             return row
         if request.tenant is not None:
             message = f"the tenant {quoted(request.tenant)} has no record {quoted(name)}"
-            raise UsageError(message, hint="remove it from --doc-id")
+            raise UsageError(message, hint="remove this id")
         from retrieve_cli.storage.records.lookup import find_record
 
         return find_record(self._generation, name, visible=access.visible)
