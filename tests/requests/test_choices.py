@@ -182,7 +182,7 @@ assert tool.tool.input_schema["properties"]["floor"] == {"type": "number"}
 assert elsewhere.request_of(choice, "lungs")["floor"] == 0.5
 assert choices.SEARCH.schema()["properties"]["least"]["maximum"] == 9
 assert any(each["name"] == "floor" for each in search._parameters())
-assert "--floor S" in reference.page()
+assert "--floor S" in "".join(reference.pages().values())
 found = [result.id for result in index.search("lungs", least=0.5).results]
 assert found == [result.id for result in index.search("lungs", min_score=0.5).results]
 assert found != [result.id for result in index.search("lungs").results]
