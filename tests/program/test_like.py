@@ -1,5 +1,8 @@
 """More like this: the vectors and words of records are the query, and the records are not in the answer."""
 
+import json
+from pathlib import Path
+
 import numpy as np
 import pytest
 from samples import Program
@@ -44,3 +47,19 @@ def test_an_unknown_example_is_an_error_in_every_door_and_a_tenant_has_no_other(
         with pytest.raises(UsageError, match="no record 'brian'"):
             held.search("", like=["brian"])
         assert [hit.doc_id for hit in held.search("", like="brain", k=1).results] != ["brain"]
+
+
+def test_near_duplicates_are_pairs_of_records_with_their_lines(catalog: Path, retrieve: Program) -> None:
+    texts = ["boils water for tea", "boils water for tea!", "digs holes for bulbs", "boils water for tea"]
+    catalog.write_text("".join(json.dumps({"id": f"r{n}", "name": "tool", "description": text}) + "\n"
+                               for n, text in enumerate(texts)), "utf-8")  # fmt: skip
+    assert retrieve("build", catalog).code == 0
+    found = retrieve("inspect", "duplicates", "--above", "0.99", "--json").json
+    pairs = [[(each["id"], each["line"]) for each in pair["records"]] for pair in found["duplicates"]]
+    assert pairs == [[("r0", 1), ("r1", 2)], [("r0", 1), ("r3", 4)], [("r1", 2), ("r3", 4)]]
+    assert found["pairs"] == 3
+    shown = retrieve("inspect", "duplicates", "--above", "0.99", "--limit", "1").out
+    assert shown == (
+        "1.000  r0 (tools.jsonl:1)  =  r1 (tools.jsonl:2)\n"
+        "3 pairs of 4 records with a similarity of at least 0.99, 1 shown\n"
+    )
