@@ -122,6 +122,8 @@ class Question(Frozen):
     """Ids of records to exclude."""
     filters: tuple[tuple[str, str], ...] = ()
     """Effective conditions: the field of each, and its text in the filter language."""
+    without: tuple[str, ...] = ()
+    """Words and phrases that no result has."""
     notices: tuple[str, ...] = ()
     """Messages on parts that were not understood, and on unsupported files."""
     files: tuple[KnownFile, ...] = ()

@@ -40,7 +40,7 @@ def why(opened: Opened, request: Request, name: str) -> tuple[dict[str, Json], S
         Unavailable: the request cannot be answered.
     """
     Searcher(opened).check([request])
-    reader = RequestReader(opened.generation)
+    reader = RequestReader(opened.generation, indexes=opened.indexes)
     own = reader.own(request)
     place = _find(opened.generation, name, own)
     opened = opened.under(override(opened.settings, {"search": {"deadline_ms": None}}, where="why"))
@@ -275,7 +275,7 @@ def why_empty(opened: Opened, answer: Answer) -> list[str]:
     """
     generation, query = opened.generation, answer.question.query
     allowed, visible = query.records, query.visible
-    conditions = RequestReader(generation).conditions(answer.query)
+    conditions = RequestReader(generation, indexes=opened.indexes).conditions(answer.query)
     total = len(generation.records)
     if visible is not None:
         total = int(visible.sum())

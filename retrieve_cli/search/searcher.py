@@ -193,7 +193,12 @@ class Searcher:
 
     def _reader(self) -> RequestReader:
         settings = self.opened.settings
-        return RequestReader(self.opened.generation, file_tokens=settings.search.file_tokens, settings=settings)
+        return RequestReader(
+            self.opened.generation,
+            file_tokens=settings.search.file_tokens,
+            settings=settings,
+            indexes=self.opened.indexes,
+        )
 
     def check(self, requests: Sequence[Request]) -> None:
         """Hold requests to what the configuration demands of them.
