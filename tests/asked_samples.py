@@ -19,6 +19,8 @@ VALUES: dict[str, list[Any]] = {
     "mode": ["bm25", "dense", "hybrid"],
     "retrievers": [["bm25"], ["dense", "bm25"]],
     "also": [["skull"], ["ribs", "mosaic"]],
+    "like": [["brain"], ["lungs", "ribs"]],
+    "not_like": [["brain"], ["lungs", "ribs"]],
     "filters": [["license=MIT"], ["group=radiology", "dims>=3"]],
     "doc_ids": [["lungs", "ribs"], ["brain", "align"]],
     "tenant": ["acme", "globex"],

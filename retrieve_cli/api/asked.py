@@ -137,14 +137,14 @@ def _hint(row: Choice) -> str:
 
 
 def _asked(values: Mapping[str, Json], where: str, tenant: str | None) -> Asked:
-    if "query" not in values:
+    if "query" not in values and not values.get("like"):
         raise UsageError(f"{where} has no query", hint=_EXAMPLE)
     if tenant is not None and values.get("tenant", tenant) != tenant:
         message = f"{where} asks for the tenant {quoted(values['tenant'])}, and its credential is for {quoted(tenant)}"
         raise Forbidden(message, hint="remove `tenant`")
     named = {name: value for name, value in values.items() if name in IN_REQUEST and name not in _OWN_KEYS}
     request = request_of(
-        values["query"],
+        values.get("query", ""),
         {**named, "tenant": values.get("tenant", tenant)},
         id_=str(values["id"]),
         heads=values.get("files", ()),

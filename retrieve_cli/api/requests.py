@@ -40,6 +40,8 @@ class Choices(TypedDict, total=False):
     tenant: str | None
     tenant_id: str | None
     files: Paths
+    like: Texts
+    not_like: Texts
     also: Texts
     mode: str
     retrievers: Texts
@@ -63,7 +65,21 @@ class Choices(TypedDict, total=False):
     explain: bool
 
 
-IN_REQUEST = ("query", "id", "also", "files", "filters", "doc_ids", "tenant", "retrievers", "generation", "at_least")
+IN_REQUEST = (
+    "query",
+    "id",
+    "also",
+    "like",
+    "not_like",
+    "files",
+    "filters",
+    "doc_ids",
+    "tenant",
+    "retrievers",
+    "generation",
+    "at_least",
+)
+_SEVERAL = ("also", "like", "not_like", "retrievers", "doc_ids")
 """Choices that are part of the request; the others are options of its search."""
 
 
@@ -109,7 +125,7 @@ def request_of(
         raise UsageError(f"a query is a text, not {quoted(text)}", hint='for example: index.search("segment lungs")')
     given = {row.name: value for row, _, value in given_choices(choices) if row.name in IN_REQUEST}
     places = {name: named(SEARCH.rows[name]) for name in given}
-    several = {name: texts(given[name], places[name]) for name in ("also", "retrievers", "doc_ids") if name in given}
+    several = {name: texts(given[name], places[name]) for name in _SEVERAL if name in given}
     tenant = exact(texts(given["tenant"], places["tenant"])[:1], places["tenant"]) if "tenant" in given else (None,)
     return Request(
         text=sound(text),
@@ -117,6 +133,8 @@ def request_of(
         also=tuple(map(sound, several.get("also", ()))),
         files=_paths(given.get("files")),
         heads=tuple(heads),
+        like=exact(several.get("like"), places.get("like", "")),
+        not_like=exact(several.get("not_like"), places.get("not_like", "")),
         filters=conditions(given["filters"], places["filters"]) if "filters" in given else (),
         doc_ids=exact(several["doc_ids"], places["doc_ids"]) if "doc_ids" in given else None,
         tenant=tenant[0],

@@ -127,6 +127,23 @@ def files_(
 
 @app.command()
 @shared("text", "json")
+def duplicates(
+    above: Annotated[
+        float, typer.Option("--above", metavar="S", min=-1, max=1, help="Least cosine similarity of a pair.")
+    ] = 0.95,
+    limit: Annotated[int, typer.Option("--limit", metavar="N", min=0, help="Pairs to show; 0: all.")] = 100,
+    *,
+    shared: Shared,
+) -> None:
+    """List pairs of records that are nearly the same, by their vectors, with their lines."""
+    from retrieve_cli.operations import duplicates as found
+
+    view = _look(shared, partial(found.duplicates, above=above, most=limit))
+    _show(view, shared, found.lines(view))
+
+
+@app.command()
+@shared("text", "json")
 def graph(
     id_: Annotated[
         str | None, typer.Argument(metavar="[ID]", help="A record id, or FIELD:VALUE that records share.")

@@ -17,7 +17,7 @@ from retrieve_cli.frozen import replace
 from retrieve_cli.untrusted import files
 
 _HINT = 'a line is plain text or {"id": "q1", "query": "…"}'
-_SAVED = ("id", "query", "also", "files", "filters", "doc_ids", *KEYS, "retrievers")
+_SAVED = ("id", "query", "also", "like", "not_like", "files", "filters", "doc_ids", *KEYS, "retrievers")
 """Keys of the request of a saved run."""
 
 
@@ -128,6 +128,8 @@ def _narrowed(own: Request, asked: Request, where: str) -> Request:
     return replace(
         own,
         also=(*asked.also, *own.also),
+        like=(*asked.like, *own.like),
+        not_like=(*asked.not_like, *own.not_like),
         files=(*asked.files, *own.files),
         filters=(*asked.filters, *own.filters),
         doc_ids=asked.doc_ids if own.doc_ids is None else own.doc_ids,

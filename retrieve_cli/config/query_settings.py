@@ -90,6 +90,14 @@ class BoostSettings(SettingsSection):
     factors: Mapping[str, Mapping[str, float]] = {}
 
 
+class RecencySettings(SettingsSection):
+    """Preference of records by a date."""
+
+    field: str | None = None
+    half_life: float = key(365 * 86_400.0, duration=True)
+    weight: float = bounded(1.0, 0, 10)
+
+
 class ContextSettings(SettingsSection):
     """Number of neighbouring chunks that a hit brings along."""
 

@@ -53,6 +53,7 @@ from retrieve_cli.config.query_settings import (
     LlmSettings,
     LogSettings,
     QuerySettings,
+    RecencySettings,
     RelaxationSettings,
     RerankSettings,
     SearchSettings,
@@ -98,6 +99,7 @@ __all__ = [
     "PgvectorSettings",
     "QdrantSettings",
     "QuerySettings",
+    "RecencySettings",
     "RelaxationSettings",
     "RerankSettings",
     "SearchSettings",
@@ -192,6 +194,7 @@ class Settings(SettingsSection):
     gating: GatingSettings = key(GatingSettings(), changes="answers")
     diversity: DiversitySettings = key(DiversitySettings(), changes="answers")
     boost: BoostSettings = key(BoostSettings(), changes="answers")
+    recency: RecencySettings = key(RecencySettings(), changes="answers")
     broadening: RelaxationSettings = key(RelaxationSettings(), changes="answers")
     context: ContextSettings = key(ContextSettings(), changes="answers")
     budget: BudgetSettings = key(BudgetSettings(), changes="answers")

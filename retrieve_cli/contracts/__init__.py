@@ -48,6 +48,7 @@ from retrieve_cli.contracts.searching import (
     Hit as Hit,
     Index as Index,
     KnownFile as KnownFile,
+    Likeness as Likeness,
     Matches as Matches,
     Matching as Matching,
     Query as Query,

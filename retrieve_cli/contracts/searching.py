@@ -46,6 +46,10 @@ class Request(Frozen):
     """Beginnings of files that came with the query."""
     filters: tuple[str, ...] = ()
     """Conditions on records; all must hold."""
+    like: tuple[str, ...] = ()
+    """Ids of records that the results are to resemble; they are not among the results."""
+    not_like: tuple[str, ...] = ()
+    """Ids of records that the results are not to resemble; they are not among the results."""
     doc_ids: tuple[str, ...] | None = None
     """Ids to which the results are restricted; None: all records, an empty tuple: none."""
     typed_ids: bool = False
@@ -59,14 +63,26 @@ class Request(Frozen):
     """Retrievers to use, if the request names any."""
 
 
+class Likeness(NamedTuple):
+    """Records by their example: the vectors of some are part of a query, those of others are taken off it."""
+
+    text: str
+    """The words of the request, which `Query.text` has in front of the texts of the records."""
+    like: tuple[int, ...]
+    """Record rows."""
+    not_like: tuple[int, ...]
+
+
 class Query(Described):
     """A query for the retrievers (`text`), with the id for reports."""
 
-    apart: ClassVar = ("variant_of", "records", "chunks", "conditions", "seen", "visible", "population")
+    apart: ClassVar = ("likeness", "variant_of", "records", "chunks", "conditions", "seen", "visible", "population")
     text: str
     id: str = "0"
     also: tuple[Query, ...] = ()
     """Query variants: their rankings are fused with the ranking of the query."""
+    likeness: Likeness | None = None
+    """Records whose vectors are part of the query."""
     variant_of: Query | None = None
     """The query whose texts are ranked one by one, if this is one of them."""
     records: Mask | None = None
@@ -106,6 +122,8 @@ class Question(Frozen):
     """Ids of records to exclude."""
     filters: tuple[tuple[str, str], ...] = ()
     """Effective conditions: the field of each, and its text in the filter language."""
+    without: tuple[str, ...] = ()
+    """Words and phrases that no result has."""
     notices: tuple[str, ...] = ()
     """Messages on parts that were not understood, and on unsupported files."""
     files: tuple[KnownFile, ...] = ()

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from retrieve_cli.config.loading import override
-from retrieve_cli.config.settings import BoostSettings, Settings
+from retrieve_cli.config.settings import BoostSettings, RecencySettings, Settings
 from retrieve_cli.contracts import Hit, Json, Query, Request, Unit
 from retrieve_cli.contracts.terms import figures
 from retrieve_cli.errors import UsageError
@@ -40,7 +40,7 @@ def why(opened: Opened, request: Request, name: str) -> tuple[dict[str, Json], S
         Unavailable: the request cannot be answered.
     """
     Searcher(opened).check([request])
-    reader = RequestReader(opened.generation)
+    reader = RequestReader(opened.generation, indexes=opened.indexes)
     own = reader.own(request)
     place = _find(opened.generation, name, own)
     opened = opened.under(override(opened.settings, {"search": {"deadline_ms": None}}, where="why"))
@@ -155,7 +155,7 @@ def _without_cuts(settings: Settings, rows: int) -> Settings:
         "search": {"depth": rows, "similarity_top_k": None, "grade": None, "max_distance": None},
         "diversity": {"per_source": None, "per_group": None, "mmr": None},
     }
-    return replace(override(settings, free, where="why"), boost=BoostSettings())
+    return replace(override(settings, free, where="why"), boost=BoostSettings(), recency=RecencySettings())
 
 
 def _verdict(view: dict[str, Json], ranked: Ranked, answer: Answer, place: _Place, opened: Opened) -> Iterator[str]:
@@ -250,7 +250,7 @@ def _in_words(ranked: Ranked, step: int) -> str:
         "fuse": f"the fusion of {names}",
         "merge": "merging of the query variants",
         "expand": "adding linked records",
-        "boost": "boosting",
+        "boost": "boosting" if getattr(stage, "name", "") == "boost" else "recency",
     }
     return words.get(stage.kind, f"the cut {stage}")
 
@@ -275,7 +275,7 @@ def why_empty(opened: Opened, answer: Answer) -> list[str]:
     """
     generation, query = opened.generation, answer.question.query
     allowed, visible = query.records, query.visible
-    conditions = RequestReader(generation).conditions(answer.query)
+    conditions = RequestReader(generation, indexes=opened.indexes).conditions(answer.query)
     total = len(generation.records)
     if visible is not None:
         total = int(visible.sum())

@@ -94,6 +94,7 @@ def answer_json(answer: Answer) -> dict[str, Json]:
 def _asked_for(answer: Answer) -> dict[str, Json]:
     """The keys that only some answers have."""
     return {
+        **({"without": list(answer.question.without)} if answer.question.without else {}),
         **({"confidence": dict(answer.confidence)} if answer.confidence else {}),
         **({"deadline": dict(answer.deadline)} if answer.deadline else {}),
         **({"notices": list(answer.notices)} if answer.notices else {}),

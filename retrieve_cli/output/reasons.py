@@ -74,6 +74,8 @@ def _of(evidence: Evidence, result: Result, rank: int) -> str:
         return f"diversified {_move(place or rank, rank)}"
     if source == "boost":
         return f"boosted {_move(place or rank, rank)}"
+    if source == "recency":
+        return f"recent {_move(place or rank, rank)}"
     if source == LOWERED:
         return source
     if source.startswith(VARIANT):

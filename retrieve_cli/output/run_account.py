@@ -73,7 +73,10 @@ def _request(request: Request, answer: Answer) -> dict[str, Json]:
         for path in request.files
     ]
     files += [{"path": head.name, **_facts(read[head.name])} for head in request.heads if head.name in read]
-    narrowing = {name: getattr(request, name) for name in ("also", "filters", "doc_ids", "tenant", "retrievers")}
+    narrowing = {
+        name: getattr(request, name)
+        for name in ("also", "like", "not_like", "filters", "doc_ids", "tenant", "retrievers")
+    }
     chosen = {name: value for name, value in {**narrowing, "files": files}.items() if value}
     chosen |= {"doc_ids": ()} if request.doc_ids == () else {}
     return {"id": request.id, "query": request.text, **chosen}

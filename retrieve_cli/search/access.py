@@ -26,14 +26,16 @@ class Access(NamedTuple):
     """(records,) bool: the records of its tenant; None: all, as the request has no tenant."""
     excluded: tuple[int, ...] = ()
     """Rows of the excluded records of its tenant."""
+    hidden: Mask | None = None
+    """(records,) bool: records with words that the request excludes."""
 
     @property
     def visible(self) -> Mask | None:
         """(records,) bool: the records that exist for it; None: all."""
-        if not self.excluded:
-            return self.own
-        others = ~only(self.generation, self.excluded)
-        return others if self.own is None else self.own & others
+        masks = [~only(self.generation, self.excluded)] if self.excluded else []
+        masks += [] if self.hidden is None else [~self.hidden]
+        masks += [] if self.own is None else [self.own]
+        return masks[0] if len(masks) == 1 else masks[0] & masks[1] & masks[-1] if masks else None
 
 
 def only(generation: Generation, rows: Sequence[int]) -> Mask:

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from retrieve_cli.retrieval.stages.diversity import Cap
     from retrieve_cli.retrieval.stages.rerank import Reranker
     from retrieve_cli.retrieval.stages.retrieve import Retrieval
+    from retrieve_cli.storage.records.column import Column
 
 SEEN_BY_EXPANSION = 50
 """Minimum number of hits before expansion: the score of the last one is where scores of paths begin."""
@@ -39,7 +40,7 @@ def pipeline_of(plan: RankPlan) -> Pipeline:
     """
     options, settings = plan.options, plan.opened.settings
     boosting, reader = _boosting(plan), reader_of(plan)
-    tail = [*boosting, *_cuts(plan)]
+    tail = [*boosting, *_recency(plan), *_cuts(plan)]
     expansion = _expansion(plan)
     variants = plan.texts > plan.queries
     reach = max(options.k, settings.search.depth if tail or variants else 1)
@@ -250,6 +251,37 @@ def _boosted(plan: RankPlan) -> tuple[Boosted, ...]:
             continue
         found.append(Boosted(str(boost), boost.factor, passing.records, passing.chunks))
     return tuple(found)
+
+
+def _recency(plan: RankPlan) -> list[Stage]:
+    """The stage that raises records by their dates; none if no field is configured, or no visible record has a date.
+
+    Age is counted from the latest date among the visible records: an answer does not depend on the day it is given.
+    """
+    chosen = plan.opened.settings.recency
+    if chosen.field is None or not chosen.weight:
+        return []
+    from retrieve_cli.retrieval.stages.boost import Boost, Recent
+    from retrieve_cli.search.access import columns_seen
+
+    column = columns_seen(plan.opened.generation, plan.visible).column(chosen.field)
+    newest = None if column is None else _newest(column, all_held=plan.visible is None)
+    if column is None or newest is None:
+        plan.say(f"no record has a date in {chosen.field}: recency.field raises nothing")
+        return []
+    days = chosen.half_life / 86_400.0
+    written = f"{column.name}, {days:g} d, {chosen.weight:g}"
+    return [Boost((Recent(written, chosen.weight, days, newest, column),), name="recency")]
+
+
+def _newest(column: Column, *, all_held: bool) -> int | None:
+    """Return the latest day among the values that records have, which are in the order of their text."""
+    import numpy as np
+
+    from retrieve_cli.retrieval.stages.boost import day_of
+
+    held = range(len(column)) if all_held else np.unique(column.values).tolist()
+    return next((day for place in reversed(held) if (day := day_of(column.text(place))) is not None), None)
 
 
 def _cuts(plan: RankPlan) -> list[Stage]:

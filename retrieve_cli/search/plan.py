@@ -8,6 +8,7 @@ A deadline drops optional steps, in the order of `sacrifice`.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from retrieve_cli.assemble import registry
@@ -20,7 +21,7 @@ from retrieve_cli.errors import NotConfigured, RetrieveError, UsageError, quoted
 from retrieve_cli.retrieval.stages.retrieve import NotAsked
 from retrieve_cli.search.access import columns_seen, seen_by_any
 from retrieve_cli.search.deadline import Deadline
-from retrieve_cli.search.encoding import QueryForms
+from retrieve_cli.search.encoding import QueryForms, like
 from retrieve_cli.search.opened import Opened
 from retrieve_cli.search.options import SearchOptions
 from retrieve_cli.storage.generation import TOKENS, Generation
@@ -144,6 +145,10 @@ def plan(opened: Opened, options: SearchOptions, *, queries: Sequence[Query], sa
         if columns_seen(generation, visible).column(field) is None:
             say(f"no record has a field {quoted(field)}: gating.field groups nothing")
     keep = options.rerank_keep if reranker is not None else None
+    forms = QueryForms(opened.models, deadline, say)
+    for query in queries:
+        if query.likeness is not None:
+            forms.give(query.text, partial(like, opened, forms, query.likeness))
     return RankPlan(
         opened,
         options,
@@ -151,7 +156,7 @@ def plan(opened: Opened, options: SearchOptions, *, queries: Sequence[Query], sa
         reranker,
         omitted,
         deadline,
-        QueryForms(opened.models, deadline, say),
+        forms,
         texts,
         len(queries),
         say,

@@ -3,24 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import cache, partial
+from functools import cache, cached_property, partial
 from typing import TYPE_CHECKING
 
 from retrieve_cli.config.bounds import LONGEST_TEXT
-from retrieve_cli.contracts import KnownFile, Query, Question, Request
+from retrieve_cli.contracts import KnownFile, Likeness, Query, Question, Request
 from retrieve_cli.contracts.terms.tenants import TENANT
 from retrieve_cli.errors import UsageError, quoted
 from retrieve_cli.frozen import replace
-from retrieve_cli.retrieval.queries.tags import Tagged, read_tags
+from retrieve_cli.retrieval.queries.tags import OPERATOR, Tagged, read_tags
 from retrieve_cli.search.access import Access, columns_seen, of_tenant, of_tenant_or_none, only
 from retrieve_cli.search.conditions import Passing, satisfying, together
 from retrieve_cli.storage.generation import Generation
 
 if TYPE_CHECKING:
+    from retrieve_cli.assemble.indexes import Indexes
     from retrieve_cli.config.settings import SearchSettings, Settings
     from retrieve_cli.contracts import Mask
     from retrieve_cli.contracts.engines import AnyOf
+    from retrieve_cli.search.wording import Having, Wording
 
+_EXAMPLE = 1000
+"""Characters of a record that words and rerankers compare others with; vectors compare all of it."""
 _NAMED = 3
 """Number of unknown names that a notice lists."""
 _ALIKE = 0.6
@@ -48,11 +52,20 @@ def check_requests(requests: Sequence[Request], search: SearchSettings) -> None:
 class RequestReader:
     """Understands requests to one generation."""
 
-    def __init__(self, generation: Generation, *, file_tokens: bool = True, settings: Settings | None = None) -> None:
-        """`file_tokens` is False if the headers of files are ignored; `settings` have the limits of documents."""
+    def __init__(
+        self,
+        generation: Generation,
+        *,
+        file_tokens: bool = True,
+        settings: Settings | None = None,
+        indexes: Indexes | None = None,
+    ) -> None:
+        """`file_tokens` is False if the headers of files are ignored; `settings` have the limits of documents; without
+        `indexes`, quotation marks and dashes are text."""
         self._generation = generation
         self._settings = settings
         self._file_tokens = file_tokens
+        self._indexes = indexes
         self._tenants: dict[str, Mask] = {}
         """The records of each tenant: the requests of a batch share them."""
 
@@ -63,12 +76,14 @@ class RequestReader:
             UsageError: it consists of tags only; a file cannot be read; a filter is invalid, or names a field that no
                 record has; an id that a person typed belongs to no record of the tenant.
         """
-        texts = [read_tags(text) for text in (request.text, *request.also)]
+        texts = self._texts(request)
         tagged = _together(texts)
-        files = tuple(self._files(request))
+        access, unknown = self._access(request, tagged)
+        like, not_like = (self._rows(names, request, access) for names in (request.like, request.not_like))
+        access = access._replace(excluded=tuple(dict.fromkeys((*access.excluded, *like, *not_like))))
+        files = (*self._files(request), *map(self._example, like))
         formats = _tokens(tagged, files)
         asked = _asked(request, [each.text for each in texts], [*(file.text for file in files if file.text), *formats])
-        access, unknown = self._access(request, tagged)
         visible = access.visible
         conditions = self._conditions(request, tagged, access, visible)
         included, unknown_too = self._named(access, tagged.included, "INCLUDE")
@@ -86,7 +101,9 @@ class RequestReader:
                 also=tuple(asked[1:]),
                 records=records,
                 chunks=chunks,
-                conditions=self._said(
+                conditions=None
+                if tagged.phrases or tagged.without
+                else self._said(
                     request,
                     access,
                     filters=(*request.filters, *tagged.filters),
@@ -96,15 +113,18 @@ class RequestReader:
                     ],
                 ),
                 visible=visible,
-                seen=self._said(request, access),
+                seen=None if tagged.without else self._said(request, access),
                 population=access.own,
+                likeness=Likeness(tagged.text.strip(), like, not_like) if like or not_like else None,
             ),
             clean=tagged.text,
             formats=formats,
             excluded=tuple(self._generation.record_id(row) for row in access.excluded),
             filters=tuple((each.field, each.written) for each in conditions),
+            without=tagged.without,
             notices=(
                 *tagged.problems,
+                *(f"records with {words} are excluded" for words in tagged.without),
                 *(said for file in files for said in file.warnings),
                 *unknown,
                 *unknown_too,
@@ -120,7 +140,7 @@ class RequestReader:
         Raises:
             UsageError: as `read` does.
         """
-        tagged = _together([read_tags(text) for text in (request.text, *request.also)])
+        tagged = _together(self._texts(request))
         access, _ = self._access(request, tagged)
         return self._conditions(request, tagged, access, access.visible)
 
@@ -133,7 +153,7 @@ class RequestReader:
         """
         from retrieve_cli.retrieval.queries.filters import parse
 
-        tagged = _together([read_tags(text) for text in (request.text, *request.also)])
+        tagged = _together(self._texts(request))
         access, _ = self._access(request, tagged)
         visible, filters = access.visible, (*request.filters, *tagged.filters)
         columns = columns_seen(self._generation, visible)
@@ -162,7 +182,30 @@ class RequestReader:
         """Return the records that exist for a request, and notices on excluded names that no record has."""
         access = Access(self._generation, self.own(request))
         excluded, unknown = self._named(access, tagged.excluded, "EXCLUDE")
-        return access._replace(excluded=tuple(excluded)), unknown
+        hidden = None
+        for words in tagged.without:
+            found = self._held(words, request)
+            hidden = found.records if hidden is None else hidden | found.records
+            unknown += [found.notice] if found.notice else []
+        return access._replace(excluded=tuple(excluded), hidden=hidden), unknown
+
+    def _texts(self, request: Request) -> list[Tagged]:
+        """Return the texts of a request, their tags and operators read."""
+        texts = [read_tags(text) for text in (request.text, *request.also)]
+        if self._indexes is None or not any(OPERATOR.search(text.text) for text in texts):
+            return texts
+        own = self.own(request)
+        return [self._wording.read(text, own, request.tenant) for text in texts]
+
+    @cached_property
+    def _wording(self) -> Wording:
+        from retrieve_cli.search.wording import Wording
+
+        return Wording(self._generation, self._indexes or {})
+
+    def _held(self, words: str, request: Request) -> Having:
+        """Return what has some words, of the request's tenant."""
+        return self._wording.having(words, self.own(request), request.tenant)
 
     def _files(self, request: Request) -> Iterator[KnownFile]:
         """Facts from the files of a request."""
@@ -180,6 +223,17 @@ class RequestReader:
             from retrieve_cli.search.attachments import known_head
 
             yield known_head(head, self._settings)
+
+    def _rows(self, names: Sequence[str], request: Request, access: Access) -> tuple[int, ...]:
+        """Return the rows of records by their ids. Raises: UsageError if one is unknown."""
+        typed = replace(request, typed_ids=True)
+        return tuple(row for name in dict.fromkeys(names) if (row := self._row(name, typed, access)) is not None)
+
+    def _example(self, row: int) -> KnownFile:
+        """Return the beginning of a record's text as if it were that of a file of the query."""
+        record, first = self._generation.records[row], int(self._generation.starts[row])
+        text = " ".join(f"{record['name']} {self._generation.chunks[first]['text']}"[:_EXAMPLE].split())
+        return KnownFile(f"record {record['id']}", text=text)
 
     def _named(self, access: Access, names: Sequence[str], tag: str) -> tuple[list[int], list[str]]:
         """Return the rows of the records that a tag names by id or name, and notices on names that no record has.
@@ -240,13 +294,16 @@ class RequestReader:
 
     def _conditions(self, request: Request, tagged: Tagged, access: Access, visible: Mask | None) -> Sequence[Passing]:
         filters = (*request.filters, *tagged.filters)
-        if not filters and access.own is None and request.doc_ids is None:
+        if not filters and access.own is None and request.doc_ids is None and not tagged.phrases:
             return []
         from retrieve_cli.retrieval.queries.filters import Condition, parse
 
         found = [satisfying(self._generation, each, visible) for each in map(parse, filters)]
         if request.tenant is not None and access.own is not None:
             found.append(Passing(TENANT, str(Condition(TENANT, "=", (request.tenant,))), access.own))
+        for phrase in tagged.phrases:
+            held = self._held(f'"{phrase}"', request)
+            found.append(Passing("phrase", f'"{phrase}"', held.records, held.chunks))
         if request.doc_ids is not None:
             rows = [
                 row for name in dict.fromkeys(request.doc_ids) if (row := self._row(name, request, access)) is not None
@@ -266,7 +323,7 @@ class RequestReader:
             return row
         if request.tenant is not None:
             message = f"the tenant {quoted(request.tenant)} has no record {quoted(name)}"
-            raise UsageError(message, hint="remove it from --doc-id")
+            raise UsageError(message, hint="remove this id")
         from retrieve_cli.storage.records.lookup import find_record
 
         return find_record(self._generation, name, visible=access.visible)

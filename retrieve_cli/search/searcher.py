@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from retrieve_cli.assemble.registry import fusion_of, retriever
 from retrieve_cli.config.plugins import LLM
@@ -52,19 +52,20 @@ class Searcher:
         """
         self.check(requests)
         self._freshness.expect(requests)
-        kinds: dict[tuple[tuple[str, ...], bool], list[int]] = {}
+        kinds: dict[tuple[Any, ...], list[int]] = {}
         for place, request in enumerate(requests):
-            kinds.setdefault((request.retrievers, bool(request.also)), []).append(place)
+            kind = (request.retrievers, bool(request.also), request.like, request.not_like)
+            kinds.setdefault(kind, []).append(place)
         found: dict[int, Answer] = {}
-        for (subset, _), places in kinds.items():
+        for (subset, *_), places in kinds.items():
             searcher = Searcher(self.opened, self.options.by(subset)) if subset else self
             answers = searcher._answered([requests[place] for place in places])  # noqa: SLF001  of this class
             found.update(zip(places, answers, strict=True))
         return [found[place] for place in range(len(requests))]
 
     def _answered(self, requests: Sequence[Request]) -> list[Answer]:
-        """The answers to requests that ask for the same retrievers, all with variants or all without: the pipeline of
-        an answer does not name a merging that only others need."""
+        """The answers to requests that ask for the same retrievers and examples, all with variants or all without: the
+        pipeline of an answer does not name a merging that only others need."""
         opened, options = self.opened, self.options
         generation = opened.generation
         questions = self.read(requests)
@@ -192,7 +193,12 @@ class Searcher:
 
     def _reader(self) -> RequestReader:
         settings = self.opened.settings
-        return RequestReader(self.opened.generation, file_tokens=settings.search.file_tokens, settings=settings)
+        return RequestReader(
+            self.opened.generation,
+            file_tokens=settings.search.file_tokens,
+            settings=settings,
+            indexes=self.opened.indexes,
+        )
 
     def check(self, requests: Sequence[Request]) -> None:
         """Hold requests to what the configuration demands of them.

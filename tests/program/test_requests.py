@@ -298,7 +298,7 @@ def test_an_id_that_is_not_the_tenants_is_unknown_in_the_same_words_whoever_has_
 ) -> None:
     assert refused(retrieve, "query", "brain", "--tenant", "acme", "--doc-id", name).splitlines() == [
         f"error: the tenant 'acme' has no record '{name}'",
-        "hint: remove it from --doc-id",
+        "hint: remove this id",
     ]
     (answer,) = batch([{"query": "brain", "doc_ids": [name]}], "--tenant", "acme")
     near = ": did you mean `lungs` (LungMapper)?" if name == "lung" else ""

@@ -22,6 +22,8 @@ _KEYS = {
     "FILTERS": "filters",
 }
 _TAG = re.compile(r"\[\s*([A-Za-z]+)\s*:([^\[\]]*)(\]?)")
+OPERATOR = re.compile(r'["“”:]|(?<!\S)(?:-|NOT\s)')
+"""What a text with an operator has; operators.py reads them."""
 _ALIKE = 0.82
 """Similarity from which on a key counts as misspelt: EXCLUD and FORMTA reach it, `see` and `exclusive` do not."""
 
@@ -35,6 +37,10 @@ class Tagged(Frozen):
     included: tuple[str, ...] = ()
     formats: tuple[str, ...] = ()
     filters: tuple[str, ...] = ()
+    phrases: tuple[str, ...] = ()
+    """Words that a result has next to each other."""
+    without: tuple[str, ...] = ()
+    """Words that no result has."""
     problems: tuple[str, ...] = ()
     """A sentence for each tag that cannot be read."""
 

@@ -103,7 +103,7 @@ KINDS: Sequence[Kind] = (
     Kind(
         _tool(
             "search",
-            "Search the index in plain words. `cursor`: next_cursor of the answer before.",
+            "Search in plain words, or by `like`: ids. `cursor`: next_cursor.",
             _search_schema(),
             _object({"results": _RESULTS}, ["results"]),
         ),

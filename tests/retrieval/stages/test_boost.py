@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import json
+from datetime import date
+from pathlib import Path
+
 import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 from hypothesis.extra import numpy as hnp
+from samples import Program
 
 from retrieve_cli.contracts import Hit, Query, Ranking
-from retrieve_cli.retrieval.stages.boost import Boost, Boosted, floor_of
+from retrieve_cli.retrieval.stages.boost import Boost, Boosted, day_of, floor_of
 
 scores = st.lists(st.integers(-50, 50).map(lambda number: number / 8), min_size=1, max_size=12)
 factors = st.sampled_from([0.25, 0.5, 0.9, 1.1, 1.5, 2.0, 10.0])
@@ -57,3 +62,35 @@ def test_no_hits_are_no_trouble_and_equal_ones_are_told_apart() -> None:
     stage = Boost((Boosted("a=b:2", 2.0, np.array([False, True])),))
     assert stage([ranked([])])[0].hits == ()
     assert [hit.record for hit in stage([ranked([0.0, 0.0])])[0].hits] == [1, 0]
+
+
+@pytest.mark.parametrize(
+    ("text", "day"),
+    [
+        ("2026", date(2026, 1, 1)), ("2026-11", date(2026, 11, 1)), ("2026-11-27", date(2026, 11, 27)),
+        ("2026-11-27T10:00:00Z", date(2026, 11, 27)), ("2026-02-30", None), ("20261127", None), ("v2026", None),
+        ("12", None), ("2026-11-277", None), ("", None),
+    ],
+)  # fmt: skip
+def test_days_are_read_from_iso_8601_and_nothing_else(text: str, day: date | None) -> None:
+    assert day_of(text) == (None if day is None else day.toordinal())
+
+
+def test_recent_records_rise_and_those_without_a_date_stay(catalog: Path, retrieve: Program) -> None:
+    dates = ["2026-06-01", "2025-06-01", None, "2016-06-01"]
+    lines = [{"id": f"r{n}", "name": "kettle", "description": "boils water", "updated": day}
+             for n, day in enumerate(dates)]  # fmt: skip
+    catalog.write_text("".join(json.dumps({**line, "description": f"boils water {'slowly ' * n}"}) + "\n"
+                               for n, line in enumerate(lines)), "utf-8")  # fmt: skip
+    assert retrieve("build", catalog).code == 0
+    plain = retrieve("query", "kettle", "--mode", "bm25", "--no-rerank", "--json").json
+    Path("config.yaml").write_text("recency: {field: updated, half_life: 365d, weight: 1}\n", "utf-8")
+    moved = retrieve("query", "kettle", "--mode", "bm25", "--no-rerank", "--json", "--explain").json
+    before, after = ({hit["doc_id"]: hit["score"] for hit in found["results"]} for found in (plain, moved))
+    floor = floor_of(list(before.values()))
+    factors = {name: (after[name] - floor) / (before[name] - floor) for name in before}
+    assert factors == pytest.approx({"r0": 2.0, "r1": 1.5, "r2": 1.0, "r3": 1 + 2 ** (-3652 / 365)}, rel=1e-6)
+    assert moved["pipeline"].endswith("> recency(updated, 365 d, 1)")
+    assert "recent" in retrieve("query", "kettle", "--mode", "bm25", "--no-rerank").out
+    Path("config.yaml").write_text("recency: {field: license}\n", "utf-8")
+    assert "no record has a date in license" in retrieve("query", "kettle").err

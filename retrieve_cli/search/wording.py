@@ -1,0 +1,146 @@
+"""Records by the words that they have: phrases that a query requires, and words that it excludes."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from retrieve_cli.assemble.registry import retriever
+from retrieve_cli.contracts.terms.figures import count
+from retrieve_cli.errors import quoted
+from retrieve_cli.frozen import replace
+from retrieve_cli.retrieval.queries.operators import read_operators
+from retrieve_cli.search.access import columns_seen
+
+if TYPE_CHECKING:
+    from retrieve_cli.contracts import Analyzer, Mask, Rows
+    from retrieve_cli.retrieval.queries.tags import Tagged
+    from retrieve_cli.storage.generation import Generation
+
+MOST_CHECKED = 1000
+"""Rows whose texts are compared with a phrase: the first ones by their score for its words."""
+_WORD = re.compile(r"[^\W_]+")
+
+
+class Having(NamedTuple):
+    """Records and chunks that have some words."""
+
+    records: Mask
+    """(records,) bool"""
+    chunks: Mask
+    """(chunks,) bool"""
+    notice: str = ""
+    """A sentence, if not all candidates were compared."""
+
+
+class Wording:
+    """The words of one generation's records, by its lexical index."""
+
+    def __init__(self, generation: Generation, indexes: Mapping[str, Any]) -> None:
+        self._generation = generation
+        self._indexes = indexes
+        self._name = next((name for name in indexes if retriever(name).analyzer(indexes[name]) is not None), None)
+        self._known: dict[tuple[str, str | None], Having] = {}
+
+    def read(self, text: Tagged, own: Mask | None, tenant: str | None) -> Tagged:
+        """Return a text with its operators read; a phrase that no record has is words. Without an index of words it is
+        unchanged."""
+        if self._name is None:
+            return text
+        columns = columns_seen(self._generation, own)
+
+        def is_value(field: str, value: str) -> bool:
+            column = columns.column(field)
+            return column is not None and bool(column.equal([value], ()).any())
+
+        found = read_operators(text.text, is_value=is_value)
+        phrases = tuple(each for each in found.phrases if self.having(f'"{each}"', own, tenant).records.any())
+        lost = (_NOWHERE.format(quoted(phrase)) for phrase in found.phrases if phrase not in phrases)
+        return replace(
+            text,
+            text=found.text,
+            phrases=phrases,
+            without=found.without,
+            filters=(*text.filters, *found.filters),
+            problems=(*text.problems, *lost),
+        )
+
+    def having(self, words: str, own: Mask | None, tenant: str | None) -> Having:
+        """Return what has a word in any inflection, or, between quotation marks, words as they are, next to each other;
+        among the `own` records of the request's tenant. Case, accents and punctuation do not count."""
+        if (words, tenant) not in self._known:
+            self._known[words, tenant] = self._having(words, own)
+        return self._known[words, tenant]
+
+    def _having(self, words: str, own: Mask | None) -> Having:
+        index: Any = self._indexes[str(self._name)]
+        analyzer: Any = retriever(str(self._name)).analyzer(index)
+        starts = np.asarray(self._generation.starts)
+        of_record = index.unit == "record"
+        found = _candidates(index, analyzer, words, own, None if of_record else starts)
+        exact = words.startswith('"')
+        notice = ""
+        if exact or len(analyzer.terms(words)) > 1:
+            if len(found) > MOST_CHECKED:
+                allowed = np.zeros(len(index), np.bool_)
+                allowed[found] = True
+                (listed,) = index.search([words], depth=MOST_CHECKED, allowed=[allowed])
+                texts = count(len(found), "text")
+                notice = f"{words}: {texts} have these words; the first {MOST_CHECKED:,} are compared"
+                found = np.sort(listed.rows)
+            matches = _is_exact(words) if exact else _has_term(analyzer, words)
+            held = (row for row in found.tolist() if any(map(matches, self._texts(row, starts, of_record=of_record))))
+            found = np.fromiter(held, np.int64)
+        records, chunks = np.zeros(len(starts) - 1, np.bool_), np.zeros(int(starts[-1]), np.bool_)
+        if of_record:
+            records[found] = True
+            chunks = np.repeat(records, np.diff(starts))
+        else:
+            chunks[found] = True
+            records[np.searchsorted(starts, found, side="right") - 1] = True
+        return Having(records, chunks, notice)
+
+    def _texts(self, row: int, starts: Any, *, of_record: bool) -> Iterable[str]:
+        rows = range(int(starts[row]), int(starts[row + 1])) if of_record else (row,)
+        return (str(self._generation.chunks[each]["text"]) for each in rows)
+
+
+def _candidates(index: Any, analyzer: Analyzer, words: str, own: Mask | None, starts: Any) -> Rows:
+    """Return the rows that share a term with each of the words that have one; with `starts`, rows are chunks."""
+    found: Rows | None = None
+    for word in dict.fromkeys(words.strip('"').split()):
+        if analyzer.terms(word):
+            rows = index.matching(word)
+            found = rows if found is None else np.intersect1d(found, rows)
+    found = np.empty(0, np.int64) if found is None else found
+    if own is None:
+        return found
+    return found[own[found if starts is None else np.searchsorted(starts, found, side="right") - 1]]
+
+
+def _has_term(analyzer: Analyzer, word: str) -> Callable[[str], bool]:
+    """Return a function that tells if a text has a compound as a whole, in any inflection."""
+    whole = analyzer.terms(word)[0]
+    return lambda text: any(terms[0] == whole for _, _, terms in analyzer.spans(text))
+
+
+def _is_exact(phrase: str) -> Callable[[str], bool]:
+    """Return a function that tells if a text has words next to each other."""
+    words = r"[\W_]+".join(map(re.escape, _WORD.findall(_plain(phrase))))
+    pattern = re.compile(rf"(?<![^\W_]){words}(?![^\W_])")
+    return lambda text: pattern.search(_plain(text)) is not None
+
+
+_NOWHERE = "no record has the words {} next to each other: they are searched for as words"
+
+
+def _plain(text: str) -> str:
+    """Return a text without case and without accents."""
+    if text.isascii():
+        return text.lower()
+    decomposed = unicodedata.normalize("NFKD", text)
+    return "".join(char for char in decomposed if not unicodedata.combining(char)).casefold()
