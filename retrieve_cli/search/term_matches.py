@@ -54,9 +54,9 @@ def weak_matches(
     A retriever that compares vectors always finds something near. `mute` are the retrievers without effect on the
     query; `calibration` is the file that confidence comes from, if any.
     """
-    yield from (f"{name} is skipped: {why}" for name, why in mute.items())
     names = [name for name, _ in _analyzers(indexes, retrievers) if name not in mute]
     possible = query.records is None or bool(query.records.any())
+    yield from (f"{name} is skipped: {why}" for name, why in mute.items() if possible)
     if (
         names
         and possible

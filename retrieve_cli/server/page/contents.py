@@ -18,6 +18,7 @@ from retrieve_cli.output.formats import answer_json
 from retrieve_cli.output.plain_text import title as plain_title
 from retrieve_cli.search.answer import Answer
 from retrieve_cli.search.pictures import drawable
+from retrieve_cli.search.questions import WORDLESS
 from retrieve_cli.server.http.answers import rejection
 from retrieve_cli.server.page.address import SIZE, Address, record_url
 from retrieve_cli.server.page.rendering import WebLink, cut, leaves, link
@@ -93,7 +94,8 @@ def _answered(index: Index, answer: Answer, address: Address) -> dict[str, Any]:
     boxes = facets(answer_json(answer).get("facets") or {}, address)
     ticked = {box.filter for facet in boxes for box in (*facet.boxes, *facet.more)}
     more = SIZE == len(found.hits) < found.total - offset
-    lines = why_empty(index.opened, answer) if not found.hits and address.page == 1 else []
+    explained = not found.hits and address.page == 1 and WORDLESS not in answer.notices
+    lines = why_empty(index.opened, answer) if explained else []
     return {
         "answer": found,
         "count": _count(found, offset),
@@ -113,6 +115,8 @@ def _answered(index: Index, answer: Answer, address: Address) -> dict[str, Any]:
 def lost(answer: Answer, lines: list[str]) -> str:
     """Return the stage that dropped the last hit of an empty answer, in words."""
     allowed, before = answer.question.query.records, ""
+    if WORDLESS in answer.notices:
+        return "Nothing matches punctuation alone. Try a task, a name or a topic, such as: segment lungs in CT."
     if allowed is not None and not allowed.any():
         return "No record passes all filters."
     for stage, hits in answer.stages:
