@@ -110,9 +110,9 @@ def _expect_elsewhere(run: Run, chosen: Mapping[str, Any]) -> None:
 
 
 def request_of(chosen: Mapping[str, Any], text: str) -> dict[str, Json]:
-    """Return the flags of a call as a request; the server decides everything else."""
-    sent = SEARCH.of_json.values()
-    return {"query": text, **{row.name: chosen[row.chosen] for row in sent if row.flags and row.chosen in chosen}}
+    """Return the flags of a call as a request; the server decides everything else but the form of its JSON."""
+    rows = (row for row in SEARCH.of_json.values() if row.flags and row.chosen in chosen)
+    return {"query": text, "related": "full", **{row.name: chosen[row.chosen] for row in rows}}
 
 
 def _asked(run: Run, server: str, request: Mapping[str, Json]) -> tuple[int, bytes]:
