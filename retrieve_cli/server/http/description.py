@@ -1,6 +1,6 @@
 """The description of the API, /openapi.json: what each operation takes and returns, derived from what its router says.
 
-answers.yaml has the schemas of answers, examples.json a request and an answer of each operation by its name; requests
+schemas.yaml has the schemas of answers, examples.json a request and an answer of each operation by its name; requests
 have the schemas by which they are checked.
 """
 
@@ -69,7 +69,7 @@ def operation(
 ) -> dict[str, Any]:
     """Return the arguments of `add_api_route` for an operation.
 
-    `answer` is its schema or the name of one in answers.yaml, under each of the `statuses`; `other` has the media types
+    `answer` is its schema or the name of one in schemas.yaml, under each of the `statuses`; `other` has the media types
     of further forms. `body` is the schema of a body of JSON, `bodies` has the schemas of several types.
     """
     content = {**({JSON: schema_of(answer)} if answer else {}), **(other or {})}
@@ -82,7 +82,7 @@ def operation(
 
 
 def schema_of(name: str | Mapping[str, Json]) -> Json:
-    """Return a schema by its name in answers.yaml; a schema as it is."""
+    """Return a schema by its name in schemas.yaml; a schema as it is."""
     return {"$ref": f"#/components/schemas/{name}"} if isinstance(name, str) else name
 
 
@@ -144,7 +144,7 @@ def _errors(op: Operation, parameters: Sequence[Mapping[str, Json]]) -> set[int]
     """The statuses of errors: of any request, of callers, of a body, of parameters, and the operation's own."""
     callers = (401, 403, 429, 503) if op.scope else ()
     body = (400, 408, 413, 422) if op.body else ()
-    given = {404 if each["in"] == "path" else 422 for each in parameters}
+    given = {{"path": 404, "query": 422}.get(each["in"], 400) for each in parameters}
     return {400, 403, 421, 500, *callers, *body, *given, *op.errors}
 
 
@@ -153,7 +153,7 @@ def _schemas() -> dict[str, Any]:
     """Return the schemas of answers."""
     from retrieve_cli.untrusted import yaml_text
 
-    text = files("retrieve_cli.server.http").joinpath("answers.yaml").read_text("utf-8")
+    text = files("retrieve_cli.server.http").joinpath("schemas.yaml").read_text("utf-8")
     found: dict[str, Any] = yaml_text.load(text, values=100_000)
     for name, function in _EXPLAINED.items():
         found[name]["description"] = _unwrapped(function.__doc__ or "")

@@ -11,13 +11,13 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from retrieve_cli.api import contents
-from retrieve_cli.api.documents import MOST, Receipt, index_of
+from retrieve_cli.api.documents import Receipt, index_of
 from retrieve_cli.contracts import Json
 from retrieve_cli.errors import IndexMissing, UsageError, quoted
 from retrieve_cli.server.http import uploads
 from retrieve_cli.server.http.admission import read_body
 from retrieve_cli.server.http.answers import response
-from retrieve_cli.server.http.description import operation, parameter
+from retrieve_cli.server.http.description import operation, parameter, schema_of
 from retrieve_cli.server.http.jobs import Job
 from retrieve_cli.server.http.requests import RejectedRequest
 from retrieve_cli.server.http.state import State
@@ -31,32 +31,11 @@ WRITE = "documents:write"
 """Scope of changes of documents."""
 _LOOK_S = 0.02
 _PAGE, _LARGEST_PAGE = 20, 1000
-_RECORD: dict[str, Json] = {
-    "type": "object",
-    "description": "A record in any spelling that catalogs have; with `id`, `title`, `text` and `metadata`.",
-    "properties": {
-        "id": {"type": "string"},
-        "title": {"type": "string"},
-        "text": {"type": "string"},
-        "metadata": {"type": "object"},
-    },
-}
-_FORM: dict[str, Json] = {
-    "type": "object",
-    "description": "Files as documents; `id` is the id of a single file, by default its name.",
-    "properties": {
-        "file": {"type": "array", "items": {"type": "string", "format": "binary"}, "minItems": 1},
-        "id": {"type": "string"},
-        "metadata": {"type": "string", "description": "An object of JSON: title, group, tenant, and other fields."},
-    },
-    "required": ["file"],
-}
-_MANY: dict[str, Json] = {"type": "array", "items": _RECORD, "minItems": 1, "maxItems": MOST}
-_LISTED: dict[str, Json] = {"type": "object", "properties": {"documents": _MANY}, "required": ["documents"]}
 _BODIES: dict[str, Json] = {
-    "application/json": {"anyOf": [_LISTED, _MANY, _RECORD]},
+    # A list is read, too: generators of clients fail at one beside objects.
+    "application/json": {"anyOf": [schema_of("NewDocuments"), schema_of("NewDocument")]},
     _LINES[0]: {"type": "string", "description": "A record on each line."},
-    uploads.TYPE: _FORM,
+    uploads.TYPE: schema_of("DocumentForm"),
 }
 
 
@@ -102,12 +81,14 @@ def router(state: State) -> APIRouter:
     routes = APIRouter(tags=["documents"])
     listed, identified = [parameter(*each) for each in _PARAMETERS], [ID]
     stored = partial(operation, answer="DocumentsReceipt", statuses=(200, 202), errors=(409, 507), scope=WRITE)
-    routes.add_api_route("/documents", add, methods=["POST"], **stored("add_documents", bodies=_BODIES))
+    routes.add_api_route(
+        "/documents", add, methods=["POST"], **stored("add_documents", bodies=_BODIES, parameters=[PREFER])
+    )
     page = operation("list_documents", "StoredRecordPage", parameters=listed)
     routes.add_api_route("/documents", several, methods=["GET"], **page)
     state_of = operation("get_document", "DocumentState", parameters=identified)
     routes.add_api_route("/documents/{id:path}", one, methods=["GET"], **state_of)
-    removed = stored("remove_document", parameters=identified)
+    removed = stored("remove_document", parameters=[ID, PREFER])
     routes.add_api_route("/documents/{id:path}", remove, methods=["DELETE"], **removed)
     return routes
 
@@ -186,6 +167,9 @@ async def _acknowledged(state: State, request: Request, receipt: Receipt, tenant
 
 # ------------------------------------------------------------------------------------------------ lists
 
+PREFER = parameter(
+    "Prefer", "header", {"type": "string"}, "`wait=30`: answer when the task has ended, in 30 s at most."
+)
 ID = parameter("id", "path", {"type": "string"}, "Id of the record.")
 _PARAMETERS: tuple[tuple[str, str, dict[str, Json], str], ...] = (
     ("filters", "query", {"type": "array", "items": {"type": "string"}}, "Conditions on records; all must hold."),

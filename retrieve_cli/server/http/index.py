@@ -17,7 +17,7 @@ from retrieve_cli.errors import UsageError, quoted
 from retrieve_cli.server.http.admission import read_body
 from retrieve_cli.server.http.answers import response
 from retrieve_cli.server.http.description import operation, parameter
-from retrieve_cli.server.http.documents import finish
+from retrieve_cli.server.http.documents import PREFER, finish
 from retrieve_cli.server.http.health import age_s
 from retrieve_cli.server.http.jobs import ACTIONS, Action, Jobs
 from retrieve_cli.server.http.requests import read_object
@@ -67,7 +67,9 @@ def router(state: State) -> APIRouter:
 
     routes = APIRouter(tags=["index"])
     routes.add_api_route("/index", show, methods=["GET"], **operation("get_index", "IndexState"))
-    begun = operation("act_on_index", "TaskState", statuses=(200, 202), body=_BODY, scope="index:admin")
+    begun = operation(
+        "act_on_index", "TaskState", statuses=(200, 202), body=_BODY, parameters=[PREFER], scope="index:admin"
+    )
     routes.add_api_route("/index", act, methods=["POST"], **begun)
     count: dict[str, Json] = {"type": "integer", "minimum": 1, "maximum": _MOST_LISTED}
     listed = operation("list_tasks", "TaskList", parameters=[parameter("limit", "query", count, "Number of tasks.")])

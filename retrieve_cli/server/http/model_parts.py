@@ -104,7 +104,7 @@ def _object(properties: Mapping[str, Json], *required: str) -> Json:
 _TEI: Mapping[str, Json] = {
     "inputs": _TEXT_OR_TEXTS,
     "truncate": {"type": "boolean", "description": "False: a text that is too long is an error."},
-    "truncation_direction": {"enum": ["right", "Right"]},
+    "truncation_direction": {"type": "string", "pattern": "^[Rr]ight$"},
     "prompt_name": {"enum": ["query", "passage", "document"], "description": "As `input_type`."},
 }
 _EMBED: Mapping[str, Json] = {
@@ -136,7 +136,7 @@ _RERANK: Json = {
             {
                 "query": {"type": "string", "minLength": 1},
                 "texts": {"type": "array", "minItems": 1, "items": {"type": "string"}},
-                "raw_scores": {"const": True},
+                "raw_scores": {"type": "boolean", "description": "True: scores are on the scale of the model."},
                 "return_text": _FLAG,
                 "truncate": _FLAG,
             },

@@ -32,6 +32,7 @@ from retrieve_cli.server.http.requests import RejectedRequest, read_object
 from retrieve_cli.server.http.shapes.modular import PARAMETER, SHAPE, SHAPES, shape_of
 from retrieve_cli.server.http.state import State
 
+_REQUEST = SEARCH.schema([*SEARCH.of_json])
 _MOST = 256
 """Requests of one batch."""
 
@@ -69,7 +70,7 @@ def router(state: State) -> APIRouter:
     forms = {SHAPES["e"].media_type: schema_of("ModularAnswer"), **dict.fromkeys(_KINDS.values(), TEXT)}
     described = partial(operation, answer="SearchAnswer", statuses=(200, 304), other=forms, errors=(404, 502))
     shown = [PARAMETER, *PARAMETERS]
-    body = described("search", body=SEARCH.schema(), parameters=shown)
+    body = described("search", body=_REQUEST, parameters=shown)
     routes.add_api_route("/search", search, methods=["POST"], **body)
     link = described("search_by_link", parameters=[*_parameters(), *shown])
     routes.add_api_route("/search", search_by_link, methods=["GET"], **link)
@@ -147,7 +148,7 @@ def _parameters() -> list[dict[str, Json]]:
 
 
 def _batch_schema() -> dict[str, Json]:
-    requests = {"type": "array", "items": SEARCH.schema(), "minItems": 1, "maxItems": _MOST}
+    requests = {"type": "array", "items": _REQUEST, "minItems": 1, "maxItems": _MOST}
     return {"type": "object", "properties": {"requests": requests}, "required": ["requests"]}
 
 

@@ -37,7 +37,7 @@ def router(state: State) -> APIRouter:
         return response({**web_json(answer), **added})
 
     routes = APIRouter(tags=["web"])
-    described = operation("search_web", "WebResults", body=WEB.schema(), errors=(502,), scope=SCOPE)
+    described = operation("search_web", "WebResults", body=WEB.schema([*WEB.of_json]), errors=(502,), scope=SCOPE)
     routes.add_api_route("/web", web, methods=["POST"], **described)
     return routes
 
