@@ -28,7 +28,8 @@ BODIES: list[dict[str, Any]] = [
     {"json": {"inputs": []}},
     {"content": b"x", "headers": {"Content-Type": "multipart/form-data"}},
     *({"json": {"query": "x", **more}} for more in (
-        {"limit": 0}, {"mode": "nope"}, {"mode": "splade"}, {"retrievers": ["y"]}, {"filters": "a"}, {"filters": "zz=1"},
+        {"limit": 0}, {"mode": "nope"}, {"mode": "splade"}, {"retrievers": ["y"]}, {"filters": "a"},
+        {"filters": "zz=1"},
         {"filters": {"license": {"like": 1}}}, {"facets": ["zz"]}, {"boosts": ["zz"]}, {"boosts": ["zz=1:2"]},
         {"tenant": "t"}, {"generation": "abc"}, {"at_least": 9, "deadline_ms": 1}, {"min_confidence": 0.5},
         {"rerank": True}, {"files": ["a.nii"]}, {"files": [{"name": "a"}]}, {"also": [""]}, {"offset": -1},
@@ -36,7 +37,8 @@ BODIES: list[dict[str, Any]] = [
         {"rerank": {"strategy": "llm"}}, {"documents": []}, {"related": "some"}, {"deadline_ms": 0},
     )),
 ]  # fmt: skip
-QUERIES = ["", "?q=", "?q=x&k=no", "?q=x&q=y", "?limit=0", "?cursor=x", "?filters=zz%3D1", "?page=x", "?chunk=99", "?zz=1",
+QUERIES = ["", "?q=", "?q=x&k=no", "?q=x&q=y", "?limit=0", "?cursor=x", "?filters=zz%3D1", "?page=x", "?chunk=99",
+           "?zz=1",
            "?page=1&generation=abc", "?format=x", "?shape=x", "?q=x&generation=abc"]  # fmt: skip
 OPERATOR = "for the operator of the server: "
 
@@ -104,7 +106,8 @@ def test_a_missing_route_and_an_empty_body_say_what_to_send(app: ASGIApp) -> Non
 
 @pytest.mark.parametrize(
     ("method", "path", "kind", "status"),
-    [("GET", "/documents/nope", "not_found", 404), ("POST", "/search", "error", 400), ("GET", "/nope", "not_found", 404),
+    [("GET", "/documents/nope", "not_found", 404), ("POST", "/search", "error", 400),
+     ("GET", "/nope", "not_found", 404),
      ("POST", "/retrieval", "error", 400), ("POST", "/v1/embeddings", "error", 400)],
 )  # fmt: skip
 def test_a_client_that_accepts_problems_gets_the_same_error_as_rfc_9457(
@@ -124,4 +127,5 @@ def test_a_client_that_accepts_problems_gets_the_same_error_as_rfc_9457(
     assert members["type"] == f"/docs#error-{kind}"
     assert (members["status"], plain.status_code, problem.status_code) == (status, status, status)
     assert members["title"] == kind.replace("_", " ")
-    assert members["detail"] and members["detail"] in str(value)
+    assert members["detail"]
+    assert members["detail"] in str(value)

@@ -25,7 +25,7 @@ from retrieve_cli.output import formats
 from retrieve_cli.output.styled_lines import LineRenderer
 from retrieve_cli.search.answer import Answer
 from retrieve_cli.server.http.admission import read_body
-from retrieve_cli.server.http.answers import dumped, rejection
+from retrieve_cli.server.http.answers import dumped, hint_of, rejection
 from retrieve_cli.server.http.description import JSON, TEXT, operation, parameter, schema_of
 from retrieve_cli.server.http.observing import observed
 from retrieve_cli.server.http.requests import RejectedRequest, read_object
@@ -178,8 +178,8 @@ def _json(outcome: Outcome) -> Json:
         value = formats.answer_json(outcome)
         del value["timings_ms"]
         return value
-    code, kind, message, hint = int(outcome.code), outcome.kind, outcome.message, outcome.hint
-    return {"error": {"code": code, "kind": kind, "message": message, "hint": hint}}
+    said = {"code": int(outcome.code), "kind": outcome.kind, "message": outcome.message}
+    return {"error": {**said, "hint": hint_of(rejection(outcome))}}
 
 
 # -------------------------------------------------------------------------------------------------------- other formats

@@ -1,13 +1,14 @@
-"""Routes of the page: `/`, `/web`, `/r/<id>`, `/compare`, `/judgments`, `/signin`, `/signout`, and its static files."""
+"""Routes of the page: `/`, `/web`, `/r/<id>`, `/compare`, `/judgments`, `/docs`, `/signin`, `/signout`, files."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from functools import wraps
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from retrieve_cli.errors import RetrieveError
-from retrieve_cli.server.http.answers import rejection
+from retrieve_cli.server.http.answers import KINDS, STATUS, rejection
 from retrieve_cli.server.http.observing import observed
 from retrieve_cli.server.http.requests import RejectedRequest
 from retrieve_cli.server.http.state import State
@@ -50,6 +51,7 @@ def router(state: State) -> APIRouter:
         ("/web", pages.web, ["GET"]),
         ("/compare", pages.compare, _READ),
         ("/judgments", pages.judge, ["POST"]),
+        ("/docs", pages.docs, _READ),
         ("/static/{name}", pages.static, _READ),
         ("/signin", pages.sign_in_form, _READ),
         ("/signin", pages.sign_in, ["POST"]),
@@ -113,6 +115,20 @@ class _Pages:
         if not (self._state.web.enabled and caller.may(_WEB)):
             return {}
         return {"tabs": (Tab("Index", "/", current == ""), Tab("Web", "/web", current == _WEB))}
+
+    async def docs(self, request: Request) -> Response:
+        self._state.callers.of(request, "search")
+        kinds = {
+            **{kind: str(status) for status, kind in KINDS.items()},
+            **{kind: str(s) for kind, s in STATUS.items()},
+        }
+        groups: dict[str, list[tuple[str, str, Any]]] = {}
+        for path, methods in (api := request.app.openapi())["paths"].items():
+            for method, each in methods.items():
+                groups.setdefault(each["tags"][0], []).append((method, path, each))
+        listed = sorted(kinds.items(), key=itemgetter(1))
+        values = {"api": api, "groups": groups.items(), "kinds": listed}
+        return rendering.page(request, "docs", values)
 
     async def static(self, request: Request) -> Response:
         answer = rendering.static(request.path_params["name"])
