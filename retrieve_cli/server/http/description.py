@@ -133,8 +133,9 @@ def _fill(described: dict[str, Any], op: Operation, path: str, schemas: dict[str
     for status in sorted(_errors(op, parameters) - {*op.statuses}):
         responses[str(status)] = {"description": f"{HTTPStatus(status).phrase}.", "content": content}
     described["responses"] = responses
+    said = described.get("description", "")
+    described["summary"] = said.partition("\n")[0].rstrip(".") or described["summary"]
     if op.scope:
-        said = described.get("description", "")
         described["description"] = f"{said}\n\nNeeds the scope `{op.scope}` if the server has keys.".strip()
         if secured:
             described["security"] = [{"bearer": []}, {"key": []}]

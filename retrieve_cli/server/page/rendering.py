@@ -56,14 +56,24 @@ class StaticFile(NamedTuple):
     digest: str
 
 
-def page(request: Request, template: str, values: Mapping[str, Any], *, status: int = 200) -> Response:
-    """Return a template filled with values as the answer to a request."""
+def page(
+    request: Request, template: str, values: Mapping[str, Any], *, status: int = 200, pictures_of: Sequence[str] = ()
+) -> Response:
+    """Return a template filled with values as the answer to a request; it may load pictures of these servers."""
     from starlette.responses import HTMLResponse
 
     root = str(request.scope.get("root_path", "")).rstrip("/")
     values = {"root": root, "signed": COOKIE in request.cookies, "tabs": (), **values}
     html = environment().get_template(f"{template}.html").render(values)
-    headers = {**HEADERS, "Cache-Control": "no-store", "Vary": "Accept-Encoding, Cookie"}
+    policy = POLICY.replace(
+        "img-src 'self'", " ".join(["img-src 'self'", *(f"https://{name}" for name in pictures_of)])
+    )
+    headers = {
+        **HEADERS,
+        "Content-Security-Policy": policy,
+        "Cache-Control": "no-store",
+        "Vary": "Accept-Encoding, Cookie",
+    }
     if "gzip" not in request.headers.get("Accept-Encoding", ""):
         return HTMLResponse(html, status, headers)
     return HTMLResponse(compress(html.encode(), _LEVEL, mtime=0), status, {**headers, "Content-Encoding": "gzip"})
