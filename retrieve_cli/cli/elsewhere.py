@@ -55,7 +55,8 @@ def answer(run: Run, chosen: Mapping[str, Any], text: str) -> bool:
     if not server.startswith(("http://", "https://")):
         raise UsageError(f"query.server is {quoted(server)}", hint="auto, never, or http://HOST:PORT")
     _expect_elsewhere(run, chosen)
-    status, body = _asked(run, server, request_of(chosen, text))
+    form = {"related": "full"} if run.shared.format == "json" else {}  # else a server names them alone
+    status, body = _asked(run, server, {**request_of(chosen, text), **form})
     if status != 200:
         raise typer.Exit(_told(run, server, status, body))
     sys.stdout.write(_shown(run, server, body))
@@ -110,9 +111,9 @@ def _expect_elsewhere(run: Run, chosen: Mapping[str, Any]) -> None:
 
 
 def request_of(chosen: Mapping[str, Any], text: str) -> dict[str, Json]:
-    """Return the flags of a call as a request; the server decides everything else but the form of its JSON."""
-    rows = (row for row in SEARCH.of_json.values() if row.flags and row.chosen in chosen)
-    return {"query": text, "related": "full", **{row.name: chosen[row.chosen] for row in rows}}
+    """Return the flags of a call as a request; the server decides everything else."""
+    sent = SEARCH.of_json.values()
+    return {"query": text, **{row.name: chosen[row.chosen] for row in sent if row.flags and row.chosen in chosen}}
 
 
 def _asked(run: Run, server: str, request: Mapping[str, Json]) -> tuple[int, bytes]:

@@ -32,7 +32,7 @@ from retrieve_cli.server.page.address import Address
 
 MORE: dict[str, Any] = {
     "grade": 0.2, "similarity_top_k": 3, "rerank_keep": 2, "rerank_min_score": 0.1, "rerank_depth": 4,
-    "rerank_interpolate": 1.0, "rerank": False,
+    "rerank_interpolate": 1.0, "rerank": False, "related": "brief",
 }  # fmt: skip
 GOOD: dict[str, Any] = {**{name: values[0] for name, values in VALUES.items()}, **MORE}
 """A value of each choice that reaches a search, files apart: each door has them in another form."""

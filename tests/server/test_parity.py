@@ -88,25 +88,6 @@ def test_two_workers_answer_to_the_byte_as_the_command_line(
     assert [outcome(answer.data, answer.status) for answer in answers] == printed
 
 
-def test_related_records_are_named_over_http_and_else_as_in_full(
-    server: Server, requests: Sequence[dict[str, Any]], printed: list[str]
-) -> None:
-    named = 0
-    for request, text in zip(requests, printed, strict=True):
-        brief, full = server.post("/search", request), json.loads(text)
-        if brief.status != 200:
-            continue
-        for key, value in brief.json().items():
-            if key != "related":
-                assert value == full[key], key
-        for ours, whole in zip(brief.json()["related"], full["related"], strict=True):
-            assert {"rank", "id", "doc_id", "name", "score", "url"} <= ours.keys() <= {*ours, "path"}
-            assert ours.items() <= whole.items()
-            assert ("path" in ours) == ("path" in whole)
-            named += 1
-    assert named
-
-
 def test_a_batch_answers_each_request_as_it_would_alone(
     server: Server, requests: Sequence[dict[str, Any]], printed: list[str]
 ) -> None:

@@ -36,6 +36,8 @@ from retrieve_cli.server.page.view import (
 )
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from retrieve_cli.api.index import Index
     from retrieve_cli.api.live import LiveIndex
     from retrieve_cli.storage.manifest import SourceEntry
@@ -183,11 +185,16 @@ def about(live: LiveIndex, index: Index, tenant: str | None) -> dict[str, Any]:
         "pinned": index.generation != live.index.generation,
         "at": at,
         "age": _age(at),
-        "name": cut(folder.parent.name if (folder := live.store.path.resolve()).name == "artifacts" else folder.name),
+        "name": "This index" if visible is not None else _name(live.store.path.resolve()),
         "holds": _holds(records, sources),
         "records": figures.count(records, "record"),
         "chunks": figures.count(chunks, "chunk"),
     }
+
+
+def _name(folder: Path) -> str:
+    """Return the name of an index: of its folder, or of the one around `artifacts`."""
+    return cut(folder.parent.name if folder.name == "artifacts" else folder.name)
 
 
 def _holds(records: int, sources: Sequence[SourceEntry]) -> str:
