@@ -1,4 +1,4 @@
-"""The description of the API, /openapi.json: what each operation takes and returns, derived from what its router says.
+"""The description of the API, /openapi.json, derived from the operations that routers declare.
 
 schemas.yaml has the schemas of answers, examples.json a request and an answer of each operation by its name; requests
 have the schemas by which they are checked.
@@ -9,14 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
 from functools import cache
-from http import HTTPStatus
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from retrieve_cli.contracts import Json
 from retrieve_cli.output.formats import answer_json
 from retrieve_cli.output.web_works import web_json
-from retrieve_cli.server.http.answers import OPENAI, PROBLEM
+from retrieve_cli.server.http.answers import KINDS, OPENAI, PROBLEM, STATUS
 from retrieve_cli.server.http.shapes.passages import passages_json
 
 if TYPE_CHECKING:
@@ -39,7 +38,7 @@ _SECURITY: Json = {
 
 
 class Operation(NamedTuple):
-    """What an operation takes and returns."""
+    """Body, answers and errors of an operation."""
 
     statuses: Sequence[int]
     answers: Mapping[str, Json]
@@ -47,7 +46,7 @@ class Operation(NamedTuple):
     body: Mapping[str, Json]
     """Schemas of the body by media type."""
     errors: Sequence[int]
-    """Statuses of errors besides those that follow from its parts."""
+    """Statuses of errors in addition to those that follow from its parts."""
     scope: str
     """Scope of the credential that it needs, if it needs one."""
     failure: str
@@ -82,7 +81,7 @@ def operation(
 
 
 def schema_of(name: str | Mapping[str, Json]) -> Json:
-    """Return a schema by its name in schemas.yaml; a schema as it is."""
+    """Return a schema, or a reference to it by its name in schemas.yaml."""
     return {"$ref": f"#/components/schemas/{name}"} if isinstance(name, str) else name
 
 
@@ -131,7 +130,7 @@ def _fill(described: dict[str, Any], op: Operation, path: str, schemas: dict[str
         failure = {"anyOf": [failure, schema_of("ErrorAnswer")]}
     content = {JSON: {"schema": failure}, PROBLEM: {"schema": schema_of("Problem")}}
     for status in sorted(_errors(op, parameters) - {*op.statuses}):
-        responses[str(status)] = {"description": f"{HTTPStatus(status).phrase}.", "content": content}
+        responses[str(status)] = {"description": _kinds(status), "content": content}
     described["responses"] = responses
     said = described.get("description", "")
     described["summary"] = said.partition("\n")[0].rstrip(".") or described["summary"]
@@ -139,6 +138,13 @@ def _fill(described: dict[str, Any], op: Operation, path: str, schemas: dict[str
         described["description"] = f"{said}\n\nNeeds the scope `{op.scope}` if the server has keys.".strip()
         if secured:
             described["security"] = [{"bearer": []}, {"key": []}]
+
+
+def _kinds(status: int) -> str:
+    """Return the kinds of errors that have a status, in words."""
+    kinds = {**{kind: code for code, kind in KINDS.items()}, **STATUS}
+    named = [kind for kind, code in kinds.items() if code == status]
+    return f"An error: {', '.join(named)}." if named else "An error."
 
 
 def _errors(op: Operation, parameters: Sequence[Mapping[str, Json]]) -> set[int]:

@@ -97,7 +97,7 @@ class PageAnswer(NamedTuple):
 
 
 class Surroundings(NamedTuple):
-    """What hits have from the generation and the configuration."""
+    """Sources of records by their rows, and servers of pictures."""
 
     ends: Sequence[int] = ()
     """Row behind the last record of each source."""
@@ -107,7 +107,7 @@ class Surroundings(NamedTuple):
 
     @classmethod
     def of(cls, generation: Generation, hosts: Sequence[str]) -> Surroundings:
-        """Return those of hits of a generation."""
+        """Return the surroundings of hits of a generation."""
         listed = generation.manifest.sources
         ends = [*accumulate(source.records for source in listed)]
         return cls(ends, [*(source.name for source in listed), ""], hosts)
