@@ -205,7 +205,9 @@ def test_a_row_puts_a_choice_into_every_door(tools: Path) -> None:
 
 
 def test_a_hint_for_programs_has_keys_in_place_of_flags_and_nothing_else_changed() -> None:
-    hint = "omit --engine, or use the others: --mode bm25; -k 3 (--no-rerank); see well-known -- and --allowed-host HOST"
+    hint = (
+        "omit --engine, or use the others: --mode bm25; -k 3 (--no-rerank); see well-known -- and --allowed-host HOST"
+    )
     assert SEARCH.without_flags(hint) == (
         "omit `engine`, or use the others: `mode` bm25; `limit` 3 (`rerank`); see well-known -- and --allowed-host HOST"
     )
