@@ -161,6 +161,7 @@ UNASKED: Mapping[tuple[str, str], str] = {
     ("POST", "/documents"): "writes: what it answers is about the documents that were sent",
     ("POST", "/index"): "scope index:admin",
     ("GET", "/openapi.json"): "the same for everybody",
+    ("GET", "/docs"): "the same for everybody",
     ("GET", "/static/{name}"): "the same for everybody",
     ("GET", "/signin"): "the same for everybody",
     ("POST", "/signin"): "about a credential",

@@ -165,7 +165,7 @@ def _heads(value: Json, where: str) -> tuple[FileHead, ...]:
         UsageError: it names a file instead, or two have the same name.
     """
     if isinstance(value, list) and any(_path_of(entry) is not None for entry in value):
-        hint = 'its first bytes: "files": [{"name": "scan.nii.gz", "head_base64": "…"}]; or a path to `retrieve mcp`'
+        hint = 'its first bytes: "files": [{"name": "scan.nii.gz", "head_base64": "…"}]; local MCP takes paths'
         raise UsageError(f"`files` of {where} names a file, and no file of this machine is opened", hint=hint)
     entries = _checked(SEARCH.rows["files"], value, f"`files` of {where}")
     heads = tuple(FileHead(sound(entry["name"]), _decoded(entry, where)) for entry in entries)

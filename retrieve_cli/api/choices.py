@@ -132,6 +132,8 @@ SEARCH = Table(
            "--with-dependencies --bundle", key="expansion.bundle"),
     Choice("facets", _texts(_LONGEST_NAME, most=_MOST_FACETS), "Count the values that matching records have.", RESULTS,
            "--facet FIELD", SEVERAL),
+    Choice("related", _one_of("full", "brief"), "Related records: as full as results, or ids, names and paths.",
+           doors=SEVERAL, default="full", more="By default `full`; `brief` over HTTP."),
     # Choose records
     Choice("filters", _FILTERS, "Keep records that match: dims>=3, '!group=x', section=Results.", RECORDS,
            "--filter FIELD=VALUE", _FOR_MODELS, more=_OBJECT),

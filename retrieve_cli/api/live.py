@@ -15,7 +15,7 @@ from retrieve_cli.api.index import Index
 from retrieve_cli.api.sequences import wait_until
 from retrieve_cli.config.settings import Settings
 from retrieve_cli.contracts import Request
-from retrieve_cli.errors import RetrieveError
+from retrieve_cli.errors import RetrieveError, UsageError, quoted
 from retrieve_cli.search.searcher import Searcher
 from retrieve_cli.storage.store import Store
 
@@ -82,7 +82,11 @@ class LiveIndex:
             return current
         with self._opening:
             if (index := self._pinned.get(generation)) is None:
-                index = self._pinned[generation] = Index(self.store, self.settings, generation)
+                try:
+                    index = self._pinned[generation] = Index(self.store, self.settings, generation)
+                except UsageError as error:
+                    hint = f"omit `generation`: the current one is {current.generation}"
+                    raise UsageError(f"there is no generation {quoted(generation)}", hint=hint) from error
             self._pinned.move_to_end(generation)
             while len(self._pinned) > _PINNED:
                 self._pinned.popitem(last=False)

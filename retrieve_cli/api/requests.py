@@ -35,6 +35,7 @@ class Choices(TypedDict, total=False):
     min_confidence: float | None
     dependencies: bool
     facets: Texts
+    related: str
     filters: Filters
     doc_ids: Texts
     tenant: str | None

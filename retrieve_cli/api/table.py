@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -154,6 +155,14 @@ class Table:
         near = nearest(key.casefold(), [*known, *(alias for alias, name in self.aliases.items() if name in known)])
         hint = f"did you mean `{near}`?" if near else f"{what}s: {', '.join(known)}"
         return UsageError(f"{where} has an unknown {what} {quoted(key)}", hint=hint)
+
+    def without_flags(self, hint: str) -> str:
+        """Return a hint with the keys of JSON in place of the flags of the command line."""
+        if "-" not in hint:
+            return hint
+        rows = [row for row in self.of_json.values() if row.flags]
+        keys = {flag: f"`{row.name}`" for row in rows for flag in re.findall(r"--?[a-z][a-z-]*", row.flags)}
+        return re.sub(r"(?<![\w-])--?[a-z][a-z-]*", lambda flag: keys.get(flag[0], flag[0]), hint)
 
     def schema(self, keys: Sequence[str] | None = None) -> dict[str, Any]:
         """Return the JSON Schema (2020-12) of an object with these keys, by default with all in all their spellings.

@@ -55,7 +55,8 @@ def answer(run: Run, chosen: Mapping[str, Any], text: str) -> bool:
     if not server.startswith(("http://", "https://")):
         raise UsageError(f"query.server is {quoted(server)}", hint="auto, never, or http://HOST:PORT")
     _expect_elsewhere(run, chosen)
-    status, body = _asked(run, server, request_of(chosen, text))
+    form = {"related": "full"} if run.shared.format == "json" else {}  # else a server names them alone
+    status, body = _asked(run, server, {**request_of(chosen, text), **form})
     if status != 200:
         raise typer.Exit(_told(run, server, status, body))
     sys.stdout.write(_shown(run, server, body))

@@ -110,7 +110,7 @@ def serve(
 ) -> None:
     """Answer searches over HTTP: POST /search takes the JSON of `retrieve query -` and answers as `query --json` does.
 
-    GET /health and /readyz tell its state, GET /metrics has metrics for Prometheus, /openapi.json the whole API.
+    GET /health and /readyz tell its state, GET /metrics has metrics for Prometheus, GET /docs shows the whole API.
     Without an index, one is built from the configured sources. A new generation is opened once it is published.
     With --encoders: the models only (POST /embed, /v1/embeddings, /v1/rerank), which else answer beside the search.
     SIGTERM ends it with exit code 0, SIGINT with 130: running requests are answered within --grace, others with 503.

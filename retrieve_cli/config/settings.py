@@ -120,6 +120,7 @@ class ServeSettings(SettingsSection):
 
     allowed_hosts: Sequence[str] = key([], reaches="access")
     allowed_origins: Sequence[str] = key([], reaches="access")
+    picture_hosts: Sequence[str] = key([], reaches="address")
 
 
 class McpSettings(SettingsSection):

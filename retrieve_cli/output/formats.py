@@ -59,7 +59,8 @@ def answer_json(answer: Answer) -> dict[str, Json]:
     `removed` is the number of results by threshold that removed them. With a reranker that picks, `picked` is true.
 
     `related` are records that the results link to and that are not among them, best first, ranked from 1: objects as
-    in `results`, each with the `path` that leads to it, and a `score` on the scale of the results.
+    in `results`, each with the `path` that leads to it, and a `score` on the scale of the results. A brief
+    answer has their ids, names, addresses, paths and scores alone.
     """
     return {
         "schema_version": SCHEMA_VERSION,
@@ -70,7 +71,7 @@ def answer_json(answer: Answer) -> dict[str, Json]:
         "excluded": list(answer.question.excluded),
         "filters": _filters_json(answer.question.filters),
         "results": [_result_json(rank, result, answer) for rank, result in answer.ranked],
-        "related": [_result_json(rank, result, answer) for rank, result in enumerate(answer.related, 1)],
+        "related": [_related_json(rank, result, answer) for rank, result in enumerate(answer.related, 1)],
         "total_results": len(answer.results),
         "total_matches": answer.total_matches,
         **({"total_relation": "gte"} if answer.more_match else {}),
@@ -157,6 +158,14 @@ def _result_json(rank: int, result: Result, answer: Answer) -> dict[str, Json]:
         "source_scores": {evidence.source: evidence_json(evidence) for evidence in result.hit.evidence},
         **({"why": _why(rank, result, answer)} if answer.explain else {}),
     }
+
+
+def _related_json(rank: int, result: Result, answer: Answer) -> dict[str, Json]:
+    if not answer.brief:
+        return _result_json(rank, result, answer)
+    record, path = result.record, result.hit.path
+    named = {"rank": rank, "id": result.hit.id, "doc_id": record["id"], "score": result.hit.score}
+    return {**named, "name": record["name"], "url": record["url"], **({} if path is None else {"path": path})}
 
 
 def _passage_json(result: Result, answer: Answer) -> dict[str, Json]:

@@ -288,6 +288,8 @@ class Answer(Frozen):
     """By field that was asked for, the values that matching records have."""
     explain: bool = False
     """True if each result explains its rank."""
+    brief: bool = False
+    """True if JSON has ids, names and paths of related records and nothing else."""
     stale: str = ""
     """A notice on sources that have changed since the build. JSON has it by result: the rest of an answer does not
     depend on the present state of sources."""

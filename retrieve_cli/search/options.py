@@ -47,6 +47,8 @@ class SearchOptions(Frozen):
     """Fields of which the values of matching records are counted."""
     explain: bool = False
     """Explain the rank of each result."""
+    related: str = "full"
+    """Form of related records in JSON: `full` or `brief`."""
     grade: float | None = None
     """Least similarity of a result. None, here and below: as configured."""
     similarity_top_k: int | None = None

@@ -237,7 +237,7 @@ def check(queries: Sequence[Query], options: SearchOptions) -> None:
     for query in queries:
         if not all(each.text.strip() for each in (query, *query.also)):
             name = "the query" if len(queries) == 1 else f"the text of query {quoted(query.id)}"
-            raise UsageError(f"{name} is empty", hint='for example: retrieve query "segment lungs in CT"')
+            raise UsageError(f"{name} is empty", hint="for example: segment lungs in CT")
     if k < 1:
         raise UsageError(f"-k is {k}; it takes a whole number from 1", hint="retrieve query -k 10 TEXT")
     if options.min_score is not None and any(query.also for query in queries):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache, cached_property, partial
 from typing import TYPE_CHECKING
+from unicodedata import category
 
 from retrieve_cli.config.bounds import LONGEST_TEXT
 from retrieve_cli.contracts import KnownFile, Likeness, Query, Question, Request
@@ -87,10 +88,12 @@ class RequestReader:
         visible = access.visible
         conditions = self._conditions(request, tagged, access, visible)
         included, unknown_too = self._named(access, tagged.included, "INCLUDE")
-        records, chunks = self._allowed(conditions, access, visible, included if tagged.included else None)
+        wordless = not any(has_words(each.text) for each in asked)
+        selected = [] if wordless else included if tagged.included else None
+        records, chunks = self._allowed(conditions, access, visible, selected)
         unselected = self._unselected(request, access)
         empty: Iterable[str] = ()
-        if conditions and records is not None and not records.any() and not unselected:
+        if conditions and records is not None and not records.any() and not unselected and not wordless:
             from retrieve_cli.search.empty_filters import explain
 
             empty = explain(self._generation, request, conditions, visible)
@@ -109,7 +112,7 @@ class RequestReader:
                     filters=(*request.filters, *tagged.filters),
                     ids=[
                         *([] if request.doc_ids is None else [request.doc_ids]),
-                        *([self._ids(included)] if tagged.included else []),
+                        *([] if selected is None else [self._ids(selected)]),
                     ],
                 ),
                 visible=visible,
@@ -123,6 +126,7 @@ class RequestReader:
             filters=tuple((each.field, each.written) for each in conditions),
             without=tagged.without,
             notices=(
+                *([WORDLESS] if wordless else []),
                 *tagged.problems,
                 *(f"records with {words} are excluded" for words in tagged.without),
                 *(said for file in files for said in file.warnings),
@@ -344,6 +348,15 @@ def _tokens(tagged: Tagged, files: Sequence[KnownFile]) -> tuple[str, ...]:
     return tuple(dict.fromkeys([*tokens, *(token for file in files for token in file.tokens)]))
 
 
+WORDLESS = "the query has no words, so that nothing matches: describe what you look for in words"
+"""Notice of an answer to a text of punctuation alone: by its vector, every record would be a match."""
+
+
+def has_words(text: str) -> bool:
+    """Return True if a text has a letter, a digit or a pictograph."""
+    return any(char.isalnum() or category(char) == "So" for char in text)
+
+
 def _together(texts: Sequence[Tagged]) -> Tagged:
     """Return the first text with the tags of all texts: a tag applies to the whole question."""
     own, *others = texts
@@ -366,7 +379,7 @@ def _asked(request: Request, texts: Sequence[str], formats: Sequence[str]) -> li
     if any(not text.strip() for text in texts[1:]):
         raise UsageError(f"query {quoted(request.id)} has a variant that is empty", hint="remove it: --also TEXT")
     if request.text.strip() and not texts[0].strip() and not formats:
-        hint = 'for example: retrieve query "segment lungs in CT [EXCLUDE:name]"'
+        hint = "for example: segment lungs in CT [EXCLUDE:name]"
         raise UsageError(f"query {quoted(request.id)} has only tags and no text", hint=hint)
     different = dict.fromkeys(text.strip() for text in texts)
     return [Query(" ".join([text, *formats]).strip(), request.id) for text in different]

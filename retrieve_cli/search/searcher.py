@@ -174,6 +174,7 @@ class Searcher:
             offset=options.offset,
             facets=facets,
             explain=options.explain,
+            brief=options.related == "brief",
             before_budget=len(shown.found),
             similar=tuple(name for name in ranked.retrievers if retriever(name).similarity),
             notices=tuple(dict.fromkeys((*question.notices, *notices, *doubts, *_lacking(ranking, facets)))),

@@ -13,6 +13,7 @@ from retrieve_cli.contracts.terms import figures
 from retrieve_cli.errors import quoted
 from retrieve_cli.retrieval.stages.masks import over
 from retrieve_cli.search.answer import removed_by
+from retrieve_cli.search.questions import has_words
 from retrieve_cli.search.results import Shown
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ def silent(indexes: Indexes, query: Query, retrievers: Sequence[str]) -> dict[st
     return {
         name: "the query has only stop words"
         for name, analyzer in _analyzers(indexes, retrievers)
-        if not analyzer.terms(query.text)
+        if has_words(query.text) and not analyzer.terms(query.text)
     }
 
 

@@ -233,6 +233,7 @@ SHOWN = [
     ("rerank", "device max_tokens batch_size", "tests/models/encoders"),
     ("rerank", "timeout_s retries concurrency form prompt", "tests/models/remote"),
     ("serve", "allowed_hosts allowed_origins", "tests/server/test_hosts.py"),
+    ("serve", "picture_hosts", "tests/server/test_page.py"),
     ("web", "enabled providers enrich k", "tests/websearch/test_web_search.py"),
     ("web", "interpolate deadline_ms max_age endpoints", "tests/websearch/test_web_search.py"),
     ("web", "keep keep_mb", "tests/websearch/test_stored.py"),

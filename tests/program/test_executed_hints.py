@@ -67,7 +67,6 @@ def test_every_extra_that_a_message_names_can_be_installed() -> None:
 UNPROVOKED = {
     "completion": "the text of a script, for the file of a shell",
     "doctor": "failures of servers of engines: tests/engines/test_doctor.py runs it over each",
-    "mcp": "it does not end, and agents start it: tests/server/test_local_files.py asks one",
     "models export": "it takes a model that was exported: tests/program/test_models.py runs it",
     "models list": "the next step of a replay without its model; tests/program/test_models.py runs it",
     "models pull": "it loads from a hub: tests/program/test_downloads.py runs it against a server of its own",

@@ -7,6 +7,9 @@ from typing import Any
 import pytest
 from program.asking import answered, edit, indexed
 from samples import Program, collection
+from servers import sent, state_of
+
+from retrieve_cli.server.http.app import server_app
 
 QUERY = "cluster single-cell data"
 
@@ -46,6 +49,28 @@ def asked(retrieve: Program, *flags: object, query: str = QUERY, **keys: object)
 
 def ids(answer: dict[str, Any], key: str = "results") -> list[str]:
     return [each["doc_id"] for each in answer[key]]
+
+
+def test_over_http_they_are_named_with_their_paths_unless_asked_for_in_full(tools: Path, retrieve: Program) -> None:
+    request = {"query": QUERY, "mode": "bm25", "expand": True, "k": 4}
+    state = state_of(tools)
+    try:
+        plain, full, link, batch = sent(
+            server_app(state),
+            ("POST", "/search", {"json": request}),
+            ("POST", "/search", {"json": {**request, "related": "full"}}),
+            ("GET", "/search", {"params": {"q": QUERY, "mode": "bm25", "expand": "true", "k": 4}}),
+            ("POST", "/search/batch", {"json": {"requests": [{**request, "id": "1"}]}}),
+        )
+    finally:
+        state.close()
+    whole = {key: value for key, value in asked(retrieve).items() if key != "timings_ms"}
+    assert full.json() == whole
+    assert link.json() == batch.json()["answers"][0] == plain.json()
+    assert {**plain.json(), "related": whole["related"]} == whole
+    named = ("rank", "id", "doc_id", "score", "name", "url", "path")
+    assert plain.json()["related"] == [{key: each[key] for key in named} for each in whole["related"]]
+    assert len(plain.content) < 0.8 * len(full.content)
 
 
 def test_a_link_alone_makes_no_match_and_is_listed_apart_with_its_path(tools: Path, retrieve: Program) -> None:

@@ -10,17 +10,16 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import urllib3
-import uvicorn
 from cross_models import make_bert
 from program.asking import refused
 from samples import Program
+from servers import serving
 from waiting import PATIENCE_S, pause
 
 from retrieve_cli.errors import UsageError
@@ -51,20 +50,6 @@ def encoder_app(
     """A server of these models alone."""
     metrics = Metrics(query_log=query_log)
     return models_app(ModelParts(encoder, name, scorer, **prefixes), callers, limits=limits, metrics=metrics)
-
-
-@contextmanager
-def serving(app: Any) -> Iterator[str]:
-    """The app behind a real server on loopback; gives its address without /v1."""
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        server = uvicorn.Server(uvicorn.Config(app, log_config=None, log_level="critical", ws="none"))
-        thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
-        thread.start()
-        try:
-            yield f"http://127.0.0.1:{listener.getsockname()[1]}"
-        finally:
-            server.should_exit = True
-            thread.join()
 
 
 @pytest.fixture(autouse=True)

@@ -10,6 +10,7 @@ from program.asking import Batch, Configure
 from samples import ROOT, Program
 
 from retrieve_cli.cli.main import main
+from retrieve_cli.search.questions import WORDLESS
 
 NEAREST = "no word of the query occurs in the index: the results are the nearest by meaning, which may be far"
 CALIBRATE = " (retrieve eval --gold FILE --calibrate gives each result a confidence)"
@@ -49,6 +50,19 @@ def test_a_query_of_stop_words_says_who_takes_no_part(index: Path, retrieve: Pro
     said = "bm25 is skipped: the query has only stop words"
     assert notices(retrieve, "the of and") == [said]
     assert notices(retrieve, "the of and", "--mode", "bm25") == [said]
+
+
+@pytest.mark.parametrize("text", ["!!!", "?? -- ...", "[INCLUDE:lungs] *", "<=>"])
+def test_a_text_without_words_matches_nothing_and_says_what_to_do(index: Path, retrieve: Program, text: str) -> None:
+    for flags in ([], ["--mode", "bm25"], ["--mode", "dense"], ["--filter", "license=MIT"], ["--engine", "naive"]):
+        answer = retrieve("query", text, "--json", *flags).json
+        assert (answer["results"], answer["total_matches"], answer["related"]) == ([], 0, []), flags
+        assert answer["notices"] == [WORDLESS], flags
+
+
+@pytest.mark.parametrize("text", ["3", "\N{BRAIN}", "肺", "a!"])
+def test_a_digit_a_pictograph_and_a_letter_are_words(index: Path, retrieve: Program, text: str) -> None:
+    assert WORDLESS not in notices(retrieve, text)
 
 
 def test_a_notice_is_on_the_answer_of_its_own_query(index: Path, batch: Batch) -> None:

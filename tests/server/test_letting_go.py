@@ -31,6 +31,7 @@ CHOICES: dict[str, list[Any]] = {
     **{("k" if name == "limit" else name): values for name, values in VALUES.items()},
     "retrievers": [["bm25"], ["dense", "bm25"]],
     "files": [[]],
+    "related": ["brief"],
     "grade": [0.1],
     "similarity_top_k": [3],
     "rerank_keep": [2],

@@ -76,7 +76,7 @@ def test_over_http_a_path_is_an_error_with_a_hint(index: Path, scans: Path) -> N
         answer = called(index, "search", {"query": "lungs", "files": [named]})
         assert answer.is_error
         assert "no file of this machine is opened" in text_of(answer)
-        assert "or a path to `retrieve mcp`" in text_of(answer)
+        assert "local MCP takes paths" in text_of(answer)
 
 
 def test_only_the_schema_of_standard_input_and_output_has_paths(index: Path) -> None:

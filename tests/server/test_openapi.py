@@ -84,6 +84,8 @@ def test_no_generated_request_is_a_server_error(server: Server, description: Any
                 assume(len(case.as_transport_kwargs(base_url=server.url)["url"]) + size_of(case.query) < LONGEST)
                 sent += 1
                 answer = case.call(base_url=server.url, timeout=PATIENCE_S)
+                if str(answer.status_code) not in case.operation.definition.raw["responses"]:
+                    failures.append((case.as_curl_command(), answer.status_code, "is not described"))
                 if answer.status_code >= 500 and '"no_reranker"' not in answer.text:  # 501: none is configured
                     failures.append((case.as_curl_command(), answer.status_code, answer.text))
 

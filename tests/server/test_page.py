@@ -9,9 +9,11 @@ import pytest
 import urllib3
 from pages import ATTACKS, Node, hostile_records, read_html
 from samples import TOOLS
-from servers import Server, built, served, started, state_of
+from servers import Server, built, sent, served, started, state_of
 from waiting import PATIENCE_S
 
+from retrieve_cli.errors import UsageError
+from retrieve_cli.server.http.app import server_app
 from retrieve_cli.server.http.callers import SCOPES, Caller
 from retrieve_cli.server.page.address import Address, merged, record_url
 from retrieve_cli.server.page.rendering import link, parts, static_file
@@ -124,6 +126,35 @@ def test_an_empty_answer_says_which_stage_took_the_last_hit(server: Server) -> N
     assert "pass license=MIT" in filtered
     nothing = page(server, q="qqqqzzzz", mode="bm25").one("div", class_="box").text
     assert "found nothing that matches" in nothing
+
+
+def test_an_empty_answer_says_in_plain_words_what_to_try(server: Server) -> None:
+    nothing = page(server, q="qqqqzzzz", mode="bm25").one("div", class_="box")
+    assert [node.text for node in nothing.all("p")][:2] == [
+        "No record matches this query.",
+        "Try fewer or more general words.",
+    ]
+    punctuation = page(server, q="!!!")
+    assert (hits(punctuation), punctuation.one("p", id="count").text) == ([], "No results")
+    assert "Nothing matches punctuation alone." in punctuation.one("div", class_="box").text
+
+
+def test_the_first_page_says_what_the_index_holds(server: Server) -> None:
+    said = page(server).one("p", class_="lead").text
+    assert f"holds {len(TOOLS) + len(LONG)} records of tools.jsonl, 1 document of docs. Last change: just now." in said
+
+
+def test_results_are_grouped_by_their_source(server: Server) -> None:
+    plain, grouped = page(server, q="text"), page(server, q="text", by="source")
+    assert [node.text for node in grouped.all("h2", class_="of")] == ["docs", "tools.jsonl"]
+    assert sorted(hits(plain)) == sorted(hits(grouped))
+    ranks = {node.one("a", class_="hit").text: node.attributes["value"] for node in plain.one("ol").all("li")}
+    assert {name: ranks[name] for name in ranks} == {
+        node.one("a", class_="hit").text: node.attributes["value"]
+        for listed in grouped.all("ol", class_="hits")
+        for node in listed.all("li")
+    }
+    assert "by=source" in (grouped.one("a", rel="next").attributes["href"] or "")
 
 
 def test_a_wrong_filter_is_a_message_with_a_hint_on_the_page(server: Server) -> None:
@@ -384,3 +415,38 @@ async def test_records_of_another_tenant_are_not_on_any_page(tmp_path: Path, mon
 def test_quoted_ids_reach_their_record(server: Server) -> None:
     assert server.get(f"/r/{quote('guide.md', safe='')}").status == 200
     assert server.get("/r/?id=guide.md").status == 200
+
+
+PICTURED = {
+    "id": "pictured", "name": "Pictured", "description": "A tool with a picture.",
+    "logo_url": "https://pictures.example.org/logo.png", "image": "https://evil.example.org/track.gif",
+    "screenshot": "http://pictures.example.org/plain.png",
+}  # fmt: skip
+
+
+def test_a_picture_is_shown_only_of_a_server_that_the_operator_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RETRIEVE_ENCODER__KIND", "hashed")
+    monkeypatch.chdir(tmp_path)
+    artifacts = built(tmp_path, [PICTURED])
+
+    def shown() -> tuple[list[str | None], str]:
+        state = state_of(artifacts)
+        try:
+            (answer,) = sent(server_app(state), ("GET", "/?q=tool", {}))
+        finally:
+            state.close()
+        pictures = [node.attributes["src"] for node in read_html(answer.content).all("img", class_="thumb")]
+        return pictures, answer.headers["Content-Security-Policy"]
+
+    none, policy = shown()
+    assert none == []
+    assert "img-src 'self';" in policy
+    monkeypatch.setenv("RETRIEVE_SERVE__PICTURE_HOSTS", "[pictures.example.org]")
+    some, policy = shown()
+    assert some == [PICTURED["logo_url"]]
+    assert "img-src 'self' https://pictures.example.org;" in policy
+    monkeypatch.setenv("RETRIEVE_SERVE__PICTURE_HOSTS", '["x.org; script-src *"]')
+    with pytest.raises(UsageError, match="picture_hosts"):
+        shown()

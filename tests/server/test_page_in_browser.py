@@ -8,17 +8,16 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
+import web_answers as made
 from pages import CHROMIUM, axe_source, hostile_records
 from samples import ROOT, write_catalog
-from servers import Server, started
+from servers import Server, built, serving, started, state_of
 from waiting import PATIENCE_S, until
 
 from retrieve_cli.cli.main import main
+from retrieve_cli.server.http.app import server_app
+from retrieve_cli.server.http.pool import WebSearching
 from retrieve_cli.server.page.address import record_url
-
-playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed: pip install playwright")
-if not CHROMIUM.exists():
-    pytest.skip(f"{CHROMIUM} is not there: apt-get install chromium", allow_module_level=True)
 
 NARROW, WIDE = {"width": 320, "height": 640}, {"width": 1280, "height": 800}
 STATES = {
@@ -27,7 +26,10 @@ STATES = {
     "filters": "/?q=segment+lungs&f=modality%3DCT&f=license%3DMIT&mode=bm25",
     "empty": "/?q=segment+lungs&f=modality%3DCT&f=domain%3Dmicroscopy&f=license%3DMIT",
     "wrong": "/?q=lungs&f=licence%3DMIT",
+    "grouped": "/?q=segment+lungs&by=source",
+    "no words": "/?q=%21%21%21",
     "record": "/r/3d-slicer",
+    "API": "/docs",
     "missing": "/r/nope",
     "sign in": "/signin",
     "compare": "/compare?q=segment+lungs&b.mode=bm25",
@@ -37,6 +39,9 @@ STATES = {
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
+    if not CHROMIUM.exists():
+        pytest.skip(f"{CHROMIUM} is not there: apt-get install chromium")
+    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is missing: pip install playwright")
     with playwright.sync_playwright() as started_:
         chromium = started_.chromium.launch(executable_path=str(CHROMIUM), args=["--no-sandbox"])
         yield chromium
@@ -44,7 +49,7 @@ def browser() -> Iterator[Any]:
 
 
 @contextmanager
-def serving(folder: Path, catalog: Path) -> Iterator[Server]:
+def site_of(folder: Path, catalog: Path) -> Iterator[Server]:
     artifacts = folder / "artifacts"
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("RETRIEVE_ENCODER__KIND", "hashed")
@@ -55,7 +60,7 @@ def serving(folder: Path, catalog: Path) -> Iterator[Server]:
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    with serving(tmp_path_factory.mktemp("site"), ROOT / "catalogs" / "tools.jsonl") as running:
+    with site_of(tmp_path_factory.mktemp("site"), ROOT / "catalogs" / "tools.jsonl") as running:
         yield running
 
 
@@ -75,6 +80,13 @@ def open_page(browser: Any, site: Server) -> Iterator[Callable[..., Any]]:
     yield opened
     for context in contexts:
         context.close()
+
+
+def expect(locator: Any) -> Any:
+    """Return Playwright's assertions on a place, which wait."""
+    from playwright.sync_api import expect as expected
+
+    return expected(locator)
 
 
 def first_hit(page: Any) -> str:
@@ -141,7 +153,7 @@ def test_typing_is_one_step_of_the_history(open_page: Callable[..., Any]) -> Non
     page.wait_for_url(re.compile(r"q=lungs$"))
     page.go_back()
     page.wait_for_url(re.compile(r"q=brain$"))
-    playwright.expect(page.locator("#q")).to_have_value("brain")
+    expect(page.locator("#q")).to_have_value("brain")
 
 
 def test_chips_take_a_filter_back_and_pages_follow(open_page: Callable[..., Any]) -> None:
@@ -151,14 +163,14 @@ def test_chips_take_a_filter_back_and_pages_follow(open_page: Callable[..., Any]
     assert page.url.endswith("/?q=image")
     page.get_by_role("link", name="Next").click()
     page.wait_for_url(re.compile("page=2"))
-    playwright.expect(page.locator("ol.hits")).to_have_attribute("start", "11")
+    expect(page.locator("ol.hits")).to_have_attribute("start", "11")
 
 
 def test_ids_and_citations_are_copied(open_page: Callable[..., Any]) -> None:
     page = open_page("/?q=segment+lungs", permissions=["clipboard-read", "clipboard-write"])
     page.locator(".why summary").first.click()
     page.get_by_role("button", name="Copy citation").first.click()
-    playwright.expect(page.get_by_role("button", name="Copied")).to_be_visible()
+    expect(page.get_by_role("button", name="Copied")).to_be_visible()
     assert re.search(r"\(.+#0\), tools\.jsonl, line \d+; generation", page.evaluate("navigator.clipboard.readText()"))
 
 
@@ -166,7 +178,7 @@ def test_a_server_that_does_not_answer_is_said(open_page: Callable[..., Any]) ->
     page = open_page("/?q=lungs")
     page.route(re.compile("q=brain"), lambda route: route.abort())
     page.fill("#q", "brain")
-    playwright.expect(page.locator("#count")).to_have_text("The server does not answer.")
+    expect(page.locator("#count")).to_have_text("The server does not answer.")
 
 
 # ------------------------------------------------------------------------------------------------- keyboard
@@ -195,7 +207,43 @@ def test_everything_is_reached_by_keyboard_alone(open_page: Callable[..., Any]) 
     page.keyboard.press("/")
     page.keyboard.press("Escape")
     page.keyboard.press("Escape")
-    playwright.expect(page.locator("#q")).to_have_value("")
+    expect(page.locator("#q")).to_have_value("")
+
+
+def test_keys_work_from_anywhere_on_a_page_that_a_link_opened(open_page: Callable[..., Any]) -> None:
+    page = open_page("/?q=segment+lungs")
+    focused = "document.activeElement.innerText || document.activeElement.id"
+    titles = page.locator("a.hit").all_inner_texts()
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("ArrowDown")
+    assert page.evaluate(focused) == titles[1], "no click and no key before"
+    page.keyboard.press("Enter")
+    page.wait_for_url(re.compile("/r/"))
+    page.keyboard.press("Escape")
+    page.wait_for_url(re.compile(r"/\?q=segment"))
+    page.wait_for_function(f"(document.activeElement.innerText || '') === {titles[1]!r}")
+    page.keyboard.press("Escape")
+    assert page.evaluate("document.activeElement.id") == "q", "one key leads back to the query"
+    page.goto("/r/nope")
+    page.keyboard.press("/")
+    page.wait_for_selector("#search[data-live]")
+    assert page.evaluate("document.activeElement.id") == "q"
+
+
+def test_a_request_is_tried_on_the_page_of_the_api(open_page: Callable[..., Any]) -> None:
+    page = open_page("/docs#search")
+    assert page.locator("#search").get_attribute("open") is not None, "its link unfolds it"
+    page.locator("#search textarea").fill('{"query": "segment lungs", "limit": 1}')
+    page.locator("#search form.try button").click()
+    shown = page.locator("#search form.try pre")
+    expect(shown).to_contain_text('"total_results": 1')
+    page.locator("#search textarea").fill('{"query": ""}')
+    page.locator("#search form.try button").click()
+    expect(shown).to_contain_text("the query is empty")
+    page.locator("#get_document summary").first.click()
+    page.locator("#get_document input[name=id]").fill("3d-slicer")
+    page.locator("#get_document form.try button").click()
+    expect(page.locator("#get_document form.try pre")).to_contain_text('"name": "3D Slicer"')
 
 
 def test_tab_reaches_facets_and_every_stop_is_visible(open_page: Callable[..., Any]) -> None:
@@ -280,6 +328,39 @@ def test_axe_finds_no_violation_in_any_state(open_page: Callable[..., Any]) -> N
     assert violations == []
 
 
+def test_the_web_tab_searches_by_its_form_alone_and_has_no_violation(browser: Any, tmp_path: Path) -> None:
+    context = browser.new_context(viewport=WIDE)
+    page, source = context.new_page(), axe_source()
+    state = state_of(built(tmp_path))
+    given = made.answer(made.work(), made.PREPRINT, made.PAGE, statuses=(made.OK, made.FAILED))
+    state.web = WebSearching(made.Canned(given), deadline_ms=10_000)
+    with serving(server_app(state)) as url:
+        page.goto(f"{url}/?q=lungs")
+        page.get_by_role("link", name="Web", exact=True).click()
+        page.wait_for_url(re.compile("/web$"))
+        assert "sent to providers on the internet" in page.locator("main").inner_text()
+        page.fill("#q", "off-target")
+        assert page.locator("a.hit").count() == 0, "nothing is sent while one types"
+        page.keyboard.press("Enter")
+        page.wait_for_selector("a.hit")
+        assert "The answer is incomplete." in page.locator("main").inner_text()
+        page.keyboard.press("ArrowDown")
+        assert page.evaluate("document.activeElement.className") == "hit"
+        page.keyboard.press("Escape")
+        assert page.evaluate("document.activeElement.id") == "q"
+        for path in ("/web", "/web?q=off-target"):
+            for colours in ("light", "dark"):
+                page.emulate_media(color_scheme=colours)
+                page.goto(url + path)
+                page.evaluate("document.querySelectorAll('details').forEach((each) => (each.open = true))")
+                page.evaluate(source)
+                found = page.evaluate("axe.run({resultTypes: ['violations']})")["violations"]
+                assert [(rule["id"], [node["html"][:200] for node in rule["nodes"]]) for rule in found] == []
+        page.set_viewport_size(NARROW)
+        assert not page.evaluate("document.documentElement.scrollWidth > innerWidth")
+    context.close()
+
+
 # ------------------------------------------------------------------------------------------------- hostile
 
 
@@ -295,7 +376,7 @@ def test_three_hundred_hostile_records_run_nothing(browser: Any, tmp_path: Path)
     page.on("dialog", lambda dialog: (ran.append(f"dialog {dialog.message}"), dialog.dismiss()))
     page.on("pageerror", lambda error: ran.append(f"error {error}"))
     page.on("popup", lambda _: ran.append("popup"))
-    with serving(tmp_path, write_catalog(tmp_path / "records.jsonl", records)) as site:
+    with site_of(tmp_path, write_catalog(tmp_path / "records.jsonl", records)) as site:
         page.on("request", lambda sent: ran.append(sent.url) if not sent.url.startswith(site.url) else None)
         shown = 0
         paths = [f"/?q=victim&mode=bm25&page={number}" for number in range(1, 31)]

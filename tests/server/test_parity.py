@@ -84,7 +84,7 @@ def outcome(body: bytes, status: int) -> str:
 def test_two_workers_answer_to_the_byte_as_the_command_line(
     server: Server, requests: Sequence[dict[str, Any]], printed: list[str]
 ) -> None:
-    answers = [server.post("/search", request) for request in requests]
+    answers = [server.post("/search", {**request, "related": "full"}) for request in requests]
     assert [outcome(answer.data, answer.status) for answer in answers] == printed
 
 
@@ -92,7 +92,7 @@ def test_a_batch_answers_each_request_as_it_would_alone(
     server: Server, requests: Sequence[dict[str, Any]], printed: list[str]
 ) -> None:
     for first in range(0, len(requests), 200):
-        part = [{**request, "id": "1"} for request in requests[first : first + 200]]
+        part = [{**request, "id": "1", "related": "full"} for request in requests[first : first + 200]]
         answers = server.post("/search/batch", {"requests": part}).json()["answers"]
         for answer, text in zip(answers, printed[first : first + 200], strict=True):
             value = answer["error"]["message"] if "error" in answer else answer

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from retrieve_cli.api.choices import SEARCH
 from retrieve_cli.contracts import Json
-from retrieve_cli.errors import SPACE, NotConfigured, RetrieveError, UsageError, unwritable
+from retrieve_cli.errors import SPACE, NotConfigured, RetrieveError, UsageError, shortened, unwritable
 from retrieve_cli.server.http.requests import RejectedRequest
 
 if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
+    from starlette.types import Scope
 
     from retrieve_cli.contracts import Vectors
 
@@ -33,40 +35,82 @@ def dumped(value: Json) -> bytes:
     return found
 
 
-def response(value: Json, status: int = 200, headers: dict[str, str] | None = None) -> Response:
+def response(
+    value: Json, status: int = 200, headers: Mapping[str, str] | None = None, media_type: str = "application/json"
+) -> Response:
     """Return an HTTP response with a value as JSON; bytes are JSON already."""
     from starlette.responses import Response
 
     body = value if isinstance(value, bytes) else dumped(value)
-    return Response(body, status, headers, "application/json")
+    return Response(body, status, headers, media_type)
 
 
-def error_response(rejected: RejectedRequest, *, path: str = "/v1/", request_id: str | None = None) -> Response:
+def error_response(rejected: RejectedRequest, scope: Scope) -> Response:
     """Return a rejected request as an error object: in the form of OpenAI on its routes, of the command line elsewhere.
 
     https://platform.openai.com/docs/guides/error-codes
     """
-    headers = {**_HEADERS.get(rejected.status, {}), **rejected.headers}
-    if path.startswith(OPENAI):
-        kind = "server_error" if rejected.status >= 500 else "invalid_request_error"
-        error = {"message": str(rejected), "type": kind, "param": rejected.param, "code": rejected.code}
-        return response({"error": error}, rejected.status, headers)
+    if scope["path"].startswith(OPENAI):
+        type_ = "server_error" if rejected.status >= 500 else "invalid_request_error"
+        error = {"message": str(rejected), "type": type_, "param": rejected.param, "code": rejected.code}
+        return failed_response({"error": error}, rejected, scope)
     value: dict[str, Json] = {
         "code": rejected.exit_code,
-        "kind": rejected.code or _KINDS.get(rejected.status, "error"),
+        "kind": kind_of(rejected),
         "message": str(rejected),
-        "hint": rejected.hint,
-        "request_id": request_id,
-        "retryable": rejected.status in _RETRYABLE,
+        "hint": hint_of(rejected),
+        "request_id": scope.get("state", {}).get("request_id"),
+        "retryable": rejected.status in RETRYABLE,
     }
-    return response({"error": value}, rejected.status, headers)
+    return failed_response({"error": value}, rejected, scope)
 
 
+def failed_response(value: dict[str, Json], rejected: RejectedRequest, scope: Scope, status: int = 0) -> Response:
+    """Return an error object as a response; with the members of RFC 9457 beside it if the client accepts these."""
+    from starlette.datastructures import Headers
+
+    status = status or rejected.status
+    headers = {**_HEADERS.get(status, {}), **rejected.headers}
+    if PROBLEM not in Headers(scope=scope).get("accept", "").lower():
+        return response(value, status, headers)
+    root, kind = str(scope.get("root_path", "")).rstrip("/"), kind_of(rejected)
+    problem: dict[str, Json] = {"type": f"{root}/docs#error-{kind}", "title": kind.replace("_", " ")}
+    return response({**problem, "status": status, "detail": str(rejected), **value}, status, headers, PROBLEM)
+
+
+def kind_of(rejected: RejectedRequest) -> str:
+    """Return the kind of an error."""
+    return rejected.code or KINDS.get(rejected.status, "error")
+
+
+def hint_of(rejected: RejectedRequest) -> str:
+    """Return the hint of an error for a client of HTTP: keys of a body in place of flags, and commands for the operator
+    of the server."""
+    hint = SEARCH.without_flags(rejected.hint)
+    if "retrieve " in hint:
+        return f"for the operator of the server: {hint}"
+    return hint or ("GET /docs shows the requests, with an example of each" if rejected.status in _OF_FORM else "")
+
+
+PROBLEM = "application/problem+json"
+"""Media type of the errors of RFC 9457."""
+_OF_FORM = (400, 404, 405, 422)
 OPENAI = ("/v1/", "/rerank")
 """Beginnings of the paths whose errors have OpenAI's shape."""
 _HEADERS: Mapping[int, dict[str, str]] = {401: {"WWW-Authenticate": "Bearer"}, 503: {"Retry-After": "1"}}
-_RETRYABLE = (429, 502, 503, 504)
-_KINDS = {401: "unauthorized", 403: "forbidden", 404: "not_found", 405: "method", 413: "too_large", 500: "internal"}
+RETRYABLE = (429, 502, 503, 504)
+KINDS: Mapping[int, str] = {
+    401: "unauthorized",
+    403: "forbidden",
+    404: "not_found",
+    405: "method",
+    408: "timeout",
+    413: "too_large",
+    421: "host",
+    429: "rate_limited",
+    500: "internal",
+}
+"""Kind of an error by its status, if it has no other one."""
 STATUS: Mapping[str, int] = {
     "usage": 422,
     "forbidden": 403,
@@ -104,7 +148,7 @@ def failure_handlers() -> dict[Any, Any]:
     from starlette.requests import ClientDisconnect
 
     def answered(request: Request, error: RejectedRequest) -> Response:
-        return error_response(error, path=request.url.path, request_id=getattr(request.state, "request_id", None))
+        return error_response(error, request.scope)
 
     async def rejected(request: Request, error: RejectedRequest) -> Response:
         return answered(request, error)
@@ -113,7 +157,10 @@ def failure_handlers() -> dict[Any, Any]:
         return answered(request, rejection(error, path=request.url.path))
 
     async def http(request: Request, error: HTTPException) -> Response:
-        return answered(request, RejectedRequest(error.status_code, error.detail, headers=error.headers))
+        missing = error.status_code in (404, 405)
+        said = f"there is no route {request.method} {shortened(request.url.path)}" if missing else error.detail
+        hint = "GET /docs lists the routes" if missing else ""
+        return answered(request, RejectedRequest(error.status_code, said, hint=hint, headers=error.headers))
 
     async def gone(request: Request, _: ClientDisconnect) -> Response:
         return answered(request, RejectedRequest(400, "the body is incomplete"))

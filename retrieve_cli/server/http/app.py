@@ -10,6 +10,7 @@ from fastapi import APIRouter, FastAPI
 from retrieve_cli import __version__
 from retrieve_cli.server.http import documents, files, health, index, rag, search, web
 from retrieve_cli.server.http.answers import failure_handlers
+from retrieve_cli.server.http.description import described_api
 from retrieve_cli.server.http.observing import Observing
 from retrieve_cli.server.http.service import Guard, Service
 from retrieve_cli.server.http.state import State
@@ -54,5 +55,6 @@ def server_app(state: State) -> Service:
     )
     for door in DOORS:
         app.include_router(door(state))
+    app.openapi = lambda: described_api(app, secured=state.callers.required)  # type: ignore[method-assign]
     guarded = Guard(app, state.hosts, state.callers)
     return Service(guarded, lambda: state.busy, lambda answers: Observing(answers, state.metrics, log=state.access_log))

@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Mapping
 from functools import partial
-from typing import Any
 
 from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
 from retrieve_cli.api import contents
-from retrieve_cli.api.documents import MOST, Receipt, index_of
+from retrieve_cli.api.documents import Receipt, index_of
 from retrieve_cli.contracts import Json
 from retrieve_cli.errors import IndexMissing, UsageError, quoted
 from retrieve_cli.server.http import uploads
 from retrieve_cli.server.http.admission import read_body
 from retrieve_cli.server.http.answers import response
+from retrieve_cli.server.http.description import operation, parameter, schema_of
 from retrieve_cli.server.http.jobs import Job
 from retrieve_cli.server.http.requests import RejectedRequest
 from retrieve_cli.server.http.state import State
@@ -28,44 +27,15 @@ _LINES = ("application/x-ndjson", "application/ndjson", "application/jsonl", "ap
 _WAIT = re.compile(r"(?:^|[,;\s])wait=(\d{1,9})(?:$|[,;\s])")
 _CURSOR = re.compile(r"([0-9a-f]{12})-(r[0-9]{1,11})")
 _LONGEST_WAIT_S = 60
+WRITE = "documents:write"
+"""Scope of changes of documents."""
 _LOOK_S = 0.02
 _PAGE, _LARGEST_PAGE = 20, 1000
-_RECORD: dict[str, Json] = {
-    "type": "object",
-    "description": "A record in any spelling that catalogs have; with `id`, `title`, `text` and `metadata`.",
-    "properties": {
-        "id": {"type": "string"},
-        "title": {"type": "string"},
-        "text": {"type": "string"},
-        "metadata": {"type": "object"},
-    },
-}
-_FORM: dict[str, Json] = {
-    "type": "object",
-    "description": "Files as documents; `id` is the id of a single file, by default its name.",
-    "properties": {
-        "file": {"type": "array", "items": {"type": "string", "format": "binary"}, "minItems": 1},
-        "id": {"type": "string"},
-        "metadata": {"type": "string", "description": "An object of JSON: title, group, tenant, and other fields."},
-    },
-    "required": ["file"],
-}
-_MANY: dict[str, Json] = {"type": "array", "items": _RECORD, "minItems": 1, "maxItems": MOST}
-_BODY: dict[str, Json] = {
-    "required": True,
-    "content": {
-        "application/json": {
-            "schema": {
-                "anyOf": [
-                    {"type": "object", "properties": {"documents": _MANY}, "required": ["documents"]},
-                    _MANY,
-                    _RECORD,
-                ]
-            }
-        },
-        _LINES[0]: {"schema": {"type": "string", "description": "A record on each line."}},
-        uploads.TYPE: {"schema": _FORM},
-    },
+_BODIES: dict[str, Json] = {
+    # A list is read, too: generators of clients fail at one beside objects.
+    "application/json": {"anyOf": [schema_of("NewDocuments"), schema_of("NewDocument")]},
+    _LINES[0]: {"type": "string", "description": "A record on each line."},
+    uploads.TYPE: schema_of("DocumentForm"),
 }
 
 
@@ -75,7 +45,7 @@ def router(state: State) -> APIRouter:
 
     async def add(request: Request) -> Response:
         """Add documents to the index, or replace documents of the same id."""
-        tenant = state.callers.of(request, "documents:write").tenant
+        tenant = state.callers.of(request, WRITE).tenant
         kind = request.headers.get("Content-Type", "").partition(";")[0].strip().lower()
         if kind == uploads.TYPE:
             return await _acknowledged(state, request, await _stored_files(state, request, tenant), tenant)
@@ -88,7 +58,7 @@ def router(state: State) -> APIRouter:
 
     async def remove(request: Request) -> Response:
         """Remove a document that was added."""
-        tenant = state.callers.of(request, "documents:write").tenant
+        tenant = state.callers.of(request, WRITE).tenant
         name = request.path_params["id"]
         receipt = await state.pool.run(
             request, lambda: documents.remove(name, tenant=tenant, index=index_of(state.live))
@@ -109,15 +79,17 @@ def router(state: State) -> APIRouter:
         return response(await state.pool.run(request, _page, state, filters, limit, cursor, tenant))
 
     routes = APIRouter(tags=["documents"])
-    listed = {"parameters": [_parameter(*each) for each in _PARAMETERS]}
-    answered: dict[int | str, dict[str, Any]] = {202: {"description": "Stored; a task brings them into the index."}}
-    routes.add_api_route("/documents", add, methods=["POST"], responses=answered, openapi_extra={"requestBody": _BODY})
-    routes.add_api_route("/documents", several, methods=["GET"], openapi_extra=listed)
-    identified = {"parameters": [_parameter("id", "path", {"type": "string"}, "Id of the record.")]}
-    routes.add_api_route("/documents/{id:path}", one, methods=["GET"], openapi_extra=identified)
+    listed, identified = [parameter(*each) for each in _PARAMETERS], [ID]
+    stored = partial(operation, answer="DocumentsReceipt", statuses=(200, 202), errors=(409, 507), scope=WRITE)
     routes.add_api_route(
-        "/documents/{id:path}", remove, methods=["DELETE"], responses=answered, openapi_extra=identified
+        "/documents", add, methods=["POST"], **stored("add_documents", bodies=_BODIES, parameters=[PREFER])
     )
+    page = operation("list_documents", "StoredRecordPage", parameters=listed)
+    routes.add_api_route("/documents", several, methods=["GET"], **page)
+    state_of = operation("get_document", "DocumentState", parameters=identified)
+    routes.add_api_route("/documents/{id:path}", one, methods=["GET"], **state_of)
+    removed = stored("remove_document", parameters=[ID, PREFER])
+    routes.add_api_route("/documents/{id:path}", remove, methods=["DELETE"], **removed)
     return routes
 
 
@@ -195,21 +167,15 @@ async def _acknowledged(state: State, request: Request, receipt: Receipt, tenant
 
 # ------------------------------------------------------------------------------------------------ lists
 
+PREFER = parameter(
+    "Prefer", "header", {"type": "string"}, "`wait=30`: answer when the task has ended, in 30 s at most."
+)
+ID = parameter("id", "path", {"type": "string"}, "Id of the record.")
 _PARAMETERS: tuple[tuple[str, str, dict[str, Json], str], ...] = (
     ("filters", "query", {"type": "array", "items": {"type": "string"}}, "Conditions on records; all must hold."),
     ("limit", "query", {"type": "integer", "minimum": 1, "maximum": _LARGEST_PAGE, "default": _PAGE}, "Records."),
     ("cursor", "query", {"type": "string"}, "`next` of the page before."),
 )
-
-
-def _parameter(name: str, place: str, schema: Mapping[str, Json], description: str) -> dict[str, Json]:
-    return {
-        "name": name,
-        "in": place,
-        "required": place == "path",
-        "schema": dict(schema),
-        "description": description,
-    }
 
 
 def _parameters(request: Request) -> tuple[list[str], int, str | None]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, BinaryIO
+from functools import partial
+from typing import BinaryIO
 from urllib.parse import quote
 
 from fastapi import APIRouter
@@ -13,6 +14,8 @@ from starlette.responses import Response, StreamingResponse
 from retrieve_cli.api import pictures
 from retrieve_cli.api.pictures import PictureRequest
 from retrieve_cli.errors import UsageError, quoted
+from retrieve_cli.server.http.description import BINARY, operation, parameter
+from retrieve_cli.server.http.documents import ID
 from retrieve_cli.server.http.state import State
 from retrieve_cli.server.page import signing
 
@@ -20,7 +23,6 @@ _NAMES = ("page", "chunk", "generation")
 _DIGITS = 7
 _PIECE = 1 << 18
 """Bytes of a file that are read at once."""
-_CHANGED = "The file has changed since the build."
 _HEADERS = {
     "Cache-Control": "private, no-cache",
     "Cross-Origin-Resource-Policy": "same-origin",
@@ -62,18 +64,11 @@ def router(state: State) -> APIRouter:
         return Response(drawn, 200, headers, "image/png")
 
     routes = APIRouter(tags=["documents"])
-    changed: dict[int | str, dict[str, Any]] = {409: {"description": _CHANGED}}
-    for path, answer, media_type, said, further, parameters in (
-        ("/files/{id:path}", original, "application/octet-stream", "The file.", {}, _PARAMETERS[:1]),
-        ("/pictures/{id:path}", picture, "image/png", "The page.", changed, _PARAMETERS),
-    ):
-        answers: dict[int | str, dict[str, Any]] = {
-            200: {"description": said, "content": {media_type: {}}},
-            304: {"description": "The client has it."},
-            **further,
-        }
-        extra = {"parameters": parameters}
-        routes.add_api_route(path, answer, responses=answers, response_class=Response, openapi_extra=extra)
+    described = partial(operation, statuses=(200, 304))
+    file = described("get_file", other={"application/octet-stream": BINARY}, parameters=[ID])
+    routes.add_api_route("/files/{id:path}", original, **file)
+    page = described("get_picture", other={"image/png": BINARY}, parameters=[ID, *_PARAMETERS], errors=(409,))
+    routes.add_api_route("/pictures/{id:path}", picture, **page)
     return routes
 
 
@@ -100,13 +95,8 @@ def _number(text: str | None, name: str, lowest: int) -> int | None:
     return int(text)
 
 
-def _parameter(name: str, place: str, kind: dict[str, Any], said: str) -> dict[str, Any]:
-    return {"name": name, "in": place, "required": place == "path", "schema": kind, "description": said}
-
-
 _PARAMETERS = [
-    _parameter("id", "path", {"type": "string"}, "Id of the record."),
-    _parameter("page", "query", {"type": "integer", "minimum": 1}, "Page, from 1; by default the first of the chunk."),
-    _parameter("chunk", "query", {"type": "integer", "minimum": 0}, "Number of the chunk that is marked."),
-    _parameter("generation", "query", {"type": "string"}, "Generation; by default the current one."),
+    parameter("page", "query", {"type": "integer", "minimum": 1}, "Page, from 1; by default the first of the chunk."),
+    parameter("chunk", "query", {"type": "integer", "minimum": 0}, "Number of the chunk that is marked."),
+    parameter("generation", "query", {"type": "string"}, "Generation; by default the current one."),
 ]

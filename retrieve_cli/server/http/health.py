@@ -15,6 +15,7 @@ from retrieve_cli.contracts import Json
 from retrieve_cli.errors import RetrieveError
 from retrieve_cli.output.prometheus import CONTENT_TYPE
 from retrieve_cli.server.http.answers import response
+from retrieve_cli.server.http.description import TEXT, operation
 from retrieve_cli.server.http.state import State
 
 _EVERY_S = 5.0
@@ -35,8 +36,9 @@ def router(state: State) -> APIRouter:
         return response(report, 200 if report["ready"] else 503)
 
     routes = APIRouter(tags=["health"])
-    routes.add_api_route("/health", health, methods=["GET"])
-    routes.add_api_route("/readyz", readyz, methods=["GET"])
+    routes.add_api_route("/health", health, methods=["GET"], **operation("get_health", "HealthState", scope=""))
+    ready = operation("get_readiness", "ReadyState", statuses=(200, 503), scope="")
+    routes.add_api_route("/readyz", readyz, methods=["GET"], **ready)
     return routes
 
 
@@ -107,7 +109,8 @@ def metrics_router(state: State) -> APIRouter:
         return Response(await asyncio.to_thread(_metrics_text, state), headers={"Content-Type": CONTENT_TYPE})
 
     routes = APIRouter(tags=["health"])
-    routes.add_api_route("/metrics", metrics, methods=["GET"], response_class=Response)
+    described = operation("get_metrics", other={"text/plain": TEXT}, scope="metrics")
+    routes.add_api_route("/metrics", metrics, methods=["GET"], **described)
     return routes
 
 

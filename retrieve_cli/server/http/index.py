@@ -16,7 +16,8 @@ from retrieve_cli.contracts import Json
 from retrieve_cli.errors import UsageError, quoted
 from retrieve_cli.server.http.admission import read_body
 from retrieve_cli.server.http.answers import response
-from retrieve_cli.server.http.documents import finish
+from retrieve_cli.server.http.description import operation, parameter
+from retrieve_cli.server.http.documents import PREFER, finish
 from retrieve_cli.server.http.health import age_s
 from retrieve_cli.server.http.jobs import ACTIONS, Action, Jobs
 from retrieve_cli.server.http.requests import read_object
@@ -65,14 +66,18 @@ def router(state: State) -> APIRouter:
         return response({"tasks": await state.pool.run(request, lambda: jobs.latest(limit, tenant=tenant))})
 
     routes = APIRouter(tags=["index"])
-    body = {"requestBody": {"required": True, "content": {"application/json": {"schema": _BODY}}}}
-    begun: dict[int | str, dict[str, Any]] = {202: {"description": "Begun; the task tells its state."}}
-    routes.add_api_route("/index", show, methods=["GET"])
-    routes.add_api_route("/index", act, methods=["POST"], responses=begun, openapi_extra=body)
-    count = {"name": "limit", "in": "query", "schema": {"type": "integer", "minimum": 1, "maximum": _MOST_LISTED}}
-    routes.add_api_route("/tasks", tasks, methods=["GET"], openapi_extra={"parameters": [count]})
-    identified = {"name": "id", "in": "path", "required": True, "schema": {"type": "string"}}
-    routes.add_api_route("/tasks/{id}", task, methods=["GET"], openapi_extra={"parameters": [identified]})
+    routes.add_api_route("/index", show, methods=["GET"], **operation("get_index", "IndexState"))
+    begun = operation(
+        "act_on_index", "TaskState", statuses=(200, 202), body=_BODY, parameters=[PREFER], scope="index:admin"
+    )
+    routes.add_api_route("/index", act, methods=["POST"], **begun)
+    count: dict[str, Json] = {"type": "integer", "minimum": 1, "maximum": _MOST_LISTED}
+    listed = operation("list_tasks", "TaskList", parameters=[parameter("limit", "query", count, "Number of tasks.")])
+    routes.add_api_route("/tasks", tasks, methods=["GET"], **listed)
+    identified = [parameter("id", "path", {"type": "string"}, "Id of the task.")]
+    routes.add_api_route(
+        "/tasks/{id}", task, methods=["GET"], **operation("get_task", "TaskState", parameters=identified)
+    )
     return routes
 
 

@@ -111,7 +111,7 @@ class Jobs:
             return "succeeded", None
         if not self._tasks.alive(value["worker"]):
             queued = "; its documents stay queued, and the next sync includes them" if sequence else ""
-            return "failed", error_json(RetrieveError(_LOST + queued, hint="retrieve sync, or POST /index"))
+            return "failed", error_json(RetrieveError(_LOST + queued, hint='POST /index {"action": "sync"}'))
         if running is not None and (running.get("task") == value["task"] or 0 < sequence <= running["sequence"]):
             return "processing", None
         return "queued", None

@@ -88,10 +88,13 @@ _FLAG: Json = {"type": "boolean"}
 class Post(NamedTuple):
     """An endpoint that computes."""
 
+    name: str
     work: str
     """Name of its work."""
     summary: str
     schema: Json
+    answer: str | Mapping[str, Json]
+    """Schema of its answer, or the name of one."""
 
 
 def _object(properties: Mapping[str, Json], *required: str) -> Json:
@@ -101,7 +104,7 @@ def _object(properties: Mapping[str, Json], *required: str) -> Json:
 _TEI: Mapping[str, Json] = {
     "inputs": _TEXT_OR_TEXTS,
     "truncate": {"type": "boolean", "description": "False: a text that is too long is an error."},
-    "truncation_direction": {"enum": ["right", "Right"]},
+    "truncation_direction": {"type": "string", "pattern": "^[Rr]ight$"},
     "prompt_name": {"enum": ["query", "passage", "document"], "description": "As `input_type`."},
 }
 _EMBED: Mapping[str, Json] = {
@@ -133,7 +136,7 @@ _RERANK: Json = {
             {
                 "query": {"type": "string", "minLength": 1},
                 "texts": {"type": "array", "minItems": 1, "items": {"type": "string"}},
-                "raw_scores": {"const": True},
+                "raw_scores": {"type": "boolean", "description": "True: scores are on the scale of the model."},
                 "return_text": _FLAG,
                 "truncate": _FLAG,
             },
@@ -150,14 +153,32 @@ _EMBEDDINGS: Mapping[str, Json] = {
     "input_type": _KIND,
     "user": {},
 }
+_SCHEMAS = "#/components/schemas/"
+_VECTORS: Json = {"type": "array", "items": {"type": "array", "items": {"type": "number"}}}
+_WEIGHTS: Json = {"type": "array", "items": {"type": "array", "items": {"$ref": f"{_SCHEMAS}TermWeight"}}}
+_SCORES: Json = {"type": "array", "items": {"$ref": f"{_SCHEMAS}ScoredText"}}
+_NAMED: Json = {"anyOf": [{"$ref": f"{_SCHEMAS}NamedVectors"}, _VECTORS]}
+_SCORED: Json = {"anyOf": [{"$ref": f"{_SCHEMAS}RerankedDocuments"}, _SCORES]}
 POSTS: Mapping[str, Post] = {
-    "/embed": Post("embed", "Return vectors of texts, and their term weights and token vectors.", _object(_EMBED)),
-    "/embed_sparse": Post("sparse", "Return term weights of texts.", _object({**_TEI, "model": _MODEL}, "inputs")),
-    "/v1/embeddings": Post(
-        "embeddings", "Return vectors of texts, as OpenAI's API does.", _object(_EMBEDDINGS, "input")
+    "/embed": Post(
+        "embed", "embed", "Return vectors of texts, and their term weights and token vectors.", _object(_EMBED), _NAMED
     ),
-    "/v1/rerank": Post("rerank", "Return scores of documents for a query.", _RERANK),
-    "/rerank": Post("rerank", "Return scores of texts for a query.", _RERANK),
+    "/embed_sparse": Post(
+        "embed_sparse",
+        "sparse",
+        "Return term weights of texts.",
+        _object({**_TEI, "model": _MODEL}, "inputs"),
+        _WEIGHTS,
+    ),
+    "/v1/embeddings": Post(
+        "create_embeddings",
+        "embeddings",
+        "Return vectors of texts, as OpenAI's API does.",
+        _object(_EMBEDDINGS, "input"),
+        "EmbeddingList",
+    ),
+    "/v1/rerank": Post("rerank", "rerank", "Return scores of documents for a query.", _RERANK, _SCORED),
+    "/rerank": Post("rerank_texts", "rerank", "Return scores of texts for a query.", _RERANK, _SCORED),
 }
 
 

@@ -23,6 +23,7 @@ from retrieve_cli.server.http.access_log import AccessLog
 from retrieve_cli.server.http.admission import Queue, departure, read_body
 from retrieve_cli.server.http.answers import failure_handlers, finite, response
 from retrieve_cli.server.http.callers import Callers
+from retrieve_cli.server.http.description import operation
 from retrieve_cli.server.http.embed import Embed, Embeddings
 from retrieve_cli.server.http.hosts import Hosts
 from retrieve_cli.server.http.metrics import Metrics
@@ -82,11 +83,11 @@ class Models:
 
         routes = APIRouter(tags=["models"])
         for path, post in POSTS.items():
-            body = {"requestBody": {"required": True, "content": {"application/json": {"schema": post.schema}}}}
+            described = operation(post.name, post.answer, body=post.schema, errors=(404, 424, 501), scope=_SCOPE)
             handler = self._handler(post, callers)
-            routes.add_api_route(path, handler, methods=["POST"], summary=post.summary, openapi_extra=body)
-        routes.add_api_route("/v1/models", list_models, methods=["GET"])
-        routes.add_api_route("/info", describe, methods=["GET"])
+            routes.add_api_route(path, handler, methods=["POST"], summary=post.summary, **described)
+        routes.add_api_route("/v1/models", list_models, methods=["GET"], **operation("list_models", "ModelList"))
+        routes.add_api_route("/info", describe, methods=["GET"], **operation("get_model_info", "ModelInfo"))
         return routes
 
     def _handler(self, post: Post, callers: Callers) -> Callable[[Request], Awaitable[Response]]:

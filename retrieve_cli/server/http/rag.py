@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable
 
 from fastapi import APIRouter
 from starlette.requests import Request
@@ -13,7 +12,8 @@ from retrieve_cli.config.settings import Settings
 from retrieve_cli.contracts import Json
 from retrieve_cli.errors import RetrieveError, quoted
 from retrieve_cli.server.http.admission import read_body
-from retrieve_cli.server.http.answers import dumped, rejection, response
+from retrieve_cli.server.http.answers import dumped, failed_response, hint_of, rejection, response
+from retrieve_cli.server.http.description import operation, parameter
 from retrieve_cli.server.http.observing import Observed, observed
 from retrieve_cli.server.http.requests import RejectedRequest, read_object
 from retrieve_cli.server.http.shapes import external_knowledge, passages, rag_flow, vector_store
@@ -38,8 +38,9 @@ def router(state: State) -> APIRouter:
         """Return chunks with scores from 0 to 1, in the form of a RAG service."""
         return await _answered(state, request, rag_flow.read)
 
-    async def search_vector_store(name: str, request: Request) -> Response:
+    async def search_vector_store(request: Request) -> Response:
         """Search as in a vector store of OpenAI."""
+        name = request.path_params["name"]
         return await _answered(state, request, vector_store.read, check=lambda _: _expect_index(state, name))
 
     def expect_knowledge(payload: Json) -> None:
@@ -55,14 +56,16 @@ def router(state: State) -> APIRouter:
             return _dify_error(request, error)
 
     routes = APIRouter(tags=["shapes"])
-    for path, endpoint, body in (
-        ("/retrieve", retrieve, passages.SCHEMA),
-        ("/api/v1/rag/retrieve", rag_retrieve, rag_flow.SCHEMA),
-        ("/v1/vector_stores/{name}/search", search_vector_store, vector_store.SCHEMA),
-        ("/retrieval", retrieval, external_knowledge.SCHEMA),
-    ):
-        content = {"required": True, "content": {"application/json": {"schema": body}}}
-        routes.add_api_route(path, endpoint, methods=["POST"], openapi_extra={"requestBody": content})
+    store = [parameter("name", "path", {"type": "string"}, f"Name of the folder of the index, or `{DEFAULT}`.")]
+    for path, endpoint, described in (
+        ("/retrieve", retrieve, operation("retrieve_passages", "PassagesAnswer", body=passages.SCHEMA, errors=(404,))),
+        ("/api/v1/rag/retrieve", rag_retrieve, operation("rag_retrieve", "RagAnswer", body=rag_flow.SCHEMA)),
+        ("/v1/vector_stores/{name}/search", search_vector_store, operation(
+            "search_vector_store", "VectorStorePage", body=vector_store.SCHEMA, parameters=store)),
+        ("/retrieval", retrieval, operation("search_knowledge", "KnowledgeAnswer", body=external_knowledge.SCHEMA,
+                                            errors=(404,), failure="KnowledgeError")),
+    ):  # fmt: skip
+        routes.add_api_route(path, endpoint, methods=["POST"], **described)
     return routes
 
 
@@ -106,7 +109,6 @@ def _dify_error(request: Request, rejected: RejectedRequest) -> Response:
     unauthorized = rejected.status in (401, 403)
     scheme, _, token = request.headers.get("Authorization", "").partition(" ")
     malformed = unauthorized and (scheme.lower() != "bearer" or not token.strip())
-    message = f"{rejected} ({rejected.hint})" if rejected.hint else str(rejected)
+    message = f"{rejected} ({hint})" if (hint := hint_of(rejected)) else str(rejected)
     error = external_knowledge.error(rejected.status, message, unauthorized=unauthorized, malformed=malformed)
-    headers: Mapping[str, Any] = rejected.headers
-    return response(error, 403 if unauthorized else rejected.status, dict(headers))
+    return failed_response(error, rejected, request.scope, 403 if unauthorized else 0)

@@ -16,6 +16,9 @@ _SHOWN = 100
 """Characters of the sent value that an error repeats."""
 
 
+_BODY = 'send an object of JSON, such as {"query": "…"}; GET /docs has an example for each route'
+
+
 class Limits(Frozen):
     """Limits of one request, and of waiting requests."""
 
@@ -61,9 +64,10 @@ def read_object(body: bytes) -> dict[str, Any]:
     try:
         payload = orjson.loads(body)
     except ValueError as error:
-        raise RejectedRequest(400, f"the body is not JSON: {error}") from None
+        said = f"the body is not JSON: {error}" if body.strip() else "the body is empty"
+        raise RejectedRequest(400, said, hint=_BODY) from None
     if not isinstance(payload, dict):
-        raise RejectedRequest(400, "the body is not a JSON object")
+        raise RejectedRequest(400, "the body is not a JSON object", hint=_BODY)
     return {key: value for key, value in payload.items() if value is not None}
 
 

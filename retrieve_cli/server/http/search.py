@@ -7,6 +7,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from hashlib import sha256
 from typing import Any, NamedTuple
 
@@ -24,13 +25,14 @@ from retrieve_cli.output import formats
 from retrieve_cli.output.styled_lines import LineRenderer
 from retrieve_cli.search.answer import Answer
 from retrieve_cli.server.http.admission import read_body
-from retrieve_cli.server.http.answers import dumped, rejection
+from retrieve_cli.server.http.answers import dumped, hint_of, rejection
+from retrieve_cli.server.http.description import JSON, TEXT, operation, parameter, schema_of
 from retrieve_cli.server.http.observing import observed
 from retrieve_cli.server.http.requests import RejectedRequest, read_object
-from retrieve_cli.server.http.shapes.modular import PARAMETER, SHAPE, shape_of
+from retrieve_cli.server.http.shapes.modular import PARAMETER, SHAPE, SHAPES, shape_of
 from retrieve_cli.server.http.state import State
 
-JSON = "application/json"
+_REQUEST = SEARCH.schema([*SEARCH.of_json])
 _MOST = 256
 """Requests of one batch."""
 
@@ -43,13 +45,13 @@ def router(state: State) -> APIRouter:
         tenant = state.callers.of(request, "search").tenant
         expect_form_alone(request)
         rendering = rendering_of(request)
-        asked = read_asked(read_object(await read_body(request, state.limits)), tenant=tenant)
+        asked = _asked(read_object(await read_body(request, state.limits)), tenant)
         return await _answered(state, request, asked, rendering)
 
     async def search_by_link(request: Request) -> Response:
         """Search the index by a link."""
         tenant = state.callers.of(request, "search").tenant
-        asked = read_asked(from_parameters(request), tenant=tenant)
+        asked = _asked(from_parameters(request), tenant)
         return await _answered(state, request, asked, rendering_of(request))
 
     async def search_batch(request: Request) -> Response:
@@ -65,15 +67,22 @@ def router(state: State) -> APIRouter:
         return Response(dumped({"answers": answers}), media_type=JSON)
 
     routes = APIRouter(tags=["search"])
-    body = {
-        "requestBody": {"required": True, "content": {JSON: {"schema": SEARCH.schema()}}},
-        "parameters": [PARAMETER, *PARAMETERS],
-    }
-    batch = {"requestBody": {"required": True, "content": {JSON: {"schema": _batch_schema()}}}}
-    routes.add_api_route("/search", search, methods=["POST"], openapi_extra=body)
-    routes.add_api_route("/search", search_by_link, methods=["GET"], openapi_extra={"parameters": _parameters()})
-    routes.add_api_route("/search/batch", search_batch, methods=["POST"], openapi_extra=batch)
+    forms = {SHAPES["e"].media_type: schema_of("ModularAnswer"), **dict.fromkeys(_KINDS.values(), TEXT)}
+    described = partial(operation, answer="SearchAnswer", statuses=(200, 304), other=forms, errors=(404, 502))
+    shown = [PARAMETER, *PARAMETERS]
+    body = described("search", body=_REQUEST, parameters=shown)
+    routes.add_api_route("/search", search, methods=["POST"], **body)
+    link = described("search_by_link", parameters=[*_parameters(), *shown])
+    routes.add_api_route("/search", search_by_link, methods=["GET"], **link)
+    batch = operation("search_batch", "BatchAnswer", body=_batch_schema())
+    routes.add_api_route("/search/batch", search_batch, methods=["POST"], **batch)
     return routes
+
+
+def _asked(item: Mapping[str, Json], tenant: str | None, where: str = "the request") -> Asked:
+    """Return a request; related records are brief unless it chooses otherwise: in full, they are most of an answer."""
+    asked = read_asked(item, where=where, tenant=tenant)
+    return asked._replace(choices={"related": "brief", **asked.choices})
 
 
 async def _answered(state: State, request: Request, asked: Asked, rendering: Rendering | None = None) -> Response:
@@ -133,20 +142,13 @@ def from_parameters(request: Request) -> dict[str, Json]:
 
 def _parameters() -> list[dict[str, Json]]:
     """Return the parameters of a link as OpenAPI describes them."""
-    return [
-        {
-            "name": "q" if key == "query" else key,
-            "in": "query",
-            "required": key == "query",
-            "schema": dict(row.schema),
-            "description": row.description,
-        }
-        for key, row in SEARCH.of_json.items()
-    ] + [PARAMETER, *PARAMETERS]
+    rows = SEARCH.of_json.items()
+    found = [parameter("q" if key == "query" else key, "query", row.schema, row.description) for key, row in rows]
+    return [{**each, "required": each["name"] == "q"} for each in found]
 
 
 def _batch_schema() -> dict[str, Json]:
-    requests = {"type": "array", "items": SEARCH.schema(), "minItems": 1, "maxItems": _MOST}
+    requests = {"type": "array", "items": _REQUEST, "minItems": 1, "maxItems": _MOST}
     return {"type": "object", "properties": {"requests": requests}, "required": ["requests"]}
 
 
@@ -166,7 +168,7 @@ def _read(item: Json, place: int, tenant: str | None) -> Asked | UsageError:
         if not isinstance(item, dict):
             raise UsageError(f"{where} is not an object", hint='for example: {"query": "…"}')
         named = item if "id" in item or "_id" in item else {**item, "id": str(place + 1)}
-        return read_asked(named, where=where, tenant=tenant)
+        return _asked(named, tenant, where)
     except UsageError as error:
         return error
 
@@ -176,8 +178,8 @@ def _json(outcome: Outcome) -> Json:
         value = formats.answer_json(outcome)
         del value["timings_ms"]
         return value
-    code, kind, message, hint = int(outcome.code), outcome.kind, outcome.message, outcome.hint
-    return {"error": {"code": code, "kind": kind, "message": message, "hint": hint}}
+    said = {"code": int(outcome.code), "kind": outcome.kind, "message": outcome.message}
+    return {"error": {**said, "hint": hint_of(rejection(outcome))}}
 
 
 # -------------------------------------------------------------------------------------------------------- other formats

@@ -71,8 +71,7 @@ class Service:
         answered = not self._stopped and await self._completed(self._app(scope, receive, noting))
         if not (answered or begun):
             stopping = RejectedRequest(503, "the server is stopping", code="stopping")
-            found = scope.get("state", {}).get("request_id")
-            await error_response(stopping, path=scope["path"], request_id=found)(scope, receive, noting)
+            await error_response(stopping, scope)(scope, receive, noting)
 
     async def _completed(self, answering: Awaitable[None]) -> bool:
         """Return True once a request is answered, False if it was cancelled.
@@ -143,7 +142,7 @@ class Guard:
         if "content-length" in headers and "transfer-encoding" in headers:  # RFC 9112, 6.1: it may hide another request
             said = "a request with both Content-Length and Transfer-Encoding is not answered"
             rejected = RejectedRequest(400, said, code="bad_request", headers={"Connection": "close"})
-            return self._error(scope, rejected)
+            return error_response(rejected, scope)
         if self._hosts is None or (scope.get("server") or ("", 0))[1] is None:
             return None
         sent = headers.getlist("host")
@@ -158,12 +157,7 @@ class Guard:
             )
         else:
             return None
-        return self._error(scope, rejected)
-
-    @staticmethod
-    def _error(scope: Scope, rejected: RejectedRequest) -> Response:
-        request_id: str | None = scope.get("state", {}).get("request_id")
-        return error_response(rejected, path=scope["path"], request_id=request_id)
+        return error_response(rejected, scope)
 
 
 def _is_preflight(scope: Scope, headers: Headers) -> bool:

@@ -128,7 +128,7 @@ class Form:
             return
         if name not in FIELDS or name in self.fields:
             again = "given twice" if name in self.fields else "unknown"
-            hint = "files: -F file=@paper.pdf; fields: " + ", ".join(FIELDS)
+            hint = "files have the name `file`; fields: " + ", ".join(FIELDS)
             raise RejectedRequest(422, f"the field {quoted(name)} is {again}", code="usage", hint=hint)
         self._field = name
         self.fields[name] = b""
@@ -190,7 +190,7 @@ def _boundary(request: Request) -> bytes:
     boundary = options.get(b"boundary", b"")
     if not 0 < len(boundary) <= 200:
         raise RejectedRequest(
-            400, f"Content-Type: {TYPE} has no boundary", code="usage", hint="curl -F file=@paper.pdf URL"
+            400, f"Content-Type: {TYPE} has no boundary", code="usage", hint="let the library of HTTP set this header"
         )
     return boundary
 

@@ -16,6 +16,7 @@ from retrieve_cli.output.web_works import web_json
 from retrieve_cli.search.web_answer import WebAnswer
 from retrieve_cli.server.http.admission import read_body
 from retrieve_cli.server.http.answers import response
+from retrieve_cli.server.http.description import operation
 from retrieve_cli.server.http.requests import read_object
 from retrieve_cli.server.http.state import State
 
@@ -36,8 +37,8 @@ def router(state: State) -> APIRouter:
         return response({**web_json(answer), **added})
 
     routes = APIRouter(tags=["web"])
-    body = {"requestBody": {"required": True, "content": {"application/json": {"schema": WEB.schema()}}}}
-    routes.add_api_route("/web", web, methods=["POST"], openapi_extra=body)
+    described = operation("search_web", "WebResults", body=WEB.schema([*WEB.of_json]), errors=(502,), scope=SCOPE)
+    routes.add_api_route("/web", web, methods=["POST"], **described)
     return routes
 
 

@@ -14,6 +14,7 @@ from typing import NamedTuple
 import mcp_types as types
 from mcp_types.version import is_version_at_least
 
+from retrieve_cli.api.choices import SEARCH
 from retrieve_cli.contracts import Json
 from retrieve_cli.errors import RetrieveError, escaped_json, printable
 from retrieve_cli.search.answer import Answer
@@ -66,7 +67,7 @@ def failure_of(message: str, hint: str = "") -> types.CallToolResult:
 
 def failed(error: RetrieveError) -> types.CallToolResult:
     """Return the answer with the failure of a tool."""
-    return failure_of(error.message, error.hint)
+    return failure_of(error.message, SEARCH.without_flags(error.hint))
 
 
 # ------------------------------------------------------------------------------------------------------------- channels

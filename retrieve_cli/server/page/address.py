@@ -30,6 +30,8 @@ class Address(NamedTuple):
     choices: tuple[tuple[str, str], ...] = ()
     """Names and texts of choices that differ from the configuration: `mode`, `rerank`, `generation` and others."""
     page: int = 1
+    grouped: bool = False
+    """True if results are under headings of their sources."""
 
     @classmethod
     def of(cls, parameters: Iterable[tuple[str, str]], *, prefix: str = "") -> Address:
@@ -45,7 +47,8 @@ class Address(NamedTuple):
         page = int(digits) if digits.isascii() and digits.isdigit() and len(digits) < 6 else 1
         given = ((row, last.get(prefix + name, "").strip()) for name, row in SEARCH.in_door(PAGE).items())
         choices = tuple((row.name, text) for row, text in given if text and (not row.is_switch or text in SWITCHES))
-        return cls(last.get("q", "").strip(), tuple(filters), choices, min(max(page, 1), _MOST_PAGES))
+        grouped = last.get("by") == "source"
+        return cls(last.get("q", "").strip(), tuple(filters), choices, min(max(page, 1), _MOST_PAGES), grouped)
 
     def value(self, name: str) -> str:
         """Return the text of a choice; empty if it is as configured."""
@@ -62,7 +65,7 @@ class Address(NamedTuple):
     def parameters(self, prefix: str = "") -> list[tuple[str, str]]:
         """Return the parameters of the address, those at default left out."""
         pairs = [("q", self.query), *(("f", each) for each in self.filters), *self.configuration(prefix)]
-        pairs += [("page", str(self.page))] if self.page > 1 else []
+        pairs += [("by", "source" if self.grouped else ""), ("page", str(self.page) if self.page > 1 else "")]
         return [(key, value) for key, value in pairs if value]
 
     def configuration(self, prefix: str) -> list[tuple[str, str]]:

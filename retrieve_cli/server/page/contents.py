@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
-from urllib.parse import quote, urlencode
+from urllib.parse import urlencode
 
 from retrieve_cli.api import contents
 from retrieve_cli.api.contents import Chunks
@@ -17,17 +17,35 @@ from retrieve_cli.operations.why import why_empty
 from retrieve_cli.output.formats import answer_json
 from retrieve_cli.output.plain_text import title as plain_title
 from retrieve_cli.search.answer import Answer
-from retrieve_cli.search.pictures import drawable
+from retrieve_cli.search.questions import WORDLESS
 from retrieve_cli.server.http.answers import rejection
 from retrieve_cli.server.page.address import SIZE, Address, record_url
 from retrieve_cli.server.page.rendering import WebLink, cut, leaves, link
-from retrieve_cli.server.page.view import PageAnswer, badges_of, chips, facets, fields_of, label_of, shown, within
+from retrieve_cli.server.page.view import (
+    PageAnswer,
+    PageHit,
+    Surroundings,
+    badges_of,
+    chips,
+    facets,
+    fields_of,
+    label_of,
+    page_pictures,
+    shown,
+    within,
+)
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from retrieve_cli.api.index import Index
     from retrieve_cli.api.live import LiveIndex
+    from retrieve_cli.storage.manifest import SourceEntry
 
 RERANKING = (("", "As configured"), ("yes", "On"), ("no", "Off"))
+_PLAIN = "No record matches this query."
+_LISTED = 3
+"""Sources that the page names."""
 
 
 class Problem(NamedTuple):
@@ -89,13 +107,16 @@ def _search_values(address: Address) -> dict[str, Any]:
 def _answered(index: Index, answer: Answer, address: Address) -> dict[str, Any]:
     """Return the values of the page that an answer adds."""
     offset = (address.page - 1) * SIZE
-    found = shown(answer, offset=offset)
+    around_hits = Surroundings.of(index.opened.generation, index.opened.settings.serve.picture_hosts)
+    found = shown(answer, offset=offset, around=around_hits)
     boxes = facets(answer_json(answer).get("facets") or {}, address)
     ticked = {box.filter for facet in boxes for box in (*facet.boxes, *facet.more)}
     more = SIZE == len(found.hits) < found.total - offset
-    lines = why_empty(index.opened, answer) if not found.hits and address.page == 1 else []
+    explained = not found.hits and address.page == 1 and WORDLESS not in answer.notices
+    lines = why_empty(index.opened, answer) if explained else []
     return {
         "answer": found,
+        "groups": _groups(found.hits, grouped=address.grouped),
         "count": _count(found, offset),
         "facets": boxes,
         "kept": [text for text in address.filters if text not in ticked],
@@ -110,16 +131,26 @@ def _answered(index: Index, answer: Answer, address: Address) -> dict[str, Any]:
     }
 
 
-def lost(answer: Answer, lines: list[str]) -> str:
-    """Return the stage that dropped the last hit of an empty answer, in words."""
+def _groups(hits: Sequence[PageHit], *, grouped: bool) -> list[tuple[str, list[PageHit]]]:
+    """Return results by source, in the order of the best of each; all together under no name unless `grouped`."""
+    found: dict[str, list[PageHit]] = {}
+    for hit in hits:
+        found.setdefault(hit.source if grouped else "", []).append(hit)
+    return list(found.items())
+
+
+def lost(answer: Answer, lines: list[str]) -> tuple[str, str]:
+    """Return why an answer is empty, in plain words, and the stage that dropped the last hit."""
     allowed, before = answer.question.query.records, ""
+    if WORDLESS in answer.notices:
+        return "Nothing matches punctuation alone. Try a task, a name or a topic, such as: segment lungs in CT.", ""
     if allowed is not None and not allowed.any():
-        return "No record passes all filters."
+        return "No record passes all filters.", ""
     for stage, hits in answer.stages:
         if not hits:
-            return f"{before}{stage} passed on none." if before else f"{stage} found nothing that matches."
+            return _PLAIN, f"{before}{stage} passed on none." if before else f"{stage} found nothing that matches."
         before = f"{stage} passed on {figures.count(hits, 'hit')}, and "
-    return f"{before}none of them is shown." if before else (lines or ["Nothing matches."])[0]
+    return _PLAIN, f"{before}none of them is shown." if before else "".join(lines[:1])
 
 
 def _count(found: PageAnswer, offset: int) -> str:
@@ -143,7 +174,7 @@ def about(live: LiveIndex, index: Index, tenant: str | None) -> dict[str, Any]:
     with index.reading() as generation:
         visible = contents.visible_to(generation, tenant)
         records = len(generation.records) if visible is None else int(visible.sum())
-        chunks = len(generation.chunks)
+        chunks, sources = len(generation.chunks), () if visible is not None else generation.manifest.sources
         if visible is not None:
             import numpy as np
 
@@ -154,9 +185,27 @@ def about(live: LiveIndex, index: Index, tenant: str | None) -> dict[str, Any]:
         "pinned": index.generation != live.index.generation,
         "at": at,
         "age": _age(at),
+        "name": "This index" if visible is not None else _name(live.store.path.resolve()),
+        "holds": _holds(records, sources),
         "records": figures.count(records, "record"),
         "chunks": figures.count(chunks, "chunk"),
     }
+
+
+def _name(folder: Path) -> str:
+    """Return the name of an index: of its folder, or of the one around `artifacts`."""
+    return cut(folder.parent.name if folder.name == "artifacts" else folder.name)
+
+
+def _holds(records: int, sources: Sequence[SourceEntry]) -> str:
+    """Return what an index has, in words; without sources, the number of records."""
+    parts = [
+        f"{figures.count(source.records, 'record' if source.kind == 'catalog' else 'document')} of {cut(source.name)}"
+        for source in sources[:_LISTED]
+    ]
+    if len(sources) > _LISTED:
+        parts.append(figures.count(sum(source.records for source in sources[_LISTED:]), "other"))
+    return ", ".join(parts) or figures.count(records, "record")
 
 
 def _age(at: str) -> str:
@@ -215,7 +264,7 @@ def record_view(found: Chunks, *, first: int, generation: str) -> dict[str, Any]
         "link": link(record["url"]),
         "badges": badges_of(record),
         "fields": list(_fields(record)),
-        "chunks": [_chunk(row, _pictures(record, row, generation)) for row in found.rows],
+        "chunks": [_chunk(row, page_pictures(record, row, generation)) for row in found.rows],
         "extent": _extent(first, last, found.total),
         "before": _from(here, max(first - CHUNKS, 0)) if first else "",
         "after": _from(here, last) if last < found.total else "",
@@ -242,13 +291,6 @@ def _fields(record: Mapping[str, Json]) -> Iterator[tuple[str, list[tuple[str, W
             return
         shown = [(cut(value, _VALUE), link(value)) for value in values[:_VALUES]]
         yield label_of(name), shown + ([(f"and {len(values) - _VALUES} more", None)] if len(values) > _VALUES else [])
-
-
-def _pictures(record: Mapping[str, Json], row: Mapping[str, Json], generation: str) -> list[tuple[int, str]]:
-    """Return the pages of a chunk that can be drawn, and the addresses of their pictures."""
-    here = f"/pictures/{quote(record['id'], safe='', errors='replace')}"
-    values = {"chunk": row["index"], "generation": generation}
-    return [(page, f"{here}?{urlencode({'page': page, **values})}") for page in drawable(record, row)]
 
 
 def _chunk(row: Mapping[str, Json], pictures: Sequence[tuple[int, str]]) -> dict[str, Any]:

@@ -5,6 +5,7 @@ Such text is cut, divided at matched words, and linked only if its address is sa
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from gzip import compress
@@ -13,6 +14,7 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlsplit
 
+from retrieve_cli.contracts import Json
 from retrieve_cli.errors import Unavailable, printable
 from retrieve_cli.output.styled_lines import address
 
@@ -37,6 +39,7 @@ HEADERS: Mapping[str, str] = {
 TYPES: Mapping[str, str] = {
     "page.css": "text/css; charset=utf-8",
     "page.js": "text/javascript; charset=utf-8",
+    "docs.js": "text/javascript; charset=utf-8",
     "icon.svg": "image/svg+xml",
 }
 """Static files, and the type of each."""
@@ -53,14 +56,24 @@ class StaticFile(NamedTuple):
     digest: str
 
 
-def page(request: Request, template: str, values: Mapping[str, Any], *, status: int = 200) -> Response:
-    """Return a template filled with values as the answer to a request."""
+def page(
+    request: Request, template: str, values: Mapping[str, Any], *, status: int = 200, pictures_of: Sequence[str] = ()
+) -> Response:
+    """Return a template filled with values as the answer to a request; it may load pictures of these servers."""
     from starlette.responses import HTMLResponse
 
     root = str(request.scope.get("root_path", "")).rstrip("/")
     values = {"root": root, "signed": COOKIE in request.cookies, "tabs": (), **values}
     html = environment().get_template(f"{template}.html").render(values)
-    headers = {**HEADERS, "Cache-Control": "no-store", "Vary": "Accept-Encoding, Cookie"}
+    policy = POLICY.replace(
+        "img-src 'self'", " ".join(["img-src 'self'", *(f"https://{name}" for name in pictures_of)])
+    )
+    headers = {
+        **HEADERS,
+        "Content-Security-Policy": policy,
+        "Cache-Control": "no-store",
+        "Vary": "Accept-Encoding, Cookie",
+    }
     if "gzip" not in request.headers.get("Accept-Encoding", ""):
         return HTMLResponse(html, status, headers)
     return HTMLResponse(compress(html.encode(), _LEVEL, mtime=0), status, {**headers, "Content-Encoding": "gzip"})
@@ -102,7 +115,7 @@ def environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    found.filters |= {"cut": cut, "count": "{:,}".format}
+    found.filters |= {"cut": cut, "count": "{:,}".format, "json_lines": json_lines}
     found.globals["static"] = lambda name: f"/static/{name}?v={static_file(name).digest}"
     return found
 
@@ -110,6 +123,11 @@ def environment() -> Environment:
 def clean(text: str) -> str:
     """Return the text without control characters and without halves of characters, which UTF-8 cannot encode."""
     return printable(text.encode("utf-16", "surrogatepass").decode("utf-16", "replace"))
+
+
+def json_lines(value: Json) -> list[str]:
+    """Return the lines of a value as JSON."""
+    return json.dumps(value, indent=2, ensure_ascii=False).split("\n")
 
 
 # ----------------------------------------------------------------------------------------------------- texts of records

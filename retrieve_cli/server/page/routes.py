@@ -1,13 +1,15 @@
-"""Routes of the page: `/`, `/web`, `/r/<id>`, `/compare`, `/judgments`, `/signin`, `/signout`, and its static files."""
+"""Routes of the page: `/`, `/web`, `/r/<id>`, `/compare`, `/judgments`, `/docs`, `/signin`, `/signout`, files."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+import re
+from collections.abc import Awaitable, Callable, Sequence
 from functools import wraps
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from retrieve_cli.errors import RetrieveError
-from retrieve_cli.server.http.answers import rejection
+from retrieve_cli.errors import RetrieveError, UsageError, quoted
+from retrieve_cli.server.http.answers import KINDS, STATUS, rejection
 from retrieve_cli.server.http.observing import observed
 from retrieve_cli.server.http.requests import RejectedRequest
 from retrieve_cli.server.http.state import State
@@ -50,6 +52,7 @@ def router(state: State) -> APIRouter:
         ("/web", pages.web, ["GET"]),
         ("/compare", pages.compare, _READ),
         ("/judgments", pages.judge, ["POST"]),
+        ("/docs", pages.docs, _READ),
         ("/static/{name}", pages.static, _READ),
         ("/signin", pages.sign_in_form, _READ),
         ("/signin", pages.sign_in, ["POST"]),
@@ -65,13 +68,15 @@ class _Pages:
 
     def __init__(self, state: State) -> None:
         self._state = state
+        self._hosts = expect_hosts(state.settings.serve.picture_hosts)
 
     async def search(self, request: Request) -> Response:
         state, caller = self._state, self._state.callers.of(request, "search")
         address = Address.of(request.query_params.multi_items())
         page = await state.pool.run(request, search_page, state.live, address, caller.tenant)
         observed(request).answers = page.answers
-        return rendering.page(request, "search", {**page.values, **self._tabs(caller)}, status=page.status)
+        values = {**page.values, **self._tabs(caller)}
+        return rendering.page(request, "search", values, status=page.status, pictures_of=self._hosts)
 
     async def web(self, request: Request) -> Response:
         state, caller = self._state, self._state.callers.of(request, _WEB)
@@ -114,6 +119,20 @@ class _Pages:
             return {}
         return {"tabs": (Tab("Index", "/", current == ""), Tab("Web", "/web", current == _WEB))}
 
+    async def docs(self, request: Request) -> Response:
+        self._state.callers.of(request, "search")
+        kinds = {
+            **{kind: str(status) for status, kind in KINDS.items()},
+            **{kind: str(s) for kind, s in STATUS.items()},
+        }
+        groups: dict[str, list[tuple[str, str, Any]]] = {}
+        for path, methods in (api := request.app.openapi())["paths"].items():
+            for method, each in methods.items():
+                groups.setdefault(each["tags"][0], []).append((method, path, each))
+        listed = sorted(kinds.items(), key=itemgetter(1))
+        values = {"api": api, "groups": groups.items(), "kinds": listed}
+        return rendering.page(request, "docs", values)
+
     async def static(self, request: Request) -> Response:
         answer = rendering.static(request.path_params["name"])
         if answer is None:
@@ -129,6 +148,17 @@ class _Pages:
     async def sign_out(self, request: Request) -> Response:
         signing.expect_own_page(request, self._state)
         return signing.sign_out(request)
+
+
+_HOST = re.compile(r"[a-z0-9](?:[a-z0-9.-]{0,250}[a-z0-9])?(?::[0-9]{1,5})?")
+
+
+def expect_hosts(names: Sequence[str]) -> Sequence[str]:
+    """Return names of servers that a policy may have. Raises: UsageError if one is something else."""
+    for name in names:
+        if not _HOST.fullmatch(name):
+            raise UsageError(f"serve.picture_hosts has {quoted(name)}", hint="name hosts: upload.wikimedia.org")
+    return names
 
 
 def as_page(handler: Handler, state: State) -> Handler:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import accumulate
 from typing import TYPE_CHECKING, NamedTuple
+from urllib.parse import quote, urlencode, urlsplit
 
 from retrieve_cli import contracts
 from retrieve_cli.contracts import Json
@@ -17,9 +20,10 @@ from retrieve_cli.output.snippet import snippet
 from retrieve_cli.retrieval.queries.filters import Condition
 from retrieve_cli.search.access import columns_seen
 from retrieve_cli.search.answer import Answer, Result
+from retrieve_cli.search.pictures import drawable
 from retrieve_cli.search.places import place_of
 from retrieve_cli.server.page.address import Address, record_url
-from retrieve_cli.server.page.rendering import SnippetPart, WebLink, cut, link, parts
+from retrieve_cli.server.page.rendering import SnippetPart, WebLink, cut, leaves, link, parts
 from retrieve_cli.storage.records.column_values import known_as
 from retrieve_cli.storage.records.suggestions import offered
 
@@ -73,6 +77,10 @@ class PageHit(NamedTuple):
     notes: Sequence[str]
     """Further reasons: the reranker, a path, a confidence."""
     citation: str
+    picture: str
+    """Address of a picture of the record; empty without one."""
+    source: str
+    """Name of its source in the index."""
 
 
 class PageAnswer(NamedTuple):
@@ -88,14 +96,31 @@ class PageAnswer(NamedTuple):
     generation: str
 
 
-def shown(answer: Answer, *, offset: int = 0) -> PageAnswer:
+class Surroundings(NamedTuple):
+    """Sources of records by their rows, and servers of pictures."""
+
+    ends: Sequence[int] = ()
+    """Row behind the last record of each source."""
+    sources: Sequence[str] = ("",)
+    hosts: Sequence[str] = ()
+    """Servers of which the page may load pictures."""
+
+    @classmethod
+    def of(cls, generation: Generation, hosts: Sequence[str]) -> Surroundings:
+        """Return the surroundings of hits of a generation."""
+        listed = generation.manifest.sources
+        ends = [*accumulate(source.records for source in listed)]
+        return cls(ends, [*(source.name for source in listed), ""], hosts)
+
+
+def shown(answer: Answer, *, offset: int = 0, around: Surroundings = Surroundings()) -> PageAnswer:
     """Return an answer as the page shows it; `offset` results are on the pages before."""
     value = answer_json(answer)
     notices = [*value.get("notices", ()), *([answer.stale] if answer.stale else [])]
     notices += [f"{name} was skipped: {reason}" for name, reason in value["strategies_skipped"].items()]
     return PageAnswer(
-        hits=_hits(answer, answer.results, value["results"], offset),
-        related=_hits(answer, answer.related, value["related"], 0),
+        hits=_hits(answer, answer.results, value["results"], offset, around),
+        related=_hits(answer, answer.related, value["related"], 0, around),
         total=value["total_matches"],
         more=answer.more_match,
         notices=notices,
@@ -105,13 +130,13 @@ def shown(answer: Answer, *, offset: int = 0) -> PageAnswer:
 
 
 def _hits(
-    answer: Answer, results: Sequence[Result], values: Sequence[Mapping[str, Json]], offset: int
+    answer: Answer, results: Sequence[Result], values: Sequence[Mapping[str, Json]], offset: int, around: Surroundings
 ) -> list[PageHit]:
     pairs = zip(results, values, strict=True)
-    return [_hit(answer, result, value, rank=offset + place) for place, (result, value) in enumerate(pairs, 1)]
+    return [_hit(answer, result, value, around, rank=offset + place) for place, (result, value) in enumerate(pairs, 1)]
 
 
-def _hit(answer: Answer, result: Result, value: Mapping[str, Json], *, rank: int) -> PageHit:
+def _hit(answer: Answer, result: Result, value: Mapping[str, Json], around: Surroundings, *, rank: int) -> PageHit:
     text = snippet(answer, result, room=SNIPPET).cut(SNIPPET)
     name, place = cut(plain_title(str(value["name"]))), source_of(result.chunk)
     return PageHit(
@@ -130,7 +155,33 @@ def _hit(answer: Answer, result: Result, value: Mapping[str, Json], *, rank: int
         score=significant(value["score"], _DIGITS),
         notes=list(_notes(result, value, rank)),
         citation=f"{name} ({value['id']}), {place}; generation {answer.generation}",
+        picture=picture_of(result.record, result.chunk, answer.generation, around.hosts),
+        source=around.sources[bisect_right(around.ends, result.hit.record)],
     )
+
+
+_PICTURES = frozenset(("image", "picture", "thumbnail", "logo", "icon", "screenshot", "photo"))
+"""Names of fields with the address of a picture; `image_url` and `imageUrl` are the same."""
+
+
+def picture_of(record: Mapping[str, Json], chunk: Mapping[str, Json], generation: str, hosts: Sequence[str]) -> str:
+    """Return the address of a picture of a record: its page, if it can be drawn, or one on a server that the page may
+    load pictures of."""
+    if drawn := page_pictures(record, chunk, generation):
+        return drawn[0][1]
+    for name, values in leaves({**record["supporting_data"], **record["metadata"]}) if hosts else ():
+        if name.rpartition(".")[2].lower().removesuffix("url").rstrip("_") in _PICTURES:
+            for found in filter(None, map(link, values)):
+                if found.url.startswith("https://") and urlsplit(found.url).netloc in hosts:
+                    return found.url
+    return ""
+
+
+def page_pictures(record: Mapping[str, Json], row: Mapping[str, Json], generation: str) -> list[tuple[int, str]]:
+    """Return the pages of a chunk that can be drawn, and the addresses of their pictures."""
+    here = f"/pictures/{quote(record['id'], safe='', errors='replace')}"
+    values = {"chunk": row["index"], "generation": generation}
+    return [(page, f"{here}?{urlencode({'page': page, **values})}") for page in drawable(record, row)]
 
 
 def _anchor(result: Result) -> str:

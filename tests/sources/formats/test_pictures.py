@@ -311,4 +311,10 @@ def test_an_open_picture_is_loaded_under_the_policy_of_the_page_and_accessible(d
         assert page.evaluate(f"{drawn}.decode().then(() => {drawn}.naturalWidth)") == 800
         page.evaluate(axe_source())
         assert page.evaluate("axe.run({resultTypes: ['violations']})")["violations"] == []
+        page.goto(f"{door.server.url}/")
+        page.keyboard.type("ears are measured with callipers")
+        page.wait_for_selector("img.thumb[src*='/pictures/ears.pdf']")
+        thumb = "document.querySelector('.thumb')"
+        assert page.evaluate(f"{thumb}.decode().then(() => {thumb}.naturalWidth)") == 800
+        assert page.evaluate(f"{thumb}.getBoundingClientRect().width") < 100
         browser.close()

@@ -3,6 +3,7 @@ const WAIT = 120;
 const form = document.getElementById("search");
 const box = document.getElementById("q");
 const count = document.getElementById("count");
+const HOME = document.querySelector("a.brand").href;
 const page = form && form.dataset.live !== undefined;
 let timer = 0;
 let asked = 0;
@@ -22,8 +23,17 @@ function unfolded() {
   return new Set([...document.querySelectorAll("#answer details[id][open]")].map((each) => each.id));
 }
 
+// Pictures wait until typing has stopped.
+function rest(next) {
+  for (const each of next.querySelectorAll("img.thumb")) {
+    const address = each.getAttribute("src");
+    each.removeAttribute("src");
+    setTimeout(() => each.isConnected && each.setAttribute("src", address), 8 * WAIT);
+  }
+}
+
 // Puts the answer of another address in the place of the present one: what was focused and unfolded stays so.
-function show(fresh) {
+function show(fresh, typed) {
   const answer = document.getElementById("answer");
   const next = fresh.getElementById("answer");
   if (!answer || !next) return false;
@@ -36,6 +46,7 @@ function show(fresh) {
   const filters = answer.querySelector(".filters");
   const renewed = next.querySelector(".filters");
   if (filters && renewed) renewed.open = filters.open;
+  if (typed) rest(next);
   answer.replaceWith(document.adoptNode(next));
   document.title = fresh.title;
   count.textContent = fresh.getElementById("count").textContent;
@@ -63,7 +74,7 @@ async function load(url, how) {
     const reply = await fetch(url, { signal: pending.signal, headers: { Accept: "text/html" } });
     const fresh = new DOMParser().parseFromString(await reply.text(), "text/html");
     if (number !== asked) return;
-    if (reply.status === 401 || !show(fresh)) {
+    if (reply.status === 401 || !show(fresh, how === "typed")) {
       location.assign(url);
       return;
     }
@@ -111,8 +122,12 @@ if (page) {
 
 // ---------------------------------------------------------------- keys
 
+function hits() {
+  return [...document.querySelectorAll("a.hit")];
+}
+
 function move(step) {
-  const links = [...document.querySelectorAll("a.hit")];
+  const links = hits();
   const current = document.activeElement.closest(".hits article");
   const place = current ? links.indexOf(current.querySelector("a.hit")) : -1;
   if (place + step < 0) box.focus();
@@ -120,28 +135,51 @@ function move(step) {
 }
 
 document.addEventListener("keydown", (event) => {
-  if (!box || event.ctrlKey || event.metaKey || event.altKey || event.isComposing) return;
+  if (event.ctrlKey || event.metaKey || event.altKey || event.isComposing) return;
   const typing = event.target.closest("input:not([type=checkbox]), select, textarea");
   if (event.key === "/" && !typing) {
     event.preventDefault();
+    if (!box) return location.assign(HOME);
     box.focus();
     box.select();
   } else if (event.key === "Escape") {
-    if (event.target !== box) {
-      box.focus();
-    } else if (box.value) {
+    if (event.target === box && box.value && page) {
       event.preventDefault();
       box.value = "";
       box.dispatchEvent(new Event("input", { bubbles: true }));
+    } else if (event.target === box && box.value) {
+      // a search field empties itself
+    } else if (box && event.target !== box && (page || typing || hits().length)) {
+      box.focus();
+    } else if (!page && (!typing || event.target === box)) {
+      back();
     }
   } else if (event.key === "ArrowDown" || event.key === "ArrowUp") {
-    const inside = event.target === box || event.target.closest(".hits article");
+    const free = event.key === "ArrowDown" && ["body", "main"].includes(event.target.localName) && hits().length;
+    const inside = free || event.target === box || event.target.closest(".hits article");
     if (!inside || event.shiftKey || (event.target === box && event.key === "ArrowUp")) return;
     if (event.target.closest(".scroll")) return;
     event.preventDefault();
     move(event.key === "ArrowDown" ? 1 : -1);
   }
 });
+
+// Where one came from, if that is a page of this server; else the first page.
+function back() {
+  if (history.length > 1 && document.referrer.startsWith(location.origin)) history.back();
+  else location.assign(HOME);
+}
+
+// The result that was opened last has the focus again when one comes back.
+document.addEventListener("click", (event) => {
+  const link = event.target.closest && event.target.closest("a.hit");
+  if (link) sessionStorage.setItem("opened", link.href);
+});
+
+if (performance.getEntriesByType("navigation").some((each) => each.type === "back_forward")) {
+  const opened = hits().find((each) => each.href === sessionStorage.getItem("opened"));
+  if (opened) opened.focus();
+}
 
 // ---------------------------------------------------------------- copying
 
