@@ -131,7 +131,7 @@ class TableFile(NamedTuple):
             ) as process,
         ):
             try:
-                for line in files.lines(cast(BinaryIO, process.stdout), limit=files.LINE):
+                for line in files.lines(cast("BinaryIO", process.stdout), limit=files.LINE):
                     if len(line) > files.LINE:
                         yield 0, f"a row is longer than {files.LINE // files.MB} MB"
                         continue
