@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 CREDENTIALS = ("token_env", "user_env", "password_env")
 """Keys that name environment variables. They are read only from the user's configuration: an index is data from
 anywhere, and must not decide which variable is sent to which server."""
+TABLES = (".csv", ".tsv", ".tab", ".parquet", ".arrow", ".arrows", ".feather", ".xlsx", ".xls", ".xlsb", ".ods")
+"""Suffixes of tables."""
 _OF_LINES = ("catalog", "http", "sparql")
 """Kinds whose records are in a file of JSON Lines."""
 
@@ -90,6 +92,23 @@ def read_document(document: bytes, settings: Settings, *, tenant: str | None) ->
     from retrieve_cli.sources.inbox import document_record
 
     return document_record(document, field_map(settings), tenant=tenant)
+
+
+def table_rows(path: Path) -> Iterator[tuple[int, bytes, str]]:
+    """Yield the rows of a table: number, JSON, and the reason if it cannot be read.
+
+    Raises:
+        UsageError: it cannot be read, or is not a table.
+        Unavailable: a package is missing.
+    """
+    from retrieve_cli.sources.catalogs.tables import Row, table_of
+
+    try:
+        if (table := table_of(path)) is None:
+            raise UsageError(f"{path} is not a table", hint="its first row names the columns")
+        yield from (row for row in table.rows() if isinstance(row, Row))
+    except OSError as error:
+        raise UsageError(f"cannot read {path}: {error.strerror}", hint="check the path") from error
 
 
 def notes_on(entries: Sequence[SourceSetting]) -> Iterator[str]:
