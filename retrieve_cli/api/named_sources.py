@@ -11,6 +11,7 @@ from shlex import join, quote
 from typing import NamedTuple
 
 from retrieve_cli.assemble.documents import suffixes
+from retrieve_cli.assemble.sources import TABLES
 from retrieve_cli.config.settings import SourceSetting
 from retrieve_cli.config.trust import outside
 from retrieve_cli.errors import UsageError, quoted, shortened
@@ -18,8 +19,7 @@ from retrieve_cli.untrusted import files
 from retrieve_cli.untrusted.nearest import nearest
 
 _CATALOGS = (".jsonl", ".ndjson", ".jsonld", ".json")
-_TABLES = (".csv", ".tsv", ".tab", ".parquet", ".arrow", ".arrows", ".feather", ".xlsx", ".xls", ".xlsb", ".ods")
-_DOCUMENTS = tuple(suffix for suffix in suffixes() if suffix not in (*_CATALOGS, *_TABLES))
+_DOCUMENTS = tuple(suffix for suffix in suffixes() if suffix not in (*_CATALOGS, *TABLES))
 _ARCHIVES = (".zip", ".gz", ".tgz", ".tar", ".zst", ".xz", ".bz2", ".7z")
 _LOOKED_AT = 500
 """Names of a folder that are looked at for a suggestion."""
@@ -83,7 +83,7 @@ def _of_word(word: str) -> Named:
             f"{word} is a single document; documents are read by the folder",
             hint=f"name its folder: retrieve build {quote(folder)}",
         )
-    if suffix in (*_ARCHIVES, *_CATALOGS, *_TABLES) or not named.path.is_file() or _begins_like_json(named.path):
+    if suffix in (*_ARCHIVES, *_CATALOGS, *TABLES) or not named.path.is_file() or _begins_like_json(named.path):
         return Named("catalog", named.path)  # what is wrong with it is said by the catalog itself
     raise UsageError(
         f"{word} is neither a catalog (JSON Lines, JSON-LD or a table) nor a folder of documents",
@@ -158,7 +158,7 @@ def _for_example(folder: Path) -> str:
     """Return commands that index the contents of a folder, looking at most one folder deep."""
     names = sorted(name for name in _names(folder) if not name.startswith(".") and not outside(folder / name, folder))
     catalogs = [name for name in names if name.endswith(_CATALOGS[:3]) and _is_catalog(folder / name)]
-    catalogs += [name for name in names if name.lower().endswith(_TABLES)]
+    catalogs += [name for name in names if name.lower().endswith(TABLES)]
     folders = [name for name in names if name != "artifacts" and _has_documents(folder / name)]
     suggested = [*catalogs[:_SUGGESTED], *(f"{name}{os.sep}" for name in folders[:_SUGGESTED])]
     if not suggested and _has_documents(folder):

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 CREDENTIALS = ("token_env", "user_env", "password_env")
 """Keys that name environment variables. They are read only from the user's configuration: an index is data from
 anywhere, and must not decide which variable is sent to which server."""
+TABLES = (".csv", ".tsv", ".tab", ".parquet", ".arrow", ".arrows", ".feather", ".xlsx", ".xls", ".xlsb", ".ods")
+"""Suffixes of tables."""
 _OF_LINES = ("catalog", "http", "sparql")
 """Kinds whose records are in a file of JSON Lines."""
 
@@ -96,7 +98,7 @@ def with_known_keys(
     rows: Iterator[dict[str, Json] | str], settings: Settings, say: Callable[[str], object]
 ) -> Iterator[dict[str, Json] | str]:
     """Yield records of a program under the keys of a catalog: without `catalog.fields`, the keys are inferred from the
-    first records as those of a file are, and named. Texts are reasons why a record is rejected."""
+    first records, as for a file, and reported. Texts are reasons why a record is rejected."""
     from retrieve_cli.sources.catalogs.inferred import LOOKED_AT, infer
     from retrieve_cli.sources.fields import renamed
 
@@ -106,6 +108,23 @@ def with_known_keys(
         say(f"no key is a known name or description, so these are read as fields: {renames}")
     for row in chain(first, rows):
         yield dict(renamed(row, renames)) if isinstance(row, dict) else row
+
+
+def table_rows(path: Path) -> Iterator[tuple[int, bytes, str]]:
+    """Yield the rows of a table: number, JSON, and the reason if it cannot be read.
+
+    Raises:
+        UsageError: it cannot be read, or is not a table.
+        Unavailable: a package is missing.
+    """
+    from retrieve_cli.sources.catalogs.tables import Row, table_of
+
+    try:
+        if (table := table_of(path)) is None:
+            raise UsageError(f"{path} is not a table", hint="its first row names the columns")
+        yield from (row for row in table.rows() if isinstance(row, Row))
+    except OSError as error:
+        raise UsageError(f"cannot read {path}: {error.strerror}", hint="check the path") from error
 
 
 def notes_on(entries: Sequence[SourceSetting]) -> Iterator[str]:

@@ -36,7 +36,7 @@ class _BelowThreshold(RetrieveError):
 @shared("text", "json")
 def verify(
     context: typer.Context,
-    gold: Annotated[Path | None, _path("--gold", "Gold file in JSON Lines.")] = None,
+    gold: Annotated[Path | None, _path("--gold", "Gold file in JSON Lines or CSV.")] = None,
     beir: Annotated[Path | None, _path("--beir", "Folder in BEIR's format.", "DIR")] = None,
     split: Annotated[str, typer.Option("--split", metavar="NAME", help="Judgments of the BEIR folder.")] = "test",
     queries: Annotated[Path | None, _path("--queries", "Queries, JSONL or TSV.")] = None,

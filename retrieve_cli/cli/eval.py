@@ -36,7 +36,7 @@ def _path(name: str, help_: str, metavar: str = "FILE") -> Any:
 @shared("text", "json")
 def evaluate(
     context: typer.Context,
-    gold: Annotated[Path | None, _path("--gold", "Gold file in JSON Lines.")] = None,
+    gold: Annotated[Path | None, _path("--gold", "Gold file in JSON Lines or CSV.")] = None,
     beir: Annotated[Path | None, _path("--beir", "Folder in BEIR's format.", "DIR")] = None,
     split: Annotated[str, typer.Option("--split", metavar="NAME", help="Judgments of the BEIR folder.")] = "test",
     queries: Annotated[Path | None, _path("--queries", "Queries, JSONL or TSV.")] = None,

@@ -63,8 +63,8 @@ class Request(Frozen):
     """Retrievers to use, if the request names any."""
 
 
-class Likeness(NamedTuple):
-    """Records by their example: the vectors of some are part of a query, those of others are taken off it."""
+class Examples(NamedTuple):
+    """Records by their example: a query adds the vectors of some and subtracts the vectors of others."""
 
     text: str
     """The words of the request, which `Query.text` has in front of the texts of the records."""
@@ -81,7 +81,7 @@ class Query(Described):
     id: str = "0"
     also: tuple[Query, ...] = ()
     """Query variants: their rankings are fused with the ranking of the query."""
-    likeness: Likeness | None = None
+    likeness: Examples | None = None
     """Records whose vectors are part of the query."""
     variant_of: Query | None = None
     """The query whose texts are ranked one by one, if this is one of them."""

@@ -6,14 +6,13 @@ rest would measure something else.
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from math import isfinite
 from pathlib import Path
 from typing import Any
 
+from retrieve_cli.assemble.sources import TABLES, table_rows
 from retrieve_cli.contracts import Json
 from retrieve_cli.errors import UsageError, quoted
 from retrieve_cli.frozen import Frozen, field
@@ -59,7 +58,7 @@ class Topic(Frozen):
 
 def read_gold(path: Path) -> list[Topic]:
     """Return the topics of a gold file of JSON lines: `query`, and `relevant`, `group`, `quote`, `file` or `heading`;
-    or of CSV with these columns.
+    or of a table with these columns.
 
     `files` are files that the query is about, as paths relative to the gold file. `file` is the place of the answer: a
     path within the folder of documents, or a glob.
@@ -67,7 +66,7 @@ def read_gold(path: Path) -> list[Topic]:
     Raises:
         UsageError: the file cannot be read, or a line has another form.
     """
-    items = _rows(path) if path.suffix.lower() in (".csv", ".tsv") else _objects(path)
+    items = _rows(path) if path.suffix.lower() in TABLES else _objects(path)
     topics = [_gold_topic(item, f"{path}:{number}", number, path.parent) for number, item in items]
     _reject_repeated((topic.id for topic in topics), f"{path} has two queries with the id")
     return _some(topics, path)
@@ -254,44 +253,18 @@ def _objects(path: Path) -> Iterator[tuple[int, Mapping[str, Json]]]:
 
 
 def _rows(path: Path) -> Iterator[tuple[int, Mapping[str, Json]]]:
-    """Yield the rows of CSV as objects; `relevant` and `files` are lists with `;`, or JSON."""
-    csv.field_size_limit(max(csv.field_size_limit(), files.LINE))
-    text = _text(path)
-    header = text.lstrip().partition("\n")[0]
-    delimiter = max("\t,;" if path.suffix.lower() == ".tsv" else ",;\t", key=header.count)
-    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
-    columns: list[str] = []
-    while True:
-        number = reader.line_num + 1
-        try:
-            cells = next(reader, None)
-        except csv.Error as error:
-            raise UsageError(
-                f"{path}:{number} is not CSV ({error})", hint="double quotation marks in a cell"
-            ) from error
-        if cells is None:
-            return
-        if not columns:
-            columns = [cell.strip() for cell in cells]
-        elif len(cells) > len(columns) or len(set(columns)) < len(columns):
-            message = f"{path}:{number} has {len(cells)} cells, the header {len(set(columns))} names"
-            raise UsageError(message, hint="the first line names each column once")
-        elif any(cells):
-            item: dict[str, Json] = {name: cell for name, cell in zip(columns, cells, strict=False) if cell.strip()}
-            yield number, item | {name: _listed(item[name], f"{path}:{number}") for name in _LISTS & item.keys()}
-
-
-_LISTS = {"relevant", "files"}
-"""Columns of CSV that hold several values."""
-
-
-def _listed(cell: str, where: str) -> Json:
-    if cell.lstrip()[:1] not in ("[", "{"):
-        return [part.strip() for part in cell.split(";") if part.strip()]
-    try:
-        return json.loads(cell, object_pairs_hook=_once)
-    except (ValueError, RecursionError) as error:
-        raise UsageError(f"{where}: {quoted(cell)} is not JSON ({error})", hint="separate ids by `;`") from error
+    """Yield the rows of a table as objects; `relevant` and `files` are lists with `;`, or JSON."""
+    for number, line, reason in table_rows(path):
+        if reason:
+            raise UsageError(f"{path}:{number}: {reason}", hint="fix that row")
+        row = json.loads(line)
+        item = {name: value if isinstance(value, list | dict) else str(value) for name, value in row.items()}
+        for name in {"relevant", "files"} & item.keys():
+            if isinstance(value := item[name], str):
+                if value.lstrip()[:1] in ("[", "{"):
+                    raise UsageError(f"{path}:{number}: {quoted(value)} is not JSON", hint="separate ids by `;`")
+                item[name] = [part.strip() for part in value.split(";") if part.strip()]
+        yield number, item
 
 
 def _once(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
@@ -304,15 +277,12 @@ def _once(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
 
 
 def _lines(path: Path) -> list[tuple[int, str]]:
-    return [(number, line.strip("\r")) for number, line in enumerate(_text(path).split("\n"), 1) if line.strip()]
-
-
-def _text(path: Path) -> str:
     try:
-        return files.read_text(path, limit=files.JUDGMENTS, encoding="utf-8-sig")
+        text = files.read_text(path, limit=files.JUDGMENTS, encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else error
         raise UsageError(f"cannot read {path}: {reason}", hint="check the path; the file must be UTF-8") from error
+    return [(number, line.strip("\r")) for number, line in enumerate(text.split("\n"), 1) if line.strip()]
 
 
 def _grade(text: str, where: str) -> int:

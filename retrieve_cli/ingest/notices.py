@@ -29,6 +29,8 @@ class Notices:
         self._say = say
         self._counts: Counter[str] = Counter()
         self._unread: Counter[str] = Counter()
+        self.inferred = False
+        """True if fields of the source were inferred."""
         self.on_keys: list[str] = []
         """Sentences on keys of records that no field reads."""
 
@@ -41,6 +43,7 @@ class Notices:
     def report_mapping(self, name: str, mapping: Mapping[str, Json]) -> None:
         """Report keys whose fields were inferred, with the lines of config.yaml that fix them."""
         if mapping.get("inferred"):
+            self.inferred = True
             lines = [f"{shortened(name, 40)}: {_INFERRED}", *yaml_lines(mapping)]
             self.on_keys.append("\n".join(lines))
             for line in lines:
@@ -55,22 +58,25 @@ class Notices:
         """Report how many notices on the source of that name were not shown; if it is `complete`, also the unread
         fields."""
         if complete and self._unread:
-            self.on_keys.append(f"{shortened(name, 40)}: {_sentence(self._unread)}")
+            self.on_keys.append(f"{shortened(name, 40)}: {_sentence(self._unread, inferred=self.inferred)}")
             self._say(self.on_keys[-1])
         self._unread.clear()
+        self.inferred = False
         for message, number in self._counts.items():
             if number > _SHOWN:
                 self._say(f"{name}: {count(number - _SHOWN, 'more file')}: {message}")
         self._counts.clear()
 
 
-def _sentence(keys: Counter[str]) -> str:
-    """Return a sentence that names the most frequent keys, and the setting that reads them."""
+def _sentence(keys: Counter[str], *, inferred: bool) -> str:
+    """Return a sentence that names the most frequent keys, and the setting that reads them: alone, it would keep other
+    keys from being inferred."""
     named = keys.most_common(_NAMED)
     listed = [f"{printable(shortened(key, 40))} ({count(number, 'record')})" for key, number in named]
     listed += [f"and {len(keys) - _NAMED:,} more"] if len(keys) > _NAMED else []
     names = [yaml_key(key) for key, _ in named if len(key) <= 40]
-    setting = f"catalog: {{fields: {{{', '.join(f'{name}: 1' for name in names)}}}}}"
+    weights = ", ".join(f"{name}: 1" for name in names)
+    setting = f"{weights}, below the lines above" if inferred else f"catalog: {{fields: {{{weights}}}}}"
     what = f"{count(len(keys), 'key')} with text {'is' if len(keys) == 1 else 'are'} stored but not searched"
     return f"{what}: {', '.join(listed)}" + (f"; map them in config.yaml: {setting}" if names else "")
 

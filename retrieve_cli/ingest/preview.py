@@ -46,6 +46,7 @@ class Preview(Frozen):
                 elif isinstance(piece, Record):
                     notices.count_unread(piece)
                     texts[piece.id] = piece.text if len(texts) < _SHOWN else ""
+        notices.inferred = bool(mapping_of(source).get("inferred"))
         notices.finish(source.name, complete=True)
         shown = [text for text in texts.values() if text]
         return cls(source.name, source.kind, len(texts), reasons, mapping_of(source), shown, said)

@@ -15,9 +15,8 @@ from retrieve_cli.frozen import replace
 from retrieve_cli.search.deadline import busy_clock
 
 if TYPE_CHECKING:
-    from retrieve_cli.contracts import Encoder, Likeness, SparseEncoder, TermWeights, Vectors
+    from retrieve_cli.contracts import Encoder, SparseEncoder, TermWeights, Vectors
     from retrieve_cli.search.deadline import Deadline
-    from retrieve_cli.search.opened import Opened
     from retrieve_cli.storage.recipe import Recipe
 
 Q = TypeVar("Q")
@@ -136,39 +135,6 @@ class QueryForms:
 
     def _terms(self, texts: Sequence[str]) -> list[TermWeights]:
         return self._models.sparse.encode_queries(texts)
-
-
-def like(opened: Opened, forms: QueryForms, examples: Likeness, name: str) -> Any:
-    """Return the vector of examples, (dim,) float32 of L2 norm 1, for the retriever of a name: Rocchio's, the mean
-    of the records that the results are to resemble, and of the words of the request if it has any, less half the mean
-    of those that they are not to resemble. None if the index has no vectors."""
-    import numpy as np
-
-    from retrieve_cli.assemble.indexes import similar_names, vectors_of
-
-    if name not in similar_names(opened.generation):
-        return None
-    vectors, starts = vectors_of(opened.generation, opened.indexes), opened.generation.starts
-
-    def mean(records: Sequence[int]) -> Any:
-        """The mean of the records, each of them the mean of its first chunks."""
-        spans = ((int(starts[row]), int(starts[row + 1])) for row in records)
-        return np.mean([_unit(vectors(np.arange(*span)[:_CHUNKS]).mean(axis=0)) for span in spans], axis=0)
-
-    wanted = _unit(mean(examples.like)) if examples.like else np.zeros(1, np.float32)
-    if examples.text:
-        wanted = wanted + forms.known("vector", name, [examples.text])[0]
-    if examples.not_like:
-        wanted = _unit(wanted) - 0.5 * _unit(mean(examples.not_like))
-    return _unit(wanted).astype(np.float32)
-
-
-_CHUNKS = 64
-"""Chunks of a record whose vectors stand for it."""
-
-
-def _unit(vector: Any) -> Any:
-    return vector / (float((vector * vector).sum()) ** 0.5 or 1.0)
 
 
 def _too_long(text: str, encoder: Encoder) -> bool:

@@ -9,19 +9,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from retrieve_cli.assemble import registry
 from retrieve_cli.assemble.indexes import similar_names
 from retrieve_cli.assemble.registry import retriever
 from retrieve_cli.config.plugins import LLM
 from retrieve_cli.config.settings import Settings
-from retrieve_cli.contracts import Query
+from retrieve_cli.contracts import Examples, Query
 from retrieve_cli.errors import NotConfigured, RetrieveError, UsageError, quoted
 from retrieve_cli.retrieval.stages.retrieve import NotAsked
 from retrieve_cli.search.access import columns_seen, seen_by_any
 from retrieve_cli.search.deadline import Deadline
-from retrieve_cli.search.encoding import QueryForms, like
+from retrieve_cli.search.encoding import QueryForms
 from retrieve_cli.search.opened import Opened
 from retrieve_cli.search.options import SearchOptions
 from retrieve_cli.storage.generation import TOKENS, Generation
@@ -148,7 +148,7 @@ def plan(opened: Opened, options: SearchOptions, *, queries: Sequence[Query], sa
     forms = QueryForms(opened.models, deadline, say)
     for query in queries:
         if query.likeness is not None:
-            forms.give(query.text, partial(like, opened, forms, query.likeness))
+            forms.give(query.text, partial(_resembling, opened, forms, query.likeness))
     return RankPlan(
         opened,
         options,
@@ -223,6 +223,39 @@ def _reranker(generation: Generation, settings: Settings) -> str | None:
     if backend == "auto":
         return "maxsim" if TOKENS in generation.manifest.files else None
     return None if backend == "none" else backend
+
+
+def _resembling(opened: Opened, forms: QueryForms, examples: Examples, name: str) -> Any:
+    """Return the vector of examples, (dim,) float32 of L2 norm 1, for the retriever of a name: Rocchio's, the mean
+    of the records that the results are to resemble, and of the words of the request if it has any, less half the mean
+    of those that they are not to resemble. None if the index has no vectors."""
+    import numpy as np
+
+    from retrieve_cli.assemble.indexes import vectors_of
+
+    if name not in similar_names(opened.generation):
+        return None
+    vectors, starts = vectors_of(opened.generation, opened.indexes), opened.generation.starts
+
+    def mean(records: Sequence[int]) -> Any:
+        """The mean of the records, each of them the mean of its first chunks."""
+        spans = ((int(starts[row]), int(starts[row + 1])) for row in records)
+        return np.mean([_unit(vectors(np.arange(*span)[:_CHUNKS]).mean(axis=0)) for span in spans], axis=0)
+
+    wanted = _unit(mean(examples.like)) if examples.like else np.zeros(1, np.float32)
+    if examples.text:
+        wanted = wanted + forms.known("vector", name, [examples.text])[0]
+    if examples.not_like:
+        wanted = _unit(wanted) - 0.5 * _unit(mean(examples.not_like))
+    return _unit(wanted).astype(np.float32)
+
+
+_CHUNKS = 64
+"""Chunks of a record that its vector is made of."""
+
+
+def _unit(vector: Any) -> Any:
+    return vector / (float((vector * vector).sum()) ** 0.5 or 1.0)
 
 
 def steps_of(retrievers: Sequence[str], reranker: str | None) -> tuple[str, ...]:

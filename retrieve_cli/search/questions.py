@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from unicodedata import category
 
 from retrieve_cli.config.bounds import LONGEST_TEXT
-from retrieve_cli.contracts import KnownFile, Likeness, Query, Question, Request
+from retrieve_cli.contracts import Examples, KnownFile, Query, Question, Request
 from retrieve_cli.contracts.terms.tenants import TENANT
 from retrieve_cli.errors import UsageError, quoted
 from retrieve_cli.frozen import replace
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from retrieve_cli.config.settings import SearchSettings, Settings
     from retrieve_cli.contracts import Mask
     from retrieve_cli.contracts.engines import AnyOf
-    from retrieve_cli.search.wording import Having, Wording
+    from retrieve_cli.search.word_search import Having, WordSearch
 
 _EXAMPLE = 1000
 """Characters of a record that words and rerankers compare others with; vectors compare all of it."""
@@ -118,7 +118,7 @@ class RequestReader:
                 visible=visible,
                 seen=None if tagged.without else self._said(request, access),
                 population=access.own,
-                likeness=Likeness(tagged.text.strip(), like, not_like) if like or not_like else None,
+                likeness=Examples(tagged.text.strip(), like, not_like) if like or not_like else None,
             ),
             clean=tagged.text,
             formats=formats,
@@ -202,13 +202,13 @@ class RequestReader:
         return [self._wording.read(text, own, request.tenant) for text in texts]
 
     @cached_property
-    def _wording(self) -> Wording:
-        from retrieve_cli.search.wording import Wording
+    def _wording(self) -> WordSearch:
+        from retrieve_cli.search.word_search import WordSearch
 
-        return Wording(self._generation, self._indexes or {})
+        return WordSearch(self._generation, self._indexes or {})
 
     def _held(self, words: str, request: Request) -> Having:
-        """Return what has some words, of the request's tenant."""
+        """Return the records of the request's tenant that have some words."""
         return self._wording.having(words, self.own(request), request.tenant)
 
     def _files(self, request: Request) -> Iterator[KnownFile]:
@@ -234,7 +234,7 @@ class RequestReader:
         return tuple(row for name in dict.fromkeys(names) if (row := self._row(name, typed, access)) is not None)
 
     def _example(self, row: int) -> KnownFile:
-        """Return the beginning of a record's text as if it were that of a file of the query."""
+        """Return the beginning of a record's text as a file of the query."""
         record, first = self._generation.records[row], int(self._generation.starts[row])
         text = " ".join(f"{record['name']} {self._generation.chunks[first]['text']}"[:_EXAMPLE].split())
         return KnownFile(f"record {record['id']}", text=text)

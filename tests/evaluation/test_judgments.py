@@ -133,10 +133,10 @@ def test_a_gold_file_may_be_a_table(tmp_path: Path, name: str, delimiter: str) -
     ("text", "message"),
     [
         ('query,relevant\n"a\nb",x\n,y\n', "g.csv:4 has no `query`"),
-        ("query,relevant\na,x,y\n", "g.csv:2 has 3 cells, the header 2 names"),
-        ("query,query\na,x\n", "g.csv:2 has 2 cells, the header 1 names"),
+        ("query,relevant\na,x,y\n", "g.csv:2: it has 3 cells and the header has 2"),
+        ("query,query\na,x\n", "g.csv:1: columns 1 and 2 are both called 'query'"),
         ("query,relevant\na,[x\n", "g.csv:2: '[x' is not JSON"),
-        ('query,relevant\na,"x\n', "g.csv:2 is not CSV"),
+        ('query,relevant\na,"x\n', "g.csv:2: a quotation mark is opened and never closed"),
         ("query,answer\na,x\n", "g.csv:2: unknown key `answer`"),
     ],
 )

@@ -102,6 +102,9 @@ def test_a_dry_run_shows_the_mapping_the_rejected_and_two_texts_and_writes_nothi
     assert [reason.partition(":")[0] for reason in found["rejected"]] == ["it has no text"]
     assert found["texts"][0] == "tool-1: Segments the lung in volumes, number 1\nKeywords: lung, volume"
     assert "    Package: name" in retrieve("build", "tools.csv", "--dry-run").out
+    write_csv(tmp_path / "tools.csv", [{**row, "Maintainer": "Somebody of a team"} for row in RAW])
+    shown = retrieve("build", "tools.csv", "--dry-run").out
+    assert "map them in config.yaml: Maintainer: 1, below the lines above" in shown  # alone it would end the inference
     assert not Path("artifacts").exists()
 
 

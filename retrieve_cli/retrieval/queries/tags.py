@@ -23,7 +23,7 @@ _KEYS = {
 }
 _TAG = re.compile(r"\[\s*([A-Za-z]+)\s*:([^\[\]]*)(\]?)")
 OPERATOR = re.compile(r'["“”:]|(?<!\S)(?:-|NOT\s)')
-"""What a text with an operator has; operators.py reads them."""
+"""Characters and words that an operator has; operators.py reads them."""
 _ALIKE = 0.82
 """Similarity from which on a key counts as misspelt: EXCLUD and FORMTA reach it, `see` and `exclusive` do not."""
 

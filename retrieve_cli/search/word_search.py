@@ -37,7 +37,7 @@ class Having(NamedTuple):
     """A sentence, if not all candidates were compared."""
 
 
-class Wording:
+class WordSearch:
     """The words of one generation's records, by its lexical index."""
 
     def __init__(self, generation: Generation, indexes: Mapping[str, Any]) -> None:
@@ -70,8 +70,8 @@ class Wording:
         )
 
     def having(self, words: str, own: Mask | None, tenant: str | None) -> Having:
-        """Return what has a word in any inflection, or, between quotation marks, words as they are, next to each other;
-        among the `own` records of the request's tenant. Case, accents and punctuation do not count."""
+        """Return the records with a word in any inflection, or, between quotation marks, with exact words next to each
+        other; among the `own` records of the request's tenant. Case, accents and punctuation do not count."""
         if (words, tenant) not in self._known:
             self._known[words, tenant] = self._having(words, own)
         return self._known[words, tenant]
@@ -129,7 +129,7 @@ def _has_term(analyzer: Analyzer, word: str) -> Callable[[str], bool]:
 
 
 def _is_exact(phrase: str) -> Callable[[str], bool]:
-    """Return a function that tells if a text has words next to each other."""
+    """Return a function that compares a text with words next to each other."""
     words = r"[\W_]+".join(map(re.escape, _WORD.findall(_plain(phrase))))
     pattern = re.compile(rf"(?<![^\W_]){words}(?![^\W_])")
     return lambda text: pattern.search(_plain(text)) is not None
