@@ -144,8 +144,7 @@ SEARCH = Table(
     # Query
     Choice("files", _HEADS, "Use its format, modality and dimensions, or title and abstract.", QUERY, "--file PATH",
            SEVERAL | {LOCAL}, more="A file is sent as its name and first bytes."),
-    Choice("like", _texts(_LONGEST_VALUE, most=_MOST_FILTERS), "Find records like this one.", QUERY, "--like ID",
-           SEVERAL),
+    Choice("like", _texts(_LONGEST_VALUE, most=_MOST_FILTERS), "Find records like this one.", QUERY, "--like ID"),
     Choice("not_like", _texts(_LONGEST_VALUE, most=_MOST_FILTERS), "Find records unlike this one.", QUERY,
            "--not-like ID", SEVERAL),
     Choice("also", _texts(LONGEST_TEXT, most=_MOST_VALUES), "Search this query variant too.", QUERY, "--also TEXT",

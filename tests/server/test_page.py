@@ -81,6 +81,16 @@ def test_the_results_are_those_of_the_search_door(server: Server) -> None:
     assert shown[: len(ids)] == ids
 
 
+def test_a_record_leads_to_records_like_it_and_a_chip_takes_the_example_back(server: Server) -> None:
+    record = page(server, "/r/lungs")
+    assert "/?like=lungs" in [node.attributes["href"] for node in record.all("a") if node.text == "More like this"]
+    like = page(server, like="lungs")
+    answer = server.search(like=["lungs"], limit=10)
+    assert hits(like) == [result["name"] for result in answer["results"]]
+    assert "LungMapper" not in hits(like)
+    assert [node.attributes["href"] for node in like.one("ul", class_="chips").all("a")] == ["/"]
+
+
 def test_pages_follow_one_another_without_gap_or_repetition(server: Server) -> None:
     first = page(server, q="microscope text")
     follow = first.one("a", rel="next").attributes["href"]

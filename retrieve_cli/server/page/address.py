@@ -95,7 +95,9 @@ class Address(NamedTuple):
         """
         item: dict[str, Json] = {"query": self.query, "limit": limit, "filters": merged(self.filters)}
         item |= {"offset": (self.page - 1) * limit, "facets": list(facets)}
-        item |= {name: of_text(SEARCH.rows[name], name, text) for name, text in self.choices}
+        for name, text in self.choices:
+            row = SEARCH.rows[name]
+            item[name] = [text] if row.several else of_text(row, name, text)
         return read_asked(item, where="the address", tenant=tenant)
 
 

@@ -75,7 +75,7 @@ def search_page(live: LiveIndex, address: Address, tenant: str | None) -> PageCo
         visible = contents.visible_to(generation, tenant)
         fields = fields_of(generation, visible)
     values |= {"about": about(live, index, tenant), "modes": modes(index)}
-    if not address.query:
+    if not (address.query or address.value("like")):
         return PageContent(values)
     asked = None
     try:

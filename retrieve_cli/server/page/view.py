@@ -318,8 +318,10 @@ def _ticked(address: Address) -> Iterator[tuple[tuple[str, str], str]]:
 
 
 def chips(address: Address) -> list[tuple[str, str]]:
-    """Return the conditions in force, each with the address without it."""
-    return [(cut(text, _LONGEST), address.without(text).url()) for text in address.filters]
+    """Return the conditions in force and the example that results resemble, each with the address without it."""
+    like = address.value("like")
+    examples = [(cut(f"like {like}", _LONGEST), address.with_choice("like", "").url())] if like else []
+    return examples + [(cut(text, _LONGEST), address.without(text).url()) for text in address.filters]
 
 
 def label_of(field: str) -> str:
