@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from retrieve_cli.assemble import documents, extensions
 from retrieve_cli.assemble.trusted import strange_sources
-from retrieve_cli.config.settings import Settings, SourceSetting
+from retrieve_cli.config.settings import DocsSettings, Settings, SourceSetting
 from retrieve_cli.config.values import source_setting
 from retrieve_cli.contracts import Json, Source
 from retrieve_cli.errors import IndexCorrupt, UsageError, quoted
@@ -23,6 +23,7 @@ from retrieve_cli.untrusted import files
 if TYPE_CHECKING:
     from retrieve_cli.contracts import Record, Watched
     from retrieve_cli.sources.fields import FieldMap
+    from retrieve_cli.sources.folders.ignore_rules import Selection
 
 
 CREDENTIALS = ("token_env", "user_env", "password_env")
@@ -104,7 +105,7 @@ def watched_of(
     *,
     fetched: Path,
     cache: Path,
-    docs_max_mb: float,
+    docs: DocsSettings = DocsSettings(),
     parsing_max_mb: float = 0,
     inbox: Path | None = None,
 ) -> list[tuple[int, Watched]]:
@@ -126,8 +127,9 @@ def watched_of(
             if str(path) in strange:
                 pass
             elif entry.kind == "docs":
-                limits, cards = (docs_max_mb, parsing_max_mb), manifest.recipe.documents or {}
-                watched = WatchedFolder(path, prefix, *limits, documents.suffixes, cards, built.get("folders", {}))
+                limits, cards = (docs.max_mb, parsing_max_mb), manifest.recipe.documents or {}
+                marks, chosen = built.get("folders", {}), _selection(docs, origin.get("exclude", ()))
+                watched = WatchedFolder(path, prefix, *limits, documents.suffixes, cards, marks, chosen)
             elif entry.kind == KIND and inbox is not None:
                 from retrieve_cli.sources.inbox import WatchedInbox
 
@@ -151,7 +153,7 @@ def remember_lines(manifests: Sequence[Manifest], current: Manifest, *, fetched:
     from retrieve_cli.sources.catalogs.line_starts import FOLDER, prune
 
     prune(cache / FOLDER, [name for manifest in manifests for name in _names_of_lines(manifest)])
-    for _, watched in watched_of(current, fetched=fetched, cache=cache, docs_max_mb=0):
+    for _, watched in watched_of(current, fetched=fetched, cache=cache):
         watched.remember()
 
 
@@ -176,7 +178,24 @@ def _folder(entry: SourceSetting, settings: Settings, _: Path, **names: Any) -> 
 
     settings.expect_trusted("docs")
     docs, reader = settings.docs, documents.reader_of(settings)
-    return FolderSource(_path(entry), reader, name_weight=docs.name_weight, follow_links=docs.follow_links, **names)
+    return FolderSource(
+        _path(entry),
+        reader,
+        name_weight=docs.name_weight,
+        follow_links=docs.follow_links,
+        selection=_selection(docs),
+        exclude=entry.exclude,
+        **names,
+    )
+
+
+def _selection(docs: DocsSettings, exclude: Sequence[str] = ()) -> Selection:
+    """Return which files of a folder are read. Raises: TypeError: `exclude` of a manifest is not a list of patterns."""
+    if not isinstance(exclude, list | tuple) or not all(isinstance(pattern, str) for pattern in exclude):
+        raise TypeError(exclude)
+    from retrieve_cli.sources.folders.ignore_rules import Selection
+
+    return Selection(docs.include, [*docs.exclude, *exclude], docs.gitignore)
 
 
 def _inbox(entry: SourceSetting, settings: Settings, _: Path, **names: Any) -> Source:

@@ -20,6 +20,7 @@ from threading import RLock
 from retrieve_cli.contracts import DocumentFile, Freshness, Json
 from retrieve_cli.sources.catalogs.line_starts import LineStarts
 from retrieve_cli.sources.digests import BOM, document_digest, file_digest, line_digest, sidecar_of
+from retrieve_cli.sources.folders.ignore_rules import IgnoreRules, Selection
 from retrieve_cli.storage.file_stamps import marks_of, settled
 from retrieve_cli.untrusted import files
 
@@ -96,6 +97,8 @@ class WatchedFolder:
     """Parsers of the build, by format."""
     folders: Mapping[str, Json] = field(default_factory=dict)
     """Marks of its folders at build time."""
+    selection: Selection = Selection()  # noqa: RUF009  frozen
+    """Files in it that count."""
     _seen: dict[str, _FileState] = field(default_factory=dict)
     _lock: RLock = field(default_factory=RLock)
 
@@ -103,7 +106,7 @@ class WatchedFolder:
         """Return the number of folders in which files were added or removed, in words; empty if none."""
         from retrieve_cli.sources.folders.folder_marks import changed_folders
 
-        changed = changed_folders(self.path, self.folders, self.suffixes)
+        changed = changed_folders(self.path, self.folders, self.suffixes, IgnoreRules(self.path, self.selection))
         if changed and not self.path.is_dir():
             return "its folder is gone"
         return f"{changed} folder{'s' * (changed != 1)} changed" if changed else ""
