@@ -13,6 +13,7 @@ import typer
 
 from retrieve_cli.cli.agreement import record
 from retrieve_cli.cli.options import Shared, shared
+from retrieve_cli.cli.named_sources import excluding
 from retrieve_cli.cli.sync_line import SyncLine
 from retrieve_cli.config.trust import COMMAND
 from retrieve_cli.errors import Exit, RetrieveError, UsageError
@@ -66,6 +67,10 @@ def build(
         list[Path] | None,
         typer.Option("--docs-dir", metavar="DIR", help="A folder of documents; repeatable."),
     ] = None,
+    exclude: Annotated[
+        list[str] | None,
+        typer.Option("--exclude", metavar="PATTERN", help="Skip files and folders, as in .gitignore; repeatable."),
+    ] = None,
     wait: Wait = None,
     no_wait: NoWait = False,
     max_fail: MaxFail = None,
@@ -87,7 +92,7 @@ def build(
 
     settings = waiting(shared, shared.settings("build", max_fail=max_fail), wait=wait, no_wait=no_wait)
     settings = embedding_by(shared, settings, workers, executor, bits=require_bit_equal)
-    entries = _entries(shared, settings, sources or (), catalog or (), docs_dir or ())
+    entries = excluding(_entries(shared, settings, sources or (), catalog or (), docs_dir or ()), exclude or ())
     read = sources_of(entries, settings, fetched=shared.store.fetched)
     parts = parts_for(read, settings)
     limits = LossLimits(max_fail=settings.build.max_fail, keep=settings.store.keep, wait=settings.sync.wait)

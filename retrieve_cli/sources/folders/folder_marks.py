@@ -25,7 +25,7 @@ MOST_FOLDERS = 1000
 def counts(path: str, suffixes: Collection[str]) -> bool:
     """Return True if a file may be a document by its name: it has one of the suffixes, or none (but a number alone is
     a temporary file of an editor)."""
-    name = path.rpartition("/")[2].lower()
+    name = path.rpartition("/")[2].lower().removesuffix(".gz")
     return name.endswith(tuple(suffixes)) or not ("." in name or name.isdigit())
 
 
@@ -54,9 +54,7 @@ def changed_folders(
     return sum(_changed(path, folder, mark, suffixes, rules) for folder, mark in islice(marks.items(), MOST_FOLDERS))
 
 
-def _changed(
-    path: Path, folder: str, mark: Json, suffixes: Callable[[], Collection[str]], rules: IgnoreRules
-) -> bool:
+def _changed(path: Path, folder: str, mark: Json, suffixes: Callable[[], Collection[str]], rules: IgnoreRules) -> bool:
     time, names = mark
     try:
         same = (path / folder).stat().st_mtime_ns == time
@@ -77,7 +75,9 @@ def _names(path: Path, folder: str, suffixes: Collection[str], rules: IgnoreRule
         visible = [(entry, entry.is_dir(follow_symlinks=False)) for entry in entries if not entry.name.startswith(".")]
     read = [(each, inner) for each, inner in visible if not rules.skips(prefix + each.name, folder=inner)]
     inner = sorted(entry.name for entry, is_folder in read if is_folder)
-    files = (each.name for each, is_folder in read if not is_folder and (counts(each.name, suffixes) or each.is_symlink()))
+    files = (
+        each.name for each, is_folder in read if not is_folder and (counts(each.name, suffixes) or each.is_symlink())
+    )
     text = "/".join(sorted({*inner, *files}))  # names cannot contain a slash
     own = b""
     if (file := rules.file_of(folder)) is not None:
