@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from retrieve_cli.cli.agreement import record
-from retrieve_cli.cli.options import Shared, shared
 from retrieve_cli.cli.named_sources import excluding
+from retrieve_cli.cli.options import Shared, shared
 from retrieve_cli.cli.sync_line import SyncLine
 from retrieve_cli.config.trust import COMMAND
 from retrieve_cli.errors import Exit, RetrieveError, UsageError

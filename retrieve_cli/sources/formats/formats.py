@@ -222,13 +222,9 @@ def _head_of_gzip(head: bytes) -> bytes:
     import zlib
 
     try:
-        return zlib.decompressobj(_GZIP_BITS).decompress(head, len(head))
+        return zlib.decompressobj(wbits=31).decompress(head, len(head))
     except zlib.error:
         return b""
-
-
-_GZIP_BITS = 31
-"""Window of zlib that stands for gzip."""
 
 
 def ungzipped(content: bytes, name: str, limits: ParsingLimits, *, most: int) -> bytes:
@@ -239,26 +235,19 @@ def ungzipped(content: bytes, name: str, limits: ParsingLimits, *, most: int) ->
     """
     if not is_gzip(name, content):
         return content
+    import gzip
     import zlib
+    from io import BytesIO
 
     limit = int(min(most, limits.max_ratio * len(content)))
-    parts: list[bytes] = []
-    rest, size = content, 0
     try:
-        while rest.startswith(b"\x1f\x8b"):
-            member = zlib.decompressobj(_GZIP_BITS)
-            parts.append(member.decompress(rest, limit + 1 - size))
-            size += len(parts[-1])
-            if size > limit:
-                raise BadDocument(
-                    f"unpacked it has more than {limit / MB:,.1f} MB, {limits.max_ratio:g} times its size"
-                )
-            if not member.eof:
-                raise BadDocument("it ends within its compressed data")
-            rest = member.unused_data
-    except zlib.error as error:
+        with gzip.open(BytesIO(content)) as file:
+            unpacked = file.read(limit + 1)
+    except (OSError, EOFError, zlib.error) as error:
         raise BadDocument(f"its compressed data are damaged ({error})") from error
-    return b"".join(parts)
+    if len(unpacked) > limit:
+        raise BadDocument(f"unpacked it has more than {limit / MB:,.1f} MB, {limits.max_ratio:g} times its size")
+    return unpacked
 
 
 _HEADER = b"PK\x03\x04"

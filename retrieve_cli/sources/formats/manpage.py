@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from unicodedata import normalize
 
 from retrieve_cli.contracts import Parsed
@@ -36,51 +36,39 @@ def parse(content: bytes, *, name: str, limits: ParsingLimits, on_page: Callable
 
 
 _ARGUMENT = re.compile(r'"((?:[^"]|"")*)"?|(\S+)')
-_FONTS = {"B", "I", "SM", "SB", "BR", "RB", "IR", "RI", "BI", "IB"}
-_BREAKS = {"PP", "P", "LP", "Pp", "sp", "br", "RS", "RE", "El", "D1", "Dl"}
-_SKIPPED_TO = dict.fromkeys(("de", "de1", "am", "am1", "ig"), "..")
 _BULLET = "•"
 _INLINE = set(
-    "Ad An Ar At Bx Bsx Cd Cm Dv Em Er Ev Fa Fd Fl Fn Ft Fx Ic In Lb Li Lk Ms Mt Nm No Ns Nx Op Aq Bq Brq Dq Pa Pf Pq Qq "
-    "Ql Rs Sq St Sx Sy Tn Ux Va Vt Xr Ao Ac Bo Bc Do Dc Oo Oc Po Pc Qo Qc So Sc".split()
+    "Ad An Ar At Cd Cm Dv Em Er Ev Fa Fd Fl Fn Ft Ic In Lb Li Lk Ms Mt Nm No Ns Op Aq Bq Dq Pa Pf Pq Qq Ql St Sx Sy Tn "
+    "Va Vt Xr Ao Ac Bo Bc Do Dc Oo Oc Po Pc Qo Qc So Sc Sq".split()
 )
 """Macros of mdoc that have text."""
-_AROUND = {
-    **{"Op": "[]", "Aq": "<>", "Bq": "[]", "Brq": "{}", "Dq": "“”", "Pq": "()", "Qq": '""', "Ql": "‘’", "Sq": "‘’"},
-    **{"Oo": "[", "Bo": "[", "Po": "(", "Do": "“", "Qo": '"', "So": "‘", "Ao": "<"},
-}
+_AROUND = {pair[:2]: pair[2:] for pair in 'Op[] Aq<> Bq[] Dq“” Pq() Qq"" Ql‘’ Sq‘’ Oo[ Bo[ Po( Do“ Qo" So‘ Ao<'.split()}
 _CLOSING = {"Oc": "]", "Bc": "]", "Pc": ")", "Dc": "”", "Qc": '"', "Sc": "’", "Ac": ">"}
 
 
 class _Page:
-    """The text of a page, line by line."""
+    """The text of a page, line by line. Nothing before the first heading is text: macros are defined there."""
 
     def __init__(self) -> None:
         self.text = BlockText()
         self.title = self.section = self.called = self.source = ""
         self._kind: Kind = "paragraph"
         self._lines: list[str] = []
-        self._literal = False
-        self._until = ""
-        """Line that ends a stretch without text."""
+        self._literal = self._skipping = self._item = self._in_name = self._headed = False
+        """In lines as they are, in the definition of a macro, before the term of an item, and so on."""
         self._heading = 0
         """Level of the heading that the next line has."""
-        self._item = False
-        """True if the next line is the term of an item."""
-        self._in_name = self._headed = False
-        """Nothing before the first heading is text: definitions of macros."""
 
     def take(self, line: str) -> None:
         """Take a line of the source."""
-        if self._until and not line.startswith((".SH", ".Sh")):
-            self._until = "" if "".join(line.split()) == self._until else self._until
+        if self._skipping and not line.startswith((".SH", ".Sh")):
+            self._skipping = "".join(line.split()) != ".."
         elif line.startswith((".", "'")):
             name, _, rest = line[1:].lstrip().partition(" ")
-            if not name.startswith('\\"'):
-                arguments = [
-                    quoted.replace('""', '"') or word for quoted, word in _ARGUMENT.findall(_uncommented(rest))
-                ]
-                self._macro(name.rstrip(), arguments)
+            arguments = [quoted.replace('""', '"') or word for quoted, word in _ARGUMENT.findall(_uncommented(rest))]
+            name = name.rstrip()
+            self._skipping = name in ("de", "de1", "am", "am1", "ig")
+            _MACROS.get(name, _Page._other)(self, name, list(map(_plain, arguments)))
         elif line.strip():
             self._words(_plain(_uncommented(line)))
         elif self._literal:
@@ -90,8 +78,8 @@ class _Page:
 
     def end(self) -> None:
         """End the block."""
-        joined = ("\n" if self._literal else " ").join(self._lines).rstrip()
-        words = joined.strip("\n") if self._literal else " ".join(joined.split())
+        words = "\n".join(self._lines).strip("\n").rstrip()
+        words = words if self._literal else " ".join(words.split())
         if words and self._in_name and not self.called:
             self.called = words.replace("—", "-").replace("–", "-")
         if words != _BULLET and self._headed:
@@ -100,87 +88,85 @@ class _Page:
 
     def _words(self, words: str) -> None:
         if self._heading:
-            self._head(words)
-            return
-        self._lines.append(words)
-        if self._item and words.strip():
-            self._lines[-1] += ":"
+            self.text.add(" ".join(words.split()), "heading", level=self._heading)
+            self._in_name = self._heading == 1 and words.strip().upper() == "NAME"
+            self._headed, self._heading = True, 0
+        else:
+            self._lines.append(words + ":" * self._item)
             self._item = False
 
-    def _head(self, words: str) -> None:
-        self._headed = True
-        self.text.add(" ".join(words.split()), "heading", level=self._heading)
-        self._in_name = self._heading == 1 and words.strip().upper() == "NAME"
-        self._heading = 0
+    def _called(self, _: str, words: list[str]) -> None:
+        self.title, self.section = [part.strip() for part in (*words, "", "")][:2]
 
-    def _macro(self, name: str, arguments: Sequence[str]) -> None:
-        plain = [_plain(argument) for argument in arguments]
-        if name in ("TH", "Dt"):
-            self.title, self.section = [part.strip() for part in (*plain, "", "")][:2]
-        elif name in ("SH", "SS", "Sh", "Ss"):
-            self._begin(literal=False)
-            self._item, self._heading = False, 1 if name[1] in "Hh" else 2
-            if plain:
-                self._head(" ".join(plain))
-        elif name in ("TP", "TQ", "IP", "HP", "It"):
-            self.end()
-            self._kind, self._item = "list", name in ("TP", "TQ")
-            if name in ("IP", "It") and plain:
-                term = " ".join(_mdoc(plain)) if name == "It" else plain[0].strip()
-                self._words(term if term == _BULLET else term + ":")
-        elif name in ("nf", "EX", "Bd", "TS"):
-            self._begin(literal=name != "Bd" or any(word in ("-literal", "-unfilled") for word in plain))
-        elif name in ("fi", "EE", "Ed", "TE"):
-            self._begin(literal=False)
-        elif name in _FONTS:
-            self._words(("" if len(name) == 2 and name[0] != "S" else " ").join(plain))
-        elif name == "Nd":
-            self._words(f"- {' '.join(plain)}")
-        elif name in ("UR", "MT", "URL"):
-            self._words(" ".join(plain[:1]))
-        elif name in _INLINE or name in _CLOSING:
-            if name == "Nm" and not any(word[0].isalnum() for word in plain if word):
-                plain.insert(0, self.called.partition(" ")[0])
-            self._words(" ".join(_mdoc([name, *plain])))
-        elif name in _BREAKS:
-            if not self._literal:
-                self.end()
-            if name in ("D1", "Dl"):
-                self._words(" ".join(_mdoc(plain)))
-        elif name == "so":
-            self.source = " ".join(plain)
-        self._until = _SKIPPED_TO.get(name, "")
+    def _head(self, name: str, words: list[str]) -> None:
+        self._lay("", [])
+        self._item, self._heading = False, 1 if name[1] in "Hh" else 2
+        if words:
+            self._words(" ".join(words))
 
-    def _begin(self, *, literal: bool) -> None:
+    def _begin_item(self, name: str, words: list[str]) -> None:
         self.end()
-        self._literal = literal
+        self._kind, self._item = "list", name in ("TP", "TQ")
+        if words and not self._item:
+            term = " ".join(_mdoc(words)) if name == "It" else words[0].strip()
+            self._words(term if term == _BULLET else term + ":")
+
+    def _lay(self, name: str, words: list[str]) -> None:
+        self.end()
+        self._literal = name in ("nf", "EX", "TS") or bool({"-literal", "-unfilled"}.intersection(words))
+
+    def _break(self, name: str, words: list[str]) -> None:
+        if not self._literal:
+            self.end()
+        if name in ("D1", "Dl"):
+            self._words(" ".join(_mdoc(words)))
+
+    def _fonts(self, name: str, words: list[str]) -> None:
+        self._words(("" if len(name) == 2 and name[0] != "S" else " ").join(words))
+
+    def _other(self, name: str, words: list[str]) -> None:
+        if name == "so":
+            self.source = " ".join(words)
+        elif name == "Nd":
+            self._words(f"- {' '.join(words)}")
+        elif name in ("UR", "MT", "URL"):
+            self._words(" ".join(words[:1]))
+        elif name in _INLINE:
+            if name == "Nm" and not any(word[:1].isalnum() for word in words):
+                words.insert(0, self.called.partition(" ")[0])
+            self._words(" ".join(_mdoc([name, *words])))
 
 
-def _mdoc(words: Sequence[str]) -> Iterator[str]:
-    """Yield the words of a line of mdoc, with its marks in place of macros."""
-    before, after, glued = "", [], False
-    given: list[str] = []
+_MACROS: Mapping[str, Callable[[_Page, str, list[str]], None]] = {
+    **dict.fromkeys(("TH", "Dt"), _Page._called),
+    **dict.fromkeys(("SH", "SS", "Sh", "Ss"), _Page._head),
+    **dict.fromkeys(("TP", "TQ", "IP", "HP", "It"), _Page._begin_item),
+    **dict.fromkeys(("nf", "fi", "EX", "EE", "TS", "TE", "Bd", "Ed"), _Page._lay),
+    **dict.fromkeys(("PP", "P", "LP", "Pp", "sp", "br", "RS", "RE", "El", "D1", "Dl"), _Page._break),
+    **dict.fromkeys(("B", "I", "SM", "SB", "BR", "RB", "IR", "RI", "BI", "IB"), _Page._fonts),
+}
+
+
+def _mdoc(words: Sequence[str]) -> list[str]:
+    """Return the words of a line of mdoc, with its marks in place of macros."""
+    given: list[str] = [""]
+    before, after, glued = "", "", False
     for at, word in enumerate(words):
         if word in _CLOSING:
-            given[-1:] = [(given[-1] if given else "") + _CLOSING[word]]
+            given[-1] += _CLOSING[word]
         elif word in _AROUND:
-            before += _AROUND[word][0]
-            after.append(_AROUND[word][1:])
-        elif word == "Fl":
-            before += "-"
+            before, after = before + _AROUND[word][0], _AROUND[word][1:] + after
         elif word in _INLINE:
-            glued = glued or word in ("Ns", "Pf")
-        elif word in (".", ",", ";", ":", ")", "]", "?", "!") and given:
+            before, glued = before + "-" * (word == "Fl"), glued or word in ("Ns", "Pf")
+        elif word in set(".,;:)]?!"):
             given[-1] += word
-        elif at >= 2 and words[at - 2] == "Xr" and given:
+        elif at >= 2 and words[at - 2] == "Xr":
             given[-1] += f"({word})"
         else:
-            given[-1:] = [given[-1] + before + word] if glued and given else [*given[-1:], before + word]
+            given.append(given.pop() + before + word if glued else before + word)
             before, glued = "", False
-    if before:
-        given.append(before)
-    given[-1:] = [(given[-1] if given else "") + "".join(reversed(after))]
-    yield from given
+    given[-1] += before + after
+    return [word for word in given if word]
 
 
 _ESCAPE = re.compile(
@@ -191,12 +177,13 @@ _ESCAPE = re.compile(
 _COMMENT = re.compile(r'(?<!\\)(?:\\\\)*\\["#].*')
 _ONE = {"-": "-", "e": "\\", "\\": "\\", " ": " ", "~": " ", "0": " ", "'": "'", "`": "`", ".": ".", "t": "\t"}
 _LONG = {
-    **{"em": "—", "en": "–", "hy": "-", "bu": "•", "aq": "'", "dq": '"', "lq": "“", "rq": "”", "oq": "‘", "cq": "’"},
-    **{"co": "©", "rg": "®", "tm": "™", "mu": "×", "ga": "`", "ha": "^", "ti": "~", "rs": "\\", "ba": "|", "at": "@"},
-    **{"sh": "#", "Do": "$", "lB": "[", "rB": "]", "lC": "{", "rC": "}", "la": "<", "ra": ">", "->": "→", "<-": "←"},
-    **{">=": "≥", "<=": "≤", "!=": "≠", "+-": "±", "de": "°", "sc": "§", "ss": "ß", "eu": "€", "Tm": "™", "R": "®"},
-    **{"ae": "æ", "AE": "Æ", "oe": "œ", "OE": "Œ", "/o": "ø", "/O": "Ø", "oA": "Å", "oa": "å", "--": "—"},
+    pair[:2]: pair[2:]
+    for pair in (
+        "em— en– hy- bu• aq' dq\" lq“ rq” oq‘ cq’ co© rg® tm™ mu× ga` ha^ ti~ rs\\ ba| at@ sh# Do$ lB[ rB] lC{ rC} la< "
+        "ra> ->→ <-← >=≥ <=≤ !=≠ +-± de° sc§ ssß eu€ Tm™ aeæ AEÆ oeœ OEŒ /oø /OØ oaå oAÅ --—"
+    ).split()
 }
+"""Characters by their names."""
 _ACCENTS = {"'": "\u0301", "`": "\u0300", ":": "\u0308", "^": "\u0302", "~": "\u0303", ",": "\u0327"}
 _HIGHEST = 0x10FFFF
 

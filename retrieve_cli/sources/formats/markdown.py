@@ -87,7 +87,7 @@ def utf8(content: bytes) -> str:
 
 
 def decoded(content: bytes) -> tuple[str, tuple[str, ...]]:
-    """Return the text of a file in UTF-8, with its byte order mark if it has one, or in another encoding, with a notice.
+    """Return the text of a file, with its byte order mark if it has one; with a notice if it is not in UTF-8.
 
     Raises:
         BadDocument: it is not a text.
