@@ -287,30 +287,27 @@ class ServerParts(NamedTuple):
         return Metrics(Path(folder) if folder else None, query_log=self.shared.store.runs / QUERIES)
 
 
-_LASTING = "models"
-"""A section of those that change answers, which also concerns the models that are served."""
-
-
 def reconfigure(live: LiveIndex | None, begun: Settings, shared: Shared) -> None:
     """Read the configuration again and let the index answer under it; print what took effect, and what needs a restart.
 
     `begun` has the settings of the start; with a configuration that cannot be used, the former one stays in force.
     """
-    say, present = shared.talk.say, begun if live is None else live.settings
+    say = partial(print, "SIGHUP:", file=sys.stderr, flush=True)
+    present = begun if live is None else live.settings
+    now = frozenset[str]() if live is None else sections("answers") - {"models"}  # these concern served models, too
     try:
         read = load(shared.config, say=say)
-        now = sections("answers") - {_LASTING} if live is not None else frozenset[str]()
         withheld = [key for key in present.withheld if key.partition(".")[0] not in now]
         withheld += [key for key in read.withheld if key.partition(".")[0] in now]
         settings = replace(present, withheld=withheld, **{name: getattr(read, name) for name in now})
         if live is not None and settings != present:
             live.reconfigure(settings)
     except RetrieveError as error:
-        say(f"SIGHUP: the former configuration stays in force: {error.message} ({error.hint})")
+        say(f"the former configuration stays in force: {error.message} ({error.hint})")
         return
     groups = {"in force": changed_keys(present, settings), "needs a restart": changed_keys(settings, read)}
-    parts = [f"{what}: {', '.join(keys)}" for what, keys in groups.items() if keys]
-    say(f"SIGHUP: configuration read; {'; '.join(parts) or 'nothing has changed'}")
+    said = [f"{what}: {', '.join(keys)}" for what, keys in groups.items() if keys]
+    say(f"configuration read; {'; '.join(said) or 'nothing has changed'}")
 
 
 def access_log_of(place: str | None, *, texts: bool) -> AccessLog | None:

@@ -68,7 +68,7 @@ class _Page:
             arguments = [quoted.replace('""', '"') or word for quoted, word in _ARGUMENT.findall(_uncommented(rest))]
             name = name.rstrip()
             self._skipping = name in ("de", "de1", "am", "am1", "ig")
-            _MACROS.get(name, _Page._other)(self, name, list(map(_plain, arguments)))
+            _MACROS.get(name, _Page.other)(self, name, list(map(_plain, arguments)))
         elif line.strip():
             self._words(_plain(_uncommented(line)))
         elif self._literal:
@@ -95,36 +95,36 @@ class _Page:
             self._lines.append(words + ":" * self._item)
             self._item = False
 
-    def _called(self, _: str, words: list[str]) -> None:
+    def identify(self, _: str, words: list[str]) -> None:
         self.title, self.section = [part.strip() for part in (*words, "", "")][:2]
 
-    def _head(self, name: str, words: list[str]) -> None:
-        self._lay("", [])
+    def head(self, name: str, words: list[str]) -> None:
+        self.lay("", [])
         self._item, self._heading = False, 1 if name[1] in "Hh" else 2
         if words:
             self._words(" ".join(words))
 
-    def _begin_item(self, name: str, words: list[str]) -> None:
+    def begin_item(self, name: str, words: list[str]) -> None:
         self.end()
         self._kind, self._item = "list", name in ("TP", "TQ")
         if words and not self._item:
             term = " ".join(_mdoc(words)) if name == "It" else words[0].strip()
             self._words(term if term == _BULLET else term + ":")
 
-    def _lay(self, name: str, words: list[str]) -> None:
+    def lay(self, name: str, words: list[str]) -> None:
         self.end()
         self._literal = name in ("nf", "EX", "TS") or bool({"-literal", "-unfilled"}.intersection(words))
 
-    def _break(self, name: str, words: list[str]) -> None:
+    def part(self, name: str, words: list[str]) -> None:
         if not self._literal:
             self.end()
         if name in ("D1", "Dl"):
             self._words(" ".join(_mdoc(words)))
 
-    def _fonts(self, name: str, words: list[str]) -> None:
+    def fonts(self, name: str, words: list[str]) -> None:
         self._words(("" if len(name) == 2 and name[0] != "S" else " ").join(words))
 
-    def _other(self, name: str, words: list[str]) -> None:
+    def other(self, name: str, words: list[str]) -> None:
         if name == "so":
             self.source = " ".join(words)
         elif name == "Nd":
@@ -138,12 +138,12 @@ class _Page:
 
 
 _MACROS: Mapping[str, Callable[[_Page, str, list[str]], None]] = {
-    **dict.fromkeys(("TH", "Dt"), _Page._called),
-    **dict.fromkeys(("SH", "SS", "Sh", "Ss"), _Page._head),
-    **dict.fromkeys(("TP", "TQ", "IP", "HP", "It"), _Page._begin_item),
-    **dict.fromkeys(("nf", "fi", "EX", "EE", "TS", "TE", "Bd", "Ed"), _Page._lay),
-    **dict.fromkeys(("PP", "P", "LP", "Pp", "sp", "br", "RS", "RE", "El", "D1", "Dl"), _Page._break),
-    **dict.fromkeys(("B", "I", "SM", "SB", "BR", "RB", "IR", "RI", "BI", "IB"), _Page._fonts),
+    **dict.fromkeys(("TH", "Dt"), _Page.identify),
+    **dict.fromkeys(("SH", "SS", "Sh", "Ss"), _Page.head),
+    **dict.fromkeys(("TP", "TQ", "IP", "HP", "It"), _Page.begin_item),
+    **dict.fromkeys(("nf", "fi", "EX", "EE", "TS", "TE", "Bd", "Ed"), _Page.lay),
+    **dict.fromkeys(("PP", "P", "LP", "Pp", "sp", "br", "RS", "RE", "El", "D1", "Dl"), _Page.part),
+    **dict.fromkeys(("B", "I", "SM", "SB", "BR", "RB", "IR", "RI", "BI", "IB"), _Page.fonts),
 }
 
 
@@ -159,7 +159,8 @@ def _mdoc(words: Sequence[str]) -> list[str]:
         elif word in _INLINE:
             before, glued = before + "-" * (word == "Fl"), glued or word in ("Ns", "Pf")
         elif word in set(".,;:)]?!"):
-            given[-1] += word
+            given[-1] += after + word if at == len(words) - 1 else word
+            after = "" if at == len(words) - 1 else after
         elif at >= 2 and words[at - 2] == "Xr":
             given[-1] += f"({word})"
         else:
