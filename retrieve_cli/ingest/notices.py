@@ -15,6 +15,8 @@ from retrieve_cli.errors import RetrieveError, printable, shortened
 
 _SHOWN = 3
 """Files whose notice is shown if several have the same one."""
+_LARGEST = 6
+"""Largest files that are named if a build will be slow."""
 _NAMED, _MOST_KEYS = 5, 1000
 """Unread keys of a source that are named, and that are counted."""
 
@@ -62,6 +64,18 @@ def _sentence(keys: Counter[str]) -> str:
     setting = f"catalog: {{fields: {{{', '.join(f'{name}: 1' for name in names)}}}}}"
     what = f"{count(len(keys), 'key')} with text {'is' if len(keys) == 1 else 'are'} stored but not searched"
     return f"{what}: {', '.join(listed)}" + (f"; map them in config.yaml: {setting}" if names else "")
+
+
+def slow(seconds: float, characters: Counter[str]) -> str:
+    """Return a sentence on a build that takes so many seconds, with the share of its largest files in the text."""
+    sentence = f"embedding takes about {count(round(seconds / 60), 'minute')}"
+    total, largest = characters.total(), characters.most_common(_LARGEST)
+    if len(characters) <= 1 or not total:
+        return sentence
+    share = sum(size for _, size in largest) / total
+    named = ", ".join(f"{printable(shortened(file, 60))} {size / total:.0%}" for file, size in largest)
+    are = f"{count(len(largest), 'file')} of {len(characters):,} are {share:.0%} of the text"
+    return f"{sentence}; {are} ({named}): build --exclude PATTERN skips what nobody searches".replace("%", " %")
 
 
 def reading(source: Source, what: str = "reading") -> AbstractContextManager[Task]:

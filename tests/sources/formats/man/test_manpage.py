@@ -1,5 +1,6 @@
 """Manual pages in man(7) and mdoc(7): sections and words without marks."""
 
+import contextlib
 import time
 
 import pytest
@@ -120,8 +121,6 @@ def test_a_page_that_only_refers_to_another_is_not_a_document() -> None:
 def test_any_text_is_read_in_linear_time(piece: str) -> None:
     for text in (piece * 30_000, ".SH a\n" + piece * 30_000, ".SH a\n.Op " + piece * 30_000):
         begun = time.process_time()
-        try:
+        with contextlib.suppress(BadDocument):
             parsed(text)
-        except BadDocument:
-            pass
         assert time.process_time() - begun < 2
