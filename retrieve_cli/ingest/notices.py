@@ -75,7 +75,7 @@ def slow(seconds: float, characters: Counter[str]) -> str:
     share = sum(size for _, size in largest) / total
     named = ", ".join(f"{printable(shortened(file, 60))} {size / total:.0%}" for file, size in largest)
     are = f"{count(len(largest), 'file')} of {len(characters):,} are {share:.0%} of the text"
-    return f"{sentence}; {are} ({named}): build --exclude PATTERN skips what nobody searches".replace("%", " %")
+    return f"{sentence}; {are} ({named}): retrieve build --exclude PATTERN skips files".replace("%", " %")
 
 
 def reading(source: Source, what: str = "reading") -> AbstractContextManager[Task]:

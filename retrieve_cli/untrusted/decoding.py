@@ -1,4 +1,4 @@
-"""Encodings of texts that say nothing about it: a byte order mark, UTF-8, or else the most likely legacy encoding."""
+"""Encodings of texts that do not declare one: a byte order mark, UTF-8, or else the most likely legacy encoding."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def has_controls(content: bytes) -> bool:
 
 
 def encoding_mark(head: bytes) -> str | None:
-    """Return the encoding that a byte order mark names; None if there is none."""
+    """Return the encoding that a byte order mark names; None without one."""
     return next((name for mark, name in _MARKS if head.startswith(mark)), None)
 
 

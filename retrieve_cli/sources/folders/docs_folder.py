@@ -152,7 +152,7 @@ class FolderSource:
         selection: Selection = Selection(),
         exclude: Sequence[str] = (),
     ) -> None:
-        """`exclude` is what the entry of the source excludes besides. Raises: UsageError if `path` is not a folder."""
+        """`exclude` has more patterns, of the entry of the source. Raises: UsageError if `path` is not a folder."""
         self.path = path
         self._reader = reader
         self._place = absolute(path)
@@ -308,5 +308,6 @@ class _Skipped:
         if self.others:
             count, hidden = self.others.total(), self.others["hidden"]
             kinds = ", ".join(f"{suffix} {number}" for suffix, number in self.others.most_common(8))
-            one, many = "file that is not a document", f"files that are not documents{', or are hidden' * bool(hidden)}"
-            yield f"skipped {count} {one if count == 1 and not hidden else many} ({kinds})"
+            one = "hidden file" if hidden else "file that is not a document"
+            many = f"files that are not documents{', or are hidden' * bool(hidden)}"
+            yield f"skipped {count} {one if count == 1 else many} ({kinds})"

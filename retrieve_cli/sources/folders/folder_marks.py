@@ -1,7 +1,7 @@
 """Marks of the folders below a folder of documents: they reveal added and removed files without listing all files.
 
 Creating, removing or renaming a file changes the time of its folder. If that time differs, the names in that one folder
-are compared, so files of other kinds and temporary files of editors do not count, nor does what is excluded.
+are compared, so files of other kinds and temporary files of editors do not count, nor do excluded files.
 """
 
 from __future__ import annotations

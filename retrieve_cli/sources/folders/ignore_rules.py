@@ -54,10 +54,9 @@ class IgnoreRules:
         self._by_folder: dict[str, Sequence[_Rule]] = {}
 
     def skips(self, path: str, *, folder: bool) -> str:
-        """Return what excludes a path, in a folder that is not excluded: the name of the setting or file; empty if
-        nothing does.
+        """Return the name of the setting or file that excludes a path, in a folder that is not excluded; or nothing.
 
-        The last rule that matches decides, of the configuration before those of the nearest `.gitignore`.
+        The last rule that matches decides: first of the configuration, then of the nearest `.gitignore`.
         """
         if (excluded := _verdict(self._exclude, path, folder=folder)) is not None:
             by = "docs.exclude" if excluded else ""

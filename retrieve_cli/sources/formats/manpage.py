@@ -55,7 +55,7 @@ class _Page:
         self._kind: Kind = "paragraph"
         self._lines: list[str] = []
         self._literal = self._skipping = self._item = self._in_name = self._headed = False
-        """In lines as they are, in the definition of a macro, before the term of an item, and so on."""
+        """Within literal lines, in the definition of a macro, before the term of an item, and so on."""
         self._heading = 0
         """Level of the heading that the next line has."""
 

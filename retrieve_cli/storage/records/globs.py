@@ -73,7 +73,7 @@ def _piece(pattern: str, char: str, tokens: re.Pattern[str] = _PLAIN) -> str:
 
 
 def _fixed(pattern: str, char: str, tokens: re.Pattern[str]) -> list[str]:
-    """Return what is between the stars. Raises: ValueError: a class or an escape has no end."""
+    """Return the pieces between the stars. Raises: ValueError: a class or an escape has no end."""
     parts = [""]
     for token in tokens.finditer(pattern):
         if token["stars"]:
