@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,7 +24,7 @@ from retrieve_cli.untrusted import files
 if TYPE_CHECKING:
     from retrieve_cli.contracts import Record, Watched
     from retrieve_cli.sources.fields import FieldMap
-    from retrieve_cli.sources.folders.ignore_rules import Selection
+    from retrieve_cli.sources.folders.ignore_rules import IgnoreRules, Selection
 
 
 CREDENTIALS = ("token_env", "user_env", "password_env")
@@ -128,8 +129,8 @@ def watched_of(
                 pass
             elif entry.kind == "docs":
                 limits, cards = (docs.max_mb, parsing_max_mb), manifest.recipe.documents or {}
-                marks, chosen = built.get("folders", {}), _selection(docs, origin.get("exclude", ()))
-                watched = WatchedFolder(path, prefix, *limits, documents.suffixes, cards, marks, chosen)
+                rules, marks = partial(_rules, path, docs, origin.get("exclude")), built.get("folders", {})
+                watched = WatchedFolder(path, prefix, *limits, documents.suffixes, rules, cards, marks)
             elif entry.kind == KIND and inbox is not None:
                 from retrieve_cli.sources.inbox import WatchedInbox
 
@@ -189,13 +190,20 @@ def _folder(entry: SourceSetting, settings: Settings, _: Path, **names: Any) -> 
     )
 
 
-def _selection(docs: DocsSettings, exclude: Sequence[str] = ()) -> Selection:
-    """Return which files of a folder are read. Raises: TypeError: `exclude` of a manifest is not a list of patterns."""
-    if not isinstance(exclude, list | tuple) or not all(isinstance(pattern, str) for pattern in exclude):
-        raise TypeError(exclude)
+def _selection(docs: DocsSettings) -> Selection:
+    """Return which files of a folder are read."""
     from retrieve_cli.sources.folders.ignore_rules import Selection
 
-    return Selection(docs.include, [*docs.exclude, *exclude], docs.gitignore)
+    return Selection(docs.include, docs.exclude, docs.gitignore)
+
+
+def _rules(path: Path, docs: DocsSettings, exclude: Json) -> IgnoreRules:
+    """Return the rules of a folder, of which a manifest names some."""
+    from retrieve_cli.sources.folders.ignore_rules import IgnoreRules
+
+    named = [pattern for pattern in exclude if isinstance(pattern, str)] if isinstance(exclude, list) else []
+    chosen = _selection(docs)
+    return IgnoreRules(path, replace(chosen, exclude=[*chosen.exclude, *named]))
 
 
 def _inbox(entry: SourceSetting, settings: Settings, _: Path, **names: Any) -> Source:

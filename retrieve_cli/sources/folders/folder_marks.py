@@ -10,13 +10,16 @@ import hashlib
 import os
 from collections import deque
 from collections.abc import Callable, Collection, Mapping
-from contextlib import suppress
+from functools import cache
 from itertools import islice
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from retrieve_cli.contracts import Json
-from retrieve_cli.sources.folders.ignore_rules import IgnoreRules, content_of
 from retrieve_cli.storage.file_stamps import settled
+
+if TYPE_CHECKING:
+    from retrieve_cli.sources.folders.ignore_rules import IgnoreRules
 
 MOST_FOLDERS = 1000
 """Maximum number of folders to check, those nearest to the top first."""
@@ -48,19 +51,23 @@ def marks_of_folders(path: Path, suffixes: Collection[str], rules: IgnoreRules) 
 
 
 def changed_folders(
-    path: Path, marks: Mapping[str, Json], suffixes: Callable[[], Collection[str]], rules: IgnoreRules
+    path: Path,
+    marks: Mapping[str, Json],
+    suffixes: Callable[[], Collection[str]],
+    rules: Callable[[], IgnoreRules],
 ) -> int:
     """Return how many of the folders have other names or rules in them than when they were marked."""
-    return sum(_changed(path, folder, mark, suffixes, rules) for folder, mark in islice(marks.items(), MOST_FOLDERS))
 
+    rules = cache(rules)
 
-def _changed(path: Path, folder: str, mark: Json, suffixes: Callable[[], Collection[str]], rules: IgnoreRules) -> bool:
-    time, names = mark
-    try:
-        same = (path / folder).stat().st_mtime_ns == time
-        return not same and _names(path, folder, suffixes(), rules)[0] != names
-    except (OSError, ValueError):  # the folder is gone, or is now a file
-        return True
+    def changed(folder: str, time: Json, names: Json) -> bool:
+        try:
+            same = (path / folder).stat().st_mtime_ns == time
+            return not same and _names(path, folder, suffixes(), rules())[0] != names
+        except (OSError, ValueError):  # the folder is gone, or is now a file
+            return True
+
+    return sum(changed(folder, *mark) for folder, mark in islice(marks.items(), MOST_FOLDERS))
 
 
 def _names(path: Path, folder: str, suffixes: Collection[str], rules: IgnoreRules) -> tuple[str, list[str], bool]:
@@ -79,8 +86,6 @@ def _names(path: Path, folder: str, suffixes: Collection[str], rules: IgnoreRule
         each.name for each, is_folder in read if not is_folder and (counts(each.name, suffixes) or each.is_symlink())
     )
     text = "/".join(sorted({*inner, *files}))  # names cannot contain a slash
-    own = b""
-    if (file := rules.file_of(folder)) is not None:
-        with suppress(OSError):  # its rules are not obeyed
-            own = b"/" + content_of(file)
-    return hashlib.sha1(text.encode() + own, usedforsecurity=False).hexdigest(), inner, bool(own)
+    own = rules.content(folder)
+    named = text.encode() + b"/" + own if own else text.encode()
+    return hashlib.sha1(named, usedforsecurity=False).hexdigest(), inner, bool(own)

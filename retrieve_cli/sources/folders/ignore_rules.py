@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -66,9 +67,12 @@ class IgnoreRules:
             return "docs.include"
         return by
 
-    def file_of(self, folder: str) -> Path | None:
-        """Return the `.gitignore` of a folder if it is obeyed, whether there is one or not."""
-        return self._top / folder / FILE if self._selection.gitignore else None
+    def content(self, folder: str) -> bytes:
+        """Return the bytes of the `.gitignore` of a folder; empty if there is none to obey."""
+        if self._selection.gitignore:
+            with suppress(OSError):
+                return _content(self._top / folder / FILE)
+        return b""
 
     def _ignored(self, path: str, *, folder: bool) -> bool:
         parent = path
@@ -92,7 +96,7 @@ class IgnoreRules:
         if folder not in self._by_folder:
             name = f"{folder}/{FILE}" if folder else FILE
             try:
-                text = content_of(self._top / name).decode("utf-8", "replace")
+                text = _content(self._top / name).decode("utf-8", "replace")
             except FileNotFoundError:
                 self._by_folder[folder] = ()
             except OSError as error:
@@ -120,7 +124,7 @@ class IgnoreRules:
         return rules[::-1]
 
 
-def content_of(file: Path) -> bytes:
+def _content(file: Path) -> bytes:
     """Return the bytes of a `.gitignore`. Raises: OSError: it is a link, not a regular file, or too large."""
     descriptor = files.regular_descriptor(file, os.O_RDONLY | os.O_NOFOLLOW)
     with os.fdopen(descriptor, "rb") as opened:
