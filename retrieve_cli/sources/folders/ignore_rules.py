@@ -68,7 +68,7 @@ class IgnoreRules:
         return by
 
     def content(self, folder: str) -> bytes:
-        """Return the bytes of the `.gitignore` of a folder; empty if there is none to obey."""
+        """Return the bytes of the `.gitignore` of a folder; empty without one to obey."""
         if self._selection.gitignore:
             with suppress(OSError):
                 return _content(self._top / folder / FILE)
