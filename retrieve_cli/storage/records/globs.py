@@ -24,7 +24,7 @@ def path_glob(pattern: str) -> re.Pattern[str]:
 
 _PLAIN = re.compile(r"(?P<stars>\*+)|(?P<one>.)", re.DOTALL)
 _RICH = re.compile(
-    r"(?P<stars>\*+)|\\(?P<escaped>.)|\[(?P<not>[!^]?)(?P<members>\]?(?:[^\]\\]|\\.)*)\]|(?P<open>[\\\[])|(?P<one>.)",
+    r"(?P<stars>\*+)|\\(?P<escaped>.)|\[(?P<not>[!^]?)(?P<members>\]?(?:[^\]\\]|\\.){0,60}+)\]|(?P<open>[\\\[])|(?P<one>.)",
     re.DOTALL,
 )
 _MEMBER = re.compile(r"\\?(?P<low>.)(?:-\\?(?P<high>.))?", re.DOTALL)
