@@ -157,6 +157,20 @@ class LiveIndex:
         self._on_change()
         return index is not None
 
+    def reconfigure(self, settings: Settings) -> None:
+        """Answer under another configuration from now on.
+
+        Raises:
+            RetrieveError: the index cannot be opened under it; it answers as before.
+        """
+        with self._opening:
+            if self._index is not None:
+                index = Index(self.store, settings, before=self._index)
+                self._warm(index)
+                self._index = index
+            self.settings = settings
+            self._pinned.clear()
+
     def follow(self) -> None:
         """Follow `current` in a thread, until `close`."""
         Thread(target=self._follow, name="follow", daemon=True).start()

@@ -15,6 +15,7 @@ from retrieve_cli.assemble.sources import TABLES
 from retrieve_cli.config.settings import SourceSetting
 from retrieve_cli.config.trust import outside
 from retrieve_cli.errors import UsageError, quoted, shortened
+from retrieve_cli.frozen import replace
 from retrieve_cli.untrusted import files
 from retrieve_cli.untrusted.nearest import nearest
 
@@ -59,6 +60,20 @@ def named_sources(words: Sequence[str], catalogs: Sequence[Path], folders: Seque
                 hint="list both under `sources:` in config.yaml, each with its own `name:`, and run: retrieve build",
             )
     return [SourceSetting(source.kind, path=source.path) for source in distinct]
+
+
+def excluding(entries: Sequence[SourceSetting], patterns: Sequence[str]) -> Sequence[SourceSetting]:
+    """Return the sources, whose folders exclude what matches the patterns.
+
+    Raises:
+        UsageError: no folder is among them, or one is of the configuration, which the next sync follows.
+    """
+    folders = [entry for entry in entries if entry.kind == "docs"]
+    if patterns and (not folders or any(entry.name for entry in folders)):
+        message = "--exclude applies to folders that the command names"
+        hint = f"in config.yaml: retrieve config set docs.exclude {quote(json.dumps(list(patterns)))}"
+        raise UsageError(message, hint=f"name one: retrieve build DIR --exclude {quote(patterns[0])}; {hint}")
+    return [replace(entry, exclude=patterns) if entry.kind == "docs" and patterns else entry for entry in entries]
 
 
 def _of_word(word: str) -> Named:

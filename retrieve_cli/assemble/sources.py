@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from itertools import chain, count, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from retrieve_cli.assemble import documents, extensions
 from retrieve_cli.assemble.trusted import strange_sources
-from retrieve_cli.config.settings import Settings, SourceSetting
+from retrieve_cli.config.settings import DocsSettings, Settings, SourceSetting
 from retrieve_cli.config.values import source_setting
 from retrieve_cli.contracts import Json, Source
 from retrieve_cli.errors import IndexCorrupt, UsageError, quoted
@@ -23,6 +24,7 @@ from retrieve_cli.untrusted import files
 if TYPE_CHECKING:
     from retrieve_cli.contracts import Record, Watched
     from retrieve_cli.sources.fields import FieldMap
+    from retrieve_cli.sources.folders.ignore_rules import IgnoreRules, Selection
 
 
 CREDENTIALS = ("token_env", "user_env", "password_env")
@@ -139,7 +141,7 @@ def watched_of(
     *,
     fetched: Path,
     cache: Path,
-    docs_max_mb: float,
+    docs: DocsSettings = DocsSettings(),
     parsing_max_mb: float = 0,
     inbox: Path | None = None,
 ) -> list[tuple[int, Watched]]:
@@ -161,8 +163,9 @@ def watched_of(
             if str(path) in strange:
                 pass
             elif entry.kind == "docs":
-                limits, cards = (docs_max_mb, parsing_max_mb), manifest.recipe.documents or {}
-                watched = WatchedFolder(path, prefix, *limits, documents.suffixes, cards, built.get("folders", {}))
+                limits, cards = (docs.max_mb, parsing_max_mb), manifest.recipe.documents or {}
+                rules, marks = partial(_rules, path, docs, origin.get("exclude")), built.get("folders", {})
+                watched = WatchedFolder(path, prefix, *limits, documents.suffixes, rules, cards, marks)
             elif entry.kind == KIND and inbox is not None:
                 from retrieve_cli.sources.inbox import WatchedInbox
 
@@ -187,7 +190,7 @@ def remember_lines(manifests: Sequence[Manifest], current: Manifest, *, fetched:
     from retrieve_cli.sources.catalogs.line_starts import FOLDER, prune
 
     prune(cache / FOLDER, [name for manifest in manifests for name in _names_of_lines(manifest)])
-    for _, watched in watched_of(current, fetched=fetched, cache=cache, docs_max_mb=0):
+    for _, watched in watched_of(current, fetched=fetched, cache=cache):
         watched.remember()
 
 
@@ -212,7 +215,31 @@ def _folder(entry: SourceSetting, settings: Settings, _: Path, **names: Any) -> 
 
     settings.expect_trusted("docs")
     docs, reader = settings.docs, documents.reader_of(settings)
-    return FolderSource(_path(entry), reader, name_weight=docs.name_weight, follow_links=docs.follow_links, **names)
+    return FolderSource(
+        _path(entry),
+        reader,
+        name_weight=docs.name_weight,
+        follow_links=docs.follow_links,
+        selection=_selection(docs),
+        exclude=entry.exclude,
+        **names,
+    )
+
+
+def _selection(docs: DocsSettings) -> Selection:
+    """Return which files of a folder are read."""
+    from retrieve_cli.sources.folders.ignore_rules import Selection
+
+    return Selection(docs.include, docs.exclude, docs.gitignore)
+
+
+def _rules(path: Path, docs: DocsSettings, exclude: Json) -> IgnoreRules:
+    """Return the rules of a folder, of which a manifest names some."""
+    from retrieve_cli.sources.folders.ignore_rules import IgnoreRules
+
+    named = [pattern for pattern in exclude if isinstance(pattern, str)] if isinstance(exclude, list) else []
+    chosen = _selection(docs)
+    return IgnoreRules(path, replace(chosen, exclude=[*chosen.exclude, *named]))
 
 
 def _inbox(entry: SourceSetting, settings: Settings, _: Path, **names: Any) -> Source:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from retrieve_cli.api.named_sources import excluding
 from retrieve_cli.cli.options import Shared, shared
 from retrieve_cli.cli.sync_line import SyncLine
 from retrieve_cli.errors import Exit, RetrieveError, UsageError
@@ -65,6 +66,10 @@ def build(
         list[Path] | None,
         typer.Option("--docs-dir", metavar="DIR", help="A folder of documents; repeatable."),
     ] = None,
+    exclude: Annotated[
+        list[str] | None,
+        typer.Option("--exclude", metavar="PATTERN", help="Skip files and folders, as in .gitignore; repeatable."),
+    ] = None,
     wait: Wait = None,
     no_wait: NoWait = False,
     max_fail: MaxFail = None,
@@ -86,7 +91,7 @@ def build(
 
     settings = waiting(shared, shared.settings("build", max_fail=max_fail), wait=wait, no_wait=no_wait)
     settings = embedding_by(shared, settings, workers, executor, bits=require_bit_equal)
-    entries = _entries(shared, settings, sources or (), catalog or (), docs_dir or ())
+    entries = excluding(_entries(shared, settings, sources or (), catalog or (), docs_dir or ()), exclude or ())
     if dry_run:
         from retrieve_cli.assemble.sources import sources_of
 

@@ -26,7 +26,8 @@ from retrieve_cli.cli.server_access import (
     warn_without_tenants,
 )
 from retrieve_cli.config.bounds import seconds
-from retrieve_cli.config.settings import Settings
+from retrieve_cli.config.loading import changed_keys, load
+from retrieve_cli.config.settings import Settings, sections
 from retrieve_cli.errors import Exit, RetrieveError, Unavailable, UsageError, quoted
 from retrieve_cli.frozen import replace
 from retrieve_cli.output.journal import QUERIES
@@ -114,6 +115,7 @@ def serve(
     Without an index, one is built from the configured sources. A new generation is opened once it is published.
     With --encoders: the models only (POST /embed, /v1/embeddings, /v1/rerank), which else answer beside the search.
     SIGTERM ends it with exit code 0, SIGINT with 130: running requests are answered within --grace, others with 503.
+    SIGHUP reads the configuration again and prints which changed keys need a restart.
     """
     from retrieve_cli.cli.warm import command as warm
 
@@ -153,12 +155,12 @@ def serve(
         if workers > 1 and descriptor is None:
             _run_workers(shared, listener, workers, url)
             return
-        app, said = parts.models() if encoders else parts.search(url)
+        app, said, reread = parts.models() if encoders else parts.search(url)
         if descriptor is None:
             ready = partial(_announce, shared, f"{url}/v1" if encoders else url, said)
         else:
             ready = partial(end_with_parent)  # which has announced the server
-        _run(app, listener, ready, replace(running, tls=access.tls))
+        _run(app, listener, ready, replace(running, tls=access.tls, reread=reread))
 
 
 def _run_workers(shared: Shared, listener: Listener, count: int, url: str) -> None:
@@ -234,8 +236,8 @@ class ServerParts(NamedTuple):
     syncs: SyncOptions
     mcp: McpOptions
 
-    def search(self, url: str) -> tuple[Service, Announcement]:
-        """Return the server of the index, and its announcement."""
+    def search(self, url: str) -> tuple[Service, Announcement, Callable[[], None]]:
+        """Return the server of the index, its announcement, and a function that reads the configuration again."""
         from retrieve_cli.server.http.app import server_app
         from retrieve_cli.server.http.state import State
 
@@ -258,10 +260,17 @@ class ServerParts(NamedTuple):
         with suppress(RetrieveError):
             generation = live.index.generation
             warn_without_tenants(self.access.callers, live.index, say)
-        return server_app(state), {"artifacts": str(self.shared.artifacts), "generation": generation}
+        said = {"artifacts": str(self.shared.artifacts), "generation": generation}
+        return server_app(state), said, partial(self._reread, live)
 
-    def models(self) -> tuple[Service, Announcement]:
-        """Return the server of the models, and its announcement."""
+    def _reread(self, live: LiveIndex | None) -> None:
+        """Read the configuration again, and answer under it; the log names what needs a restart."""
+        from threading import Thread
+
+        Thread(target=reconfigure, args=(live, self.settings, self.shared), name="reread").start()
+
+    def models(self) -> tuple[Service, Announcement, Callable[[], None]]:
+        """Return the server of the models, and as `search` does."""
         from retrieve_cli.server.http.model_parts import configured, warm
         from retrieve_cli.server.http.models import models_app
 
@@ -269,12 +278,36 @@ class ServerParts(NamedTuple):
         app = models_app(parts, access.callers, hosts=access.hosts(), metrics=self._metrics(), log=self.log)
         warm(parts)
         self.shared.talk.detail(f"device: {parts.encoder.device}")
-        return app, {"model": parts.name, "reranker": None if parts.scorer is None else parts.scorer.name}
+        said = {"model": parts.name, "reranker": None if parts.scorer is None else parts.scorer.name}
+        return app, said, partial(self._reread, None)
 
     def _metrics(self) -> Metrics:
         """Return the metrics of this process, which adds up with the other workers."""
         folder = os.environ.get(SHARED)
         return Metrics(Path(folder) if folder else None, query_log=self.shared.store.runs / QUERIES)
+
+
+def reconfigure(live: LiveIndex | None, begun: Settings, shared: Shared) -> None:
+    """Read the configuration again and let the index answer under it; print what took effect, and what needs a restart.
+
+    `begun` has the settings of the start; with a configuration that cannot be used, the former one stays in force.
+    """
+    say = partial(print, "SIGHUP:", file=sys.stderr, flush=True)
+    present = begun if live is None else live.settings
+    now = frozenset[str]() if live is None else sections("answers") - {"models"}  # these concern served models, too
+    try:
+        read = load(shared.config, say=say)
+        withheld = [key for key in present.withheld if key.partition(".")[0] not in now]
+        withheld += [key for key in read.withheld if key.partition(".")[0] in now]
+        settings = replace(present, withheld=withheld, **{name: getattr(read, name) for name in now})
+        if live is not None and settings != present:
+            live.reconfigure(settings)
+    except RetrieveError as error:
+        say(f"the former configuration stays in force: {error.message} ({error.hint})")
+        return
+    groups = {"in force": changed_keys(present, settings), "needs a restart": changed_keys(settings, read)}
+    said = [f"{what}: {', '.join(keys)}" for what, keys in groups.items() if keys]
+    say(f"configuration read; {'; '.join(said) or 'nothing has changed'}")
 
 
 def access_log_of(place: str | None, *, texts: bool) -> AccessLog | None:

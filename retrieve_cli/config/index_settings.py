@@ -34,6 +34,7 @@ class SourceSetting(SettingsSection):
     graph: str | None = None
     page_size: int | None = bounded(None, 1)
     id_prefix: str = ""
+    exclude: Sequence[str] = []
     sha1: str = "auto"
     token_env: str | None = None
     user_env: str | None = None
@@ -85,6 +86,9 @@ class DocsSettings(SettingsSection):
     name_weight: float = bounded(2.0, 0)
     max_mb: float = bounded(64.0, 0.001, 4096)
     follow_links: bool = reaching("path all", default=False)
+    gitignore: bool = True
+    include: Sequence[str] = []
+    exclude: Sequence[str] = []
     mode: Literal["index", "standard_chunking"] = "index"
     unindexed_max_mb: float = bounded(10.0, 0.001, 4096)
 

@@ -48,6 +48,8 @@ class Task:
         """None if it is not known."""
         self.done = 0
         self.began = time.monotonic()
+        self.watch: Callable[[Task], None] | None = None
+        """Called after each advance, from any thread."""
         self._display = display
         self._lock = Lock()
 
@@ -59,6 +61,8 @@ class Task:
                 self.total = self.done  # the total was an estimate
         if self._display is not None:
             self._display.changed(self)
+        if self.watch is not None:
+            self.watch(self)
 
     def reach(self, done: int) -> None:
         """Count as much work as done, if it was less until now."""

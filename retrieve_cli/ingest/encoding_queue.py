@@ -6,8 +6,10 @@ the first one is encoded.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
+from functools import partial
 
 from retrieve_cli.contracts.progress import Task, counted, task
 from retrieve_cli.ingest.embedding import TextEncoding
@@ -17,14 +19,19 @@ from retrieve_cli.storage.vector_cache import BATCH
 _MOST_TEXT = 16 << 20
 """Characters that wait: about 16,000 chunks."""
 
+_SLOW_S, _MEASURED_S = 120.0, 2.0
+"""Seconds of work that are reported in advance, and after which its speed is known."""
+
 Batch = dict[bytes, str]
 
 
 class EncodingQueue:
     """Has every text encoded in every way, at the latest by `finish`."""
 
-    def __init__(self, encodings: Sequence[TextEncoding]) -> None:
+    def __init__(self, encodings: Sequence[TextEncoding], on_slow: Callable[[float], None] = lambda _: None) -> None:
+        """`on_slow` is called once, with the seconds that encoding will take, if these are more than two minutes."""
         self._encodings = encodings
+        self._on_slow: Callable[[float], None] | None = on_slow
         self._batches: list[Batch] = [{}]
         """The texts that wait, in batches. Batches depend neither on the waiting time nor on which texts are known."""
         self._characters = 0
@@ -94,4 +101,14 @@ class EncodingQueue:
         """Begin the task of an encoding, or go on with it; the total is known when all texts are."""
         if place not in self._task:
             self._task[place] = self._tasks.enter_context(task(self._encodings[place].title, "chunks"))
+            self._task[place].watch = partial(self._watch, place)
         self._task[place].expect(self._task[place].done + missing if self._all_read else None)
+
+    def _watch(self, place: int, task: Task) -> None:
+        """Report work that will be slow at its present speed."""
+        seconds = time.monotonic() - task.began
+        if self._on_slow is None or seconds < _MEASURED_S or not task.done:
+            return
+        if (whole := seconds * self._missing[place] / task.done) > _SLOW_S:
+            report, self._on_slow = self._on_slow, None
+            report(whole)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import pairwise
@@ -35,7 +36,7 @@ from retrieve_cli.ingest.encoding_queue import EncodingQueue
 from retrieve_cli.ingest.facets import FacetCounts, Faceting, FacetQueue, Made
 from retrieve_cli.ingest.generation_writer import GenerationWriter, written_columns
 from retrieve_cli.ingest.inventory import Contents, Inventory, walk
-from retrieve_cli.ingest.notices import Notices, reading
+from retrieve_cli.ingest.notices import Notices, reading, slow
 from retrieve_cli.ingest.report import Progress
 from retrieve_cli.storage import sums, token_table
 from retrieve_cli.storage.generation import GRAPH, TOKENS
@@ -101,7 +102,9 @@ class Intake:
         self._begun: list[tuple[int, Source]] = []
         """Each source with the row of its first record."""
         self.notices = Notices(progress.say)
-        self.embedding = EncodingQueue(encodings)
+        self._characters: Counter[str] = Counter()
+        """Characters to embed, by file."""
+        self.embedding = EncodingQueue(encodings, lambda seconds: progress.say(slow(seconds, self._characters)))
         self.rejected: list[Refused] = []
         self.entries: list[SourceEntry] = []
         self.origins: list[dict[str, Json]] = []
@@ -351,6 +354,7 @@ class Intake:
             writer.add(record, chunks)
         for key, chunk in zip(keys, chunks, strict=True):
             self.embedding.add(key, chunk.embedded)
+            self._characters[record.source] += len(chunk.embedded)
 
     def _duplicate(self, record: Record, source: Source, first: int) -> str:
         """Return the reason to reject a record whose id the record in row `first` has."""

@@ -18,6 +18,8 @@ _SHOWN = 3
 _INFERRED = "no key is a known name or description, so these are read as fields; to fix this, write in config.yaml:"
 _YAML = frozenset("y n yes no on off true false null".split())
 """Words that YAML does not read as text."""
+_LARGEST = 6
+"""Largest files that are named if a build will be slow."""
 _NAMED, _MOST_KEYS = 5, 1000
 """Unread keys of a source that are named, and that are counted."""
 
@@ -89,6 +91,18 @@ def yaml_lines(mapping: Mapping[str, Json]) -> list[str]:
 def yaml_key(key: str) -> str:
     """Return a key as YAML and JSON write it."""
     return key if key.isascii() and key.isidentifier() and key.lower() not in _YAML else json.dumps(key)
+
+
+def slow(seconds: float, characters: Counter[str]) -> str:
+    """Return a sentence on a build that takes so many seconds, with the share of its largest files in the text."""
+    sentence = f"embedding takes about {count(round(seconds / 60), 'minute')}"
+    total, largest = characters.total(), characters.most_common(_LARGEST)
+    if len(characters) <= 1 or not total:
+        return sentence
+    share = sum(size for _, size in largest) / total
+    named = ", ".join(f"{printable(shortened(file, 60))} {size / total:.0%}" for file, size in largest)
+    are = f"{count(len(largest), 'file')} of {len(characters):,} are {share:.0%} of the text"
+    return f"{sentence}; {are} ({named}): retrieve build --exclude PATTERN skips files".replace("%", " %")
 
 
 def reading(source: Source, what: str = "reading") -> AbstractContextManager[Task]:

@@ -154,7 +154,7 @@ def _sources(store: Store, generation: Generation, settings: Settings) -> tuple[
         fetched=store.fetched,
         cache=store.cache,
         inbox=store.inbox,
-        docs_max_mb=settings.docs.max_mb,
+        docs=settings.docs,
         parsing_max_mb=settings.parsing.max_mb,
     )
     said = f"not compared with {', '.join(strange)}, which you did not agree to read: {COMMAND}"

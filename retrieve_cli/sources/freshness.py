@@ -17,6 +17,7 @@ from io import BufferedReader
 from itertools import islice
 from pathlib import Path
 from threading import RLock
+from typing import TYPE_CHECKING
 
 from retrieve_cli.contracts import DocumentFile, Freshness, Json
 from retrieve_cli.errors import RetrieveError
@@ -24,6 +25,9 @@ from retrieve_cli.sources.catalogs.line_starts import LineStarts
 from retrieve_cli.sources.digests import BOM, document_digest, file_digest, line_digest, sidecar_of
 from retrieve_cli.storage.file_stamps import marks_of, settled
 from retrieve_cli.untrusted import files
+
+if TYPE_CHECKING:
+    from retrieve_cli.sources.folders.ignore_rules import IgnoreRules
 
 _SMALL = 256 * 1024
 """Catalogs up to this many bytes are read whole if their marks differ, in less than 5 ms."""
@@ -94,6 +98,8 @@ class WatchedFolder:
     """The same of a file of another format."""
     suffixes: Callable[[], Collection[str]]
     """Returns the suffixes of the files that count; needed only if a folder has changed."""
+    rules: Callable[[], IgnoreRules]
+    """Returns the rules by which files do not count; likewise."""
     cards: Mapping[str, Mapping[str, Json]] = field(default_factory=dict)
     """Parsers of the build, by format."""
     folders: Mapping[str, Json] = field(default_factory=dict)
@@ -105,7 +111,7 @@ class WatchedFolder:
         """Return the number of folders in which files were added or removed, in words; empty if none."""
         from retrieve_cli.sources.folders.folder_marks import changed_folders
 
-        changed = changed_folders(self.path, self.folders, self.suffixes)
+        changed = changed_folders(self.path, self.folders, self.suffixes, self.rules)
         if changed and not self.path.is_dir():
             return "its folder is gone"
         return f"{changed} folder{'s' * (changed != 1)} changed" if changed else ""

@@ -1,4 +1,4 @@
-"""Encodings of texts that do not name one: a byte order mark, UTF-8, or else the most likely legacy encoding."""
+"""Encodings of texts that do not declare one: a byte order mark, UTF-8, or else the most likely legacy encoding."""
 
 from __future__ import annotations
 
@@ -16,9 +16,8 @@ def encoding_of(head: bytes) -> str | None:
 
     A text in UTF-8 may be cut within a character. `latin-1`, which any bytes are, is the last resort.
     """
-    for mark, name in _MARKS:
-        if head.startswith(mark):
-            return name
+    if (name := encoding_mark(head)) is not None:
+        return name
     if b"\0" in head:
         return None
     try:
@@ -47,3 +46,23 @@ def _legacy(head: bytes) -> str:
     matches = list(from_bytes(head, cp_isolation=list(_LEGACY)))
     likely = [match.encoding for match in matches if match.chaos <= matches[0].chaos]
     return next((name for name in likely if name == _LEGACY[0]), next(iter(likely), "latin-1"))
+
+
+_CONTROLS = bytes(code for code in range(32) if code not in b"\t\n\r\f\x1b")
+
+
+def has_controls(content: bytes) -> bool:
+    """Return True if bytes have control characters that no text has, unless they begin as UTF-16, which has any."""
+    if encoding_mark(content):
+        return False
+    return len(content.translate(None, _CONTROLS)) < len(content)
+
+
+def encoding_mark(head: bytes) -> str | None:
+    """Return the encoding that a byte order mark names; None without one."""
+    return next((name for mark, name in _MARKS if head.startswith(mark)), None)
+
+
+def label_of(encoding: str) -> str:
+    """Return the name of an encoding for people."""
+    return encoding.upper().replace("CP125", "Windows-125").replace("_", "-").replace("LATIN", "Latin")

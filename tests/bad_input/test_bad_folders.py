@@ -14,8 +14,8 @@ LUNGS = "# Title\n\nlungs\n"
 @pytest.mark.parametrize(
     ("content", "reason"),
     [
-        (b"# caf\xe9\n\nlungs", "not UTF-8"),
-        ("# lungs".encode("utf-16"), "not UTF-8"),
+        (b"# caf\xe9\n\nlungs\x00", "not a text"),
+        ("# lungs \u00e9".encode("utf-16-le"), "not a text"),
         (b"***\n---\n", "no text"),
         (b"***", "no text"),
     ],

@@ -20,7 +20,7 @@ from hostile.patterns import Unknown, Used, files, of_file
 from retrieve_cli.api.choices import SEARCH
 from retrieve_cli.engines.collections import Names
 from retrieve_cli.sources.chunking.markers import LABELS, Labels
-from retrieve_cli.storage.records.globs import path_glob, text_glob
+from retrieve_cli.storage.records.globs import ignore_glob, path_glob, text_glob
 
 TESTS = Path(__file__).resolve().parents[1]
 
@@ -49,6 +49,7 @@ PUT_TOGETHER: dict[str, list[Used]] = {
     "storage/records/globs.py": [
         *map(glob, map(text_glob, ("*a*b*a", "*.a", "?*?*a?", "a*" * 9))),
         *map(glob, map(path_glob, ("**/a*b/**/c*", "guides/**", "**/**/a.md", "*/a?/**/b/**/*"))),
+        *map(glob, map(ignore_glob, ("*[a-z]*[!b]*\\*", "**/[]a]*/**/[^a]*b", "a*" * 9))),
     ],
     "http/secrets.py": [Used(KEY, 0, ("sub",), "")],
 }

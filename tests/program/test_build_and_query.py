@@ -138,7 +138,7 @@ def test_one_damaged_document_of_four_does_not_hide_the_other_three(
     docs.mkdir()
     for city in ("berlin", "munich", "porto"):
         (docs / f"{city}.md").write_text(f"# {city}\nTram lines of {city}.\n")
-    (docs / "torn.md").write_bytes(b"\xff\xfe\xfa\x00")
+    (docs / "torn.md").write_bytes(b"\xff\x00\xfa")
     done = retrieve("build", "--docs-dir", docs, "--json")
     assert (done.code, done.json["status"], done.json["records"]) == (8, "partial", 3)
     assert "torn.md" in Path("artifacts/quarantine.jsonl").read_text()
@@ -153,7 +153,7 @@ def test_one_damaged_document_of_four_does_not_hide_the_other_three(
 
 def test_a_small_folder_of_which_nothing_can_be_read_publishes_nothing(tmp_path: Path, retrieve: Program) -> None:
     (tmp_path / "docs").mkdir()
-    (tmp_path / "docs" / "torn.md").write_bytes(b"\xff\xfe\xfa\x00")
+    (tmp_path / "docs" / "torn.md").write_bytes(b"\xff\x00\xfa")
     done = retrieve("build", "--docs-dir", tmp_path / "docs", "--json")
     assert (done.code, done.json["status"], done.json["generation"]) == (8, "failed", None)
     message = "nothing published: 1 of 1 document rejected; there is no index yet"

@@ -188,6 +188,7 @@ SHOWN = [
     ("chunking", "entities entities_model", "tests/program/test_entities.py"),
     ("docs", "name_weight", "test_a_title_weighs_in_documents"),
     ("docs", "max_mb follow_links", "tests/sources/test_folder.py"),
+    ("docs", "gitignore include exclude", "tests/sources/test_real_folders.py"),
     ("docs", "mode unindexed_max_mb", "tests/program/test_unindexed.py"),
     ("parsing", "max_mb max_pages max_ratio memory_mb", "tests/sources/formats/sandbox/test_builds.py"),
     ("parsing", "cpu_s workers main_content", "tests/sources/formats/sandbox/test_builds.py"),

@@ -70,7 +70,8 @@ def test_port_health_check_command_and_volume_of_the_image_are_those_of_the_serv
     assert f"http://127.0.0.1:{port}/health'" in final()["HEALTHCHECK"]
     assert SERVICES["retrieve"]["ports"] == [f"127.0.0.1:{port}:{port}"]
     assert final()["VOLUME"] == f"{final()['WORKDIR']}/artifacts"
-    assert SERVICES["retrieve"]["volumes"] == [f"artifacts:{final()['VOLUME']}"]
+    documents = f"${{DOCS:-./docs}}:{final()['WORKDIR']}/docs:ro"
+    assert SERVICES["retrieve"]["volumes"] == [f"artifacts:{final()['VOLUME']}", documents]
 
 
 def copied() -> Iterator[str]:
@@ -132,6 +133,17 @@ def test_the_service_can_do_little_besides_answering() -> None:
     service = SERVICES["retrieve"]
     assert (service["read_only"], service["cap_drop"]) == (True, ["ALL"])
     assert service["security_opt"] == ["no-new-privileges:true"]
+
+
+def test_the_service_is_the_command_of_the_image_with_workers_syncs_and_limits(retrieve: Program) -> None:
+    service = SERVICES["retrieve"]
+    command = json.loads(final()["CMD"])
+    assert service["command"][: len(command)] == command
+    added = service["command"][len(command) :]
+    shown = retrieve("serve", "--help").out
+    assert added[::2] == ["--workers", "--sync-every", "--jitter"]
+    assert [flag for flag in added[::2] if flag not in shown] == []
+    assert {"cpus", "mem_limit", "pids_limit"} <= set(service)
 
 
 def test_the_variables_of_the_service_are_read_as_they_stand_there(monkeypatch: pytest.MonkeyPatch) -> None:

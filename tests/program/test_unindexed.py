@@ -125,12 +125,12 @@ def test_a_batch_is_answered_from_one_reading(guides: Path, batch: Batch, monkey
 def test_documents_that_cannot_be_read_are_told_and_the_others_answer(
     guides: Path, retrieve: Program, tmp_path: Path
 ) -> None:
-    (guides / "broken.md").write_bytes(b"\xff claims")
+    (guides / "broken.md").write_bytes(b"\xff\0 claims")
     done = retrieve("query", "--docs-dir", guides, "inspect claims", "--json")
     assert done.code == 0
-    assert done.json["notices"][0].startswith("1 of 10 documents cannot be read: broken.md: it is not UTF-8")
+    assert done.json["notices"][0].startswith("1 of 10 documents cannot be read: broken.md: it is not a text")
     (tmp_path / "all").mkdir()
-    (tmp_path / "all" / "broken.md").write_bytes(b"\xff claims")
+    (tmp_path / "all" / "broken.md").write_bytes(b"\xff\0 claims")
     assert "none of the 1 documents can be read" in refused(retrieve, "query", "--docs-dir", tmp_path / "all", "claims")
 
 

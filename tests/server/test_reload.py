@@ -2,6 +2,7 @@
 
 import os
 import re
+import signal
 import threading
 from collections.abc import Sequence
 from pathlib import Path
@@ -9,7 +10,7 @@ from typing import Any
 
 import pytest
 from samples import Program, write_catalog
-from servers import started
+from servers import started, workers_of
 from waiting import until
 
 import retrieve_cli
@@ -159,3 +160,40 @@ def test_requests_of_different_choices_are_answered_in_order_by_one_generation(i
     for one, together in zip(alone, answers, strict=True):
         if isinstance(one, Answer) and isinstance(together, Answer):
             assert [hit.hit for hit in one.results] == [hit.hit for hit in together.results]
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_sighup_reads_the_configuration_again_and_says_what_needs_a_restart(
+    workers: int, tmp_path: Path, retrieve: Program
+) -> None:
+    assert retrieve("build", write_catalog(tmp_path / "tools.jsonl", records(0))).code == 0
+    config = tmp_path / "config.yaml"
+    config.write_text("search: {k: 3}")
+    with started(Path("artifacts").resolve(), "--workers", str(workers), cwd=tmp_path) as server:
+        process = server.process
+        assert process.stderr is not None
+        lines = (line for line in process.stderr if "SIGHUP" in line)
+
+        def reread(text: str) -> set[str]:
+            config.write_text(text)
+            process.send_signal(signal.SIGHUP)
+            return {next(lines) for _ in range(workers)}
+
+        def sizes() -> set[int]:
+            return {len(server.search(query="segments lungs")["results"]) for _ in range(8)}
+
+        until(lambda: workers == 1 or len(workers_of(process.pid)) == workers)
+        until(lambda: workers == 1 or all(heeds(pid, signal.SIGHUP) for pid in workers_of(process.pid)))
+        assert sizes() == {3}
+        said = "configuration read; in force: search.k; needs a restart: serve.allowed_hosts"
+        assert reread("{search: {k: 2}, serve: {allowed_hosts: [a.example]}}") == {f"SIGHUP: {said}\n"}
+        assert sizes() == {2}
+        (said,) = reread("search: {k: many}")
+        assert said.startswith("SIGHUP: the former configuration stays in force: `search.k`")
+        assert sizes() == {2}
+
+
+def heeds(pid: int, number: signal.Signals) -> bool:
+    """Return True if a process has a handler for a signal."""
+    (caught,) = re.findall(r"SigCgt:\s*(\w+)", Path(f"/proc/{pid}/status").read_text())
+    return bool(int(caught, 16) >> (number - 1) & 1)

@@ -95,7 +95,7 @@ class Subject:
             return self.command("build")
         for entries in self._named():
             flag = _FLAGS.get(entries[0].kind)
-            if len(entries) == 1 and flag and not entries[0].id_prefix and self._here(entries):
+            if len(entries) == 1 and flag and not (entries[0].id_prefix or entries[0].exclude) and self._here(entries):
                 return self.command("build", flag, _word(entries[0].path or Path()))
         return ""
 

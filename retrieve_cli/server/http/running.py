@@ -18,6 +18,7 @@ from retrieve_cli.errors import Exit
 from retrieve_cli.frozen import Frozen
 from retrieve_cli.server.http.admission import SlowClients
 from retrieve_cli.server.http.service import NOSNIFF
+from retrieve_cli.server.http.workers import rereading
 
 if TYPE_CHECKING:
     import uvicorn
@@ -43,6 +44,8 @@ class Running(Frozen):
     verbose: bool = False
     tls: Mapping[str, Any] = {}
     """Options of uvicorn for TLS."""
+    reread: Callable[[], None] = lambda: None
+    """Reads the configuration again; called on SIGHUP."""
 
 
 class Ended(Exception):
@@ -77,7 +80,7 @@ def run(app: Service, listener: Listener, ready: Callable[[], None], options: Ru
         timeout_graceful_shutdown=ceil(options.grace + 10 * _CLOSING_S),
         **options.tls,
     )
-    with _ends_well(signal.SIGTERM), _unhindered_by(app):
+    with _ends_well(signal.SIGTERM), _unhindered_by(app), rereading(options.reread):
         _server(app, config, ready, options.grace).run(sockets=[listener])
 
 

@@ -7,10 +7,10 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from tempfile import TemporaryDirectory
-from threading import Thread
+from threading import Thread, current_thread, main_thread
 from types import FrameType
 
 from retrieve_cli.errors import RetrieveError
@@ -63,19 +63,25 @@ class Workers:
         """
         before = {number: signal.signal(number, self._end) for number in (signal.SIGTERM, signal.SIGINT)}
         try:
-            while not self._signal:
-                for number in range(1, self._count + 1):
-                    self._keep(number)
-                if self._ready is not None and is_answered(self._reserved):
-                    self._ready()
-                    self._ready = None
-                time.sleep(_LOOK_S)
+            with rereading(self._reread):
+                while not self._signal:
+                    for number in range(1, self._count + 1):
+                        self._keep(number)
+                    if self._ready is not None and is_answered(self._reserved):
+                        self._ready()
+                        self._ready = None
+                    time.sleep(_LOOK_S)
             return self._signal
         finally:
             self._stop()
             self._shared.cleanup()
             for number, handler in before.items():
                 signal.signal(number, handler)
+
+    def _reread(self) -> None:
+        """Have every worker read the configuration again."""
+        for process in self._processes.values():
+            process.send_signal(signal.SIGHUP)
 
     def _keep(self, number: int) -> None:
         """Start a worker that does not run."""
@@ -110,6 +116,28 @@ class Workers:
                 process.terminate()
         for process in self._processes.values():
             process.wait()
+
+
+@contextmanager
+def rereading(reread: Callable[[], None]) -> Iterator[None]:
+    """Call a function on SIGHUP. If the terminal is gone, SIGHUP ends the process; if it is ignored (nohup), it stays
+    ignored."""
+    terminals = [descriptor for descriptor in range(3) if os.isatty(descriptor)]
+
+    def hang_up(*_: object) -> None:
+        if all(os.isatty(descriptor) for descriptor in terminals):
+            reread()
+        else:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    if current_thread() is not main_thread() or signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+        yield
+        return
+    before = signal.signal(signal.SIGHUP, hang_up)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGHUP, before)
 
 
 def end_with_parent() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import stat
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -24,9 +24,10 @@ from retrieve_cli.contracts import (
     SourceKind,
 )
 from retrieve_cli.errors import BadDocument, NotADocument, UsageError
-from retrieve_cli.frozen import Frozen
+from retrieve_cli.frozen import Frozen, replace
 from retrieve_cli.sources.digests import BOM, absolute, document_digest, file_digest, sidecar_of
-from retrieve_cli.sources.folders.folder_marks import marks_of_folders
+from retrieve_cli.sources.folders.folder_marks import counts, marks_of_folders
+from retrieve_cli.sources.folders.ignore_rules import FILE as GITIGNORE, IgnoreRules, Selection
 from retrieve_cli.sources.parsed_record import parsed_record
 from retrieve_cli.untrusted import files
 
@@ -47,11 +48,12 @@ class _Entry(Frozen):
 class FolderWalk:
     """Walk over a folder. Symbolic links are followed only with `follow_links`: they may lead out of the folder."""
 
-    def __init__(self, path: Path, name: str, *, follow_links: bool) -> None:
+    def __init__(self, path: Path, name: str, *, follow_links: bool, selection: Selection = Selection()) -> None:
         """`name` is the name of the source, for notices."""
         self._path = path
         self._name = name
         self._follow_links = follow_links
+        self._selection = selection
 
     def __iter__(self) -> Iterator[str | Refused | Notice]:
         """Yield paths of files relative to the folder, in order of their parts. Each real folder is read once.
@@ -62,17 +64,21 @@ class FolderWalk:
         top = self._path.stat()
         seen = {(top.st_dev, top.st_ino)}
         links: list[str] = []
+        excluded: dict[str, list[str]] = {}
+        rules = IgnoreRules(self._path, self._selection)
         waiting = self._entries("")
         while waiting:
             item = waiting.pop()
             if not isinstance(item, _Entry):
                 yield item
+            elif item.folder and item.path.rpartition("/")[2].startswith("."):
+                yield Notice(item.path, "skipped: hidden folder")
+            elif by := rules.skips(item.path, folder=item.folder):
+                excluded.setdefault(by, []).append(item.path + "/" * item.folder)
             elif item.link and not self._follow_links:
                 links.append(item.path)
             elif not item.folder:
                 yield item.path
-            elif Path(item.path).name.startswith("."):
-                yield Notice(item.path, "skipped: hidden folder")
             elif item.place in seen:
                 real = os.path.realpath(self._path / item.path)
                 yield Notice(item.path, f"skipped: this link leads back to {real}, which is already read")
@@ -82,6 +88,10 @@ class FolderWalk:
         if links:
             skipped = counted(links, "symbolic link")
             yield Notice(self._name, f"skipped {skipped}; docs.follow_links: true follows them")
+        yield from rules.notices
+        for by, paths in excluded.items():
+            reason = f"{by} (docs.gitignore: false reads them)" if by == GITIGNORE else by
+            yield Notice(self._name, f"skipped {counted(paths, 'file or folder')}: {reason}")
 
     def _entries(self, prefix: str) -> list[_Entry | Refused]:
         """Return the entries of a folder, last name first; an entry without a status is rejected."""
@@ -112,7 +122,8 @@ def counted(paths: list[str], what: str) -> str:
     """Return the number of paths and the names of the first ones."""
     shown = ", ".join(_text(path) for path in paths[:MOST_NAMED])
     more = f" and {len(paths) - MOST_NAMED} more" if len(paths) > MOST_NAMED else ""
-    return f"{len(paths)} {what}{'s' * (len(paths) != 1)} ({shown}{more})"
+    plural = what if len(paths) == 1 else " or ".join(f"{word}s" for word in what.split(" or "))
+    return f"{len(paths)} {plural} ({shown}{more})"
 
 
 def _text(value: str) -> str:
@@ -138,8 +149,10 @@ class FolderSource:
         name: str = "",
         id_prefix: str = "",
         follow_links: bool = False,
+        selection: Selection = Selection(),
+        exclude: Sequence[str] = (),
     ) -> None:
-        """Raises: UsageError if `path` is not a folder."""
+        """`exclude` has more patterns, of the entry of the source. Raises: UsageError if `path` is not a folder."""
         self.path = path
         self._reader = reader
         self._place = absolute(path)
@@ -147,7 +160,9 @@ class FolderSource:
         self._name_weight = name_weight
         self._id_prefix = id_prefix
         self._follow_links = follow_links
-        self._walk = FolderWalk(path, self.name, follow_links=follow_links)
+        self._exclude = list(exclude)
+        self._selection = replace(selection, exclude=[*selection.exclude, *exclude])
+        self._walk = FolderWalk(path, self.name, follow_links=follow_links, selection=self._selection)
         try:
             folder = stat.S_ISDIR(path.stat().st_mode)
         except OSError as error:
@@ -161,7 +176,8 @@ class FolderSource:
 
     @property
     def origin(self) -> Mapping[str, Json]:
-        return {"kind": self.kind, "name": self.name, "path": str(self._place), "id_prefix": self._id_prefix}
+        exclude = {"exclude": self._exclude} if self._exclude else {}
+        return {"kind": self.kind, "name": self.name, "path": str(self._place), "id_prefix": self._id_prefix, **exclude}
 
     def fetch(self) -> None:
         """Do nothing: the folder is local."""
@@ -171,7 +187,7 @@ class FolderSource:
 
     def folders(self) -> Mapping[str, Json]:
         """Return the marks of the folders inside."""
-        return marks_of_folders(self.path, self._reader.suffixes)
+        return marks_of_folders(self.path, self._reader.suffixes, IgnoreRules(self.path, self._selection))
 
     def size(self, most: int) -> int:
         """Return the bytes of all files that would be read, or a larger number than `most` if there are more.
@@ -181,21 +197,18 @@ class FolderSource:
         """
         total = 0
         for item in self._walk:
-            if isinstance(item, str) and self._counts(item) and total <= most:
+            if isinstance(item, str) and counts(item, self._reader.suffixes) and total <= most:
                 with suppress(OSError):  # an unreadable file is rejected when it is read
                     total += (self.path / item).stat(follow_symlinks=self._follow_links).st_size
         return total
 
     def count(self) -> int:
-        """Return the number of files with the suffix of a document.
+        """Return the number of files with the suffix of a document, or without any.
 
         Raises:
             OSError: the folder cannot be read.
         """
-        return sum(isinstance(item, str) and self._counts(item) for item in self._walk)
-
-    def _counts(self, path: str) -> bool:
-        return path.lower().endswith(tuple(self._reader.suffixes))
+        return sum(isinstance(item, str) and counts(item, self._reader.suffixes) for item in self._walk)
 
     def scan(self) -> Iterator[Item | Refused | Notice]:
         skipped = _Skipped()
@@ -295,5 +308,6 @@ class _Skipped:
         if self.others:
             count, hidden = self.others.total(), self.others["hidden"]
             kinds = ", ".join(f"{suffix} {number}" for suffix, number in self.others.most_common(8))
-            one, many = "file that is not a document", f"files that are not documents{', or are hidden' * bool(hidden)}"
-            yield f"skipped {count} {one if count == 1 and not hidden else many} ({kinds})"
+            one = "hidden file" if hidden else "file that is not a document"
+            many = f"files that are not documents{', or are hidden' * bool(hidden)}"
+            yield f"skipped {count} {one if count == 1 else many} ({kinds})"

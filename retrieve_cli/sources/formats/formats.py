@@ -8,7 +8,8 @@ from functools import cache
 from typing import NamedTuple
 
 from retrieve_cli.contracts import Json
-from retrieve_cli.errors import Unavailable
+from retrieve_cli.errors import BadDocument, Unavailable
+from retrieve_cli.untrusted.decoding import decode, has_controls
 
 MB = 2**20
 
@@ -73,16 +74,18 @@ FORMATS: Mapping[str, DocumentFormat] = {
         DocumentFormat("notebook", (".ipynb",), f"{_HERE}.notebook", rules=1, apart=True),
         DocumentFormat("rst", (".rst",), f"{_HERE}.rst", rules=1, apart=True),
         DocumentFormat("json", (".json", ".jsonl"), f"{_HERE}.json_text", rules=1, apart=True),
+        DocumentFormat("man", (*(f".{n}" for n in range(1, 10)), ".man"), f"{_HERE}.manpage", rules=1, apart=True),
         DocumentFormat("xml", (".nxml", ".xml"), f"{_HERE}.xml_text", rules=1, apart=True),
     )
 }
 DRAWERS: Mapping[str, Drawer] = {"pdf": Drawer(f"{_HERE}.pdf.picture", ("pypdfium2", "pillow"))}
 """Formats whose pages can be drawn."""
-_TEXTS = frozenset({"markdown", "text", "notebook", "rst", "json", "xml"})
+_TEXTS = frozenset({"markdown", "text", "notebook", "rst", "json", "xml", "man"})
 """Formats that are known by the name of a file."""
 _PDF = b"%PDF-"
 _PDF_WITHIN = 1024
 """First bytes among which a PDF file has its mark, as Acrobat reads it (ISO 32000-1, annex H.3)."""
+_MANUAL = re.compile(rb"^[.'](?:[ \t]*(?:TH|Dd|so)[ \t]|\\\")", re.MULTILINE)
 _BY_SUFFIX = {suffix: name for name, each in FORMATS.items() for suffix in each.suffixes}
 
 
@@ -95,8 +98,12 @@ def format_of(name: str, head: bytes) -> str | None:
     """Return the format of a file by its first bytes and its name; None if it is not a document.
 
     PDF and DOCX have marks in their content and are recognised under any name. Texts are recognised by their suffix. A
-    file with the suffix of a format whose marks it lacks is of that format as well: its parser reports the defect.
+    file with the suffix of a format whose marks it lacks is of that format as well: its parser reports the defect. But
+    suffixes of manual pages are numbers, which other files have, too. Prose may have no suffix. Of a file in gzip, the
+    content and the rest of the name count.
     """
+    if is_gzip(name, head):
+        name, head = name[: -len(GZIP)], _head_of_gzip(head)
     stem, dot, ending = name.rpartition("/")[2].rpartition(".")
     suffix = f".{ending.lower()}" if dot and stem else ""
     by_name = _BY_SUFFIX.get(suffix)
@@ -107,7 +114,9 @@ def format_of(name: str, head: bytes) -> str | None:
         return "docx"
     if by_name in ("pdf", "docx", None) and (by_name or not suffix) and looks_like_html(head):
         return "html"
-    return by_name
+    if by_name is None and not dot and looks_like_prose(name, head):
+        return "text"
+    return by_name if by_name != "man" or not head or _MANUAL.search(head) else None
 
 
 def card(name: str, *, main_content: bool) -> Mapping[str, Json]:
@@ -181,6 +190,64 @@ def looks_like_html(head: bytes) -> bool:
             head[start : start + 14].lower() == b"<!doctype html" or _XHTML.match(head, start) is not None
         )
     return _TAGS.match(head, start) is not None
+
+
+_LEAST_WORDS, _LEAST_SPACE = 0.6, 0.03
+"""Share of letters and white space in prose, and of white space alone in prose of ASCII: keys in base64 have less."""
+
+
+def looks_like_prose(name: str, head: bytes) -> bool:
+    """Return True if a file without a suffix begins as text for people: `README`, `LICENSE`, `copyright`; scripts, keys
+    and those called `Makefile`, `Dockerfile` and so on do not."""
+    if not head.strip() or head.startswith((b"#!", b"-----BEGIN ")) or name.lower().endswith("file"):
+        return False
+    text = None if has_controls(head) else decode(head)
+    if text is None:
+        return False
+    space = sum(char.isspace() for char in text[0])
+    words = sum(char.isalpha() for char in text[0])
+    enough = space + words >= _LEAST_WORDS * len(text[0])
+    return enough and (not head.isascii() or space >= _LEAST_SPACE * len(head))
+
+
+GZIP = ".gz"
+
+
+def is_gzip(name: str, head: bytes) -> bool:
+    """Return True for a file in gzip by its name and its first bytes."""
+    return head.startswith(b"\x1f\x8b") and name.lower().endswith(GZIP)
+
+
+def _head_of_gzip(head: bytes) -> bytes:
+    import zlib
+
+    try:
+        return zlib.decompressobj(wbits=31).decompress(head, len(head))
+    except zlib.error:
+        return b""
+
+
+def ungzipped(content: bytes, name: str, limits: ParsingLimits, *, most: int) -> bytes:
+    """Return the content of a file in gzip, of any other file its bytes.
+
+    Raises:
+        BadDocument: it is damaged, or its content has more than `most` bytes or is larger by more than the limit.
+    """
+    if not is_gzip(name, content):
+        return content
+    import gzip
+    import zlib
+    from io import BytesIO
+
+    limit = int(min(most, limits.max_ratio * len(content)))
+    try:
+        with gzip.open(BytesIO(content)) as file:
+            unpacked = file.read(limit + 1)
+    except (OSError, EOFError, zlib.error) as error:
+        raise BadDocument(f"its compressed data are damaged ({error})") from error
+    if len(unpacked) > limit:
+        raise BadDocument(f"unpacked it has more than {limit / MB:,.1f} MB, {limits.max_ratio:g} times its size")
+    return unpacked
 
 
 _HEADER = b"PK\x03\x04"

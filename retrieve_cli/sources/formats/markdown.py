@@ -9,6 +9,7 @@ from math import isfinite
 from retrieve_cli.contracts import Json, Parsed
 from retrieve_cli.errors import BadDocument
 from retrieve_cli.sources.formats.formats import ParsingLimits
+from retrieve_cli.untrusted.decoding import decode, has_controls, label_of
 
 _FRONT_MATTER = re.compile(
     r"\ufeff?\s*^---[ \t]*\r?\n(?P<yaml>.*?)^(?:---|\.\.\.)[ \t]*(?:\r?\n|\Z)", re.DOTALL | re.MULTILINE
@@ -23,13 +24,13 @@ def parse(content: bytes, *, name: str, limits: ParsingLimits, on_page: Callable
     """Return the text of a file, with its front matter as metadata and its first heading as the title.
 
     Raises:
-        BadDocument: it is not UTF-8.
+        BadDocument: it is not a text.
     """
-    text = utf8(content)
+    text, notices = decoded(content)
     matter, body, complaint = front_matter(text)
     if not text[body:].strip():
         body = 0  # only front matter: make its title and description searchable
-    notices = (complaint,) if complaint else ()
+    notices = (*notices, complaint) if complaint else notices
     return Parsed(text, metadata=matter, title=_heading(text, body), body_start=body, notices=notices)
 
 
@@ -83,3 +84,19 @@ def utf8(content: bytes) -> str:
     except UnicodeDecodeError as error:
         place = f"byte 0x{content[error.start]:02x} at position {error.start}"
         raise BadDocument(f"it is not UTF-8 ({place}); convert it with iconv") from error
+
+
+def decoded(content: bytes) -> tuple[str, tuple[str, ...]]:
+    """Return the text of a file, with its byte order mark if it has one; with a notice if it is not in UTF-8.
+
+    Raises:
+        BadDocument: it is not a text.
+    """
+    try:
+        return content.decode("utf-8"), ()
+    except UnicodeDecodeError:
+        found = None if has_controls(content) else decode(content)
+    if found is None:
+        raise BadDocument("it is not a text: it has bytes that no encoding of texts has")
+    text, encoding = found
+    return text.removeprefix("\ufeff"), (f"read as {label_of(encoding)}, not UTF-8",)

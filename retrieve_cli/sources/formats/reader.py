@@ -95,6 +95,7 @@ class SandboxedReader:
             BadDocument: it cannot be read.
         """
         module = import_module(formats.FORMATS[kind].module)
+        content = formats.ungzipped(content, name, self._limits, most=self.max_bytes(kind))
         parsed: Parsed = module.parse(content, name=name, limits=self._limits, on_page=_ignore)
         return parsed
 

@@ -11,7 +11,7 @@ from retrieve_cli.contracts import Parsed
 from retrieve_cli.contracts.layout import Block, Kind, Layout
 from retrieve_cli.errors import BadDocument
 from retrieve_cli.sources.formats.formats import ParsingLimits
-from retrieve_cli.sources.formats.markdown import utf8
+from retrieve_cli.sources.formats.markdown import decoded
 
 _LONGEST = 1000
 
@@ -20,16 +20,16 @@ def parse(content: bytes, *, name: str, limits: ParsingLimits, on_page: Callable
     """Return the text of a file with its structure; its first title is the document's.
 
     Raises:
-        BadDocument: it is not UTF-8, or has no text.
+        BadDocument: it is not a text, or has none.
     """
-    text = utf8(content)
+    text, notices = decoded(content)
     if not any(char.isalnum() for char in text):
         raise BadDocument("it has no text")
     start = 1 if text.startswith("\ufeff") else 0
     scanned = scan(text, start)
     title = scanned.titles[0] if scanned.titles else ""
     metadata = {"title": title[:_LONGEST]} if title else {}
-    return Parsed(text, layout=Layout(scanned.blocks), metadata=metadata, body_start=start)
+    return Parsed(text, layout=Layout(scanned.blocks), metadata=metadata, body_start=start, notices=notices)
 
 
 MARKS = frozenset("!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~")

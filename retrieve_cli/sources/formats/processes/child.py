@@ -13,6 +13,7 @@ from functools import partial
 from importlib import import_module
 
 from retrieve_cli.errors import BadDocument, NotADocument, shortened
+from retrieve_cli.sources.formats.formats import ungzipped
 from retrieve_cli.sources.formats.processes import confinement, messages, transfer
 from retrieve_cli.untrusted import files
 from retrieve_cli.untrusted.frames import Requests
@@ -96,6 +97,7 @@ def _content(request: messages.ReceivedRequest, requests: Requests, on_page: Cal
     extra = {} if request.sidecar is None else {"sidecar": requests.read(request.sidecar)}
     if hashlib.sha1(content, usedforsecurity=False).hexdigest() != request.sha1:
         raise BadDocument("it changed while it was read", hint="sync again")
+    content = ungzipped(content, request.name, request.limits, most=request.limits.max_bytes)
     module = import_module(request.module)
     if request.drawing is not None:
         drawn: bytes = module.render(content, request.drawing.pages, marks=request.drawing.marks, on_page=on_page)

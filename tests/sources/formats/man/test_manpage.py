@@ -1,0 +1,126 @@
+"""Manual pages in man(7) and mdoc(7): sections and words without marks."""
+
+import contextlib
+import time
+
+import pytest
+
+from retrieve_cli.contracts import Parsed
+from retrieve_cli.errors import BadDocument, NotADocument
+from retrieve_cli.sources.formats import manpage
+from retrieve_cli.sources.formats.formats import ParsingLimits, format_of
+
+
+def parsed(text: str) -> Parsed:
+    return manpage.parse(text.encode(), name="x.1", limits=ParsingLimits(), on_page=lambda _: None)
+
+
+MAN = r""".\" A comment
+.de XX
+not a text
+..
+.TH "ZEBRA" "1" "May 2026"
+.SH "NAME"
+zebra, zebractl \- show \fBstripes\fP in a caf\['e]
+.SH SYNOPSIS
+.BR zebra " [" \-n " " \fInumber\fR ]
+.SH OPTIONS
+.SS "Of stripes"
+.TP
+.BI \-n " number"
+The number of stripes,
+see
+.BR stripes (7).\" a comment
+.IP \(bu 2
+One \(em and another
+.PP
+For example:
+.nf
+zebra \e
+  \-n 7
+.fi
+"""
+MDOC = r""".Dd May 1, 2026
+.Dt ZEBRA 8
+.Sh NAME
+.Nm zebra
+.Nd serve stripes
+.Sh SYNOPSIS
+.Nm
+.Op Fl n Ar number
+.Op Fl -all
+.Ar file ...
+.Sh DESCRIPTION
+The
+.Nm
+utility serves
+.Dq stripes ,
+as
+.Xr stripes 7
+says.
+.Bl -tag
+.It Fl n Ar number
+How many.
+.El
+"""
+
+
+def test_macros_of_man_are_sections_lists_and_code() -> None:
+    made = parsed(MAN)
+    assert made.metadata == {"title": "zebra(1)", "description": "show stripes in a café"}
+    assert made.layout is not None
+    blocks = [(block.kind, block.level, made.text[block.start : block.end]) for block in made.layout.blocks]
+    assert blocks == [
+        ("heading", 1, "NAME"),
+        ("paragraph", 0, "zebra, zebractl - show stripes in a café"),
+        ("heading", 1, "SYNOPSIS"),
+        ("paragraph", 0, "zebra [-n number]"),
+        ("heading", 1, "OPTIONS"),
+        ("heading", 2, "Of stripes"),
+        ("list", 0, "-n number: The number of stripes, see stripes(7)."),
+        ("list", 0, "• One — and another"),
+        ("paragraph", 0, "For example:"),
+        ("code", 0, "zebra \\\n  -n 7"),
+    ]
+
+
+def test_macros_of_mdoc_are_words() -> None:
+    made = parsed(MDOC)
+    assert made.metadata == {"title": "zebra(8)", "description": "serve stripes"}
+    assert made.text.split("\n\n") == [
+        *("NAME", "zebra - serve stripes", "SYNOPSIS", "zebra [-n number] [--all] file ...", "DESCRIPTION"),
+        *("The zebra utility serves “stripes”, as stripes(7) says.", "-n number: How many."),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "head", "kind"),
+    [
+        ("zebra.1", MAN.encode(), "man"),
+        ("man8/zebra.8", MDOC.encode(), "man"),
+        ("libz.so.1", b"\x7fELF", None),
+        ("syslog.1", b"May 1 zebra started\n", None),
+        ("zebra.txt", MAN.encode(), "text"),
+    ],
+)
+def test_a_manual_page_is_known_by_suffix_and_content(name: str, head: bytes, kind: str | None) -> None:
+    assert format_of(name, head) == kind
+
+
+def test_a_page_that_only_refers_to_another_is_not_a_document() -> None:
+    with pytest.raises(NotADocument, match=r"refers to man1/zebra\.1"):
+        parsed(".so man1/zebra.1\n")
+    with pytest.raises(BadDocument, match="no text"):
+        parsed(".TH X 1\n")
+
+
+@pytest.mark.parametrize(
+    "piece",
+    ["\\", "\\f[", '"', '.B "', ".TP\n", "\\*(", ".de x\n", ".Op ", ".SH a\n", "\\[u", "\\\\\\\\", ".nf\n", "'\n"],
+)
+def test_any_text_is_read_in_linear_time(piece: str) -> None:
+    for text in (piece * 30_000, ".SH a\n" + piece * 30_000, ".SH a\n.Op " + piece * 30_000):
+        begun = time.process_time()
+        with contextlib.suppress(BadDocument):
+            parsed(text)
+        assert time.process_time() - begun < 2
