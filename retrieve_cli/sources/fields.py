@@ -12,6 +12,7 @@ from retrieve_cli.contracts.terms.modalities import modality_of
 from retrieve_cli.contracts.terms.tenants import KEYS, TENANT, conflict
 from retrieve_cli.errors import quoted
 from retrieve_cli.frozen import Frozen
+from retrieve_cli.sources.values import ADDRESS, addresses, first, strings, value_at
 from retrieve_cli.storage.manifest import sha1
 
 SPELLINGS: Mapping[str, tuple[str, ...]] = {
@@ -61,7 +62,6 @@ _FORMAT_NAMES = {"dcm": "DICOM", "nii": "NIfTI", "nii.gz": "NIfTI", "nifti": "NI
                  "jpeg": "JPEG"}  # fmt: skip
 _NO_TEXT = frozenset({"id", "url", "license", "group", "demo_url", TENANT})
 """Fields that never enter a record's text by a key that is mapped to them."""
-_URL = re.compile(r"^[a-z][a-z0-9+.-]*://", re.IGNORECASE)
 _TOKEN = re.compile(rb'("(?:[^"\\]++|\\.)*+")([ \t\r\n]*+:)?|[][{}]', re.DOTALL)
 """A text of JSON, with the colon if it is a key, or a bracket."""
 _WORD = re.compile(r"[^\W\d_]{2,}")
@@ -297,7 +297,7 @@ def _has_words(value: Json) -> bool:
     """Return True for a text, or a list of texts, of more than a word and a few letters that is not an address."""
     if isinstance(value, list):
         return any(_has_words(part) for part in value[:5] if isinstance(part, str))
-    words = _WORD.findall(value[:_LOOKED_AT]) if isinstance(value, str) and not _URL.match(value) else []
+    words = _WORD.findall(value[:_LOOKED_AT]) if isinstance(value, str) and not ADDRESS.match(value) else []
     return sum(map(len, words)) >= 10 and (len(words) > 1 or not value.isascii())
 
 
@@ -313,62 +313,18 @@ def compose(pieces: Iterable[Field]) -> str:
     return "\n".join(part for part in (head, *lines, tokens) if part)
 
 
-def strings(value: Json) -> list[str]:
-    """Return the strings in a value of a catalog: a string, a number, a list, objects with a name or a url."""
-    if isinstance(value, str):
-        text = value.replace("\0", " ").strip()
-        return [text] if text else []
-    if isinstance(value, bool) or value is None:
-        return []
-    if isinstance(value, int | float):
-        return [str(value)]
-    if isinstance(value, Mapping):
-        for key in ("name", "@value", "value", "@id", "id", "url"):
-            if texts := strings(value.get(key)):
-                return texts
-        return []
-    if isinstance(value, Iterable):
-        return list(dict.fromkeys(text for part in value for text in strings(part)))
-    return [str(value)]
-
-
-def first(texts: list[str]) -> str:
-    """Return the first of the texts, or an empty string."""
-    return texts[0] if texts else ""
-
-
 def _gather(item: Mapping[str, Json], name: str, paths: Sequence[str]) -> list[str]:
     texts: list[str] = []
     for path in paths:
-        value = item[path] if path in item else _at(item, path)
+        value = item[path] if path in item else value_at(item, path)
         if name == "keywords" and isinstance(value, str):
             value = value.split(",")  # as schema.org writes them
-        texts += _addresses(value) if path.endswith(("runnableExample", "demo_url")) else strings(value)
+        texts += addresses(value) if path.endswith(("runnableExample", "demo_url")) else strings(value)
         if texts and name not in _ALL_VALUES:
             break
     if name in _FORMAT_FIELDS:
         texts = [_format_name(text, name) for text in texts]
     return list({text.casefold(): text for text in reversed(texts)}.values())[::-1]
-
-
-def _addresses(value: Json) -> list[str]:
-    """Return the addresses in a value: texts that are URLs, and ids of objects."""
-    if isinstance(value, Mapping):
-        value = value.get("@id", value.get("id"))
-    if isinstance(value, list):
-        return [text for part in value for text in _addresses(part)]
-    return [text for text in strings(value) if _URL.match(text)] if isinstance(value, str) else []
-
-
-def _at(value: Json, path: str) -> Json:
-    for step in path.split("."):
-        if isinstance(value, Mapping):
-            value = value.get(step)
-        elif isinstance(value, list):
-            value = [part[step] for part in value if isinstance(part, Mapping) and step in part]
-        else:
-            return None
-    return value
 
 
 def _format_name(text: str, field: str) -> str:
@@ -384,7 +340,7 @@ def _field_text(name: str, values: list[str]) -> str:
     if name in _FORMAT_FIELDS:
         return " ".join("format:" + re.sub(r"\s+", "-", value) for value in values)
     if name in _LISTS:
-        return ", ".join(value for value in values if not _URL.match(value))
+        return ", ".join(value for value in values if not ADDRESS.match(value))
     return "\n".join(values) if name == "description" else ", ".join(values)
 
 
@@ -410,7 +366,7 @@ def _licence(item: Mapping[str, Json], wording: str, metadata: dict[str, Json]) 
 
 def _set_tenant(item: Mapping[str, Json], paths: Sequence[str], metadata: dict[str, Json]) -> str:
     """Copy the tenant from its configured keys into the metadata; return the reason if the keys disagree."""
-    tenants = {path: value for path in paths if strings(value := item[path] if path in item else _at(item, path))}
+    tenants = {path: value for path in paths if strings(value := item[path] if path in item else value_at(item, path))}
     if tenants:
         if reason := conflict({**tenants, **{key: metadata.get(key) for key in KEYS}}):
             return reason

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from retrieve_cli.contracts import Field, Json, Parsed, Record
-from retrieve_cli.sources.fields import LONGEST_NAME, first, strings
+from retrieve_cli.sources.fields import LONGEST_NAME
+from retrieve_cli.sources.values import first, strings
 
 _SHOWN = frozenset({"title", "description", "url", "license", "keywords", "group"})
 """Metadata that become fields of the record itself."""

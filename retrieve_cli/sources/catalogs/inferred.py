@@ -9,7 +9,8 @@ from typing import Final
 
 from retrieve_cli.contracts import Json
 from retrieve_cli.frozen import Frozen
-from retrieve_cli.sources.fields import DEFAULT_WEIGHTS, ELSEWHERE, SPELLINGS, key_of, strings
+from retrieve_cli.sources.fields import DEFAULT_WEIGHTS, ELSEWHERE, SPELLINGS, key_of
+from retrieve_cli.sources.values import strings
 
 LOOKED_AT = 1000
 """Records from which a mapping is inferred."""
