@@ -19,6 +19,7 @@ ENV PATH=/opt/retrieve/bin:$PATH
 COPY constraints.txt ./
 RUN pip install --index-url https://download.pytorch.org/whl/cpu "$(grep '^torch==' constraints.txt)"
 COPY LICENSE README.md config.yaml pyproject.toml ./
+COPY catalogs ./catalogs
 COPY retrieve_cli ./retrieve_cli
 RUN pip install -c constraints.txt '.[cpu,documents,serve]'
 

@@ -72,13 +72,16 @@ def query(
     )
     run.check()
     settings.expect_trusted("query")
+    words = " ".join(text or ())
+    if not (batch or words.strip() or asked.files or asked.also or asked.like):
+        raise UsageError("the query is empty", hint='for example: retrieve query "segment lungs in CT"')
     if settings.query.server != "auto":
         from retrieve_cli.cli import elsewhere
 
-        if elsewhere.answer(run, chosen, " ".join(text or ())):
+        if elsewhere.answer(run, chosen, words):
             return
     if not batch:
-        answering.answer_one(run, replace(asked, text=sound(" ".join(text or ())), id="1"))
+        answering.answer_one(run, replace(asked, text=sound(words), id="1"))
         return
     from retrieve_cli.cli import stdin_queries
 

@@ -94,7 +94,7 @@ class RecencySettings(SettingsSection):
     """Preference of records by a date."""
 
     field: str | None = None
-    half_life: float = key(365 * 86_400.0, duration=True)
+    half_life: float = bounded(365.0, 0.01)
     weight: float = bounded(1.0, 0, 10)
 
 

@@ -102,9 +102,10 @@ class Intake:
         self._begun: list[tuple[int, Source]] = []
         """Each source with the row of its first record."""
         self.notices = Notices(progress.say)
-        self._characters: Counter[str] = Counter()
+        self._characters = characters = Counter[str]()
         """Characters to embed, by file."""
-        self.embedding = EncodingQueue(encodings, lambda seconds: progress.say(slow(seconds, self._characters)))
+        # Without a reference to this object: a circle would keep the files of its sources open until it is collected.
+        self.embedding = EncodingQueue(encodings, lambda seconds: progress.say(slow(seconds, characters)))
         self.rejected: list[Refused] = []
         self.entries: list[SourceEntry] = []
         self.origins: list[dict[str, Json]] = []

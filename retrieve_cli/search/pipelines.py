@@ -269,9 +269,8 @@ def _recency(plan: RankPlan) -> list[Stage]:
     if column is None or newest is None:
         plan.say(f"no record has a date in {chosen.field}: recency.field raises nothing")
         return []
-    days = chosen.half_life / 86_400.0
-    written = f"{column.name}, {days:g} d, {chosen.weight:g}"
-    return [Boost((Recent(written, chosen.weight, days, newest, column),), name="recency")]
+    written = f"{column.name}, {chosen.half_life:g} d, {chosen.weight:g}"
+    return [Boost((Recent(written, chosen.weight, chosen.half_life, newest, column),), name="recency")]
 
 
 def _newest(column: Column, *, all_held: bool) -> int | None:

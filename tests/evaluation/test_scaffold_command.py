@@ -27,7 +27,7 @@ def test_a_file_is_made_and_what_was_made_is_said(index: Path, retrieve: Program
 
 def test_in_json_it_is_one_object(index: Path, retrieve: Program) -> None:
     done = retrieve("eval", "scaffold", "--out", GOLD, "--from", "titles", "--json")
-    assert done.json == {"path": "gold.jsonl", "queries": 5, "from": "titles", "skipped": {}}
+    assert done.json == {"schema_version": 1, "path": "gold.jsonl", "queries": 5, "from": "titles", "skipped": {}}
     assert done.err == ""
 
 
@@ -80,7 +80,13 @@ def test_without_an_index_the_code_is_that_of_a_missing_index(retrieve: Program)
 def test_a_session_keeps_what_was_judged(index: Path, retrieve: Program, stdin: Stdin) -> None:
     stdin("segment lungs in CT\n1:3\ncars\n\ncount cells\ncells 3:0\n\nnever read\n1\n")
     done = retrieve("eval", "scaffold", "--from", "session", "--out", GOLD, "--json")
-    assert done.json == {"path": "gold.jsonl", "queries": 2, "from": "session", "skipped": {"nothing right": 1}}
+    assert done.json == {
+        "schema_version": 1,
+        "path": "gold.jsonl",
+        "queries": 2,
+        "from": "session",
+        "skipped": {"nothing right": 1},
+    }
     assert [(line["query"], line["relevant"]["lungs" if not number else "cells"]) for number, line in
             enumerate(lines())] == [("segment lungs in CT", 3), ("count cells", 1)]  # fmt: skip
     assert {line["synthetic"] for line in lines()} == {"session"}

@@ -275,5 +275,5 @@ def _texts() -> tuple[bytes, ...]:
 
 _SEEDS: Mapping[str, Callable[[], tuple[bytes, ...]]] = {
     "pdf": _pdfs, "html": _pages, "docx": _word_files, "notebook": _notebooks, "rst": _structured_texts,
-    "json": _values, "xml": _articles,
+    "json": _values, "xml": _articles, "man": lambda: (b'.TH LUNGS 1\n.SH NAME\nlungs \\- segment lungs\n',),
 }  # fmt: skip

@@ -163,7 +163,7 @@ def test_a_damaged_log_publishes_nothing_and_every_check_says_so(catalog: Path, 
     assert retrieve("inspect", "verify").code == 0
     assert retrieve("sync", "--max-shrink", "1").code == 0
     assert retrieve("inbox", "repair").out == f"{log} is sound\n"
-    assert retrieve("inbox", "repair", "--json").json == {"damaged": [], "kept": 1, "aside": None}
+    assert retrieve("inbox", "repair", "--json").json == {"schema_version": 1, "damaged": [], "kept": 1, "aside": None}
 
 
 def test_a_rewritten_log_is_the_same_source(catalog: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -26,7 +26,7 @@ def test_there_is_a_picture_of_each_screen_width_and_theme_and_no_other() -> Non
 def test_a_picture_is_small_and_loads_nothing(name: str) -> None:
     text = (FOLDER / name).read_text("utf-8")
     assert len(text) < 40_000
-    assert re.findall(r"https?://[^\"&<\s]+", text) == ["http://www.w3.org/2000/svg"]
+    assert re.findall(r"""(?:="|\(['"]?)(https?://[^"')]+)""", text) == ["http://www.w3.org/2000/svg"]
     assert "url(#" in text
     assert "@import" not in text
 

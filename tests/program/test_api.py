@@ -68,8 +68,9 @@ def test_several_queries_are_answered_as_the_batch_of_the_command_line(
 
 def test_contents_are_those_of_inspect(index: Path, retrieve: Program) -> None:
     opened = retrieve_cli.open()
-    assert opened.status == retrieve("inspect", "status", "--json").json
-    assert opened.record("lungs") == retrieve("inspect", "record", "lungs", "--json").json
+    version = {"schema_version": 1}
+    assert version | opened.status == retrieve("inspect", "status", "--json").json
+    assert version | opened.record("lungs") == retrieve("inspect", "record", "lungs", "--json").json
     assert opened.records(filters="license=MIT") == [
         json.loads(line)
         for line in retrieve("inspect", "records", "--filter", "license=MIT", "--jsonl").out.splitlines()

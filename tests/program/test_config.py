@@ -199,6 +199,7 @@ SHOWN = [
     ("search", "file_tokens", "tests/program/test_sample_gold.py"),
     ("search", "require_tenant max_also per_text", "tests/program/test_requests.py"),
     ("boost", "factors", "tests/program/test_sections.py"),
+    ("recency", "field half_life weight", "tests/retrieval/stages/test_boost.py"),
     ("graph", "relations entities files", "tests/program/test_graph.py"),
     ("expansion", "enabled method depth max_nodes decay", "tests/program/test_graph.py"),
     ("expansion", "seeds kinds weights domain_share bundle", "tests/program/test_graph.py"),

@@ -46,7 +46,9 @@ class Operators(Frozen):
 def read_operators(text: str, *, is_value: Callable[[str, str], bool]) -> Operators:
     """Return the operators of a query's text; `is_value` tells if a record has a value in a field."""
     kept: list[str] = []
-    phrases, without, filters = [], [], []
+    phrases: list[str] = []
+    without: list[str] = []
+    filters: list[str] = []
     pieces = list(_PIECE.finditer(text))
     shouts = text.isupper()
     skipped = False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Sequence
 from datetime import date
@@ -52,7 +53,7 @@ class Recent(Described):
         days = [day for text in self.column.values_of(hit.record) if (day := day_of(text)) is not None]
         if not days:
             return 1.0
-        return 1.0 + self.weight * 0.5 ** (max(self.newest - max(days), 0) / self.half_life)
+        return 1.0 + self.weight * math.exp2(-max(self.newest - max(days), 0) / self.half_life)
 
 
 def day_of(text: str) -> int | None:

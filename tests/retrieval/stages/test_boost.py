@@ -84,7 +84,7 @@ def test_recent_records_rise_and_those_without_a_date_stay(catalog: Path, retrie
                                for n, line in enumerate(lines)), "utf-8")  # fmt: skip
     assert retrieve("build", catalog).code == 0
     plain = retrieve("query", "kettle", "--mode", "bm25", "--no-rerank", "--json").json
-    Path("config.yaml").write_text("recency: {field: updated, half_life: 365d, weight: 1}\n", "utf-8")
+    Path("config.yaml").write_text("recency: {field: updated, half_life: 365, weight: 1}\n", "utf-8")
     moved = retrieve("query", "kettle", "--mode", "bm25", "--no-rerank", "--json", "--explain").json
     before, after = ({hit["doc_id"]: hit["score"] for hit in found["results"]} for found in (plain, moved))
     floor = floor_of(list(before.values()))
