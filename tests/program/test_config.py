@@ -141,6 +141,7 @@ BUILD_KEYS: dict[str, tuple[object, tuple[str, ...], Keys]] = {
     "bm25.b": (0.1, ("bm25.pkl",), {}),
     "bm25.stemming": ("none", ("bm25.pkl",), {}),
     "bm25.stop_words": ("none", ("bm25.pkl",), {}),
+    "bm25.languages": ({"*": "none"}, ("bm25.pkl",), {}),
     "dense.index": ("hnsw", ("dense.faiss",), {}),
     "dense.enabled": (False, ("dense.faiss",), {}),
     "dense.hnsw_m": (4, ("dense.faiss",), GRAPH),
