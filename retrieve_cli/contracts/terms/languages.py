@@ -30,6 +30,9 @@ _GLANCE = 100
 _FEWEST = 2
 """Different function words that, with a third or a letter that English lacks, show another language."""
 _MOST_LETTERS = 2
+_PURE = 5
+"""A text with one English function word for so many of another language has parts in English, and is read as English:
+elsewhere their words would be rare, and weigh more than in English texts."""
 _FOREIGN = re.compile(r"[^\W\d_\x00-\u02af\u1e00-\u1eff]")
 """Letters of other scripts than Latin."""
 _WORD = re.compile(r"[^\s.,;:!?()\"«»„“”।॥؟،؛۔…]+")
@@ -117,8 +120,8 @@ def _by_words(text: str) -> str:
     english, *others = of_script(LATIN)
     scores = [len(one.words & words) + min(len(one.letters.intersection(text)), _MOST_LETTERS) for one in others]
     best = others[scores.index(max(scores))]
-    own = len(best.words & words - english.words)
-    clear = own >= _FEWEST and max(scores) > _FEWEST and 2 * max(scores) > 3 * len(english.words & words)
+    own, foreign = len(best.words & words - english.words), len(english.words & words - best.words)
+    clear = own >= _FEWEST and max(scores) > _FEWEST and own > _PURE * foreign
     return best.code if clear else ENGLISH
 
 

@@ -9,7 +9,6 @@ query has in the language of the record, so that a word counts once.
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cache
 from typing import NamedTuple
@@ -83,23 +82,21 @@ class TextAnalyzer:
             terms.extend(self.terms_of_word(word))
         return terms
 
-    def indexed(self, text: str) -> list[str]:
-        """Return the terms of a text for an index: for queries of one character also those in pairs, alone."""
-        terms = self.terms(text)
-        if not (text.isascii() or self._first or is_plain(text)):
-            for start, end in words_of(text)[1]:
-                terms.extend(self.terms_of_word(text[start:end]))
-        return terms
+    def singles(self, text: str) -> list[str]:
+        """Return the single characters of a text that are in pairs: terms of texts for queries of one character."""
+        if text.isascii() or self._first or is_plain(text):
+            return []
+        return [term for start, end in words_of(text)[1] for term in self.terms_of_word(text[start:end])]
 
     def spans(self, text: str) -> list[tuple[int, int, tuple[str, ...]]]:
         """Return start, end and terms of each word of the text that has terms; for marking matches. In scripts that are
         cut into pairs of characters, words overlap."""
-        places: Spans = (
-            [word.span() for word in WORD.finditer(text)] if self._first or is_plain(text) else words_of(text)[0]
-        )
+        places = self._places(text)
         dropped = self._certain_stop_words(text, places)
         found = ((start, end, text[start:end]) for start, end in places)
-        terms = ((start, end, () if word.lower() in dropped else self.terms_of_word(word)) for start, end, word in found)
+        terms = (
+            (start, end, () if word.lower() in dropped else self.terms_of_word(word)) for start, end, word in found
+        )
         return [each for each in terms if each[2]]
 
     def terms_of_word(self, word: str) -> tuple[str, ...]:
@@ -117,14 +114,17 @@ class TextAnalyzer:
             analyzer._cache = {}
 
     def _terms(self, word: str) -> tuple[str, ...]:
-        script = LATIN if word.isascii() else script_of(next(filter(str.isalpha, word), "a"))
+        terms = list[str]()
+        for part in _parts(word):
+            of_part = [term for rules in self._rules_of(part) if (term := self._term(part, rules))]
+            terms += dict.fromkeys(of_part) if len(of_part) > 1 else of_part
+        return tuple(terms)
+
+    def _rules_of(self, part: str) -> list[_Rules]:
+        script = LATIN if part.isascii() else script_of(next(filter(str.isalpha, part), "a"))
         if (applied := self._applied.get(script)) is None:
             applied = self._applied[script] = [self._rules(code) for code in self._codes(script)]
-        parts, terms = _parts(word), list[str]()
-        for rules in applied:
-            of_language = [term for part in parts if (term := self._term(part, rules))]
-            terms += (Counter(of_language) - Counter(terms)).elements() if terms else of_language
-        return tuple(terms)
+        return applied
 
     def _codes(self, script: str) -> list[str]:
         """Return the languages whose rules apply to a word: of the texts those with its script, and for all others the
@@ -157,23 +157,23 @@ class TextAnalyzer:
         # In Latin script marks belong to endings (marché, marchée), so that they are folded afterwards.
         return fold(rules.stem(part.lower() if part[0] < "\u0250" else folded)) or folded
 
-    def by_language(self, query: str) -> dict[str, list[str]]:
-        """Return the terms of a query for each language of the index, English first: in one text they are not as often
-        as in several languages."""
-        rest = self.blanked(query)
-        codes = sorted(self.languages, key=lambda code: (code != ENGLISH, code))
-        return {code: self.among((code,)).terms(rest) for code in codes}
-
-    def blanked(self, query: str) -> str:
-        """Return a query without the stop words of its language, if that is certain."""
-        pieces, end = list[str](), 0
-        places = words_of(query)[0] if not is_plain(query) else [word.span() for word in WORD.finditer(query)]
+    def by_language(self, query: str) -> list[tuple[str, dict[str, str]]]:
+        """Return the words of a query and their parts, each with its term in every language of the index, English
+        first. The stop words of the language that the query is certainly in are left out."""
+        places = self._places(query)
         dropped = self._certain_stop_words(query, places)
-        for start, stop in places:
-            if query[start:stop].lower() in dropped:
-                pieces += [query[end:start], " "]
-                end = stop
-        return "".join([*pieces, query[end:]])
+        words = [word for start, end in places if (word := query[start:end]).lower() not in dropped]
+        codes = sorted(self.languages, key=lambda code: (code != ENGLISH, code))
+        own = {code: self.among((code,)) for code in codes}
+        return [
+            (part, {code: term for code, one in own.items() if (term := one._term(part, *one._rules_of(part)))})
+            for word in words
+            for part in _parts(clean(word))
+        ]
+
+    def _places(self, text: str) -> Spans:
+        plain = self._first or is_plain(text)
+        return [word.span() for word in WORD.finditer(text)] if plain else words_of(text)[0]
 
     def _certain_stop_words(self, text: str, places: Spans) -> Collection[str]:
         """Return the stop words of the language that a text in an index of several is certainly in, if it is not

@@ -307,9 +307,10 @@ class RankBm25Index(TermIndex):
         if self._engine is not None:  # the package would divide by zero terms
             with np.errstate(invalid="ignore"):  # with b = 1, a row without terms gives 0 / 0
                 own = slice(None) if self.population is None else self.population
-                for code, terms in self.analyzer.by_language(query).items():
+                several = self.analyzer.languages if len(self.analyzer.languages) > 1 else ()
+                for code in several or (ENGLISH,):
+                    terms = (self.analyzer.among((code,)) if several else self.analyzer).terms(query)
                     found = np.nan_to_num(np.asarray(self._engine.get_scores(terms), np.float32))
-                    several = len(self.analyzer.languages) > 1
                     scores[own] += np.where(self._languages[own] == number_of(code), found, 0) if several else found
         return scores
 

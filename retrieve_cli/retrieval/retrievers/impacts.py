@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from retrieve_cli.contracts import Json, TermWeights, Unit
+from retrieve_cli.contracts.terms.languages import ENGLISH, languages
 from retrieve_cli.errors import IndexCorrupt, quoted
 from retrieve_cli.frozen import Frozen
 from retrieve_cli.retrieval.retrievers.analyzer import TextAnalyzer
@@ -224,13 +225,29 @@ class Bm25Index(TermIndex):
         if len(self.analyzer.languages) == 1:
             counts = Counter(self.analyzer.terms(query))
             return {place: count for term, count in counts.items() if (place := self._place(term)) is not None}
-        by_language = {code: Counter(terms) for code, terms in self.analyzer.by_language(query).items()}
-        places = {term: self._place(term) for counts in by_language.values() for term in counts}
-        return {
-            place: np.array([by_language[code][term] for code in self.analyzer.languages], np.float32)
-            for term, place in places.items()
-            if place is not None
-        }
+        weighted: dict[int, Any] = {}
+        codes = self.analyzer.languages
+        for word, terms in self.analyzer.by_language(query):
+            places = {code: place for code, term in terms.items() if (place := self._place(term)) is not None}
+            most = max(map(self._rows_with, places.values()), default=0)
+            if word.lower() in languages()[ENGLISH].words:  # which rows in English lack
+                most = max(most, total(self._length, self.population) // 2)
+            for code, place in places.items():
+                weights = weighted.setdefault(place, np.zeros(len(codes), np.float32))
+                weights[codes.index(code)] += 1 if code == ENGLISH else self._share(place, most)
+        return weighted
+
+    def _share(self, place: int, most: int) -> float:
+        """Return the share of its weight that a term keeps, if `most` rows have its word in another language: there it
+        is rare, as `the` is in French records, or its stem (`dat` for data), but that does not make it tell more."""
+        frequencies = np.array([most, self._rows_with(place)], np.float64)
+        common, own = idf("lucene", total(self._length, self.population), frequencies)
+        return min(1.0, float(common / own))
+
+    def _rows_with(self, place: int) -> int:
+        if self.population is not None:
+            return self._frequency(place, self.population)
+        return int(self._starts[place + 1] - self._starts[place])
 
     def exported(self, name: str) -> Exported:
         """Return the rows for an engine; `name` is the retriever's name."""
