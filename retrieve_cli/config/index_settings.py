@@ -184,6 +184,7 @@ class Bm25Settings(SettingsSection):
     stop_words: Literal["auto", "english", "none"] = "auto"
     languages: Mapping[str, str] = {}
     """Languages of the records that match a glob of paths or ids."""
+    segmenter: str = named("pairs", "pairs")
 
 
 EXTRACTIVE = "extractive"

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 from retrieve_cli.assemble.registry import retriever
 from retrieve_cli.contracts import Analyzer, Index, Matching, Query, Ranking
 from retrieve_cli.contracts.terms import figures
+from retrieve_cli.contracts.terms.words import fold, is_plain, words_of
 from retrieve_cli.errors import quoted
-from retrieve_cli.retrieval.retrievers.words import fold, is_plain, words_of
 from retrieve_cli.retrieval.stages.masks import over
 from retrieve_cli.search.answer import removed_by
 from retrieve_cli.search.results import Shown
@@ -32,10 +32,9 @@ def matching_words(indexes: Indexes, query: str, text: str) -> list[tuple[int, i
         return found
     found += [(start, end) for start, end in words_of(text)[1] if fold(text[start:end]) in wanted]
     joined: list[tuple[int, int]] = []
-    for start, end in sorted(found):
-        if joined and start < joined[-1][1]:
-            start, end = joined[-1][0], max(joined.pop()[1], end)
-        joined.append((start, end))
+    for span in sorted(found):
+        before = joined.pop() if joined and span[0] < joined[-1][1] else span
+        joined.append((before[0], max(before[1], span[1])))
     return joined
 
 

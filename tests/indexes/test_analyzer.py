@@ -97,7 +97,8 @@ def test_spans_stand_in_order_inside_the_text_and_carry_its_terms(text: str) -> 
     start_before, end_before = -1, 0
     for start, end, terms in spans:
         assert start_before < start < end <= len(text)
-        assert end_before < end and (end_before <= start or not text[start:end_before].isascii())  # pairs overlap
+        assert end_before < end
+        assert end_before <= start or not text[start:end_before].isascii()  # pairs overlap
         assert terms == analyzer.terms_of_word(text[start:end])
         start_before, end_before = start, end
 

@@ -12,11 +12,11 @@ from hypothesis import given, settings, strategies as st
 
 from retrieve_cli.contracts import Field
 from retrieve_cli.contracts.terms.languages import declared_language, language_of, languages
+from retrieve_cli.contracts.terms.words import fold
 from retrieve_cli.errors import UsageError
 from retrieve_cli.retrieval.retrievers.analyzer import TextAnalyzer
 from retrieve_cli.retrieval.retrievers.bm25 import RankBm25Index, RankBm25Writer
 from retrieve_cli.retrieval.retrievers.impacts import Bm25Index, Bm25Writer, Formula
-from retrieve_cli.retrieval.retrievers.words import fold
 from retrieve_cli.sources.chunking.sentences import _STOP
 from tests.indexes.first_rules import first_terms, first_words
 
@@ -95,7 +95,8 @@ def test_a_word_is_found_in_any_form_of_unicode_and_without_what_readers_leave_o
 
 
 MINIMAL_PAIRS = """
-パパ ババ|パパ ハハ|ハハ ババ|ビル ビール|おばさん おばあさん|カキ ガキ|かき かぎ|はし ばし|きって きて|びょういん びよういん|日本 本日|土 士
+パパ ババ|パパ ハハ|ハハ ババ|ビル ビール|おばさん おばあさん|カキ ガキ|かき かぎ|はし ばし
+きって きて|びょういん びよういん|日本 本日|土 士
 май маи|мой мои|йод иод|їжа іжа|рій рії|чай чаи|боец боёк|ўсё усё
 दिन दीन|कम काम|कल काल|बल बाल|सुत सूत|खाना खान|मेल मैल|क़लम कलम|பல் பால்|கல் கால்|மணி மாணி|কল কাল|দিন দীন
 มา ม้า|ขาว ข่าว|ใกล้ ไกล|เสือ เสื้อ|ກາ ກ້າ|ကာ ကား|បាន បន|가방 가발|물 불|사랑 사람
@@ -173,7 +174,8 @@ def test_one_character_finds_the_texts_in_which_it_is_part_of_a_word() -> None:
 def test_a_text_in_ascii_has_the_terms_of_version_1(text: str) -> None:
     wanted = first_terms(text)
     for analyzer in (TextAnalyzer(), AUTO, TextAnalyzer(version=1)):
-        assert analyzer.terms(text) == wanted and not analyzer.singles(text)
+        assert analyzer.terms(text) == wanted
+        assert not analyzer.singles(text)
         assert [text[start:end] for start, end, _ in analyzer.spans(text)] == [
             word for word in first_words(text) if first_terms(word)
         ]
@@ -282,7 +284,7 @@ def test_no_language_has_a_stemmer_that_is_not_installed() -> None:
     import Stemmer
 
     assert {one.stemmer for one in languages().values()} - {""} <= set(Stemmer.algorithms())
-    with pytest.raises(UsageError, match="unknown language .klingon"):
+    with pytest.raises(UsageError, match="unknown language"):
         TextAnalyzer(stemming="klingon")
 
 

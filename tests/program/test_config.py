@@ -236,6 +236,7 @@ SHOWN = [
     ("web", "enabled providers enrich k", "tests/websearch/test_web_search.py"),
     ("web", "interpolate deadline_ms max_age endpoints", "tests/websearch/test_web_search.py"),
     ("web", "keep keep_mb", "tests/websearch/test_stored.py"),
+    ("bm25", "segmenter", "tests/program/test_plugins.py"),
     ("mcp", "files", "tests/server/test_local_files.py"),
     ("jwt", "issuer audience jwks_url jwks_file secret_env", "tests/server/test_web_tokens.py"),
     ("jwt", "algorithms leeway_s tenant_claim scope_claim rate", "tests/server/test_web_tokens.py"),

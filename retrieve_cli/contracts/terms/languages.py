@@ -18,7 +18,7 @@ from retrieve_cli.contracts.values import Json
 
 ENGLISH = "en"
 NONE = "zxx"
-"""The language of what is not language, such as lists of codes: no stems, no stop words."""
+"""The language of texts that are in none, such as lists of codes: no stems, no stop words."""
 LATIN = "LATIN"
 _TABLE = Path(__file__).with_name("languages.tsv")
 _KEYS = ("lang", "language", "inLanguage")

@@ -14,11 +14,15 @@ from functools import cache
 from typing import NamedTuple
 from unicodedata import category
 
-from retrieve_cli.contracts import Json
+from retrieve_cli.config import plugins
+from retrieve_cli.contracts import Json, Plugin
+from retrieve_cli.contracts.models import Segmenter
 from retrieve_cli.contracts.terms.languages import ENGLISH, LATIN, language_named, languages, of_script, script_of
+from retrieve_cli.contracts.terms.words import WORD, Spans, clean, fold, folded_first, is_plain, words_of
 from retrieve_cli.errors import UsageError, quoted
-from retrieve_cli.retrieval.retrievers.words import WORD, Spans, clean, fold, folded_first, is_plain, words_of
 
+PAIRS = "pairs"
+"""The segmenter that is not a plug-in."""
 _JOINT = re.compile(r"[-_]")
 _CAMEL = re.compile(r"(?<=[^\W\d_A-ZÀ-ÖØ-Þ])(?=[A-ZÀ-ÖØ-Þ])")
 _SHORTEST_PART = 3
@@ -39,17 +43,23 @@ class TextAnalyzer:
         stop_words: str = "english",
         languages: Sequence[str] = (ENGLISH,),
         rules: Mapping[str, str] | None = None,
+        segmenter: str = PAIRS,
         version: int = 2,
     ) -> None:
         """`stemming` is `auto` (by `languages`), `none`, `english` or a code; `stop_words` is `auto`, `none` or
-        `english`. `languages` are those of the texts; `rules` are part of the card alone.
+        `english`. `languages` are the codes of the texts' languages; `rules` are part of the card alone.
+        `segmenter` is the plug-in that cuts scripts without blanks into words.
 
         Raises:
-            UsageError: a language is unknown.
+            UsageError: a language is unknown, or the plug-in.
+            Unavailable: the plug-in cannot be loaded.
         """
         self.card: Mapping[str, Json] = {"version": version, "stemming": stemming, "stop_words": stop_words}
         if rules:
             self.card = {**self.card, "languages": dict(rules)}
+        if segmenter != PAIRS:
+            self.card = {**self.card, "segmenter": segmenter}
+        self._segment = _segmenter(segmenter) if segmenter != PAIRS else None
         self.adapts = "auto" in (stemming, stop_words)
         self.languages = tuple(sorted(languages)) or (ENGLISH,)
         self._stemming = stemming if stemming in ("auto", "none") else known_language(stemming)
@@ -65,7 +75,7 @@ class TextAnalyzer:
     def of_card(cls, card: Mapping[str, Json], languages: Sequence[str] = (ENGLISH,)) -> TextAnalyzer:
         """Return the analyzer of an index with texts in these languages. Raises: KeyError: the card is incomplete."""
         named = {key: card[key] for key in ("version", "stemming", "stop_words")}
-        return cls(**named, rules=card.get("languages"), languages=languages)
+        return cls(**named, rules=card.get("languages"), segmenter=card.get("segmenter", PAIRS), languages=languages)
 
     def among(self, languages: tuple[str, ...]) -> TextAnalyzer:
         """Return the same analyzer for texts in these languages."""
@@ -86,7 +96,7 @@ class TextAnalyzer:
         """Return the single characters of a text that are in pairs: terms of texts for queries of one character."""
         if text.isascii() or self._first or is_plain(text):
             return []
-        return [term for start, end in words_of(text)[1] for term in self.terms_of_word(text[start:end])]
+        return [term for start, end in words_of(text, self._segment)[1] for term in self.terms_of_word(text[start:end])]
 
     def spans(self, text: str) -> list[tuple[int, int, tuple[str, ...]]]:
         """Return start, end and terms of each word of the text that has terms; for marking matches. In scripts that are
@@ -111,7 +121,7 @@ class TextAnalyzer:
     def forget(self) -> None:
         """Clear the caches of words."""
         for analyzer in self._among.values():
-            analyzer._cache = {}
+            analyzer._cache = {}  # noqa: SLF001  an analyzer of the same kind
 
     def _terms(self, word: str) -> tuple[str, ...]:
         terms = list[str]()
@@ -119,6 +129,11 @@ class TextAnalyzer:
             of_part = [term for rules in self._rules_of(part) if (term := self._term(part, rules))]
             terms += dict.fromkeys(of_part) if len(of_part) > 1 else of_part
         return tuple(terms)
+
+    def term_of_part(self, part: str) -> str:
+        """Return the first term of a part of a word, of an analyzer for one language the only one; empty for a stop
+        word."""
+        return next((term for rules in self._rules_of(part) if (term := self._term(part, rules))), "")
 
     def _rules_of(self, part: str) -> list[_Rules]:
         script = LATIN if part.isascii() else script_of(next(filter(str.isalpha, part), "a"))
@@ -146,7 +161,7 @@ class TextAnalyzer:
 
     def _term(self, part: str, rules: _Rules) -> str:
         folded = self._fold(part)
-        if (folded if rules.folded else part.lower()) in rules.stop_words:
+        if not folded or (folded if rules.folded else part.lower()) in rules.stop_words:
             return ""
         if rules.stem is None or not (folded.isalpha() or all(category(char)[0] in "LM" for char in folded)):
             return folded
@@ -166,14 +181,14 @@ class TextAnalyzer:
         codes = sorted(self.languages, key=lambda code: (code != ENGLISH, code))
         own = {code: self.among((code,)) for code in codes}
         return [
-            (part, {code: term for code, one in own.items() if (term := one._term(part, *one._rules_of(part)))})
+            (part, {code: term for code, one in own.items() if (term := one.term_of_part(part))})
             for word in words
             for part in _parts(clean(word))
         ]
 
     def _places(self, text: str) -> Spans:
         plain = self._first or is_plain(text)
-        return [word.span() for word in WORD.finditer(text)] if plain else words_of(text)[0]
+        return [word.span() for word in WORD.finditer(text)] if plain else words_of(text, self._segment)[0]
 
     def _certain_stop_words(self, text: str, places: Spans) -> Collection[str]:
         """Return the stop words of the language that a text in an index of several is certainly in, if it is not
@@ -208,6 +223,15 @@ def _stemmer(algorithm: str) -> Callable[[str], str]:
 
     stem: Callable[[str], str] = Stemmer.Stemmer(algorithm).stemWord
     return stem
+
+
+@cache
+def _segmenter(name: str) -> Segmenter:
+    added = plugins.load(name) if name in plugins.installed() else None
+    if not isinstance(added, Plugin) or added.kind != "segmenter":
+        raise UsageError(f"{quoted(name)} is not a segmenter", hint="install the package that adds it, or build again")
+    segment: Segmenter = added.make()
+    return segment
 
 
 def known_language(name: str) -> str:

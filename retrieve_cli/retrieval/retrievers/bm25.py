@@ -13,7 +13,7 @@ from retrieve_cli.contracts import Analyzer, Candidates, Card, Chunk, Field, Ind
 from retrieve_cli.contracts.terms.languages import ENGLISH, declared_language, language_of
 from retrieve_cli.errors import IndexCorrupt, UsageError, quoted
 from retrieve_cli.frozen import asdict
-from retrieve_cli.retrieval.retrievers.analyzer import TextAnalyzer, known_language
+from retrieve_cli.retrieval.retrievers.analyzer import PAIRS, TextAnalyzer, known_language
 from retrieve_cli.retrieval.retrievers.impacts import LATER, Bm25Index, Bm25Writer, Formula, TermIndex
 from retrieve_cli.retrieval.retrievers.retriever import TEXT, Building, IndexWriter, Passages, Retriever, keys_of
 from retrieve_cli.retrieval.retrievers.term_postings import (
@@ -31,6 +31,8 @@ from retrieve_cli.storage.records.globs import path_glob
 
 if TYPE_CHECKING:
     from typing import Self
+
+    from numpy.typing import NDArray
 
     from retrieve_cli.config.settings import Settings
     from retrieve_cli.contracts import Mask, Rows, Vectors
@@ -161,8 +163,8 @@ class Bm25(Retriever[str]):
     def built_with(self, card: Card) -> Mapping[str, Json]:
         keys = (*self._FORMULA, "backend", "unit")
         own = {key: card[key] for key in keys if key in card}
-        words = {key: card["analyzer"][key] for key in ("stemming", "stop_words")}
-        return {**own, **words, "languages": card["analyzer"].get("languages", {})}
+        words = {"languages": {}, "segmenter": PAIRS, **card["analyzer"]}
+        return {**own, **{key: words[key] for key in ("stemming", "stop_words", "languages", "segmenter")}}
 
     def keeps(self, before: Card, after: Card) -> bool:
         return all(before.get(key) == after.get(key) for key in ("unit", "analyzer", "facets"))
@@ -218,7 +220,8 @@ class Bm25(Retriever[str]):
     def _analyzer(building: Building) -> TextAnalyzer:
         chosen = building.settings.bm25
         rules = {match: known_language(name) for match, name in chosen.languages.items()}
-        return TextAnalyzer(stemming=chosen.stemming, stop_words=chosen.stop_words, rules=rules)
+        named = {"stemming": chosen.stemming, "stop_words": chosen.stop_words, "segmenter": chosen.segmenter}
+        return TextAnalyzer(**named, rules=rules)
 
 
 class _Languages:
@@ -272,7 +275,7 @@ class RankBm25Index(TermIndex):
         try:
             self.unit: Unit = stored["unit"]
             self.analyzer = TextAnalyzer.of_card(stored["analyzer"], stored.get("held", ()))
-            self._languages = stored.get("languages")
+            self._languages: NDArray[np.int32] = stored.get("languages", np.empty(0, np.int32))
             self._length: int = stored["length"]
             rows: list[list[str]] = [[] for _ in range(self._length)]
             vocabulary = vocabulary_of(stored)

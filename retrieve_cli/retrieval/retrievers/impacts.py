@@ -288,9 +288,10 @@ class Bm25Index(TermIndex):
         return scores
 
     def _languages_of(self, rows: NDArray[np.int32]) -> Rows:
-        """Return for each row the place of its language among those of the analyzer."""
+        """Return for each row the place of its language in `languages` of the analyzer."""
         self._check(languages := self._stored["languages"])
-        return np.searchsorted([number_of(code) for code in self.analyzer.languages], languages[rows])
+        places: Rows = np.searchsorted([number_of(code) for code in self.analyzer.languages], languages[rows])
+        return places
 
     def _postings(self, term: int, first: int, end: int) -> tuple[NDArray[np.int32], Vectors]:
         """Return the rows with a term, by its number, from `first` up to but not `end`, and the score that it adds to

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Callable, Iterable, Iterator
 from itertools import pairwise
 
 from retrieve_cli.contracts.terms.languages import LATIN, script_of
@@ -29,7 +30,7 @@ _OTHER = re.compile(
 """Characters that may be marks or of such scripts."""
 _PAIRED = frozenset("CJK HIRAGANA KATAKANA BOPOMOFO HANGUL THAI LAO KHMER MYANMAR".split())
 _BASE, _MARK, _JOINING = "\x01", "\x02", "\x03"
-"""Roles of characters that ASCII lacks: a letter of a paired script, a mark, and a mark that the next letter follows."""
+"""Roles of characters that ASCII lacks: a letter of a paired script, a mark, and a mark that joins the next letter."""
 _LETTERS = f"[0-9A-Za-z][0-9A-Za-z{_MARK}{_JOINING}]*"
 _ROLES = re.compile(
     rf"""
@@ -54,8 +55,9 @@ def is_plain(text: str) -> bool:
     return text.isascii() or not _OTHER.search(text)
 
 
-def words_of(text: str) -> tuple[Spans, Spans]:
-    """Return the places of the words of a text, those of pairs overlapping; and of the single characters in pairs."""
+def words_of(text: str, segment: Callable[[str], Iterable[str]] | None = None) -> tuple[Spans, Spans]:
+    """Return the places of the words of a text, where pairs overlap; and of the single characters in pairs. `segment`
+    returns words to use instead of pairs."""
     roles = text.translate(_roles)
     words: Spans = []
     singles: Spans = []
@@ -64,12 +66,22 @@ def words_of(text: str) -> tuple[Spans, Spans]:
             words.append(found.span())
             continue
         characters = [one.span() for one in _CHARACTER.finditer(roles, *found.span())]
-        if len(characters) == 1:
+        if segment is not None:
+            words += _places_of(segment(text[slice(*found.span())]), text, *found.span())
+        elif len(characters) == 1:
             words += characters
         else:
             words += [(start, end) for (start, _), (_, end) in pairwise(characters)]
             singles += characters
     return words, singles
+
+
+def _places_of(words: Iterable[str], text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
+    """Yield where words occur in a stretch of a text, one after the other."""
+    for word in words:
+        if word.strip() and (found := text.find(word, start, end)) >= 0:
+            start = found + len(word)
+            yield found, start
 
 
 class _Roles(dict[int, str]):
