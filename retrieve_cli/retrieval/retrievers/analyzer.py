@@ -85,7 +85,7 @@ class TextAnalyzer:
 
     def terms(self, text: str) -> list[str]:
         """Return the terms of a text, in order, repeats included."""
-        if len(self.languages) > 1 or not (self._first or is_plain(text)):
+        if len(self.languages) > 1 or not (text.isascii() or self._first or is_plain(text)):
             return [term for _, _, terms in self.spans(text) for term in terms]
         terms: list[str] = []
         for word in WORD.findall(text):
@@ -124,10 +124,13 @@ class TextAnalyzer:
             analyzer._cache = {}  # noqa: SLF001  an analyzer of the same kind
 
     def _terms(self, word: str) -> tuple[str, ...]:
-        terms = list[str]()
+        terms: list[str] = []
         for part in _parts(word):
-            of_part = [term for rules in self._rules_of(part) if (term := self._term(part, rules))]
-            terms += dict.fromkeys(of_part) if len(of_part) > 1 else of_part
+            first, *others = self._rules_of(part)
+            of_part = [self._term(part, first)]
+            if others:  # a term that languages share counts once
+                of_part = list(dict.fromkeys([*of_part, *(self._term(part, rules) for rules in others)]))
+            terms += filter(None, of_part)
         return tuple(terms)
 
     def term_of_part(self, part: str) -> str:
@@ -163,7 +166,7 @@ class TextAnalyzer:
         folded = self._fold(part)
         if not folded or (folded if rules.folded else part.lower()) in rules.stop_words:
             return ""
-        if rules.stem is None or not (folded.isalpha() or all(category(char)[0] in "LM" for char in folded)):
+        if rules.stem is None or not (folded.isalpha() or _is_of_letters(folded)):
             return folded
         if rules.english:
             return rules.stem(folded)
@@ -232,6 +235,10 @@ def _segmenter(name: str) -> Segmenter:
         raise UsageError(f"{quoted(name)} is not a segmenter", hint="install the package that adds it, or build again")
     segment: Segmenter = added.make()
     return segment
+
+
+def _is_of_letters(word: str) -> bool:
+    return not word.isascii() and all(category(char)[0] in "LM" for char in word)
 
 
 def known_language(name: str) -> str:

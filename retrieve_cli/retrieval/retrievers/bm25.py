@@ -220,8 +220,9 @@ class Bm25(Retriever[str]):
     def _analyzer(building: Building) -> TextAnalyzer:
         chosen = building.settings.bm25
         rules = {match: known_language(name) for match, name in chosen.languages.items()}
-        named = {"stemming": chosen.stemming, "stop_words": chosen.stop_words, "segmenter": chosen.segmenter}
-        return TextAnalyzer(**named, rules=rules)
+        return TextAnalyzer(
+            stemming=chosen.stemming, stop_words=chosen.stop_words, rules=rules, segmenter=chosen.segmenter
+        )
 
 
 class _Languages:

@@ -57,12 +57,15 @@ class Postings:
     def add(self, fields: Iterable[Field], language: str = ENGLISH) -> None:
         """Append a row made of weighted fields in a language; a field of weight 0 is skipped."""
         counts: Counter[str] = Counter()
-        analyzer, pieces = self._analyzer.among((language,)), [piece for piece in fields if piece.weight > 0]
-        for piece in pieces:
-            for term, count in Counter(analyzer.terms(piece.text)).items():
-                counts[term] += count * piece.weight  # type: ignore[assignment]  # weights may be fractions
+        analyzer, others = self._analyzer.among((language,)), list[Field]()
+        for piece in fields:
+            if piece.weight > 0:
+                for term, count in Counter(analyzer.terms(piece.text)).items():
+                    counts[term] += count * piece.weight  # type: ignore[assignment]  # weights may be fractions
+                if not piece.text.isascii():
+                    others.append(piece)
         self._lengths.append(sum(counts.values()))
-        for piece in pieces:
+        for piece in others:
             for term in analyzer.singles(piece.text):  # parts of what is counted, so that the row is not longer
                 counts[term] += piece.weight  # type: ignore[assignment]
         numbers = [self._vocabulary.setdefault(term, len(self._vocabulary)) for term in counts]
