@@ -25,7 +25,7 @@ _KEYS = ("lang", "language", "inLanguage")
 """Keys of metadata that declare the language of a record."""
 _SAMPLE = 1_000
 """Characters of each of the three stretches of a long text that are looked at."""
-_GLANCE = 60
+_GLANCE = 80
 """Characters of two stretches in which another language than English has a function word or a letter."""
 _FEWEST = 2
 """Different function words that, with a third or a letter that English lacks, show another language."""
@@ -97,8 +97,10 @@ def language_of(text: str) -> str:
     """Return the code of the language that most of a text is in, by its letters and function words; English if a text
     in Latin script does not clearly show another language."""
     middle = len(text) // 2
-    glance = text if len(text) <= 2 * _GLANCE else f"{text[:_GLANCE]} {text[middle : middle + _GLANCE]}"
-    if glance.isascii() and _other_words().isdisjoint(glance.split()):
+    first, second = (text, "") if len(text) <= 2 * _GLANCE else (text[:_GLANCE], text[middle : middle + _GLANCE])
+    # Without words that are cut: their ends are words of some language.
+    whole = f"{first.rpartition(' ')[0]} {second.partition(' ')[2].rpartition(' ')[0]}" if second else first
+    if first.isascii() and second.isascii() and _other_words().isdisjoint(whole.split()):
         return ENGLISH
     if len(text) > 3 * _SAMPLE:
         text = f"{text[:_SAMPLE]} {text[middle : middle + _SAMPLE]} {text[-_SAMPLE:]}"
