@@ -171,6 +171,12 @@ class EncoderSettings(SettingsSection):
     concurrency: int = bounded(4, 1, 1000)
 
 
+def _stemming() -> tuple[str, ...]:
+    from retrieve_cli.contracts.terms.languages import languages
+
+    return ("auto", "english", "none", *(code for code, one in languages().items() if one.stemmer))
+
+
 class Bm25Settings(SettingsSection):
     """Weighting and analysis of terms."""
 
@@ -179,8 +185,11 @@ class Bm25Settings(SettingsSection):
     unit: Literal["auto", "record", "chunk"] = "auto"
     k1: float = bounded(1.2, 0)
     b: float = bounded(0.75, 0, 1)
-    stemming: Literal["english", "none"] = "english"
-    stop_words: Literal["english", "none"] = "english"
+    stemming: str = key("auto", choices=_stemming)
+    stop_words: Literal["auto", "english", "none"] = "auto"
+    languages: Mapping[str, str] = {}
+    """Languages of the records that match a glob of paths or ids."""
+    segmenter: str = named("pairs", "pairs")
 
 
 EXTRACTIVE = "extractive"

@@ -215,18 +215,22 @@ class Package(NamedTuple):
     """Key of the card that corresponds to `key`, if it has another name."""
 
 
+Segmenter = Callable[[str], Iterable[str]]
+"""Function that returns the words of a text in a script without blanks, in order: parts of the text, unchanged."""
+
+
 class Plugin(Frozen):
     """A part that a package adds through an entry point of the group `retrieve.plugins`, under the entry's name.
 
     The configuration names it in `encoder.kind`, `chunking.strategy`, `kind` of a source, `rerank.backend`,
-    `web.providers` or `engines.dense`, `lexical` and `sparse`.
+    `web.providers`, `engines.dense`, `lexical` and `sparse`, or `bm25.segmenter`.
     """
 
-    kind: Literal["encoder", "chunker", "source", "reranker", "provider", "engine"]
+    kind: Literal["encoder", "chunker", "source", "reranker", "provider", "engine", "segmenter"]
     make: Callable[..., Any]
     """encoder: (settings) -> Encoder; chunker: (tokenizer, settings) -> Chunker; source: (entry, settings) -> Source;
-    reranker: (settings) -> PairScorer; provider: (settings) -> websearch.Provider; engine: (settings) -> Engine.
-    `settings` are all settings; their `plugins` hold the configuration of plug-ins."""
+    reranker: (settings) -> PairScorer; provider: (settings) -> websearch.Provider; engine: (settings) -> Engine;
+    segmenter: () -> Segmenter. `settings` are all settings; their `plugins` hold the configuration of plug-ins."""
 
 
 class PairScorer(Protocol):

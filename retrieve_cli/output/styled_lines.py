@@ -6,6 +6,7 @@ is never broken.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 from unicodedata import category, east_asian_width
@@ -81,6 +82,9 @@ def cut(text: str, most: int) -> str:
     return f"{text[start:end].rstrip(' ,;:·–-')} {ELLIPSIS}"
 
 
+_RIGHT_TO_LEFT = re.compile("[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc\U00010800-\U00010fff\U0001e800-\U0001efff]")
+_ISOLATE, _END_OF_ISOLATE = "\u2068", "\u2069"
+"""Around text from right to left in a terminal, so that ranks and scores beside it keep their places (UAX #9)."""
 _CODES = {
     "": "",
     "name": "1",
@@ -127,8 +131,11 @@ class LineRenderer(NamedTuple):
         return "".join("".join(self._rendered(line)).rstrip(" ") + "\n" for line in lines)
 
     def _rendered(self, line: Line) -> Iterator[str]:
-        for span in line:
+        turned = [place for place, span in enumerate(line) if _RIGHT_TO_LEFT.search(span.text)] if self.styled else []
+        for place, span in enumerate(line):
             text = printable(span.text)
+            if turned and place in (turned[0], turned[-1]):  # the words between them are one text
+                text = _ISOLATE * (place == turned[0]) + text + _END_OF_ISOLATE * (place == turned[-1])
             if self.styled and text.strip() and (code := _CODES[span.style]):
                 text = f"\x1b[{code}m{text}\x1b[0m"
             if self.linked and span.link:

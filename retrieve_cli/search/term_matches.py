@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from retrieve_cli.assemble.registry import retriever
 from retrieve_cli.contracts import Analyzer, Index, Matching, Query, Ranking
 from retrieve_cli.contracts.terms import figures
+from retrieve_cli.contracts.terms.words import fold, is_plain, words_of
 from retrieve_cli.errors import quoted
 from retrieve_cli.retrieval.stages.masks import over
 from retrieve_cli.search.answer import removed_by
@@ -24,10 +25,18 @@ _CALIBRATE = "retrieve eval --gold FILE --calibrate gives each result a confiden
 
 
 def matching_words(indexes: Indexes, query: str, text: str) -> list[tuple[int, int]]:
-    """Return the spans of the words of `text` that share a term with the query."""
+    """Return the spans of the words of `text` that share a term with the query; overlapping ones are joined."""
     analyzer: Analyzer = indexes.analyzer
     wanted = set(analyzer.terms(query))
-    return [(start, end) for start, end, terms in analyzer.spans(text) if wanted.intersection(terms)]
+    found = [(start, end) for start, end, terms in analyzer.spans(text) if wanted.intersection(terms)]
+    if is_plain(text):
+        return found
+    found += [(start, end) for start, end in words_of(text)[1] if fold(text[start:end]) in wanted]
+    joined: list[tuple[int, int]] = []
+    for span in sorted(found):
+        before = joined.pop() if joined and span[0] < joined[-1][1] else span
+        joined.append((before[0], max(before[1], span[1])))
+    return joined
 
 
 def silent(indexes: Indexes, query: Query, retrievers: Sequence[str]) -> dict[str, str]:

@@ -132,6 +132,21 @@ def test_a_link_holds_nothing_that_ends_it() -> None:
     )
 
 
+def test_text_from_right_to_left_is_isolated_in_a_terminal_alone() -> None:
+    line = [
+        StyledText("1  ", "dim"),
+        StyledText("ספר ", "name"),
+        StyledText("lung "),
+        StyledText("כתב"),
+        StyledText(" 0.5"),
+    ]
+    plain = "1  ספר lung כתב 0.5\n"
+    assert LineRenderer(80).render([line]) == plain
+    assert LineRenderer(80, styled=True).render([[each._replace(style="") for each in line]]) == (
+        "1  \u2068ספר lung כתב\u2069 0.5\n"
+    )
+
+
 def test_a_record_without_a_description_shows_a_field_from_its_start(tmp_path: Path, retrieve: Program) -> None:
     fields = {"keywords": ["organ", "lung", "CT"], "featureList": ["Reading", "Writing"]}
     records = [{"id": "a", "name": "One", **fields}, {"id": "b", "name": "A lung alone"}]

@@ -24,6 +24,7 @@ CLEAN = {key: value for key, value in os.environ.items() if not key.startswith((
 CLEAN["RETRIEVE_TRUST"] = "1"
 TOY = {"toy": "toy:RETRIEVER"}
 PARTS = {"halves": "parts:CHUNKER", "letters": "parts:ENCODER", "lines": "parts:SOURCE", "shortest": "parts:RERANKER"}
+PARTS["threes"] = "parts:SEGMENTER"
 QUESTION = "brain volumes and images"
 Run = Callable[..., Done]
 
@@ -408,7 +409,27 @@ def test_a_reranker_is_chosen_by_its_name(parts: Place) -> None:
     assert {each["rerank"]["scorer"] for each in found["results"]} == {"shortest"}
 
 
-@pytest.mark.parametrize(("section", "key"), [("chunking", "strategy"), ("encoder", "kind"), ("rerank", "backend")])
+def test_a_segmenter_cuts_documents_and_queries(parts: Place) -> None:
+    parts.catalog.write_text('{"id": "a", "name": "召回率评估 recall"}\n{"id": "b", "name": "other"}\n')
+    parts.configure(bm25={"segmenter": "threes"})
+    assert parts("build", "--catalog", parts.catalog).code == 0
+    assert parts.manifest["recipe"]["bm25"]["analyzer"]["segmenter"] == "threes"
+    found = {
+        query: [each["id"] for each in parts("query", query, "--mode", "bm25", "--json").json["results"]]
+        for query in ("召回率", "回率", "评估", "recall")
+    }
+    assert {query: bool(ids) for query, ids in found.items()} == {
+        "召回率": True,
+        "回率": False,
+        "评估": True,
+        "recall": True,
+    }
+
+
+@pytest.mark.parametrize(
+    ("section", "key"),
+    [("chunking", "strategy"), ("encoder", "kind"), ("rerank", "backend"), ("bm25", "segmenter")],
+)
 def test_a_name_that_nothing_adds_is_refused_and_that_of_a_part_of_another_kind_too(
     parts: Place, section: str, key: str
 ) -> None:

@@ -321,6 +321,8 @@ def another(key: Any, value: Any) -> Any:
         "files": [Path("edges.tsv")],
         "mode": "bm25",
         "factors": {"license": {"MIT": 1.5}},
+        "segmenter": "threes",
+        "languages": {"*": "de"},
     }
     if key.name in special and "Literal" not in key.type:
         return special[key.name]

@@ -25,6 +25,7 @@ KEYS = {
     "bm25.unit": "chunk",
     "bm25.stemming": "none",
     "bm25.stop_words": "none",
+    "bm25.languages": "{'*': none}",
     "dense.enabled": "false",
     "dense.device": "cpu",
     "dense.quantized_from": "5",

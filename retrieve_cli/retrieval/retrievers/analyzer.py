@@ -1,105 +1,251 @@
 """Text analysis: the terms that BM25 counts.
 
 Tool names stay searchable: `3D`, `C++`, `format:DICOM` and version numbers stay whole; compounds (`scRNA-seq`,
-`snake_case`, `camelCase`) are kept whole *and* split, so that both spellings of a name match.
+`snake_case`, `camelCase`) are kept whole *and* split, so that both spellings of a name match. Words are stemmed by the
+language of their record. A query is read in every language of the index: a record is compared with the terms that the
+query has in the language of the record, so that a word counts once.
 """
 
 from __future__ import annotations
 
 import re
-import unicodedata
-from collections.abc import Mapping
-from functools import cached_property
-from typing import Literal
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import cache
+from typing import NamedTuple
+from unicodedata import category
 
-from retrieve_cli.contracts import Json
+from retrieve_cli.config import plugins
+from retrieve_cli.contracts import Json, Plugin
+from retrieve_cli.contracts.models import Segmenter
+from retrieve_cli.contracts.terms.languages import ENGLISH, LATIN, language_named, languages, of_script, script_of
+from retrieve_cli.contracts.terms.words import WORD, Spans, clean, fold, folded_first, is_plain, words_of
+from retrieve_cli.errors import UsageError, quoted
 
-Stemming = Literal["english", "none"]
-StopWords = Literal["english", "none"]
-
-_WORD = re.compile(
-    r"""
-    \d+(?:[.,]\d+)+(?![^\W_])          # 1.2.3  10,000
-    | [^\W_]+(?:[-_:][^\W_]+)*         # words, and compounds joined by - _ :
-      (?:\+\+|\#(?!\w))?               # C++  C#
-    """,
-    re.VERBOSE,
-)
+PAIRS = "pairs"
+"""The segmenter that is not a plug-in."""
 _JOINT = re.compile(r"[-_]")
 _CAMEL = re.compile(r"(?<=[^\W\d_A-ZÀ-ÖØ-Þ])(?=[A-ZÀ-ÖØ-Þ])")
 _SHORTEST_PART = 3
 """Minimum letters of each part of a split camelCase word: `ImageJ` and `NIfTI` are names, not compounds."""
-
-# The stop words of the Snowball project's English stemmer (https://snowballstem.org), the usual companion of Porter2.
-_ENGLISH = frozenset(
-    """
-    i me my myself we our ours ourselves you your yours yourself yourselves he him his himself she her hers herself it
-    its itself they them their theirs themselves what which who whom this that these those am is are was were be been
-    being have has had having do does did doing would should could ought a an the and but if or because as until while
-    of at by for with about against between into through during before after above below to from up down in out on off
-    over under again further then once here there when where why how all any both each few more most other some such
-    no nor not only own same so than too very can will just t s don
-    """.split()
-)
+_SHORTEST_CYRILLIC = 4
+"""Minimum letters of a Cyrillic word that is stemmed: the stemmer of Russian would make май and маи one."""
+_CERTAIN = 2
+"""Stop words of a query that show its language to an index with several, if it has no English one."""
 
 
 class TextAnalyzer:
     """Analyzer that splits, folds, drops stop words and stems. It is deterministic, and keeps the order of terms."""
 
-    def __init__(self, *, stemming: Stemming = "english", stop_words: StopWords = "english") -> None:
-        self._stemming = stemming
-        self._stop_words = _ENGLISH if stop_words == "english" else frozenset[str]()
-        self.card: Mapping[str, Json] = {"version": 1, "stemming": stemming, "stop_words": stop_words}
+    def __init__(
+        self,
+        *,
+        stemming: str = "english",
+        stop_words: str = "english",
+        languages: Sequence[str] = (ENGLISH,),
+        rules: Mapping[str, str] | None = None,
+        segmenter: str = PAIRS,
+        version: int = 2,
+    ) -> None:
+        """`stemming` is `auto` (by `languages`), `none`, `english` or a code; `stop_words` is `auto`, `none` or
+        `english`. `languages` are the codes of the texts' languages; `rules` are part of the card alone.
+        `segmenter` is the plug-in that cuts scripts without blanks into words.
+
+        Raises:
+            UsageError: a language is unknown, or the plug-in.
+            Unavailable: the plug-in cannot be loaded.
+        """
+        self.card: Mapping[str, Json] = {"version": version, "stemming": stemming, "stop_words": stop_words}
+        if rules:
+            self.card = {**self.card, "languages": dict(rules)}
+        if segmenter != PAIRS:
+            self.card = {**self.card, "segmenter": segmenter}
+        self._segment = _segmenter(segmenter) if segmenter != PAIRS else None
+        self.adapts = "auto" in (stemming, stop_words)
+        self.languages = tuple(sorted(languages)) or (ENGLISH,)
+        self._stemming = stemming if stemming in ("auto", "none") else known_language(stemming)
+        self._stop_words = stop_words
+        self._first = version == 1
+        self._fold = folded_first if self._first else fold
         self._cache: dict[str, tuple[str, ...]] = {}
+        self._applied: dict[str, list[_Rules]] = {}
+        """By script."""
+        self._among: dict[tuple[str, ...], TextAnalyzer] = {self.languages: self}
+
+    @classmethod
+    def of_card(cls, card: Mapping[str, Json], languages: Sequence[str] = (ENGLISH,)) -> TextAnalyzer:
+        """Return the analyzer of an index with texts in these languages. Raises: KeyError: the card is incomplete."""
+        named = {key: card[key] for key in ("version", "stemming", "stop_words")}
+        return cls(**named, rules=card.get("languages"), segmenter=card.get("segmenter", PAIRS), languages=languages)
+
+    def among(self, languages: tuple[str, ...]) -> TextAnalyzer:
+        """Return the same analyzer for texts in these languages."""
+        if (same := self._among.get(languages)) is None:
+            same = self._among[languages] = TextAnalyzer.of_card(self.card, languages)
+        return same
 
     def terms(self, text: str) -> list[str]:
         """Return the terms of a text, in order, repeats included."""
+        if len(self.languages) > 1 or not (text.isascii() or self._first or is_plain(text)):
+            return [term for _, _, terms in self.spans(text) for term in terms]
         terms: list[str] = []
-        for word in _WORD.findall(text):
+        for word in WORD.findall(text):
             terms.extend(self.terms_of_word(word))
         return terms
 
+    def singles(self, text: str) -> list[str]:
+        """Return the single characters of a text that are in pairs: terms of texts for queries of one character."""
+        if text.isascii() or self._first or is_plain(text):
+            return []
+        return [term for start, end in words_of(text, self._segment)[1] for term in self.terms_of_word(text[start:end])]
+
     def spans(self, text: str) -> list[tuple[int, int, tuple[str, ...]]]:
-        """Return start, end and terms of each word of the text that has terms; for marking matches."""
-        found = ((*match.span(), self.terms_of_word(match.group())) for match in _WORD.finditer(text))
-        return [each for each in found if each[2]]
+        """Return start, end and terms of each word of the text that has terms; for marking matches. In scripts that are
+        cut into pairs of characters, words overlap."""
+        places = self._places(text)
+        dropped = self._certain_stop_words(text, places)
+        found = ((start, end, text[start:end]) for start, end in places)
+        terms = (
+            (start, end, () if word.lower() in dropped else self.terms_of_word(word)) for start, end, word in found
+        )
+        return [each for each in terms if each[2]]
 
     def terms_of_word(self, word: str) -> tuple[str, ...]:
         """Return the terms of one word: itself, and its parts if it is a compound; empty for a stop word."""
         terms = self._cache.get(word)
         if terms is None:
-            terms = tuple(term for part in _parts(word) if (term := self._term(part)))
-            if len(self._cache) < _REMEMBERED:
+            terms = self._terms(word if self._first else clean(word))
+            if len(self._cache) < _REMEMBERED and len(word) <= _LONGEST:
                 self._cache[word] = terms
         return terms
 
     def forget(self) -> None:
-        """Clear the cache of words."""
-        self._cache = {}
+        """Clear the caches of words."""
+        for analyzer in self._among.values():
+            analyzer._cache = {}  # noqa: SLF001  an analyzer of the same kind
 
-    def _term(self, part: str) -> str:
-        folded = fold(part)
-        if folded in self._stop_words:
+    def _terms(self, word: str) -> tuple[str, ...]:
+        terms: list[str] = []
+        for part in _parts(word):
+            first, *others = self._rules_of(part)
+            of_part = [self._term(part, first)]
+            if others:  # a term that languages share counts once
+                of_part = list(dict.fromkeys([*of_part, *(self._term(part, rules) for rules in others)]))
+            terms += filter(None, of_part)
+        return tuple(terms)
+
+    def term_of_part(self, part: str) -> str:
+        """Return the first term of a part of a word, of an analyzer for one language the only one; empty for a stop
+        word."""
+        return next((term for rules in self._rules_of(part) if (term := self._term(part, rules))), "")
+
+    def _rules_of(self, part: str) -> list[_Rules]:
+        script = LATIN if part.isascii() else script_of(next(filter(str.isalpha, part), "a"))
+        if (applied := self._applied.get(script)) is None:
+            applied = self._applied[script] = [self._rules(code) for code in self._codes(script)]
+        return applied
+
+    def _codes(self, script: str) -> list[str]:
+        """Return the languages whose rules apply to a word: of the texts those with its script, and for all others the
+        one that is assumed for the script."""
+        if not self.adapts:
+            return [ENGLISH]
+        own = [code for code in self.languages if languages()[code].script in (script, "*")]
+        assumed = [one.code for one in of_script(script)[:1]] if len(own) < len(self.languages) else []
+        return list(dict.fromkeys([*own, *assumed])) or [ENGLISH]
+
+    def _rules(self, code: str) -> _Rules:
+        """Return the rules for words of a language."""
+        known = languages()
+        stop_words = ENGLISH if self._stop_words == "english" else code
+        stemming = code if self._stemming == "auto" else self._stemming
+        algorithm = known[stemming].stemmer if stemming != "none" else ""
+        words = frozenset[str]() if self._stop_words == "none" else known[stop_words].words
+        return _Rules(words, stop_words == ENGLISH, _stemmer(algorithm) if algorithm else None, algorithm == "english")
+
+    def _term(self, part: str, rules: _Rules) -> str:
+        folded = self._fold(part)
+        if not folded or (folded if rules.folded else part.lower()) in rules.stop_words:
             return ""
-        return folded if self._stemming == "none" or not folded.isalpha() else str(self._stemmer.stemWord(folded))
+        if rules.stem is None or not (folded.isalpha() or _is_of_letters(folded)):
+            return folded
+        if rules.english:
+            return rules.stem(folded)
+        if "\u0400" <= folded[0] < "\u0530" and len(folded) < _SHORTEST_CYRILLIC:
+            return folded
+        # In Latin script marks belong to endings (marché, marchée), so that they are folded afterwards.
+        return fold(rules.stem(part.lower() if part[0] < "\u0250" else folded)) or folded
 
-    @cached_property
-    def _stemmer(self):  # type: ignore[no-untyped-def]  # PyStemmer has no types
-        import Stemmer
+    def by_language(self, query: str) -> list[tuple[str, dict[str, str]]]:
+        """Return the words of a query and their parts, each with its term in every language of the index, English
+        first. The stop words of the language that the query is certainly in are left out."""
+        places = self._places(query)
+        dropped = self._certain_stop_words(query, places)
+        words = [word for start, end in places if (word := query[start:end]).lower() not in dropped]
+        codes = sorted(self.languages, key=lambda code: (code != ENGLISH, code))
+        own = {code: self.among((code,)) for code in codes}
+        return [
+            (part, {code: term for code, one in own.items() if (term := one.term_of_part(part))})
+            for word in words
+            for part in _parts(clean(word))
+        ]
 
-        return Stemmer.Stemmer("english")
+    def _places(self, text: str) -> Spans:
+        plain = self._first or is_plain(text)
+        return [word.span() for word in WORD.finditer(text)] if plain else words_of(text, self._segment)[0]
+
+    def _certain_stop_words(self, text: str, places: Spans) -> Collection[str]:
+        """Return the stop words of the language that a text in an index of several is certainly in, if it is not
+        English: `die` is one in a German query, but a word of an English one."""
+        if len(self.languages) == 1 or self._stop_words != "auto":
+            return ()
+        words, known = {text[start:end].lower() for start, end in places}, languages()
+        counts = [len(words & known[code].words) for code in self.languages]
+        certain = max(counts) >= _CERTAIN and words.isdisjoint(known[ENGLISH].words)
+        return known[self.languages[counts.index(max(counts))]].words if certain else ()
 
 
 _REMEMBERED = 1_000_000
 """Maximum number of cached words: natural text repeats itself, and a stemmer call costs ten times a look-up."""
+_LONGEST = 100
+"""Characters of a word that is cached."""
 
 
-def fold(word: str) -> str:
-    """Return a word in lower case without accents; compatibility characters (ligatures, full width) become plain."""
-    if word.isascii():
-        return word.lower()
-    decomposed = unicodedata.normalize("NFKD", word)
-    return "".join(char for char in decomposed if not unicodedata.combining(char)).casefold()
+class _Rules(NamedTuple):
+    """Rules for the words of a language."""
+
+    stop_words: Collection[str]
+    folded: bool
+    """True if stop words are compared without marks."""
+    stem: Callable[[str], str] | None
+    english: bool
+
+
+@cache
+def _stemmer(algorithm: str) -> Callable[[str], str]:
+    import Stemmer
+
+    stem: Callable[[str], str] = Stemmer.Stemmer(algorithm).stemWord
+    return stem
+
+
+@cache
+def _segmenter(name: str) -> Segmenter:
+    added = plugins.load(name) if name in plugins.installed() else None
+    if not isinstance(added, Plugin) or added.kind != "segmenter":
+        raise UsageError(f"{quoted(name)} is not a segmenter", hint="install the package that adds it, or build again")
+    segment: Segmenter = added.make()
+    return segment
+
+
+def _is_of_letters(word: str) -> bool:
+    return not word.isascii() and all(category(char)[0] in "LM" for char in word)
+
+
+def known_language(name: str) -> str:
+    """Return the code of a language. Raises: UsageError: it is unknown."""
+    if code := language_named(name):
+        return code
+    raise UsageError(f"unknown language {quoted(name)}", hint="use a code of docs/languages.md, such as de, or none")
 
 
 def _parts(word: str) -> list[str]:

@@ -2,24 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from retrieve_cli.contracts import Analyzer, Candidates, Card, Chunk, Field, Index, Json, Package, Record, Unit
+from retrieve_cli.contracts.terms.languages import ENGLISH, declared_language, language_of
 from retrieve_cli.errors import IndexCorrupt, UsageError, quoted
 from retrieve_cli.frozen import asdict
-from retrieve_cli.retrieval.retrievers.analyzer import TextAnalyzer
+from retrieve_cli.retrieval.retrievers.analyzer import PAIRS, TextAnalyzer, known_language
 from retrieve_cli.retrieval.retrievers.impacts import LATER, Bm25Index, Bm25Writer, Formula, TermIndex
 from retrieve_cli.retrieval.retrievers.retriever import TEXT, Building, IndexWriter, Passages, Retriever, keys_of
-from retrieve_cli.retrieval.retrievers.term_postings import Postings, posting_blocks, stored_columns, vocabulary_of
+from retrieve_cli.retrieval.retrievers.term_postings import (
+    Postings,
+    language_at,
+    languages_in,
+    number_of,
+    posting_blocks,
+    stored_columns,
+    vocabulary_of,
+)
 from retrieve_cli.storage import pickles
 from retrieve_cli.storage.recipe import reading_cards
+from retrieve_cli.storage.records.globs import path_glob
 
 if TYPE_CHECKING:
     from typing import Self
+
+    from numpy.typing import NDArray
 
     from retrieve_cli.config.settings import Settings
     from retrieve_cli.contracts import Mask, Rows, Vectors
@@ -31,11 +44,15 @@ if TYPE_CHECKING:
 class _Writer:
     """Writer of the artifact from whole records or chunks, with either backend."""
 
-    def __init__(self, rows: Bm25Writer | RankBm25Writer, unit: Unit, *, facets: float) -> None:
-        """`facets` is the weight of the facets of chunks as a field; 0: they are not indexed."""
+    def __init__(
+        self, rows: Bm25Writer | RankBm25Writer, unit: Unit, *, facets: float, language: Callable[[Record], str]
+    ) -> None:
+        """`facets` is the weight of the facets of chunks as a field; 0: they are not indexed. `language` returns the
+        code of the language of a record."""
         self._rows = rows
         self._unit = unit
         self._facets = facets
+        self._language = language
         self._starts: Rows = np.zeros(1, np.int64)
 
     def reuse(self, older: Generation) -> None:
@@ -44,14 +61,15 @@ class _Writer:
         self._starts = older.starts
 
     def add(self, record: Record, chunks: Sequence[Chunk]) -> None:
+        language = self._language(record)
         if self._unit == "record":
-            self._rows.add((*record.fields, *self._facets_of(chunks)))
+            self._rows.add((*record.fields, *self._facets_of(chunks)), language)
             return
         # The embedded text already contains the name, in the text or the header: add only the rest of its weight.
         weight = next((field.weight for field in record.fields if field.name == "name"), 1.0)
         name = Field("name", record.name, max(weight - 1.0, 0.0))
         for chunk in chunks:
-            self._rows.add((name, Field("embedded", chunk.embedded), *self._facets_of([chunk])))
+            self._rows.add((name, Field("embedded", chunk.embedded), *self._facets_of([chunk])), language)
 
     def _facets_of(self, chunks: Sequence[Chunk]) -> Sequence[Field]:
         """The field with the facets of some chunks, if they are indexed and there are any."""
@@ -76,7 +94,10 @@ class Bm25(Retriever[str]):
     file = "bm25.pkl"
     form = TEXT
     role = "lexical"
-    packages = (Package(("PyStemmer",), "stemming", "english"), Package(("rank-bm25",), "backend", "rank_bm25"))
+    packages = (
+        *(Package(("PyStemmer",), "stemming", choice) for choice in ("auto", "english")),
+        Package(("rank-bm25",), "backend", "rank_bm25"),
+    )
     tunable: ClassVar[Mapping[str, Sequence[float]]] = {
         "k1": (0.6, 0.9, 1.2, 1.5, 2.0),
         "b": (0.2, 0.4, 0.6, 0.75, 0.9),
@@ -98,11 +119,14 @@ class Bm25(Retriever[str]):
 
     def writer(self, building: Building) -> IndexWriter:
         chosen, unit, analyzer = building.settings.bm25, self._unit(building), self._analyzer(building)
-        if chosen.backend == "rank_bm25":
-            rows = RankBm25Writer(analyzer=analyzer, unit=unit, k1=chosen.k1, b=chosen.b)
-            return _Writer(rows, unit, facets=self._facets(building))
         formula = Formula(chosen.variant, chosen.k1, chosen.b)
-        return _Writer(Bm25Writer(analyzer=analyzer, unit=unit, formula=formula), unit, facets=self._facets(building))
+        rows: Bm25Writer | RankBm25Writer = (
+            RankBm25Writer(analyzer=analyzer, unit=unit, k1=chosen.k1, b=chosen.b)
+            if chosen.backend == "rank_bm25"
+            else Bm25Writer(analyzer=analyzer, unit=unit, formula=formula)
+        )
+        language = _Languages(analyzer, chosen.stemming).of if analyzer.adapts else _english
+        return _Writer(rows, unit, facets=self._facets(building), language=language)
 
     def open(self, generation: Generation, settings: Settings) -> TermIndex:
         file = generation.file(self.file)
@@ -139,7 +163,8 @@ class Bm25(Retriever[str]):
     def built_with(self, card: Card) -> Mapping[str, Json]:
         keys = (*self._FORMULA, "backend", "unit")
         own = {key: card[key] for key in keys if key in card}
-        return {**own, **{key: card["analyzer"][key] for key in ("stemming", "stop_words")}}
+        words = {"languages": {}, "segmenter": PAIRS, **card["analyzer"]}
+        return {**own, **{key: words[key] for key in ("stemming", "stop_words", "languages", "segmenter")}}
 
     def keeps(self, before: Card, after: Card) -> bool:
         return all(before.get(key) == after.get(key) for key in ("unit", "analyzer", "facets"))
@@ -169,13 +194,14 @@ class Bm25(Retriever[str]):
             weights |= {source["name_weight"] for source in recipe.sources.values() if "name_weight" in source}
             if card["backend"] != "impacts" or not weights - {1.0}:
                 return None
-            options = card["analyzer"]
-            analyzer = TextAnalyzer(stemming=options["stemming"], stop_words=options["stop_words"])
+            analyzer = TextAnalyzer.of_card(card["analyzer"])
             formula = Formula(**keys_of(card, self._FORMULA))
             writer = Bm25Writer(analyzer=analyzer, unit=card["unit"], formula=formula)
         texts = generation.record_texts() if card["unit"] == "record" else generation.chunk_texts()
-        for text in texts:
-            writer.add([Field("text", text)])
+        stored = pickles.load(generation.file(self.file))
+        rows = stored.get("languages", np.zeros(0, np.int32))
+        for text, language in zip_longest(texts, map(language_at, rows.tolist()), fillvalue=ENGLISH):
+            writer.add([Field("text", text)], language)
         return Bm25Index(writer.stored(), formula=formula)
 
     @staticmethod
@@ -192,7 +218,32 @@ class Bm25(Retriever[str]):
 
     @staticmethod
     def _analyzer(building: Building) -> TextAnalyzer:
-        return TextAnalyzer(stemming=building.settings.bm25.stemming, stop_words=building.settings.bm25.stop_words)
+        chosen = building.settings.bm25
+        rules = {match: known_language(name) for match, name in chosen.languages.items()}
+        return TextAnalyzer(
+            stemming=chosen.stemming, stop_words=chosen.stop_words, rules=rules, segmenter=chosen.segmenter
+        )
+
+
+class _Languages:
+    """Languages of records: by the longest rule that matches, as their metadata declare it, or by their text."""
+
+    def __init__(self, analyzer: TextAnalyzer, stemming: str) -> None:
+        rules: Mapping[str, str] = analyzer.card.get("languages", {})
+        longest = sorted(rules, key=lambda match: (-len(match), match))
+        self._rules = [(path_glob(match).fullmatch, rules[match]) for match in longest]
+        self._only = "" if stemming in ("auto", "none", "english") else known_language(stemming)
+
+    def of(self, record: Record) -> str:
+        """Return the code of the language of a record."""
+        for fits, code in self._rules:
+            if fits(record.source) or fits(record.id):
+                return code
+        return self._only or declared_language(record.metadata) or language_of(record.text[record.body_start :])
+
+
+def _english(_: Record) -> str:
+    return ENGLISH
 
 
 RETRIEVER = Bm25()
@@ -209,7 +260,8 @@ class RankBm25Writer(Postings):
         """Write the terms of all rows; return the number of rows."""
         columns, merged = self.merged()
         stored, rows, frequencies = stored_columns(columns)
-        pickles.dump({**self._head, **stored}, path, posting_blocks(merged, rows, frequencies))
+        head = {**self._head, "held": languages_in(stored["languages"])}
+        pickles.dump({**head, **stored}, path, posting_blocks(merged, rows, frequencies))
         return int(stored["length"])
 
 
@@ -223,8 +275,8 @@ class RankBm25Index(TermIndex):
         """Open the contents from `RankBm25Writer`. Raises: IndexCorrupt if parts are missing or disagree."""
         try:
             self.unit: Unit = stored["unit"]
-            card = stored["analyzer"]
-            self.analyzer = TextAnalyzer(stemming=card["stemming"], stop_words=card["stop_words"])
+            self.analyzer = TextAnalyzer.of_card(stored["analyzer"], stored.get("held", ()))
+            self._languages: NDArray[np.int32] = stored.get("languages", np.empty(0, np.int32))
             self._length: int = stored["length"]
             rows: list[list[str]] = [[] for _ in range(self._length)]
             vocabulary = vocabulary_of(stored)
@@ -245,6 +297,8 @@ class RankBm25Index(TermIndex):
         view = super().within(rows)
         own = [self._texts[row] for row in np.flatnonzero(rows)]
         view._engine = self._made(own)  # noqa: SLF001  a copy of this very object
+        if len(self.analyzer.languages) > 1:
+            view.analyzer = self.analyzer.among(tuple(languages_in(self._languages[rows])))
         return view
 
     def _made(self, rows: Sequence[Sequence[str]]) -> Any:
@@ -256,8 +310,12 @@ class RankBm25Index(TermIndex):
         scores = np.zeros(self._length, np.float32)
         if self._engine is not None:  # the package would divide by zero terms
             with np.errstate(invalid="ignore"):  # with b = 1, a row without terms gives 0 / 0
-                found = np.nan_to_num(np.asarray(self._engine.get_scores(self.analyzer.terms(query)), np.float32))
-            scores[slice(None) if self.population is None else self.population] = found
+                own = slice(None) if self.population is None else self.population
+                several = self.analyzer.languages if len(self.analyzer.languages) > 1 else ()
+                for code in several or (ENGLISH,):
+                    terms = (self.analyzer.among((code,)) if several else self.analyzer).terms(query)
+                    found = np.nan_to_num(np.asarray(self._engine.get_scores(terms), np.float32))
+                    scores[own] += np.where(self._languages[own] == number_of(code), found, 0) if several else found
         return scores
 
 

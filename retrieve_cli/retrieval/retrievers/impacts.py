@@ -16,11 +16,12 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from retrieve_cli.contracts import Json, TermWeights, Unit
+from retrieve_cli.contracts.terms.languages import ENGLISH, languages
 from retrieve_cli.errors import IndexCorrupt, quoted
 from retrieve_cli.frozen import Frozen
 from retrieve_cli.retrieval.retrievers.analyzer import TextAnalyzer
 from retrieve_cli.retrieval.retrievers.selection import ScoringIndex, best_of_groups
-from retrieve_cli.retrieval.retrievers.term_postings import Postings, stored_columns
+from retrieve_cli.retrieval.retrievers.term_postings import Postings, languages_in, number_of, stored_columns
 from retrieve_cli.storage import pickles
 from retrieve_cli.storage.bitmap import PIECE, total
 from retrieve_cli.storage.mapped import pieces, unchecked, unreleased
@@ -138,7 +139,7 @@ class Bm25Writer(Postings):
                 yield frequencies, block.values
                 yield impacts, weigh(block.groups, block.rows, block.values)
 
-        return {**self._head, **stored, "impacts": impacts}, blocks()
+        return {**self._head, "held": languages_in(stored["languages"]), **stored, "impacts": impacts}, blocks()
 
 
 # ---------------------------------------------------------------------------------------------------- index
@@ -150,7 +151,7 @@ class TermIndex(ScoringIndex[str]):
     analyzer: TextAnalyzer
 
 
-LATER = ("rows", "impacts", "frequencies", "lengths")
+LATER = ("rows", "impacts", "frequencies", "lengths", "languages")
 """Large arrays of `bm25.pkl` of which a query reads little or nothing: each part is checked when it is read."""
 
 
@@ -180,8 +181,7 @@ class Bm25Index(TermIndex):
             self._starts: Rows = stored["starts"]
             self._rows: NDArray[np.int32] = stored["rows"]
             self._impacts: Vectors = stored["impacts"]
-            card = stored["analyzer"]
-            self.analyzer = TextAnalyzer(stemming=card["stemming"], stop_words=card["stop_words"])
+            self.analyzer = TextAnalyzer.of_card(stored["analyzer"], stored.get("held", ()))
             complete = len(self._rows) == len(self._impacts) == self._starts[-1]
         except (KeyError, TypeError, AttributeError, IndexError) as error:
             raise IndexCorrupt(f"bm25.pkl is incomplete ({quoted(error)})", hint="retrieve inspect verify") from error
@@ -190,7 +190,7 @@ class Bm25Index(TermIndex):
 
     def reweighted(self, formula: Formula) -> Bm25Index:
         """Return the index that a build with another formula would give; in memory, without reading the texts."""
-        self._check(*(self._stored[name] for name in LATER))
+        self._check(*(self._stored[name] for name in LATER if name in self._stored))
         return Bm25Index({**self._stored, "impacts": impacts(self._stored, formula)}, self._check, formula=formula)
 
     def within(self, rows: Mask) -> Self:
@@ -204,6 +204,10 @@ class Bm25Index(TermIndex):
                 count += len(own)
                 self.release()
         view._mean_length, view._weights = total / count if total else 1.0, {}  # noqa: SLF001  a copy of this object
+        if len(self.analyzer.languages) > 1:
+            self._check(languages := self._stored["languages"])
+            view.analyzer = self.analyzer.among(tuple(languages_in(languages[rows])))
+            self.release()
         return view
 
     def __len__(self) -> int:
@@ -212,9 +216,38 @@ class Bm25Index(TermIndex):
     def weights_of(self, query: str) -> TermWeights:
         """Return the terms of a query that occur in the index, by their numbers, in the order of the query; a term
         weighs as often as the query has it."""
-        counts = Counter(self.analyzer.terms(query))
-        found = {place: count for term, count in counts.items() if (place := self._place(term)) is not None}
+        found = {term: float(np.max(weights)) for term, weights in self._weighted(query).items()}
         return TermWeights(np.array(list(found), np.int32), np.array(list(found.values()), np.float32))
+
+    def _weighted(self, query: str) -> dict[int, Vectors | int]:
+        """Return the terms of a query that occur in the index, by their numbers, in the order of the query, each with
+        the number of times that the query has it: one, or one for each language of the rows."""
+        if len(self.analyzer.languages) == 1:
+            counts = Counter(self.analyzer.terms(query))
+            return {place: count for term, count in counts.items() if (place := self._place(term)) is not None}
+        weighted: dict[int, Any] = {}
+        codes = self.analyzer.languages
+        for word, terms in self.analyzer.by_language(query):
+            places = {code: place for code, term in terms.items() if (place := self._place(term)) is not None}
+            most = max(map(self._rows_with, places.values()), default=0)
+            if word.lower() in languages()[ENGLISH].words:  # which rows in English lack
+                most = max(most, total(self._length, self.population) // 2)
+            for code, place in places.items():
+                weights = weighted.setdefault(place, np.zeros(len(codes), np.float32))
+                weights[codes.index(code)] += 1 if code == ENGLISH else self._share(place, most)
+        return weighted
+
+    def _share(self, place: int, most: int) -> float:
+        """Return the share of its weight that a term keeps, if `most` rows have its word in another language: there it
+        is rare, as `the` is in French records, or its stem (`dat` for data), but that does not make it tell more."""
+        frequencies = np.array([most, self._rows_with(place)], np.float64)
+        common, own = idf("lucene", total(self._length, self.population), frequencies)
+        return min(1.0, float(common / own))
+
+    def _rows_with(self, place: int) -> int:
+        if self.population is not None:
+            return self._frequency(place, self.population)
+        return int(self._starts[place + 1] - self._starts[place])
 
     def exported(self, name: str) -> Exported:
         """Return the rows for an engine; `name` is the retriever's name."""
@@ -226,10 +259,10 @@ class Bm25Index(TermIndex):
         return Exported(Part(name, self.unit, self._length), postings=table)
 
     def _scores(self, query: str) -> Vectors:
-        return self._piece(self.weights_of(query), 0, self._length)
+        return self._piece(self._weighted(query), 0, self._length)
 
     def _pieces(self, query: str, starts: Rows | None) -> Iterator[tuple[int, Vectors]]:
-        terms, starts = self.weights_of(query), several(starts)
+        terms, starts = self._weighted(query), several(starts)
         units = self._length if starts is None else len(starts) - 1
         for first in range(0, units, at_once := self._at_once()):
             end = min(first + at_once, units)
@@ -240,18 +273,25 @@ class Bm25Index(TermIndex):
     def _at_once(self) -> int:
         return max(1, self._length) if self.release is unreleased else PIECE
 
-    def _piece(self, terms: TermWeights, first: int, end: int) -> Vectors:
+    def _piece(self, terms: Mapping[int, Vectors | int], first: int, end: int) -> Vectors:
         """Return the scores of the rows from `first` up to but not `end`, of the population if there is one."""
         scores = np.zeros(end - first, np.float32)
         try:
-            for term, count in zip(terms.terms.tolist(), terms.weights, strict=True):
+            for term, weights in terms.items():
                 rows, parts = self._postings(term, first, end)
+                count = weights if isinstance(weights, int) else weights[self._languages_of(rows)]
                 # A row occurs once in a column, so this addition never adds twice to one row.
-                scores[rows - first if first else rows] += parts * count
+                scores[rows - first if first else rows] += parts * np.float32(count)
                 self.release()
         except IndexError as error:
             raise IndexCorrupt(f"bm25.pkl refers to a missing row ({error})", hint="retrieve build") from error
         return scores
+
+    def _languages_of(self, rows: NDArray[np.int32]) -> Rows:
+        """Return for each row the place of its language in `languages` of the analyzer."""
+        self._check(languages := self._stored["languages"])
+        places: Rows = np.searchsorted([number_of(code) for code in self.analyzer.languages], languages[rows])
+        return places
 
     def _postings(self, term: int, first: int, end: int) -> tuple[NDArray[np.int32], Vectors]:
         """Return the rows with a term, by its number, from `first` up to but not `end`, and the score that it adds to

@@ -5,12 +5,14 @@ from __future__ import annotations
 from array import array
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cache
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from retrieve_cli.contracts import Field, Json
+from retrieve_cli.contracts.terms.languages import ENGLISH
 from retrieve_cli.retrieval.retrievers.analyzer import TextAnalyzer
 from retrieve_cli.storage import pickles
 from retrieve_cli.storage.mapped import unreleased
@@ -37,6 +39,7 @@ class Postings:
         self._vocabulary: dict[str, int] = {}
         self._rows = PostingsWriter("f")
         self._lengths = array("d")
+        self._languages = array("i")
 
     def reuse(self, stored: Mapping[str, Json], release: Callable[[], None] = unreleased) -> None:
         """Use the contents from a writer of this module as the older index, made with the same analyzer; `release`
@@ -51,16 +54,23 @@ class Postings:
         """Append a row of the older index."""
         self._rows.keep(row)
 
-    def add(self, fields: Iterable[Field]) -> None:
-        """Append a row made of weighted fields; a field of weight 0 is skipped."""
+    def add(self, fields: Iterable[Field], language: str = ENGLISH) -> None:
+        """Append a row made of weighted fields in a language; a field of weight 0 is skipped."""
         counts: Counter[str] = Counter()
+        analyzer, others = self._analyzer.among((language,)), list[Field]()
         for piece in fields:
             if piece.weight > 0:
-                for term, count in Counter(self._analyzer.terms(piece.text)).items():
+                for term, count in Counter(analyzer.terms(piece.text)).items():
                     counts[term] += count * piece.weight  # type: ignore[assignment]  # weights may be fractions
+                if not piece.text.isascii():
+                    others.append(piece)
+        self._lengths.append(sum(counts.values()))
+        for piece in others:
+            for term in analyzer.singles(piece.text):  # parts of what is counted, so that the row is not longer
+                counts[term] += piece.weight  # type: ignore[assignment]
         numbers = [self._vocabulary.setdefault(term, len(self._vocabulary)) for term in counts]
         self._rows.add(numbers, counts.values())
-        self._lengths.append(sum(counts.values()))
+        self._languages.append(number_of(language))
 
     def columns(self) -> dict[str, Json]:
         """Return by term in order: `vocabulary`, `starts` (v + 1), `rows` and `frequencies` (p), `lengths` (n)."""
@@ -92,6 +102,7 @@ class Postings:
             "term_ends": names.texts.ends,
             "starts": np.append(0, np.cumsum(counts)),
             "lengths": self._rows.by_row(self._old["lengths"], np.array(self._lengths)),
+            "languages": self._rows.by_row(self._old["languages"], np.array(self._languages)),
         }
         return columns, self._rows.merged(old, origins, counts, old_groups=names.texts.of_old, groups=names.of_fresh)
 
@@ -126,6 +137,7 @@ _NONE: Mapping[str, Json] = {
     "rows": np.empty(0, np.int32),
     "frequencies": np.empty(0, np.float32),
     "lengths": np.empty(0, np.float64),
+    "languages": np.empty(0, np.int32),
 }
 """An index without rows."""
 
@@ -151,4 +163,20 @@ def posting_blocks(
     return (part for block in merged for part in ((rows, block.rows), (frequencies, block.values)))
 
 
-_STORED = ("length", "terms", "term_ends", "starts", "rows", "frequencies", "lengths")
+_STORED = ("length", "terms", "term_ends", "starts", "rows", "frequencies", "lengths", "languages")
+
+
+def languages_in(column: NDArray[np.int32]) -> list[str]:
+    """Return the codes of the languages in a stored column, in order."""
+    return sorted(map(language_at, np.unique(column).tolist()))
+
+
+@cache
+def number_of(language: str) -> int:
+    """Return the number of a language in a stored column."""
+    return int.from_bytes(language.encode(), "big")
+
+
+def language_at(number: int) -> str:
+    """Return the code of the language that a stored column has as this number."""
+    return number.to_bytes(4, "big").lstrip(b"\0").decode()

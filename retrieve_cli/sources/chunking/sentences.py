@@ -1,4 +1,5 @@
-"""Sentence boundaries by a blank spaCy pipeline: rules only, no download."""
+"""Sentence boundaries by a blank spaCy pipeline, which sees words between blanks, and by the stops of other scripts:
+rules only, no download."""
 
 from __future__ import annotations
 
@@ -16,7 +17,9 @@ if TYPE_CHECKING:
 _BLOCK = 100_000
 """Characters passed to spaCy at once; below the `max_length` of any pipeline."""
 
-_STOP_OR_SPACE = (re.compile(r"(?<=[.!?])\s+"), re.compile(r"\s+"))
+_STOP_OR_SPACE = (re.compile(r"(?<=[.!?])\s+|(?<=[。！？｡।])"), re.compile(r"\s+"))
+_STOP = re.compile(r"(?:[。！？｡]+[」』”’）》〉】]*|[।॥။។៕؟۔։።]+[”’»)]*)\s*")
+"""Stops that no blank need follow, or that spaCy knows in some languages only."""
 
 
 def sentence_starts(text: str, language: str = "en") -> list[int]:
@@ -27,7 +30,7 @@ def sentence_starts(text: str, language: str = "en") -> list[int]:
         Unavailable: spaCy, or a package that it needs for this language, is not installed.
     """
     pipeline = _pipeline(language)
-    starts = [0]
+    starts = [0] if text.isascii() else [0, *(found.end() for found in _STOP.finditer(text) if found.end() < len(text))]
     for offset, block in _blocks(text):
         starts.extend(offset + sentence.start_char for sentence in pipeline(mask_runs(block)).sents)
     return sorted(set(starts))
