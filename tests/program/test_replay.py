@@ -321,7 +321,7 @@ def another(key: Any, value: Any) -> Any:
         "files": [Path("edges.tsv")],
         "mode": "bm25",
         "factors": {"license": {"MIT": 1.5}},
-        "segmenter": "threes",
+        "segmenter": "pairs",  # others are plug-ins
         "languages": {"*": "de"},
     }
     if key.name in special and "Literal" not in key.type:
