@@ -218,6 +218,7 @@ class Bm25(Retriever[str]):
 
     @staticmethod
     def _analyzer(building: Building) -> TextAnalyzer:
+        building.settings.expect_trusted("bm25")
         chosen = building.settings.bm25
         rules = {match: known_language(name) for match, name in chosen.languages.items()}
         return TextAnalyzer(
