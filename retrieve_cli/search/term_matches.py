@@ -29,7 +29,7 @@ def matching_words(indexes: Indexes, query: str, text: str) -> list[tuple[int, i
     analyzer: Analyzer = indexes.analyzer
     wanted = set(analyzer.terms(query))
     found = [(start, end) for start, end, terms in analyzer.spans(text) if wanted.intersection(terms)]
-    if is_plain(text):
+    if text.isascii() or is_plain(text):
         return found
     found += [(start, end) for start, end in words_of(text)[1] if fold(text[start:end]) in wanted]
     joined: list[tuple[int, int]] = []

@@ -113,7 +113,7 @@ class TextAnalyzer:
         """Return the terms of one word: itself, and its parts if it is a compound; empty for a stop word."""
         terms = self._cache.get(word)
         if terms is None:
-            terms = self._terms(word if self._first else clean(word))
+            terms = self._terms(word if self._first or word.isascii() else clean(word))
             if len(self._cache) < _REMEMBERED and len(word) <= _LONGEST:
                 self._cache[word] = terms
         return terms
@@ -163,7 +163,7 @@ class TextAnalyzer:
         return _Rules(words, stop_words == ENGLISH, _stemmer(algorithm) if algorithm else None, algorithm == "english")
 
     def _term(self, part: str, rules: _Rules) -> str:
-        folded = self._fold(part)
+        folded = part.lower() if part.isascii() else self._fold(part)
         if not folded or (folded if rules.folded else part.lower()) in rules.stop_words:
             return ""
         if rules.stem is None or not (folded.isalpha() or _is_of_letters(folded)):
@@ -190,7 +190,7 @@ class TextAnalyzer:
         ]
 
     def _places(self, text: str) -> Spans:
-        plain = self._first or is_plain(text)
+        plain = self._first or text.isascii() or is_plain(text)
         return [word.span() for word in WORD.finditer(text)] if plain else words_of(text, self._segment)[0]
 
     def _certain_stop_words(self, text: str, places: Spans) -> Collection[str]:
