@@ -34,7 +34,7 @@ def test_every_pickle_of_a_generation_is_read_as_plain_containers_and_arrays(fol
     assert {"bm25.pkl", "columns.pkl", "offsets.pkl", "sums.pkl"} <= {path.name for path in paths}
     for path in paths:
         value = retrieve_cli.read_artifact(str(path))
-        assert {type(part) for part in value.values()} <= {dict, str, int, np.ndarray}, path.name
+        assert {type(part) for part in value.values()} <= {dict, list, str, int, np.ndarray}, path.name
 
 
 def test_the_postings_of_a_term_are_read_without_the_program(folder: Path) -> None:
