@@ -84,6 +84,7 @@ WAITING = ("web", "executors")
 SILENT = {
     "pgvector.url": "no HTTP: a server of another protocol, once",
     "milvus.url": "no HTTP: a server of another protocol, once",
+    "serve.picture_hosts": "the browser loads these, the program never",
 }
 
 

@@ -60,7 +60,8 @@ def test_a_request_gives_the_same_bytes_as_flags_as_a_line_and_in_python(
         assert of_line["query_id"] == str(number)
         single = retrieve("query", "--json", "--no-timing", "--artifacts", tools, *flags(request))
         if single.code:
-            assert of_line["error"] == json.loads(single.err.splitlines()[-1])["error"], request
+            error = of_line["error"] | {"message": of_line["error"]["message"].replace(f"'{number}'", "'1'")}
+            assert error == json.loads(single.err.splitlines()[-1])["error"], request
             continue
         answered += 1
         of_line["query_id"] = "1"
