@@ -116,7 +116,8 @@ _IN_JSON, _FOR_MODELS, _HERE, _NOWHERE_ELSE = (
 
 
 SEARCH = Table(
-    Choice("query", _text(LONGEST_TEXT), "The query.", doors=_IN_JSON | {LISTED}, aliases=("q", "question", "text")),
+    Choice("query", _text(LONGEST_TEXT), "The query; with `like` not needed.",
+           doors=_IN_JSON | {LISTED}, aliases=("q", "question", "text")),
     Choice("id", {"type": ["string", "integer"], "maxLength": _LONGEST_NAME}, "Id of the query in the answer.",
            doors=_IN_JSON, aliases=("_id",)),
     # Results

@@ -171,9 +171,10 @@ class Table:
         """
         chosen = (*self.of_json, *self.aliases) if keys is None else keys
         spellings = [key for key in chosen if self.aliases.get(key, key) == "query"]
-        required: dict[str, Any] = {"required": spellings}
-        if len(spellings) > 1:
-            required = {"anyOf": [{"required": [key]} for key in spellings]}
+        wanted: list[dict[str, Any]] = [{"required": [key]} for key in spellings]
+        if "like" in chosen:  # examples are a query, too
+            wanted.append({"required": ["like"], "properties": {"like": {"minItems": 1}}})
+        required = wanted[0] if len(wanted) == 1 else {"anyOf": wanted}
         properties = {key: self._property(key) for key in chosen}
         return {"type": "object", "properties": properties, **required, "additionalProperties": False}
 

@@ -89,9 +89,9 @@ class WritableIndex(Index):
         from retrieve_cli.assemble.trusted import agree
         from retrieve_cli.ingest import schedule
 
-        settings, store, told = self._settings, self._store, Messages(progress)
-        with store.writer(wait=settings.sync.wait, say=told.say):
-            self.report = report = expect_published(sync_of(settings, store, told).run())
+        settings, store, messages = self._settings, self._store, Messages(progress)
+        with store.writer(wait=settings.sync.wait, say=messages.say):
+            self.report = report = expect_published(sync_of(settings, store, messages).run())
         if settings.sync.every_hours:
             schedule.mark(store)
         agree(store.path, progress)

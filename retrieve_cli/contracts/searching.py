@@ -76,12 +76,12 @@ class Examples(NamedTuple):
 class Query(Described):
     """A query for the retrievers (`text`), with the id for reports."""
 
-    apart: ClassVar = ("likeness", "variant_of", "records", "chunks", "conditions", "seen", "visible", "population")
+    apart: ClassVar = ("examples", "variant_of", "records", "chunks", "conditions", "seen", "visible", "population")
     text: str
     id: str = "0"
     also: tuple[Query, ...] = ()
     """Query variants: their rankings are fused with the ranking of the query."""
-    likeness: Examples | None = None
+    examples: Examples | None = None
     """Records whose vectors are part of the query."""
     variant_of: Query | None = None
     """The query whose texts are ranked one by one, if this is one of them."""

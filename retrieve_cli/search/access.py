@@ -32,10 +32,13 @@ class Access(NamedTuple):
     @property
     def visible(self) -> Mask | None:
         """(records,) bool: the records that exist for it; None: all."""
-        masks = [~only(self.generation, self.excluded)] if self.excluded else []
-        masks += [] if self.hidden is None else [~self.hidden]
-        masks += [] if self.own is None else [self.own]
-        return masks[0] if len(masks) == 1 else masks[0] & masks[1] & masks[-1] if masks else None
+        visible = self.own
+        if self.excluded:
+            others = ~only(self.generation, self.excluded)
+            visible = others if visible is None else visible & others
+        if self.hidden is not None:
+            visible = ~self.hidden if visible is None else visible & ~self.hidden
+        return visible
 
 
 def only(generation: Generation, rows: Sequence[int]) -> Mask:

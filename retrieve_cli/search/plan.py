@@ -147,8 +147,8 @@ def plan(opened: Opened, options: SearchOptions, *, queries: Sequence[Query], sa
     keep = options.rerank_keep if reranker is not None else None
     forms = QueryForms(opened.models, deadline, say)
     for query in queries:
-        if query.likeness is not None:
-            forms.give(query.text, partial(_resembling, opened, forms, query.likeness))
+        if query.examples is not None:
+            forms.give(query.text, partial(_resembling, opened, forms, query.examples))
     return RankPlan(
         opened,
         options,

@@ -118,7 +118,7 @@ class RequestReader:
                 visible=visible,
                 seen=None if tagged.without else self._said(request, access),
                 population=access.own,
-                likeness=Examples(tagged.text.strip(), like, not_like) if like or not_like else None,
+                examples=Examples(tagged.text.strip(), like, not_like) if like or not_like else None,
             ),
             clean=tagged.text,
             formats=formats,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -11,6 +10,7 @@ import numpy as np
 
 from retrieve_cli.assemble.registry import retriever
 from retrieve_cli.contracts.terms.figures import count
+from retrieve_cli.contracts.terms.words import WORD, fold, is_plain, words_of
 from retrieve_cli.errors import quoted
 from retrieve_cli.frozen import replace
 from retrieve_cli.retrieval.queries.operators import read_operators
@@ -23,7 +23,9 @@ if TYPE_CHECKING:
 
 MOST_CHECKED = 1000
 """Rows whose texts are compared with a phrase: the first ones by their score for its words."""
-_WORD = re.compile(r"[^\W_]+")
+_NOWHERE = "no record has the words {} next to each other: they are searched for as words"
+_BETWEEN = re.compile(r"[\s_-]+")
+_BLANKS = {code: " " for code in range(128) if not chr(code).isalnum()}
 
 
 class Having(NamedTuple):
@@ -110,9 +112,10 @@ class WordSearch:
 
 
 def _candidates(index: Any, analyzer: Analyzer, words: str, own: Mask | None, starts: Any) -> Rows:
-    """Return the rows that share a term with each of the words that have one; with `starts`, rows are chunks."""
+    """Return the rows that share a term with each of the words that have one, a compound by its parts, which rows with
+    the whole have, too; with `starts`, rows are chunks."""
     found: Rows | None = None
-    for word in dict.fromkeys(words.strip('"').split()):
+    for word in dict.fromkeys(_BETWEEN.split(words.strip('"'))):
         if analyzer.terms(word):
             rows = index.matching(word)
             found = rows if found is None else np.intersect1d(found, rows)
@@ -130,17 +133,23 @@ def _has_term(analyzer: Analyzer, word: str) -> Callable[[str], bool]:
 
 def _is_exact(phrase: str) -> Callable[[str], bool]:
     """Return a function that compares a text with words next to each other."""
-    words = r"[\W_]+".join(map(re.escape, _WORD.findall(_plain(phrase))))
-    pattern = re.compile(rf"(?<![^\W_]){words}(?![^\W_])")
-    return lambda text: pattern.search(_plain(text)) is not None
+    words = _spelled(phrase)
+    return lambda text: words in _spelled(text)
 
 
-_NOWHERE = "no record has the words {} next to each other: they are searched for as words"
-
-
-def _plain(text: str) -> str:
-    """Return a text without case and without accents."""
+def _spelled(text: str) -> str:
+    """Return the words of a text in the spelling of a comparison, between blanks; in scripts that are cut into pairs,
+    each character is a word."""
     if text.isascii():
-        return text.lower()
-    decomposed = unicodedata.normalize("NFKD", text)
-    return "".join(char for char in decomposed if not unicodedata.combining(char)).casefold()
+        return f" {' '.join(text.lower().translate(_BLANKS).split())} "
+    words = " ".join(fold(word) for word in _pieces(text))
+    return f" {' '.join(words.translate(_BLANKS).split())} "
+
+
+def _pieces(text: str) -> Iterable[str]:
+    if is_plain(text):
+        return WORD.findall(text)
+    spans, characters = words_of(text)
+    paired = {start for start, _ in characters}
+    places = sorted([*characters, *(span for span in spans if span[0] not in paired)])
+    return (text[start:end] for start, end in places)

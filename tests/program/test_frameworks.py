@@ -72,9 +72,9 @@ def test_llamaindex_gives_nodes_with_scores(tools: WritableIndex) -> None:
     answer = tools.search(QUERY, k=3, filters={"license": "MIT"})
     assert [(node.node_id, node.score, node.text) for node in nodes] == [(r.id, r.score, r.text) for r in answer]
     assert [node.node_id for node in asyncio.run(retriever.aretrieve(QUERY))] == [result.id for result in answer]
-    told = nodes[0].node.get_content(MetadataMode.LLM)
-    assert answer[0].name in told
-    assert "score" not in told
+    shown = nodes[0].node.get_content(MetadataMode.LLM)
+    assert answer[0].name in shown
+    assert "score" not in shown
 
 
 def test_haystack_runs_in_a_pipeline_and_is_stored_with_it(tools: WritableIndex) -> None:

@@ -61,9 +61,12 @@ def _objects(fragment: Any) -> st.SearchStrategy[Any]:
     return named if not others else st.dictionaries(st.text(max_size=4), free, max_size=3)
 
 
-items = st.fixed_dictionaries(
-    {"query": st.text(max_size=5)},
-    optional={key: valid(field.schema) | anything for key, field in FIELDS.items() if key != "query"},
+items = st.one_of(
+    st.fixed_dictionaries(
+        {asked: valid(FIELDS[asked].schema)},
+        optional={key: valid(field.schema) | anything for key, field in FIELDS.items() if key != asked},
+    )
+    for asked in ("query", "like")
 ) | st.dictionaries(st.sampled_from([*FIELDS, "limits", ""]), anything, max_size=3)
 
 
@@ -123,7 +126,7 @@ def test_each_spelling_means_the_same(alias: str, name: str) -> None:
     ("item", "message", "hint"),
     [
         ({}, "no query", '"query"'),
-        ({"query": 5}, "`query` of the request must be a string, not 5", "The query."),
+        ({"query": 5}, "`query` of the request must be a string, not 5", "The query"),
         ({"q": ["a"]}, "`q` of the request must be a string", "query"),
         ({"query": "a", "limt": 3}, "unknown key 'limt'", "did you mean `limit`?"),
         ({"query": "a", "limit": 0}, "`limit` of the request must be from 1 to 1,000, not 0", "Number of results"),

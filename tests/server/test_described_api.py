@@ -206,11 +206,11 @@ def test_each_answer_is_of_its_type_and_has_no_key_that_is_not_described(
     components = {"schemas": strict(description["components"]["schemas"])}
     for name, (_, _, each) in operations(description).items():
         answer = answers[name]
-        told = each["responses"].get(str(answer.status_code))
-        assert told, (name, answer.status_code, answer.text)
+        described = each["responses"].get(str(answer.status_code))
+        assert described, (name, answer.status_code, answer.text)
         if name not in NO_JSON:
             assert answer.status_code in (200, 202), (name, answer.text)
-            expect_valid(answer.json(), told["content"]["application/json"]["schema"], components)
+            expect_valid(answer.json(), described["content"]["application/json"]["schema"], components)
 
 
 def test_each_example_is_what_the_application_answers(description: Any, answers: dict[str, httpx.Response]) -> None:

@@ -44,6 +44,13 @@ def test_a_link_is_a_search(server: Server) -> None:
     assert link.json() == server.search(query="brain", limit=2, mode="bm25", rerank=False, filters=["license=MIT"])
 
 
+def test_an_example_is_a_query_of_its_own(server: Server) -> None:
+    found = server.search(query="", like=["lungs"])
+    assert found == server.search(like=["lungs"]) == server.get("/search?like=lungs&q=").json()
+    assert server.get("/search?like=lungs").json() == found
+    assert "lungs" not in [result["doc_id"] for result in found["results"]]
+
+
 @pytest.mark.parametrize("form", ["text", "jsonl", "csv", "md", "trec"])
 def test_a_link_gives_each_format_that_the_command_line_has(
     server: Server, artifacts: Path, retrieve: Program, form: str

@@ -1,20 +1,21 @@
 """Operators in the text of a query: `"a phrase"`, `-word`, `NOT word`, `-"a phrase"`, `field:word`.
 
 Text that only looks like one stays text: options of commands (`-O2`, `--verbose`), compounds (`state-of-the-art`),
-emphasis (`does NOT work`), lonely quotation marks, and `word:word` without such a field.
+emphasis (`does NOT work`), lonely quotation marks, quotations in sentences, and `word:word` without such a field.
 """
 
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Callable
 
 from retrieve_cli.frozen import Frozen
 
 _PIECE = re.compile(
     r"""
-    (?<!\S)(?P<minus>-?)["“”](?P<quoted>[^"“”]{1,1000})["“”](?=[\s.,;:!?)]|$)
-    | (?<!\S)(?P<word>\S{1,1000}+)
+    (?<!\S)(?P<minus>-?)["“”„](?P<quoted>[^"“”„]{1,1000})["“”](?=[\s.,;:!?)]|$)
+    | (?P<word>\S++)
     """,
     re.VERBOSE,
 )
@@ -28,6 +29,10 @@ _EMPHASISED = frozenset(
 )
 """Words beside which NOT is emphasis (`does NOT work`), and after which a dash is text."""
 _HAS_WORD = re.compile(r"\w")
+_SHORT = 5
+"""Words beside its operators of a query that is no sentence: it may have phrases, and excluded words anywhere."""
+_MOST = 32
+"""Operators of a text; with more, it is a text of another kind: each costs a look into the index."""
 
 
 class Operators(Frozen):
@@ -51,53 +56,61 @@ def read_operators(text: str, *, is_value: Callable[[str, str], bool]) -> Operat
     filters: list[str] = []
     pieces = list(_PIECE.finditer(text))
     shouts = text.isupper()
+    words = [at for at, piece in enumerate(pieces) if (piece["word"] or "-")[0] != "-"]
+    short, last_word = len(words) <= _SHORT, max(words, default=-1)
     skipped = False
     for at, piece in enumerate(pieces):
         quoted, word = piece["quoted"], piece["word"]
         if skipped:
             skipped = False
-        elif quoted is not None and _HAS_WORD.search(quoted):
-            (without if piece["minus"] else phrases).append(f'"{quoted}"' if piece["minus"] else quoted)
-            kept += [] if piece["minus"] else [quoted]
+        elif quoted is not None and piece["minus"] and _HAS_WORD.search(quoted):
+            without.append(f'"{quoted}"')
+        elif quoted is not None and short and _HAS_WORD.search(quoted):
+            phrases.append(quoted)
+            kept.append(f" {quoted}")
         elif word == "NOT" and not shouts and (excluded := _after_not(pieces, at)):
             without.append(excluded)
             skipped = True
-        elif word is not None and (match := _EXCLUDED.match(word)) is not None and _means(pieces, at):
-            without.append(match[1])
+        elif (
+            word is not None
+            and (match := _EXCLUDED.match(_lettered(word))) is not None
+            and (
+                # Natural text has dashes, too: `analysis of -omics data`.
+                (short or at > last_word) and not _is_emphasis(pieces, at - 1)
+            )
+        ):
+            without.append(word[slice(*match.span(1))])
         elif word is not None and (match := _FIELD.match(word)) is not None and _is_field(match, is_value):
             filters.append(f"{match[1]}={match[2]}")
         else:
-            kept.append(piece[0])
-    if not (phrases or without or filters):
+            # A comma stays at what is before it.
+            kept.append(piece[0] if at and piece.start() == pieces[at - 1].end() else f" {piece[0]}")
+    if not 0 < len(phrases) + len(without) + len(filters) <= _MOST:
         return Operators(text)
-    if not any(_HAS_WORD.search(part) for part in kept) and not filters:  # nothing is left to search for
+    if not filters and not any(map(_HAS_WORD.search, kept)):  # nothing is left to search for
         return Operators(text)
-    return Operators(" ".join(kept), tuple(phrases), tuple(without), tuple(filters))
+    return Operators("".join(kept).strip(), tuple(phrases), tuple(without), tuple(filters))
 
 
 def _after_not(pieces: list[re.Match[str]], at: int) -> str | None:
     """Return what a NOT excludes; None if it is emphasis: at the beginning, or beside a stop word."""
-    before = pieces[at - 1]["word"] if at else None
-    after = pieces[at + 1] if at + 1 < len(pieces) else None
-    if not at or after is None or (before or "").casefold() in _EMPHASISED:
+    if not 0 < at < len(pieces) - 1 or _is_emphasis(pieces, at - 1):
         return None
+    after = pieces[at + 1]
     if after["quoted"] is not None:
         return None if after["minus"] else f'"{after["quoted"]}"'
     word = after["word"].rstrip(".,;!?")
     return None if word.casefold() in _EMPHASISED or not word[:1].isalpha() else word
 
 
-def _means(pieces: list[re.Match[str]], at: int) -> bool:
-    """Return True if a dash before a word is an operator: in a short query, or at the end of a longer one, and not
-    after a stop word. Natural text has dashes, too: `analysis of -omics data`."""
-    if at and (pieces[at - 1]["word"] or "").casefold() in _EMPHASISED:
-        return False
-    last = all(piece["minus"] or (piece["word"] or "").startswith("-") for piece in pieces[at + 1 :])
-    return last or sum(not piece[0].startswith("-") for piece in pieces) <= _SHORT
+def _is_emphasis(pieces: list[re.Match[str]], before: int) -> bool:
+    """Return True if the piece in front of an operator is a stop word, so that it is plain text."""
+    return before >= 0 and (pieces[before]["word"] or "").casefold() in _EMPHASISED
 
 
-_SHORT = 5
-"""Words of a query in which an excluded word may be anywhere."""
+def _lettered(word: str) -> str:
+    """Return a word of the same length with letters for its marks, which are no letters to a pattern."""
+    return word if word.isascii() else "".join("a" if unicodedata.category(c)[0] == "M" else c for c in word)
 
 
 def _is_field(match: re.Match[str], is_value: Callable[[str, str], bool]) -> bool:

@@ -177,7 +177,7 @@ class TextAnalyzer:
 
     def by_language(self, query: str) -> list[tuple[str, dict[str, str]]]:
         """Return the words of a query and their parts, each with its term in every language of the index, English
-        first. The stop words of the language that the query is certainly in are left out."""
+        first. The stop words of the language that the query is certainly in are skipped."""
         places = self._places(query)
         dropped = self._certain_stop_words(query, places)
         words = [word for start, end in places if (word := query[start:end]).lower() not in dropped]

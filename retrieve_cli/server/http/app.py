@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from functools import cache, partial
 
 from fastapi import APIRouter, FastAPI
 
@@ -55,6 +56,7 @@ def server_app(state: State) -> Service:
     )
     for door in DOORS:
         app.include_router(door(state))
-    app.openapi = lambda: described_api(app, secured=state.callers.required)  # type: ignore[method-assign]
+    described = cache(partial(described_api, app))
+    app.openapi = lambda: described(secured=state.callers.required)  # type: ignore[method-assign]
     guarded = Guard(app, state.hosts, state.callers)
     return Service(guarded, lambda: state.busy, lambda answers: Observing(answers, state.metrics, log=state.access_log))

@@ -100,8 +100,8 @@ def described_api(app: FastAPI, *, secured: bool) -> dict[str, Any]:
     schemas |= deepcopy(_schemas())
     for path, methods in found["paths"].items():
         for described in methods.values():
-            if (told := described.pop(_KEY, None)) is not None:
-                _fill(described, Operation(**told), path, schemas, secured=secured)
+            if (declared := described.pop(_KEY, None)) is not None:
+                _fill(described, Operation(**declared), path, schemas, secured=secured)
     if secured:
         found["components"]["securitySchemes"] = _SECURITY
     return found

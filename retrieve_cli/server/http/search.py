@@ -32,7 +32,8 @@ from retrieve_cli.server.http.requests import RejectedRequest, read_object
 from retrieve_cli.server.http.shapes.modular import PARAMETER, SHAPE, SHAPES, shape_of
 from retrieve_cli.server.http.state import State
 
-_REQUEST = SEARCH.schema([*SEARCH.of_json])
+# Generators of clients make no object of a schema with alternatives: `query` or `like`.
+_REQUEST = {key: value for key, value in SEARCH.schema([*SEARCH.of_json]).items() if key != "anyOf"}
 _MOST = 256
 """Requests of one batch."""
 
@@ -143,8 +144,7 @@ def from_parameters(request: Request) -> dict[str, Json]:
 def _parameters() -> list[dict[str, Json]]:
     """Return the parameters of a link as OpenAPI describes them."""
     rows = SEARCH.of_json.items()
-    found = [parameter("q" if key == "query" else key, "query", row.schema, row.description) for key, row in rows]
-    return [{**each, "required": each["name"] == "q"} for each in found]
+    return [parameter("q" if key == "query" else key, "query", row.schema, row.description) for key, row in rows]
 
 
 def _batch_schema() -> dict[str, Json]:

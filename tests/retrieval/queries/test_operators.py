@@ -22,7 +22,8 @@ def read(text: str) -> Operators:
     ("text", "left", "phrases", "without", "filters"),
     [
         ('"light sheet" microscope', "light sheet microscope", ("light sheet",), (), ()),
-        ("“light sheet”, please", "light sheet please", ("light sheet",), (), ()),
+        ("“light sheet”, please", "light sheet, please", ("light sheet",), (), ()),
+        ("„light sheet“ microscope", "light sheet microscope", ("light sheet",), (), ()),
         ("lung NOT nnU-Net", "lung", (), ("nnU-Net",), ()),
         ('lung NOT "deep learning"', "lung", (), ('"deep learning"',), ()),
         ("lung -heart", "lung", (), ("heart",), ()),
@@ -35,6 +36,7 @@ def read(text: str) -> Operators:
             (),
         ),
         ('lung -"chest ct" tools', "lung tools", (), ('"chest ct"',), ()),
+        ("फेफड़े -हिन्दी", "फेफड़े", (), ("हिन्दी",), ()),
         ("license:MIT lung", "lung", (), (), ("license=MIT",)),
         ("group:radiology", "", (), (), ("group=radiology",)),
     ],
@@ -53,19 +55,23 @@ def test_operators_are_read(text: str, left: str, phrases: tuple, without: tuple
         "ratio 3:1",
         "-5 degrees", "e-mail", "x -y2z", "NOT", "why NOT the dog", "a=b", "C:\\dir", "std::vector", "", " ", "–dash",
         "analysis of -omics data", "jet interference with supersonic flow -dash experimental papers",
+        'the "hard" mode of a game with many levels',
+        'call {"name": "createEvent", "on": "Monday"} for me and for all others',
     ],
 )  # fmt: skip
 def test_natural_text_stays_text(text: str) -> None:
     assert read(text) == Operators(text)
 
 
-@pytest.mark.parametrize("collection", ["scifact", "cranfield", "biotools", "kubernetes-docs"])
-def test_queries_of_real_collections_have_no_operators(collection: str) -> None:
-    file = DATA / collection / "queries.jsonl"
-    if not file.is_file():
-        pytest.skip(f"{file} is not here")
-    texts = [json.loads(line)["text"] for line in file.read_text("utf-8").splitlines()]
-    assert [text for text in texts if read(text) != Operators(text) and '"' not in text] == []
+def test_natural_text_of_real_queries_stays_text() -> None:
+    """All but short ones with a name between quotation marks, which is what operators are for."""
+    files = sorted(DATA.glob("*/queries.jsonl"))
+    if not files:
+        pytest.skip(f"there are no collections in {DATA}")
+    texts = [json.loads(line)["text"] for file in files for line in file.read_text("utf-8").splitlines()]
+    found = [(text, left) for text in texts if (left := read(text)) != Operators(text)]
+    assert [text for text, left in found if not left.phrases or left.without or left.filters] == []
+    assert len(found) <= len(texts) / 200
 
 
 @given(st.text(st.sampled_from(string.ascii_lowercase[:4] + ' -":N"OT'), max_size=60))
@@ -77,7 +83,7 @@ def test_no_word_is_lost(text: str) -> None:
 
 def test_results_are_those_of_a_naive_reading(tmp_path: Path, retrieve: Program) -> None:
     texts = [["lung", "mask", "ct"], ["mask", "lung"], ["lung", "ct", "mask"], ["deep-net", "lung"], ["deep", "net"],
-             ["net", "deep", "größe"], ["lungs"], ["ct"]]  # fmt: skip
+             ["net", "deep", "größe"], ["lungs"], ["ct"], ["提高召回率的方法"], ["パパと"], ["ババと"]]  # fmt: skip
     lines = [json.dumps({"id": f"r{n}", "name": " ".join(words)}) + "\n" for n, words in enumerate(texts)]
     catalog = tmp_path / "c.jsonl"
     catalog.write_text("".join(lines), "utf-8")
@@ -93,6 +99,9 @@ def test_results_are_those_of_a_naive_reading(tmp_path: Path, retrieve: Program)
     assert ids('"mask lung"') == {"r1"}
     assert ids('"deep net"') == {"r3", "r4"}  # punctuation does not count
     assert ids('"lungs" ct') == {"r6"}  # as it is, in no other inflection
+    assert ids('"召回率"') == {"r8"}  # in scripts without blanks, anywhere
+    assert ids('"パパ"') == {"r9"}  # with marks that make another letter
+    assert ids('"GRÖSSE"') == {"r5"}
     assert ids("mask -lung") == everything - {"r0", "r1", "r2", "r3", "r6"}  # in any inflection
     assert ids("mask NOT deep-net") == everything - {"r3"}  # as a whole
     assert ids('mask -"deep net"') == everything - {"r3", "r4"}
