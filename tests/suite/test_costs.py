@@ -136,6 +136,17 @@ def test_a_worker_is_judged_by_its_collection_and_its_memory(monkeypatch: pytest
     assert [any(word in each for each in said) for word in ("30.0 s", "torch", "1800 MB")] == [True] * 3
 
 
+def test_limits_grow_on_a_machine_that_others_use(suite: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(costs, "TOO_DEAR_S", BURNT_S / 2)
+    monkeypatch.setattr(costs, "COLLECTION_S", 1e9)
+    monkeypatch.setattr(costs, "WORKER_MB", 1e9)
+    monkeypatch.setattr(costs, "HEAVY", ())
+    for slowness, outcome in ((1.0, pytest.ExitCode.TESTS_FAILED), (20.0, pytest.ExitCode.OK)):
+        monkeypatch.setattr(costs, "work", lambda slowness=slowness: slowness * costs.WORK_S)
+        done, _ = measured(suite, "def test_burns(): burn(0.2)\n", "--enforce-costs")
+        assert done.ret == outcome
+
+
 def test_what_only_cycles_hold_is_freed_when_memory_has_grown(monkeypatch: pytest.MonkeyPatch) -> None:
     class Model: ...
 
