@@ -37,6 +37,7 @@ def suite(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.
     """A folder with this plug-in, and `burn`."""
     monkeypatch.chdir(pytester.path)
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")  # half a second each time
+    monkeypatch.setattr(costs, "work", lambda: costs.WORK_S)
     pytester.makeconftest(CONFTEST)
     pytester.makepyfile(burning=BURN)
     pytester.syspathinsert()
