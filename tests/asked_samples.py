@@ -24,6 +24,7 @@ VALUES: dict[str, list[Any]] = {
     "filters": [["license=MIT"], ["group=radiology", "dims>=3"]],
     "doc_ids": [["lungs", "ribs"], ["brain", "align"]],
     "tenant": ["acme", "globex"],
+    "exact_words": [True, False],
     "chunks": [True, False],
     "context": [0, 1],
     "max_tokens": [30, 200],

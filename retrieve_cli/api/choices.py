@@ -150,6 +150,8 @@ SEARCH = Table(
            "--not-like ID", SEVERAL),
     Choice("also", _texts(LONGEST_TEXT, most=_MOST_VALUES), "Search this query variant too.", QUERY, "--also TEXT",
            SEVERAL),
+    Choice("exact_words", _SWITCH, "Do not correct words that no record has.", QUERY,
+           "--exact-words/--no-exact-words", key="search.exact_words"),
     # Ranking
     Choice("mode", _one_of(*modes()), "All retrievers, or one.", RANKING, f"--mode {'|'.join(modes())}",
            key="search.mode", default="hybrid"),

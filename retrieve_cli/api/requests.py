@@ -44,6 +44,7 @@ class Choices(TypedDict, total=False):
     like: Texts
     not_like: Texts
     also: Texts
+    exact_words: bool
     mode: str
     retrievers: Texts
     strategies: Texts

@@ -28,6 +28,7 @@ class SearchSettings(SettingsSection):
     min_score: float | None = bounded(None, -LARGEST)
     min_results: int = bounded(0, 0)
     deadline_ms: float | None = bounded(None, 1)
+    exact_words: bool = False
     file_tokens: bool = True
     require_tenant: bool = False
     max_also: int = bounded(8, 0, 1000)

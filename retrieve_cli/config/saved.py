@@ -28,7 +28,10 @@ _TODAY = frozenset(
 """Keys of servers, of this machine, and of the limits of a request, in any section."""
 
 
-_BEFORE: Mapping[str, Mapping[str, Json]] = {"expansion": {"placement": "blend"}}
+_BEFORE: Mapping[str, Mapping[str, Json]] = {
+    "expansion": {"placement": "blend"},
+    "search": {"exact_words": True},
+}
 """By section, values of keys whose default is not what runs did that were kept before there were these keys."""
 
 

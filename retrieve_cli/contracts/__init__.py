@@ -43,6 +43,7 @@ from retrieve_cli.contracts.searching import (
     NOT_PICKED as NOT_PICKED,
     VARIANT as VARIANT,
     Candidates as Candidates,
+    Correction as Correction,
     Evidence as Evidence,
     Examples as Examples,
     FileHead as FileHead,
@@ -59,7 +60,9 @@ from retrieve_cli.contracts.searching import (
     Request as Request,
     Reranked as Reranked,
     Restrictable as Restrictable,
+    Spelling as Spelling,
     Stage as Stage,
+    Worded as Worded,
 )
 from retrieve_cli.contracts.sources import (
     Countable as Countable,

@@ -73,6 +73,23 @@ class Examples(NamedTuple):
     not_like: tuple[int, ...]
 
 
+class Worded(str):
+    """The text of a query with words that it is also searched for. To an index that does not know them it is a text."""
+
+    __slots__ = ("beside",)
+    beside: tuple[tuple[str, float], ...]
+    """Words, each with its weight; a word of the text has 1."""
+
+    @classmethod
+    def of(cls, text: str, beside: tuple[tuple[str, float], ...]) -> str:
+        """Return a text with such words, if there are any."""
+        if not beside:
+            return text
+        worded = cls(text)
+        worded.beside = beside
+        return worded
+
+
 class Query(Described):
     """A query for the retrievers (`text`), with the id for reports."""
 
@@ -81,6 +98,8 @@ class Query(Described):
     id: str = "0"
     also: tuple[Query, ...] = ()
     """Query variants: their rankings are fused with the ranking of the query."""
+    beside: tuple[tuple[str, float], ...] = ()
+    """Words that retrievers of words also search for, with their weights."""
     examples: Examples | None = None
     """Records whose vectors are part of the query."""
     variant_of: Query | None = None
@@ -109,6 +128,25 @@ class Query(Described):
     """
 
 
+class Correction(Frozen):
+    """A word of a query that no record has, and the word in its place."""
+
+    word: str
+    to: str
+    others: tuple[tuple[str, float], ...] = ()
+    """Further words that are searched for, with weights below 1."""
+
+
+class Spelling(Protocol):
+    """Corrections of words that no record has to words that some record has."""
+
+    def of(self, own: Mask) -> Spelling:
+        """Return the same for some records, (records,) bool: the words of others do not exist."""
+
+    def corrected(self, text: str) -> tuple[str, tuple[Correction, ...]]:
+        """Return a text with its misspelled words replaced, and the corrections."""
+
+
 class Question(Frozen):
     """A parsed request: the query for the retrievers, and the origin of each part of it."""
 
@@ -124,6 +162,8 @@ class Question(Frozen):
     """Effective conditions: the field of each, and its text in the filter language."""
     without: tuple[str, ...] = ()
     """Words and phrases that no result has."""
+    corrections: tuple[Correction, ...] = ()
+    """Words of the request that no record has, and the words in their place."""
     notices: tuple[str, ...] = ()
     """Messages on parts that were not understood, and on unsupported files."""
     files: tuple[KnownFile, ...] = ()

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import orjson
 
-from retrieve_cli.contracts import Evidence, Json, Reranked
+from retrieve_cli.contracts import Evidence, Json, Question, Reranked
 from retrieve_cli.errors import escaped_json, printable
 from retrieve_cli.frozen import asdict
 from retrieve_cli.output.places import boxes, known_keys, linked, page_keys, pages, span_of
@@ -96,6 +96,7 @@ def _asked_for(answer: Answer) -> dict[str, Json]:
     """The keys that only some answers have."""
     return {
         **({"without": list(answer.question.without)} if answer.question.without else {}),
+        **({"corrections": _corrections_json(answer.question)} if answer.question.corrections else {}),
         **({"confidence": dict(answer.confidence)} if answer.confidence else {}),
         **({"deadline": dict(answer.deadline)} if answer.deadline else {}),
         **({"notices": list(answer.notices)} if answer.notices else {}),
@@ -106,6 +107,13 @@ def _asked_for(answer: Answer) -> dict[str, Json]:
         **(_facets_json(answer) if answer.facets else {}),
         **({"run_id": answer.run_id} if answer.run_id else {}),
     }
+
+
+def _corrections_json(question: Question) -> list[dict[str, Json]]:
+    """By word of the query that no record has, the words that are searched for, the first one in its place."""
+    return [
+        {"word": each.word, "searched": [each.to, *(word for word, _ in each.others)]} for each in question.corrections
+    ]
 
 
 def _facets_json(answer: Answer) -> dict[str, Json]:

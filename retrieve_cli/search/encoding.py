@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from retrieve_cli.assemble import encoders
 from retrieve_cli.config.settings import Settings
+from retrieve_cli.errors import Unavailable
 from retrieve_cli.frozen import replace
 from retrieve_cli.search.deadline import busy_clock
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
 Q = TypeVar("Q")
 
+_TOKENS = 16
 _TOKEN = re.compile(r"(?<!\S)(?:format|anatomy):\S+")
 
 
@@ -52,6 +54,17 @@ class QueryModels:
     def waits(self) -> bool:
         """True if a server encodes."""
         return self._recipe.encoder is not None and self._recipe.encoder_card.family == "remote"
+
+    def is_word(self, word: str) -> bool:
+        """Return True if a word is whole in the vocabulary of the encoder: then it is one, though no record has it."""
+        if self._recipe.encoder is None:
+            return False
+        try:
+            tokenizer = self.encoder.tokenizer
+            ids = tokenizer.ids([word], max_tokens=_TOKENS).ids[0] if hasattr(tokenizer, "ids") else ()
+        except Unavailable:
+            return False
+        return len(ids) == 1 + tokenizer.special_tokens
 
     def hurried(self, within: float | None) -> Encoder:
         """Return the same encoder; a server is given no more than so many seconds, and one try."""

@@ -41,6 +41,8 @@ class SearchOptions(Frozen):
     """Boosts in addition to the configured ones: `section=Results:1.2`."""
     dense_only: bool = False
     """The naive engine: the nearest chunks, and no other stage."""
+    exact_words: bool = False
+    """Do not correct words that no record has."""
     offset: int = 0
     """Number of results on earlier pages."""
     facets: tuple[str, ...] = ()
@@ -80,6 +82,7 @@ class SearchOptions(Frozen):
             "max_tokens": settings.budget.max_tokens,
             "min_score": search.min_score,
             "deadline_ms": search.deadline_ms,
+            "exact_words": search.exact_words,
             "dense_only": naive,
             **{name: value for name, value in given.items() if value is not None},
         }

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from unicodedata import category
 
 from retrieve_cli.config.bounds import LONGEST_TEXT
-from retrieve_cli.contracts import Examples, KnownFile, Query, Question, Request
+from retrieve_cli.contracts import Correction, Examples, KnownFile, Query, Question, Request
 from retrieve_cli.contracts.terms.tenants import TENANT
 from retrieve_cli.errors import UsageError, quoted
 from retrieve_cli.frozen import replace
@@ -20,7 +20,7 @@ from retrieve_cli.storage.generation import Generation
 if TYPE_CHECKING:
     from retrieve_cli.assemble.indexes import Indexes
     from retrieve_cli.config.settings import SearchSettings, Settings
-    from retrieve_cli.contracts import Mask
+    from retrieve_cli.contracts import Mask, Spelling
     from retrieve_cli.contracts.engines import AnyOf
     from retrieve_cli.search.word_search import Having, WordSearch
 
@@ -60,13 +60,17 @@ class RequestReader:
         file_tokens: bool = True,
         settings: Settings | None = None,
         indexes: Indexes | None = None,
+        spelling: Spelling | None = None,
     ) -> None:
         """`file_tokens` is False if the headers of files are ignored; `settings` have the limits of documents; without
-        `indexes`, quotation marks and dashes are text."""
+        `indexes`, quotation marks and dashes are text; without `spelling`, no word is corrected."""
         self._generation = generation
         self._settings = settings
         self._file_tokens = file_tokens
         self._indexes = indexes
+        self._spelling = spelling
+        self._spellings: dict[str | None, Spelling] = {}
+        """By tenant."""
         self._tenants: dict[str, Mask] = {}
         """The records of each tenant: the requests of a batch share them."""
 
@@ -84,7 +88,7 @@ class RequestReader:
         access = access._replace(excluded=tuple(dict.fromkeys((*access.excluded, *like, *not_like))))
         files = (*self._files(request), *map(self._example, like))
         formats = _tokens(tagged, files)
-        asked = _asked(request, [each.text for each in texts], [*(file.text for file in files if file.text), *formats])
+        asked = _asked(request, texts, [*(file.text for file in files if file.text), *formats])
         visible = access.visible
         conditions = self._conditions(request, tagged, access, visible)
         included, unknown_too = self._named(access, tagged.included, "INCLUDE")
@@ -125,10 +129,12 @@ class RequestReader:
             excluded=tuple(self._generation.record_id(row) for row in access.excluded),
             filters=tuple((each.field, each.written) for each in conditions),
             without=tagged.without,
+            corrections=tagged.corrections,
             notices=(
                 *([WORDLESS] if wordless else []),
                 *tagged.problems,
                 *(f"records with {words} are excluded" for words in tagged.without),
+                *(_corrected(each) for each in tagged.corrections),
                 *(said for file in files for said in file.warnings),
                 *unknown,
                 *unknown_too,
@@ -196,10 +202,20 @@ class RequestReader:
     def _texts(self, request: Request) -> list[Tagged]:
         """Return the texts of a request, their tags and operators read."""
         texts = [read_tags(text) for text in (request.text, *request.also)]
-        if self._indexes is None or not any(OPERATOR.search(text.text) for text in texts):
-            return texts
-        own = self.own(request)
-        return [self._wording.read(text, own, request.tenant) for text in texts]
+        if self._indexes is not None and any(OPERATOR.search(text.text) for text in texts):
+            texts = [self._wording.read(text, self.own(request), request.tenant) for text in texts]
+        return texts if self._spelling is None else self._spelt(self._spelling, texts, request)
+
+    def _spelt(self, spelling_of_all: Spelling, texts: Sequence[Tagged], request: Request) -> list[Tagged]:
+        """Return texts with their words corrected, for the records of the request's tenant."""
+        if (spelling := self._spellings.get(request.tenant)) is None:
+            own = self.own(request)
+            spelling = self._spellings[request.tenant] = spelling_of_all if own is None else spelling_of_all.of(own)
+        found = (spelling.corrected(each.text) for each in texts)
+        return [
+            replace(each, text=text, corrections=corrections) if corrections else each
+            for each, (text, corrections) in zip(texts, found, strict=True)
+        ]
 
     @cached_property
     def _wording(self) -> WordSearch:
@@ -370,19 +386,32 @@ def _together(texts: Sequence[Tagged]) -> Tagged:
     return Tagged(own.text, **said)
 
 
-def _asked(request: Request, texts: Sequence[str], formats: Sequence[str]) -> list[Query]:
+def _corrected(correction: Correction) -> str:
+    """Return a sentence on a corrected word."""
+    words = [correction.to, *(word for word, _ in correction.others)]
+    searched = f"searched for {', '.join(words)} (unless --exact-words)"
+    return f"no record has the word {quoted(correction.word)}: {searched}"
+
+
+def _asked(request: Request, texts: Sequence[Tagged], formats: Sequence[str]) -> list[Query]:
     """Texts for the retrievers: each once, for retrievers of words with the tokens behind it.
 
     Raises:
         UsageError: one of the texts has no words.
     """
-    if any(not text.strip() for text in texts[1:]):
+    if any(not each.text.strip() for each in texts[1:]):
         raise UsageError(f"query {quoted(request.id)} has a variant that is empty", hint="remove it: --also TEXT")
-    if request.text.strip() and not texts[0].strip() and not formats:
+    if request.text.strip() and not texts[0].text.strip() and not formats:
         hint = "for example: segment lungs in CT [EXCLUDE:name]"
         raise UsageError(f"query {quoted(request.id)} has only tags and no text", hint=hint)
-    different = dict.fromkeys(text.strip() for text in texts)
-    return [Query(" ".join([text, *formats]).strip(), request.id) for text in different]
+    different: dict[str, list[tuple[str, float]]] = {}
+    for each in texts:
+        beside = different.setdefault(each.text.strip(), [])
+        beside += [other for correction in each.corrections for other in correction.others]
+    return [
+        Query(" ".join([text, *formats]).strip(), request.id, beside=tuple(beside))
+        for text, beside in different.items()
+    ]
 
 
 def _listed(names: Sequence[str]) -> str:

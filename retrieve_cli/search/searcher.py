@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from retrieve_cli.assemble.registry import fusion_of, retriever
-from retrieve_cli.config.plugins import LLM
+from retrieve_cli.config.plugins import HYBRID, LLM
 from retrieve_cli.contracts import Json, Query, Question, Request
-from retrieve_cli.errors import Unavailable
+from retrieve_cli.errors import STEP_FAILURES, Unavailable
 from retrieve_cli.retrieval.stages.pipeline import Edit, Pipeline
 from retrieve_cli.search.answer import Answer, Course
 from retrieve_cli.search.confidence import Confidence
@@ -27,7 +28,7 @@ from retrieve_cli.search.term_matches import matching_words, silent, weak_matche
 from retrieve_cli.storage.manifest import sha1
 
 if TYPE_CHECKING:
-    from retrieve_cli.contracts import Ranking
+    from retrieve_cli.contracts import Ranking, Spelling
     from retrieve_cli.search.facets import Facet
 
 
@@ -199,7 +200,19 @@ class Searcher:
             file_tokens=settings.search.file_tokens,
             settings=settings,
             indexes=self.opened.indexes,
+            spelling=self._spelling(),
         )
+
+    def _spelling(self) -> Spelling | None:
+        """Return the corrections by the words of the index; None if no retriever of words answers."""
+        opened, options = self.opened, self.options
+        named = options.retrievers or (tuple(opened.indexes) if options.mode == HYBRID else (options.mode,))
+        for name in named if not (options.dense_only or options.exact_words) else ():
+            with suppress(*STEP_FAILURES):  # which the retriever reports
+                if name in opened.indexes and retriever(name).role == "lexical":
+                    index = opened.indexes[name]
+                    return retriever(name).spelling(index, opened.generation, is_word=opened.models.is_word)
+        return None
 
     def check(self, requests: Sequence[Request]) -> None:
         """Hold requests to what the configuration demands of them.

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
+from functools import cached_property
 from itertools import pairwise
 from typing import TYPE_CHECKING, overload
 
@@ -56,6 +57,50 @@ class Vocabulary:
         """Return the place at which a value is, or would be inserted, among the sorted texts of `span`."""
         wanted = (value.casefold(), value)
         return span.start + bisect_left(span, wanted, key=lambda number: (self.folded(number), self[number]))
+
+    @cached_property
+    def heads(self) -> NDArray[np.uint64]:
+        """The first bytes of each text as a number, (n,): the numbers are in the order of sorted texts."""
+        heads = np.zeros(len(self), np.uint64)
+        for first in range(0, len(self) if len(self.text) else 0, _AT_ONCE):
+            starts, ends = self.ends[:-1][first : first + _AT_ONCE, None], self.ends[1:][first : first + _AT_ONCE, None]
+            places = starts + np.arange(_HEAD)
+            inside = places < ends
+            head = np.where(inside, self.text[np.where(inside, places, 0)], 0).astype(np.uint8)
+            heads[first : first + _AT_ONCE] = head.view(">u8")[:, 0]
+        return heads
+
+    def find(self, texts: Collection[str]) -> dict[str, int]:
+        """Return the places of some texts among the sorted ones; others are left out."""
+        if not len(self):
+            return {}
+        wanted = [(text, text.encode()) for text in texts]
+        heads = np.array([_head(raw) for _, raw in wanted], np.uint64)
+        lows = np.searchsorted(self.heads, heads).tolist()
+        highs = np.searchsorted(self.heads, heads, side="right").tolist()
+        found: dict[str, int] = {}
+        for (text, raw), low, high in zip(wanted, lows, highs, strict=True):
+            place = low + bisect_left(range(low, high), raw, key=self.raw)
+            if place < high and self.raw(place) == raw:
+                found[text] = place
+        return found
+
+    def beginning_with(self, text: str) -> tuple[int, list[str]]:
+        """Return the sorted texts that begin with a text of up to eight bytes, and the place of the first."""
+        raw = text.encode()
+        low = int(np.searchsorted(self.heads, np.uint64(_head(raw))))
+        high = int(np.searchsorted(self.heads, np.uint64(_head(raw, b"\xff")), side="right"))
+        ends = self.ends[low : high + 1].tolist()
+        block = self.text[ends[0] : ends[-1]].tobytes()
+        return low, [block[start - ends[0] : end - ends[0]].decode() for start, end in pairwise(ends)]
+
+
+_HEAD = 8
+_AT_ONCE = 1 << 17
+
+
+def _head(raw: bytes, fill: bytes = b"\0") -> int:
+    return int.from_bytes(raw[:_HEAD].ljust(_HEAD, fill), "big")
 
 
 class TextBuffer(Sequence[bytes]):

@@ -460,3 +460,11 @@ def test_a_picture_is_shown_only_of_a_server_that_the_operator_names(
     monkeypatch.setenv("RETRIEVE_SERVE__PICTURE_HOSTS", '["x.org; script-src *"]')
     with pytest.raises(UsageError, match="picture_hosts"):
         shown()
+
+
+def test_a_corrected_search_links_to_the_words_as_typed(server: Server) -> None:
+    tree = page(server, q="segmment ribs")
+    (address,) = [node.attributes["href"] for node in tree.all("a") if node.text == "Search for the words as typed"]
+    assert dict(parse_qsl(address.partition("?")[2])) == {"q": "segmment ribs", "exact_words": "yes"}
+    exact = page(server, address)
+    assert [node for node in exact.all("a") if node.text == "Search for the words as typed"] == []

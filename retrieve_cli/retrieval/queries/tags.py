@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from typing import Any
 
+from retrieve_cli.contracts import Correction
 from retrieve_cli.frozen import Frozen
 from retrieve_cli.untrusted.nearest import nearest
 
@@ -41,6 +43,8 @@ class Tagged(Frozen):
     """Words that a result has next to each other."""
     without: tuple[str, ...] = ()
     """Words that no result has."""
+    corrections: tuple[Correction, ...] = ()
+    """Words that no record has."""
     problems: tuple[str, ...] = ()
     """A sentence for each tag that cannot be read."""
 
@@ -57,7 +61,8 @@ def read_tags(text: str) -> Tagged:
             between.append(text[end : match.start()])
             end = match.end()
     between.append(text[end:])
-    return Tagged(_joined(between), **{name: tuple(values) for name, values in parts.items()})
+    read: dict[str, Any] = {name: tuple(values) for name, values in parts.items()}
+    return Tagged(_joined(between), **read)
 
 
 def _read(match: re.Match[str]) -> tuple[str, list[str], str]:

@@ -9,7 +9,7 @@ query has in the language of the record, so that a word counts once.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import cache
 from typing import NamedTuple
 from unicodedata import category
@@ -175,6 +175,16 @@ class TextAnalyzer:
         # In Latin script marks belong to endings (marché, marchée), so that they are folded afterwards.
         return fold(rules.stem(part.lower() if part[0] < "\u0250" else folded)) or folded
 
+    def terms_of_spellings(self, words: Sequence[str]) -> Iterator[tuple[str, str]]:
+        """Yield each of some words in lower case and one script, no compounds, with each of its terms, the empty text
+        for a stop word; they are not remembered."""
+        for rules in self._rules_of(words[0]) if words else ():
+            if rules.stem is not None and all(map(str.isascii, words)):
+                stemmed = zip(words, rules.stem.__self__.stemWords(words), strict=True)  # type: ignore[attr-defined]
+                yield from ((word, "" if word in rules.stop_words else term) for word, term in stemmed)
+            else:
+                yield from ((word, self._term(word, rules)) for word in words)
+
     def by_language(self, query: str) -> list[tuple[str, dict[str, str]]]:
         """Return the words of a query and their parts, each with its term in every language of the index, English
         first. The stop words of the language that the query is certainly in are skipped."""
@@ -224,7 +234,9 @@ class _Rules(NamedTuple):
 def _stemmer(algorithm: str) -> Callable[[str], str]:
     import Stemmer
 
-    stem: Callable[[str], str] = Stemmer.Stemmer(algorithm).stemWord
+    stemmer = Stemmer.Stemmer(algorithm)
+    stemmer.maxCacheSize = 0  # words are cached above; its own cache makes a new word take four times as long
+    stem: Callable[[str], str] = stemmer.stemWord
     return stem
 
 

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from retrieve_cli.config.settings import Settings
-    from retrieve_cli.contracts import Mask, Rows, Vectors
+    from retrieve_cli.contracts import Mask, Rows, Spelling, Vectors
     from retrieve_cli.contracts.engines import AnyOf
     from retrieve_cli.storage.exported import Exported
     from retrieve_cli.storage.generation import Generation
@@ -172,6 +172,12 @@ class Bm25(Retriever[str]):
     def analyzer(self, index: Index[str]) -> Analyzer | None:
         analyzer: Analyzer | None = getattr(index, "analyzer", None)
         return analyzer
+
+    def spelling(self, index: Index[str], generation: Generation, *, is_word: Callable[[str], bool]) -> Spelling | None:
+        from retrieve_cli.retrieval.retrievers.spelling import WordSpelling
+
+        local = index.words if isinstance(index, RemoteTexts) else index
+        return WordSpelling(local, generation, is_word=is_word) if isinstance(local, Bm25Index) else None
 
     def varies(self, key: str) -> bool:
         return key in self._FORMULA
@@ -329,7 +335,7 @@ class RemoteTexts:
     def __init__(self, index: Any, words: Bm25Index) -> None:
         """`index` is a `RemoteIndex[TermWeights]` that is also `Matching`; `words` has the vocabulary of its terms."""
         self._index = index
-        self._words = words
+        self.words = words
         self.unit: Unit = index.unit
         self.analyzer: Analyzer = words.analyzer
 
@@ -344,7 +350,7 @@ class RemoteTexts:
     def within(self, rows: Mask) -> Bm25Index:
         """Return the index over some rows, (n,) bool: from the local file, since the weights in the engine are computed
         over all rows."""
-        return self._words.within(rows)
+        return self.words.within(rows)
 
     def search(
         self,
@@ -358,14 +364,14 @@ class RemoteTexts:
         seen: Sequence[Sequence[AnyOf] | None] | None = None,
     ) -> list[Candidates]:
         """Return the best rows with a term of the query; rows without one are never listed."""
-        weights = [self._words.weights_of(query) for query in queries]
+        weights = [self.words.weights_of(query) for query in queries]
         limits = {"allowed": allowed, "visible": visible, "conditions": conditions, "seen": seen}
         found: list[Candidates] = self._index.search(weights, depth=depth, starts=starts, **limits)
         return found
 
     def score(self, query: str, rows: Rows, *, starts: Rows | None = None) -> Vectors:
         """Return the score of each of `rows` (or groups of rows), 0 if no term of the query occurs."""
-        scores: Vectors = self._index.score(self._words.weights_of(query), rows, starts=starts)
+        scores: Vectors = self._index.score(self.words.weights_of(query), rows, starts=starts)
         return scores
 
     def matching(
@@ -377,6 +383,6 @@ class RemoteTexts:
         conditions: Sequence[AnyOf] | None = None,
     ) -> Rows:
         """Return rows (or groups of rows) with a term of the query, in ascending order, at most 10,000."""
-        weights = self._words.weights_of(query)
+        weights = self.words.weights_of(query)
         rows: Rows = self._index.matching(weights, starts=starts, allowed=allowed, conditions=conditions)
         return rows

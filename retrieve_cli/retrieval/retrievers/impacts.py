@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from retrieve_cli.contracts import Json, TermWeights, Unit
+from retrieve_cli.contracts import Json, TermWeights, Unit, Worded
 from retrieve_cli.contracts.terms.languages import ENGLISH, languages
 from retrieve_cli.errors import IndexCorrupt, quoted
 from retrieve_cli.frozen import Frozen
@@ -28,6 +28,7 @@ from retrieve_cli.storage.mapped import pieces, unchecked, unreleased
 from retrieve_cli.storage.pickles import Later
 from retrieve_cli.storage.postings import PostingTable
 from retrieve_cli.storage.sampled_groups import several
+from retrieve_cli.storage.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
     from typing import Self
@@ -178,6 +179,8 @@ class Bm25Index(TermIndex):
             self._length: int = stored["length"]
             self._terms = memoryview(stored["terms"])
             self._term_ends: Rows = stored["term_ends"]
+            self.vocabulary = Vocabulary(stored["terms"], self._term_ends)
+            """The terms, in order of their bytes."""
             self._starts: Rows = stored["starts"]
             self._rows: NDArray[np.int32] = stored["rows"]
             self._impacts: Vectors = stored["impacts"]
@@ -219,17 +222,25 @@ class Bm25Index(TermIndex):
         found = {term: float(np.max(weights)) for term, weights in self._weighted(query).items()}
         return TermWeights(np.array(list(found), np.int32), np.array(list(found.values()), np.float32))
 
-    def _weighted(self, query: str) -> dict[int, Vectors | int]:
+    def _weighted(self, query: str) -> dict[int, Vectors | float]:
         """Return the terms of a query that occur in the index, by their numbers, in the order of the query, each with
-        the number of times that the query has it: one, or one for each language of the rows."""
+        the number of times that the query has it: one, or one for each language of the rows. Words beside a query count
+        by their weight, unless the query has them."""
+        weighted = self._counted(query)
+        for word, weight in query.beside if isinstance(query, Worded) else ():
+            for place, count in self._counted(word).items():
+                weighted.setdefault(place, count * weight)
+        return weighted
+
+    def _counted(self, query: str) -> dict[int, Vectors | float]:
         if len(self.analyzer.languages) == 1:
             counts = Counter(self.analyzer.terms(query))
-            return {place: count for term, count in counts.items() if (place := self._place(term)) is not None}
+            return {place: count for term, count in counts.items() if (place := self.place_of(term)) is not None}
         weighted: dict[int, Any] = {}
         codes = self.analyzer.languages
         for word, terms in self.analyzer.by_language(query):
-            places = {code: place for code, term in terms.items() if (place := self._place(term)) is not None}
-            most = max(map(self._rows_with, places.values()), default=0)
+            places = {code: place for code, term in terms.items() if (place := self.place_of(term)) is not None}
+            most = max(map(self.rows_with, places.values()), default=0)
             if word.lower() in languages()[ENGLISH].words:  # which rows in English lack
                 most = max(most, total(self._length, self.population) // 2)
             for code, place in places.items():
@@ -237,14 +248,19 @@ class Bm25Index(TermIndex):
                 weights[codes.index(code)] += 1 if code == ENGLISH else self._share(place, most)
         return weighted
 
+    def first_with(self, place: int) -> int:
+        """Return the first row, of the population if there is one, with a term by its number."""
+        return int(self._postings(place, 0, self._length)[0][0])
+
     def _share(self, place: int, most: int) -> float:
         """Return the share of its weight that a term keeps, if `most` rows have its word in another language: there it
         is rare, as `the` is in French records, or its stem (`dat` for data), but that does not make it tell more."""
-        frequencies = np.array([most, self._rows_with(place)], np.float64)
+        frequencies = np.array([most, self.rows_with(place)], np.float64)
         common, own = idf("lucene", total(self._length, self.population), frequencies)
         return min(1.0, float(common / own))
 
-    def _rows_with(self, place: int) -> int:
+    def rows_with(self, place: int) -> int:
+        """Return the number of rows, of the population if there is one, with a term by its number."""
         if self.population is not None:
             return self._frequency(place, self.population)
         return int(self._starts[place + 1] - self._starts[place])
@@ -273,13 +289,13 @@ class Bm25Index(TermIndex):
     def _at_once(self) -> int:
         return max(1, self._length) if self.release is unreleased else PIECE
 
-    def _piece(self, terms: Mapping[int, Vectors | int], first: int, end: int) -> Vectors:
+    def _piece(self, terms: Mapping[int, Vectors | float], first: int, end: int) -> Vectors:
         """Return the scores of the rows from `first` up to but not `end`, of the population if there is one."""
         scores = np.zeros(end - first, np.float32)
         try:
             for term, weights in terms.items():
                 rows, parts = self._postings(term, first, end)
-                count = weights if isinstance(weights, int) else weights[self._languages_of(rows)]
+                count = weights if isinstance(weights, int | float) else weights[self._languages_of(rows)]
                 # A row occurs once in a column, so this addition never adds twice to one row.
                 scores[rows - first if first else rows] += parts * np.float32(count)
                 self.release()
@@ -333,7 +349,7 @@ class Bm25Index(TermIndex):
         counts = np.diff(seen[self._starts]).astype(np.float64)
         return float(idf(variant, documents, counts[counts > 0])[np.count_nonzero(counts[:term])])
 
-    def _place(self, term: str) -> int | None:
+    def place_of(self, term: str) -> int | None:
         """Return the number of a term, by binary search in the sorted, concatenated vocabulary."""
         wanted, low, high = term.encode(), 0, len(self._term_ends) - 1
         self.release()  # what the last look-up read

@@ -8,7 +8,7 @@ ablations and tuning are derived from it.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar, runtime_checkable
 
@@ -28,7 +28,7 @@ from retrieve_cli.errors import UsageError
 
 if TYPE_CHECKING:
     from retrieve_cli.config.settings import Settings
-    from retrieve_cli.contracts import Vectors
+    from retrieve_cli.contracts import Spelling, Vectors
     from retrieve_cli.storage.exported import Exported
     from retrieve_cli.storage.generation import Generation
 
@@ -174,6 +174,11 @@ class Retriever(ABC, Generic[Q]):
 
     def analyzer(self, index: Index[Q]) -> Analyzer | None:
         """Return the analyzer of its terms, if it compares terms."""
+        return None
+
+    def spelling(self, index: Index[Q], generation: Generation, *, is_word: Callable[[str], bool]) -> Spelling | None:
+        """Return corrections by the words of its index, if it has words. `is_word` tells if a word that no
+        record has is spelled right."""
         return None
 
     def varies(self, key: str) -> bool:

@@ -19,6 +19,7 @@ from retrieve_cli.contracts import (
     Ranking,
     RemoteIndex,
     Unit,
+    Worded,
 )
 from retrieve_cli.errors import STEP_FAILURES, RetrieveError, Unavailable
 from retrieve_cli.frozen import Described, Frozen, replace
@@ -142,7 +143,7 @@ class IndexRetrieval(Described, Generic[Q]):
         """Return the account of each query. `before` and `after` count what the index finds: records, if it only
         knows those."""
         try:
-            forms = self.prepare([query.text for query in queries])
+            forms = self.prepare([Worded.of(query.text, query.beside) for query in queries])
             found: dict[int, IndexAccount[Q]] = {}
             for places in _of_one_population(queries):
                 own = self._over(queries[places[0]].population)

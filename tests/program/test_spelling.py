@@ -1,0 +1,180 @@
+"""Misspelled words: a word that no record has is corrected to one that a record has, and the answer says so."""
+
+import json
+import random
+import string
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, strategies as st
+from rapidfuzz.distance import OSA
+from samples import ROOT, Program
+
+from retrieve_cli import open as opened
+from retrieve_cli.contracts import Field
+from retrieve_cli.retrieval.retrievers.analyzer import TextAnalyzer
+from retrieve_cli.retrieval.retrievers.impacts import Bm25Index, Bm25Writer, Formula
+from retrieve_cli.retrieval.retrievers.spelling import WordSpelling
+from retrieve_cli.storage.vocabulary import TextBuffer, Vocabulary
+
+WORDS = st.text(st.sampled_from("abcde"), min_size=3, max_size=9)
+
+
+class Texts:
+    """The texts of a generation, one chunk each."""
+
+    def __init__(self, texts: list[str]) -> None:
+        self.chunks = [{"text": text} for text in texts]
+        self.starts = np.arange(len(texts) + 1)
+
+
+def spelling(texts: list[str], *, is_word: str = "", **analyzer: str) -> WordSpelling:
+    writer = Bm25Writer(analyzer=TextAnalyzer(**analyzer), unit="record", formula=Formula())  # type: ignore[arg-type]
+    for text in texts:
+        writer.add([Field("text", text)])
+    return WordSpelling(Bm25Index(writer.stored()), Texts(texts), is_word=lambda word: word == is_word)  # type: ignore[arg-type]
+
+
+@given(st.lists(WORDS, min_size=1, max_size=30), st.text(st.sampled_from("abcde"), min_size=4, max_size=9))
+def test_corrections_are_those_of_a_naive_oracle(words: list[str], typed: str) -> None:
+    """Without stems: the words at one edit, of a long word else those at two; most records first."""
+    text, found = spelling(words, stemming="none", stop_words="none").corrected(typed)
+    distances = {word: OSA.distance(word, typed) for word in words}
+    near = [word for word, distance in distances.items() if distance == 1]
+    far = [word for word, distance in distances.items() if distance == 2 and len(word) >= 7 and word[:3] == typed[:3]]
+    expected = near or (far if len(typed) >= 8 else [])
+    if typed in words or not expected:
+        assert (text, found) == (typed, ())
+        return
+
+    def rank(word: str) -> tuple[float, str]:
+        return (-words.count(word) * (1.0 if word[0] == typed[0] else 0.1), word)
+
+    best = sorted(expected, key=rank)[:3]
+    assert (text, found[0].to, [word for word, _ in found[0].others]) == (best[0], best[0], best[1:])
+    assert all(0 < weight <= 0.4 for _, weight in found[0].others)
+
+
+@given(st.lists(st.text(max_size=12), unique=True), st.lists(st.text(max_size=12)), st.text(max_size=3))
+def test_texts_are_found_by_their_first_bytes(known: list[str], asked: list[str], start: str) -> None:
+    texts = sorted(text.encode() for text in known)
+    buffer = TextBuffer(texts)
+    vocabulary = Vocabulary(np.frombuffer(bytes(buffer.text), np.uint8), buffer.ends)
+    places = {text.decode(): place for place, text in enumerate(texts)}
+    assert vocabulary.find({*known, *asked}) == places
+    if texts and "\0" not in start:
+        first, found = vocabulary.beginning_with(start)
+        expected = [text for text in places if text.startswith(start)]
+        assert found[: len(expected)] == expected or not expected
+        assert [places[text] for text in found] == list(range(first, first + len(found)))
+
+
+@pytest.mark.parametrize(
+    ("typed", "corrected"),
+    [
+        ("segmentaton of lungs", "segmentation of lungs"),
+        ("Segmentaton", "segmentation"),
+        ("SEGMENTATON OF LUNGS", "segmentation OF LUNGS"),
+        ("segmantaton", "segmentation"),
+        ("lungs wiht contrast", "lungs with contrast"),
+        ("the segmetnations", "the segmentations"),
+    ],
+)
+def test_inflections_and_stop_words_are_corrected(typed: str, corrected: str) -> None:
+    texts = ["segmentation of the lungs", "lungs with a contrast agent", "segmentation again"]
+    assert spelling(texts).corrected(typed)[0] == corrected
+
+
+def test_words_of_other_languages_are_corrected() -> None:
+    german = spelling(["Untersuchung der Lunge"], stemming="de")
+    assert german.corrected("Untersuhcung")[0] == "untersuchung"
+    assert spelling(["исследование лёгких"], stemming="ru").corrected("иследование")[0] == "исследование"
+
+
+@pytest.mark.parametrize(
+    "typed",
+    [
+        "l2ngs", "lungs_x", "x/segmentaton", "segmentaton.py", "segmentaton-x", "SegMentaton", "a@segmentaton.org",
+        "format:segmentaton", "segmentation", "lungs", "qqqqqq", "召回率评估", "", " ", "known", "segmentaton" * 40,
+    ],
+)  # fmt: skip
+def test_codes_names_short_and_known_words_stay(typed: str) -> None:
+    texts = ["segmentation of the lungs", "lungs", "knowns"]
+    assert spelling(texts, is_word="known").corrected(typed) == (typed, ())
+
+
+def test_a_tenant_has_no_words_of_others() -> None:
+    texts = ["segmentation of lungs", "segregation of duties"]
+    both = spelling(texts)
+    assert both.corrected("segregaton")[0] == "segregation"
+    own = both.of(np.array([True, False]))
+    alone = spelling(texts[:1])
+    for typed in ("segregaton", "segmentaton", "segregation", "duites", "lugns"):
+        assert own.corrected(typed) == alone.corrected(typed)
+
+
+def test_hostile_text_is_bounded() -> None:
+    chance = random.Random(3)
+    words = ["".join(chance.choices(string.ascii_lowercase, k=24)) for _ in range(20_000)]
+    asked = " ".join(words)
+    text, found = spelling(["segmentation"]).corrected(asked)
+    assert (text, found) == (asked, ())
+
+
+def test_the_answer_says_what_was_searched_for_and_exact_words_are_kept(index: object, retrieve: Program) -> None:
+    bm25 = ("--mode", "bm25", "--json")
+    meant, typed = (retrieve("query", text, *bm25).json for text in ("segment ribs", "segmment ribs"))
+    exact = retrieve("query", "segmment ribs", "--exact-words", *bm25).json
+    assert [hit["id"] for hit in typed["results"]] == [hit["id"] for hit in meant["results"]]
+    (correction,) = typed["corrections"]
+    assert (correction["word"], typed["query"]) == ("segmment", "segmment ribs")
+    assert any("'segmment'" in notice and correction["searched"][0] in notice for notice in typed["notices"])
+    assert "corrections" not in {**meant, **exact}
+    assert exact["clean_query"] == "segmment ribs"
+    assert "corrections" not in retrieve("query", "segmment ribs", "--mode", "dense", "--json").json
+    with opened("artifacts") as held:
+        assert held.search("segmment ribs").question.corrections[0].to == correction["searched"][0]
+        assert held.search("segmment ribs", exact_words=True).question.corrections == ()
+
+
+def test_most_of_the_loss_of_a_typo_is_recovered(tmp_path: Path) -> None:
+    """By reciprocal rank of the first relevant record, over typos in words of the collection."""
+    folder = ROOT.parent / "shared" / "data" / "biii"
+    if not folder.is_dir():
+        pytest.skip(f"there is no {folder}")
+    rows = [json.loads(line) for line in (folder / "corpus.jsonl").read_text("utf-8").splitlines()]
+    texts = [f"{row.get('title', '')} {row.get('text', '')}" for row in rows]
+    places = {row["_id"]: place for place, row in enumerate(rows)}
+    relevant: dict[str, set[int]] = {}
+    for file in sorted((folder / "qrels").glob("*.tsv")):
+        for line in file.read_text("utf-8").splitlines()[1:]:
+            query, record, grade = line.split("\t")[:3]
+            if float(grade) > 0:
+                relevant.setdefault(query, set()).add(places[record])
+    corrections = spelling(texts)
+    words, chance = corrections._words, random.Random(5)
+    right = wrong = corrected = 0.0
+    for line in (folder / "queries.jsonl").read_text("utf-8").splitlines():
+        query = json.loads(line)
+        known = [
+            word
+            for word in query["text"].split()
+            if word.isalpha() and word.isascii() and word.islower() and len(word) > 4
+            if any(words.place_of(term) is not None for term in words.analyzer.terms(word))
+        ]
+        if not known or query["_id"] not in relevant:
+            continue
+        word = chance.choice(known)
+        at = chance.randrange(1, len(word) - 1)
+        typed = query["text"].replace(word, word[:at] + word[at + 1] + word[at] + word[at + 2 :], 1)
+
+        def reciprocal(text: str, among: set[int] = relevant[query["_id"]]) -> float:
+            (found,) = words.search([text], depth=10)
+            return next((1 / rank for rank, row in enumerate(found.rows.tolist(), 1) if row in among), 0.0)
+
+        right += reciprocal(query["text"])
+        wrong += reciprocal(typed)
+        corrected += reciprocal(corrections.corrected(typed)[0])
+    assert right > wrong
+    assert corrected - wrong >= 0.8 * (right - wrong)
