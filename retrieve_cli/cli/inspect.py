@@ -144,6 +144,20 @@ def duplicates(
 
 @app.command()
 @shared("text", "json")
+def synonyms(
+    limit: Annotated[int, typer.Option("--limit", metavar="N", min=0, help="Abbreviations to show; 0: all.")] = 0,
+    *,
+    shared: Shared,
+) -> None:
+    """List the abbreviations that records define, as rules for synonyms.file."""
+    from retrieve_cli.operations import abbreviations
+
+    view = _look(shared, partial(abbreviations.abbreviations, most=limit))
+    _show(view, shared, abbreviations.lines(view))
+
+
+@app.command()
+@shared("text", "json")
 def graph(
     id_: Annotated[
         str | None, typer.Argument(metavar="[ID]", help="A record id, or FIELD:VALUE that records share.")

@@ -99,6 +99,14 @@ class RecencySettings(SettingsSection):
     weight: float = bounded(1.0, 0, 10)
 
 
+class SynonymSettings(SettingsSection):
+    """Words that mean the same in a query."""
+
+    rules: Sequence[str] = []
+    file: Path | None = None
+    weight: float = bounded(0.5, 0, 1)
+
+
 class ContextSettings(SettingsSection):
     """Number of neighbouring chunks that a hit brings along."""
 

@@ -23,6 +23,7 @@ _TODAY = frozenset(
         *("base_url", "api_key_env", "timeout_s", "retries", "concurrency"),
         *("device", "batch_size"),
         *("require_tenant", "max_also"),
+        "file",
     }
 )
 """Keys of servers, of this machine, and of the limits of a request, in any section."""

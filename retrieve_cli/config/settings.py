@@ -57,6 +57,7 @@ from retrieve_cli.config.query_settings import (
     RelaxationSettings,
     RerankSettings,
     SearchSettings,
+    SynonymSettings,
     WebSettings,
 )
 from retrieve_cli.contracts import Json
@@ -110,6 +111,7 @@ __all__ = [
     "SpladeSettings",
     "StoreSettings",
     "SyncSettings",
+    "SynonymSettings",
     "WebSettings",
     "sections",
 ]
@@ -196,6 +198,7 @@ class Settings(SettingsSection):
     diversity: DiversitySettings = key(DiversitySettings(), changes="answers")
     boost: BoostSettings = key(BoostSettings(), changes="answers")
     recency: RecencySettings = key(RecencySettings(), changes="answers")
+    synonyms: SynonymSettings = key(SynonymSettings(), changes="answers")
     broadening: RelaxationSettings = key(RelaxationSettings(), changes="answers")
     context: ContextSettings = key(ContextSettings(), changes="answers")
     budget: BudgetSettings = key(BudgetSettings(), changes="answers")

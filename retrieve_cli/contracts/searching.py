@@ -164,6 +164,8 @@ class Question(Frozen):
     """Words and phrases that no result has."""
     corrections: tuple[Correction, ...] = ()
     """Words of the request that no record has, and the words in their place."""
+    synonyms: tuple[str, ...] = ()
+    """Words that are searched for beside those of the request."""
     notices: tuple[str, ...] = ()
     """Messages on parts that were not understood, and on unsupported files."""
     files: tuple[KnownFile, ...] = ()

@@ -96,6 +96,7 @@ def _asked_for(answer: Answer) -> dict[str, Json]:
     """The keys that only some answers have."""
     return {
         **({"without": list(answer.question.without)} if answer.question.without else {}),
+        **({"synonyms": list(answer.question.synonyms)} if answer.question.synonyms else {}),
         **({"corrections": _corrections_json(answer.question)} if answer.question.corrections else {}),
         **({"confidence": dict(answer.confidence)} if answer.confidence else {}),
         **({"deadline": dict(answer.deadline)} if answer.deadline else {}),

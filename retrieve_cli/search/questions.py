@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from retrieve_cli.config.settings import SearchSettings, Settings
     from retrieve_cli.contracts import Mask, Spelling
     from retrieve_cli.contracts.engines import AnyOf
+    from retrieve_cli.search.synonyms import Synonyms
     from retrieve_cli.search.word_search import Having, WordSearch
 
 _EXAMPLE = 1000
@@ -61,14 +62,16 @@ class RequestReader:
         settings: Settings | None = None,
         indexes: Indexes | None = None,
         spelling: Spelling | None = None,
+        synonyms: Synonyms | None = None,
     ) -> None:
         """`file_tokens` is False if the headers of files are ignored; `settings` have the limits of documents; without
-        `indexes`, quotation marks and dashes are text; without `spelling`, no word is corrected."""
+        `indexes`, quotation marks and dashes are text; `spelling` corrects words, and `synonyms` adds some."""
         self._generation = generation
         self._settings = settings
         self._file_tokens = file_tokens
         self._indexes = indexes
         self._spelling = spelling
+        self._synonyms = synonyms
         self._spellings: dict[str | None, Spelling] = {}
         """By tenant."""
         self._tenants: dict[str, Mask] = {}
@@ -130,11 +133,13 @@ class RequestReader:
             filters=tuple((each.field, each.written) for each in conditions),
             without=tagged.without,
             corrections=tagged.corrections,
+            synonyms=(synonyms := tuple(word for word, _ in tagged.synonyms)),
             notices=(
                 *([WORDLESS] if wordless else []),
                 *tagged.problems,
                 *(f"records with {words} are excluded" for words in tagged.without),
                 *(_corrected(each) for each in tagged.corrections),
+                *([f"searched also for {', '.join(synonyms)} (synonyms; unless --exact-words)"] if synonyms else []),
                 *(said for file in files for said in file.warnings),
                 *unknown,
                 *unknown_too,
@@ -204,7 +209,12 @@ class RequestReader:
         texts = [read_tags(text) for text in (request.text, *request.also)]
         if self._indexes is not None and any(OPERATOR.search(text.text) for text in texts):
             texts = [self._wording.read(text, self.own(request), request.tenant) for text in texts]
-        return texts if self._spelling is None else self._spelt(self._spelling, texts, request)
+        spelt = texts if self._spelling is None else self._spelt(self._spelling, texts, request)
+        if (synonyms := self._synonyms) is None:
+            return spelt
+        # A rule may be about a word that no record has, so that it was corrected.
+        found = (synonyms.beside(typed.text, each.text) for typed, each in zip(texts, spelt, strict=True))
+        return [replace(each, synonyms=beside) for each, beside in zip(spelt, found, strict=True)]
 
     def _spelt(self, spelling_of_all: Spelling, texts: Sequence[Tagged], request: Request) -> list[Tagged]:
         """Return texts with their words corrected, for the records of the request's tenant."""
@@ -407,7 +417,7 @@ def _asked(request: Request, texts: Sequence[Tagged], formats: Sequence[str]) ->
     different: dict[str, list[tuple[str, float]]] = {}
     for each in texts:
         beside = different.setdefault(each.text.strip(), [])
-        beside += [other for correction in each.corrections for other in correction.others]
+        beside += [*each.synonyms, *(other for correction in each.corrections for other in correction.others)]
     return [
         Query(" ".join([text, *formats]).strip(), request.id, beside=tuple(beside))
         for text, beside in different.items()

@@ -30,6 +30,7 @@ from retrieve_cli.storage.manifest import sha1
 if TYPE_CHECKING:
     from retrieve_cli.contracts import Ranking, Spelling
     from retrieve_cli.search.facets import Facet
+    from retrieve_cli.search.synonyms import Synonyms
 
 
 class Searcher:
@@ -201,7 +202,17 @@ class Searcher:
             settings=settings,
             indexes=self.opened.indexes,
             spelling=self._spelling(),
+            synonyms=self._synonyms(),
         )
+
+    def _synonyms(self) -> Synonyms | None:
+        """Return the configured synonyms; None without any. Raises: UsageError: a rule cannot be read."""
+        chosen = self.opened.settings.synonyms
+        if self.options.exact_words or not (chosen.rules or chosen.file):
+            return None
+        from retrieve_cli.search.synonyms import synonyms_of
+
+        return synonyms_of(chosen, self.opened.indexes.analyzer)
 
     def _spelling(self) -> Spelling | None:
         """Return the corrections by the words of the index; None if no retriever of words answers."""

@@ -198,6 +198,7 @@ SHOWN = [
     ("search", "deadline_ms", "tests/program/test_deadline.py"),
     ("search", "min_results similarity_top_k", "tests/program/test_engines.py"),
     ("search", "file_tokens", "tests/program/test_sample_gold.py"),
+    ("synonyms", "rules file weight", "tests/program/test_synonyms.py"),
     ("search", "exact_words", "tests/program/test_spelling.py"),
     ("search", "require_tenant max_also per_text", "tests/program/test_requests.py"),
     ("boost", "factors", "tests/program/test_sections.py"),

@@ -45,6 +45,8 @@ class Tagged(Frozen):
     """Words that no result has."""
     corrections: tuple[Correction, ...] = ()
     """Words that no record has."""
+    synonyms: tuple[tuple[str, float], ...] = ()
+    """Words to search for beside the text, with their weights."""
     problems: tuple[str, ...] = ()
     """A sentence for each tag that cannot be read."""
 

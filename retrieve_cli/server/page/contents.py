@@ -126,7 +126,9 @@ def _answered(index: Index, answer: Answer, address: Address) -> dict[str, Any]:
         "past": not found.hits and address.page > 1,
         "empty": lines,
         "lost": lost(answer, lines),
-        "exact": address._replace(page=1).with_choice("exact_words", "yes").url() if answer.question.corrections else "",
+        "exact": address._replace(page=1).with_choice("exact_words", "yes").url()
+        if answer.question.corrections
+        else "",
         "compared": "/compare?" + address._replace(page=1).url().partition("?")[2],
         "pinned": address.with_choice("generation", answer.generation).url(),
     }

@@ -1,0 +1,115 @@
+"""Synonyms of a query: words that the configuration, or a file, says mean the same.
+
+A rule is a line as in Solr and Elasticsearch: `ct, computed tomography` works in every direction, `mri => magnetic
+resonance imaging` from left to right. The words of the query stay; the others are searched for beside them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
+
+from retrieve_cli.errors import UsageError, quoted
+from retrieve_cli.untrusted import files
+
+if TYPE_CHECKING:
+    from retrieve_cli.config.query_settings import SynonymSettings
+    from retrieve_cli.contracts import Analyzer
+    from retrieve_cli.retrieval.retrievers.analyzer import TextAnalyzer
+
+_MOST_RULES = 50_000
+_MOST_BYTES = 10_000_000
+_MOST_WORDS = 12
+"""Words of a phrase."""
+_MOST_ADDED = 16
+"""Phrases that are searched for beside a query."""
+_HINT = "write `ct, computed tomography`, or `mri => magnetic resonance imaging` for one direction"
+
+
+class Synonyms:
+    """Rules by the terms of their phrases, so that an inflection of a word has its synonyms, too."""
+
+    def __init__(self, rules: Iterable[tuple[str, str]], analyzer: Analyzer, weight: float) -> None:
+        """`rules` are lines, each with where it is.
+
+        Raises:
+            UsageError: a line is no rule; names it.
+        """
+        self._analyzer = analyzer
+        self._weight = weight
+        self._others: dict[tuple[str, ...], dict[str, None]] = {}
+        for place, rule in rules:
+            for phrase, other in _pairs(rule, place):
+                if terms := self._terms(phrase):
+                    self._others.setdefault(terms, {})[other] = None
+        self._longest = max(map(len, self._others), default=0)
+
+    def beside(self, *texts: str) -> tuple[tuple[str, float], ...]:
+        """Return the synonyms of the words and phrases of a query's texts, each with its weight; the longest phrase at
+        a place counts, and none that the texts have themselves."""
+        found: dict[str, None] = {}
+        known: set[str] = set()
+        for text in dict.fromkeys(texts):
+            terms = self._terms(text)
+            known |= {*terms}
+            at = 0
+            while at < len(terms):
+                sizes = range(min(self._longest, len(terms) - at), 0, -1)
+                size = next((size for size in sizes if terms[at : at + size] in self._others), 0)
+                found |= self._others.get(terms[at : at + size], {})
+                at += size or 1
+        new = [other for other in found if not {*self._terms(other)} <= known]
+        return tuple((other, self._weight) for other in new[:_MOST_ADDED])
+
+    def _terms(self, phrase: str) -> tuple[str, ...]:
+        return tuple(each[0] for _, _, each in self._analyzer.spans(phrase))
+
+
+def synonyms_of(settings: SynonymSettings, analyzer: Analyzer) -> Synonyms:
+    """Return the synonyms of the configuration and of its file, which is read again when it has changed.
+
+    Raises:
+        UsageError: a rule cannot be read, or the file.
+    """
+    found = None
+    with suppress(OSError):  # which reading it reports
+        found = settings.file.stat() if settings.file else None
+    return _read(tuple(settings.rules), settings.file, found and (found.st_mtime_ns, found.st_size), settings.weight,
+                 cast("TextAnalyzer", analyzer))  # fmt: skip
+
+
+@lru_cache(maxsize=4)
+def _read(rules: tuple[str, ...], file: Path | None, _state: object, weight: float, analyzer: TextAnalyzer) -> Synonyms:
+    named = [(f"synonyms.rules[{at}]", rule) for at, rule in enumerate(rules)]
+    return Synonyms([*named, *(_lines(file) if file else ())], analyzer, weight)
+
+
+def _lines(path: Path) -> Iterator[tuple[str, str]]:
+    """Yield the rules of a file; a line that begins with # is a comment. Raises: UsageError: it cannot be read."""
+    try:
+        text = files.read_text(path, limit=_MOST_BYTES)
+    except (OSError, ValueError) as error:
+        raise UsageError(f"cannot read {quoted(str(path))}: {error}", hint="see synonyms.file") from error
+    for number, line in enumerate(text.splitlines(), 1):
+        if number > _MOST_RULES:
+            raise UsageError(f"{path} has more than {_MOST_RULES:,} lines", hint="remove rules that no query needs")
+        if line.strip() and not line.lstrip().startswith("#"):
+            yield f"{path}, line {number}", line.partition("  #")[0]
+
+
+def _pairs(rule: str, place: str) -> Iterator[tuple[str, str]]:
+    """Yield each phrase of a rule with each that it stands for. Raises: UsageError: it is no rule."""
+    left, arrow, right = rule.partition("=>")
+    given, others = _phrases(left), _phrases(right if arrow else left)
+    if not given or not others or (not arrow and len(given) < 2):
+        raise UsageError(f"{place} is no rule of synonyms: {quoted(rule.strip())}", hint=_HINT)
+    if longest := next((each for each in (*given, *others) if len(each.split()) > _MOST_WORDS), None):
+        raise UsageError(f"{place} has a phrase of more than {_MOST_WORDS} words: {quoted(longest)}", hint=_HINT)
+    yield from ((phrase, other) for phrase in given for other in others if other != phrase)
+
+
+def _phrases(text: str) -> Sequence[str]:
+    return [phrase.strip() for phrase in text.split(",") if phrase.strip()]
