@@ -40,6 +40,25 @@ def counter(named: str, encoder: Callable[[], Encoder]) -> Counter:
     return Counter(rule or model.card.name, model.tokenizer)
 
 
+def whole_words(encoder: Encoder | None) -> Callable[[str], bool]:
+    """Return a function that tells if a word is whole in the vocabulary of an encoder; of the default one, which is
+    installed with the program, if there is none or it has no vocabulary here."""
+    from retrieve_cli.models.runtimes.locate import DEFAULT_MODEL, locate
+    from retrieve_cli.models.runtimes.tokenizer import ModelTokenizer
+
+    tokenizer = None if encoder is None else encoder.tokenizer
+    if not isinstance(tokenizer, ModelTokenizer):
+        try:
+            tokenizer = ModelTokenizer.read(locate(DEFAULT_MODEL).path / "tokenizer.json", lowercase=True)
+        except Unavailable:
+            return lambda _: False
+    words, around = tokenizer, tokenizer.special_tokens
+    return lambda word: len(words.ids([word], max_tokens=_TOKENS).ids[0]) == 1 + around
+
+
+_TOKENS = 16
+
+
 def _read(path: Path) -> Tokenizer:
     file = path / "tokenizer.json" if path.is_dir() else path
     if not file.is_file():

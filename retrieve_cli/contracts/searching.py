@@ -165,7 +165,7 @@ class Question(Frozen):
     corrections: tuple[Correction, ...] = ()
     """Words of the request that no record has, and the words in their place."""
     synonyms: tuple[str, ...] = ()
-    """Words that are searched for beside those of the request."""
+    """Words that are searched for beside the text."""
     notices: tuple[str, ...] = ()
     """Messages on parts that were not understood, and on unsupported files."""
     files: tuple[KnownFile, ...] = ()

@@ -24,7 +24,7 @@ _WORDS = re.compile(r"\w+")
 
 
 def abbreviations(generation: Generation, *, most: int) -> dict[str, Json]:
-    """Return the abbreviations that texts define, those of most records first, at most `most` of them (0: all), and how
+    """Return the abbreviations that texts define, the most frequent first, at most `most` of them (0: all), and how
     many there are. A short form has the long form that most records give it."""
     counts: Counter[tuple[str, str]] = Counter()
     spellings: dict[tuple[str, str], tuple[str, str]] = {}
@@ -57,7 +57,7 @@ def definitions(text: str) -> Iterator[tuple[str, str]]:
 
 
 def _long_form(short: str, words: str) -> str:
-    """Return the shortest end of some words that has the letters of a short form in order; empty if there is none."""
+    """Return the shortest end of some words that has the letters of a short form in order; empty without one."""
     at = len(words) - 1
     for place in range(len(short) - 1, -1, -1):
         letter = short[place].lower()

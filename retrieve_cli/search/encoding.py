@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from threading import RLock
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from retrieve_cli.assemble import encoders
+from retrieve_cli.assemble import encoders, tokenizers
 from retrieve_cli.config.settings import Settings
 from retrieve_cli.errors import Unavailable
 from retrieve_cli.frozen import replace
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
 Q = TypeVar("Q")
 
-_TOKENS = 16
 _TOKEN = re.compile(r"(?<!\S)(?:format|anatomy):\S+")
 
 
@@ -57,14 +56,14 @@ class QueryModels:
 
     def is_word(self, word: str) -> bool:
         """Return True if a word is whole in the vocabulary of the encoder: then it is one, though no record has it."""
-        if self._recipe.encoder is None:
-            return False
-        try:
-            tokenizer = self.encoder.tokenizer
-            ids = tokenizer.ids([word], max_tokens=_TOKENS).ids[0] if hasattr(tokenizer, "ids") else ()
-        except Unavailable:
-            return False
-        return len(ids) == 1 + tokenizer.special_tokens
+        known: Callable[[str], bool] = self._once("words", self._words)
+        return known(word)
+
+    def _words(self) -> Callable[[str], bool]:
+        encoder = None
+        with suppress(Unavailable):
+            encoder = self.encoder if self._recipe.encoder is not None else None
+        return tokenizers.whole_words(encoder)
 
     def hurried(self, within: float | None) -> Encoder:
         """Return the same encoder; a server is given no more than so many seconds, and one try."""

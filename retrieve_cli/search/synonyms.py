@@ -1,4 +1,4 @@
-"""Synonyms of a query: words that the configuration, or a file, says mean the same.
+"""Synonyms of a query: words that mean the same, by rules of the configuration or a file.
 
 A rule is a line as in Solr and Elasticsearch: `ct, computed tomography` works in every direction, `mri => magnetic
 resonance imaging` from left to right. The words of the query stay; the others are searched for beside them.
@@ -6,7 +6,7 @@ resonance imaging` from left to right. The words of the query stay; the others a
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
@@ -18,7 +18,6 @@ from retrieve_cli.untrusted import files
 if TYPE_CHECKING:
     from retrieve_cli.config.query_settings import SynonymSettings
     from retrieve_cli.contracts import Analyzer
-    from retrieve_cli.retrieval.retrievers.analyzer import TextAnalyzer
 
 _MOST_RULES = 50_000
 _MOST_BYTES = 10_000_000
@@ -36,7 +35,7 @@ class Synonyms:
         """`rules` are lines, each with where it is.
 
         Raises:
-            UsageError: a line is no rule; names it.
+            UsageError: a line is not a rule; names it.
         """
         self._analyzer = analyzer
         self._weight = weight
@@ -78,13 +77,13 @@ def synonyms_of(settings: SynonymSettings, analyzer: Analyzer) -> Synonyms:
     with suppress(OSError):  # which reading it reports
         found = settings.file.stat() if settings.file else None
     return _read(tuple(settings.rules), settings.file, found and (found.st_mtime_ns, found.st_size), settings.weight,
-                 cast("TextAnalyzer", analyzer))  # fmt: skip
+                 cast("Hashable", analyzer))  # fmt: skip
 
 
 @lru_cache(maxsize=4)
-def _read(rules: tuple[str, ...], file: Path | None, _state: object, weight: float, analyzer: TextAnalyzer) -> Synonyms:
+def _read(rules: tuple[str, ...], file: Path | None, _state: object, weight: float, analyzer: Hashable) -> Synonyms:
     named = [(f"synonyms.rules[{at}]", rule) for at, rule in enumerate(rules)]
-    return Synonyms([*named, *(_lines(file) if file else ())], analyzer, weight)
+    return Synonyms([*named, *(_lines(file) if file else ())], cast("Analyzer", analyzer), weight)
 
 
 def _lines(path: Path) -> Iterator[tuple[str, str]]:
@@ -101,13 +100,13 @@ def _lines(path: Path) -> Iterator[tuple[str, str]]:
 
 
 def _pairs(rule: str, place: str) -> Iterator[tuple[str, str]]:
-    """Yield each phrase of a rule with each that it stands for. Raises: UsageError: it is no rule."""
+    """Yield each phrase of a rule with each of its synonyms. Raises: UsageError: it is not a rule."""
     left, arrow, right = rule.partition("=>")
     given, others = _phrases(left), _phrases(right if arrow else left)
     if not given or not others or (not arrow and len(given) < 2):
-        raise UsageError(f"{place} is no rule of synonyms: {quoted(rule.strip())}", hint=_HINT)
+        raise UsageError(f"{place}: {quoted(rule.strip())} is not a rule of synonyms", hint=_HINT)
     if longest := next((each for each in (*given, *others) if len(each.split()) > _MOST_WORDS), None):
-        raise UsageError(f"{place} has a phrase of more than {_MOST_WORDS} words: {quoted(longest)}", hint=_HINT)
+        raise UsageError(f"{place}: {quoted(longest)} has more than {_MOST_WORDS} words", hint=_HINT)
     yield from ((phrase, other) for phrase in given for other in others if other != phrase)
 
 

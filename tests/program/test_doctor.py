@@ -18,7 +18,11 @@ from program.asking import Configure
 from samples import TOOLS, Program, write_catalog
 from told_servers import Answer, Server, running
 
+from retrieve_cli.config.settings import Settings
+from retrieve_cli.frozen import replace
 from retrieve_cli.operations.doctor.examine import examine
+from retrieve_cli.operations.doctor.machine import languages
+from retrieve_cli.operations.doctor.subject import Subject
 from retrieve_cli.storage.store import Store
 
 NAMES = "config artifacts index settings generations lock disk model gpu packages sources sandbox cache".split()
@@ -631,3 +635,35 @@ def test_no_state_of_the_folder_makes_a_check_raise(index: Path) -> None:
 def test_a_kernel_that_confines_parsers_less_is_named(index: Path, doctor: Doctor, monkeypatch) -> None:
     monkeypatch.setattr("retrieve_cli.sources.formats.processes.kernel_rules.landlock", lambda: 2)
     assert "Landlock version 3" in doctor.only("sandbox", "warn")["message"]
+
+
+GERMAN = "Dieses Werkzeug ist für die Untersuchung der Lunge und wird mit einem Bild des Patienten aufgerufen"
+
+
+@pytest.mark.parametrize(
+    ("encoder", "texts", "status", "expected"),
+    [
+        ("all-MiniLM-L6-v2", [GERMAN, "It is a tool for the lungs"], "warn", "50% German, 50% English"),
+        (
+            "intfloat/multilingual-e5-small",
+            [GERMAN, "это для исследования лёгких и сердца"],
+            "ok",
+            "50% German, 50% Russian",
+        ),
+        ("all-MiniLM-L6-v2", ["It is a tool for the lungs", "It is for the brain"], "", ""),
+    ],
+)
+def test_languages_that_the_encoder_was_not_trained_for_are_named(
+    encoder: str, texts: list[str], status: str, expected: str, retrieve: Program, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = [{"id": f"r{at}", "name": f"r{at}", "description": text} for at, text in enumerate(texts)]
+    write_catalog(Path("tools.jsonl"), rows)
+    assert retrieve("build", "tools.jsonl").code == 0
+    subject = Subject(Path("artifacts"), None, Settings())
+    assert subject.manifest is not None
+    recipe = subject.manifest.recipe
+    card = replace(recipe.encoder_card, name=encoder)
+    monkeypatch.setattr(type(recipe), "encoder_card", property(lambda _: card))
+    found = languages(subject)
+    assert (found.status if found else "") == status
+    assert expected in (found.message if found else "")

@@ -1,4 +1,4 @@
-"""`retrieve init` writes a configuration that works, and each preset holds the numbers of its seed."""
+"""`retrieve init` writes a configuration that works, and each preset has the numbers of its seed or encoder."""
 
 import json
 from pathlib import Path
@@ -31,10 +31,13 @@ VALUES = {
                 "fusion.weights": {"bm25": 0.3, "splade": 0.3, "dense": 0.4}, "splade.min_weight": 0.01,
                 "dense.hnsw_m": 16, "dense.hnsw_ef_search": 50, "search.depth": 100, "search.k": 10,
                 "rerank.interpolate": 1.0, "broadening.max_retries": 0},
+    "multilingual-e5": {"encoder.model": "intfloat/multilingual-e5-small", "encoder.query_prefix": "query: ",
+                        "encoder.passage_prefix": "passage: "},
+    "bge-m3": {"encoder.model": "BAAI/bge-m3", "encoder.query_prefix": "", "encoder.passage_prefix": ""},
 }  # fmt: skip
 
 
-def test_there_is_a_preset_for_each_seed() -> None:
+def test_there_is_a_preset_for_each_seed_and_for_multilingual_encoders() -> None:
     assert set(presets()) == set(VALUES)
 
 

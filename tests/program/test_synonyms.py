@@ -50,7 +50,7 @@ def test_the_longest_phrase_at_a_place_counts() -> None:
 
 @pytest.mark.parametrize("rule", ["ct", "=> mri", "ct =>", ",", " , ,", "a => " + "b " * 13])
 def test_a_bad_rule_is_an_error_that_names_it(rule: str) -> None:
-    with pytest.raises(UsageError, match="line 1 "):
+    with pytest.raises(UsageError, match="line 1: "):
         beside(rule, text="")
 
 
@@ -97,7 +97,7 @@ def test_rules_and_a_file_change_answers_which_say_so(
     Path("synonyms.txt").write_text("mrt => holes for bulbs\n")
     assert ids("mrt") == ["dig", "+holes for bulbs"]
     Path("synonyms.txt").write_text("fine, good\nmrt\n")
-    assert "synonyms.txt, line 2 is no rule" in retrieve("query", "mrt").err
+    assert "synonyms.txt, line 2: 'mrt' is not a rule" in retrieve("query", "mrt").err
     monkeypatch.setenv("RETRIEVE_SYNONYMS__FILE", "nowhere.txt")
     assert (failed := retrieve("query", "mrt")).code == 2
     assert "nowhere.txt" in failed.err

@@ -91,6 +91,7 @@ _CHECKS: Mapping[str, Callable[[Subject], Check | None]] = {
     "lock": index_folder.who_writes,
     "disk": index_folder.disk,
     "model": machine.model,
+    "languages": machine.languages,
     "servers": machine.model_servers,
     **{name: partial(engines.engine, name) for name in SERVERS},
     "gpu": machine.gpu,

@@ -4,20 +4,25 @@ from __future__ import annotations
 
 import os
 import platform
-from collections.abc import Callable, Iterator
+import re
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from importlib import metadata
 from pathlib import Path
 
 from retrieve_cli import __version__
-from retrieve_cli.assemble import encoders
+from retrieve_cli.assemble import encoders, registry
+from retrieve_cli.assemble.indexes import local_indexes
 from retrieve_cli.assemble.llm import model_servers as configured
 from retrieve_cli.assemble.registry import retriever
 from retrieve_cli.config.plugins import retriever_names
 from retrieve_cli.config.settings import Settings
 from retrieve_cli.contracts import Package
+from retrieve_cli.contracts.terms.languages import ENGLISH, languages as languages_by_code
 from retrieve_cli.errors import IndexCorrupt, Unavailable
 from retrieve_cli.frozen import Frozen, replace
 from retrieve_cli.operations.doctor.subject import Check, Status, Subject
+from retrieve_cli.storage.generation import open_generation
 
 _NO_CACHE = Path(os.devnull)
 """A folder in which nothing can be created: SHA-1 of weights are then computed and not stored."""
@@ -48,6 +53,51 @@ def model(subject: Subject) -> Check:
     except Unavailable as error:
         return Check("model", "warn", f"{message}; but sync needs another one: {error.message}", error.hint)
     return Check("model", "ok", message)
+
+
+def languages(subject: Subject) -> Check | None:
+    """Check that the encoder was trained for the languages of the records, as far as both are known."""
+    manifest = subject.manifest
+    if manifest is None or manifest.recipe.encoder is None:
+        return None
+    rows: Mapping[str, int] = {}
+    with suppress(IndexCorrupt), open_generation(subject.store) as generation:  # the check of the index reports it
+        indexes = local_indexes(generation, subject.settings)
+        lexical = (name for name in indexes if registry.retriever(name).role == "lexical")
+        rows = next((registry.retriever(name).languages(indexes[name]) for name in lexical), {})
+    total = sum(rows.values()) or 1
+    shares = {code: rows[code] / total for code in sorted(rows, key=lambda code: (-rows[code], code))}
+    foreign = {code: share for code, share in shares.items() if code not in _UNTRANSLATED}
+    if sum(foreign.values()) < _FEW:
+        return None
+    listed = ", ".join(f"{share:.0%} {_named(code)}" for code, share in list(shares.items())[:_LISTED])
+    name = manifest.recipe.encoder_card.name
+    if not _ENGLISH_ALONE.search(name):
+        return Check("languages", "ok", f"records in {listed}")
+    message = (
+        f"{name} was trained on English, and the records are {listed}: their vectors tell little, words still match"
+    )
+    return Check("languages", "warn", message, "choose a multilingual encoder: retrieve init --preset multilingual-e5")
+
+
+def _named(code: str) -> str:
+    """Return the English name of a language."""
+    known = languages_by_code().get(code)
+    return (
+        next((name.title() for name in (known.stemmer, *sorted(known.names)) if len(name) > 3), code) if known else code
+    )
+
+
+_FEW = 0.01
+"""Share of records that are in a language by mistake, or do not matter."""
+_LISTED = 4
+_UNTRANSLATED = frozenset({ENGLISH, "zxx"})
+_ENGLISH_ALONE = re.compile(
+    r"(?:^|/)(?:all-(?:MiniLM|mpnet|distilroberta)|msmarco-|multi-qa-|bge-(?:small|base|large)-en|gte-(?:small|base|large)$"
+    r"|e5-(?:small|base|large)(?:-v2)?$)",
+    re.IGNORECASE,
+)
+"""Names of well-known encoders of English."""
 
 
 def _looking_only(settings: Settings) -> Settings:

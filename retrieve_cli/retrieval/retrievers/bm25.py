@@ -173,6 +173,9 @@ class Bm25(Retriever[str]):
         analyzer: Analyzer | None = getattr(index, "analyzer", None)
         return analyzer
 
+    def languages(self, index: Index[str]) -> Mapping[str, int]:
+        return index.rows_by_language() if isinstance(index, Bm25Index) else {}
+
     def spelling(self, index: Index[str], generation: Generation, *, is_word: Callable[[str], bool]) -> Spelling | None:
         from retrieve_cli.retrieval.retrievers.spelling import WordSpelling
 

@@ -21,7 +21,13 @@ from retrieve_cli.errors import IndexCorrupt, quoted
 from retrieve_cli.frozen import Frozen
 from retrieve_cli.retrieval.retrievers.analyzer import TextAnalyzer
 from retrieve_cli.retrieval.retrievers.selection import ScoringIndex, best_of_groups
-from retrieve_cli.retrieval.retrievers.term_postings import Postings, languages_in, number_of, stored_columns
+from retrieve_cli.retrieval.retrievers.term_postings import (
+    Postings,
+    language_at,
+    languages_in,
+    number_of,
+    stored_columns,
+)
 from retrieve_cli.storage import pickles
 from retrieve_cli.storage.bitmap import PIECE, total
 from retrieve_cli.storage.mapped import pieces, unchecked, unreleased
@@ -247,6 +253,12 @@ class Bm25Index(TermIndex):
                 weights = weighted.setdefault(place, np.zeros(len(codes), np.float32))
                 weights[codes.index(code)] += 1 if code == ENGLISH else self._share(place, most)
         return weighted
+
+    def rows_by_language(self) -> dict[str, int]:
+        """Return the number of rows by the code of their language; of an index of version 1 nothing."""
+        self._check(languages := self._stored.get("languages", np.zeros(0, np.int32)))
+        numbers, counts = np.unique(languages, return_counts=True)
+        return dict(zip(map(language_at, numbers.tolist()), counts.tolist(), strict=True))
 
     def first_with(self, place: int) -> int:
         """Return the first row, of the population if there is one, with a term by its number."""

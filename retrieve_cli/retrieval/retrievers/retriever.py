@@ -176,6 +176,10 @@ class Retriever(ABC, Generic[Q]):
         """Return the analyzer of its terms, if it compares terms."""
         return None
 
+    def languages(self, index: Index[Q]) -> Mapping[str, int]:
+        """Return the number of rows by the code of their language, if the index knows it."""
+        return {}
+
     def spelling(self, index: Index[Q], generation: Generation, *, is_word: Callable[[str], bool]) -> Spelling | None:
         """Return corrections by the words of its index, if it has words. `is_word` tells if a word that no
         record has is spelled right."""

@@ -27,7 +27,7 @@ _WORD = re.compile(r"(?<![\w\-:/.@+#])[^\W\d_]{4,24}(?![\w\-:/@+#]|\.\w)")
 """Words that may be misspelled: letters alone, and no part of a code, a path, an address or a compound."""
 _JOINT = re.compile(r"[-_:]")
 _MOST = 8
-"""Words of a text that are corrected."""
+"""Unknown words of a text that are compared with others."""
 _LETTERS = {
     LATIN: "abcdefghijklmnopqrstuvwxyz",
     "GREEK": "αβγδεζηθικλμνξοπρσςτυφχψω",
@@ -66,30 +66,35 @@ class WordSpelling:
 
     def corrected(self, text: str) -> tuple[str, tuple[Correction, ...]]:
         found: dict[str, Correction | None] = {}
+        unknown: set[str] = set()
         shouts = text.isupper()
 
         def replaced(match: re.Match[str]) -> str:
             word = match[0]
-            if word not in found and len(found) < _MOST and (shouts or word[1:].islower()):
-                found[word] = self._correction(word)
-            return word if (correction := found.get(word)) is None else correction.to
+            if word not in found:
+                found[word] = None
+                if (shouts or word[1:].islower()) and len(unknown) < _MOST and self._is_unknown(word):
+                    unknown.add(word)
+                    found[word] = self._correction(word)
+            return word if (correction := found[word]) is None else correction.to
 
         return _WORD.sub(replaced, text), tuple(filter(None, found.values()))
 
+    def _is_unknown(self, word: str) -> bool:
+        terms = self._words.analyzer.terms(word) if is_plain(word) else []
+        places = (place for term in terms if (place := self._words.place_of(term)) is not None)
+        return bool(terms) and not any(map(self._words.rows_with, places))
+
     def _correction(self, word: str) -> Correction | None:
         index = self._words
-        terms = index.analyzer.terms(word) if is_plain(word) else []
-        places = [place for term in terms if (place := index.place_of(term)) is not None]
-        if not terms or any(map(index.rows_with, places)):
-            return None
         folded = fold(word)
         spellings = list(dict.fromkeys(_neighbours(folded, marked=index.analyzer.languages != (ENGLISH,))))
         near = list(index.analyzer.terms_of_spellings(spellings))
         stop = next((spelling for spelling, term in near if not term and spelling[0] == folded[0]), None)
-        candidates = {} if stop else self._candidates(folded, near)
+        candidates = self._candidates(folded, near)
         if not (stop or candidates) or self._is_word(word.lower()):
             return None
-        if stop:
+        if stop and not any(spelling[0] == folded[0] for _, spelling in candidates.values()):
             return Correction(word, stop)
 
         def score(place: int) -> float:
