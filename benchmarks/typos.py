@@ -1,4 +1,4 @@
-"""How much of the loss by a typo corrections recover: nDCG@10 of queries as they are, with one typo, and corrected.
+"""How much of the loss by a typo corrections recover: nDCG@10 of queries without a typo, with one, and corrected.
 
 One edit (a letter missing, added, wrong, or two in the wrong order) in one lower-case word of each query, of four
 letters or more, that the collection has. BM25 alone, so that nothing but words counts. The collections are folders of
@@ -83,7 +83,9 @@ def measure(folder: Path) -> str:
 
 
 if __name__ == "__main__":
-    print("| collection | queries | nDCG@10 | with a typo | corrected | recovered | queries as they are: corrected |")
+    print(
+        "| collection | queries | nDCG@10 | with a typo | corrected | recovered | queries without a typo: corrected |"
+    )
     print("|---|---|---|---|---|---|---|")
     for name in sys.argv[1:]:
         print(measure(Path(name)), flush=True)

@@ -41,8 +41,8 @@ def counter(named: str, encoder: Callable[[], Encoder]) -> Counter:
 
 
 def whole_words(encoder: Encoder | None) -> Callable[[str], bool]:
-    """Return a function that tells if a word is whole in the vocabulary of an encoder; of the default one, which is
-    installed with the program, if there is none or it has no vocabulary here."""
+    """Return a function that tells if a word is whole in the vocabulary of an encoder; without an encoder that has a
+    vocabulary, in that of the default one, which is installed with the program."""
     from retrieve_cli.models.runtimes.locate import DEFAULT_MODEL, locate
     from retrieve_cli.models.runtimes.tokenizer import ModelTokenizer
 

@@ -127,6 +127,11 @@ class Query(Described):
     about other tenants, and neither filters nor exclusions change the scores of the remaining records.
     """
 
+    @property
+    def worded(self) -> str:
+        """The text and the words beside it."""
+        return " ".join([self.text, *(word for word, _ in self.beside)])
+
 
 class Correction(Frozen):
     """A word of a query that no record has, and the word in its place."""

@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 from threading import RLock
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from retrieve_cli.assemble import encoders, tokenizers
+from retrieve_cli.assemble import encoders
 from retrieve_cli.config.settings import Settings
 from retrieve_cli.errors import Unavailable
 from retrieve_cli.frozen import replace
@@ -60,6 +60,8 @@ class QueryModels:
         return known(word)
 
     def _words(self) -> Callable[[str], bool]:
+        from retrieve_cli.assemble import tokenizers
+
         encoder = None
         with suppress(Unavailable):
             encoder = self.encoder if self._recipe.encoder is not None else None

@@ -72,8 +72,7 @@ class RequestReader:
         self._indexes = indexes
         self._spelling = spelling
         self._synonyms = synonyms
-        self._spellings: dict[str | None, Spelling] = {}
-        """By tenant."""
+        self._spellings: dict[int, tuple[Mask, Spelling]] = {}
         self._tenants: dict[str, Mask] = {}
         """The records of each tenant: the requests of a batch share them."""
 
@@ -84,15 +83,17 @@ class RequestReader:
             UsageError: it consists of tags only; a file cannot be read; a filter is invalid, or names a field that no
                 record has; an id that a person typed belongs to no record of the tenant.
         """
-        texts = self._texts(request)
+        texts: Sequence[Tagged] = self._texts(request)
         tagged = _together(texts)
         access, unknown = self._access(request, tagged)
         like, not_like = (self._rows(names, request, access) for names in (request.like, request.not_like))
         access = access._replace(excluded=tuple(dict.fromkeys((*access.excluded, *like, *not_like))))
         files = (*self._files(request), *map(self._example, like))
         formats = _tokens(tagged, files)
-        asked = _asked(request, texts, [*(file.text for file in files if file.text), *formats])
         visible = access.visible
+        texts = self._worded(texts, visible)
+        tagged = _together(texts)
+        asked = _asked(request, texts, [*(file.text for file in files if file.text), *formats])
         conditions = self._conditions(request, tagged, access, visible)
         included, unknown_too = self._named(access, tagged.included, "INCLUDE")
         wordless = not any(has_words(each.text) for each in asked)
@@ -207,25 +208,32 @@ class RequestReader:
     def _texts(self, request: Request) -> list[Tagged]:
         """Return the texts of a request, their tags and operators read."""
         texts = [read_tags(text) for text in (request.text, *request.also)]
-        if self._indexes is not None and any(OPERATOR.search(text.text) for text in texts):
-            texts = [self._wording.read(text, self.own(request), request.tenant) for text in texts]
-        spelt = texts if self._spelling is None else self._spelt(self._spelling, texts, request)
-        if (synonyms := self._synonyms) is None:
+        if self._indexes is None or not any(OPERATOR.search(text.text) for text in texts):
+            return texts
+        own = self.own(request)
+        return [self._wording.read(text, own, request.tenant) for text in texts]
+
+    def _worded(self, texts: Sequence[Tagged], visible: Mask | None) -> Sequence[Tagged]:
+        """Return texts with their words corrected to words of the visible records, and with their synonyms."""
+        spelling, synonyms, spelt = self._spelling, self._synonyms, texts
+        if spelling is not None:
+            spelling = spelling if visible is None else self._spelling_of(spelling, visible)
+            found = (spelling.corrected(each.text) for each in texts)
+            spelt = [
+                replace(each, text=text, corrections=corrections) if corrections else each
+                for each, (text, corrections) in zip(texts, found, strict=True)
+            ]
+        if synonyms is None:
             return spelt
         # A rule may be about a word that no record has, so that it was corrected.
-        found = (synonyms.beside(typed.text, each.text) for typed, each in zip(texts, spelt, strict=True))
-        return [replace(each, synonyms=beside) for each, beside in zip(spelt, found, strict=True)]
+        beside = (synonyms.beside(typed.text, each.text) for typed, each in zip(texts, spelt, strict=True))
+        return [replace(each, synonyms=words) for each, words in zip(spelt, beside, strict=True)]
 
-    def _spelt(self, spelling_of_all: Spelling, texts: Sequence[Tagged], request: Request) -> list[Tagged]:
-        """Return texts with their words corrected, for the records of the request's tenant."""
-        if (spelling := self._spellings.get(request.tenant)) is None:
-            own = self.own(request)
-            spelling = self._spellings[request.tenant] = spelling_of_all if own is None else spelling_of_all.of(own)
-        found = (spelling.corrected(each.text) for each in texts)
-        return [
-            replace(each, text=text, corrections=corrections) if corrections else each
-            for each, (text, corrections) in zip(texts, found, strict=True)
-        ]
+    def _spelling_of(self, spelling: Spelling, visible: Mask) -> Spelling:
+        """Return the corrections for some records, made once for the requests of a tenant."""
+        if (found := self._spellings.get(id(visible))) is None or found[0] is not visible:
+            found = self._spellings[id(visible)] = visible, spelling.of(visible)
+        return found[1]
 
     @cached_property
     def _wording(self) -> WordSearch:

@@ -89,7 +89,7 @@ def broader(words: Sequence[str], *, most: int) -> list[str]:
 
 def shortened(question: Question, text: str) -> Query:
     """The query of a question in fewer words; the tokens of its files stay."""
-    return replace(question.query, text=" ".join([text, *question.appended]), also=())
+    return replace(question.query, text=" ".join([text, *question.appended]), also=(), beside=())
 
 
 def answered(question: Question, attempts: Sequence[Attempt]) -> Query:

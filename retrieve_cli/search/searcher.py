@@ -160,7 +160,7 @@ class Searcher:
             pipeline=str(ranked.pipeline),
             generation=opened.generation.id,
             timings_ms=timings,
-            matches=partial(matching_words, opened.indexes, ranking.query.text),
+            matches=partial(matching_words, opened.indexes, ranking.query.worded),
             reranked=ranked.reranker is not None,
             rerank_strategy=ranked.rerank_strategy,
             engine="naive" if options.dense_only else "advanced",

@@ -138,6 +138,21 @@ def test_the_answer_says_what_was_searched_for_and_exact_words_are_kept(index: o
         assert held.search("segmment ribs", exact_words=True).question.corrections == ()
 
 
+def test_words_of_hidden_records_correct_nothing_and_corrections_are_highlighted(
+    index: object, retrieve: Program
+) -> None:
+    found = retrieve("query", "lugns", "--mode", "bm25", "--json").json
+    (correction,) = found["corrections"]
+    first = found["results"][0]
+    marked = {first["content"][start:end].lower() for start, end in first["highlights"]}
+    assert correction["searched"][0] in marked
+    hidden = " ".join(f"[EXCLUDE:{hit['doc_id']}]" for hit in found["results"])
+    assert all(
+        "lungs" not in each["searched"]
+        for each in retrieve("query", f"lugns {hidden}", "--mode", "bm25", "--json").json.get("corrections", [])
+    )
+
+
 def test_most_of_the_loss_of_a_typo_is_recovered(tmp_path: Path) -> None:
     """By reciprocal rank of the first relevant record, over typos in words of the collection."""
     folder = ROOT.parent / "shared" / "data" / "biii"
