@@ -93,7 +93,7 @@ class Talk(NamedTuple):
     def say(self, sentence: str) -> None:
         """Print a sentence on stderr, unless quiet or in JSON mode, where the JSON has the same facts."""
         if not self.quiet and not self.json:
-            print(printable(sentence), file=sys.stderr)
+            sys.stderr.write(f"{printable(sentence)}\n")  # one write: workers of a server share the stream
 
     def detail(self, sentence: str) -> None:
         """Print a sentence on stderr with --verbose."""

@@ -28,7 +28,7 @@ from retrieve_cli.cli.server_access import (
 from retrieve_cli.config.bounds import seconds
 from retrieve_cli.config.loading import changed_keys, load
 from retrieve_cli.config.settings import Settings, sections
-from retrieve_cli.errors import Exit, RetrieveError, Unavailable, UsageError, quoted
+from retrieve_cli.errors import Exit, RetrieveError, Unavailable, UsageError, printable, quoted
 from retrieve_cli.frozen import replace
 from retrieve_cli.output.journal import QUERIES
 from retrieve_cli.server.http.access_log import AccessLog
@@ -292,7 +292,11 @@ def reconfigure(live: LiveIndex | None, begun: Settings, shared: Shared) -> None
 
     `begun` has the settings of the start; with a configuration that cannot be used, the former one stays in force.
     """
-    say = partial(print, "SIGHUP:", file=sys.stderr, flush=True)
+
+    def say(sentence: str) -> None:
+        sys.stderr.write(f"SIGHUP: {printable(sentence)}\n")  # one write: workers share the stream
+        sys.stderr.flush()
+
     present = begun if live is None else live.settings
     now = frozenset[str]() if live is None else sections("answers") - {"models"}  # these concern served models, too
     try:
