@@ -60,8 +60,8 @@ class Server:
 def started(artifacts: Path, *flags: str, cwd: Path | None = None, **environment: str) -> Iterator[Server]:
     """Start `retrieve serve` on a free port, wait until it is ready, and kill it at the end."""
     command = [sys.executable, "-m", "retrieve_cli", "serve", "--artifacts", str(artifacts), "--port", "0", "--json"]
-    # A shell's background job ignores SIGINT, and so would what it starts.
-    heeded = signal.signal(signal.SIGINT, signal.default_int_handler)
+    # A shell's background job ignores SIGINT, one of nohup SIGHUP, and so would what they start.
+    heeded = signal.signal(signal.SIGINT, signal.default_int_handler), signal.signal(signal.SIGHUP, signal.SIG_DFL)
     process = subprocess.Popen(
         [*command, *flags],
         stdout=subprocess.PIPE,
@@ -70,7 +70,8 @@ def started(artifacts: Path, *flags: str, cwd: Path | None = None, **environment
         cwd=cwd,
         env={**os.environ, **environment},
     )
-    signal.signal(signal.SIGINT, heeded)
+    for number, handler in zip((signal.SIGINT, signal.SIGHUP), heeded, strict=True):
+        signal.signal(number, handler)
     with process:
         assert process.stdout is not None
         try:

@@ -178,6 +178,11 @@ class Table:
         properties = {key: self._property(key) for key in chosen}
         return {"type": "object", "properties": properties, **required, "additionalProperties": False}
 
+    def body(self, keys: Sequence[str]) -> dict[str, Any]:
+        """Return the schema of an object with these keys for generators of clients, which make no class of one with
+        alternatives (`query` or `like`)."""
+        return {key: value for key, value in self.schema(keys).items() if key != "anyOf"}
+
     def _property(self, key: str) -> dict[str, Any]:
         row = self.of_json[self.aliases.get(key, key)]
         return {**row.schema, "description": row.description if row.name == key else f"Another name of `{row.name}`."}

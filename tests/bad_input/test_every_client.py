@@ -27,6 +27,7 @@ ELSEWHERE = {
     "engines.sparse": "the same",
     "models.auto_download": "tests/program/test_downloads.py",
     "web.enabled": "web.endpoints",
+    "serve.picture_hosts": "tests/server/test_page.py: browsers load these pictures, the program never",
     "jwt.jwks_url": "below: the key set of a server, which no command reads",
 }
 """Keys by which a server is asked that are tested under another name."""
@@ -84,7 +85,6 @@ WAITING = ("web", "executors")
 SILENT = {
     "pgvector.url": "no HTTP: a server of another protocol, once",
     "milvus.url": "no HTTP: a server of another protocol, once",
-    "serve.picture_hosts": "the browser loads these, the program never",
 }
 
 

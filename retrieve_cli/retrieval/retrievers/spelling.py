@@ -152,8 +152,8 @@ class WordSpelling:
         spans = ((text[start:end], terms) for text in texts for start, end, terms in index.analyzer.spans(text))
         parts = {part.lower() for each, terms in spans if term in terms for part in _JOINT.split(each)}
         words = {part for part in parts if term in index.analyzer.terms(part)}
-        # An inflection that this text lacks is a spelling at one edit; a term is no word.
-        words |= {spelling} - {term} if words else {spelling}
+        if not words or self._is_word(spelling):  # an inflection that this text lacks
+            words.add(spelling)
         return min(words, key=lambda each: (OSA.distance(fold(each), word), each != spelling, each))
 
 

@@ -32,8 +32,7 @@ from retrieve_cli.server.http.requests import RejectedRequest, read_object
 from retrieve_cli.server.http.shapes.modular import PARAMETER, SHAPE, SHAPES, shape_of
 from retrieve_cli.server.http.state import State
 
-# Generators of clients make no object of a schema with alternatives: `query` or `like`.
-_REQUEST = {key: value for key, value in SEARCH.schema([*SEARCH.of_json]).items() if key != "anyOf"}
+_REQUEST = SEARCH.body([*SEARCH.of_json])
 _MOST = 256
 """Requests of one batch."""
 

@@ -16,7 +16,7 @@ _OMITTED = ("chunks", "dependencies", "expand", "explain", "facets", "id", "offs
 """Keys of a search that have no meaning here: passages are chunks, and nothing else is returned."""
 _NAMES = [name for name in SEARCH.of_json if name not in _OMITTED]
 _TOP_K = {"top_k": {**SEARCH.rows["limit"].schema, "description": "Number of passages."}}
-_REQUEST = SEARCH.schema(_NAMES)
+_REQUEST = SEARCH.body(_NAMES)
 SCHEMA: dict[str, Json] = {**_REQUEST, "properties": {**_REQUEST["properties"], **_TOP_K}}
 
 
