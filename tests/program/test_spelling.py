@@ -78,7 +78,7 @@ def test_texts_are_found_by_their_first_bytes(known: list[str], asked: list[str]
         ("SEGMENTATON OF LUNGS", "segmentation OF LUNGS"),
         ("segmantaton", "segmentation"),
         ("lungs wiht contrast", "lungs with contrast"),
-        ("the segmetnations", "the segmentations"),
+        ("the segmetnations", "the segmentation"),
     ],
 )
 def test_inflections_and_stop_words_are_corrected(typed: str, corrected: str) -> None:
