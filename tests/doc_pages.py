@@ -34,6 +34,8 @@ PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").g
 INERT = {"text", "json", "jsonl", "ini", "toml", "crontab", "sql"}
 """Languages of blocks that are shown and not run here; engines/test_pgvector_sql.py runs the SQL."""
 ANY = "…"
+COMMAND_S = 2.5 * PATIENCE_S
+"""Seconds of a command: tuning takes two minutes of CPU time, on a core that others use three times as many."""
 _FENCE = re.compile(r"```(\S*)$")
 _NOT_RUN = re.compile(r"<!-- not run: (\S.*) -->$")
 _EXITS = re.compile(r"\s+# exits with (\d+)$")
@@ -131,7 +133,7 @@ def run(command: str | Sequence[str], folder: Path) -> subprocess.CompletedProce
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        timeout=PATIENCE_S,
+        timeout=COMMAND_S,
     )
 
 
