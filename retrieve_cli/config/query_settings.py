@@ -104,7 +104,7 @@ class SynonymSettings(SettingsSection):
 
     rules: Sequence[str] = []
     file: Path | None = None
-    weight: float = bounded(0.5, 0, 1)
+    weight: float = bounded(0.4, 0, 1)
 
 
 class ContextSettings(SettingsSection):

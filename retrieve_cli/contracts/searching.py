@@ -138,8 +138,14 @@ class Correction(Frozen):
 
     word: str
     to: str
+    """The same word, if it stays and others are searched for beside it."""
     others: tuple[tuple[str, float], ...] = ()
     """Further words that are searched for, with weights below 1."""
+
+    @property
+    def searched(self) -> tuple[str, ...]:
+        """The words that are searched for, the best one first."""
+        return (*([self.to] if self.to != self.word else []), *(word for word, _ in self.others))
 
 
 class Spelling(Protocol):

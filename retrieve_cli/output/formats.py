@@ -111,10 +111,8 @@ def _asked_for(answer: Answer) -> dict[str, Json]:
 
 
 def _corrections_json(question: Question) -> list[dict[str, Json]]:
-    """By word of the query that no record has, the words that are searched for, the first one in its place."""
-    return [
-        {"word": each.word, "searched": [each.to, *(word for word, _ in each.others)]} for each in question.corrections
-    ]
+    """By word of the query that no record has, the words that are searched for, the best one first."""
+    return [{"word": each.word, "searched": list(each.searched)} for each in question.corrections]
 
 
 def _facets_json(answer: Answer) -> dict[str, Json]:

@@ -406,8 +406,7 @@ def _together(texts: Sequence[Tagged]) -> Tagged:
 
 def _corrected(correction: Correction) -> str:
     """Return a sentence on a corrected word."""
-    words = [correction.to, *(word for word, _ in correction.others)]
-    searched = f"searched for {', '.join(words)} (unless --exact-words)"
+    searched = f"searched for {', '.join(correction.searched)} (unless --exact-words)"
     return f"no record has the word {quoted(correction.word)}: {searched}"
 
 

@@ -358,7 +358,7 @@ def test_every_key_that_decides_answers_is_restored_and_every_other_is_todays() 
     then, today = configured(), Settings()
     found = restored(configuration(then), today, where="a run")
     todays = {"base_url", "api_key_env", "timeout_s", "retries", "concurrency", "device", "batch_size"}
-    todays |= {"require_tenant", "max_also"}
+    todays |= {"require_tenant", "max_also", "file"}
     for name in decisive():
         for key, value in asdict(getattr(found, name)).items():
             of_index = name in sections("index") and (key in ("model", "tokenizer", "files", "prompt"))

@@ -40,7 +40,7 @@ PLAIN = set(
     "chunking.language encoder.query_prefix encoder.passage_prefix gating.field graph.relations graph.entities "
     "expansion.kinds expansion.weights jwt.issuer jwt.audience jwt.algorithms jwt.tenant_claim jwt.scope_claim "
     "jwt.rate catalog.fields boost.factors recency.field web.enrich executors.devices chunking.rules docs.include "
-    "docs.exclude bm25.languages".split()
+    "docs.exclude bm25.languages synonyms.rules".split()
 )
 """Keys of texts that reach nothing: names within a server, fields, prefixes, languages."""
 

@@ -113,7 +113,7 @@ def test_a_folder_is_followed(tmp_path: Path, retrieve: Program) -> None:
     (docs / "f.md").write_text("# f\nNew.")
     done = retrieve("sync", "--json").json
     assert [done[key] for key in ("status", "added", "changed", "removed", "kept")] == ["published", 1, 1, 1, 3]
-    assert retrieve("query", "zebraa", "--mode", "bm25", "-l").out == ""
+    assert retrieve("query", "zebraa", "--exact-words", "--mode", "bm25", "-l").out == ""
     assert retrieve("query", "giraffes", "--mode", "bm25", "-l").out == "b.md\n"
 
 
