@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from html import escape
 from typing import TYPE_CHECKING, Any, ClassVar, overload
 
 from retrieve_cli.contracts import Json
@@ -168,6 +167,8 @@ def _short(text: str) -> str:
 
 
 def _html(text: str) -> str:
+    from html import escape  # its table of entities is of no use to a command
+
     return escape(printable(text))
 
 
