@@ -78,7 +78,7 @@ def test_a_step_that_is_skipped_is_in_the_notices_of_json(index: Path, retrieve:
 
 
 def test_a_best_confidence_below_that_of_an_average_result_is_said(sample: Path, retrieve: Program) -> None:
-    nonsense = retrieve("query", "how to bake bread", "--json", "--artifacts", sample).json
+    nonsense = retrieve("query", "how to bake bread", "--exact-words", "--json", "--artifacts", sample).json
     base_rate = nonsense["confidence"]["base_rate"]
     assert nonsense["results"][0]["confidence"] < base_rate < 1
     first, second = nonsense["notices"]
