@@ -1,4 +1,4 @@
-"""How much of the loss by a typo corrections recover: nDCG@10 of queries without a typo, with one, and corrected.
+"""Share of the loss by a typo that corrections recover: nDCG@10 of queries without a typo, with one, and corrected.
 
 One edit (a letter missing, added, wrong, or two in the wrong order) in one lower-case word of each query, of four
 letters or more, that the collection has. BM25 alone, so that nothing but words counts. The collections are folders of

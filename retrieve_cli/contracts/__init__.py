@@ -43,7 +43,6 @@ from retrieve_cli.contracts.searching import (
     NOT_PICKED as NOT_PICKED,
     VARIANT as VARIANT,
     Candidates as Candidates,
-    Correction as Correction,
     Evidence as Evidence,
     Examples as Examples,
     FileHead as FileHead,
@@ -60,9 +59,7 @@ from retrieve_cli.contracts.searching import (
     Request as Request,
     Reranked as Reranked,
     Restrictable as Restrictable,
-    Spelling as Spelling,
     Stage as Stage,
-    Worded as Worded,
 )
 from retrieve_cli.contracts.sources import (
     Countable as Countable,
@@ -94,3 +91,8 @@ from retrieve_cli.contracts.values import (
 
 if TYPE_CHECKING:
     from retrieve_cli.contracts.values import Mask as Mask, Rows as Rows, Terms as Terms, Vectors as Vectors
+from retrieve_cli.contracts.wording import (
+    Correction as Correction,
+    Spelling as Spelling,
+    Worded as Worded,
+)

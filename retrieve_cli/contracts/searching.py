@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 from retrieve_cli.contracts.values import Json, Kind, Q_contra, Unit
+from retrieve_cli.contracts.wording import Correction
 from retrieve_cli.frozen import Described, Frozen, replace
 
 if TYPE_CHECKING:
@@ -73,23 +74,6 @@ class Examples(NamedTuple):
     not_like: tuple[int, ...]
 
 
-class Worded(str):
-    """The text of a query with words that it is also searched for. To an index that does not know them it is a text."""
-
-    __slots__ = ("beside",)
-    beside: tuple[tuple[str, float], ...]
-    """Words, each with its weight; a word of the text has 1."""
-
-    @classmethod
-    def of(cls, text: str, beside: tuple[tuple[str, float], ...]) -> str:
-        """Return a text with such words, if there are any."""
-        if not beside:
-            return text
-        worded = cls(text)
-        worded.beside = beside
-        return worded
-
-
 class Query(Described):
     """A query for the retrievers (`text`), with the id for reports."""
 
@@ -126,36 +110,6 @@ class Query(Described):
     Every number of an answer is computed over these: term rarity, mean and deviation of scores. So it reveals nothing
     about other tenants, and neither filters nor exclusions change the scores of the remaining records.
     """
-
-    @property
-    def worded(self) -> str:
-        """The text and the words beside it."""
-        return " ".join([self.text, *(word for word, _ in self.beside)])
-
-
-class Correction(Frozen):
-    """A word of a query that no record has, and the word in its place."""
-
-    word: str
-    to: str
-    """The same word, if it stays and others are searched for beside it."""
-    others: tuple[tuple[str, float], ...] = ()
-    """Further words that are searched for, with weights below 1."""
-
-    @property
-    def searched(self) -> tuple[str, ...]:
-        """The words that are searched for, the best one first."""
-        return (*([self.to] if self.to != self.word else []), *(word for word, _ in self.others))
-
-
-class Spelling(Protocol):
-    """Corrections of words that no record has to words that some record has."""
-
-    def of(self, own: Mask) -> Spelling:
-        """Return the same for some records, (records,) bool: the words of others do not exist."""
-
-    def corrected(self, text: str) -> tuple[str, tuple[Correction, ...]]:
-        """Return a text with its misspelled words replaced, and the corrections."""
 
 
 class Question(Frozen):

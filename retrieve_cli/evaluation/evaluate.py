@@ -299,5 +299,9 @@ def _of_chunks(
 def queries_of(opened: Opened, topics: Iterable[Topic], notes: list[str]) -> list[Query]:
     """Return the query of each topic with its tags and files read; problems are added to `notes`."""
     questions = Searcher(opened).read([Request(topic.text, topic.id, files=topic.files) for topic in topics])
-    notes += dict.fromkeys(notice for question in questions for notice in question.notices)
+    corrected = {each.notice for question in questions for each in question.corrections}
+    notes += dict.fromkeys(each for question in questions for each in question.notices if each not in corrected)
+    if corrected:
+        queries = figures.count(sum(bool(question.corrections) for question in questions), "query", "queries")
+        notes.append(f"{queries} with a word that no record has: others are searched for (search.exact_words: false)")
     return [question.query for question in questions]

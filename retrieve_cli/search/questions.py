@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache, cached_property, partial
 from typing import TYPE_CHECKING
-from unicodedata import category
 
 from retrieve_cli.config.bounds import LONGEST_TEXT
-from retrieve_cli.contracts import Correction, Examples, KnownFile, Query, Question, Request
+from retrieve_cli.contracts import Examples, KnownFile, Query, Question, Request
 from retrieve_cli.contracts.terms.tenants import TENANT
+from retrieve_cli.contracts.terms.words import has_words
 from retrieve_cli.errors import UsageError, quoted
 from retrieve_cli.frozen import replace
 from retrieve_cli.retrieval.queries.tags import OPERATOR, Tagged, read_tags
@@ -20,9 +20,9 @@ from retrieve_cli.storage.generation import Generation
 if TYPE_CHECKING:
     from retrieve_cli.assemble.indexes import Indexes
     from retrieve_cli.config.settings import SearchSettings, Settings
-    from retrieve_cli.contracts import Mask, Spelling
+    from retrieve_cli.contracts import Mask
     from retrieve_cli.contracts.engines import AnyOf
-    from retrieve_cli.search.synonyms import Synonyms
+    from retrieve_cli.search.rewording import Rewording
     from retrieve_cli.search.word_search import Having, WordSearch
 
 _EXAMPLE = 1000
@@ -61,18 +61,15 @@ class RequestReader:
         file_tokens: bool = True,
         settings: Settings | None = None,
         indexes: Indexes | None = None,
-        spelling: Spelling | None = None,
-        synonyms: Synonyms | None = None,
+        rewording: Rewording | None = None,
     ) -> None:
         """`file_tokens` is False if the headers of files are ignored; `settings` have the limits of documents; without
-        `indexes`, quotation marks and dashes are text; `spelling` corrects words, and `synonyms` adds some."""
+        `indexes`, quotation marks and dashes are text; without `rewording`, the words stay as typed."""
         self._generation = generation
         self._settings = settings
         self._file_tokens = file_tokens
         self._indexes = indexes
-        self._spelling = spelling
-        self._synonyms = synonyms
-        self._spellings: dict[int, tuple[Mask, Spelling]] = {}
+        self._rewording = rewording
         self._tenants: dict[str, Mask] = {}
         """The records of each tenant: the requests of a batch share them."""
 
@@ -83,7 +80,7 @@ class RequestReader:
             UsageError: it consists of tags only; a file cannot be read; a filter is invalid, or names a field that no
                 record has; an id that a person typed belongs to no record of the tenant.
         """
-        texts: Sequence[Tagged] = self._texts(request)
+        texts = self._texts(request)
         tagged = _together(texts)
         access, unknown = self._access(request, tagged)
         like, not_like = (self._rows(names, request, access) for names in (request.like, request.not_like))
@@ -91,8 +88,9 @@ class RequestReader:
         files = (*self._files(request), *map(self._example, like))
         formats = _tokens(tagged, files)
         visible = access.visible
-        texts = self._worded(texts, visible)
-        tagged = _together(texts)
+        if self._rewording is not None:
+            texts = self._rewording.of(texts, visible)
+            tagged = _together(texts)
         asked = _asked(request, texts, [*(file.text for file in files if file.text), *formats])
         conditions = self._conditions(request, tagged, access, visible)
         included, unknown_too = self._named(access, tagged.included, "INCLUDE")
@@ -134,13 +132,12 @@ class RequestReader:
             filters=tuple((each.field, each.written) for each in conditions),
             without=tagged.without,
             corrections=tagged.corrections,
-            synonyms=(synonyms := tuple(word for word, _ in tagged.synonyms)),
+            synonyms=tuple(dict(tagged.synonyms)),
             notices=(
                 *([WORDLESS] if wordless else []),
                 *tagged.problems,
                 *(f"records with {words} are excluded" for words in tagged.without),
-                *(_corrected(each) for each in tagged.corrections),
-                *([f"searched also for {', '.join(synonyms)} (synonyms; unless --exact-words)"] if synonyms else []),
+                *tagged.reworded,
                 *(said for file in files for said in file.warnings),
                 *unknown,
                 *unknown_too,
@@ -212,28 +209,6 @@ class RequestReader:
             return texts
         own = self.own(request)
         return [self._wording.read(text, own, request.tenant) for text in texts]
-
-    def _worded(self, texts: Sequence[Tagged], visible: Mask | None) -> Sequence[Tagged]:
-        """Return texts with their words corrected to words of the visible records, and with their synonyms."""
-        spelling, synonyms, spelt = self._spelling, self._synonyms, texts
-        if spelling is not None:
-            spelling = spelling if visible is None else self._spelling_of(spelling, visible)
-            found = (spelling.corrected(each.text) for each in texts)
-            spelt = [
-                replace(each, text=text, corrections=corrections) if corrections else each
-                for each, (text, corrections) in zip(texts, found, strict=True)
-            ]
-        if synonyms is None:
-            return spelt
-        # A rule may be about a word that no record has, so that it was corrected.
-        beside = (synonyms.beside(typed.text, each.text) for typed, each in zip(texts, spelt, strict=True))
-        return [replace(each, synonyms=words) for each, words in zip(spelt, beside, strict=True)]
-
-    def _spelling_of(self, spelling: Spelling, visible: Mask) -> Spelling:
-        """Return the corrections for some records, made once for the requests of a tenant."""
-        if (found := self._spellings.get(id(visible))) is None or found[0] is not visible:
-            found = self._spellings[id(visible)] = visible, spelling.of(visible)
-        return found[1]
 
     @cached_property
     def _wording(self) -> WordSearch:
@@ -386,11 +361,6 @@ WORDLESS = "the query has no words, so that nothing matches: describe what you l
 """Notice of an answer to a text of punctuation alone: by its vector, every record would be a match."""
 
 
-def has_words(text: str) -> bool:
-    """Return True if a text has a letter, a digit or a pictograph."""
-    return any(char.isalnum() or category(char) == "So" for char in text)
-
-
 def _together(texts: Sequence[Tagged]) -> Tagged:
     """Return the first text with the tags of all texts: a tag applies to the whole question."""
     own, *others = texts
@@ -404,12 +374,6 @@ def _together(texts: Sequence[Tagged]) -> Tagged:
     return Tagged(own.text, **said)
 
 
-def _corrected(correction: Correction) -> str:
-    """Return a sentence on a corrected word."""
-    searched = f"searched for {', '.join(correction.searched)} (unless --exact-words)"
-    return f"no record has the word {quoted(correction.word)}: {searched}"
-
-
 def _asked(request: Request, texts: Sequence[Tagged], formats: Sequence[str]) -> list[Query]:
     """Texts for the retrievers: each once, for retrievers of words with the tokens behind it.
 
@@ -421,14 +385,11 @@ def _asked(request: Request, texts: Sequence[Tagged], formats: Sequence[str]) ->
     if request.text.strip() and not texts[0].text.strip() and not formats:
         hint = "for example: segment lungs in CT [EXCLUDE:name]"
         raise UsageError(f"query {quoted(request.id)} has only tags and no text", hint=hint)
-    different: dict[str, list[tuple[str, float]]] = {}
+    beside: dict[str, tuple[tuple[str, float], ...]] = {}
     for each in texts:
-        beside = different.setdefault(each.text.strip(), [])
-        beside += [*each.synonyms, *(other for correction in each.corrections for other in correction.others)]
-    return [
-        Query(" ".join([text, *formats]).strip(), request.id, beside=tuple(beside))
-        for text, beside in different.items()
-    ]
+        text = each.text.strip()
+        beside[text] = beside.get(text, ()) + each.beside
+    return [Query(" ".join([text, *formats]).strip(), request.id, beside=words) for text, words in beside.items()]
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from retrieve_cli.assemble.registry import fusion_of, retriever
-from retrieve_cli.config.plugins import HYBRID, LLM
+from retrieve_cli.config.plugins import LLM
 from retrieve_cli.contracts import Json, Query, Question, Request
-from retrieve_cli.errors import STEP_FAILURES, Unavailable
+from retrieve_cli.errors import Unavailable
 from retrieve_cli.retrieval.stages.pipeline import Edit, Pipeline
 from retrieve_cli.search.answer import Answer, Course
 from retrieve_cli.search.confidence import Confidence
@@ -24,13 +23,13 @@ from retrieve_cli.search.questions import RequestReader, check_requests
 from retrieve_cli.search.ranking import Ranked, rank
 from retrieve_cli.search.relaxation import Attempt, Relaxation
 from retrieve_cli.search.results import ResultReader, Shown
+from retrieve_cli.search.rewording import rewording_of
 from retrieve_cli.search.term_matches import matching_words, silent, weak_matches
 from retrieve_cli.storage.manifest import sha1
 
 if TYPE_CHECKING:
-    from retrieve_cli.contracts import Ranking, Spelling
+    from retrieve_cli.contracts import Ranking
     from retrieve_cli.search.facets import Facet
-    from retrieve_cli.search.synonyms import Synonyms
 
 
 class Searcher:
@@ -139,6 +138,7 @@ class Searcher:
     ) -> Answer:
         """The answer to the question at a place of a batch."""
         opened, options, ranking = self.opened, self.options, ranked.rankings[place]
+        query = ranking.query
         mute = silent(opened.indexes, question.query, ranked.retrievers)
         doubts = weak_matches(
             opened.generation,
@@ -160,7 +160,7 @@ class Searcher:
             pipeline=str(ranked.pipeline),
             generation=opened.generation.id,
             timings_ms=timings,
-            matches=partial(matching_words, opened.indexes, ranking.query.worded),
+            matches=partial(matching_words, opened.indexes, " ".join([query.text, *dict(query.beside)])),
             reranked=ranked.reranker is not None,
             rerank_strategy=ranked.rerank_strategy,
             engine="naive" if options.dense_only else "advanced",
@@ -201,29 +201,8 @@ class Searcher:
             file_tokens=settings.search.file_tokens,
             settings=settings,
             indexes=self.opened.indexes,
-            spelling=self._spelling(),
-            synonyms=self._synonyms(),
+            rewording=rewording_of(self.opened, self.options),
         )
-
-    def _synonyms(self) -> Synonyms | None:
-        """Return the configured synonyms; None without any. Raises: UsageError: a rule cannot be read."""
-        chosen = self.opened.settings.synonyms
-        if self.options.exact_words or not (chosen.rules or chosen.file):
-            return None
-        from retrieve_cli.search.synonyms import synonyms_of
-
-        return synonyms_of(chosen, self.opened.indexes.analyzer)
-
-    def _spelling(self) -> Spelling | None:
-        """Return the corrections by the words of the index; None if no retriever of words answers."""
-        opened, options = self.opened, self.options
-        named = options.retrievers or (tuple(opened.indexes) if options.mode == HYBRID else (options.mode,))
-        for name in named if not (options.dense_only or options.exact_words) else ():
-            with suppress(*STEP_FAILURES):  # which the retriever reports
-                if name in opened.indexes and retriever(name).role == "lexical":
-                    index = opened.indexes[name]
-                    return retriever(name).spelling(index, opened.generation, is_word=opened.models.is_word)
-        return None
 
     def check(self, requests: Sequence[Request]) -> None:
         """Hold requests to what the configuration demands of them.

@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING, Any
 from retrieve_cli.assemble.registry import retriever
 from retrieve_cli.contracts import Analyzer, Index, Matching, Query, Ranking
 from retrieve_cli.contracts.terms import figures
-from retrieve_cli.contracts.terms.words import fold, is_plain, words_of
+from retrieve_cli.contracts.terms.words import fold, has_words, is_plain, words_of
 from retrieve_cli.errors import quoted
 from retrieve_cli.retrieval.stages.masks import over
 from retrieve_cli.search.answer import removed_by
-from retrieve_cli.search.questions import has_words
 from retrieve_cli.search.results import Shown
 
 if TYPE_CHECKING:

@@ -71,25 +71,23 @@ class Vocabulary:
         return heads
 
     def find(self, texts: Collection[str]) -> dict[str, int]:
-        """Return the places of some texts among the sorted ones; others are left out."""
-        if not len(self):
-            return {}
-        wanted = [(text, text.encode()) for text in texts]
-        heads = np.array([_head(raw) for _, raw in wanted], np.uint64)
-        lows = np.searchsorted(self.heads, heads).tolist()
-        highs = np.searchsorted(self.heads, heads, side="right").tolist()
-        found: dict[str, int] = {}
-        for (text, raw), low, high in zip(wanted, lows, highs, strict=True):
+        """Return the places of some texts among the sorted ones; others are skipped."""
+        wanted = [text.encode() for text in texts]
+        heads = np.frombuffer(b"".join(raw[:_HEAD].ljust(_HEAD, b"\0") for raw in wanted), ">u8").astype(np.uint64)
+        lows, highs = np.searchsorted(self.heads, heads), np.searchsorted(self.heads, heads, "right")
+        found: dict[bytes, int] = {}
+        for number in np.flatnonzero(lows < highs).tolist():
+            raw, low, high = wanted[number], int(lows[number]), int(highs[number])
             place = low + bisect_left(range(low, high), raw, key=self.raw)
             if place < high and self.raw(place) == raw:
-                found[text] = place
-        return found
+                found[raw] = place
+        return {raw.decode(): place for raw, place in found.items()}
 
     def beginning_with(self, text: str) -> tuple[int, list[str]]:
         """Return the sorted texts that begin with a text of up to eight bytes, and the place of the first."""
-        raw = text.encode()
-        low = int(np.searchsorted(self.heads, np.uint64(_head(raw))))
-        high = int(np.searchsorted(self.heads, np.uint64(_head(raw, b"\xff")), side="right"))
+        least, most = (int.from_bytes(text.encode().ljust(_HEAD, fill), "big") for fill in (b"\0", b"\xff"))
+        low = int(np.searchsorted(self.heads, np.uint64(least)))
+        high = int(np.searchsorted(self.heads, np.uint64(most), "right"))
         ends = self.ends[low : high + 1].tolist()
         block = self.text[ends[0] : ends[-1]].tobytes()
         return low, [block[start - ends[0] : end - ends[0]].decode() for start, end in pairwise(ends)]
@@ -97,10 +95,6 @@ class Vocabulary:
 
 _HEAD = 8
 _AT_ONCE = 1 << 17
-
-
-def _head(raw: bytes, fill: bytes = b"\0") -> int:
-    return int.from_bytes(raw[:_HEAD].ljust(_HEAD, fill), "big")
 
 
 class TextBuffer(Sequence[bytes]):

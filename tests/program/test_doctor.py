@@ -19,9 +19,8 @@ from samples import TOOLS, Program, write_catalog
 from told_servers import Answer, Server, running
 
 from retrieve_cli.config.settings import Settings
-from retrieve_cli.frozen import replace
 from retrieve_cli.operations.doctor.examine import examine
-from retrieve_cli.operations.doctor.machine import languages
+from retrieve_cli.operations.doctor.machine import languages, of_languages
 from retrieve_cli.operations.doctor.subject import Subject
 from retrieve_cli.storage.store import Store
 
@@ -637,33 +636,34 @@ def test_a_kernel_that_confines_parsers_less_is_named(index: Path, doctor: Docto
     assert "Landlock version 3" in doctor.only("sandbox", "warn")["message"]
 
 
-GERMAN = "Dieses Werkzeug ist für die Untersuchung der Lunge und wird mit einem Bild des Patienten aufgerufen"
-
-
 @pytest.mark.parametrize(
-    ("encoder", "texts", "status", "expected"),
+    ("encoder", "rows", "status", "expected"),
     [
-        ("all-MiniLM-L6-v2", [GERMAN, "It is a tool for the lungs"], "warn", "50% German, 50% English"),
-        (
-            "intfloat/multilingual-e5-small",
-            [GERMAN, "это для исследования лёгких и сердца"],
-            "ok",
-            "50% German, 50% Russian",
-        ),
-        ("all-MiniLM-L6-v2", ["It is a tool for the lungs", "It is for the brain"], "", ""),
+        ("sentence-transformers/all-MiniLM-L6-v2", {"en": 5, "de": 5}, "warn", "50% German, 50% English"),
+        ("BAAI/bge-small-en-v1.5", {"zh": 1}, "warn", "100% Chinese"),
+        ("intfloat/multilingual-e5-small", {"ru": 6, "de": 4}, "ok", "60% Russian, 40% German"),
+        ("all-MiniLM-L6-v2", {"en": 995, "de": 5}, "", ""),
+        ("all-MiniLM-L6-v2", {"zxx": 5, "en": 1}, "", ""),
+        ("all-MiniLM-L6-v2", {}, "", ""),
     ],
 )
 def test_languages_that_the_encoder_was_not_trained_for_are_named(
-    encoder: str, texts: list[str], status: str, expected: str, retrieve: Program, monkeypatch: pytest.MonkeyPatch
+    encoder: str, rows: dict[str, int], status: str, expected: str
 ) -> None:
-    rows = [{"id": f"r{at}", "name": f"r{at}", "description": text} for at, text in enumerate(texts)]
-    write_catalog(Path("tools.jsonl"), rows)
-    assert retrieve("build", "tools.jsonl").code == 0
-    subject = Subject(Path("artifacts"), None, Settings())
-    assert subject.manifest is not None
-    recipe = subject.manifest.recipe
-    card = replace(recipe.encoder_card, name=encoder)
-    monkeypatch.setattr(type(recipe), "encoder_card", property(lambda _: card))
-    found = languages(subject)
+    found = of_languages(encoder, rows)
     assert (found.status if found else "") == status
     assert expected in (found.message if found else "")
+
+
+def test_the_languages_of_an_index_are_counted(retrieve: Program) -> None:
+    texts = [
+        "Das ist für die Lunge und wird mit dem Bild des Patienten aufgerufen",
+        "это для исследования лёгких и сердца",
+    ]
+    write_catalog(
+        Path("tools.jsonl"), [{"id": f"r{at}", "name": f"r{at}", "description": text} for at, text in enumerate(texts)]
+    )
+    assert retrieve("build", "tools.jsonl").code == 0
+    found = languages(Subject(Path("artifacts"), None, Settings()))
+    assert found is not None
+    assert (found.status, found.message) == ("ok", "records in 50% German, 50% Russian")

@@ -15,7 +15,7 @@ from package_text import FLOORS, PACKAGE, imports, package, room
 pytestmark = pytest.mark.usefixtures("parsed_package")
 
 FLOOR = {room: number for number, rooms in enumerate(FLOORS) for room in rooms}
-MOST_ROOMS, MOST_FILES_ON_TOP = 20, 6
+MOST_ROOMS, MOST_FILES_ON_TOP, MOST_LINES = 20, 6, 400
 CONCRETE = ("models", "retrieval.retrievers", "engines", "sources")
 """Folders with many of one kind behind one promise of contracts."""
 FOR_ALL = ("sources.chunking",)
@@ -66,6 +66,13 @@ def test_every_room_is_in_the_plan() -> None:
 def test_there_are_few_rooms_and_few_files_beside_them() -> None:
     assert len([path for path in PACKAGE.iterdir() if path.is_dir() and path.name != "__pycache__"]) <= MOST_ROOMS
     assert len(list(PACKAGE.glob("*.py"))) <= MOST_FILES_ON_TOP
+
+
+def test_no_file_is_long() -> None:
+    lengths = {
+        path.relative_to(PACKAGE).as_posix(): path.read_text("utf-8").count("\n") for path in PACKAGE.rglob("*.py")
+    }
+    assert {name: lines for name, lines in lengths.items() if lines > MOST_LINES} == {}
 
 
 def test_every_room_says_what_it_is_for() -> None:

@@ -11,7 +11,7 @@ from retrieve_cli.contracts import Worded
 from retrieve_cli.errors import UsageError
 from retrieve_cli.operations.abbreviations import definitions
 from retrieve_cli.retrieval.retrievers.analyzer import TextAnalyzer
-from retrieve_cli.search.synonyms import Synonyms
+from retrieve_cli.search.rewording import Synonyms
 
 RECORDS = [
     {"id": "scan", "name": "Scan", "description": "computed tomography of the chest"},
@@ -108,6 +108,22 @@ def test_rules_and_a_file_change_answers_which_say_so(
         monkeypatch.setenv("RETRIEVE_SYNONYMS__WEIGHT", weight)
         scores[weight] = retrieve("query", "ct", "--mode", "bm25", "--json").json["results"][0]["score"]
     assert scores["0.5"] == pytest.approx(2 * scores["0.25"])
+
+
+def test_synonyms_that_no_retriever_searches_for_are_not_claimed(
+    scans: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RETRIEVE_SYNONYMS__RULES", '["knee => chest"]')
+    assert retrieve("query", "knee", "--json").json["synonyms"] == ["chest"]
+    for words in (("--mode", "dense"), ("--engine", "naive"), ("--exact-words",)):
+        found = retrieve("query", "knee", *words, "--json").json
+        assert "synonyms" not in found
+        assert not any("synonyms" in notice for notice in found.get("notices", []))
+    monkeypatch.setenv("RETRIEVE_BM25__BACKEND", "rank_bm25")
+    assert retrieve("build", scans).code == 0
+    found = retrieve("query", "knee", "--json").json
+    assert "synonyms" not in found
+    assert "synonyms are not searched for" in found["notices"][0]
 
 
 def test_an_index_that_does_not_know_words_beside_a_query_gets_a_text() -> None:

@@ -35,9 +35,9 @@ _PURE = 5
 elsewhere their words would be rare, and weigh more than in English texts."""
 _DENSE = 100
 """A text with `the`, `of` or `and` once in so many characters is in English: English prose has three."""
-_FOREIGN = re.compile(r"[^\W\d_\x00-\u02af\u1e00-\u1eff]")
+_FOREIGN = r"[^\W\d_\x00-\u02af\u1e00-\u1eff]"
 """Letters of other scripts than Latin."""
-_WORD = re.compile(r"[^\s.,;:!?()\"«»„“”।॥؟،؛۔…]+")
+_WORD = r"[^\s.,;:!?()\"«»„“”।॥؟،؛۔…]+"
 _KANA = ("HIRAGANA", "KATAKANA")
 
 
@@ -106,13 +106,13 @@ def language_of(text: str) -> str:
         text = f"{text[:_SAMPLE]} {text[middle : middle + _SAMPLE]} {text[-_SAMPLE:]}"
     if (text.count(" the ") + text.count(" of ") + text.count(" and ")) * _DENSE > len(text):
         return ENGLISH
-    foreign = [] if text.isascii() else _FOREIGN.findall(text)
+    foreign = [] if text.isascii() else re.findall(_FOREIGN, text)
     if not foreign or 2 * len(foreign) < sum(map(str.isalpha, text)):
         return _by_words(text)
     scripts = Counter(map(script_of, foreign))
     kana = any(scripts[one] * 20 > len(foreign) for one in _KANA)
     known = of_script("HIRAGANA" if kana else scripts.most_common(1)[0][0])
-    words, letters = set(_WORD.findall(text.lower())), set(foreign)
+    words, letters = set(re.findall(_WORD, text.lower())), set(foreign)
     scores = [len(one.words & words) + len(one.letters & letters) for one in known]
     return known[scores.index(max(scores))].code if known else ENGLISH
 
@@ -120,7 +120,7 @@ def language_of(text: str) -> str:
 def _by_words(text: str) -> str:
     """Return the language of a text in Latin script. Letters alone show nothing: names have them in every language."""
     text = text.lower()
-    words = set(_WORD.findall(text))
+    words = set(re.findall(_WORD, text))
     if len(_other_words().intersection(words)) < _FEWEST:
         return ENGLISH
     english, *others = of_script(LATIN)

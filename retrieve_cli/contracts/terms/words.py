@@ -54,6 +54,11 @@ _MOST_MARKS = 30
 """Marks after a letter, as in the Stream-Safe Text Format (UAX #15): sorting more takes quadratic time."""
 
 
+def has_words(text: str) -> bool:
+    """Return True if a text has a letter, a digit or a pictograph."""
+    return any(char.isalnum() or unicodedata.category(char) == "So" for char in text)
+
+
 def is_plain(text: str) -> bool:
     """Return True if `WORD` finds the words of a text."""
     return text.isascii() or re.search(_OTHER, text) is None

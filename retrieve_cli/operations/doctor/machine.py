@@ -65,27 +65,28 @@ def languages(subject: Subject) -> Check | None:
         indexes = local_indexes(generation, subject.settings)
         lexical = (name for name in indexes if registry.retriever(name).role == "lexical")
         rows = next((registry.retriever(name).languages(indexes[name]) for name in lexical), {})
+    return of_languages(manifest.recipe.encoder_card.name, rows)
+
+
+def of_languages(encoder: str, rows: Mapping[str, int]) -> Check | None:
+    """Return the finding on an encoder, by its name, and the number of rows in each language."""
     total = sum(rows.values()) or 1
     shares = {code: rows[code] / total for code in sorted(rows, key=lambda code: (-rows[code], code))}
-    foreign = {code: share for code, share in shares.items() if code not in _UNTRANSLATED}
-    if sum(foreign.values()) < _FEW:
+    if sum(share for code, share in shares.items() if code not in _UNTRANSLATED) < _FEW:
         return None
     listed = ", ".join(f"{share:.0%} {_named(code)}" for code, share in list(shares.items())[:_LISTED])
-    name = manifest.recipe.encoder_card.name
-    if not _ENGLISH_ALONE.search(name):
+    if not _ENGLISH_ALONE.search(encoder):
         return Check("languages", "ok", f"records in {listed}")
-    message = (
-        f"{name} was trained on English, and the records are {listed}: their vectors tell little, words still match"
-    )
+    trained = f"{encoder} was trained on English, and the records are {listed}"
+    message = f"{trained}: their vectors tell little, words still match"
     return Check("languages", "warn", message, "choose a multilingual encoder: retrieve init --preset multilingual-e5")
 
 
 def _named(code: str) -> str:
     """Return the English name of a language."""
-    known = languages_by_code().get(code)
-    return (
-        next((name.title() for name in (known.stemmer, *sorted(known.names)) if len(name) > 3), code) if known else code
-    )
+    if (known := languages_by_code().get(code)) is None:
+        return code
+    return next((name.title() for name in (known.stemmer, *sorted(known.names)) if len(name) > 3), code)
 
 
 _FEW = 0.01

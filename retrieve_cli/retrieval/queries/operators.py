@@ -72,12 +72,11 @@ def read_operators(text: str, *, is_value: Callable[[str, str], bool]) -> Operat
             without.append(excluded)
             skipped = True
         elif (
+            # Natural text has dashes, too: `analysis of -omics data`.
             word is not None
+            and (short or at > last_word)
+            and not _is_emphasis(pieces, at - 1)
             and (match := _EXCLUDED.match(_lettered(word))) is not None
-            and (
-                # Natural text has dashes, too: `analysis of -omics data`.
-                (short or at > last_word) and not _is_emphasis(pieces, at - 1)
-            )
         ):
             without.append(word[slice(*match.span(1))])
         elif word is not None and (match := _FIELD.match(word)) is not None and _is_field(match, is_value):

@@ -50,6 +50,18 @@ class Tagged(Frozen):
     problems: tuple[str, ...] = ()
     """A sentence for each tag that cannot be read."""
 
+    @property
+    def beside(self) -> tuple[tuple[str, float], ...]:
+        """The words to search for beside the text, with their weights."""
+        return (*self.synonyms, *(other for each in self.corrections for other in each.others))
+
+    @property
+    def reworded(self) -> Iterator[str]:
+        """A sentence on each corrected word, and one on synonyms."""
+        yield from (each.notice for each in self.corrections)
+        if self.synonyms:
+            yield f"searched also for {', '.join(dict(self.synonyms))} (synonyms; unless --exact-words)"
+
 
 def read_tags(text: str) -> Tagged:
     """Return the tags of a query and the text around them; a tag that is misspelt or not closed stays in the text."""

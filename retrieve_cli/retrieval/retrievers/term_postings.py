@@ -57,7 +57,8 @@ class Postings:
     def add(self, fields: Iterable[Field], language: str = ENGLISH) -> None:
         """Append a row made of weighted fields in a language; a field of weight 0 is skipped."""
         counts: Counter[str] = Counter()
-        analyzer, others = self._analyzer.among((language,)), list[Field]()
+        analyzer = self._analyzer.among((language,))
+        others: list[Field] = []
         for piece in fields:
             if piece.weight > 0:
                 for term, count in Counter(analyzer.terms(piece.text)).items():

@@ -1,7 +1,7 @@
-"""Synonyms of a query: words that mean the same, by rules of the configuration or a file.
+"""Queries in other words: misspelled ones corrected to words of the index, and synonyms beside them.
 
-A rule is a line as in Solr and Elasticsearch: `ct, computed tomography` works in every direction, `mri => magnetic
-resonance imaging` from left to right. The words of the query stay; the others are searched for beside them.
+A rule of synonyms is a line as in Solr and Elasticsearch: `ct, computed tomography` works in every direction, `mri =>
+magnetic resonance imaging` from left to right. The words of the query stay; the others are searched for beside them.
 """
 
 from __future__ import annotations
@@ -12,12 +12,18 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
-from retrieve_cli.errors import UsageError, quoted
+from retrieve_cli.assemble.registry import retriever
+from retrieve_cli.config.plugins import HYBRID
+from retrieve_cli.errors import STEP_FAILURES, UsageError, quoted
+from retrieve_cli.frozen import replace
 from retrieve_cli.untrusted import files
 
 if TYPE_CHECKING:
     from retrieve_cli.config.query_settings import SynonymSettings
-    from retrieve_cli.contracts import Analyzer
+    from retrieve_cli.contracts import Analyzer, Mask, Spelling
+    from retrieve_cli.retrieval.queries.tags import Tagged
+    from retrieve_cli.search.opened import Opened
+    from retrieve_cli.search.options import SearchOptions
 
 _MOST_RULES = 50_000
 _MOST_BYTES = 10_000_000
@@ -26,6 +32,60 @@ _MOST_WORDS = 12
 _MOST_ADDED = 16
 """Phrases that are searched for beside a query."""
 _HINT = "write `ct, computed tomography`, or `mri => magnetic resonance imaging` for one direction"
+
+
+_OTHER_INDEX = "synonyms are not searched for: the index of words has another backend"
+
+
+class Rewording:
+    """Corrections and synonyms for the words of queries to one generation."""
+
+    def __init__(self, spelling: Spelling | None, synonyms: Synonyms | None) -> None:
+        """Without `spelling` the index does not know words beside a query either."""
+        self._spelling = spelling
+        self._synonyms = synonyms
+        self._visible: tuple[Mask, Spelling] | None = None
+
+    def of(self, texts: Sequence[Tagged], visible: Mask | None) -> list[Tagged]:
+        """Return texts with their words corrected to words of the visible records, and with their synonyms."""
+        if self._spelling is None:
+            problems = (_OTHER_INDEX,) if self._synonyms else ()
+            return [replace(each, problems=(*each.problems, *problems)) for each in texts]
+        spelling = self._within(self._spelling, visible)
+        found: list[Tagged] = []
+        for each in texts:
+            text, corrections = spelling.corrected(each.text)
+            # A rule may be about a word that no record has, so that it was corrected.
+            synonyms = self._synonyms.beside(each.text, text) if self._synonyms else ()
+            changed = corrections or synonyms
+            found.append(replace(each, text=text, corrections=corrections, synonyms=synonyms) if changed else each)
+        return found
+
+    def _within(self, spelling: Spelling, visible: Mask | None) -> Spelling:
+        """Return the corrections for some records, kept for the next request of the same tenant."""
+        if visible is None:
+            return spelling
+        if self._visible is None or self._visible[0] is not visible:
+            self._visible = visible, spelling.of(visible)
+        return self._visible[1]
+
+
+def rewording_of(opened: Opened, options: SearchOptions) -> Rewording | None:
+    """Return the rewording of queries by the index of words; None if none is asked, or the words are to stay.
+
+    Raises:
+        UsageError: a rule of synonyms cannot be read, or their file.
+    """
+    chosen = opened.settings.synonyms
+    named = options.retrievers or (tuple(opened.indexes) if options.mode == HYBRID else (options.mode,))
+    for name in named if not (options.dense_only or options.exact_words) else ():
+        with suppress(*STEP_FAILURES):  # which the retriever reports
+            if name in opened.indexes and retriever(name).role == "lexical":
+                index = opened.indexes[name]
+                spelling = retriever(name).spelling(index, opened.generation, is_word=opened.models.is_word)
+                given = chosen.rules or chosen.file
+                return Rewording(spelling, synonyms_of(chosen, opened.indexes.analyzer) if given else None)
+    return None
 
 
 class Synonyms:
