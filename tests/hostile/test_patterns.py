@@ -18,6 +18,7 @@ from hostile.growth import LARGE, SMALL
 from hostile.patterns import Unknown, Used, files, of_file
 
 from retrieve_cli.api.choices import SEARCH
+from retrieve_cli.contracts.terms.words import _patterns
 from retrieve_cli.engines.collections import Names
 from retrieve_cli.sources.chunking.markers import LABELS, Labels
 from retrieve_cli.storage.records.globs import ignore_glob, path_glob, text_glob
@@ -43,6 +44,7 @@ PUT_TOGETHER: dict[str, list[Used]] = {
     "api/schemas.py": [Used(head["pattern"], 0, ("search",), "") for head in HEADS],
     "sources/chunking/markers.py": [used for labels in LABELS.values() for used in labelled(labels)],
     "models/rerankers/cross_folder.py": [],  # kept in a list of the module, where they are found
+    "contracts/terms/words.py": [Used(one.pattern, one.flags, ("finditer",), "") for one in _patterns()],
     "engines/collections.py": [Used(Names("tools", mark)._ours.pattern, 0, ("fullmatch",), "") for mark in "_-"],
     "evaluation/scaffold.py": [WITHOUT_NAME],
     "retrieval/queries/formats/tiff.py": [Used(pattern, re.MULTILINE, ("search",), "") for pattern in NOTED],

@@ -84,8 +84,9 @@ class _cores:  # noqa: N801  a context
 
 
 def _encode(encoders: Encoders, work: WorkUnit, send: Send) -> None:
-    """Encode a unit, and send results as they come, and None or the reason at its end."""
+    """Send that the unit has begun, its results as they come, and None or the reason at its end."""
     before = encoders.truncated
+    send((work.unit, UnitResults((), ())))
     end: NotEncoded | None = None
     try:
         encoders.encode(work.texts, work.wanted, lambda *results: send((work.unit, UnitResults(*results))))

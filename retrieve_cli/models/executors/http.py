@@ -94,6 +94,7 @@ class HttpWorker:
             raise Unfit(str(error)) from error
 
     def encode(self, work: WorkUnit) -> Iterator[UnitResults]:
+        yield UnitResults((), ())  # a server does not say when it begins
         step = _WITH_TOKENS if self._model.tokens else _TEXTS
         for start in range(0, len(work.texts), step):
             part = slice(start, start + step)

@@ -54,6 +54,7 @@ class RayWorker:
         return answer
 
     def encode(self, work: WorkUnit) -> Iterator[UnitResults]:
+        yield UnitResults((), ())  # an actor does not say when it begins
         yield self._get(self._actor.encode.remote(work), None)
 
     def kill(self) -> None:

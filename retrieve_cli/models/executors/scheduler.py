@@ -1,9 +1,10 @@
 """The division of texts among workers: pure decisions, without clocks, threads, processes or networks.
 
-The caller reports every event and its time. The longest texts of a batch come first. If a worker ends, or gives no sign
-for the time of its lease, one of its texts may be the reason: its remaining texts are halved, and halved again with
-each worker that ends with it, until one text is alone. A text that ends several workers alone is given up. Towards the
-end units become smaller, and a worker without work encodes again what a much slower one still has.
+The caller reports every event and its time. The longest texts of a batch come first. If a worker that has begun a
+unit ends, or gives no sign for the time of its lease, one of its texts may be the reason: its remaining texts are
+halved, and halved again with each worker that ends with it, until one text is alone. A text that ends several workers
+alone is given up. Towards the end units become smaller, and a worker without work encodes again what a much slower one
+still has.
 """
 
 from __future__ import annotations
@@ -66,6 +67,8 @@ class Unit:
     renewed: float
     suspect: bool = False
     """True if its texts are the rest of a unit during which a worker ended."""
+    begun: bool = False
+    """True if the worker has given a sign of it: one that ended before, idle, did not end because of these texts."""
     copied: bool = False
     """True if another worker got the same texts, or this one got another one's."""
 
@@ -171,8 +174,11 @@ class Scheduler:
         return self._lease(worker, dict(slow.left), now, copied=True)
 
     def received(self, worker: str, texts: Iterable[int], now: float) -> list[int]:
-        """Return which of these results of a worker are the first of their text; the others are not needed."""
+        """Return which of these results of a worker are the first of their text; the others are not needed. No
+        results: it has begun its unit."""
         unit = self._units.get(worker)
+        if unit is not None:
+            unit.begun = True
         new = []
         for number in texts:
             if unit is not None and number in unit.left:
@@ -196,8 +202,12 @@ class Scheduler:
         """Note that a worker has ended, and queue its texts again."""
         self._present.pop(worker, None)
         unit = self._units.pop(worker, None)
-        if unit is not None:
+        if unit is None:
+            return
+        if unit.begun:
             self._blame(unit, reason)
+        elif left := self._left(unit):
+            self._suspects.append(left)
 
     def overdue(self, now: float) -> list[str]:
         """Return the workers that have given no sign for too long; the caller ends them and calls `leave`."""
@@ -210,7 +220,7 @@ class Scheduler:
     ) -> Lease:
         self._number += 1
         lease = Lease(self._number, tuple(sorted(texts, key=lambda text: (-texts[text], text))), sum(texts.values()))
-        self._units[worker] = Unit(lease, worker, dict(texts), now, now, suspect, copied)
+        self._units[worker] = Unit(lease, worker, dict(texts), now, now, suspect=suspect, copied=copied)
         return lease
 
     def _suspected(self) -> dict[int, int] | None:
@@ -266,13 +276,16 @@ class Scheduler:
         speed = self._speeds.of.get(unit.worker)
         return max(self.policy.lease_s, 8 * unit.lease.tokens / speed if speed else 0.0)
 
+    def _left(self, unit: Unit) -> dict[int, int]:
+        """Return the texts without a result that only this worker had, with their tokens."""
+        elsewhere = {number for other in self._units.values() for number in other.left}
+        open_ = self._open.keys() - elsewhere
+        return {number: tokens for number, tokens in unit.left.items() if number in open_}
+
     def _blame(self, unit: Unit, reason: str) -> None:
         """Queue again what a unit left, in halves, unless another worker has it; give up a text that was alone too
         often."""
-        elsewhere = {number for other in self._units.values() for number in other.left}
-        left = {
-            number: tokens for number, tokens in unit.left.items() if number in self._open and number not in elsewhere
-        }
+        left = self._left(unit)
         if not left:
             return
         if len(unit.lease.texts) > 1:

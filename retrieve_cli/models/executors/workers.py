@@ -67,7 +67,11 @@ class EncodingWorker(Protocol):
         """Make the worker ready, and return the encoded probes. Raises: WorkerEnded, Unfit."""
 
     def encode(self, work: WorkUnit) -> Iterator[UnitResults]:
-        """Yield results as they come. Raises: WorkerEnded, NotEncoded."""
+        """Yield results as they come, first of all none: the texts of a unit that was begun may be why a worker ends.
+
+        Raises:
+            WorkerEnded, NotEncoded
+        """
 
     def kill(self) -> None:
         """End it at once, from any thread."""

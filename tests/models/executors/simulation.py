@@ -94,6 +94,7 @@ class Simulation:
         if name in self.stalls and self._units[name] == 2:
             return
         clock, factor, life = now + self.overhead_s, self.jitter() / self.speeds[name], self._lives[name]
+        self._at(clock, "begun", name, life)
         for text in lease.texts:
             clock += self._texts[text] * factor
             if text in self.poison:
@@ -113,6 +114,10 @@ class Simulation:
     def _poisoned(self, now: float, worker: str, life: int) -> None:
         if life == self._lives[worker]:
             self._killed(now, worker, None)
+
+    def _begun(self, now: float, worker: str, life: int) -> None:
+        if life == self._lives[worker]:
+            self._scheduler.received(worker, [], now)
 
     def _result(self, now: float, worker: str, what: tuple[int, int]) -> None:
         life, text = what

@@ -70,6 +70,15 @@ def test_only_what_is_wanted_of_a_text_is_made(crew: Crews) -> None:
     assert all(result.vector is None and result.terms is not None for result in collected.results.values())
 
 
+def test_workers_that_ended_while_they_had_nothing_to_do_are_no_fault_of_the_next_text(crew: Crews) -> None:
+    hired = crew(4)
+    run(hired, texts_of(8))
+    until(lambda: len([slot for slot in hired._slots.values() if slot.ready]) == 4 or hired.finish())
+    for _, worker in hired.processes:
+        os.kill(worker.pid, signal.SIGKILL)
+    check_same(run(hired, ["word1 word2"]), ["word1 word2"])
+
+
 def test_eight_processes_of_which_each_is_killed_three_times_encode_few_texts_twice(
     crew: Crews, tmp_path: Path
 ) -> None:

@@ -84,6 +84,18 @@ def test_a_text_that_ends_every_worker_is_the_only_one_that_is_given_up(
     assert {each.reason for each in outcome.given_up} <= {"signal SIGKILL"}
 
 
+def test_a_worker_that_ends_before_it_begins_is_no_fault_of_its_texts() -> None:
+    scheduler = Scheduler()
+    scheduler.add({0: 10, 1: 10})
+    for place in range(20):
+        scheduler.join(f"worker {place}")
+        lease = scheduler.next(f"worker {place}", 0.0)
+        assert lease is not None
+        assert lease.texts == (0, 1)
+        scheduler.leave(f"worker {place}", "signal SIGKILL")
+    assert scheduler.given_up == []
+
+
 def test_no_more_texts_are_taken_in_than_the_window_and_a_batch() -> None:
     outcome = Simulation(crew(2), Policy(window=1000), batch=500).run(lengths(5000, seed=3))
     assert 1000 <= outcome.most_open < 1500

@@ -150,6 +150,7 @@ def test_a_build_of_whose_eight_workers_each_is_killed_three_times_gives_the_gen
 
     with each_killed_three_times(hired, seed=3):
         report = built(catalog, tmp_path / "many", hire)
+    assert report.rejected == expected.rejected
     assert report.generation == expected.generation
     assert report.embedded == _MANY
     probes = len(PROBES) * len(hired[-1].processes)
