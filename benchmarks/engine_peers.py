@@ -102,7 +102,10 @@ def _opensearch(served: Served, generation: str, _: Iterable[tuple[int, str]]) -
         return [int(hit["_id"]) for hit in answer["hits"]["hits"]]
 
     def by_vector(query: Vectors) -> list[int]:
-        return found(VECTORS, {"knn": {f"{VECTORS}_vector": {"vector": query.tolist(), "k": BEST}}})
+        usual = {"ef_search": 100}
+        return found(
+            VECTORS, {"knn": {f"{VECTORS}_vector": {"vector": query.tolist(), "k": BEST, "method_parameters": usual}}}
+        )
 
     def by_terms(query: TermWeights) -> list[int]:
         return found(TERMS, {"match": {"content": words(query.terms.tolist())}})

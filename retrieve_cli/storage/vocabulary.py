@@ -73,24 +73,29 @@ class Vocabulary:
     def find(self, texts: Collection[str]) -> dict[str, int]:
         """Return the places of some texts among the sorted ones; others are skipped."""
         wanted = [text.encode() for text in texts]
-        heads = np.frombuffer(b"".join(raw[:_HEAD].ljust(_HEAD, b"\0") for raw in wanted), ">u8").astype(np.uint64)
-        lows, highs = np.searchsorted(self.heads, heads), np.searchsorted(self.heads, heads, "right")
+        heads = np.array(wanted, f"S{_HEAD}").view(">u8").astype(np.uint64)
+        lows = np.searchsorted(self.heads, heads)
+        hits = np.flatnonzero(self.heads[np.minimum(lows, len(self) - 1)] == heads) if len(self) else lows[:0]
+        lows, highs = lows[hits], np.searchsorted(self.heads, heads[hits], "right")
+        # Most have one text with their head, of another length.
+        alike = (highs > lows + 1) | (self.ends[lows + 1] - self.ends[lows] == [len(wanted[hit]) for hit in hits])
         found: dict[bytes, int] = {}
-        for number in np.flatnonzero(lows < highs).tolist():
-            raw, low, high = wanted[number], int(lows[number]), int(highs[number])
+        for number, low, high in zip(hits[alike].tolist(), lows[alike].tolist(), highs[alike].tolist(), strict=True):
+            raw = wanted[number]
             place = low + bisect_left(range(low, high), raw, key=self.raw)
             if place < high and self.raw(place) == raw:
                 found[raw] = place
         return {raw.decode(): place for raw, place in found.items()}
 
-    def beginning_with(self, text: str) -> tuple[int, list[str]]:
-        """Return the sorted texts that begin with a text of up to eight bytes, and the place of the first."""
-        least, most = (int.from_bytes(text.encode().ljust(_HEAD, fill), "big") for fill in (b"\0", b"\xff"))
+    def beginning_with(self, text: str, lengths: range) -> dict[int, str]:
+        """Return the sorted texts that begin with the first eight bytes of a text and have so many bytes, by place."""
+        head = text.encode()[:_HEAD]
+        least, most = (int.from_bytes(head.ljust(_HEAD, fill), "big") for fill in (b"\0", b"\xff"))
         low = int(np.searchsorted(self.heads, np.uint64(least)))
         high = int(np.searchsorted(self.heads, np.uint64(most), "right"))
-        ends = self.ends[low : high + 1].tolist()
-        block = self.text[ends[0] : ends[-1]].tobytes()
-        return low, [block[start - ends[0] : end - ends[0]].decode() for start, end in pairwise(ends)]
+        sizes = np.diff(self.ends[low : high + 1])
+        places = low + np.flatnonzero((sizes >= lengths.start) & (sizes < lengths.stop))
+        return {place: self[place] for place in places.tolist()}
 
 
 _HEAD = 8

@@ -65,10 +65,11 @@ def test_texts_are_found_by_their_first_bytes(known: list[str], asked: list[str]
     places = {text.decode(): place for place, text in enumerate(texts)}
     assert vocabulary.find({*known, *asked}) == places
     if texts and "\0" not in start:
-        first, found = vocabulary.beginning_with(start)
-        expected = [text for text in places if text.startswith(start)]
-        assert found[: len(expected)] == expected or not expected
-        assert [places[text] for text in found] == list(range(first, first + len(found)))
+        found = vocabulary.beginning_with(start, range(1, 9))
+        assert found.items() >= {
+            (place, text) for text, place in places.items() if text.startswith(start) and 1 <= len(text.encode()) < 9
+        }
+        assert all(places[text] == place and 1 <= len(text.encode()) < 9 for place, text in found.items())
 
 
 @pytest.mark.parametrize(
@@ -78,6 +79,7 @@ def test_texts_are_found_by_their_first_bytes(known: list[str], asked: list[str]
         ("Segmentaton", "segmentation"),
         ("SEGMENTATON OF LUNGS", "segmentation OF LUNGS"),
         ("segmantaton", "segmantaton"),
+        ("𐐔𐐯𐑅𐐨𐑉𐐯𐐻𐐔𐐯𐑅𐐨", "𐐔𐐯𐑅𐐨𐑉𐐯𐐻𐐔𐐯𐑅𐐨"),
         ("lungs wiht contrast", "lungs with contrast"),
         ("the segmetnations", "the segmentation"),
     ],

@@ -43,6 +43,8 @@ _SAME = 3
 """Letters at the beginning that are right in a word with two edits."""
 _OTHER_FIRST = 0.1
 """Factor of candidates with another first letter, which few people get wrong."""
+_BYTES = 4
+"""Most bytes of a letter."""
 _OTHERS = 2
 _OTHER_WEIGHT = 0.4
 """Further candidates that are searched for, and their weight, times the root of their share of records. On the judged
@@ -133,15 +135,25 @@ class WordSpelling:
         from rapidfuzz import process
         from rapidfuzz.distance import OSA
 
-        wanted = {term: 1 for spelling, term in near if spelling[:_SAME] == word[:_SAME] and len(term) < len(word) - 1}
-        wanted |= {term: 2 for _, term in self._words.analyzer.terms_of_spellings([word])}
-        rows = [term for term in wanted if len(term) >= _STEM]
-        first, terms = self._words.vocabulary.beginning_with(word[:_SAME])
-        if not rows or not terms:
+        wanted = {term: 2 for _, term in self._words.analyzer.terms_of_spellings([word]) if len(term) >= _STEM}
+        # What is at one edit from a term beside the word's own is at two edits from that one.
+        own = tuple(wanted)
+        wanted |= {
+            term: 1
+            for term in {term for spelling, term in near if spelling[:_SAME] == word[:_SAME]}
+            if _STEM <= len(term) < len(word) - 1
+            if all(OSA.distance(term, each, score_cutoff=1) > 1 for each in own)
+        }
+        if not wanted:
             return {}
-        distances = process.cdist(rows, terms, scorer=OSA.distance, score_cutoff=2, dtype=np.uint8)
-        close = (distances <= np.array([[wanted[term]] for term in rows])).any(axis=0)
-        return {first + place: terms[place] for place in np.flatnonzero(close).tolist() if len(terms[place]) >= _STEM}
+        least = min(len(term) - edits for term, edits in wanted.items())
+        most = max(len(term.encode()) + _BYTES * edits for term, edits in wanted.items())
+        terms = self._words.vocabulary.beginning_with(word[:_SAME], range(max(_STEM, least), most + 1))
+        distances = process.cdist([*wanted], [*terms.values()], scorer=OSA.distance, score_cutoff=2, dtype=np.uint8)
+        close = np.flatnonzero((distances <= np.array([[edits] for edits in wanted.values()])).any(axis=0))
+        places = [*terms]
+        found = {places[at]: terms[places[at]] for at in close.tolist()}
+        return {place: term for place, term in found.items() if len(term) >= _STEM}
 
     def _read(self, place: int, word: str, spelling: str) -> str:
         """Return the word nearest to a misspelled one, of a spelling and the words of a text with its term."""
