@@ -35,6 +35,8 @@ class Parsed:
     """Texts that are not docstrings; of an f-string, its constant parts."""
     classes: list[str] = field(default_factory=list)
     """Names of classes, inner ones included."""
+    functions: list[tuple[str, int]] = field(default_factory=list)
+    """Names of functions, and the lines of their statements: without signature, docstring and functions inside."""
     calls: list[tuple[str, int]] = field(default_factory=list)
     """Names of functions that are called by their plain name, with the line."""
 
@@ -77,7 +79,19 @@ def _parsed(path: Path) -> Parsed:
             parsed.classes.append(node.name)
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
             parsed.calls.append((node.func.id, node.lineno))
+        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            parsed.functions.append((node.name, _statement_lines(node)))
     return parsed
+
+
+def _statement_lines(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
+    """Lines of the statements of a function; of one with functions inside only if it has many lines."""
+    first, *others = function.body
+    end = function.end_lineno or 0
+    lines = end - (others[0] if others and ast.get_docstring(function, clean=False) is not None else first).lineno + 1
+    inside = (node for node in ast.walk(function) if node is not function) if lines > 40 else ()
+    nested = (node for node in inside if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
+    return lines - sum((node.end_lineno or 0) - node.lineno + 1 for node in nested)
 
 
 @cache

@@ -6,7 +6,7 @@ import shlex
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
@@ -17,9 +17,10 @@ from retrieve_cli.errors import Exit, RetrieveError, UsageError
 from retrieve_cli.untrusted import files
 
 if TYPE_CHECKING:
+    from retrieve_cli.config.settings import Settings
     from retrieve_cli.evaluation.gates import QualityGate
     from retrieve_cli.evaluation.judgments import Topic
-    from retrieve_cli.evaluation.runs import Answers
+    from retrieve_cli.evaluation.runs import Answers, NamedRun
     from retrieve_cli.evaluation.trial import Trial
     from retrieve_cli.evaluation.tuning import Tuned
     from retrieve_cli.retrieval.calibration import Calibration
@@ -110,60 +111,35 @@ def evaluate(
         return
     from retrieve_cli.cli import judged
     from retrieve_cli.cli.progress import progress_for
-    from retrieve_cli.evaluation import gates, measures, summary, trial as trials
-    from retrieve_cli.evaluation.ablation import ablations, recommendation
+    from retrieve_cli.evaluation import measures, summary
+    from retrieve_cli.evaluation.ablation import ablations
     from retrieve_cli.evaluation.runs import Runs, named_run, read_ids
+    from retrieve_cli.evaluation.trial import Trial
 
     context.with_resource(progress_for(shared.talk, sys.stderr))
     settings = shared.settings("search", mode=mode)
     given = judged.Input(gold, beir, split, queries, qrels)
     topics, notes = given.topics()
     chosen = measures.parse(measures.names(metrics or measures.DEFAULT))
-    active = {"gated": settings.gating.enabled, "related": settings.expansion.lists_related}
-    figures = trials.figures(topics, chosen, retrieving=not run, **active)
-    wanted = gates.resolved([gates.QualityGate.of(text) for text in gate or ()], figures)
+    wanted = _gates(gate or (), settings, topics, chosen, retrieving=not run)
     before = judged.baseline(baseline, tolerance)
-    _check_company(
-        {
-            "--ablate": ablate,
-            "--tune": tune,
-            "--calibrate": calibrate,
-            "--run": run,
-            "--with": with_,
-            "--run or --run-out": run or run_out,
-        },
-        {
-            "--compare": compare,
-            "--latency-budget-ms": latency_budget_ms is not None,
-            "--write": write,
-            "--trec-ids": trec_ids is not None,
-        },
-    )
-    read = [gold, queries, qrels, *(run or ()), trec_ids if run else None]
-    written = {"--run-out": run_out, "--per-query-out": per_query_out, "--trec-ids": None if run else trec_ids}
-    trials.check_places(report, written, read)
+    asked = {"--ablate": ablate, "--tune": tune, "--calibrate": calibrate, "--run": run, "--with": with_}
+    companions = {"--compare": compare, "--latency-budget-ms": latency_budget_ms is not None, "--write": write}
+    companions |= {"--trec-ids": trec_ids is not None}
+    _check_company(asked | {"--run or --run-out": run or run_out}, companions)
+    written = _Written(run_out, None if run else trec_ids, bool(run and trec_ids), per_query_out, report)
+    written.check([gold, queries, qrels, *(run or ()), trec_ids if run else None])
     runs: Any = {"rrf_k": settings.fusion.rrf_k, "ids": read_ids(trec_ids) if run and trec_ids else None}
     with judged.corpus_hint(beir, shared):
         index, topics = (None, topics) if run else judged.opened(shared, settings, topics)
         base = index or Runs.of(", ".join(map(str, run or ())), run or (), **runs)
         without = ablations(index) if index and ablate else []
         others = [named_run(text, index, **runs) for text in with_ or ()]
-        trial = trials.Trial.of(base, [*others, *without], topics, chosen, notes)
-    advice = None
-    if latency_budget_ms is not None:
-        ablated = {each.name: trial.runs[each.name] for each in without}
-        advice = recommendation(trial.found, ablated, trial.compared, latency_budget_ms)
+        trial = Trial.of(base, [*others, *without], topics, chosen, notes)
+    advice = None if latency_budget_ms is None else _advice(trial, without, latency_budget_ms)
     tuned = _tune(index, topics, chosen) if index and tune else None
     calibration = _calibrate(index, topics) if index and calibrate else None
-    per_query = trial.write_per_query(per_query_out, shared.store.runs if index else None)
-    if run_out is not None:
-        trial.write_run(run_out)
-        if not (run and trec_ids):
-            trial.write_ids(trec_ids)
-    if report is not None:
-        command = shlex.join(["retrieve", *sys.argv[1:]])
-        page = trial.write_report(report, index, settings, command=command, judgments=given.name)
-        shared.talk.say(f"report: {page}")
+    per_query = written.write(trial, index, settings, shared, judgments=given.name)
     outcome = summary.EvaluationOutcome(trial, per_query, advice, tuned, calibration)
     summary.FORMATS[shared.format](outcome, shared.console())
     for note in trial.notes:
@@ -173,6 +149,60 @@ def evaluate(
     if calibration and index:
         _keep(calibration, index, shared)
     _expect_gates(trial, wanted, before, tolerance)
+
+
+class _Written(NamedTuple):
+    """Files that an evaluation writes, by their flags."""
+
+    run: Path | None
+    ids: Path | None
+    """Percent-encoded ids of the run."""
+    known_ids: bool
+    """True if a file that is read has them."""
+    per_query: Path | None
+    report: Path | None
+
+    def check(self, read: Sequence[Path | None]) -> None:
+        """Raises: UsageError if a file cannot be written, or is one of those that are read."""
+        from retrieve_cli.evaluation.trial import check_places
+
+        names = {"--run-out": self.run, "--per-query-out": self.per_query, "--trec-ids": self.ids}
+        check_places(self.report, names, read)
+
+    def write(
+        self, trial: Trial, index: Answers | None, settings: Settings, shared: Shared, *, judgments: str
+    ) -> Path | None:
+        """Write them, and return the file with the measures of every query."""
+        per_query = trial.write_per_query(self.per_query, shared.store.runs if index else None)
+        if self.run is not None:
+            trial.write_run(self.run)
+            if not self.known_ids:
+                trial.write_ids(self.ids)
+        if self.report is not None:
+            command = shlex.join(["retrieve", *sys.argv[1:]])
+            page = trial.write_report(self.report, index, settings, command=command, judgments=judgments)
+            shared.talk.say(f"report: {page}")
+        return per_query
+
+
+def _gates(
+    texts: Sequence[str], settings: Settings, topics: list[Topic], measures: list[Any], *, retrieving: bool
+) -> list[QualityGate]:
+    """Return the gates, each on a figure that the evaluation has. Raises: UsageError."""
+    from retrieve_cli.evaluation import gates, trial
+
+    active = {"gated": settings.gating.enabled, "related": settings.expansion.lists_related}
+    figures = trial.figures(topics, measures, retrieving=retrieving, **active)
+    return gates.resolved([gates.QualityGate.of(text) for text in texts], figures)
+
+
+def _advice(trial: Trial, without: Sequence[NamedRun], budget_ms: float) -> str:
+    """Return a recommendation: the best run without a stage, within a budget of time."""
+    from retrieve_cli.evaluation.ablation import recommendation
+
+    return recommendation(
+        trial.found, {each.name: trial.runs[each.name] for each in without}, trial.compared, budget_ms
+    )
 
 
 def _reject_options(context: typer.Context) -> None:

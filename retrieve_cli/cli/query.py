@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -11,6 +11,9 @@ from retrieve_cli.api.table import PYTHON
 from retrieve_cli.cli.options import OutputFlags, Panels, Shared, flag_of, keys_of, shared
 from retrieve_cli.errors import UsageError
 from retrieve_cli.frozen import replace
+
+if TYPE_CHECKING:
+    from retrieve_cli.cli import answering
 
 CLASS = Panels
 """Class of the command."""
@@ -38,7 +41,35 @@ def query(
     # piece of its stack 700 times.
     import numpy  # noqa: F401, ICN001
 
-    from retrieve_cli.api.requests import IN_REQUEST, request_of, sound
+    from retrieve_cli.api.requests import sound
+    from retrieve_cli.cli import answering
+
+    stream = "stream" in chosen
+    if stream and text not in (None, [], ["-"]):
+        raise UsageError("--stream reads its queries from stdin", hint="leave TEXT out: retrieve query - --stream")
+    batch = stream or text == ["-"]
+    run = _run_of(chosen, shared, batch=batch)
+    run.check()
+    run.settings.expect_trusted("query")
+    asked, words = run.asked, " ".join(text or ())
+    if not (batch or words.strip() or asked.files or asked.also or asked.like):
+        raise UsageError("the query is empty", hint='for example: retrieve query "segment lungs in CT"')
+    if run.settings.query.server != "auto":
+        from retrieve_cli.cli import elsewhere
+
+        if elsewhere.answer(run, chosen, words):
+            return
+    if not batch:
+        answering.answer_one(run, replace(asked, text=sound(words), id="1"))
+        return
+    from retrieve_cli.cli import stdin_queries
+
+    (stdin_queries.answer_stream if stream else stdin_queries.answer_batch)(run)
+
+
+def _run_of(chosen: dict[str, Any], shared: Shared, *, batch: bool) -> answering.Run:
+    """Return the flags of a call. Raises: UsageError if they do not go together."""
+    from retrieve_cli.api.requests import IN_REQUEST, request_of
     from retrieve_cli.cli import answering
 
     given: dict[str, str] = {}
@@ -46,15 +77,11 @@ def query(
     rows = SEARCH.in_door(PYTHON).values()
     own = {row.chosen: chosen.get(row.chosen) for row in rows}
     asked = replace(request_of("", own, named=flag_of), typed_ids="doc_ids" in chosen)
-    stream, picture = "stream" in chosen, chosen.get("picture")
-    if stream and text not in (None, [], ["-"]):
-        raise UsageError("--stream reads its queries from stdin", hint="leave TEXT out: retrieve query - --stream")
-    batch = stream or text == ["-"]
-    shape = OutputFlags.of(chosen, batch=batch)
+    picture, shape = chosen.get("picture"), OutputFlags.of(chosen, batch=batch)
     shape.check(shared.format)
     if shared.format == "prompt" and own["chunks"] is None:
         own["chunks"] = True
-    run = answering.Run(
+    return answering.Run(
         shared,
         settings,
         asked,
@@ -70,19 +97,3 @@ def query(
         strict_fresh="strict_fresh" in chosen,
         exit_status="exit_status" in chosen,
     )
-    run.check()
-    settings.expect_trusted("query")
-    words = " ".join(text or ())
-    if not (batch or words.strip() or asked.files or asked.also or asked.like):
-        raise UsageError("the query is empty", hint='for example: retrieve query "segment lungs in CT"')
-    if settings.query.server != "auto":
-        from retrieve_cli.cli import elsewhere
-
-        if elsewhere.answer(run, chosen, words):
-            return
-    if not batch:
-        answering.answer_one(run, replace(asked, text=sound(words), id="1"))
-        return
-    from retrieve_cli.cli import stdin_queries
-
-    (stdin_queries.answer_stream if stream else stdin_queries.answer_batch)(run)

@@ -35,8 +35,6 @@ from retrieve_cli.untrusted import files
 if TYPE_CHECKING:
     from retrieve_cli.ingest.pushing import Push
     from retrieve_cli.ingest.reuse import Reuse
-    from retrieve_cli.storage.generation import Generation
-    from retrieve_cli.storage.store import Store
 
 
 def build(sources: Sequence[Source], parts: Parts, store: Store, *, limits: LossLimits, progress: Progress) -> Report:
@@ -72,6 +70,16 @@ def contents_before(store: Store) -> Contents:
         return Contents.nothing()
 
 
+def _checked_push(parts: Parts, store: Store, progress: Progress) -> Push | None:
+    """Return the push of a build to an engine, before anything is read. Raises: RetrieveError if it cannot succeed."""
+    if parts.missing is not None and _has_vectors(store):
+        raise parts.missing
+    push = push_for(parts, progress)
+    if push:
+        push.check()
+    return push
+
+
 def _has_vectors(store: Store) -> bool:
     try:
         return store.open()[1].recipe.encoder is not None
@@ -98,11 +106,7 @@ def apply(
     does.
     """
     begun = time.monotonic()
-    if parts.missing is not None and _has_vectors(store):
-        raise parts.missing
-    push = push_for(parts, progress)
-    if push:
-        push.check()
+    push = _checked_push(parts, store, progress)
     with (
         store.scratch() as scratch,
         closing(Intake(scratch, parts, cache or store.cache, progress, before=before, reuse=reuse)) as intake,
@@ -112,8 +116,7 @@ def apply(
         if last:
             limits.check_loss(last, {entry.name: entry.records for entry in intake.entries})
         records, rejected, current = intake.records, intake.rejected, store.live()
-        rejected_new = new_rejections(store, rejected)
-        changes, chunk_changes = intake.changes(), intake.chunk_changes()
+        rejected_new, changes, chunked = new_rejections(store, rejected), intake.changes(), intake.chunk_changes()
         status: Status = "failed"
         same = False
         # A document of the inbox, where anybody may put one, does not keep the others from being published.
@@ -121,14 +124,11 @@ def apply(
         if limits.tolerates(counted, records):
             built = {"version": __version__, "sources": intake.origins, "changes": changes.counts}
             built |= {"prefixes": dict(parts.prefixes)} if parts.prefixes else {}
-            published = _publish(intake, scratch, store, built, push=push, older=reuse.generation if reuse else None)
-            same = published == current
+            former, current = current, _publish(intake, scratch, store, built, push=push, reuse=reuse)
+            same = current == former
             status = "partial" if rejected else "unchanged" if same else "published"
-            current = published
             store.write_quarantine(rejected)  # not before: what is listed there counts as reported
-            tidy(store, limits.keep, progress)
-            if push:
-                push.tidy(store)
+            _tidy(store, limits, progress, push)
         else:
             store.write_quarantine(rejected)
     return Report(
@@ -139,7 +139,7 @@ def apply(
         embedded=intake.embedded,
         facets=intake.facets,
         changes=changes,
-        chunk_changes=chunk_changes,
+        chunk_changes=chunked,
         kinds=kinds_of(sources),
         quarantined=len(rejected),
         rejected_new=rejected_new,
@@ -159,14 +159,21 @@ def _publish(
     built: Mapping[str, Json],
     *,
     push: Push | None,
-    older: Generation | None,
+    reuse: Reuse | None,
 ) -> str:
     """Write the generation, send it to the engines and make it current; return its id."""
     rows = intake.write()
     manifest = store.seal(scratch, recipe=intake.recipe, sources=intake.entries, rows=rows, linked=intake.linked)
     if push:
-        push.before_publication(scratch, manifest, store, older=older)
+        push.before_publication(scratch, manifest, store, older=reuse.generation if reuse else None)
     return store.publish(scratch, manifest, built)
+
+
+def _tidy(store: Store, limits: LossLimits, progress: Progress, push: Push | None) -> None:
+    """Remove the generations that are not kept, here and in the engine."""
+    tidy(store, limits.keep, progress)
+    if push:
+        push.tidy(store)
 
 
 def new_rejections(store: Store, rejected: Sequence[Refused]) -> int:

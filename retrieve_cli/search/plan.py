@@ -140,10 +140,7 @@ def plan(opened: Opened, options: SearchOptions, *, queries: Sequence[Query], sa
     for step, why in deadline.skipped(may_go, needed=stays).items():
         omitted.give_up(step, why)
     visible = seen_by_any(queries)
-    if visible is not None and (options.route or settings.diversity.per_group is not None):
-        field = settings.gating.field
-        if columns_seen(generation, visible).column(field) is None:
-            say(f"no record has a field {quoted(field)}: gating.field groups nothing")
+    _expect_groups(opened, options, visible, say)
     keep = options.rerank_keep if reranker is not None else None
     forms = QueryForms(opened.models, deadline, say)
     for query in queries:
@@ -166,6 +163,15 @@ def plan(opened: Opened, options: SearchOptions, *, queries: Sequence[Query], sa
         expands=_expands(settings, options, keep, say),
         idle=_idle(settings, options, chosen),
     )
+
+
+def _expect_groups(opened: Opened, options: SearchOptions, visible: Mask | None, say: Callable[[str], None]) -> None:
+    """Add a notice if no record that a query may see has the field by which records are grouped."""
+    settings = opened.settings
+    if visible is not None and (options.route or settings.diversity.per_group is not None):
+        field = settings.gating.field
+        if columns_seen(opened.generation, visible).column(field) is None:
+            say(f"no record has a field {quoted(field)}: gating.field groups nothing")
 
 
 def _expands(settings: Settings, options: SearchOptions, keep: int | None, say: Callable[[str], None]) -> bool:

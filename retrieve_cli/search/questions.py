@@ -27,10 +27,6 @@ if TYPE_CHECKING:
 
 _EXAMPLE = 1000
 """Characters of a record that words and rerankers compare others with; vectors compare all of it."""
-_NAMED = 3
-"""Number of unknown names that a notice lists."""
-_ALIKE = 0.6
-"""Similarity from which on the name of another record is suggested in a notice."""
 
 
 def check_requests(requests: Sequence[Request], search: SearchSettings) -> None:
@@ -98,34 +94,23 @@ class RequestReader:
         selected = [] if wordless else included if tagged.included else None
         records, chunks = self._allowed(conditions, access, visible, selected)
         unselected = self._unselected(request, access)
-        empty: Iterable[str] = ()
+        query = replace(
+            asked[0],
+            also=tuple(asked[1:]),
+            records=records,
+            chunks=chunks,
+            conditions=self._stated(request, tagged, access, selected),
+            visible=visible,
+            seen=None if tagged.without else self._said(request, access),
+            population=access.own,
+            examples=Examples(tagged.text.strip(), like, not_like) if like or not_like else None,
+        )
+        said = [*_reading_notices(tagged, files, wordless=wordless), *unknown, *unknown_too, *unselected]
         if conditions and records is not None and not records.any() and not unselected and not wordless:
-            from retrieve_cli.search.empty_filters import explain
-
-            empty = explain(self._generation, request, conditions, visible)
+            said += self._empty(request, conditions, visible)
         return Question(
             request=request,
-            query=replace(
-                asked[0],
-                also=tuple(asked[1:]),
-                records=records,
-                chunks=chunks,
-                conditions=None
-                if tagged.phrases or tagged.without
-                else self._said(
-                    request,
-                    access,
-                    filters=(*request.filters, *tagged.filters),
-                    ids=[
-                        *([] if request.doc_ids is None else [request.doc_ids]),
-                        *([] if selected is None else [self._ids(selected)]),
-                    ],
-                ),
-                visible=visible,
-                seen=None if tagged.without else self._said(request, access),
-                population=access.own,
-                examples=Examples(tagged.text.strip(), like, not_like) if like or not_like else None,
-            ),
+            query=query,
             clean=tagged.text,
             formats=formats,
             excluded=tuple(self._generation.record_id(row) for row in access.excluded),
@@ -133,17 +118,7 @@ class RequestReader:
             without=tagged.without,
             corrections=tagged.corrections,
             synonyms=tuple(dict(tagged.synonyms)),
-            notices=(
-                *([WORDLESS] if wordless else []),
-                *tagged.problems,
-                *(f"records with {words} are excluded" for words in tagged.without),
-                *tagged.reworded,
-                *(said for file in files for said in file.warnings),
-                *unknown,
-                *unknown_too,
-                *unselected,
-                *empty,
-            ),
+            notices=tuple(said),
             files=files,
         )
 
@@ -261,17 +236,15 @@ class RequestReader:
             if not found.any():
                 unknown.append(name)
             rows |= dict.fromkeys(found.nonzero()[0].tolist())
-        what = f"id or name {_listed(unknown)} of [{tag}:…]"
-        return list(rows), self._unknown(unknown, what, access) if unknown else []
+        return list(rows), self._unknown(unknown, "id or name {} of [" + tag + ":…]", access)
 
     def _unknown(self, names: Sequence[str], what: str, access: Access) -> list[str]:
-        """A sentence on names that a request has and no record, with those that are nearest."""
-        from retrieve_cli.storage.records.lookup import suggested
+        """Return a notice on names that no record has; an empty list without names."""
+        if not names:
+            return []
+        from retrieve_cli.storage.records.lookup import unknown_names
 
-        near = [suggested(self._generation, name, visible=access.visible, cutoff=_ALIKE) for name in names[:_NAMED]]
-        meant = ", ".join(dict.fromkeys(filter(None, near)))
-        suggestion = f": did you mean {meant}?" if meant else ""
-        return [f"no record has the {what}{suggestion}"]
+        return [unknown_names(self._generation, names, what, visible=access.visible)]
 
     def _allowed(
         self, conditions: Sequence[Passing], access: Access, visible: Mask | None, included: Sequence[int] | None
@@ -280,6 +253,22 @@ class RequestReader:
         masks = [] if visible is None else [visible]
         masks += [] if included is None else [only(self._generation, included)]
         return together(self._generation, masks, [each for each in conditions if each.records is not access.own])
+
+    def _empty(self, request: Request, conditions: Sequence[Passing], visible: Mask | None) -> Iterable[str]:
+        """Return reasons why no record passes the conditions."""
+        from retrieve_cli.search.empty_filters import explain
+
+        return explain(self._generation, request, conditions, visible)
+
+    def _stated(
+        self, request: Request, tagged: Tagged, access: Access, selected: Sequence[int] | None
+    ) -> Callable[[], Sequence[AnyOf] | None] | None:
+        """Return as `_said` does the records that pass all filters and are selected; None also if words decide."""
+        if tagged.phrases or tagged.without:
+            return None
+        ids = (request.doc_ids, None if selected is None else self._ids(selected))
+        filters = (*request.filters, *tagged.filters)
+        return self._said(request, access, filters=filters, ids=[each for each in ids if each is not None])
 
     def _said(
         self, request: Request, access: Access, *, filters: Sequence[str] = (), ids: Sequence[Sequence[str]] = ()
@@ -348,7 +337,7 @@ class RequestReader:
         if not request.doc_ids:
             return ["the request selects no record: its list of ids is empty"]
         unknown = [name for name in dict.fromkeys(request.doc_ids) if self._row(name, request, access) is None]
-        return self._unknown(unknown, f"id {_listed(unknown)}, which the request selects", access) if unknown else []
+        return self._unknown(unknown, "id {}, which the request selects", access)
 
 
 def _tokens(tagged: Tagged, files: Sequence[KnownFile]) -> tuple[str, ...]:
@@ -359,6 +348,16 @@ def _tokens(tagged: Tagged, files: Sequence[KnownFile]) -> tuple[str, ...]:
 
 WORDLESS = "the query has no words, so that nothing matches: describe what you look for in words"
 """Notice of an answer to a text of punctuation alone: by its vector, every record would be a match."""
+
+
+def _reading_notices(tagged: Tagged, files: Sequence[KnownFile], *, wordless: bool) -> Iterator[str]:
+    """Yield notices on the text and the files of a request."""
+    if wordless:
+        yield WORDLESS
+    yield from tagged.problems
+    yield from (f"records with {words} are excluded" for words in tagged.without)
+    yield from tagged.reworded
+    yield from (said for file in files for said in file.warnings)
 
 
 def _together(texts: Sequence[Tagged]) -> Tagged:
@@ -390,10 +389,3 @@ def _asked(request: Request, texts: Sequence[Tagged], formats: Sequence[str]) ->
         text = each.text.strip()
         beside[text] = beside.get(text, ()) + each.beside
     return [Query(" ".join([text, *formats]).strip(), request.id, beside=words) for text, words in beside.items()]
-
-
-def _listed(names: Sequence[str]) -> str:
-    """Names as a sentence lists them, the first few of many."""
-    shown = [repr(name) for name in names[:_NAMED]]
-    more = len(names) - len(shown)
-    return ", ".join(shown) + (f" (or any of {more} more)" if more else "")

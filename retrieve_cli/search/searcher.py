@@ -140,16 +140,7 @@ class Searcher:
         opened, options, ranking = self.opened, self.options, ranked.rankings[place]
         query = ranking.query
         mute = silent(opened.indexes, question.query, ranked.retrievers)
-        doubts = weak_matches(
-            opened.generation,
-            opened.indexes,
-            question.query,
-            retrievers=ranked.retrievers,
-            mute=mute,
-            ranking=ranking,
-            shown=shown,
-            calibration=opened.store.calibration,
-        )
+        doubts = weak_matches(opened, question.query, ranked.retrievers, mute=mute, ranking=ranking, shown=shown)
         return Answer(
             question=question,
             results=shown.results,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from retrieve_cli.assemble.registry import retriever
@@ -18,6 +17,7 @@ from retrieve_cli.search.results import Shown
 
 if TYPE_CHECKING:
     from retrieve_cli.assemble.indexes import Indexes
+    from retrieve_cli.search.opened import Opened
     from retrieve_cli.storage.generation import Generation
 
 _CALIBRATE = "retrieve eval --gold FILE --calibrate gives each result a confidence"
@@ -48,21 +48,20 @@ def silent(indexes: Indexes, query: Query, retrievers: Sequence[str]) -> dict[st
 
 
 def weak_matches(
-    generation: Generation,
-    indexes: Indexes,
+    opened: Opened,
     query: Query,
-    *,
     retrievers: Collection[str],
+    *,
     mute: Mapping[str, str],
     ranking: Ranking,
     shown: Shown,
-    calibration: Path,
 ) -> Iterator[str]:
     """Yield reasons to doubt an answer: it has only stop words, no word of it occurs, or the best confidence is low.
 
     A retriever that compares vectors always finds something near. `mute` are the retrievers without effect on the
-    query; `calibration` is the file that confidence comes from, if any.
+    query.
     """
+    generation, indexes = opened.generation, opened.indexes
     yield from (f"{name} is skipped: {why}" for name, why in mute.items())
     names = [name for name, _ in _analyzers(indexes, retrievers) if name not in mute]
     possible = query.records is None or bool(query.records.any())
@@ -76,7 +75,7 @@ def weak_matches(
         notice = f"no word of the query occurs in {where}"
         if shown.results:
             notice += ": the results are the nearest by meaning, which may be far"
-            notice += "" if os.path.lexists(calibration) else f" ({_CALIBRATE})"
+            notice += "" if os.path.lexists(opened.store.calibration) else f" ({_CALIBRATE})"
         yield notice
     if len(ranking.hits) == (shown.confidence or {}).get("left_out", 0):  # and not only of a page after the last one
         yield from _all_removed(generation, ranking, shown)

@@ -16,6 +16,7 @@ pytestmark = pytest.mark.usefixtures("parsed_package")
 
 FLOOR = {room: number for number, rooms in enumerate(FLOORS) for room in rooms}
 MOST_ROOMS, MOST_FILES_ON_TOP, MOST_LINES = 20, 6, 400
+MOST_OF_A_FUNCTION = 45
 CONCRETE = ("models", "retrieval.retrievers", "engines", "sources")
 """Folders with many of one kind behind one promise of contracts."""
 FOR_ALL = ("sources.chunking",)
@@ -73,6 +74,12 @@ def test_no_file_is_long() -> None:
         path.relative_to(PACKAGE).as_posix(): path.read_text("utf-8").count("\n") for path in PACKAGE.rglob("*.py")
     }
     assert {name: lines for name, lines in lengths.items() if lines > MOST_LINES} == {}
+
+
+def test_no_function_is_long() -> None:
+    functions = {(file.path, name): lines for file in package() for name, lines in file.functions}
+    assert len(functions) > 1000
+    assert {name: lines for name, lines in functions.items() if lines > MOST_OF_A_FUNCTION} == {}
 
 
 def test_every_room_says_what_it_is_for() -> None:

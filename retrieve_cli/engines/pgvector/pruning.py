@@ -47,6 +47,48 @@ MOST_PRUNED = 1000
 """Longest list that is searched for in this way: of longer ones most postings count."""
 MOST_SCORED = 20_000
 """Rows that are scored from their own terms because no others pass a condition; for more, postings are faster."""
+_PRUNED = """
+WITH {asked},
+blocks AS MATERIALIZED (
+    SELECT p.term, p.block, q.weight, q.weight * p.rest AS rest, q.weight * (p.high - p.rest) AS gain,
+        q.weight * p.slope AS slope, cardinality(p.rows) AS size, sum(cardinality(p.rows)) OVER () AS total
+    FROM asked AS q JOIN {postings} AS p USING (term)),
+whole AS MATERIALIZED (
+    SELECT "row", sum(weight * factor) AS score FROM (
+        SELECT unnest(p.rows) AS "row", unnest(p.weights) AS weight, b.weight AS factor
+        FROM blocks AS b JOIN {postings} AS p USING (term, block) WHERE b.total <= {few}) AS u
+    GROUP BY "row"),
+ranked AS MATERIALIZED (
+    SELECT *, sum(gain) OVER (ORDER BY slope, term DESC, block DESC) AS bound,
+        sum(size) OVER (ORDER BY slope DESC, term, block) - size AS before
+    FROM blocks WHERE total > {few}),
+pool AS MATERIALIZED (
+    SELECT "row" FROM (
+        SELECT unnest(p.rows) AS "row", unnest(p.weights) AS weight, b.weight AS factor
+        FROM ranked AS b JOIN {postings} AS p USING (term, block)
+        WHERE b.before < greatest(10000, 20 * %(limit)s)) AS u
+    GROUP BY "row" ORDER BY sum(weight * factor) DESC LIMIT {lookups} * %(limit)s),
+pooled AS MATERIALIZED ({pooled}),
+threshold AS MATERIALIZED (
+    SELECT score - 1e-6 * abs(score) AS score FROM pooled
+    ORDER BY pooled.score DESC OFFSET %(limit)s - 1 LIMIT 1),
+taken AS MATERIALIZED (
+    SELECT term, block, weight, min(rest) OVER (PARTITION BY term) AS rest FROM ranked
+    WHERE bound >= 0.5 * (SELECT score FROM threshold)),
+passing AS MATERIALIZED (
+    SELECT "row" FROM {table} WHERE EXISTS (SELECT FROM pool) AND NOT EXISTS (SELECT FROM threshold)
+    AND {condition} LIMIT {most} + 1),
+candidates AS MATERIALIZED (
+    SELECT "row" FROM (
+        SELECT unnest(p.rows) AS "row", unnest(p.weights) AS weight, b.weight AS factor, b.rest
+        FROM taken AS b JOIN {postings} AS p USING (term, block)) AS u
+    GROUP BY "row" HAVING sum(weight * factor - rest) >= (SELECT score FROM threshold) - (
+        SELECT coalesce(sum(gain), 0) FROM ranked WHERE bound < 0.5 * (SELECT score FROM threshold))
+    UNION ALL SELECT "row" FROM passing WHERE (SELECT count(*) FROM passing) <= {most})
+SELECT "row", score FROM whole WHERE {kept} UNION ALL SELECT * FROM pooled WHERE EXISTS (SELECT FROM candidates)
+UNION ALL ({listed}) ORDER BY score DESC, "row" LIMIT %(limit)s
+"""
+"""The search that the text of this module describes."""
 
 
 def pruned(table: Identifier, postings: Identifier, *, condition: Composed, restricted: bool) -> Composed:
@@ -63,47 +105,7 @@ def pruned(table: Identifier, postings: Identifier, *, condition: Composed, rest
     )
     unpooled = statement('SELECT array_agg("row") FROM candidates WHERE "row" NOT IN (SELECT "row" FROM pool)')
     return statement(
-        """
-        WITH {asked},
-        blocks AS MATERIALIZED (
-            SELECT p.term, p.block, q.weight, q.weight * p.rest AS rest, q.weight * (p.high - p.rest) AS gain,
-                q.weight * p.slope AS slope, cardinality(p.rows) AS size, sum(cardinality(p.rows)) OVER () AS total
-            FROM asked AS q JOIN {postings} AS p USING (term)),
-        whole AS MATERIALIZED (
-            SELECT "row", sum(weight * factor) AS score FROM (
-                SELECT unnest(p.rows) AS "row", unnest(p.weights) AS weight, b.weight AS factor
-                FROM blocks AS b JOIN {postings} AS p USING (term, block) WHERE b.total <= {few}) AS u
-            GROUP BY "row"),
-        ranked AS MATERIALIZED (
-            SELECT *, sum(gain) OVER (ORDER BY slope, term DESC, block DESC) AS bound,
-                sum(size) OVER (ORDER BY slope DESC, term, block) - size AS before
-            FROM blocks WHERE total > {few}),
-        pool AS MATERIALIZED (
-            SELECT "row" FROM (
-                SELECT unnest(p.rows) AS "row", unnest(p.weights) AS weight, b.weight AS factor
-                FROM ranked AS b JOIN {postings} AS p USING (term, block)
-                WHERE b.before < greatest(10000, 20 * %(limit)s)) AS u
-            GROUP BY "row" ORDER BY sum(weight * factor) DESC LIMIT {lookups} * %(limit)s),
-        pooled AS MATERIALIZED ({pooled}),
-        threshold AS MATERIALIZED (
-            SELECT score - 1e-6 * abs(score) AS score FROM pooled
-            ORDER BY pooled.score DESC OFFSET %(limit)s - 1 LIMIT 1),
-        taken AS MATERIALIZED (
-            SELECT term, block, weight, min(rest) OVER (PARTITION BY term) AS rest FROM ranked
-            WHERE bound >= 0.5 * (SELECT score FROM threshold)),
-        passing AS MATERIALIZED (
-            SELECT "row" FROM {table} WHERE EXISTS (SELECT FROM pool) AND NOT EXISTS (SELECT FROM threshold)
-            AND {condition} LIMIT {most} + 1),
-        candidates AS MATERIALIZED (
-            SELECT "row" FROM (
-                SELECT unnest(p.rows) AS "row", unnest(p.weights) AS weight, b.weight AS factor, b.rest
-                FROM taken AS b JOIN {postings} AS p USING (term, block)) AS u
-            GROUP BY "row" HAVING sum(weight * factor - rest) >= (SELECT score FROM threshold) - (
-                SELECT coalesce(sum(gain), 0) FROM ranked WHERE bound < 0.5 * (SELECT score FROM threshold))
-            UNION ALL SELECT "row" FROM passing WHERE (SELECT count(*) FROM passing) <= {most})
-        SELECT "row", score FROM whole WHERE {kept} UNION ALL SELECT * FROM pooled WHERE EXISTS (SELECT FROM candidates)
-        UNION ALL ({listed}) ORDER BY score DESC, "row" LIMIT %(limit)s
-        """,
+        _PRUNED,
         asked=asked(),
         table=table,
         postings=postings,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from retrieve_cli.errors import UsageError, quoted, shortened
@@ -13,6 +14,8 @@ if TYPE_CHECKING:
     from retrieve_cli.storage.generation import Generation
 
 _ALIKE = 0.4
+_MOST, _CLOSE = 3, 0.6
+"""Number of unknown names that a notice lists, and the similarity from which on it suggests the name of a record."""
 
 
 def find_record(generation: Generation, name: str, *, visible: Mask | None = None) -> int:
@@ -51,6 +54,16 @@ def suggested(generation: Generation, name: str, *, visible: Mask | None, cutoff
         return None
     record_id, title = generation.record_id(row), shortened(str(generation.records[row]["name"]), 60)
     return f"`{record_id}`" if title.casefold() == record_id.casefold() else f"`{record_id}` ({title})"
+
+
+def unknown_names(generation: Generation, names: Sequence[str], what: str, *, visible: Mask | None) -> str:
+    """Return a sentence on names that no record has, with those that are nearest; `what` has {} for the names."""
+    shown = [repr(name) for name in names[:_MOST]]
+    more = len(names) - len(shown)
+    listed = ", ".join(shown) + (f" (or any of {more} more)" if more else "")
+    near = (suggested(generation, name, visible=visible, cutoff=_CLOSE) for name in names[:_MOST])
+    meant = ", ".join(dict.fromkeys(filter(None, near)))
+    return f"no record has the {what.replace('{}', listed)}" + (f": did you mean {meant}?" if meant else "")
 
 
 def nearest_row(generation: Generation, name: str, *, visible: Mask | None, cutoff: float) -> int | None:
