@@ -85,13 +85,18 @@ def _parsed(path: Path) -> Parsed:
 
 
 def _statement_lines(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
-    """Lines of the statements of a function; of one with functions inside only if it has many lines."""
+    """Lines of the statements of a function; those of functions inside are looked for only if there are many."""
     first, *others = function.body
     end = function.end_lineno or 0
     lines = end - (others[0] if others and ast.get_docstring(function, clean=False) is not None else first).lineno + 1
-    inside = (node for node in ast.walk(function) if node is not function) if lines > 40 else ()
-    nested = (node for node in inside if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
-    return lines - sum((node.end_lineno or 0) - node.lineno + 1 for node in nested)
+    return lines - sum(map(_inner_lines, ast.iter_child_nodes(function))) if lines > 40 else lines
+
+
+def _inner_lines(node: ast.AST) -> int:
+    """Lines of the functions in a part of a function; what is inside of these is counted with them."""
+    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+        return (node.end_lineno or 0) - node.lineno + 1
+    return sum(map(_inner_lines, ast.iter_child_nodes(node)))
 
 
 @cache
