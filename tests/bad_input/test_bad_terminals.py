@@ -12,7 +12,7 @@ import pytest
 from bad_input.speech import RAW_CONTROLS, unforeseen
 from samples import Program
 
-from retrieve_cli.cli.main import command_of
+from retrieve_cli.cli.main import command_of, program
 from retrieve_cli.cli.names import COMMANDS
 
 EVIL = "lungs\x1b[2J\x9b31m\u202e\u2066\x07\x7f\u200b\U000e0041"
@@ -85,7 +85,7 @@ def test_no_cell_of_csv_is_a_formula(retrieve: Program) -> None:
 def leaves(name: str) -> Iterator[tuple[tuple[str, ...], Any]]:
     """Yield every command of that name that does something, by the words that name it."""
     found = command_of(name)
-    context = found.make_context(name, [], resilient_parsing=True)
+    context = found.make_context(name, [], resilient_parsing=True, **program().context_settings)
     inner = found.list_commands(context) if hasattr(found, "list_commands") else ()
     yield from (((name, each), found.get_command(context, each)) for each in inner)
     if not inner:

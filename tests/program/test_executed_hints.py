@@ -29,7 +29,8 @@ def command_at(words: Sequence[str]) -> tuple[Any, list[str]]:
     rest = list(words)
     while rest and hasattr(found, "get_command"):
         name = ALIASES.get(rest[0], rest[0]) if found is root else rest[0]
-        context = found.make_context("retrieve", [], resilient_parsing=True)
+        # With its names of --help: a command keeps the ones that it is asked with first.
+        context = found.make_context("retrieve", [], resilient_parsing=True, **program().context_settings)
         if (inner := found.get_command(context, name)) is None:
             break
         inner = command_of(name) if found is root else inner
