@@ -10,7 +10,7 @@ query's weights these add up: rows that occur in none of the blocks read so far 
     blocks      blocks of these terms, without their contents: one in a thousand postings
     whole       few postings (a small index, rare terms) are added up at once, and what follows finds nothing to do
     ranked      blocks, steepest first; `bound`: what unread rows may score before this block is read
-    pool        best rows of the first 10,000 postings
+    pool        best rows of the first 5,000 postings (10,000 under a condition)
     pooled      scores of those that pass the condition, from their own terms
     threshold   the last score of the list if the list were from the pool: the last score of the true list is not
                 below it, and about 8 % above it
@@ -24,13 +24,15 @@ is empty, more rows pass than are scored one by one, but few of the best: all po
 
 The half trades postings (0.3 µs each, most of it for a new row in the hash table) for look-ups of rows (4 µs each, half
 of it for the row and half for ten terms): of 400,000 generated rows and 550,000 postings of a query, 100,000 are read
-and 2,000 rows looked up at 0.4 of the threshold, 65,000 and 4,000 at 0.5, 40,000 and 8,000 at 0.6.
+and 2,000 rows looked up at 0.4 of the threshold, 65,000 and 4,000 at 0.5, 40,000 and 8,000 at 0.6. A pool of three rows
+for each of the list takes a fifth less time than one of six, whose threshold is higher; so does one of two, but for
+queries of common words.
 
 Tried and slower: ranges of rows with the highest weight of each term in each (of 64 rows, a quarter of the ranges is
 skipped for a list of 250); `unnest` in FROM, which stores all before it returns the first (four times as slow as in the
 list of columns); joining the rows' own terms, unnested, with the query's terms (9 µs a row; `width_bucket` searches an
 ascending array); sorting postings instead of a hash table. No faster: adding up only rows that occur where unread ones
-could still reach the threshold; blocks that begin small and double.
+could still reach the threshold; blocks that begin small and double; a second threshold, from the best candidates.
 """
 
 from __future__ import annotations
@@ -66,7 +68,7 @@ pool AS MATERIALIZED (
     SELECT "row" FROM (
         SELECT unnest(p.rows) AS "row", unnest(p.weights) AS weight, b.weight AS factor
         FROM ranked AS b JOIN {postings} AS p USING (term, block)
-        WHERE b.before < greatest(10000, 20 * %(limit)s)) AS u
+        WHERE b.before < greatest({first}, 20 * %(limit)s)) AS u
     GROUP BY "row" ORDER BY sum(weight * factor) DESC LIMIT {lookups} * %(limit)s),
 pooled AS MATERIALIZED ({pooled}),
 threshold AS MATERIALIZED (
@@ -112,7 +114,8 @@ def pruned(table: Identifier, postings: Identifier, *, condition: Composed, rest
         condition=condition,
         # A condition on so many rows would be dearer than the look-ups that it takes to read fewer postings.
         few=number(10_000 if restricted else 30_000),
-        lookups=number(12 if restricted else 6),  # rows for each row of the list; enough if a twelfth of them pass
+        first=number(10_000 if restricted else 5_000),
+        lookups=number(12 if restricted else 3),  # rows for each row of the list; enough if a twelfth of them pass
         most=number(MOST_SCORED),
         pooled=scores(statement('SELECT array_agg("row") FROM pool'), table=table, condition=condition),
         listed=scores(unpooled, table=table, condition=condition),
@@ -190,4 +193,14 @@ def matching(table: Identifier, postings: Identifier, *, condition: Composed, re
         postings=postings,
         most=statement('SELECT "row" FROM common') if restriction is None else looked_up,
         restriction=statement("true") if restriction is None else restriction,
+    )
+
+
+def enough(postings: Identifier, *, otherwise: Composed) -> Composed:
+    """Return a query for `%(limit)s` if one of the terms has as many rows, else for the number of another query."""
+    return statement(
+        "SELECT CASE WHEN %(limit)s <= ANY(SELECT sum(cardinality(rows)) FROM {postings}"
+        " WHERE term = ANY(%(terms)b::integer[]) GROUP BY term) THEN %(limit)s ELSE ({otherwise}) END",
+        postings=postings,
+        otherwise=otherwise,
     )

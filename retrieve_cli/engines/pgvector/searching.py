@@ -159,8 +159,11 @@ class TermTable:
 
     def count(self, terms: Terms, limit: int, *, within: Within | None = None) -> int:
         """Return the number of rows that have one of the terms; `limit` if there are as many or more."""
-        template, values = self._matching(terms, limit, within or Within())
+        within = within or Within()
+        template, values = self._matching(terms, limit, within)
         counted = statement("SELECT count(*) FROM ({template}) AS found", template=template)
+        if not within.conditions and within.rows is None:  # one term that has as many rows is enough, and none is read
+            counted = pruning.enough(self._postings, otherwise=counted)
         return int(self._connections.query(counted, values, settings=_COLLECTING)[0][0])
 
     def matching(self, terms: Terms, limit: int, *, within: Within | None = None) -> Rows:
