@@ -122,8 +122,11 @@ class JsonlTable:
     def check(self, rows: Iterable[int]) -> None:
         """Verify some rows that are read next: of a file that is elsewhere they are fetched together. Raises:
         IndexCorrupt."""
-        self._file.check_spans([(int(self._offsets[row]), int(self._offsets[row + 1])) for row in rows])
-        self.release()
+        spans = []
+        for row in rows:
+            spans.append((int(self._offsets[row]), int(self._offsets[row + 1])))
+            self.release()  # each offset may load two megabytes into the memory of this process
+        self._file.check_spans(spans)
 
     def _bytes(self, first: int, end: int) -> bytes:
         """Return verified bytes of rows; all reading of the file goes through here."""
