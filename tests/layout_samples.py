@@ -9,8 +9,7 @@ from typing import Any, NamedTuple
 from retrieve_cli.assemble.parts import parts_for
 from retrieve_cli.config.loading import load
 from retrieve_cli.contracts import DocumentFile, Parsed, Reading
-from retrieve_cli.contracts.layout import Block, DocumentPage, Kind, Layout
-from retrieve_cli.contracts.page_words import Words
+from retrieve_cli.contracts.layout import Block, DocumentPage, Kind, Layout, Words
 from retrieve_cli.ingest.build import build
 from retrieve_cli.ingest.report import LossLimits as BuildLimits
 from retrieve_cli.sources.folders.docs_folder import FolderSource

@@ -11,7 +11,7 @@ from typing import Literal, NamedTuple
 from retrieve_cli.contracts import Json
 from retrieve_cli.errors import UsageError, quoted
 from retrieve_cli.retrieval.queries.filters import Condition, Operator, parse
-from retrieve_cli.storage.records.column_values import PATHS, known_as
+from retrieve_cli.storage.records.column import PATHS, known_as
 
 Relation = Literal["=", "!=", ">", ">=", "<", "<=", "contains", "not contains", "starts", "ends", "empty", "not empty"]
 

@@ -1,4 +1,9 @@
-"""Contents of an open index for a caller: records, chunks and texts. Records of another tenant do not exist for it."""
+"""Contents of an open index for a caller: records, chunks and texts. Records of another tenant do not exist for it.
+
+Pictures of pages for a caller: a record that another tenant has does not exist for it.
+
+Fields of the records of an open index, with example values: what a caller may filter by.
+"""
 
 from __future__ import annotations
 
@@ -7,17 +12,22 @@ from functools import reduce
 from typing import TYPE_CHECKING, NamedTuple
 
 from retrieve_cli.contracts import Json
-from retrieve_cli.errors import NotFound, UsageError, quoted
-from retrieve_cli.search.access import of_tenant_or_none
+from retrieve_cli.contracts.terms.tenants import KEYS
+from retrieve_cli.errors import BadDocument, NotFound, UsageError, quoted
+from retrieve_cli.search import pictures
+from retrieve_cli.search.access import columns_seen, of_tenant_or_none
 from retrieve_cli.search.places import place_of, together
+from retrieve_cli.storage.manifest import sha1
 from retrieve_cli.storage.records.lookup import find_chunk, find_record
 from retrieve_cli.storage.records.rows import shown_row
+from retrieve_cli.storage.records.suggestions import common_values
 
 if TYPE_CHECKING:
     from retrieve_cli.api.index import Index
     from retrieve_cli.contracts import Mask
     from retrieve_cli.contracts.layout import Place
     from retrieve_cli.storage.generation import Generation
+    from retrieve_cli.storage.records.column import Column
 
 
 class RecordPage(NamedTuple):
@@ -177,3 +187,122 @@ def _joined(chunks: list[dict[str, Json]]) -> tuple[str, list[tuple[int, int]]]:
         places.append((size - len(text), size))
         done = max(done, int(chunk["end"]))
     return "".join(parts), places
+
+
+_RULES = 1
+"""Version of the drawing."""
+
+
+class PictureRequest(NamedTuple):
+    """A picture that is asked for."""
+
+    record_id: str
+    chunk: int | None
+    """Number of the chunk that is marked."""
+    page: int | None
+    """Number of the page, from 1; None: the first one of the chunk."""
+
+
+def picture_tag(index: Index, wanted: PictureRequest, *, tenant: str | None) -> str:
+    """Return a text that changes with the picture.
+
+    Raises:
+        NotFound: the caller has no record with that id.
+    """
+    with index.reading() as generation:
+        row = generation.row_of(wanted.record_id, visible=visible_to(generation, tenant))
+        if row is None:
+            raise no_record(wanted.record_id)
+        return sha1([_RULES, generation.id, generation.origin(row).hex(), *wanted])
+
+
+def picture(index: Index, wanted: PictureRequest, *, tenant: str | None) -> bytes:
+    """Return the PNG of one page of a document, with the words of a chunk marked.
+
+    Raises:
+        NotFound: the caller has no record with that id, or the record does not have that chunk or page.
+        Conflict: its file is gone or has changed since the build.
+        Unavailable: a package is missing.
+    """
+    with index.reading() as generation:
+        row = generation.row_of(wanted.record_id, visible=visible_to(generation, tenant))
+        if row is None:
+            raise no_record(wanted.record_id)
+        chunk: dict[str, Json] | None = None
+        if wanted.chunk is not None:
+            start, end = int(generation.starts[row]), int(generation.starts[row + 1])
+            if not 0 <= wanted.chunk < end - start:
+                raise NotFound(f"{quoted(wanted.record_id)} has no chunk {wanted.chunk}", hint="chunks count from 0")
+            chunk = generation.chunks[start + wanted.chunk]
+        elif wanted.page is None:
+            raise UsageError("neither a page nor a chunk is given", hint="?page=12, or ?chunk=3")
+        pages = [wanted.page] if wanted.page is not None else pictures.pages_of(chunk or {})[:1]
+        try:
+            return pictures.passage(index.opened, row, chunk, pages=pages)
+        except BadDocument as error:
+            raise NotFound(f"{quoted(wanted.record_id)}: {error.message}", hint=error.hint) from error
+
+
+class FieldValues(NamedTuple):
+    """A field, and values that records have."""
+
+    field: str
+    records: int
+    """Number of records that have any."""
+    values: Sequence[tuple[str, int]]
+    """The most frequent ones, each with its number of records."""
+    others: int
+    """Number of other values."""
+    least: float | None = None
+    most: float | None = None
+    """The least and the greatest of the values that are numbers; None if none is."""
+
+    @property
+    def telling(self) -> bool:
+        """True if records share values: examples of a field that differs by record tell little."""
+        return bool(self.values) and (not self.others or self.values[0][1] > 1)
+
+    def to_json(self) -> dict[str, Json]:
+        """Return the field as programs read it."""
+        numbers = {} if self.least is None else {"min": self.least, "max": self.most}
+        values = [{"value": value, "records": records} for value, records in self.values]
+        return {"field": self.field, "records": self.records, "values": values, "others": self.others, **numbers}
+
+
+def fields_of(
+    index: Index, *, tenant: str | None = None, names: Sequence[str] = (), examples: int = 5
+) -> list[FieldValues]:
+    """Return the fields that records of the caller have, most frequent first; or only the named fields, in their order.
+
+    Raises:
+        UsageError: no record of the caller has a field of that name; the hint has the nearest.
+    """
+    with index.reading() as generation:
+        try:
+            columns = columns_seen(generation, visible_to(generation, tenant))
+        except UsageError:
+            if names:
+                raise
+            return []
+        if names:
+            for name in names:
+                columns.counts(name)  # raises for an unknown field, with the nearest one
+            found = [columns.column(name) for name in names]
+            return [_field(column, examples) for column in found if column is not None]
+        known = [column for name in columns.fields if name not in KEYS and (column := columns.column(name)) is not None]
+        return sorted((_field(column, examples) for column in known), key=lambda field: (-field.records, field.field))
+
+
+def _field(column: Column, examples: int) -> FieldValues:
+    import numpy as np
+
+    values, others = common_values(column, examples)
+    numbers = column.numbers
+    least, most = (float(numbers.min()), float(numbers.max())) if len(numbers) else (None, None)
+    return FieldValues(column.name, len(np.unique(column.records)), values, others, least, most)
+
+
+def records_of(index: Index, tenant: str | None) -> int:
+    """Return the number of records that a caller has."""
+    visible = visible_to(index.opened.generation, tenant)
+    return len(index) if visible is None else int(visible.sum())

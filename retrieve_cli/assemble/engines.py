@@ -12,7 +12,7 @@ from threading import RLock
 from typing import TYPE_CHECKING, Any
 
 from retrieve_cli.assemble import extensions, registry
-from retrieve_cli.config.engine_settings import LOCAL, SERVERS
+from retrieve_cli.config.index_settings import LOCAL, SERVERS
 from retrieve_cli.config.query_settings import TOKEN_BACKENDS
 from retrieve_cli.contracts.engines import Capabilities
 from retrieve_cli.errors import IndexCorrupt, Unavailable, UsageError, quoted

@@ -19,8 +19,7 @@ from retrieve_cli.untrusted import files
 if TYPE_CHECKING:
     from retrieve_cli.contracts import Mask
     from retrieve_cli.retrieval.graph.graph import Graph
-    from retrieve_cli.retrieval.graph.pagerank import PageRank
-    from retrieve_cli.retrieval.graph.walks import Walk
+    from retrieve_cli.retrieval.graph.walks import PageRank, Walk
     from retrieve_cli.retrieval.stages.expand import LinkedRecord
     from retrieve_cli.storage.records.columns import Columns
 
@@ -64,9 +63,8 @@ def write(columns: Columns, path: Path, settings: Settings) -> tuple[int, Sequen
     Raises:
         UsageError: a file of edges is invalid.
     """
-    from retrieve_cli.retrieval.graph.edges import read_edges
+    from retrieve_cli.retrieval.graph.edges import is_ontology, read_edges, read_ontology
     from retrieve_cli.retrieval.graph.graph import Graph
-    from retrieve_cli.retrieval.graph.ontology import is_ontology, read_ontology
     from retrieve_cli.retrieval.graph.writer import GraphWriter
 
     ids, names = columns.column("id"), columns.column("name")
@@ -162,7 +160,7 @@ def walk(
     reach = WalkLimits(depth=chosen.depth, max_nodes=chosen.max_nodes, decay=chosen.decay, walks=walks)
     label = labels(graph, generation, visible)
     if chosen.method == "pagerank":
-        from retrieve_cli.retrieval.graph.pagerank import PageRank
+        from retrieve_cli.retrieval.graph.walks import PageRank
 
         return _ranked(graph, PageRank(graph, walks, visible=visible), seeds, chosen, label)
     found = expand(graph, seeds, reach, visible)

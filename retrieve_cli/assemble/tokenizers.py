@@ -28,7 +28,7 @@ def counter(named: str, encoder: Callable[[], Encoder]) -> Counter:
         UsageError: the file is not a tokenizer.
     """
     from retrieve_cli.models.encoders.hashed import WordTokenizer
-    from retrieve_cli.models.remote.pieces import PieceTokenizer
+    from retrieve_cli.models.remote.embeddings import PieceTokenizer
 
     rules: dict[str, Tokenizer] = {"words": WordTokenizer(), "pieces": PieceTokenizer()}
     if named in rules:

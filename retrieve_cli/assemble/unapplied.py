@@ -293,7 +293,7 @@ def _facets(compared: _Compared) -> Iterator[Unapplied]:
         key = "base_url" if "chat" in (kind, indexed) and not chosen.extractive else "prompt"
         yield Unapplied(f"facets.{key}", getattr(chosen, key), indexed)
     elif kind == "chat" and card:
-        from retrieve_cli.assemble.facets import task
+        from retrieve_cli.assemble.chunkers import task
 
         for key in ("model", "max_tokens"):
             if (configured := getattr(chosen, key)) != card[key]:

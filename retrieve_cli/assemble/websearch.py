@@ -19,7 +19,7 @@ from retrieve_cli.untrusted.nearest import nearest
 
 if TYPE_CHECKING:
     from retrieve_cli.websearch.exchange import Exchange
-    from retrieve_cli.websearch.tape import Tape
+    from retrieve_cli.websearch.stored import Tape
 
 FOLDER = "web"
 """Folder of stored answers within the artifacts."""

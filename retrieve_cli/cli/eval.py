@@ -112,9 +112,8 @@ def evaluate(
     from retrieve_cli.cli import judged
     from retrieve_cli.cli.progress import progress_for
     from retrieve_cli.evaluation import measures, summary
-    from retrieve_cli.evaluation.ablation import ablations
     from retrieve_cli.evaluation.runs import Runs, named_run, read_ids
-    from retrieve_cli.evaluation.trial import Trial
+    from retrieve_cli.evaluation.trial import Trial, ablations
 
     context.with_resource(progress_for(shared.talk, sys.stderr))
     settings = shared.settings("search", mode=mode)
@@ -198,7 +197,7 @@ def _gates(
 
 def _advice(trial: Trial, without: Sequence[NamedRun], budget_ms: float) -> str:
     """Return a recommendation: the best run without a stage, within a budget of time."""
-    from retrieve_cli.evaluation.ablation import recommendation
+    from retrieve_cli.evaluation.trial import recommendation
 
     return recommendation(
         trial.found, {each.name: trial.runs[each.name] for each in without}, trial.compared, budget_ms

@@ -20,7 +20,7 @@ from retrieve_cli.config.settings import Settings, SourceSetting
 from retrieve_cli.contracts import Request, Source
 from retrieve_cli.errors import Unavailable, UsageError
 from retrieve_cli.frozen import replace
-from retrieve_cli.ingest.temporary_index import TemporaryIndex, build_temporary_index
+from retrieve_cli.ingest.build import TemporaryIndex, build_temporary_index
 from retrieve_cli.search.answer import Answer
 from retrieve_cli.search.options import SearchOptions
 from retrieve_cli.storage.store import Store

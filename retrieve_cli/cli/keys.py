@@ -46,8 +46,7 @@ def create(
     """Create a key and print it, once: only its digest is stored. A running server accepts it at once."""
     from retrieve_cli.output.formats import document
     from retrieve_cli.server.auth.keys import read_end
-    from retrieve_cli.server.auth.rates import read_rate
-    from retrieve_cli.server.auth.scopes import WHOLE_INDEX, read_scopes
+    from retrieve_cli.server.auth.scopes import WHOLE_INDEX, read_rate, read_scopes
 
     scopes = read_scopes(scope or ["search"])
     end = read_end(expires, datetime.now(UTC))

@@ -28,7 +28,7 @@ Name = Annotated[
 @shared("text", "json")
 def list_(*, shared: Shared) -> None:
     """List the model of each configured stage: whether it is installed, its path, size, licence and revision."""
-    from retrieve_cli.operations.models.listing import listing
+    from retrieve_cli.operations.models.needs import listing
     from retrieve_cli.output import formats
 
     found = listing(shared.settings())

@@ -293,7 +293,7 @@ def _chosen(rows: Sequence[Choice], given: Mapping[str, Any]) -> dict[str, Any]:
         if row.several:
             value = [name.strip() for text in value for name in text.split(",")] if row.is_names else value
         elif not row.key and type(value) is not bool:
-            from retrieve_cli.api.schemas import checked
+            from retrieve_cli.api.requests import checked
 
             value = value if isinstance(value, Path) else checked(value, row.schema, row.flag, hint=row.about)
         chosen[row.chosen] = value

@@ -41,7 +41,7 @@ def _print_cuts(answers: Sequence[Answer], shared: Shared, *, batch: bool, promp
     itself."""
     if not any(answer.spent or answer.trace or answer.confidence for answer in answers):
         return
-    from retrieve_cli.output.limit_notes import cut_notes
+    from retrieve_cli.output.text import cut_notes
 
     for answer in answers:
         where = f"query {answer.query.id}: " if batch else ""
@@ -54,7 +54,7 @@ def _text(answers: Sequence[Answer], shared: Shared, shape: OutputFlags) -> None
 
     table = None
     if shared.format == "table":
-        from retrieve_cli.output.answer_table import print_table
+        from retrieve_cli.output.console_tables import print_table
 
         table = partial(print_table, console=shared.console())
     shown = {"explain": shape.explain, "timing": bool(shape.timing), "batch": shape.batch}

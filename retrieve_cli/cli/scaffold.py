@@ -16,7 +16,7 @@ from retrieve_cli.errors import UsageError, printable, quoted
 
 if TYPE_CHECKING:
     from retrieve_cli.config.settings import Settings
-    from retrieve_cli.evaluation.session import Judged
+    from retrieve_cli.evaluation.votes import Judged
     from retrieve_cli.search.answer import Answer
 
 KINDS = ("descriptions", "titles", "headings", "session")
@@ -108,7 +108,7 @@ def _drawn(
 def _session(shared: Shared, settings: Settings, out: Path, *, most: int | None) -> tuple[str, int, Mapping[str, int]]:
     """Answer and judge queries until an empty one; each judged query is saved before the next."""
     from retrieve_cli.contracts import Request
-    from retrieve_cli.evaluation.session import FORM, Judged
+    from retrieve_cli.evaluation.votes import FORM, Judged
     from retrieve_cli.search.opened import Opened
     from retrieve_cli.search.searcher import Searcher
 

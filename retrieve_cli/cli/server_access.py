@@ -14,8 +14,7 @@ if TYPE_CHECKING:
     from retrieve_cli.api.index import Index
     from retrieve_cli.config.settings import Settings
     from retrieve_cli.http.secrets import Secret
-    from retrieve_cli.server.http.callers import Callers
-    from retrieve_cli.server.http.hosts import Hosts
+    from retrieve_cli.server.http.callers import Callers, Hosts
 
 Insecure = Annotated[bool, typer.Option("--insecure", help="Let other machines ask without a key.")]
 AllowedHosts = Annotated[
@@ -49,7 +48,7 @@ class ServerAccess(NamedTuple):
 
     def hosts(self) -> Hosts:
         """Return the names that the server accepts. Raises: UsageError if a name is invalid."""
-        from retrieve_cli.server.http.hosts import Hosts
+        from retrieve_cli.server.http.callers import Hosts
 
         allowed = {"allowed_hosts": self.allowed_hosts, "allowed_origins": self.allowed_origins}
         return Hosts(self.host, scheme=self.scheme, **allowed)

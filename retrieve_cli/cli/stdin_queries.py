@@ -12,8 +12,7 @@ from functools import partial
 
 import typer
 
-from retrieve_cli.api.asked import Asked
-from retrieve_cli.api.batches import answer_each, answer_groups, expect_sound
+from retrieve_cli.api.asked import Asked, answer_each, answer_groups, expect_sound
 from retrieve_cli.api.index import Index
 from retrieve_cli.cli import answering, requests
 from retrieve_cli.cli.answering import Run

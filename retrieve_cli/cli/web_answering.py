@@ -133,7 +133,7 @@ class WebSection:
 
     def __init__(self, shared: Shared, settings: Settings, *, batch: bool) -> None:
         """Raises: UsageError if web search is off, or the flags do not go with it."""
-        from retrieve_cli.search.web_choice import check
+        from retrieve_cli.search.web_answer import check
 
         if batch:
             raise UsageError("--web answers one query", hint="retrieve query --web TEXT")

@@ -11,12 +11,11 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from retrieve_cli.config.engine_settings import ROLES, SERVERS
-from retrieve_cli.config.environment import variables
+from retrieve_cli.config.index_settings import ROLES, SERVERS
 from retrieve_cli.config.plugins import installed, retriever_names
 from retrieve_cli.config.settings import NOT_AGREED, TRUST_HINT, Settings, section_names
 from retrieve_cli.config.trust import Trust, outside, reaches, without
-from retrieve_cli.config.values import unknown, with_keys
+from retrieve_cli.config.values import unknown, variables, with_keys
 from retrieve_cli.contracts import Json
 from retrieve_cli.errors import UsageError, quoted
 from retrieve_cli.frozen import replace

@@ -11,14 +11,6 @@ from pathlib import Path
 from typing import Literal
 
 from retrieve_cli.config.bounds import LARGEST, SettingsSection, bounded, key
-from retrieve_cli.config.engine_settings import (
-    EnginesSettings,
-    ExecutorsSettings,
-    MilvusSettings,
-    OpensearchSettings,
-    PgvectorSettings,
-    QdrantSettings,
-)
 from retrieve_cli.config.index_settings import (
     MARKERS,
     STRATEGIES,
@@ -30,12 +22,18 @@ from retrieve_cli.config.index_settings import (
     DenseSettings,
     DocsSettings,
     EncoderSettings,
+    EnginesSettings,
+    ExecutorsSettings,
     FacetsSettings,
     FieldSetting,
     FreshnessSettings,
     GraphSettings,
+    MilvusSettings,
     ModelsSettings,
+    OpensearchSettings,
     ParsingSettings,
+    PgvectorSettings,
+    QdrantSettings,
     SourceSetting,
     SourcesSettings,
     SpladeSettings,

@@ -33,10 +33,23 @@ from retrieve_cli.contracts.models import (
 )
 from retrieve_cli.contracts.records import (
     Chunk as Chunk,
+    Countable as Countable,
+    DocumentFile as DocumentFile,
+    DocumentReader as DocumentReader,
     Field as Field,
+    Filed as Filed,
+    Foldered as Foldered,
+    Holding as Holding,
+    Item as Item,
+    Mapped as Mapped,
+    Mixed as Mixed,
     Notice as Notice,
+    Parsed as Parsed,
+    Reading as Reading,
     Record as Record,
     Refused as Refused,
+    Source as Source,
+    Watched as Watched,
 )
 from retrieve_cli.contracts.searching import (
     LOWERED as LOWERED,
@@ -60,21 +73,6 @@ from retrieve_cli.contracts.searching import (
     Reranked as Reranked,
     Restrictable as Restrictable,
     Stage as Stage,
-)
-from retrieve_cli.contracts.sources import (
-    Countable as Countable,
-    DocumentFile as DocumentFile,
-    DocumentReader as DocumentReader,
-    Filed as Filed,
-    Foldered as Foldered,
-    Holding as Holding,
-    Item as Item,
-    Mapped as Mapped,
-    Mixed as Mixed,
-    Parsed as Parsed,
-    Reading as Reading,
-    Source as Source,
-    Watched as Watched,
 )
 from retrieve_cli.contracts.values import (
     HEAD as HEAD,

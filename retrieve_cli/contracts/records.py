@@ -1,15 +1,20 @@
-"""Records, documents' text and chunks: the data that is indexed."""
+"""Records, documents' text and chunks: the data that is indexed.
+
+Promises of sources of records and of readers of documents.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, ClassVar
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, ClassVar, NamedTuple, Protocol, runtime_checkable
 
-from retrieve_cli.contracts.values import Json
+from retrieve_cli.contracts.values import Card, Freshness, Json, SourceKind
 from retrieve_cli.frozen import Described, Frozen
 
 if TYPE_CHECKING:
-    from retrieve_cli.contracts.layout import Layout, Place
+    from pathlib import Path
+
+    from retrieve_cli.contracts.layout import Layout, Mark, Place
 
 
 class Field(Frozen):
@@ -112,3 +117,207 @@ class Chunk(Frozen):
     def embedded(self) -> str:
         """Input of the encoder, before its passage prefix."""
         return self.header + self.text
+
+
+class Item(Frozen):
+    """One line of a catalog or one file of a folder, before it is parsed into a record."""
+
+    digest: bytes
+    """SHA-1, 20 bytes, of everything that shapes its record, except its line number and the card of its source."""
+    source: str
+    """File of the item, as in records and rejections."""
+    line: int
+    read: Callable[[], Iterable[Record | Refused | Notice]]
+    begin: Callable[[], None] | None = None
+    """Begins to read it in the background, if that is possible; `read` then waits for the result."""
+
+
+class Parsed(Frozen):
+    """A document as its parser read it."""
+
+    text: str
+    layout: Layout | None = None
+    """None if the text is Markdown or plain, so that its own marks show its structure."""
+    metadata: Mapping[str, Json] = {}
+    """`title`, `description`, `url`, `license`, `keywords` or `tags`, and `group` become fields of the record."""
+    title: str = ""
+    """Title found in the text, for documents whose metadata has none."""
+    body_start: int = 0
+    notices: tuple[str, ...] = ()
+
+
+class DocumentFile(NamedTuple):
+    """A file to be parsed, with its state when it was found."""
+
+    path: Path
+    sha1: bytes
+    """SHA-1 of its bytes; another content is not parsed."""
+    sidecar: Path | None = None
+    """File with the text of its pages, for pages without a text layer."""
+
+
+class Reading(Protocol):
+    """A document that is being read, perhaps by another process."""
+
+    def result(self) -> Parsed:
+        """Wait for the document.
+
+        Raises:
+            BadDocument: it cannot be read.
+        """
+
+
+class DocumentReader(Protocol):
+    """Reader of documents in all formats."""
+
+    @property
+    def suffixes(self) -> Sequence[str]:
+        """Suffixes of the names of documents, such as `.pdf`, sorted."""
+
+    @property
+    def formats(self) -> Sequence[str]:
+        """Names of the formats."""
+
+    def format_of(self, name: str, head: bytes) -> str | None:
+        """Return the format of a file by its first bytes and, for texts, its name; None if it is not a document."""
+
+    def card(self, kind: str) -> Card:
+        """Return the parser of a format with its version, and as `sidecar` the ending of the name of a text that
+        supplies missing text; empty for Markdown, text and unknown formats."""
+
+    def lacks(self, kind: str) -> str:
+        """Return a sentence on packages that reading a format requires and that are missing; empty if none are."""
+
+    def max_bytes(self, kind: str) -> int:
+        """Return the size of the largest file of a format that is read."""
+
+    def begin(self, file: DocumentFile, kind: str, *, name: str) -> Reading:
+        """Begin to read a file; `name` is its path within its folder."""
+
+    def draw(self, file: DocumentFile, kind: str, *, pages: Sequence[int], marks: Sequence[Mark] = ()) -> bytes:
+        """Return a PNG of pages of a file, numbered from 1, side by side, with marks.
+
+        Raises:
+            BadDocument: it cannot be drawn, lacks a page, or its content has changed.
+            Unavailable: a package is missing, or pages of this format cannot be drawn.
+        """
+
+    def parse(self, content: bytes, kind: str, *, name: str) -> Parsed:
+        """Return a document parsed from its bytes in this process: only formats that need no separate process.
+
+        Raises:
+            BadDocument: it cannot be read.
+        """
+
+
+class Source(Protocol):
+    """Source of records, read one item at a time; it never holds more than one of them in memory."""
+
+    kind: SourceKind
+    """Kind that decides chunking and counting of its records."""
+    name: str
+    """Name in the manifest."""
+
+    @property
+    def card(self) -> Mapping[str, Json]:
+        """Parameters that shape the records, except the files themselves (field weights); part of the recipe."""
+
+    @property
+    def origin(self) -> Mapping[str, Json]:
+        """Entry for `sources:` in the configuration that finds it again; with absolute paths, without secrets."""
+
+    def fetch(self) -> None:
+        """Fetch a remote source into a local file; a local source has nothing to do.
+
+        Raises:
+            SourceFailed: the server does not answer, or not with records.
+        """
+
+    def stamp(self) -> list[int] | None:
+        """Return marks of its file that change with it, for a cheap check; None for many files."""
+
+    def scan(self) -> Iterator[Item | Refused | Notice]:
+        """Yield every item in order, and a `Refused` for each one that cannot even be opened.
+
+        Raises:
+            UsageError: the source cannot be read at all.
+        """
+
+
+@runtime_checkable
+class Foldered(Protocol):
+    """A source of many files in folders."""
+
+    def folders(self) -> Mapping[str, Json]:
+        """Return marks of its folders, which later reveal added and removed files; called before a scan."""
+
+
+@runtime_checkable
+class Mapped(Protocol):
+    """A source whose records may have their fields under other keys."""
+
+    def mapping(self) -> Mapping[str, Json]:
+        """Return for the manifest `fields`, pairs of a key and the name that the last scan read it under, and
+        `inferred`, true if no configuration maps them; empty without such keys."""
+
+
+@runtime_checkable
+class Mixed(Protocol):
+    """A source that may hold whole documents beside records of a catalog."""
+
+    @property
+    def kinds(self) -> Sequence[SourceKind]:
+        """Kinds of its records: its own, and `docs` if it holds documents now."""
+
+
+@runtime_checkable
+class Countable(Protocol):
+    """A source that can count its items at little cost."""
+
+    def count(self) -> int | None:
+        """Return the number of items, or an estimate; None if it is unknown.
+
+        Raises:
+            OSError: it cannot be read.
+        """
+
+
+class Watched(Protocol):
+    """A source at build time, compared with its current state."""
+
+    def stale(self) -> str:
+        """Return obvious changes of the source, before any hit is compared; empty without changes."""
+
+    def grown(self) -> str:
+        """Return changes that no hit can show, such as a new file; empty without changes."""
+
+    def freshness(self, record: Mapping[str, Json], digest: bytes) -> Freshness:
+        """Return the freshness of a stored record; `digest` is the digest of its item."""
+
+    def remember(self) -> None:
+        """Store data that makes later checks cheap, if the source is unchanged since the build.
+
+        Raises:
+            OSError: the source cannot be read, or the data cannot be written.
+        """
+
+
+@runtime_checkable
+class Filed(Protocol):
+    """A source of which each record is a file on this machine."""
+
+    def file_of(self, record: Mapping[str, Json]) -> str:
+        """Return the absolute path of the record's file."""
+
+
+@runtime_checkable
+class Holding(Protocol):
+    """A source that can return the file of a record as of the build."""
+
+    def original(self, record: Mapping[str, Json], digest: bytes) -> DocumentFile | None:
+        """Return the file of a record; None if its content has changed since the build. `digest` is the digest of its
+        item.
+
+        Raises:
+            OSError: the file is gone, or cannot be read.
+        """

@@ -15,8 +15,7 @@ import numpy as np
 
 from retrieve_cli.contracts import Candidates, Relation, TermWeights
 from retrieve_cli.contracts.engines import AnyOf, Capabilities, Part, TermCollection, VectorCollection, Within
-from retrieve_cli.engines.listing import Ask, EngineIndex, ListRequest, Scope, Statistics, side_by_side
-from retrieve_cli.engines.units import Units, distinct
+from retrieve_cli.engines.listing import Ask, EngineIndex, ListRequest, Scope, Statistics, Units, distinct, side_by_side
 from retrieve_cli.numerics import products
 
 if TYPE_CHECKING:

@@ -21,7 +21,6 @@ from retrieve_cli.assemble.engines import engine
 from retrieve_cli.assemble.indexes import local_indexes
 from retrieve_cli.contracts.progress import Task, task
 from retrieve_cli.errors import UsageError
-from retrieve_cli.evaluation.differences import Difference, differences
 from retrieve_cli.evaluation.evaluate import check_complete, check_ids, queries_of, rank_all
 from retrieve_cli.evaluation.measures import Scorer, parse
 from retrieve_cli.evaluation.parity_lists import (
@@ -35,6 +34,7 @@ from retrieve_cli.evaluation.parity_lists import (
     selections,
     with_same_spread,
 )
+from retrieve_cli.evaluation.statistics import Difference, differences
 from retrieve_cli.frozen import Frozen, replace
 from retrieve_cli.search.searcher import Searcher
 from retrieve_cli.storage import engine_record

@@ -18,7 +18,7 @@ from retrieve_cli.contracts import Candidates, Matching
 from retrieve_cli.contracts.engines import AnyOf
 from retrieve_cli.errors import UsageError
 from retrieve_cli.frozen import replace
-from retrieve_cli.operations.agreement import Agreement, Moves
+from retrieve_cli.operations.diff import Agreement, Moves
 from retrieve_cli.storage.records.columns import columns_of
 
 if TYPE_CHECKING:

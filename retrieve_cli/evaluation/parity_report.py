@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-    from retrieve_cli.evaluation.differences import Difference
     from retrieve_cli.evaluation.parity import Certificate
     from retrieve_cli.evaluation.parity_lists import Compared, ParityFilter
+    from retrieve_cli.evaluation.statistics import Difference
 
 _CONDITION = 24
 """Columns of a condition."""

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from retrieve_cli.contracts import Json
 from retrieve_cli.contracts.terms import figures
 from retrieve_cli.errors import printable
-from retrieve_cli.evaluation.differences import SIGNIFICANT, Difference
+from retrieve_cli.evaluation.statistics import SIGNIFICANT, Difference
 from retrieve_cli.evaluation.trial import Trial
 from retrieve_cli.evaluation.tuning import Tuned
 from retrieve_cli.frozen import Frozen

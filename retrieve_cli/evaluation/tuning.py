@@ -19,12 +19,10 @@ from retrieve_cli.config.settings import Settings
 from retrieve_cli.contracts import Json
 from retrieve_cli.contracts.progress import Task, noting_interruption, task
 from retrieve_cli.errors import UsageError
-from retrieve_cli.evaluation.differences import SIGNIFICANT
 from retrieve_cli.evaluation.judgments import Topic
 from retrieve_cli.evaluation.measures import depth
-from retrieve_cli.evaluation.statistics import Interval, interval, randomisation
-from retrieve_cli.evaluation.tuning_measures import MeasureTable
-from retrieve_cli.evaluation.tuning_settings import Formula, TuningSettings, formulas
+from retrieve_cli.evaluation.statistics import SIGNIFICANT, Interval, interval, randomisation
+from retrieve_cli.evaluation.tuning_measures import Formula, MeasureTable, TuningSettings, formulas
 from retrieve_cli.frozen import Frozen, asdict, field, replace
 from retrieve_cli.search.opened import Opened
 

@@ -3,7 +3,7 @@
 Guarded.ask -> check_target -> Transport.open, again for each redirect -> GuardedReply, or the complaint of its body
 
 Others choose the servers, so no answer or name may lead into this network. Names are checked after resolving, on the
-very address that is connected to (`http/connecting.py`): a name that resolves differently later gains nothing. The
+very address that is connected to (`http/pool.py`): a name that resolves differently later gains nothing. The
 networks are from the IANA registries of special-purpose addresses (RFC 6890), and the forms of IPv6 that contain an
 address of IPv4.
 """
@@ -18,12 +18,9 @@ from urllib.parse import urlsplit
 from retrieve_cli.errors import printable
 from retrieve_cli.frozen import replace
 from retrieve_cli.http.addresses import Permits, origin, place, resolve, same_server, shown
-from retrieve_cli.http.failures import HttpFailed, NotPermitted, NotReadable
-from retrieve_cli.http.fetching import is_loopback
-from retrieve_cli.http.limits import Clock, limit_size
-from retrieve_cli.http.retries import retry_after
+from retrieve_cli.http.limits import Clock, HttpFailed, NotPermitted, NotReadable, limit_size, retry_after
 from retrieve_cli.http.secrets import Secret, quoted
-from retrieve_cli.http.transport import HttpRequest, Redirect, Reply, Transport
+from retrieve_cli.http.transport import HttpRequest, Redirect, Reply, Transport, is_loopback
 
 _SPECIAL_4 = [
     ip_network(network)

@@ -1,14 +1,26 @@
-"""Limits of time and size: a clock for whole requests, and bodies decompressed in pieces of bounded size."""
+"""Limits of time and size: a clock for whole requests, and bodies decompressed in pieces of bounded size.
+
+Failures of a request, by what the caller can do about them.
+
+Neither is chained to an error of the HTTP client, which would contain the request and thus the credentials.
+
+Repeated attempts: temporary statuses, pauses, and the end of attempts.
+"""
 
 from __future__ import annotations
 
+import random
+import re
 import time
 import zlib
 from collections.abc import Callable, Iterable, Iterator
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
 from itertools import chain
+from math import inf, isfinite
+from typing import TypeVar
 
 from retrieve_cli.frozen import Frozen, field
-from retrieve_cli.http.failures import HttpFailed, TransientFailure
 
 PIECE = 1 << 16
 """Maximum bytes that are read, sent or decompressed at a time."""
@@ -100,3 +112,101 @@ def _inflated(pieces: Iterable[bytes], *, wbits: int) -> Iterator[bytes]:
                 yield inflated
     if begun and not inflater.eof:
         raise TransientFailure("the gzip stream was cut short")
+
+
+class TransientFailure(Exception):
+    """A temporary failure: worth another attempt, after at least `after` seconds."""
+
+    def __init__(self, reason: str, *, after: float = 0.0, status: int = 0) -> None:
+        """`status` is the status of the answer; 0 without an answer."""
+        super().__init__(reason)
+        self.after = after
+        self.status = status
+
+
+class HttpFailed(Exception):
+    """A permanent failure, which another attempt would repeat."""
+
+    def __init__(self, message: str, *, hint: str) -> None:
+        super().__init__(message)
+        self.hint = hint
+
+
+class NotPermitted(HttpFailed):
+    """An address, a redirect or a size that the rules for servers chosen by others do not permit."""
+
+
+class NotReadable(HttpFailed):
+    """A complete answer that is not text, or whose coding is damaged."""
+
+
+T = TypeVar("T")
+
+PASSING = frozenset({408, 425, 429, 500, 502, 503, 504})
+"""Statuses of temporary failures."""
+LONGEST_PAUSE_S = 60.0
+_SECONDS = re.compile(r"-?[0-9]+(\.[0-9]+)?")
+
+
+class Retries(Frozen):
+    """Number and pauses of repeated attempts."""
+
+    most: int
+    """Maximum attempts after the first one."""
+    backoff_s: float
+    """First pause in seconds; each further pause is twice as long, with random jitter."""
+
+    def pause(self, attempt: int, after: float) -> float:
+        """Return the seconds to wait after attempt number `attempt`, from 0; `after` is the server's request."""
+        backoff = self.backoff_s * 2.0 ** min(attempt, 64) * random.uniform(0.5, 1)  # noqa: S311  jitter is no secret
+        return min(max(backoff, after), LONGEST_PAUSE_S)
+
+
+class GaveUp(Exception):
+    """No attempt succeeded. The message has the last failure and the number of attempts."""
+
+    def __init__(self, last: TransientFailure, *, attempts: int) -> None:
+        request = f"; it asks for a pause of {last.after:g} s" if last.after > LONGEST_PAUSE_S else ""
+        super().__init__(f"{last}{request}" + (f" ({attempts} attempts)" if attempts > 1 else ""))
+        self.status = last.status
+
+
+def persist(
+    attempt: Callable[[], T],
+    retries: Retries,
+    *,
+    sleep: Callable[[float], object],
+    until: float = inf,
+) -> T:
+    """Return the result of the first `attempt` that does not raise `TransientFailure`.
+
+    Raises:
+        GaveUp: after the last attempt, or if the next pause is too long or ends after `until`.
+    """
+    for number in range(retries.most + 1):
+        try:
+            return attempt()
+        except TransientFailure as passing:
+            last = passing
+        pause = retries.pause(number, last.after)
+        if number == retries.most or last.after > LONGEST_PAUSE_S or time.monotonic() + pause > until:
+            break
+        sleep(pause)
+    raise GaveUp(last, attempts=number + 1)
+
+
+def retry_after(value: str) -> float:
+    """Return the seconds in a Retry-After header (RFC 9110, 10.2.3), or until its date; never below 0.
+
+    Return 0 for a value that is unreadable, or too large for a number or a date.
+    """
+    value = value.strip()
+    if _SECONDS.fullmatch(value):
+        seconds = float(value)
+    else:
+        try:
+            date = parsedate_to_datetime(value)
+            seconds = (date.replace(tzinfo=date.tzinfo or UTC) - datetime.now(UTC)).total_seconds()
+        except (ValueError, OverflowError, TypeError, IndexError):
+            return 0.0
+    return max(0.0, seconds) if isfinite(seconds) else 0.0

@@ -2,6 +2,8 @@
 
 A socket's own timeout restarts with each byte, so a server that occasionally sends one could block a client forever.
 Here no read or write of a request, headers included, may take longer than the rest of its clock.
+
+Connections within the limits of a clock: name resolution, and every address of the server.
 """
 
 from __future__ import annotations
@@ -12,12 +14,13 @@ import logging
 import os
 import socket
 import ssl
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from contextvars import ContextVar
 from ipaddress import ip_address, ip_network
 from math import inf
-from threading import Lock
+from queue import Empty, SimpleQueue
+from threading import Lock, Thread
 from typing import Any
 from urllib.parse import unquote, urlsplit
 from urllib.request import getproxies, proxy_bypass
@@ -29,9 +32,7 @@ from urllib3.response import BaseHTTPResponse
 
 from retrieve_cli.errors import printable
 from retrieve_cli.http.addresses import Permits, anywhere, place, shown
-from retrieve_cli.http.connecting import connect
-from retrieve_cli.http.failures import HttpFailed, TransientFailure
-from retrieve_cli.http.limits import PIECE, Clock
+from retrieve_cli.http.limits import PIECE, Clock, HttpFailed, NotPermitted, TransientFailure
 from retrieve_cli.http.secrets import Secret
 
 _FAILURES = (HTTPError, OSError, http.client.HTTPException, ValueError, OverflowError, TransientFailure)
@@ -274,3 +275,87 @@ def _trust() -> ssl.SSLContext:
     else:
         return context
     raise ssl.SSLError(f"cannot read {path}, which {variable} names: {trouble}")
+
+
+_LONGEST_S = 10.0
+"""Maximum seconds for one address."""
+_Addresses = Sequence[tuple[Any, ...]]
+"""Type of the result of `socket.getaddrinfo`."""
+
+
+def connect(
+    host: str,
+    port: int,
+    *,
+    options: Iterable[Sequence[Any]],
+    clock: Clock,
+    permits: Permits = anywhere,
+) -> socket.socket:
+    """Return a connection to the first address of a host that accepts one; `options` are set on the socket.
+
+    urllib3 would allow the whole timeout for each address, and any time for the resolver. `permits` receives host, port
+    and address; the address that it permits is the one that is connected to.
+
+    Raises:
+        NotPermitted: the host has an address that is not permitted.
+        TransientFailure: the clock ran out, or the last address did not answer.
+        OSError: the name has no address, or the last one rejects connections.
+        UnicodeError: the name is invalid.
+    """
+    failure = OSError("the name has no address")
+    for family, kind, protocol, _, address in _permitted(host, port, clock, permits=permits):
+        sock = socket.socket(family, kind, protocol)
+        try:
+            for option in options:
+                sock.setsockopt(*option)
+            sock.settimeout(min(_LONGEST_S, clock.patience()))
+            sock.connect(address)
+            sock.settimeout(clock.patience())  # for a TLS handshake
+        except OSError as error:
+            sock.close()
+            failure = error
+        except BaseException:
+            sock.close()
+            raise
+        else:
+            return sock
+    clock.patience()
+    if isinstance(failure, TimeoutError):
+        raise TransientFailure(f"no connection within {min(_LONGEST_S, clock.idle_s):g} s")
+    raise failure
+
+
+def _permitted(host: str, port: int, clock: Clock, *, permits: Permits) -> _Addresses:
+    """Return the addresses of a host. Raises: NotPermitted: one of them is not permitted."""
+    known = _addresses(host.strip("[]"), port, clock)
+    for *_, address in known:
+        if not permits(host, port, str(address[0])):
+            message = f"{printable(host)} has the address {address[0]}, which is not a public one"
+            raise NotPermitted(message, hint="only public servers are reached")
+    return known
+
+
+def _addresses(host: str, port: int, clock: Clock) -> _Addresses:
+    """Resolve a name. A resolver cannot be cancelled: on timeout its thread is abandoned."""
+    try:
+        ip_address(host)
+    except ValueError:
+        pass
+    else:
+        return socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST)
+    outcome: SimpleQueue[_Addresses | Exception] = SimpleQueue()
+
+    def look_up() -> None:
+        try:
+            outcome.put(socket.getaddrinfo(host, port, type=socket.SOCK_STREAM))
+        except (OSError, UnicodeError) as error:
+            outcome.put(error)
+
+    Thread(target=look_up, daemon=True, name="resolver").start()
+    try:
+        result = outcome.get(timeout=clock.patience())
+    except Empty:
+        raise TransientFailure("the name of the server was not resolved in time") from None
+    if isinstance(result, Exception):
+        raise result
+    return result

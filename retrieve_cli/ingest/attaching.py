@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from retrieve_cli import __version__
 from retrieve_cli.assemble import engines
-from retrieve_cli.config.engine_settings import LOCAL
+from retrieve_cli.config.index_settings import LOCAL
 from retrieve_cli.contracts.engines import BLOCKS, Part
 from retrieve_cli.errors import IndexCorrupt, UsageError, quoted
 from retrieve_cli.frozen import replace

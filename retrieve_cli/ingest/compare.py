@@ -15,7 +15,7 @@ from retrieve_cli.contracts import Item, Record, Refused, Source
 from retrieve_cli.ingest.cached_source import CachedSource, Piece, ReadAhead, batches, mapping_of, pieces_of
 from retrieve_cli.ingest.changes import Changes
 from retrieve_cli.ingest.inventory import Contents, Inventory, walk
-from retrieve_cli.ingest.notices import Notices, reading
+from retrieve_cli.ingest.report import Notices, reading
 from retrieve_cli.storage.key_rows import KeyRows, as_keys
 from retrieve_cli.storage.manifest import Manifest, sha1
 from retrieve_cli.storage.recipe import Recipe

@@ -21,24 +21,20 @@ from retrieve_cli.contracts import (
 )
 from retrieve_cli.contracts.progress import Task
 from retrieve_cli.frozen import Frozen
-from retrieve_cli.ingest.batch_checkpoint import BatchCheckpoint, VectorBatch
-from retrieve_cli.ingest.worker_results import WorkerResults, WorkerTerms, WorkerVectors
+from retrieve_cli.ingest.batch_checkpoint import BatchCheckpoint, VectorBatch, WorkerResults, WorkerTerms, WorkerVectors
 from retrieve_cli.storage import pickles
-from retrieve_cli.storage.cache_parts import CacheLayout
 from retrieve_cli.storage.content_cache import ContentCache
 from retrieve_cli.storage.generation import TOKENS, Generation
-from retrieve_cli.storage.key_rows import KeyRows, as_digests, as_keys
+from retrieve_cli.storage.key_rows import CacheLayout, KeyRows, as_digests, as_keys
 from retrieve_cli.storage.manifest import faults
-from retrieve_cli.storage.token_cache import TokenCache
 from retrieve_cli.storage.token_table import CARD, LATER, Stretch, TokenTable
-from retrieve_cli.storage.vector_cache import VectorCache
+from retrieve_cli.storage.vector_cache import TokenCache, VectorCache
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from retrieve_cli.contracts import Rows, Vectors
-    from retrieve_cli.storage.cache_parts import Entry
-    from retrieve_cli.storage.key_rows import Keys
+    from retrieve_cli.storage.key_rows import Entry, Keys
 
 TERM_LAYOUT = CacheLayout(".weights", {"terms": "<i4", "weights": "<f4"})
 """Layout of the cache of passages' term weights."""

@@ -14,17 +14,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from retrieve_cli.assemble.facets import Facets
+from retrieve_cli.assemble.chunkers import Facets
 from retrieve_cli.contracts import Chunk, FacetAnswer, Json
 from retrieve_cli.contracts.progress import Task, task
 from retrieve_cli.contracts.terms.figures import count
 from retrieve_cli.errors import Unavailable
 from retrieve_cli.frozen import Frozen
-from retrieve_cli.storage.cache_parts import CacheLayout
 from retrieve_cli.storage.content_cache import ContentCache
-from retrieve_cli.storage.key_rows import KeyRows, as_keys
+from retrieve_cli.storage.key_rows import CacheLayout, KeyRows, as_keys
 from retrieve_cli.storage.manifest import canonical, text_key
-from retrieve_cli.storage.records.facets import facets_of
+from retrieve_cli.storage.records.sections import facets_of
 
 if TYPE_CHECKING:
     from retrieve_cli.storage.generation import Generation

@@ -18,7 +18,7 @@ from retrieve_cli.storage import pickles
 from retrieve_cli.storage.generation import CHUNKS, OFFSETS, RECORDS, Generation
 from retrieve_cli.storage.key_rows import DigestList
 from retrieve_cli.storage.manifest import text_key
-from retrieve_cli.storage.records import facets
+from retrieve_cli.storage.records import sections
 from retrieve_cli.storage.records.columns import CARD as COLUMNS_CARD, FILE as COLUMNS, Columns, columns_of
 from retrieve_cli.storage.records.columns_writer import ColumnsWriter
 from retrieve_cli.storage.records.rows import chunk_rows, record_row
@@ -102,7 +102,7 @@ class GenerationWriter:
         for chunk, stored in zip(chunks, chunk_rows(record, chunks), strict=True):
             self._chunks.append(stored)
             if self._facets is not None:
-                self._facets.add(facets.values_of(chunk.facets))
+                self._facets.add(sections.facet_values(chunk.facets))
         texts = [text_key(chunk.embedded) for chunk in chunks]
         for text in texts:
             self._texts.append(text)
@@ -124,8 +124,8 @@ class GenerationWriter:
         else:
             for row in rows:
                 self._columns.append(old.records[row])
-        if self._facets is not None and (kept := facets.facet_columns(old)) is not None:
-            self._facets.keep_all(kept, chunks, old.file(facets.FILE).release)
+        if self._facets is not None and (kept := sections.facet_columns(old)) is not None:
+            self._facets.keep_all(kept, chunks, old.file(sections.FACETS_FILE).release)
         self._texts.extend(old.texts[chunks.start : chunks.stop])
         self._older.frombytes(np.arange(chunks.start, chunks.stop, dtype=np.intc).tobytes())
         own = slice(rows.start, rows.stop)
@@ -163,9 +163,9 @@ class GenerationWriter:
         rows = {RECORDS: len(self._ids), COLUMNS: len(self._ids), CHUNKS: self._starts[-1]}
         if self._facets is None:
             return rows
-        self._facets.write(self._folder / facets.FILE)
+        self._facets.write(self._folder / sections.FACETS_FILE)
         self._facets = None
-        return {**rows, facets.FILE: self._starts[-1]}
+        return {**rows, sections.FACETS_FILE: self._starts[-1]}
 
 
 def written_columns(folder: Path) -> Columns:

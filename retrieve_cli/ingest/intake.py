@@ -30,24 +30,22 @@ from retrieve_cli.ingest.cached_source import (
     unforeseen,
 )
 from retrieve_cli.ingest.changes import Changes, ChunkChanges
-from retrieve_cli.ingest.distributed import Losses, WorkerEncoding
+from retrieve_cli.ingest.distributed import EncodingQueue, Losses, WorkerEncoding
 from retrieve_cli.ingest.embedding import TextEncoding, Texts, WrittenPassages, term_encoding, vector_encoding
-from retrieve_cli.ingest.encoding_queue import EncodingQueue
 from retrieve_cli.ingest.facets import FacetCounts, Faceting, FacetQueue, Made
 from retrieve_cli.ingest.generation_writer import GenerationWriter, written_columns
 from retrieve_cli.ingest.inventory import Contents, Inventory, walk
-from retrieve_cli.ingest.notices import Notices, reading, slow
-from retrieve_cli.ingest.report import Progress
+from retrieve_cli.ingest.report import Notices, Progress, reading, slow
 from retrieve_cli.storage import sums, token_table
 from retrieve_cli.storage.generation import GRAPH, TOKENS
 from retrieve_cli.storage.key_rows import KeyRows, as_keys
 from retrieve_cli.storage.manifest import FileEntry, SourceEntry
-from retrieve_cli.storage.records import tenants
+from retrieve_cli.storage.records.columns import TENANTS_FILE, write_samples
 from retrieve_cli.storage.records.rows import content_digest
 
 if TYPE_CHECKING:
     from retrieve_cli.contracts import Rows
-    from retrieve_cli.ingest.reuse import Reuse
+    from retrieve_cli.ingest.inventory import Reuse
     from retrieve_cli.storage.key_rows import Keys
     from retrieve_cli.storage.mapped import Sums
 
@@ -239,8 +237,8 @@ class Intake:
             rows[TOKENS] = token_table.write(self._vectors.stretches(found), self._scratch / TOKENS, dim=dim)
         rows |= {file: entry.rows for file, (entry, _) in self.linked.items() if entry.rows is not None}
         columns = written_columns(self._scratch)
-        if count := tenants.write(columns, self._tables.starts, self._scratch / tenants.FILE):
-            rows[tenants.FILE] = count
+        if count := write_samples(columns, self._tables.starts, self._scratch / TENANTS_FILE):
+            rows[TENANTS_FILE] = count
         self.recipe = self._parts.recipe_of(columns)
         if (written := self._parts.write_graph(columns, self._scratch / GRAPH)) is not None:
             rows[GRAPH], notes = written

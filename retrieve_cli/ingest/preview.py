@@ -11,7 +11,7 @@ from retrieve_cli.contracts.terms.figures import count, noun_for
 from retrieve_cli.errors import cut
 from retrieve_cli.frozen import Frozen
 from retrieve_cli.ingest.cached_source import mapping_of, pieces_of
-from retrieve_cli.ingest.notices import Notices, yaml_lines
+from retrieve_cli.ingest.report import Notices, yaml_lines
 
 _LOOKED_AT: Mapping[str, int] = {"catalog": 1000, "docs": 20}
 """Items that are read, by kind of source: documents take long to parse."""

@@ -23,9 +23,9 @@ from retrieve_cli.ingest import attaching
 from retrieve_cli.ingest.sending import EngineShare, holds, send
 from retrieve_cli.storage import durable, engine_record, pickles
 from retrieve_cli.storage.engine_record import STATISTICS, Entry
-from retrieve_cli.storage.exported import Exported
 from retrieve_cli.storage.generation import open_unpublished
 from retrieve_cli.storage.generations import SENT
+from retrieve_cli.storage.postings import Exported
 from retrieve_cli.storage.remote_file import ATTACHED
 from retrieve_cli.untrusted.files import MANIFEST, read_text
 

@@ -17,9 +17,9 @@ from retrieve_cli.errors import RetrieveError, UsageError
 from retrieve_cli.ingest import attaching
 from retrieve_cli.storage import engine_record
 from retrieve_cli.storage.engine_record import Entry
-from retrieve_cli.storage.exported import Exported
 from retrieve_cli.storage.key_rows import KeyRows, as_keys
 from retrieve_cli.storage.mapped import BLOCK
+from retrieve_cli.storage.postings import Exported
 from retrieve_cli.storage.records.columns import columns_of
 
 if TYPE_CHECKING:

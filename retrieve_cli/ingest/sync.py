@@ -23,16 +23,13 @@ from retrieve_cli.errors import IndexCorrupt, IndexMissing, RetrieveError, Usage
 from retrieve_cli.frozen import replace
 from retrieve_cli.ingest.build import apply, contents_before, push_for
 from retrieve_cli.ingest.cached_source import folders_of, mapping_of, origin_of
-from retrieve_cli.ingest.changes import Changes, ChunkChanges, recipe_changes
+from retrieve_cli.ingest.changes import Changes, ChunkChanges, Plan, recipe_changes
 from retrieve_cli.ingest.compare import SourceComparison, digest_of, digests_of
 from retrieve_cli.ingest.intake import Intake
-from retrieve_cli.ingest.inventory import Contents, changes_between
-from retrieve_cli.ingest.plan import Plan
+from retrieve_cli.ingest.inventory import Contents, Reuse, changes_between, reusable
 from retrieve_cli.ingest.report import LossLimits, Progress, Report
-from retrieve_cli.ingest.reuse import Reuse, reusable
-from retrieve_cli.ingest.source_checks import check_inbox
+from retrieve_cli.ingest.source_checks import UnchangedFiles, check_inbox
 from retrieve_cli.ingest.tidying import tidy, tidy_unchanged
-from retrieve_cli.ingest.unchanged_files import UnchangedFiles
 from retrieve_cli.storage.generation import Generation, open_generation
 from retrieve_cli.storage.manifest import Manifest, sha1
 from retrieve_cli.storage.recipe import Recipe

@@ -13,7 +13,7 @@ from retrieve_cli.errors import RetrieveError
 from retrieve_cli.ingest import facets
 from retrieve_cli.ingest.embedding import TERM_LAYOUT
 from retrieve_cli.ingest.report import Progress
-from retrieve_cli.storage import content_cache, token_cache, vector_cache
+from retrieve_cli.storage import content_cache, vector_cache
 from retrieve_cli.storage.generation import open_generation
 from retrieve_cli.storage.inbox import inbox_of, name_of, sequence_of
 from retrieve_cli.storage.key_rows import as_keys
@@ -86,9 +86,9 @@ def _prune_caches(folder: Path, needed: Sequence[tuple[Recipe, Keys]], progress:
     with_vectors = [(of_passages(recipe.encoder), keys) for recipe, keys in needed if recipe.encoder is not None]
     content_cache.prune(folder, vector_cache.LAYOUT, with_vectors, say=progress.say)
     with_tokens = [
-        (token_cache.card_of(recipe.encoder), keys) for recipe, keys in needed if recipe.encoder and recipe.tokens
+        (vector_cache.token_card(recipe.encoder), keys) for recipe, keys in needed if recipe.encoder and recipe.tokens
     ]
-    content_cache.prune(folder, token_cache.LAYOUT, with_tokens, say=progress.say)
+    content_cache.prune(folder, vector_cache.TOKEN_LAYOUT, with_tokens, say=progress.say)
     with_terms = [(card, keys) for recipe, keys in needed for card in encoders.term_cards(recipe).values()]
     content_cache.prune(folder, TERM_LAYOUT, with_terms, say=progress.say)
     with_facets = [(recipe.facets, keys) for recipe, keys in needed if recipe.facets is not None]

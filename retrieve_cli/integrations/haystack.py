@@ -11,8 +11,7 @@ from retrieve_cli.api.writable import WritableIndex, open_index
 from retrieve_cli.errors import UsageError, quoted
 from retrieve_cli.frozen import replace
 from retrieve_cli.integrations import metadata_of, missing, scores_of
-from retrieve_cli.retrieval.queries.filter_objects import filters_of
-from retrieve_cli.retrieval.queries.filters import Condition, parse
+from retrieve_cli.retrieval.queries.filters import Condition, filters_of, parse
 
 try:
     from haystack import Document, component, default_from_dict, default_to_dict

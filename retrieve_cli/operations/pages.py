@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from retrieve_cli.assemble import documents
 from retrieve_cli.assemble.documents import shared_reader
 from retrieve_cli.contracts import HEAD, DocumentFile, Json, Parsed
-from retrieve_cli.contracts.layout import Block, DocumentPage, Layout, Mark, cell_boxes, surrounding
-from retrieve_cli.contracts.page_words import Words
+from retrieve_cli.contracts.layout import Block, DocumentPage, Layout, Mark, Words, cell_boxes, surrounding
 from retrieve_cli.contracts.terms import figures
 from retrieve_cli.errors import BadDocument, Unavailable, UsageError, quoted, shortened
 from retrieve_cli.operations.text import aligned
@@ -18,7 +17,7 @@ from retrieve_cli.untrusted import files
 
 if TYPE_CHECKING:
     from retrieve_cli.config.settings import Settings
-    from retrieve_cli.contracts.page_words import Box
+    from retrieve_cli.contracts.layout import Box
 
 SCHEMA_VERSION = 1
 _WORDS = 60

@@ -18,7 +18,7 @@ from retrieve_cli.output.reasons import ALSO_NEEDED, SEPARATOR, Reason, path_in_
 from retrieve_cli.output.snippet import Snippet, snippet
 from retrieve_cli.output.styled_lines import ELLIPSIS, Line, StyledText, cell_width, cut, file_address, wrap
 from retrieve_cli.search.answer import Answer, Bundle, Result
-from retrieve_cli.storage.records.facets import facets_of
+from retrieve_cli.storage.records.sections import facets_of
 
 _WIDE = 76
 """Cells in which a snippet has one line; in fewer it has two."""

@@ -1,15 +1,28 @@
-"""Records, generations and the summary of the query log for people at a terminal: tables and outlines of rich."""
+"""Records, generations and the summary of the query log for people at a terminal: tables and outlines of rich.
+
+Results as a table of rich: name, score, reasons, snippet.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from retrieve_cli.contracts import Json
 from retrieve_cli.errors import printable
+from retrieve_cli.output.formats import result_id
+from retrieve_cli.output.places import pages, span_of
+from retrieve_cli.output.plain_text import percent, title
+from retrieve_cli.output.reasons import reasons
+from retrieve_cli.output.snippet import ROOM, snippet
+from retrieve_cli.output.styled_lines import cut
+from retrieve_cli.search.answer import Answer, Result
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
 
 _WITH_LINES = ("catalog", "markdown", "text")
 """Kinds of records whose line numbers lead somewhere."""
@@ -44,10 +57,10 @@ def print_queries(report: Mapping[str, Json], console: Console) -> None:
         console.print("no queries in the log")
         return
     _table(_COLUMNS, [_cells(row) for row in rows], console)
-    for title, key in (("most frequent queries", "frequent"), ("queries without results", "found_nothing")):
+    for heading, key in (("most frequent queries", "frequent"), ("queries without results", "found_nothing")):
         if report[key]:
             console.print()
-            _table(("times", title), [(str(each["count"]), each["query"]) for each in report[key]], console)
+            _table(("times", heading), [(str(each["count"]), each["query"]) for each in report[key]], console)
 
 
 def _cells(row: Mapping[str, Json]) -> Sequence[str]:
@@ -69,3 +82,58 @@ def _table(columns: Sequence[str], rows: Sequence[Sequence[str]], console: Conso
     for row in rows:
         table.add_row(*(Text(printable(cell)) for cell in row))
     console.print(table)
+
+
+_REASON = 32
+"""Cells of a reason."""
+
+
+def print_table(answer: Answer, console: Console) -> None:
+    """Print the results of an answer."""
+    console.print(_result_table(answer))
+
+
+def _names(answer: Answer, result: Result) -> Iterator[tuple[str, str]]:
+    """Name, id with pages, and section of a result, a line each, with its style."""
+    yield printable(str(result.record["name"])), "bold"
+    numbers = pages(span_of(result).place)
+    yield printable(" ".join(filter(None, (result_id(answer, result), numbers)))), "dim"
+    if result.chunk["section"]:
+        yield printable(title(str(result.chunk["section"]))), "italic"
+
+
+def _result_cells(answer: Answer, result: Result, rank: int) -> list[str]:
+    confidence = "" if result.confidence is None else percent(result.confidence)
+    lines = "\n".join(cut(reason.text, _REASON) for reason in reasons(result, rank=rank))
+    return [f"{result.hit.score:.3f}", *([confidence] if answer.confidence else []), lines]
+
+
+def _result_table(answer: Answer) -> Table:
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False, expand=True)
+    table.add_column("#", justify="right", no_wrap=True)
+    table.add_column("name", ratio=3, overflow="fold")
+    for header in ("score", *(["confidence"] if answer.confidence else [])):
+        table.add_column(header, justify="right", no_wrap=True)
+    table.add_column("why", no_wrap=True)
+    table.add_column("snippet", ratio=7)
+    for rank, result in answer.ranked:
+        name = Text()
+        for place, (line, style) in enumerate(_names(answer, result)):
+            name.append("\n" * (place > 0) + line, style=style)
+        score, *others = _result_cells(answer, result, rank)
+        table.add_row(str(rank), name, score, *map(Text, others), _marked(answer, result))
+    return table
+
+
+def _marked(answer: Answer, result: Result) -> Text:
+    from rich.text import Text
+
+    found = snippet(answer, result).cut(ROOM)
+    text = Text(found.text)
+    for start, end in found.marks:
+        text.stylize("bold yellow", start, end)
+    return text

@@ -14,8 +14,8 @@ from retrieve_cli.errors import escaped_json, printable
 from retrieve_cli.frozen import asdict
 from retrieve_cli.output.places import boxes, known_keys, linked, page_keys, pages, span_of
 from retrieve_cli.search.answer import Answer, Bundle, Result, Span
-from retrieve_cli.search.content_type import content_type
-from retrieve_cli.storage.records.facets import facets_of
+from retrieve_cli.search.places import content_type
+from retrieve_cli.storage.records.sections import facets_of
 
 if TYPE_CHECKING:
     from retrieve_cli.output.trec_ids import TrecIds

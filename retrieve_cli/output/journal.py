@@ -41,7 +41,7 @@ from retrieve_cli.untrusted.files import JUDGMENTS, MANIFEST, MB, read_bytes, re
 
 if TYPE_CHECKING:
     from retrieve_cli.search.web_answer import WebAnswer
-    from retrieve_cli.websearch.tape import Tape
+    from retrieve_cli.websearch.stored import Tape
 
 RETRIEVAL, RUN, SUMMARY, QUERIES = "retrieval.json", "run.json", "run_summary.txt", "queries.jsonl"
 WEB = "web"
@@ -193,7 +193,7 @@ def read_tape(folder: Path) -> Tape:
     Raises:
         UsageError: they are damaged or missing; names the file.
     """
-    from retrieve_cli.websearch.tape import Tape
+    from retrieve_cli.websearch.stored import Tape
 
     def body(digest: str) -> bytes:
         try:

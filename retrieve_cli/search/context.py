@@ -9,7 +9,7 @@ from retrieve_cli.contracts import Json
 from retrieve_cli.frozen import Frozen, replace
 from retrieve_cli.search import places
 from retrieve_cli.search.answer import Result, Span
-from retrieve_cli.search.content_type import content_type
+from retrieve_cli.search.places import content_type
 from retrieve_cli.storage.tables import JsonlTable
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from retrieve_cli.assemble.indexes import open_indexes
 from retrieve_cli.assemble.registry import retriever
 from retrieve_cli.assemble.sources import watched_of
 from retrieve_cli.assemble.trusted import strange_sources
-from retrieve_cli.config.engine_settings import SERVERS
+from retrieve_cli.config.index_settings import SERVERS
 from retrieve_cli.config.settings import Settings, sections
 from retrieve_cli.config.trust import COMMAND
 from retrieve_cli.contracts import Index, Watched

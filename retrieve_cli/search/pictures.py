@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 from retrieve_cli.assemble import documents
 from retrieve_cli.contracts import DocumentFile, Holding, Json
-from retrieve_cli.contracts.layout import Mark
-from retrieve_cli.contracts.page_words import Box
+from retrieve_cli.contracts.layout import Box, Mark
 from retrieve_cli.errors import BadDocument, Conflict, NotFound, quoted
 
 if TYPE_CHECKING:

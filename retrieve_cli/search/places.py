@@ -1,14 +1,19 @@
-"""Places of passages in documents that have a layout, from stored chunks: pages, printed labels, anchor, boxes."""
+"""Places of passages in documents that have a layout, from stored chunks: pages, printed labels, anchor, boxes.
+
+The kind of text that a chunk is: found from its blocks, so that any index tells it.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from retrieve_cli.contracts import Json
 
 if TYPE_CHECKING:
-    from retrieve_cli.contracts.layout import Place
+    from retrieve_cli.contracts.layout import ContentType, Place
+
 
 _MARK = "content_type"
 """Key of every stored chunk whose record has a layout, and of no other one."""
@@ -18,8 +23,10 @@ def place_of(chunk: Mapping[str, Json]) -> Place | None:
     """Return the place of a stored chunk; None for Markdown, plain text and catalogs, which have lines instead."""
     if _MARK not in chunk:
         return None
-    from retrieve_cli.contracts.layout import Place  # not for every query: most indexes hold Markdown or catalogs
-    from retrieve_cli.contracts.page_words import Box
+    from retrieve_cli.contracts.layout import (
+        Box,
+        Place,  # not for every query: most indexes hold Markdown or catalogs
+    )
 
     page, page_end = chunk.get("page"), chunk.get("page_end")
     return Place(
@@ -46,3 +53,51 @@ def together(place: Place | None, following: Place | None) -> Place | None:
         page_label_end=last.page_label_end,
         boxes=tuple(dict.fromkeys((*place.boxes, *following.boxes))),
     )
+
+
+_MARKS = ("|", "```", "~~~", "![", "<img", "<figure", "Fig")
+"""One of these is in every table, fence and figure."""
+_BULLETS = ("-", "*", "+")
+_CAPTION = re.compile(r"(?:!\[|<img\b|<figure\b|\*{0,2}Fig(?:ure|\.)? ?\d{1,4}[a-z]?[.:])")
+"""An image, or the caption of a figure."""
+
+
+def content_type(chunk: Mapping[str, Json]) -> ContentType:
+    """Return what most of a chunk's text is, by characters: the rows of a table, code in a fence, a list, or a figure,
+    which is an image or a caption; text otherwise.
+
+    A chunk that begins within a table that was cut is a table: it repeats the header.
+    """
+    if (stored := chunk.get("content_type")) is not None:
+        return cast("ContentType", stored)
+    text = str(chunk["text"])
+    if continues_table(chunk):
+        return "table"
+    if not (any(mark in text for mark in _MARKS) or any(map(_may_be_item, text.split("\n")))):
+        return "text"  # nearly all are: nothing is imported for them
+    from retrieve_cli.sources.chunking.blocks import scan
+
+    sizes: dict[ContentType, int] = {"table": 0, "code": 0, "list": 0, "figure": 0}
+    for block in scan(text):
+        if block.kind == "table" or block.kind == "code" or block.kind == "list":
+            sizes[block.kind] += block.end - block.start
+        elif _CAPTION.match(text, block.start):
+            sizes["figure"] += block.end - block.start
+    return next((kind for kind, size in sizes.items() if 2 * size > len(text)), "text")
+
+
+def continues_table(chunk: Mapping[str, Json]) -> bool:
+    """Return True if a chunk repeats the header of a table that was cut before it."""
+    if chunk.get("table_header"):
+        return True
+    text, header = str(chunk["text"]), str(chunk["header"])
+    # Rows of an older index do not say so. A header may itself be cut short, its delimiter row first; no other line
+    # that is repeated has such marks.
+    repeated = header.rstrip("\n").rpartition("\n")[2]
+    return "|" in repeated and "|" in text.partition("\n")[0]
+
+
+def _may_be_item(line: str) -> bool:
+    """Return True if a line may begin an item of a list."""
+    start = line.lstrip()[:2]
+    return start.startswith(_BULLETS) or start[:1].isdigit()

@@ -278,7 +278,7 @@ class RequestReader:
         if self._settings is None or not self._settings.engines.in_use:
             return None
         from retrieve_cli.retrieval.queries.filters import parse
-        from retrieve_cli.search.engine_conditions import conditions_on
+        from retrieve_cli.search.conditions import conditions_on
 
         said = partial(
             conditions_on,

@@ -197,7 +197,7 @@ def bundle(graph: Graph, generation: Generation, record: int, query: Query) -> B
 
     Records that are not visible to the query are not among them. Records that its filters exclude are, and are marked.
     """
-    from retrieve_cli.retrieval.graph.prerequisites import prerequisites
+    from retrieve_cli.retrieval.graph.graph import prerequisites
 
     found = prerequisites(graph, [record], visible=query.visible)
     firsts = generation.starts[list(found.order)].tolist()

@@ -34,15 +34,22 @@ from retrieve_cli.contracts.works import Found, Source, Work
 from retrieve_cli.errors import RetrieveError, SourceFailed
 from retrieve_cli.retrieval.stages.fusion import reciprocal_rank
 from retrieve_cli.retrieval.stages.rerank import RerankStage
-from retrieve_cli.search.web_answer import ProviderStatus, WebAnswer, WebHit, WebOptions
-from retrieve_cli.search.web_choice import Chosen, check, chosen_providers
+from retrieve_cli.search.web_answer import (
+    Chosen,
+    ProviderStatus,
+    WebAnswer,
+    WebHit,
+    WebOptions,
+    check,
+    chosen_providers,
+)
 
 if TYPE_CHECKING:
     from retrieve_cli.contracts import Encoder
     from retrieve_cli.retrieval.stages.rerank import Reranker
     from retrieve_cli.websearch.asking import ProviderOutcome
     from retrieve_cli.websearch.exchange import Exchange
-    from retrieve_cli.websearch.tape import Tape
+    from retrieve_cli.websearch.stored import Tape
 
 _SHARE = 0.7
 """Share of the deadline that providers have if enrichers are asked after them."""

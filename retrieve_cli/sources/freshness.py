@@ -23,7 +23,7 @@ from retrieve_cli.contracts import DocumentFile, Freshness, Json
 from retrieve_cli.errors import RetrieveError
 from retrieve_cli.sources.catalogs.line_starts import LineStarts
 from retrieve_cli.sources.digests import BOM, document_digest, file_digest, line_digest, sidecar_of
-from retrieve_cli.storage.file_stamps import marks_of, settled
+from retrieve_cli.storage.durable import marks_of, settled
 from retrieve_cli.untrusted import files
 
 if TYPE_CHECKING:

@@ -1,19 +1,25 @@
-"""Set of rows at one bit per row, for queries that make no array as long as the index."""
+"""Set of rows at one bit per row, for queries that make no array as long as the index.
+
+Fixed sample of groups of rows, such as the chunks of records, for statistics of the best row of each group.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
+from copy import copy
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from retrieve_cli.storage.sampled_groups import SampledGroups, several
-
 if TYPE_CHECKING:
+    from typing import Self
+
     from numpy.typing import NDArray
 
-    from retrieve_cli.contracts import Mask, Rows
+    from retrieve_cli.contracts import Mask, Rows, Vectors
+
 
 PIECE = 1 << 15
 """Rows that are looked at together; a multiple of 8."""
@@ -92,3 +98,96 @@ def of_members(mask: Mask, starts: Rows) -> Any:
     found = mask if several(starts) is None else Bitmap.of(int(starts[-1]), lambda *it: mask[of(np.arange(*it)) - 1])
     found.samples = mask.of_chunks
     return found
+
+
+SAMPLE_ROWS = 8192
+"""Rows that are sampled, unless vectors are long or rows have many terms: with 512 the loss of nDCG@10 is small as well
+(docs/benchmarks.md), but more of the results change places."""
+POPULATION_ROWS = 4096
+"""Rows of a tenant that are scored for the mean and the deviation of its scores; few tenants have more."""
+_MOST_OF_A_GROUP = 64
+"""Rows of a group that are sampled at most: many groups with some rows of each tell more about the deviation between
+groups than few groups with all of theirs."""
+
+
+class Restricted:
+    """An index that computes its numbers over some of its rows."""
+
+    population: Mask | None = None
+    """Rows that the mean and the deviation of scores are computed over; None: all."""
+
+    def within(self, rows: Mask) -> Self:
+        """Return the index over some rows, (n,) bool."""
+        view = copy(self)
+        view.population = rows
+        return view
+
+
+class SampledGroups(NamedTuple):
+    """Some rows of some groups, at even distances."""
+
+    rows: Rows
+    """(m,) int64 row numbers, ascending."""
+    begins: Rows
+    """(groups + 1,) int64 place of each group's first row in `rows`, then their number."""
+
+
+def sampled_groups(starts: Rows, most: int) -> SampledGroups:
+    """Return a sample of at most `most` rows, in as many groups as possible.
+
+    `starts` has the first row of each group, then the number of rows. The same groups have the same sample everywhere.
+    """
+    sizes = np.diff(starts)
+    count = min(len(sizes), most)
+    groups, kept = _evenly(len(sizes), count, sizes)
+    while count > 1 and kept.sum() > most:
+        count = max(1, min(count - 1, int(count * most // kept.sum())))
+        groups, kept = _evenly(len(sizes), count, sizes)
+    begins = np.append(0, np.cumsum(kept))
+    places = np.arange(begins[-1]) - np.repeat(begins[:-1], kept)
+    offsets = places * np.repeat(sizes[groups], kept) // np.maximum(np.repeat(kept, kept), 1)
+    return SampledGroups(np.repeat(starts[groups], kept) + offsets, begins)
+
+
+def spread_within(population: Mask, starts: Rows | None, scores_of: Callable[[Rows], Vectors]) -> tuple[float, float]:
+    """Return mean and standard deviation of the scores of a population, (rows,) bool, or of the best in its groups.
+
+    `scores_of` returns the scores of rows. A sample of a large population is scored; the choice depends only on the
+    population, and the deviation of the mean is then 1.6 % of the deviation of the scores.
+    """
+    stored = getattr(population, "samples", ())
+    place = int(several(starts) is not None)
+    chosen = stored[place] if place < len(stored) else sample_of(population, starts)
+    if not len(chosen.rows):
+        return 0.0, 0.0
+    best = np.maximum.reduceat(scores_of(chosen.rows), chosen.begins[:-1]).astype(np.float64)
+    return float(best.sum()) / len(best), math.sqrt(variance(best))
+
+
+def sample_of(population: Mask, starts: Rows | None) -> SampledGroups:
+    """Return a sample of the rows of a population, as if its groups were all there are."""
+    rows = population.nonzero()[0]
+    if several(starts) is None or starts is None:
+        begins = np.arange(len(rows) + 1)
+    else:
+        begins = np.append(0, np.cumsum(np.diff(starts)[population[starts[:-1]]]))
+    chosen = sampled_groups(begins, POPULATION_ROWS)
+    return SampledGroups(rows[chosen.rows], chosen.begins)
+
+
+def several(starts: Rows | None) -> Rows | None:
+    """Return the starts of groups if any group has several rows; otherwise groups are rows, and this returns None."""
+    return starts if starts is not None and len(starts) > 1 and int(starts[-1]) > len(starts) - 1 else None
+
+
+def variance(values: NDArray[np.float64]) -> float:
+    """Return the mean square of the distances from the mean; 0 if there are no values."""
+    if not len(values):
+        return 0.0
+    return float(np.square(values - values.sum() / len(values)).sum()) / len(values)
+
+
+def _evenly(groups: int, count: int, sizes: Rows) -> tuple[Rows, Rows]:
+    """Return the numbers of some groups at even distances, and the number of rows to sample of each."""
+    chosen = np.arange(count) * max(groups - 1, 0) // max(count - 1, 1)
+    return chosen, np.minimum(sizes[chosen], _MOST_OF_A_GROUP)

@@ -27,14 +27,12 @@ import numpy as np
 from retrieve_cli.contracts import Json
 from retrieve_cli.errors import IndexCorrupt
 from retrieve_cli.storage import durable, pickles
-from retrieve_cli.storage.cache_parts import CacheLayout, CachePart, Level, Say
-from retrieve_cli.storage.key_rows import KEY_TYPE, KeyRows, as_digests, as_keys
+from retrieve_cli.storage.key_rows import KEY_TYPE, CacheLayout, CachePart, KeyRows, Level, Say, as_digests, as_keys
 from retrieve_cli.storage.manifest import sha1_file
 
 if TYPE_CHECKING:
     from retrieve_cli.contracts import Rows
-    from retrieve_cli.storage.cache_parts import Entry
-    from retrieve_cli.storage.key_rows import Keys
+    from retrieve_cli.storage.key_rows import Entry, Keys
 
 _MANY, _BLOCK = 64, 16_384
 """Number of files from which on they are combined, and number of entries in each combined file."""

@@ -29,10 +29,9 @@ from retrieve_cli.errors import IndexCorrupt, UsageError, quoted
 from retrieve_cli.storage import pickles, sums
 from retrieve_cli.storage.manifest import Manifest, digest_fault
 from retrieve_cli.storage.mapped import MappedFile, unreleased
-from retrieve_cli.storage.record_ids import RecordIds, rises
 from retrieve_cli.storage.store import Store
 from retrieve_cli.storage.tables import JsonlTable
-from retrieve_cli.storage.vocabulary import Vocabulary
+from retrieve_cli.storage.vocabulary import RecordIds, Vocabulary, rises
 from retrieve_cli.untrusted.nearest import nearest
 
 if TYPE_CHECKING:

@@ -19,9 +19,9 @@ from retrieve_cli.contracts import Json, TokenVectors
 from retrieve_cli.errors import IndexCorrupt, quoted
 from retrieve_cli.frozen import Frozen
 from retrieve_cli.storage import pickles
+from retrieve_cli.storage.bitmap import sampled_groups
 from retrieve_cli.storage.mapped import unchecked
 from retrieve_cli.storage.pickles import Later
-from retrieve_cli.storage.sampled_groups import sampled_groups
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -21,7 +21,7 @@ from retrieve_cli.contracts import Json
 from retrieve_cli.errors import IndexCorrupt, quoted
 from retrieve_cli.frozen import Frozen
 from retrieve_cli.numerics import one_blas_thread, products
-from retrieve_cli.storage.sampled_groups import SAMPLE_ROWS, SampledGroups, sampled_groups, several, variance
+from retrieve_cli.storage.bitmap import SAMPLE_ROWS, SampledGroups, sampled_groups, several, variance
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -1,10 +1,15 @@
-"""Texts in one contiguous UTF-8 buffer of a file, sorted or not: opening decodes none of them."""
+"""Texts in one contiguous UTF-8 buffer of a file, sorted or not: opening decodes none of them.
+
+Ids of records by row, and rows by id.
+
+Numbered texts in a few arrays: a dictionary of a million ids takes ten times the memory.
+"""
 
 from __future__ import annotations
 
 from array import array
 from bisect import bisect_left
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import cached_property
 from itertools import pairwise
 from typing import TYPE_CHECKING, overload
@@ -12,6 +17,7 @@ from typing import TYPE_CHECKING, overload
 import numpy as np
 
 from retrieve_cli.errors import IndexCorrupt
+from retrieve_cli.storage.mapped import pieces, unreleased
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -211,3 +217,134 @@ def places_of(old: Vocabulary, fresh: Sequence[bytes]) -> tuple[Rows, NDArray[np
 
 def _damaged(error: UnicodeDecodeError) -> IndexCorrupt:
     return IndexCorrupt(f"columns.pkl is damaged ({error})", hint="retrieve inspect verify")
+
+
+_FEW_NUMBERED = 8
+"""Number of look-ups that compare ids, before a dictionary of all ids is built."""
+
+
+class RecordIds:
+    """Different ids in one contiguous UTF-8 buffer, in order of rows."""
+
+    def __init__(self, text: bytes | memoryview, ends: Rows) -> None:
+        """`ends` has one entry more than there are ids; the first is 0."""
+        self.text = text
+        self.ends = ends
+        self._looked_up = 0
+
+    def __len__(self) -> int:
+        return len(self.ends) - 1
+
+    def __getitem__(self, row: int) -> str:
+        try:
+            return str(self.text[self.ends[row] : self.ends[row + 1]], "utf-8")
+        except UnicodeDecodeError as error:
+            raise IndexCorrupt(f"offsets.pkl is damaged ({error})", hint="retrieve inspect verify") from error
+
+    @property
+    def vocabulary(self) -> Vocabulary:
+        """The ids as texts of a file."""
+        return Vocabulary(np.frombuffer(self.text, np.uint8), self.ends)
+
+    def row(self, record_id: str) -> int | None:
+        """Return the row of an id, None if it is missing: the first few ids are compared with all others, then a
+        dictionary is built."""
+        self._looked_up += 1
+        if self._looked_up > _FEW_NUMBERED:
+            return self._rows.get(record_id)
+        wanted = record_id.encode("utf-8", "surrogatepass")
+        text = np.frombuffer(self.text, np.uint8)
+        rows = np.flatnonzero(self.ends[1:] - self.ends[:-1] == len(wanted))
+        for place in range(len(wanted), 0, -1):  # ids differ at their ends more often than at their starts
+            rows = rows[text[self.ends[rows] + (place - 1)] == wanted[place - 1]]
+        return int(rows[-1]) if len(rows) else None
+
+    @cached_property
+    def _rows(self) -> dict[str, int]:
+        return {self[row]: row for row in range(len(self))}
+
+
+def rises(ends: Rows, last: int, *, least: int, release: Callable[[], None] = unreleased) -> bool:
+    """Return True if `ends` go from 0 to `last` in steps of at least `least`; `release` is called after each part."""
+    rising = ((np.diff(piece) >= least).all() for piece in pieces(ends, release, overlap=1))
+    return bool(ends[0] == 0 and ends[-1] == last and all(rising))
+
+
+_HASH = 0xFFFFFFFF
+
+
+class TextNumbers:
+    """Different texts, numbered from 0 in the order of their arrival: a hash table with linear probing."""
+
+    def __init__(self) -> None:
+        self.texts = TextBuffer()
+        self._hashes = array("I")
+        self._slots = array("i", bytes(4 * 1024))
+        """Number of the text in each slot, plus one; 0 for an empty slot."""
+
+    def __len__(self) -> int:
+        return len(self.texts)
+
+    def number(self, text: bytes) -> int:
+        """Return the number of a text, -1 if it is missing."""
+        slots, mask, hashed = self._slots, len(self._slots) - 1, hash(text) & _HASH
+        slot = hashed & mask
+        while number := slots[slot]:
+            if self._hashes[number - 1] == hashed and self.texts[number - 1] == text:
+                return number - 1
+            slot = (slot + 1) & mask
+        return -1
+
+    def add(self, text: bytes) -> None:
+        """Add a text that is not in the table yet."""
+        self.texts.append(text)
+        self._hashes.append(hash(text) & _HASH)
+        if 2 * len(self._hashes) > len(self._slots):
+            self._slots = array("i", bytes(8 * len(self._slots)))
+            for number, hashed in enumerate(self._hashes, 1):
+                self._put(number, hashed)
+        else:
+            self._put(len(self._hashes), self._hashes[-1])
+
+    def _put(self, number: int, hashed: int) -> None:
+        slots, mask = self._slots, len(self._slots) - 1
+        slot = hashed & mask
+        while slots[slot]:
+            slot = (slot + 1) & mask
+        slots[slot] = number
+
+
+class TextRows:
+    """Rows of different texts in a file."""
+
+    def __init__(self, texts: Vocabulary) -> None:
+        self._texts = texts
+        self._sizes = np.diff(texts.ends)
+        self._numbers: TextNumbers | None = None
+        self._looked_up = 0
+
+    def __len__(self) -> int:
+        return len(self._texts)
+
+    def row(self, text: bytes) -> int:
+        """Return the row of a text, -1 if it is missing: the first few texts are compared with all, then a table is
+        built."""
+        self._looked_up += 1
+        if self._looked_up <= _FEW_NUMBERED:
+            return self._scan(text)
+        if self._numbers is None:
+            self._numbers = TextNumbers()
+            for number in range(len(self._texts)):
+                self._numbers.add(self._texts.raw(number))
+        return self._numbers.number(text)
+
+    def _scan(self, text: bytes) -> int:
+        rows: NDArray[np.int64] = np.flatnonzero(self._sizes == len(text))
+        ends = self._texts.ends
+        for place in range(len(text), 0, -1):  # ids differ at their ends more often than at their starts
+            rows = rows[self._texts.text[ends[rows + 1] - len(text) + place - 1] == text[place - 1]]
+        return int(rows[0]) if len(rows) else -1
+
+
+_FEW_NUMBERED = 64
+"""Number of look-ups that compare a text with all others, before a table is built."""

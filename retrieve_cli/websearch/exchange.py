@@ -16,8 +16,7 @@ from retrieve_cli.frozen import Described, field
 from retrieve_cli.http.addresses import origin
 from retrieve_cli.http.limits import Clock
 from retrieve_cli.websearch.rates import Rates
-from retrieve_cli.websearch.stored import Stored, request_key, seconds_of
-from retrieve_cli.websearch.tape import Answered, Outcome, Tape
+from retrieve_cli.websearch.stored import Answered, Outcome, Stored, Tape, request_key, seconds_of
 from retrieve_cli.websearch.wire import CallSender, Route
 
 _AHEAD_S = 60.0

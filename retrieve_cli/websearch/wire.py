@@ -30,12 +30,10 @@ from retrieve_cli.contracts.websearch import (
 )
 from retrieve_cli.errors import Unavailable, UsageError
 from retrieve_cli.http.addresses import origin, shown
-from retrieve_cli.http.failures import HttpFailed, NotPermitted, NotReadable, TransientFailure
-from retrieve_cli.http.fetching import check_secure_url
 from retrieve_cli.http.guarded import Guarded, GuardedReply
-from retrieve_cli.http.limits import Clock
+from retrieve_cli.http.limits import Clock, HttpFailed, NotPermitted, NotReadable, TransientFailure
 from retrieve_cli.http.secrets import Secret, hide
-from retrieve_cli.http.transport import HttpRequest
+from retrieve_cli.http.transport import HttpRequest, check_secure_url
 from retrieve_cli.websearch.rates import Rates
 from retrieve_cli.websearch.stored import digest_of
 

@@ -13,7 +13,7 @@ from engines.contents import TERMS, VECTORS
 from engines.milvus_server import LiteProcess
 from waiting import PATIENCE_S
 
-from retrieve_cli.config.engine_settings import MilvusSettings, OpensearchSettings, PgvectorSettings, QdrantSettings
+from retrieve_cli.config.index_settings import MilvusSettings, OpensearchSettings, PgvectorSettings, QdrantSettings
 from retrieve_cli.contracts.engines import Engine
 from retrieve_cli.engines.milvus.engine import MilvusEngine
 from retrieve_cli.engines.opensearch.engine import OpensearchEngine

@@ -10,7 +10,7 @@ import pytest
 from raw_servers import serving
 from told_servers import NONSENSE
 
-from retrieve_cli.config.engine_settings import OpensearchSettings, QdrantSettings
+from retrieve_cli.config.index_settings import OpensearchSettings, QdrantSettings
 from retrieve_cli.contracts import TermWeights
 from retrieve_cli.contracts.engines import Engine, Part, TermCollection, VectorCollection
 from retrieve_cli.engines.opensearch.collections import IndexReader, OpensearchTerms, OpensearchVectors

@@ -20,7 +20,7 @@ from profiles import examples
 from retrieve_cli.contracts import Field, Matching, TermWeights
 from retrieve_cli.contracts.engines import AnyOf, Capabilities, Part, Within
 from retrieve_cli.engines.index import TermEngineIndex, VectorEngineIndex
-from retrieve_cli.engines.units import Units
+from retrieve_cli.engines.listing import Units
 from retrieve_cli.errors import IndexCorrupt, Unavailable
 from retrieve_cli.retrieval.retrievers.analyzer import TextAnalyzer
 from retrieve_cli.retrieval.retrievers.impacts import Bm25Index, Bm25Writer, Formula

@@ -15,7 +15,7 @@ from engines.suite import EngineSuite
 from hypothesis import given, strategies as st
 from waiting import PATIENCE_S
 
-from retrieve_cli.config.engine_settings import MilvusSettings
+from retrieve_cli.config.index_settings import MilvusSettings
 from retrieve_cli.contracts import TermWeights
 from retrieve_cli.contracts.engines import AnyOf, Batch, Engine, Label, Part, Within
 from retrieve_cli.engines.milvus.engine import MilvusEngine

@@ -17,7 +17,7 @@ from engines.suite_base import told, words
 from hypothesis import example, given, strategies as st
 from told_servers import Answer, Asked, free_port, serving
 
-from retrieve_cli.config.engine_settings import OpensearchSettings
+from retrieve_cli.config.index_settings import OpensearchSettings
 from retrieve_cli.contracts import TermWeights
 from retrieve_cli.contracts.engines import Engine, Part, TermCollection
 from retrieve_cli.engines.opensearch.documents import token

@@ -18,7 +18,7 @@ from engines.test_opensearch import emptied
 from hypothesis import given, strategies as st
 from told_servers import Answer, Asked, serving
 
-from retrieve_cli.config.engine_settings import OpensearchSettings
+from retrieve_cli.config.index_settings import OpensearchSettings
 from retrieve_cli.contracts import TermWeights
 from retrieve_cli.contracts.engines import Batch, Label, Part
 from retrieve_cli.engines.opensearch import documents

@@ -19,12 +19,12 @@ from engines.suite_base import plain_conditions, vector, words
 from hypothesis import given, settings, strategies as st
 from profiles import examples
 
-from retrieve_cli.config.engine_settings import PgvectorSettings
+from retrieve_cli.config.index_settings import PgvectorSettings
 from retrieve_cli.contracts.engines import AnyOf, Part, Within
 from retrieve_cli.contracts.models import TermWeights
-from retrieve_cli.engines.pgvector import diagnosis, pruning, wire
+from retrieve_cli.engines.pgvector import pruning, wire
 from retrieve_cli.engines.pgvector.connections import statement
-from retrieve_cli.engines.pgvector.engine import PgvectorEngine
+from retrieve_cli.engines.pgvector.engine import PgvectorEngine, problems
 from retrieve_cli.errors import IndexCorrupt, Unavailable, UsageError
 
 PASSWORD = "sesame-84"
@@ -299,10 +299,10 @@ def test_old_servers_and_extensions_are_problems() -> None:
         "CREATE DATABASE … ENCODING 'UTF8' TEMPLATE template0;": {"encoding": "SQL_ASCII"},
         "set pgvector.url to the primary server": {"replica": True},
     }
-    assert list(diagnosis.problems(good, bytes_live=0)) == []
+    assert list(problems(good, bytes_live=0)) == []
     for fix, change in cases.items():
-        assert [found for _, found in diagnosis.problems({**good, **change}, bytes_live=0)] == [fix]
-    assert len(list(diagnosis.problems(good, bytes_live=2**32))) == 1
+        assert [found for _, found in problems({**good, **change}, bytes_live=0)] == [fix]
+    assert len(list(problems(good, bytes_live=2**32))) == 1
 
 
 def test_the_command_for_a_snapshot_dumps_both_schemas(

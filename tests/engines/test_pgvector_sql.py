@@ -14,7 +14,7 @@ from engines.pgvector_server import PostgresServer
 from engines.suite_base import vector
 from waiting import until
 
-from retrieve_cli.config.engine_settings import PgvectorSettings
+from retrieve_cli.config.index_settings import PgvectorSettings
 from retrieve_cli.contracts.engines import Part
 from retrieve_cli.engines.pgvector.engine import PgvectorEngine
 

@@ -19,7 +19,7 @@ from engines.suite import EngineSuite
 from engines.suite_base import told
 from told_servers import Answer, Asked, free_port, serving
 
-from retrieve_cli.config.engine_settings import QdrantSettings
+from retrieve_cli.config.index_settings import QdrantSettings
 from retrieve_cli.contracts import TermWeights
 from retrieve_cli.contracts.engines import AnyOf, Batch, Label, Part, Staged, Within
 from retrieve_cli.engines.qdrant.engine import INDEXED_FROM, QdrantEngine, excess

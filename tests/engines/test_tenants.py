@@ -16,10 +16,10 @@ from retrieve_cli.contracts import Field
 from retrieve_cli.retrieval.retrievers import impacts
 from retrieve_cli.retrieval.retrievers.analyzer import TextAnalyzer
 from retrieve_cli.retrieval.retrievers.impacts import Bm25Index, Bm25Writer, Formula
-from retrieve_cli.storage import bitmap, mapped, pickles, sampled_groups
+from retrieve_cli.storage import bitmap, mapped, pickles
 from retrieve_cli.storage.bitmap import Bitmap
 from retrieve_cli.storage.manifest import Manifest
-from retrieve_cli.storage.records import tenants
+from retrieve_cli.storage.records import columns
 from retrieve_cli.storage.records.columns import Columns
 from retrieve_cli.storage.records.columns_writer import ColumnsWriter
 
@@ -31,7 +31,7 @@ FACTOR = 1.5
 @pytest.fixture(autouse=True)
 def _small_samples_and_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RETRIEVE_ENGINES__STORE", "engine")
-    for module in (sampled_groups, tenants):
+    for module in (bitmap, columns):
         monkeypatch.setattr(module, "POPULATION_ROWS", SAMPLED)
 
 
@@ -73,7 +73,7 @@ def test_an_attached_index_answers_tenants_as_local_files_do(
     for module in (bitmap, impacts):
         monkeypatch.setattr(module, "PIECE", 1 << 10)
     files = built(retrieve, catalog).files
-    assert files[tenants.FILE].rows == 2
+    assert files[columns.TENANTS_FILE].rows == 2
     found = [answer(retrieve, "thin", *words) for words in ASKED]
     assert all(each["results"] for each in found)
     monkeypatch.setenv("RETRIEVE_ENGINES__STORE", "local")
@@ -92,7 +92,7 @@ def test_samples_that_are_stored_are_not_computed(
     def computed(*_: Any) -> Any:
         raise AssertionError("a pass over the rows of a tenant")
 
-    monkeypatch.setattr(sampled_groups, "sample_of", computed)
+    monkeypatch.setattr(bitmap, "sample_of", computed)
     assert answer(retrieve, "thin", "--tenant", "a") == found
 
 
@@ -101,16 +101,16 @@ def test_an_index_without_samples_answers_the_same(
 ) -> None:
     built(retrieve, catalog)
     found = answer(retrieve, "thin", "--tenant", "a")
-    monkeypatch.setattr(tenants, "POPULATION_ROWS", 1 << 20)
-    assert tenants.FILE not in built(retrieve, catalog).files
+    monkeypatch.setattr(columns, "POPULATION_ROWS", 1 << 20)
+    assert columns.TENANTS_FILE not in built(retrieve, catalog).files
     assert answer(retrieve, "thin", "--tenant", "a")["results"] == found["results"]
 
 
 def test_samples_that_differ_in_the_engine_are_rejected(servers: Servers, retrieve: Program, catalog: Path) -> None:
     built(retrieve, catalog)
-    zeroed = f"UPDATE blocks SET data = zeroblob(length(data)) WHERE file = '{tenants.FILE}'"
+    zeroed = f"UPDATE blocks SET data = zeroblob(length(data)) WHERE file = '{columns.TENANTS_FILE}'"
     servers.execute("qdrant", zeroed)
-    fails(retrieve("query", "lungs", "--tenant", "a", "--artifacts", "thin"), 5, tenants.FILE)
+    fails(retrieve("query", "lungs", "--tenant", "a", "--artifacts", "thin"), 5, columns.TENANTS_FILE)
     succeeds(retrieve("query", "lungs", "--artifacts", "thin"))
 
 

@@ -13,11 +13,10 @@ from retrieve_cli.config.loading import override
 from retrieve_cli.config.settings import Settings
 from retrieve_cli.contracts import Query
 from retrieve_cli.errors import UsageError
-from retrieve_cli.evaluation.ablation import ablations, edits, recommendation
-from retrieve_cli.evaluation.differences import differences
 from retrieve_cli.evaluation.evaluate import Evaluation
 from retrieve_cli.evaluation.runs import Answers
-from retrieve_cli.evaluation.statistics import interval
+from retrieve_cli.evaluation.statistics import differences, interval
+from retrieve_cli.evaluation.trial import ablations, edits, recommendation
 from retrieve_cli.retrieval.stages.pipeline import Pipeline
 from retrieve_cli.retrieval.stages.rerank import RerankStage
 from retrieve_cli.search.opened import Opened

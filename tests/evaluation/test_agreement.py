@@ -3,7 +3,7 @@
 import pytest
 from hypothesis import given, strategies as st
 
-from retrieve_cli.operations.agreement import Agreement, Moves
+from retrieve_cli.operations.diff import Agreement, Moves
 
 rankings = st.dictionaries(st.sampled_from("abcdefgh"), st.floats(-10, 10), max_size=6)
 

@@ -8,8 +8,7 @@ from hypothesis import given, strategies as st
 from samples import Program
 
 from retrieve_cli.contracts.terms.figures import rounded
-from retrieve_cli.evaluation.differences import differences
-from retrieve_cli.evaluation.statistics import holm, paired_t, randomisation
+from retrieve_cli.evaluation.statistics import differences, holm, paired_t, randomisation
 
 values = st.lists(st.floats(0, 1), min_size=2, max_size=30)
 

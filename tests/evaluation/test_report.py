@@ -18,12 +18,11 @@ from samples import Program
 from retrieve_cli.contracts.terms.figures import chance, rounded
 from retrieve_cli.errors import Unavailable
 from retrieve_cli.evaluation import measures
-from retrieve_cli.evaluation.differences import Difference, differences
 from retrieve_cli.evaluation.evaluate import Evaluation, judge, latency
 from retrieve_cli.evaluation.judgments import Run, Topic
 from retrieve_cli.evaluation.measures import curves, ranked
 from retrieve_cli.evaluation.report.page import About, NamedEvaluation, verdict, write
-from retrieve_cli.evaluation.statistics import Interval, Wins
+from retrieve_cli.evaluation.statistics import Difference, Interval, Wins, differences
 from retrieve_cli.frozen import replace
 
 MEASURES = measures.parse(["nDCG@10", "RR@10"])

@@ -21,7 +21,7 @@ from retrieve_cli.evaluation.scaffold import (
     starter,
     write,
 )
-from retrieve_cli.evaluation.session import Judged
+from retrieve_cli.evaluation.votes import Judged
 from retrieve_cli.retrieval.retrievers.analyzer import TextAnalyzer
 from retrieve_cli.storage.generation import Generation
 from retrieve_cli.storage.store import Store

@@ -21,8 +21,7 @@ from retrieve_cli.evaluation.evaluate import evaluate
 from retrieve_cli.evaluation.judgments import Topic
 from retrieve_cli.evaluation.memory import remembering
 from retrieve_cli.evaluation.tuning import _Search, tune
-from retrieve_cli.evaluation.tuning_measures import MeasureTable
-from retrieve_cli.evaluation.tuning_settings import Formula, Reranking, TuningSettings
+from retrieve_cli.evaluation.tuning_measures import Formula, MeasureTable, Reranking, TuningSettings
 from retrieve_cli.frozen import replace
 from retrieve_cli.search.opened import Opened
 from retrieve_cli.search.searcher import Searcher

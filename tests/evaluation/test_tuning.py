@@ -19,8 +19,7 @@ from retrieve_cli.evaluation.evaluate import evaluate, queries_of
 from retrieve_cli.evaluation.judgments import Run, Topic
 from retrieve_cli.evaluation.measures import Scorer, parse
 from retrieve_cli.evaluation.tuning import Tuned, _folds, tune
-from retrieve_cli.evaluation.tuning_measures import MeasureTable
-from retrieve_cli.evaluation.tuning_settings import Formula, TuningSettings
+from retrieve_cli.evaluation.tuning_measures import Formula, MeasureTable, TuningSettings
 from retrieve_cli.frozen import replace
 from retrieve_cli.retrieval.stages.retrieve import IndexRetrieval
 from retrieve_cli.search.opened import Opened

@@ -10,9 +10,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
 from retrieve_cli.storage import pickles
-from retrieve_cli.storage.cache_parts import CacheLayout
 from retrieve_cli.storage.content_cache import ContentCache, prune
-from retrieve_cli.storage.key_rows import as_keys
+from retrieve_cli.storage.key_rows import CacheLayout, as_keys
 from retrieve_cli.storage.manifest import sha1_file, text_key
 
 LAYOUT = CacheLayout(".pairs", {"terms": "<i4", "codes": "|u1"})

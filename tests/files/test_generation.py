@@ -17,9 +17,9 @@ from retrieve_cli.ingest.generation_writer import GenerationWriter
 from retrieve_cli.storage import pickles
 from retrieve_cli.storage.generation import CHUNKS, OFFSETS, RECORDS, Generation, open_generation
 from retrieve_cli.storage.manifest import Manifest
-from retrieve_cli.storage.record_ids import rises
 from retrieve_cli.storage.records.columns import FILE as COLUMNS
 from retrieve_cli.storage.store import Store
+from retrieve_cli.storage.vocabulary import rises
 
 ORIGIN = bytes(20)
 EMPTY = Manifest(recipe={}, sources=(), files={})

@@ -5,8 +5,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from retrieve_cli.storage.key_rows import DigestList, KeyRows, as_digests, as_keys
-from retrieve_cli.storage.text_numbers import TextNumbers, TextRows
-from retrieve_cli.storage.vocabulary import MergedTexts, TextBuffer, Vocabulary, places_of
+from retrieve_cli.storage.vocabulary import MergedTexts, TextBuffer, TextNumbers, TextRows, Vocabulary, places_of
 
 keys = st.one_of(
     st.binary(min_size=20, max_size=20),

@@ -10,12 +10,12 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 
 from retrieve_cli.contracts import ModelCard
 from retrieve_cli.frozen import asdict
-from retrieve_cli.storage import pickles, token_cache, token_table
+from retrieve_cli.storage import pickles, token_table, vector_cache
 from retrieve_cli.storage.content_cache import prune
 from retrieve_cli.storage.key_rows import KeyRows, as_keys
 from retrieve_cli.storage.manifest import text_key
-from retrieve_cli.storage.token_cache import LAYOUT, TokenCache, card_of
 from retrieve_cli.storage.token_table import PackedTokens, Stretch, TokenTable
+from retrieve_cli.storage.vector_cache import TOKEN_LAYOUT, TokenCache, token_card
 
 CARD = ModelCard(family="transformer", name="x", revision="1", dim=8, max_tokens=10)
 KEYS = [text_key(str(number)) for number in range(8)]
@@ -95,13 +95,13 @@ def test_what_was_lent_is_not_kept(tmp_path: Path) -> None:
 def test_tokens_that_were_packed_another_way_are_not_met(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     opened(tmp_path).append(KEYS[:1], [packed(0)])
     assert KEYS[0] in opened(tmp_path)
-    monkeypatch.setattr(token_cache, "CARD", {**token_table.CARD, "bits": 4})
+    monkeypatch.setattr(vector_cache, "CARD", {**token_table.CARD, "bits": 4})
     assert KEYS[0] not in opened(tmp_path)
 
 
 def test_pruning_knows_its_own_by_the_card_in_a_recipe(tmp_path: Path) -> None:
     opened(tmp_path).append(KEYS, [packed(place) for place in range(8)])
-    prune(tmp_path, LAYOUT, [(card_of(asdict(CARD)), as_keys(KEYS))], say=pytest.fail)
+    prune(tmp_path, TOKEN_LAYOUT, [(token_card(asdict(CARD)), as_keys(KEYS))], say=pytest.fail)
     assert all(key in opened(tmp_path) for key in KEYS)
 
 

@@ -41,13 +41,13 @@ WITHOUT_NAME = Used(r"(?<!\w)Lung[\W_]*Mapper[\W_]*2(?!\w)(?:['’]s\b)?", re.IG
 NOTED = [rf"\b{name}\s*=\s*[\"'](\d+)" for name in ("SizeZ", "SizeT")] + [r"^slices=(\d+)", r"^frames=(\d+)"]
 HEADS = SEARCH.rows["files"].schema["items"]["properties"].values()
 PUT_TOGETHER: dict[str, list[Used]] = {
-    "api/schemas.py": [Used(head["pattern"], 0, ("search",), "") for head in HEADS],
+    "api/requests.py": [Used(head["pattern"], 0, ("search",), "") for head in HEADS],
     "sources/chunking/markers.py": [used for labels in LABELS.values() for used in labelled(labels)],
     "models/rerankers/cross_folder.py": [],  # kept in a list of the module, where they are found
     "contracts/terms/words.py": [Used(one.pattern, one.flags, ("finditer",), "") for one in _patterns()],
     "engines/collections.py": [Used(Names("tools", mark)._ours.pattern, 0, ("fullmatch",), "") for mark in "_-"],
     "evaluation/scaffold.py": [WITHOUT_NAME],
-    "retrieval/queries/formats/tiff.py": [Used(pattern, re.MULTILINE, ("search",), "") for pattern in NOTED],
+    "retrieval/queries/formats/dicom.py": [Used(pattern, re.MULTILINE, ("search",), "") for pattern in NOTED],
     "storage/records/globs.py": [
         *map(glob, map(text_glob, ("*a*b*a", "*.a", "?*?*a?", "a*" * 9))),
         *map(glob, map(path_glob, ("**/a*b/**/c*", "guides/**", "**/**/a.md", "*/a?/**/b/**/*"))),
@@ -91,7 +91,7 @@ def test_patterns_of_every_kind_are_found() -> None:
         name for used in found.values() for name in used.methods
     }
     assert any("re.fullmatch(" in where for where in found), "inline patterns"
-    assert sum(where.startswith("sources/chunking/sentences.py: _STOP_OR_SPACE") for where in found), (
+    assert sum(where.startswith("sources/chunking/spacy_import.py: _STOP_OR_SPACE") for where in found), (
         "patterns in lists"
     )
 

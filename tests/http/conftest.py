@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from retrieve_cli.http import addresses
-from retrieve_cli.http.failures import HttpFailed
+from retrieve_cli.http.limits import HttpFailed
 from retrieve_cli.http.transport import Redirect, Transport
 
 VARIABLES = "http_proxy https_proxy all_proxy no_proxy requests_ca_bundle curl_ca_bundle ssl_cert_file netrc".split()

@@ -9,9 +9,8 @@ import pytest
 from raw_servers import fetch, serving
 from waiting import PATIENCE_S
 
-from retrieve_cli.http.connecting import connect
-from retrieve_cli.http.failures import TransientFailure
-from retrieve_cli.http.limits import Clock
+from retrieve_cli.http.limits import Clock, TransientFailure
+from retrieve_cli.http.pool import connect
 from retrieve_cli.http.transport import Transport
 
 Address = tuple[str, int]

@@ -8,8 +8,7 @@ from contextlib import suppress
 import pytest
 from hypothesis import given, strategies as st
 
-from retrieve_cli.http.failures import HttpFailed, TransientFailure
-from retrieve_cli.http.limits import PIECE, Clock, gunzip, inflate, limit_size, peek
+from retrieve_cli.http.limits import PIECE, Clock, HttpFailed, TransientFailure, gunzip, inflate, limit_size, peek
 
 
 def bare(data: bytes) -> bytes:

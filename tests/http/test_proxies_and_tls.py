@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 from raw_servers import Conversation, fetch, forward, serving, slowly
 
-from retrieve_cli.http.failures import HttpFailed, TransientFailure
-from retrieve_cli.http.limits import Clock
+from retrieve_cli.http.limits import Clock, HttpFailed, TransientFailure
 from retrieve_cli.http.secrets import Secret
 from retrieve_cli.http.transport import Transport
 

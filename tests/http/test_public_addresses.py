@@ -13,10 +13,9 @@ from hypothesis import given, strategies as st
 from raw_servers import Conversation, Server, serving
 from waiting import PATIENCE_S
 
-from retrieve_cli.http.connecting import connect
-from retrieve_cli.http.failures import NotPermitted, NotReadable, TransientFailure
 from retrieve_cli.http.guarded import MOST_BYTES, Guarded, GuardedReply, check_target, is_public, rule
-from retrieve_cli.http.limits import Clock
+from retrieve_cli.http.limits import Clock, NotPermitted, NotReadable, TransientFailure
+from retrieve_cli.http.pool import connect
 from retrieve_cli.http.secrets import Secret
 from retrieve_cli.http.transport import HttpRequest
 

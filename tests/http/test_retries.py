@@ -7,8 +7,7 @@ from email.utils import format_datetime
 import pytest
 from hypothesis import given, strategies as st
 
-from retrieve_cli.http.failures import TransientFailure
-from retrieve_cli.http.retries import LONGEST_PAUSE_S, GaveUp, Retries, persist, retry_after
+from retrieve_cli.http.limits import LONGEST_PAUSE_S, GaveUp, Retries, TransientFailure, persist, retry_after
 
 SECONDS = {"7": 7, " 7 ": 7, "0": 0, "1.5": 1.5, "-3": 0, "-0.5": 0, "86400": 86400}
 ABSENT = ["", "soon", "nan", "inf", "1e3", "7 s", "٧", "9" * 400, "9" * 5000]

@@ -14,8 +14,7 @@ from raw_servers import Conversation, Say, fetch, serving, slowly
 from waiting import PATIENCE_S
 
 from retrieve_cli.errors import printable
-from retrieve_cli.http.failures import HttpFailed, TransientFailure
-from retrieve_cli.http.limits import Clock
+from retrieve_cli.http.limits import Clock, HttpFailed, TransientFailure
 from retrieve_cli.http.secrets import Secret
 from retrieve_cli.http.transport import HttpRequest, Transport
 

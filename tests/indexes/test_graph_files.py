@@ -10,9 +10,8 @@ from column_samples import columns, record
 from graph_samples import graph
 
 from retrieve_cli.errors import UsageError
-from retrieve_cli.retrieval.graph.edges import GraphEdge, GraphNode, read_edges
+from retrieve_cli.retrieval.graph.edges import GraphEdge, GraphNode, is_ontology, read_edges, read_ontology
 from retrieve_cli.retrieval.graph.expand import WalkLimits, expand
-from retrieve_cli.retrieval.graph.ontology import is_ontology, read_ontology
 
 OBO = """format-version: 1.2
 ontology: sample

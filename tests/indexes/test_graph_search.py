@@ -33,10 +33,16 @@ from retrieve_cli.frozen import replace
 from retrieve_cli.retrieval.graph.adjacency import EdgeList, pack
 from retrieve_cli.retrieval.graph.edges import GraphEdge, GraphNode
 from retrieve_cli.retrieval.graph.expand import WalkLimits, expand
-from retrieve_cli.retrieval.graph.graph import Graph
-from retrieve_cli.retrieval.graph.pagerank import PageRank
-from retrieve_cli.retrieval.graph.prerequisites import prerequisites
-from retrieve_cli.retrieval.graph.walks import WALKS as WALKS_BY_DEFAULT, Path, PathStep, Walk, chosen, damping
+from retrieve_cli.retrieval.graph.graph import Graph, prerequisites
+from retrieve_cli.retrieval.graph.walks import (
+    WALKS as WALKS_BY_DEFAULT,
+    PageRank,
+    Path,
+    PathStep,
+    Walk,
+    chosen,
+    damping,
+)
 
 Seeds = list[tuple[int, float]]
 FREE = WalkLimits(max_nodes=1000, walks=WALKS)

@@ -17,7 +17,7 @@ from retrieve_cli.errors import UsageError
 from retrieve_cli.retrieval.retrievers.analyzer import TextAnalyzer
 from retrieve_cli.retrieval.retrievers.bm25 import RankBm25Index, RankBm25Writer
 from retrieve_cli.retrieval.retrievers.impacts import Bm25Index, Bm25Writer, Formula
-from retrieve_cli.sources.chunking.sentences import _STOP
+from retrieve_cli.sources.chunking.spacy_import import _STOP
 from tests.indexes.first_rules import first_terms, first_words
 
 ROWS = [line.split("\t") for line in Path(__file__).with_name("languages.tsv").read_text("utf-8").splitlines()]

@@ -14,7 +14,7 @@ from samples import TOOLS, Program, fails, succeeds, write_catalog
 
 from retrieve_cli.errors import IndexCorrupt
 from retrieve_cli.numerics import products
-from retrieve_cli.retrieval.retrievers import quantized, scan, vector_index
+from retrieve_cli.retrieval.retrievers import scan, vector_index
 from retrieve_cli.retrieval.retrievers.vector_index import Parameters, open_index
 from retrieve_cli.storage.mapped import MappedFile
 
@@ -37,14 +37,14 @@ def vectors_of(seed: int, rows: int = ROWS, *, dim: int = 24) -> Any:
 
 def opened(folder: Path, vectors: Any, parameters: Parameters = ALWAYS) -> Any:
     """The index of the vectors, read through its bytes if it has some."""
-    path, codes = folder / "dense.faiss", folder / quantized.FILE
+    path, codes = folder / "dense.faiss", folder / scan.CODES_FILE
     codes.unlink(missing_ok=True)
     vector_index.write([vectors], path, rows=len(vectors), dim=vectors.shape[1], parameters=parameters)
     return reopened(folder)
 
 
 def reopened(folder: Path) -> Any:
-    codes = folder / quantized.FILE
+    codes = folder / scan.CODES_FILE
     return open_index(folder / "dense.faiss", hnsw_ef_search=1, codes=MappedFile(codes) if codes.exists() else None)
 
 
@@ -95,7 +95,7 @@ def test_the_file_is_a_quantised_index_of_faiss(tmp_path: Path) -> None:
     vectors = vectors_of(1)
     opened(tmp_path, vectors)
 
-    index = faiss.read_index(str(tmp_path / quantized.FILE))
+    index = faiss.read_index(str(tmp_path / scan.CODES_FILE))
 
     assert (index.ntotal, index.d, index.metric_type) == (ROWS, 24, faiss.METRIC_INNER_PRODUCT)
     half_step = (vectors.max(0) - vectors.min(0)) / 510
@@ -127,15 +127,15 @@ def test_threads_change_no_score(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 def test_vectors_that_no_bytes_can_stand_for_have_none(tmp_path: Path, vectors: Any) -> None:
     opened(tmp_path, vectors)
 
-    assert not (tmp_path / quantized.FILE).exists()
+    assert not (tmp_path / scan.CODES_FILE).exists()
 
 
 def test_few_rows_have_no_bytes_beside_them(tmp_path: Path) -> None:
     opened(tmp_path, vectors_of(1), Parameters(quantized_from=ROWS + 1))
-    assert not (tmp_path / quantized.FILE).exists()
+    assert not (tmp_path / scan.CODES_FILE).exists()
 
     opened(tmp_path, vectors_of(1), Parameters(quantized_from=ROWS))
-    assert (tmp_path / quantized.FILE).exists()
+    assert (tmp_path / scan.CODES_FILE).exists()
 
 
 def flipped(place: int) -> Callable[[bytes], bytes]:
@@ -150,7 +150,7 @@ DAMAGE = {f"header {place}": flipped(place) for place in (0, 4, 8, 33, 37, 61)} 
 @pytest.mark.parametrize("damage", DAMAGE)
 def test_a_file_that_does_not_fit_the_vectors_is_an_error_of_the_index(tmp_path: Path, damage: str) -> None:
     opened(tmp_path, vectors_of(1))
-    path = tmp_path / quantized.FILE
+    path = tmp_path / scan.CODES_FILE
     path.write_bytes(DAMAGE[damage](path.read_bytes()))
 
     with pytest.raises(IndexCorrupt, match="does not contain the bytes of 1500 rows of 24 numbers"):
@@ -173,8 +173,8 @@ def test_the_program_gives_the_same_hits_with_bytes_to_scan(tmp_path: Path, retr
 
     plain, coded = results(retrieve, tmp_path / "plain"), results(retrieve, tmp_path / "coded")
 
-    assert list((tmp_path / "coded/generations").glob(f"*/{quantized.FILE}"))
-    assert not list((tmp_path / "plain/generations").glob(f"*/{quantized.FILE}"))
+    assert list((tmp_path / "coded/generations").glob(f"*/{scan.CODES_FILE}"))
+    assert not list((tmp_path / "plain/generations").glob(f"*/{scan.CODES_FILE}"))
     assert [hit["id"] for hit in coded] == [hit["id"] for hit in plain]
     for ours, theirs in zip(coded, plain, strict=True):
         assert ours["source_scores"]["dense"]["score"] == theirs["source_scores"]["dense"]["score"]
@@ -186,9 +186,9 @@ def test_a_flipped_bit_in_the_bytes_is_noticed_by_the_query(tmp_path: Path, retr
     catalog = write_catalog(tmp_path / "tools.jsonl", TOOLS)
     given = ("--artifacts", tmp_path / "made", "--config", tmp_path / "config.yaml")
     assert retrieve("build", "--catalog", catalog, *given).code == 0
-    (path,) = (tmp_path / "made/generations").glob(f"*/{quantized.FILE}")
+    (path,) = (tmp_path / "made/generations").glob(f"*/{scan.CODES_FILE}")
     content = bytearray(path.read_bytes())
     content[-5] ^= 8
     path.write_bytes(content)
 
-    fails(retrieve("query", "count the cells", "--mode", "dense", *given), 5, quantized.FILE)
+    fails(retrieve("query", "count the cells", "--mode", "dense", *given), 5, scan.CODES_FILE)

@@ -16,8 +16,8 @@ from hypothesis import given, settings, strategies as st
 from retrieve_cli.contracts import TermWeights
 from retrieve_cli.errors import IndexCorrupt
 from retrieve_cli.storage import pickles, term_statistics as of_terms
+from retrieve_cli.storage.bitmap import sampled_groups
 from retrieve_cli.storage.postings import PostingTable
-from retrieve_cli.storage.sampled_groups import sampled_groups
 from retrieve_cli.storage.term_statistics import SAMPLE_ROWS, TermStatistics, posting_statistics
 from retrieve_cli.storage.vector_statistics import VectorStatistics, vector_statistics
 

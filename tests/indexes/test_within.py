@@ -19,7 +19,7 @@ from retrieve_cli.retrieval.retrievers.impacts import Bm25Index, Bm25Writer, For
 from retrieve_cli.retrieval.retrievers.splade import SparseIndex, SparseWriter
 from retrieve_cli.retrieval.retrievers.vector_index import FlatIndex, Parameters
 from retrieve_cli.storage import pickles, token_table
-from retrieve_cli.storage.sampled_groups import POPULATION_ROWS
+from retrieve_cli.storage.bitmap import POPULATION_ROWS
 from retrieve_cli.storage.token_table import PackedTokens, Stretch, TokenTable
 
 pytestmark = pytest.mark.bits

@@ -12,9 +12,9 @@ from retrieve_cli.config.loading import load
 from retrieve_cli.contracts import Request
 from retrieve_cli.frozen import replace
 from retrieve_cli.output import formats, prompt, text
-from retrieve_cli.output.limit_notes import _last_shown, cut_notes
 from retrieve_cli.output.reasons import rank_before_budget
 from retrieve_cli.output.styled_lines import LineRenderer
+from retrieve_cli.output.text import _last_shown, cut_notes
 from retrieve_cli.search.answer import Answer, Skipped, Spent
 from retrieve_cli.search.opened import Opened
 from retrieve_cli.search.searcher import Searcher

@@ -17,8 +17,7 @@ from layout_samples import DOCUMENTS, Part, document, index_of
 from samples import Program
 from terminals import at_terminal
 
-from retrieve_cli.contracts.layout import Place
-from retrieve_cli.contracts.page_words import Box
+from retrieve_cli.contracts.layout import Box, Place
 from retrieve_cli.output.places import linked, located, pages
 from retrieve_cli.search.answer import Span
 from retrieve_cli.search.places import together

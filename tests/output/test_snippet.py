@@ -4,8 +4,7 @@ import re
 
 import pytest
 
-from retrieve_cli.output.markdown import inline
-from retrieve_cli.output.plain_text import one_line, pieces
+from retrieve_cli.output.plain_text import inline, one_line, pieces
 from retrieve_cli.output.snippet import Snippet, best
 
 

@@ -12,7 +12,7 @@ from program.asking import Configure
 from samples import Program, write_catalog
 from splade_models import save_masked
 
-from retrieve_cli.search.content_type import content_type
+from retrieve_cli.search.places import content_type
 
 Rerank = Callable[[str], None]
 ALONE = ("--no-expand", "--no-rerank")

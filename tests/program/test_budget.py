@@ -18,7 +18,7 @@ from retrieve_cli.contracts import Encoder, Hit
 from retrieve_cli.errors import Unavailable, UsageError
 from retrieve_cli.models.encoders.hashed import HashedEncoder, WordTokenizer
 from retrieve_cli.models.encoders.onnx_encoder import OnnxEncoder
-from retrieve_cli.models.remote.pieces import PieceTokenizer
+from retrieve_cli.models.remote.embeddings import PieceTokenizer
 from retrieve_cli.models.runtimes.model_folder import read_folder
 from retrieve_cli.models.runtimes.tokenizer import ModelTokenizer
 from retrieve_cli.search.answer import Result, Spent

@@ -11,7 +11,7 @@ from program.asking import Configure
 from samples import TOOLS, Program, write_catalog
 
 from retrieve_cli.cli.main import main
-from retrieve_cli.storage import file_stamps
+from retrieve_cli.storage import durable
 
 CODE = """
 import sys
@@ -69,7 +69,7 @@ def test_json_loads_nothing_that_lays_out_text(index: Path) -> None:
     modules = " ".join(f"retrieve_cli.output.{name}" for name in names.split())
     as_json, as_text = loaded(modules, "query lungs --json", "query lungs")
     assert as_json == []
-    assert not {"retrieve_cli.output.answer_table", "retrieve_cli.output.explanation"} & set(as_text)
+    assert not {"retrieve_cli.output.console_tables", "retrieve_cli.output.explanation"} & set(as_text)
 
 
 @pytest.mark.parametrize("form", ["json", "text", "trec"])
@@ -91,7 +91,7 @@ def test_a_query_of_a_folder_loads_neither_formats_nor_columns(
     folder = tmp_path / "docs"
     folder.mkdir()
     (folder / "a.md").write_text("# Lungs\n\nLungs breathe.")
-    monkeypatch.setattr(file_stamps, "SETTLED_NS", 0)  # a folder written a moment ago would be looked at again
+    monkeypatch.setattr(durable, "SETTLED_NS", 0)  # a folder written a moment ago would be looked at again
     assert retrieve("build", "--docs-dir", folder).code == 0
     modules = "retrieve_cli.sources.formats.formats retrieve_cli.storage.records.columns"
     assert loaded(modules, "query lungs --mode bm25 --json") == [[]]

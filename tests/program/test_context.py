@@ -15,8 +15,8 @@ from retrieve_cli.contracts import Chunker, Hit, Record, Source
 from retrieve_cli.ingest.generation_writer import GenerationWriter
 from retrieve_cli.models.encoders.hashed import WordTokenizer
 from retrieve_cli.search.answer import Result
-from retrieve_cli.search.content_type import content_type
 from retrieve_cli.search.context import in_context, joined
+from retrieve_cli.search.places import content_type
 from retrieve_cli.sources.chunking.section import SectionChunker
 from retrieve_cli.sources.chunking.window import WindowChunker
 from retrieve_cli.sources.folders.docs_folder import FolderSource

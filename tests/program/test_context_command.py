@@ -10,7 +10,7 @@ from program.asking import Configure, answered
 from samples import Program
 
 from retrieve_cli.models.encoders.hashed import WordTokenizer
-from retrieve_cli.models.remote.pieces import PieceTokenizer
+from retrieve_cli.models.remote.embeddings import PieceTokenizer
 
 count = WordTokenizer().count
 

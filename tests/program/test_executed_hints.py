@@ -19,7 +19,7 @@ from retrieve_cli.storage.inbox import Change, inbox_of
 _COMMAND = re.compile(r"\bretrieve ((?:[a-z]+ ?)+)((?:--?[a-z][a-z-]*(?:[ =][A-Z]+)? ?)*)")
 _PROSE = set("a and as at for has in is it makes or prints reads that to with".split())
 
-_PROMPTS = ("models/runtimes/prefixes.py", "models/rerankers/cross_folder.py")
+_PROMPTS = ("models/runtimes/model_folder.py", "models/rerankers/cross_folder.py")
 """Files with instructions for models, which retrieve passages."""
 
 

@@ -15,7 +15,7 @@ from samples import Program
 from splade_models import save_masked
 
 from retrieve_cli.models.rerankers.cross_folder import read_cross_folder
-from retrieve_cli.models.rerankers.onnx_pairs import cross_export
+from retrieve_cli.models.rerankers.pairs import cross_export
 
 SNAPSHOT = "0123456789abcdef0123456789abcdef01234567"
 KEYS = {

@@ -26,8 +26,7 @@ from retrieve_cli.errors import UsageError
 from retrieve_cli.http.secrets import Secret
 from retrieve_cli.models.encoders.hashed import HashedEncoder
 from retrieve_cli.models.encoders.onnx_encoder import OnnxEncoder
-from retrieve_cli.models.remote.answers import ServerFailed, ServerUnavailable
-from retrieve_cli.models.remote.client import Client
+from retrieve_cli.models.remote.client import Client, ServerFailed, ServerUnavailable
 from retrieve_cli.models.remote.embeddings import RemoteEncoder
 from retrieve_cli.models.remote.rerank import RemoteScorer
 from retrieve_cli.models.rerankers.scorer import CrossScorer

@@ -60,7 +60,7 @@ def test_messages_use_the_words_of_the_glossary() -> None:
     assert found == []
 
 
-PROMPTS = ("assemble/facets.py", "models/remote/prompts.py")
+PROMPTS = ("assemble/chunkers.py", "models/remote/prompts.py")
 """Prompts of chat models: other words would be another index, or other choices of a model."""
 
 

@@ -22,8 +22,7 @@ import retrieve_cli
 from retrieve_cli.api.asked import Asked, read_asked
 from retrieve_cli.api.choices import SEARCH
 from retrieve_cli.api.index import Index
-from retrieve_cli.api.requests import request_of
-from retrieve_cli.api.schemas import kinds_of
+from retrieve_cli.api.requests import kinds_of, request_of
 from retrieve_cli.api.table import PAGE, PANELS, PYTHON, Choice
 from retrieve_cli.cli.elsewhere import request_of as sent
 from retrieve_cli.errors import UsageError

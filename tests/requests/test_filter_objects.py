@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from retrieve_cli.errors import UsageError
-from retrieve_cli.retrieval.queries.filter_objects import filters_of
-from retrieve_cli.retrieval.queries.filters import Condition, parse
+from retrieve_cli.retrieval.queries.filters import Condition, filters_of, parse
 
 printing = st.characters(codec="utf-8", exclude_categories=["Cc", "Cs"]) | st.sampled_from('*?",=!<>: ')
 fields = st.text(printing, min_size=1).map(lambda text: re.sub("[!=<>]", "", text).strip()).filter(bool)

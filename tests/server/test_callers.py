@@ -19,7 +19,7 @@ from waiting import pause
 from retrieve_cli.errors import UsageError
 from retrieve_cli.http.secrets import Secret
 from retrieve_cli.server.auth.keys import KeyFile, KeyRing, new_key
-from retrieve_cli.server.auth.rates import Buckets, read_rate
+from retrieve_cli.server.auth.scopes import Buckets, read_rate
 from retrieve_cli.server.auth.web_tokens import TokenVerifier
 from retrieve_cli.server.http.answers import failure_handlers
 from retrieve_cli.server.http.callers import SCOPES, Caller, Callers, expect_safe

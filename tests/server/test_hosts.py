@@ -10,8 +10,7 @@ from servers import sent
 from starlette.responses import JSONResponse
 
 from retrieve_cli.errors import UsageError
-from retrieve_cli.server.http.callers import Callers
-from retrieve_cli.server.http.hosts import Hosts
+from retrieve_cli.server.http.callers import Callers, Hosts
 from retrieve_cli.server.http.service import Guard
 
 LOOPBACK = Hosts("127.0.0.1")

@@ -13,9 +13,8 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from servers import sent, started, state_of
 from waiting import until
 
-from retrieve_cli.server.http.access_log import AccessLog
 from retrieve_cli.server.http.app import server_app
-from retrieve_cli.server.http.observing import Tracing
+from retrieve_cli.server.http.observing import AccessLog, Tracing
 from retrieve_cli.server.http.state import State
 
 

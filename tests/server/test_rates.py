@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from retrieve_cli.errors import UsageError
-from retrieve_cli.server.auth.rates import Buckets, read_rate
+from retrieve_cli.server.auth.scopes import Buckets, read_rate
 
 
 class Clock:

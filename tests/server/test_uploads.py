@@ -10,7 +10,7 @@ from server.doors import Door, Doors, opened
 from servers import kill_all, started
 from waiting import until
 
-from retrieve_cli.api.document_files import file_name
+from retrieve_cli.api.documents import file_name
 
 GUIDE = b"---\nlicense: MIT\n---\n# Guide to ears\n\nOutlines ears.\n\n## Lobes\n\nMeasures earlobes with callipers.\n"
 

@@ -21,7 +21,7 @@ from retrieve_cli.http.addresses import same_server
 from retrieve_cli.http.limits import gunzip
 from retrieve_cli.sources.remote import transfer
 from retrieve_cli.sources.remote.http import HttpFetcher
-from retrieve_cli.sources.remote.publication import intact, sweep
+from retrieve_cli.sources.remote.transfer import intact, sweep
 from retrieve_cli.storage import durable
 from sources.servers import changes
 

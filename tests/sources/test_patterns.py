@@ -8,7 +8,7 @@ from stalls import ending
 from retrieve_cli.errors import UsageError
 from retrieve_cli.sources.catalogs.linked import Term, records_of_triples
 from retrieve_cli.sources.remote.http import _digest_for
-from retrieve_cli.sources.remote.query import Template
+from retrieve_cli.sources.remote.sparql import Template
 
 SHA1 = "0123456789abcdef0123456789abcdef01234567"
 MANY = 200_000

@@ -15,8 +15,7 @@ from waiting import PATIENCE_S, pause
 from retrieve_cli.contracts import Record
 from retrieve_cli.errors import SourceFailed, Unavailable, UsageError
 from retrieve_cli.sources.fields import FieldMap, record_from
-from retrieve_cli.sources.remote.query import Template
-from retrieve_cli.sources.remote.sparql import SparqlFetcher
+from retrieve_cli.sources.remote.sparql import SparqlFetcher, Template
 from sources.servers import changes
 
 ALL = "CONSTRUCT { ?s ?p ?o } WHERE { ?s ?p ?o }"

@@ -16,7 +16,7 @@ from retrieve_cli.search.opened import Opened
 from retrieve_cli.search.searcher import Searcher
 from retrieve_cli.sources.catalogs import line_starts
 from retrieve_cli.sources.folders import folder_marks
-from retrieve_cli.storage import file_stamps
+from retrieve_cli.storage import durable
 from retrieve_cli.storage.store import Store
 
 
@@ -299,7 +299,7 @@ def test_a_file_that_no_sync_would_read_is_not_noticed(settled_docs: Path, retri
 def test_no_file_is_listed_where_no_folder_changed(
     settled_docs: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(file_stamps, "SETTLED_NS", -(10**18))
+    monkeypatch.setattr(durable, "SETTLED_NS", -(10**18))
     assert retrieve("sync").code == 0
     monkeypatch.setattr(os, "scandir", lambda *_: pytest.fail("a folder is listed"))
     assert retrieve("query", "zebras").err == ""

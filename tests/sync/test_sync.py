@@ -15,8 +15,8 @@ from sync.state import Publish, Start, live, records
 
 from retrieve_cli.frozen import replace
 from retrieve_cli.sources.catalogs.catalog import CatalogSource
-from retrieve_cli.storage import file_stamps, manifest
-from retrieve_cli.storage.records import column_values, columns
+from retrieve_cli.storage import durable, manifest
+from retrieve_cli.storage.records import column, columns
 from retrieve_cli.storage.store import Store
 
 
@@ -713,7 +713,7 @@ def test_a_query_that_syncs_first_names_records_that_were_rejected_newly(
 @pytest.fixture
 def settled_index(index: Path, catalog: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch) -> list[Path]:
     """The files that a sync reads to their end, of an index that an earlier sync, of two, has verified."""
-    monkeypatch.setattr(file_stamps, "SETTLED_NS", -(10**18))
+    monkeypatch.setattr(durable, "SETTLED_NS", -(10**18))
     assert retrieve("sync", "--json").json["status"] == "unchanged"
     taken: list[Path] = []
     read, scan = manifest.sha1_file, CatalogSource.scan
@@ -757,7 +757,7 @@ def test_damage_of_the_same_size_and_mtime_is_set_right(
 def test_marks_of_a_moment_ago_are_not_relied_on(
     index: Path, retrieve: Program, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(file_stamps, "SETTLED_NS", 10**18)
+    monkeypatch.setattr(durable, "SETTLED_NS", 10**18)
     for _ in range(2):
         assert retrieve("sync", "--json").json["status"] == "unchanged"
     notes = index / "cache" / "verified.json"
@@ -780,7 +780,7 @@ def test_records_whose_columns_were_made_by_other_rules_are_read_again(
     (tmp_path / "docs" / "a.md").write_text("---\ntenant_id: acme\n---\nlungs\n")
     with monkeypatch.context() as patch:  # as before `tenant_id` was a tenant
         patch.setattr(columns, "CARD", 1)
-        patch.setattr(column_values, "KEYS", ())
+        patch.setattr(column, "KEYS", ())
         assert retrieve("build", "--docs-dir", tmp_path / "docs").code == 0
     assert retrieve("query", "lungs", "--tenant", "acme").code == 2
     assert retrieve("sync", "--json").json["status"] == "published"

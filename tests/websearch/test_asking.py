@@ -35,7 +35,7 @@ from retrieve_cli.contracts.websearch import (
 )  # fmt: skip
 from retrieve_cli.websearch.asking import ProviderOutcome, ask_all, ask_first, enrich_all
 from retrieve_cli.websearch.exchange import Exchange
-from retrieve_cli.websearch.tape import Tape
+from retrieve_cli.websearch.stored import Tape
 
 QUERY = WebQuery("crispr", 10)
 NEED = Need("ECHO_KEY", required=True, purpose="key")

@@ -11,9 +11,8 @@ from samples import Program
 from websearch.fakes.server import Fakes
 
 from retrieve_cli.config.settings import Settings, WebSettings
-from retrieve_cli.operations.doctor.examine import examine
+from retrieve_cli.operations.doctor.examine import examine, web
 from retrieve_cli.operations.doctor.subject import Check, Subject
-from retrieve_cli.operations.doctor.web import web
 
 EMAIL = "NCBI_EMAIL"
 

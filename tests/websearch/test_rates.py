@@ -18,8 +18,7 @@ from waiting import PATIENCE_S, pause
 
 from retrieve_cli.assemble.websearch import rates_folder
 from retrieve_cli.contracts.websearch import ProviderFailed, Rate, RateLimited
-from retrieve_cli.http.failures import TransientFailure
-from retrieve_cli.http.limits import Clock
+from retrieve_cli.http.limits import Clock, TransientFailure
 from retrieve_cli.storage.lock import hold_briefly
 from retrieve_cli.websearch.rates import Rates
 

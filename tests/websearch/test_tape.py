@@ -19,8 +19,7 @@ from retrieve_cli.contracts.websearch import (
     Unreachable,
 )
 from retrieve_cli.errors import UsageError
-from retrieve_cli.websearch.stored import digest_of, request_key
-from retrieve_cli.websearch.tape import Answered, Outcome, Tape
+from retrieve_cli.websearch.stored import Answered, Outcome, Tape, digest_of, request_key
 
 AT = "2026-11-23T04:00:00Z"
 texts = st.text(max_size=20)

@@ -10,8 +10,7 @@ import numpy as np
 from retrieve_cli.contracts.engines import Capabilities, Census, Part
 from retrieve_cli.engines.collections import CollectionLifeCycle, Names
 from retrieve_cli.engines.lifecycle import PUSH, GenerationRecord, OpenGeneration
-from retrieve_cli.engines.milvus.blocks import MilvusBlocks
-from retrieve_cli.engines.milvus.entities import SMALL, entities_of, field_of, index_of, schema_of
+from retrieve_cli.engines.milvus.entities import SMALL, MilvusBlocks, entities_of, field_of, index_of, schema_of
 from retrieve_cli.engines.milvus.parts import WEIGHTS, MilvusTerms, MilvusVectors
 from retrieve_cli.engines.milvus.server import MilvusServer
 from retrieve_cli.errors import IndexCorrupt, Unavailable, UsageError, quoted
@@ -19,7 +18,7 @@ from retrieve_cli.errors import IndexCorrupt, Unavailable, UsageError, quoted
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from retrieve_cli.config.engine_settings import MilvusSettings
+    from retrieve_cli.config.index_settings import MilvusSettings
     from retrieve_cli.contracts.engines import Batch
     from retrieve_cli.contracts.models import TermWeights
     from retrieve_cli.contracts.values import Card, Rows, Vectors

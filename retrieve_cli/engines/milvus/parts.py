@@ -25,11 +25,11 @@ from retrieve_cli.numerics import products
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from retrieve_cli.config.engine_settings import MilvusSettings
+    from retrieve_cli.config.index_settings import MilvusSettings
     from retrieve_cli.contracts.engines import Part
     from retrieve_cli.contracts.models import TermWeights
     from retrieve_cli.contracts.values import Rows, Terms, Vectors
-    from retrieve_cli.engines.milvus.blocks import MilvusBlocks
+    from retrieve_cli.engines.milvus.entities import MilvusBlocks
     from retrieve_cli.engines.milvus.server import MilvusServer
 
 _MOST = 16_384

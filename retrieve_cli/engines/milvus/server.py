@@ -16,7 +16,7 @@ from retrieve_cli.http.addresses import shown
 from retrieve_cli.http.secrets import Secret, hide
 
 if TYPE_CHECKING:
-    from retrieve_cli.config.engine_settings import MilvusSettings
+    from retrieve_cli.config.index_settings import MilvusSettings
 
 _VERSION = re.compile(r"(\d{1,4})\.(\d{1,4})")
 _LITE = "milvus_lite"

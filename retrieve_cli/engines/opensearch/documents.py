@@ -18,7 +18,7 @@ from retrieve_cli.engines import collections
 from retrieve_cli.errors import UsageError, quoted
 
 if TYPE_CHECKING:
-    from retrieve_cli.config.engine_settings import OpensearchSettings
+    from retrieve_cli.config.index_settings import OpensearchSettings
     from retrieve_cli.contracts.values import Vectors
 
 MOST_TERMS = 65_536

@@ -1,8 +1,13 @@
-"""OpenSearch as an engine: one index per part of a generation, and aliases for the current generation."""
+"""OpenSearch as an engine: one index per part of a generation, and aliases for the current generation.
+
+Snapshots of a generation in a repository that the server knows.
+"""
 
 from __future__ import annotations
 
 import base64
+import re
+import time
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -14,16 +19,23 @@ from retrieve_cli.engines.answers import reading
 from retrieve_cli.engines.collections import CollectionLifeCycle
 from retrieve_cli.engines.lifecycle import GenerationRecord
 from retrieve_cli.engines.opensearch import documents
-from retrieve_cli.engines.opensearch.checks import plugins_in_short, require_vectors, server_problems
 from retrieve_cli.engines.opensearch.collections import IndexReader, OpensearchTerms, OpensearchVectors
-from retrieve_cli.engines.opensearch.server import OpensearchServer, RequestRejected, ResourceMissing, corrupt
-from retrieve_cli.engines.opensearch.snapshots import take_snapshot
-from retrieve_cli.errors import IndexCorrupt, Unavailable
+from retrieve_cli.engines.opensearch.server import (
+    OpensearchServer,
+    RequestRejected,
+    ResourceMissing,
+    corrupt,
+    plugins_in_short,
+    require_vectors,
+    server_problems,
+)
+from retrieve_cli.errors import IndexCorrupt, Unavailable, UsageError, quoted
 
 if TYPE_CHECKING:
-    from retrieve_cli.config.engine_settings import OpensearchSettings
+    from retrieve_cli.config.index_settings import OpensearchSettings
     from retrieve_cli.contracts.models import TermWeights
     from retrieve_cli.contracts.values import Rows, Vectors
+
 
 _ROWS_AT_ONCE = 500
 """Rows that are in memory as JSON at a time."""
@@ -299,3 +311,76 @@ _ACCESS = "give the user read and write access to the indexes of opensearch.inde
 
 def _json(value: Json) -> str:
     return orjson.dumps(value, option=orjson.OPT_SORT_KEYS).decode()
+
+
+_PLACE = re.compile(r"([A-Za-z0-9_.-]{1,100})(?:/([a-z0-9][a-z0-9_.-]{0,150}))?")
+_POLL_S = 0.5
+_LONGEST_S = 6 * 3600.0
+
+
+def take_snapshot(server: OpensearchServer, indexes: Sequence[str], *, place: str) -> str:
+    """Let the server write indexes to `REPOSITORY` or `REPOSITORY/NAME`, and return a description of the snapshot.
+
+    A snapshot of that name that has these indexes is not made again.
+
+    Raises:
+        UsageError: the place is not of that form, the repository is not registered, or another snapshot has the name.
+        Unavailable: the server could not write it.
+    """
+    match = _PLACE.fullmatch(place)
+    if match is None:
+        message = (
+            f"{quoted(place)} is not a place for a snapshot" if place else "a snapshot of OpenSearch needs a place"
+        )
+        raise UsageError(message, hint="write REPOSITORY or REPOSITORY/NAME")
+    repository, name = match[1], match[2] or indexes[0]
+    path = f"/_snapshot/{repository}/{name}"
+    state = _state(server, path, repository=repository)
+    if state is None:
+        body = {"indices": ",".join(indexes), "include_global_state": False, "partial": False}
+        try:
+            server.ask("PUT", path, body, params={"wait_for_completion": "false"})
+        except (ResourceMissing, RequestRejected) as error:
+            raise Unavailable(f"OpenSearch does not write snapshot {name}: {error}", hint=_LOG) from error
+        state = _ended(server, path, repository=repository)
+    elif state["state"] == "IN_PROGRESS":
+        state = _ended(server, path, repository=repository)
+    if set(state["indices"]) != set(indexes):
+        hint = f"give another name: {repository}/NAME"
+        raise UsageError(f"there is another snapshot {name} in {repository}", hint=hint)
+    if state["state"] != "SUCCESS":
+        message = f"snapshot {name} in {repository} is {state['state'].lower()}"
+        raise Unavailable(message, hint="delete it, check the log of the server, and try again")
+    return f"snapshot {name} of {len(indexes)} indexes in repository {repository}"
+
+
+_LOG = "check the permissions of the user and the log of the server"
+
+
+def _state(server: OpensearchServer, path: str, *, repository: str) -> Json | None:
+    """Return the server's description of a snapshot; None if the snapshot does not exist."""
+    try:
+        server.ask("GET", f"/_snapshot/{repository}")
+    except ResourceMissing as error:
+        hint = "register it first, with PUT _snapshot on the server"
+        raise UsageError(f"OpenSearch has no snapshot repository {repository}", hint=hint) from error
+    except RequestRejected as error:
+        raise UsageError(f"OpenSearch makes no snapshots in {repository}: {error}", hint=_LOG) from error
+    try:
+        snapshots = server.ask("GET", path)["snapshots"]
+    except ResourceMissing:
+        return None
+    except RequestRejected as error:
+        raise UsageError(f"OpenSearch does not show snapshots in {repository}: {error}", hint=_LOG) from error
+    return snapshots[0] if snapshots else None
+
+
+def _ended(server: OpensearchServer, path: str, *, repository: str) -> Json:
+    """Wait for a snapshot, and return its description."""
+    deadline = time.monotonic() + _LONGEST_S
+    while time.monotonic() < deadline:
+        state = _state(server, path, repository=repository)
+        if state is not None and state["state"] != "IN_PROGRESS":
+            return state
+        time.sleep(_POLL_S)
+    raise Unavailable("the snapshot is still being written", hint="call again with the same place")

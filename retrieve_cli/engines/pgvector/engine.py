@@ -1,16 +1,19 @@
-"""The engine pgvector: generations in PostgreSQL, side by side."""
+"""The engine pgvector: generations in PostgreSQL, side by side.
+
+Facts about a server, and what keeps it from being used.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, NoReturn
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NoReturn
 
-from retrieve_cli.config.engine_settings import PgvectorSettings
+from retrieve_cli.config.index_settings import PgvectorSettings
 from retrieve_cli.contracts.engines import Batch, Capabilities, Census, Label, Part, Staged
 from retrieve_cli.contracts.values import Card
 from retrieve_cli.engines.lifecycle import GenerationRecord, LifeCycle
-from retrieve_cli.engines.pgvector import building, diagnosis, publishing, tables
+from retrieve_cli.engines.pgvector import building, publishing, tables
 from retrieve_cli.engines.pgvector.building import IndexParameters
 from retrieve_cli.engines.pgvector.connections import Connections, statement
 from retrieve_cli.engines.pgvector.searching import TermTable, VectorTable, read_vectors, read_weights
@@ -22,6 +25,7 @@ if TYPE_CHECKING:
     from retrieve_cli.contracts.models import TermWeights
     from retrieve_cli.contracts.values import Rows, Vectors
     from retrieve_cli.engines.pgvector.connections import Connection, Rows as Found
+
 
 _MOST_ROWS = 50_000
 
@@ -238,15 +242,15 @@ class PgvectorEngine(LifeCycle):
 
     def describe(self) -> Mapping[str, str]:
         """Return versions, address and schema."""
-        known = diagnosis.facts(self._connections)
-        return {**diagnosis.description(self._connections, known), "schema": self._prefix}
+        known = facts(self._connections)
+        return {**description(self._connections, known), "schema": self._prefix}
 
     def faults(self) -> Sequence[tuple[str, str]]:
         """Return what keeps the server from being used, or used well, each with the SQL that fixes it."""
-        known = diagnosis.facts(self._connections)
+        known = facts(self._connections)
         censuses = self._registered("SELECT g.census FROM {generations} AS g JOIN {current} AS c ON c.id = g.id")
         size = sum(_census(text).bytes or 0 for (text,) in censuses)
-        return list(diagnosis.problems(known, bytes_live=size))
+        return list(problems(known, bytes_live=size))
 
     def close(self) -> None:
         """Close connections."""
@@ -280,7 +284,7 @@ class PgvectorEngine(LifeCycle):
 
     def _create_extension(self) -> None:
         """Create the extension if the server has it and the user may do so."""
-        known = diagnosis.facts(self._connections)
+        known = facts(self._connections)
         if known["installed"] is None and known["available"] is not None:
             self._connections.write(lambda connection: connection.execute("CREATE EXTENSION IF NOT EXISTS vector"))
 
@@ -315,3 +319,77 @@ def _canonical(value: object) -> str:
 
 def _census(text: str) -> Census:
     return Census(**json.loads(text))
+
+
+_OLDEST = 130_000
+_OLDEST_EXTENSION = (0, 8, 0)
+_PAGE = 8192
+
+
+def facts(connections: Connections) -> dict[str, Any]:
+    """Return facts about the server, the database and the user's rights."""
+    names = (
+        "server", "number", "available", "installed", "database", "user", "may_create",
+        "encoding", "replica", "buffers",
+    )  # fmt: skip
+    [found] = connections.query(
+        statement(
+            "SELECT current_setting('server_version'), current_setting('server_version_num')::integer,"
+            " (SELECT default_version FROM pg_available_extensions WHERE name = 'vector'),"
+            " (SELECT extversion FROM pg_extension WHERE extname = 'vector'), current_database()::text,"
+            " current_user::text, has_database_privilege(current_database(), 'CREATE'),"
+            " current_setting('server_encoding'), pg_is_in_recovery(), pg_size_bytes(current_setting('shared_buffers'))"
+        ),
+        {},
+    )
+    return dict(zip(names, found, strict=True))
+
+
+def description(connections: Connections, known: Mapping[str, Any]) -> dict[str, str]:
+    """Return facts for people."""
+    return {
+        "server": f"PostgreSQL {known['server']}",
+        "pgvector": str(known["installed"] or "not created"),
+        "address": connections.address,
+    }
+
+
+def problems(known: Mapping[str, Any], *, bytes_live: int) -> Iterator[tuple[str, str]]:
+    """Yield problems, each with the statement or the command that fixes it."""
+    database, user = _quoted(known["database"]), _quoted(known["user"])
+    if known["number"] < _OLDEST:
+        yield f"PostgreSQL {known['server']} is older than 13", "upgrade the server"
+    if known["installed"] is None and known["available"] is None:
+        major = known["number"] // 10_000
+        yield "the server has no pgvector", f"install it there: apt install postgresql-{major}-pgvector"
+    elif known["installed"] is None and not known["may_create"]:
+        yield "the extension pgvector is not created in the database", "let its owner run: CREATE EXTENSION vector;"
+    elif known["installed"] is not None and _version(known["installed"]) < _OLDEST_EXTENSION:
+        update = "ALTER EXTENSION vector UPDATE;"
+        newer = known["available"] is not None and _version(known["available"]) >= _OLDEST_EXTENSION
+        fix = update if newer else f"install pgvector 0.8 on the server, then: {update}"
+        yield f"pgvector {known['installed']} is older than 0.8: filtered searches find too few rows", fix
+    if not known["may_create"]:
+        yield f"the user {user} may not create schemas", f"GRANT CREATE ON DATABASE {database} TO {user};"
+    if known["encoding"] != "UTF8":
+        yield (
+            f"the database has the encoding {known['encoding']}",
+            "CREATE DATABASE … ENCODING 'UTF8' TEMPLATE template0;",
+        )
+    if known["replica"]:
+        yield (
+            "the server is a replica, to which nothing can be pushed",
+            "set pgvector.url to the primary server",
+        )
+    if bytes_live > known["buffers"] * 2:
+        size = f"{bytes_live / 2**30:.3g} GiB"
+        fix = f"ALTER SYSTEM SET shared_buffers = '{-(-bytes_live // 2**30)}GB'; and restart"
+        yield f"the current generation has {size}, and the server caches {known['buffers'] / 2**30:.3g} GiB", fix
+
+
+def _version(text: str) -> tuple[int, ...]:
+    return tuple(int(number) for number in text.split(".")[:3] if number.isdigit())
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'

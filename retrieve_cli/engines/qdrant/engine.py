@@ -11,14 +11,22 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from retrieve_cli.config.engine_settings import QdrantSettings
+from retrieve_cli.config.index_settings import QdrantSettings
 from retrieve_cli.contracts.engines import Batch, Capabilities, Census, Part
 from retrieve_cli.contracts.values import Card, Json
 from retrieve_cli.engines.answers import reading
 from retrieve_cli.engines.collections import CollectionLifeCycle, Names
 from retrieve_cli.engines.lifecycle import PUSH, GenerationRecord
-from retrieve_cli.engines.qdrant.parts import OVERSAMPLING, TermPart, VectorPart
-from retrieve_cli.engines.qdrant.points import KEYWORDS, TERMS, VECTOR, WEIGHTS, requests
+from retrieve_cli.engines.qdrant.parts import (
+    KEYWORDS,
+    OVERSAMPLING,
+    TERMS,
+    VECTOR,
+    WEIGHTS,
+    TermPart,
+    VectorPart,
+    requests,
+)
 from retrieve_cli.engines.qdrant.server import Missing, QdrantServer
 from retrieve_cli.errors import IndexCorrupt, Unavailable, UsageError, quoted
 

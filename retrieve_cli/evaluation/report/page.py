@@ -18,11 +18,11 @@ from retrieve_cli.config.settings import Settings
 from retrieve_cli.contracts import Json
 from retrieve_cli.contracts.terms import figures
 from retrieve_cli.errors import Unavailable, printable
-from retrieve_cli.evaluation.differences import SIGNIFICANT, Difference
 from retrieve_cli.evaluation.evaluate import Evaluation
 from retrieve_cli.evaluation.judgments import Topic
 from retrieve_cli.evaluation.measures import Points, curves, ranked
 from retrieve_cli.evaluation.report import charts
+from retrieve_cli.evaluation.statistics import SIGNIFICANT, Difference
 from retrieve_cli.frozen import Frozen
 from retrieve_cli.ingest.changes import flat
 from retrieve_cli.output.run_account import configuration

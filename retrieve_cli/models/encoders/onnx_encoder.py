@@ -14,19 +14,17 @@ import numpy as np
 
 from retrieve_cli.contracts import ModelCard, TokenVectors
 from retrieve_cli.errors import Unavailable
-from retrieve_cli.models.runtimes.bert import Architecture, arrange, pool, to_unit
-from retrieve_cli.models.runtimes.digests import Digests
-from retrieve_cli.models.runtimes.eager import hidden_states
+from retrieve_cli.models.runtimes.bert import Architecture, arrange, hidden_states, pool, to_unit
 from retrieve_cli.models.runtimes.exports import Contents, Export
 from retrieve_cli.models.runtimes.model_folder import ModelFolder, Precision
 from retrieve_cli.models.runtimes.onnx_runner import SHORT, Graph, Keep, OnnxRunner, in_onnxruntime
-from retrieve_cli.models.runtimes.tensors import read
-from retrieve_cli.models.runtimes.threads import Truncating, once
+from retrieve_cli.models.runtimes.packages import Truncating, once
+from retrieve_cli.models.runtimes.tensors import Digests, read
 from retrieve_cli.models.runtimes.tokenizer import ModelTokenizer, content
 
 if TYPE_CHECKING:
     from retrieve_cli.contracts import Vectors
-    from retrieve_cli.models.runtimes.prefixes import Prefixes
+    from retrieve_cli.models.runtimes.model_folder import Prefixes
 
 Runtime: TypeAlias = Literal["onnxruntime", "openvino", "torch"]
 
@@ -207,7 +205,7 @@ def _opener(runtime: Runtime, precision: Precision, architecture: Architecture) 
 
 
 def _contents(folder: ModelFolder, architecture: Architecture) -> Contents:
-    from retrieve_cli.models.runtimes.onnx_graph import write_graph  # a query finds a sound export
+    from retrieve_cli.models.runtimes.onnx_runner import write_graph  # a query finds a sound export
 
     if folder.weights[0].suffix != ".safetensors":
         raise Unavailable(

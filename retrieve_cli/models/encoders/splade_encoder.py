@@ -17,10 +17,9 @@ from retrieve_cli.contracts import Json, TermWeights
 from retrieve_cli.models.encoders.splade_folder import TRANSFORMERS, Masked, SpladeFolder, StaticWeights
 from retrieve_cli.models.encoders.splade_queries import OnnxQueries, Pruning, runs
 from retrieve_cli.models.runtimes.devices import Device, DeviceChoice, choose, precision_on
-from retrieve_cli.models.runtimes.digests import Digests
 from retrieve_cli.models.runtimes.model_folder import Precision, broken
-from retrieve_cli.models.runtimes.tensors import read, to_float32
-from retrieve_cli.models.runtimes.threads import Truncating, once
+from retrieve_cli.models.runtimes.packages import Truncating, once
+from retrieve_cli.models.runtimes.tensors import Digests, read, to_float32
 from retrieve_cli.models.runtimes.tokenizer import ModelTokenizer, readable
 from retrieve_cli.models.runtimes.torch_runner import TorchRunner, longest_first
 from retrieve_cli.untrusted import files

@@ -14,7 +14,6 @@ from typing import Literal
 from retrieve_cli.contracts import Json
 from retrieve_cli.errors import UsageError, quoted
 from retrieve_cli.frozen import Frozen
-from retrieve_cli.models.runtimes.digests import Digests
 from retrieve_cli.models.runtimes.model_folder import (
     SETTINGS,
     ModelFolder,
@@ -25,6 +24,7 @@ from retrieve_cli.models.runtimes.model_folder import (
     read_object,
     tokenizer_limit,
 )
+from retrieve_cli.models.runtimes.tensors import Digests
 from retrieve_cli.storage.manifest import sha1
 
 Pooling = Literal["max", "sum"]

@@ -20,14 +20,19 @@ from retrieve_cli.contracts import Json, TermWeights
 from retrieve_cli.errors import Unavailable
 from retrieve_cli.frozen import Frozen
 from retrieve_cli.models.encoders.splade_folder import Activation, Masked, Pooling
-from retrieve_cli.models.runtimes.bert import Architecture, Operations, arrange, forward, no_tensor
-from retrieve_cli.models.runtimes.digests import Digests
-from retrieve_cli.models.runtimes.eager import EagerOperations, run
+from retrieve_cli.models.runtimes.bert import (
+    Architecture,
+    EagerOperations,
+    Operations,
+    arrange,
+    forward,
+    no_tensor,
+    run,
+)
 from retrieve_cli.models.runtimes.exports import Contents, Export
-from retrieve_cli.models.runtimes.onnx_graph import GraphOperations
-from retrieve_cli.models.runtimes.onnx_runner import OnnxRunner
-from retrieve_cli.models.runtimes.tensors import read
-from retrieve_cli.models.runtimes.threads import Truncating
+from retrieve_cli.models.runtimes.onnx_runner import GraphOperations, OnnxRunner
+from retrieve_cli.models.runtimes.packages import Truncating
+from retrieve_cli.models.runtimes.tensors import Digests, read
 from retrieve_cli.models.runtimes.tokenizer import ModelTokenizer
 from retrieve_cli.storage.manifest import sha1
 

@@ -10,15 +10,15 @@ import numpy as np
 
 from retrieve_cli.contracts import ModelCard, TokenVectors
 from retrieve_cli.models.runtimes.devices import Device, DeviceChoice, choose
-from retrieve_cli.models.runtimes.digests import Digests
 from retrieve_cli.models.runtimes.model_folder import ModelFolder, Precision
-from retrieve_cli.models.runtimes.threads import Truncating, once
+from retrieve_cli.models.runtimes.packages import Truncating, once
+from retrieve_cli.models.runtimes.tensors import Digests
 from retrieve_cli.models.runtimes.tokenizer import ModelTokenizer, content, readable
 from retrieve_cli.models.runtimes.torch_runner import TorchRunner, longest_first
 
 if TYPE_CHECKING:
     from retrieve_cli.contracts import Rows, Vectors
-    from retrieve_cli.models.runtimes.prefixes import Prefixes
+    from retrieve_cli.models.runtimes.model_folder import Prefixes
 
 _BATCH = {"cpu": 32, "cuda": 256}
 

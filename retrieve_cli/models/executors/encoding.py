@@ -19,7 +19,7 @@ from retrieve_cli.contracts import (
     TokenEncoder,
     TokenVectors,
 )
-from retrieve_cli.contracts.executors import Encoded, Wanted
+from retrieve_cli.contracts.models import Encoded, Wanted
 from retrieve_cli.models.executors.workers import ProbeAnswer
 from retrieve_cli.storage.recipe import encoder_json
 from retrieve_cli.storage.token_table import PackedTokens, pack, width_of

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 import numpy as np
 
 from retrieve_cli.contracts import Json, TermWeights, TokenVectors
-from retrieve_cli.contracts.executors import Encoded, Wanted
+from retrieve_cli.contracts.models import Encoded, Wanted
 from retrieve_cli.errors import ModelFailed, RetrieveError, Unavailable
 from retrieve_cli.models.executors.workers import NotEncoded, ProbeAnswer, Unfit, UnitResults, WorkerEnded, WorkUnit
 from retrieve_cli.storage.token_table import pack

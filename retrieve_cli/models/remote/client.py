@@ -1,29 +1,40 @@
 """A client of JSON APIs: attempts and pauses, a bounded number of requests at once, a key that never shows.
 
 Client.ask -> attempts -> Transport: POST, and where it is redirected to -> status -> body -> JSON -> receive(answer)
+
+Answers of a server: their JSON, the complaint in an error, and the beginning of either for people.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_EXCEPTION, CancelledError, ThreadPoolExecutor, wait
 from contextlib import contextmanager, suppress
 from functools import partial
 from math import inf
+from reprlib import Repr
 from shlex import quote
 from threading import BoundedSemaphore, Event
 from typing import Self, TypeVar
 from urllib.parse import urlsplit, urlunsplit
 
 from retrieve_cli.contracts import Json
-from retrieve_cli.errors import RetrieveError, printable
+from retrieve_cli.errors import IndexCorrupt, ModelFailed, RetrieveError, Unavailable, printable
 from retrieve_cli.http.addresses import Wording, check_url, origin, resolve, shown
-from retrieve_cli.http.failures import HttpFailed, TransientFailure
-from retrieve_cli.http.limits import Clock, limit_size
-from retrieve_cli.http.retries import PASSING, GaveUp, Retries, persist, retry_after
+from retrieve_cli.http.limits import (
+    PASSING,
+    Clock,
+    GaveUp,
+    HttpFailed,
+    Retries,
+    TransientFailure,
+    limit_size,
+    persist,
+    retry_after,
+)
 from retrieve_cli.http.secrets import Secret, hide, quoted, read_key
 from retrieve_cli.http.transport import HEAD, HttpRequest, Redirect, Reply, Transport
-from retrieve_cli.models.remote.answers import ServerFailed, ServerUnavailable, beginning, complaint, parsed
+from retrieve_cli.untrusted.foreign_json import foreign_json
 
 T = TypeVar("T")
 Receive = Callable[[Json], T]
@@ -296,3 +307,69 @@ def endpoint(base_url: str, path: str) -> str:
     """The address of an endpoint under a base address, whose query (for example an API version) stays at the end."""
     parts = urlsplit(base_url)
     return urlunsplit((parts.scheme, parts.netloc, parts.path.rstrip("/") + path, parts.query, ""))
+
+
+MOST = 4096
+"""Characters that are looked at."""
+
+
+def parsed(body: bytes, headers: Mapping[str, str]) -> Json:
+    """Return the body as JSON; neither NaN nor Infinity is a number.
+
+    Raises:
+        TransientFailure: it is not JSON, and no header gave its length.
+        ValueError: it is not JSON.
+    """
+    if "Content-Length" in headers or "Transfer-Encoding" in headers:
+        return foreign_json(body)
+    with suppress(ValueError):
+        return foreign_json(body)
+    raise TransientFailure("the answer was cut short")
+
+
+def complaint(body: bytes) -> str:
+    """Return the message in the body of an error: from the usual places, or else the whole body."""
+    with suppress(ValueError):
+        said = foreign_json(body)
+        while isinstance(said, dict):
+            said = next((said[key] for key in ("error", "message", "detail") if said.get(key)), None)
+        if said and isinstance(said, str):
+            return said
+    return body.decode("utf-8", "replace")
+
+
+def beginning(part: Json) -> str:
+    """Return the first characters of a value as Python writes it, or of a text unchanged.
+
+    `str` would recurse into an answer of 1,000 nested lists until the interpreter gives up, and spell out 128 MB.
+    """
+    return (part if isinstance(part, str) else _REPR.repr(part))[:MOST]
+
+
+_REPR = Repr()
+_REPR.maxlevel = _REPR.maxlist = _REPR.maxdict = 20
+_REPR.maxstring = MOST
+
+
+class ServerFailed(ModelFailed):
+    """A model's server gave an invalid answer, or rejected the request for its content."""
+
+    kind = "server_failed"
+
+    def __init__(self, message: str, *, hint: str = "", status: int = 0) -> None:
+        """`status` is the answer's HTTP status if that is the failure, else 0."""
+        super().__init__(message, hint=hint)
+        self.status = status
+
+
+class ServerUnavailable(Unavailable):
+    """A model's server cannot be reached, reports an internal error, or requires a key."""
+
+    def __init__(self, message: str, *, hint: str = "", status: int = 0) -> None:
+        """`status` is the HTTP status of the last answer; 0 without an answer."""
+        super().__init__(message, hint=hint)
+        self.status = status
+
+
+class OtherModel(IndexCorrupt, ModelFailed):
+    """A server answers as another model than the one that the index was built with."""

@@ -14,9 +14,8 @@ from typing import NamedTuple
 from retrieve_cli.contracts import LONGEST_FACET, Card, Chunk, FacetAnswer, Json
 from retrieve_cli.errors import one_line
 from retrieve_cli.models.remote import prompts
-from retrieve_cli.models.remote.answers import ServerFailed, ServerUnavailable
 from retrieve_cli.models.remote.chat import CHAT, ChatReply, Unusable, bare, reply_in
-from retrieve_cli.models.remote.client import Client, Receive
+from retrieve_cli.models.remote.client import Client, Receive, ServerFailed, ServerUnavailable
 from retrieve_cli.storage.manifest import sha1
 from retrieve_cli.untrusted.foreign_json import foreign_json
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from retrieve_cli.errors import ModelFailed
 from retrieve_cli.models.remote import prompts
-from retrieve_cli.models.remote.pieces import PieceTokenizer
+from retrieve_cli.models.remote.embeddings import PieceTokenizer
 
 if TYPE_CHECKING:
     from retrieve_cli.http.limits import Clock

@@ -13,8 +13,7 @@ import numpy as np
 
 from retrieve_cli.contracts import Json
 from retrieve_cli.http.limits import Clock
-from retrieve_cli.models.remote.answers import ServerFailed, ServerUnavailable
-from retrieve_cli.models.remote.client import Client
+from retrieve_cli.models.remote.client import Client, ServerFailed, ServerUnavailable
 from retrieve_cli.models.runtimes.tokenizer import readable
 
 if TYPE_CHECKING:

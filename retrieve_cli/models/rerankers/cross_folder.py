@@ -10,8 +10,8 @@ from pathlib import Path
 from retrieve_cli.contracts import Json
 from retrieve_cli.errors import UsageError
 from retrieve_cli.frozen import Frozen
-from retrieve_cli.models.runtimes.digests import Digests
 from retrieve_cli.models.runtimes.model_folder import SETTINGS, ModelFolder, read_folder, read_object
+from retrieve_cli.models.runtimes.tensors import Digests
 from retrieve_cli.storage.manifest import sha1
 from retrieve_cli.untrusted import files
 

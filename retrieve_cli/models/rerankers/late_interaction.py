@@ -20,7 +20,7 @@ import numpy as np
 
 from retrieve_cli.contracts import Hit, Query, TokenEncoder, TokenVectors, Unit
 from retrieve_cli.frozen import Frozen
-from retrieve_cli.models.runtimes.threads import once
+from retrieve_cli.models.runtimes.packages import once
 from retrieve_cli.numerics import one_blas_thread, products
 
 if TYPE_CHECKING:

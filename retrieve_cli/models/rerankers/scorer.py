@@ -14,13 +14,11 @@ import numpy as np
 from retrieve_cli.contracts import Json
 from retrieve_cli.errors import Unavailable, UsageError
 from retrieve_cli.models.rerankers.cross_folder import SIGMOID, CrossFolder
-from retrieve_cli.models.rerankers.onnx_pairs import OnnxPairs, why_not
-from retrieve_cli.models.rerankers.pairs import PairReader, PairRow, shortened, windows
+from retrieve_cli.models.rerankers.pairs import OnnxPairs, PairReader, PairRow, shortened, why_not, windows
 from retrieve_cli.models.runtimes.devices import Device, DeviceChoice, choose, precision_on
-from retrieve_cli.models.runtimes.digests import Digests
 from retrieve_cli.models.runtimes.model_folder import Precision
-from retrieve_cli.models.runtimes.packages import require
-from retrieve_cli.models.runtimes.threads import Truncating, once
+from retrieve_cli.models.runtimes.packages import Truncating, once, require
+from retrieve_cli.models.runtimes.tensors import Digests
 from retrieve_cli.models.runtimes.tokenizer import ModelTokenizer, readable
 from retrieve_cli.models.runtimes.torch_runner import TorchRunner, longest_first
 

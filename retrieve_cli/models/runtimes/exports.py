@@ -20,8 +20,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from retrieve_cli.errors import Unavailable
 from retrieve_cli.frozen import Frozen
-from retrieve_cli.models.runtimes.digests import Digests
-from retrieve_cli.models.runtimes.tensors import extents, write
+from retrieve_cli.models.runtimes.tensors import Digests, extents, write
 from retrieve_cli.storage.durable import sync
 from retrieve_cli.untrusted import files
 

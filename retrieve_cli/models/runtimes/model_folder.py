@@ -1,24 +1,28 @@
 """The reader of model folders, with the head of dense encoders: pooling, normalisation, limits, prompts, weights.
 
-The other heads are `cross/cross_folder.py` and `splade/splade_folder.py`.
+The other heads are `rerankers/cross_folder.py` and `encoders/splade_folder.py`.
+
+Prefixes of queries and passages by the name of a model's family, from the model cards.
+
+The model's own files take precedence; a server's model has only its name. Sources: the model cards of
+Qwen/Qwen3-Embedding-8B, BAAI/bge-large-en-v1.5, BAAI/bge-large-zh-v1.5, BAAI/bge-m3, intfloat/e5-large-v2 and
+intfloat/multilingual-e5-large-instruct on huggingface.co.
 """
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Literal, NamedTuple
 
 from retrieve_cli.contracts import Json, ModelCard
 from retrieve_cli.errors import UsageError
 from retrieve_cli.frozen import Frozen
-from retrieve_cli.models.runtimes.digests import Digests
+from retrieve_cli.models.runtimes.tensors import Digests
 from retrieve_cli.storage.manifest import sha1
 from retrieve_cli.untrusted import files
-
-if TYPE_CHECKING:
-    from retrieve_cli.models.runtimes.prefixes import Prefixes
 
 Pooling = Literal["mean", "cls", "max", "lasttoken", "none"]
 Precision = Literal["float32", "float16", "bfloat16"]
@@ -76,7 +80,6 @@ class ModelFolder(Frozen):
     @property
     def prompts(self) -> Prefixes:
         """Prefixes that it wants, by its own files or its family."""
-        from retrieve_cli.models.runtimes.prefixes import of_model  # an index has its own: no query asks for it
 
         return of_model(self.settings.get("prompts"), self.name)
 
@@ -271,3 +274,58 @@ def _load(path: Path) -> Json:
         return json.loads(files.read_text(path, limit=files.MANIFEST))
     except (OSError, ValueError, RecursionError) as error:
         raise broken(path, f"cannot be read as JSON: {error}") from error
+
+
+FILE = "config_sentence_transformers.json"
+"""File in which a sentence-transformers model keeps its prompts."""
+_INSTRUCTION = "Instruct: Given a web search query, retrieve relevant passages that answer the query\nQuery:"
+_LONGEST = 200
+"""Characters of a name that are looked at."""
+
+
+class Prefixes(NamedTuple):
+    """Texts in front of queries and passages, and their source; an empty source if they are unknown."""
+
+    query: str = ""
+    passage: str = ""
+    said_by: str = ""
+
+
+_BGE = "Represent this sentence for searching relevant passages: "
+_BGE_ZH = "为这个句子生成表示以用于检索相关文章："
+_QWEN3, _BGES, _M3, _E5 = (f"the model family {name}" for name in ("Qwen3-Embedding", "BGE", "BGE-M3", "E5"))
+_FAMILIES = (
+    (re.compile(r"(?:text-embedding-)?qwen3-embedding(?![a-z0-9])"), Prefixes(_INSTRUCTION, "", _QWEN3)),
+    (re.compile(r"bge-(?:small|base|large)-en(?:-v1\.5)?(?![a-z0-9])"), Prefixes(_BGE, "", _BGES)),
+    (re.compile(r"bge-(?:small|base|large)-zh(?:-v1\.5)?(?![a-z0-9])"), Prefixes(_BGE_ZH, "", _BGES)),
+    (re.compile(r"bge-m3(?![a-z0-9])"), Prefixes("", "", _M3)),
+    (
+        re.compile(r"(?:multilingual-e5-large|e5-mistral-7b)-instruct(?![a-z0-9])"),
+        Prefixes(f"{_INSTRUCTION} ", "", _E5),
+    ),
+    (
+        re.compile(r"(?:multilingual-)?e5-(?:small|base|large)(?:-v2)?(?![a-z0-9])"),
+        Prefixes("query: ", "passage: ", _E5),
+    ),
+)
+"""The first one that a name begins with holds."""
+
+
+def by_name(*names: str) -> Prefixes:
+    """Return what the first of some names that belongs to a known family is known to want."""
+    for name in names:
+        own = name[:_LONGEST].lower().replace("--", "/").rpartition("/")[2]
+        for pattern, prefixes in _FAMILIES:
+            if pattern.match(own):
+                return prefixes
+    return Prefixes()
+
+
+def of_model(prompts: Json, name: str) -> Prefixes:
+    """Return the prefixes that a model's own files name (`prompts`), or the prefixes of its family if they name
+    none."""
+    named = prompts if isinstance(prompts, Mapping) else {}
+    texts = {key: text for key, text in named.items() if isinstance(text, str) and text}
+    query = texts.get("query", "")
+    passage = next((texts[key] for key in ("document", "passage", "corpus") if key in texts), "")
+    return Prefixes(query, passage, FILE) if query or passage else by_name(name)

@@ -13,8 +13,7 @@ import orjson
 from retrieve_cli.contracts import TokenVectors
 from retrieve_cli.errors import Unavailable, UsageError
 from retrieve_cli.frozen import Frozen
-from retrieve_cli.models.runtimes.packages import require
-from retrieve_cli.models.runtimes.threads import once
+from retrieve_cli.models.runtimes.packages import once, require
 from retrieve_cli.untrusted import files
 
 if TYPE_CHECKING:

@@ -12,8 +12,7 @@ import numpy as np
 
 from retrieve_cli.errors import Unavailable
 from retrieve_cli.models.runtimes.model_folder import Precision
-from retrieve_cli.models.runtimes.packages import require
-from retrieve_cli.models.runtimes.threads import once
+from retrieve_cli.models.runtimes.packages import once, require
 
 if TYPE_CHECKING:
     from retrieve_cli.contracts import Rows

@@ -21,10 +21,9 @@ from retrieve_cli.config.settings import Settings
 from retrieve_cli.contracts import Json
 from retrieve_cli.contracts.progress import BYTES, Task, shown, task
 from retrieve_cli.errors import Unavailable, UsageError
-from retrieve_cli.models.runtimes.digests import Digests
 from retrieve_cli.models.runtimes.locate import DEFAULT_MODEL, download, hub_cache, offline, size_on_hub
-from retrieve_cli.operations.models.listing import described
-from retrieve_cli.operations.models.needs import Folder, ModelNeed, find, needs, read, wanted
+from retrieve_cli.models.runtimes.tensors import Digests
+from retrieve_cli.operations.models.needs import Folder, ModelNeed, described, find, needs, read, wanted
 from retrieve_cli.operations.models.verify import RECORD, damages
 from retrieve_cli.storage.durable import sync
 from retrieve_cli.storage.manifest import sha1_file

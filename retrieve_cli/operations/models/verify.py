@@ -17,12 +17,10 @@ from retrieve_cli.config.settings import Settings
 from retrieve_cli.contracts import Json
 from retrieve_cli.errors import Unavailable, UsageError
 from retrieve_cli.models.encoders.splade_folder import SpladeFolder, StaticWeights
-from retrieve_cli.models.runtimes.digests import Digests
 from retrieve_cli.models.runtimes.packages import require
-from retrieve_cli.models.runtimes.tensors import read
+from retrieve_cli.models.runtimes.tensors import Digests, read
 from retrieve_cli.models.runtimes.tokenizer import ModelTokenizer
-from retrieve_cli.operations.models.listing import pull_hint
-from retrieve_cli.operations.models.needs import Folder, ModelNeed, export_of, find, wanted
+from retrieve_cli.operations.models.needs import Folder, ModelNeed, export_of, find, pull_hint, wanted
 from retrieve_cli.storage.manifest import sha1_file
 from retrieve_cli.untrusted import files
 

@@ -20,7 +20,7 @@ from retrieve_cli.contracts import Json
 from retrieve_cli.contracts.progress import BYTES, Task, counting, task
 from retrieve_cli.errors import IndexCorrupt, Locked, RetrieveError, UsageError
 from retrieve_cli.frozen import Frozen
-from retrieve_cli.operations.snapshots import configuration
+from retrieve_cli.operations.snapshots import form
 from retrieve_cli.operations.snapshots.form import (
     BLOCK,
     CALIBRATION,
@@ -116,7 +116,7 @@ def _write(
 ) -> None:
     writer = SnapshotWriter(file, int(datetime.fromisoformat(header.created).timestamp()))
     writer.add(HEADER, _dumped(header.to_json()))
-    writer.add(MANIFEST, _dumped(configuration.public_manifest(manifest).to_json()))
+    writer.add(MANIFEST, _dumped(form.public_manifest(manifest).to_json()))
     with task("writing the snapshot", BYTES, header.index_bytes) as progress:
         for name, entry in sorted(manifest.files.items()):
             writer.add_file(FOLDER + name, folder / name, entry, progress)
@@ -174,9 +174,9 @@ def _named(folder: Path, header: SnapshotHeader, *, force: bool) -> Path:
 
 def _extras(store: Store, settings: Settings, config: Path | None) -> dict[str, bytes]:
     """Return the small members beside the generation."""
-    extras = {CONFIGURATION: configuration.decisive(settings)}
+    extras = {CONFIGURATION: form.decisive(settings)}
     if config is not None:
-        extras[CONFIG_FILE] = configuration.config_text(config)
+        extras[CONFIG_FILE] = form.config_text(config)
     try:
         extras[CALIBRATION] = read_bytes(store.calibration, limit=LARGE)
     except FileNotFoundError:

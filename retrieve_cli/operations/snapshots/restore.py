@@ -13,7 +13,7 @@ from retrieve_cli.contracts import Json
 from retrieve_cli.errors import IndexCorrupt, RetrieveError, Unavailable, UsageError
 from retrieve_cli.frozen import Frozen
 from retrieve_cli.ingest.tidying import remove_old
-from retrieve_cli.operations.snapshots import configuration
+from retrieve_cli.operations.snapshots import form
 from retrieve_cli.operations.snapshots.form import (
     CALIBRATION,
     CONFIG_FILE,
@@ -142,7 +142,7 @@ def _calibrations(path: Path, snapshot: Snapshot) -> list[Calibration]:
 def _differing(settings: Settings, snapshot: Snapshot) -> tuple[str, ...]:
     there = snapshot.extras.get(CONFIGURATION)
     with suppress(ValueError, RecursionError):
-        return tuple(configuration.differing(configuration.decisive(settings), there)) if there is not None else ()
+        return tuple(form.differing(form.decisive(settings), there)) if there is not None else ()
     return ()
 
 

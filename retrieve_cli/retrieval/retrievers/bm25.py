@@ -37,8 +37,8 @@ if TYPE_CHECKING:
     from retrieve_cli.config.settings import Settings
     from retrieve_cli.contracts import Mask, Rows, Spelling, Vectors
     from retrieve_cli.contracts.engines import AnyOf
-    from retrieve_cli.storage.exported import Exported
     from retrieve_cli.storage.generation import Generation
+    from retrieve_cli.storage.postings import Exported
 
 
 class _Writer:

@@ -11,7 +11,7 @@ import numpy as np
 
 from retrieve_cli.contracts import Card, Chunk, Json, Package, Record
 from retrieve_cli.errors import IndexCorrupt, UsageError
-from retrieve_cli.retrieval.retrievers import quantized
+from retrieve_cli.retrieval.retrievers import scan
 from retrieve_cli.retrieval.retrievers.hnsw_index import HnswIndex
 from retrieve_cli.retrieval.retrievers.retriever import VECTOR, Building, IndexWriter, Passages, Retriever
 from retrieve_cli.retrieval.retrievers.vector_index import FlatIndex, Parameters, open_index, write
@@ -19,8 +19,8 @@ from retrieve_cli.retrieval.retrievers.vector_index import FlatIndex, Parameters
 if TYPE_CHECKING:
     from retrieve_cli.config.settings import Settings
     from retrieve_cli.contracts import Index, Rows, Vectors
-    from retrieve_cli.storage.exported import Exported
     from retrieve_cli.storage.generation import Generation
+    from retrieve_cli.storage.postings import Exported
 
 _BLOCK = 4096
 """Rows that are read for an engine at a time."""
@@ -46,7 +46,7 @@ class _Writer:
         """Do nothing: vectors come from the cache, or from the older generation."""
 
     def companions(self, rows: int) -> Sequence[str]:
-        return (quantized.FILE,) if self._parameters.quantizes(rows) else ()
+        return (scan.CODES_FILE,) if self._parameters.quantizes(rows) else ()
 
     def write(self, path: Path, passages: Passages) -> int:
         rows = len(passages.texts)
@@ -63,7 +63,7 @@ class Dense(Retriever["Vectors"]):
     cost = (0.15, 0.01)
     similarity = True
     role = "dense"
-    replaced = ("dense.faiss", quantized.FILE)
+    replaced = ("dense.faiss", scan.CODES_FILE)
     packages = (Package(("faiss-cpu", "faiss-gpu-cu12", "faiss-gpu"), "index", "hnsw", "kind"),)
     by_text = True
 
@@ -77,7 +77,7 @@ class Dense(Retriever["Vectors"]):
 
     def open(self, generation: Generation, settings: Settings) -> FlatIndex | HnswIndex:
         file = generation.file(self.file)
-        codes = generation.file(quantized.FILE) if quantized.FILE in generation.manifest.files else None
+        codes = generation.file(scan.CODES_FILE) if scan.CODES_FILE in generation.manifest.files else None
         (codes or file).fetch()  # each search reads all of it
         chosen = settings.dense
         index = open_index(file, hnsw_ef_search=chosen.hnsw_ef_search, codes=codes, device=chosen.device)
@@ -89,7 +89,7 @@ class Dense(Retriever["Vectors"]):
 
     def exported(self, index: Index[Vectors]) -> Exported:
         from retrieve_cli.contracts.engines import Part
-        from retrieve_cli.storage.exported import Exported
+        from retrieve_cli.storage.postings import Exported
 
         if not isinstance(index, FlatIndex | HnswIndex):
             return super().exported(index)

@@ -14,8 +14,7 @@ from retrieve_cli.contracts import Candidates, Unit
 from retrieve_cli.errors import IndexCorrupt, Unavailable
 from retrieve_cli.retrieval.retrievers.scan import score_rows
 from retrieve_cli.retrieval.retrievers.selection import best, masks, spread
-from retrieve_cli.storage.bitmap import total
-from retrieve_cli.storage.sampled_groups import Restricted, spread_within
+from retrieve_cli.storage.bitmap import Restricted, spread_within, total
 
 if TYPE_CHECKING:
     from retrieve_cli.contracts import Mask, Rows, Vectors

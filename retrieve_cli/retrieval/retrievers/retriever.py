@@ -29,8 +29,8 @@ from retrieve_cli.errors import UsageError
 if TYPE_CHECKING:
     from retrieve_cli.config.settings import Settings
     from retrieve_cli.contracts import Spelling, Vectors
-    from retrieve_cli.storage.exported import Exported
     from retrieve_cli.storage.generation import Generation
+    from retrieve_cli.storage.postings import Exported
 
 Q = TypeVar("Q")
 

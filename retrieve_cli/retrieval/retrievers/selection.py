@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 import numpy as np
 
 from retrieve_cli.contracts import Candidates, Unit
-from retrieve_cli.storage.bitmap import total
-from retrieve_cli.storage.sampled_groups import Restricted, several
+from retrieve_cli.storage.bitmap import Restricted, several, total
 
 if TYPE_CHECKING:
     from retrieve_cli.contracts import Mask, Rows, Vectors

@@ -29,9 +29,9 @@ if TYPE_CHECKING:
 
     from retrieve_cli.config.settings import Settings
     from retrieve_cli.contracts import Index, Rows, Terms, Vectors
-    from retrieve_cli.storage.exported import Exported
     from retrieve_cli.storage.generation import Generation
     from retrieve_cli.storage.mapped import Check
+    from retrieve_cli.storage.postings import Exported
 
 _HINT = "retrieve inspect verify"
 
@@ -124,7 +124,7 @@ class SparseIndex(ScoringIndex[TermWeights]):
     def exported(self, name: str) -> Exported:
         """Return the rows for an engine; `name` is the retriever's name."""
         from retrieve_cli.contracts.engines import Part
-        from retrieve_cli.storage.exported import Exported
+        from retrieve_cli.storage.postings import Exported
 
         self._check(self._rows, self._impacts)
         table = PostingTable(self._starts, self._rows, self._impacts, self._length)

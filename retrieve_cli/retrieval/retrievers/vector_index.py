@@ -21,13 +21,20 @@ from retrieve_cli.contracts import Candidates, Json, Unit
 from retrieve_cli.errors import IndexCorrupt
 from retrieve_cli.frozen import Frozen
 from retrieve_cli.numerics import available_cores
-from retrieve_cli.retrieval.retrievers import quantized
 from retrieve_cli.retrieval.retrievers.hnsw_index import HnswIndex, faiss_package
-from retrieve_cli.retrieval.retrievers.scan import Scan, contenders, members, score_rows
+from retrieve_cli.retrieval.retrievers.scan import (
+    CODES_FILE,
+    Extremes,
+    QuantizedScan,
+    Scan,
+    contenders,
+    members,
+    score_rows,
+    write_codes,
+)
 from retrieve_cli.retrieval.retrievers.selection import best, best_of_groups, masks, spread
-from retrieve_cli.storage.bitmap import total
+from retrieve_cli.storage.bitmap import Restricted, spread_within, total
 from retrieve_cli.storage.mapped import MappedFile, unchecked
-from retrieve_cli.storage.sampled_groups import Restricted, spread_within
 
 if TYPE_CHECKING:
     from retrieve_cli.contracts import Mask, Rows, Vectors
@@ -74,7 +81,7 @@ def write(blocks: Iterable[Vectors], path: Path, *, rows: int, dim: int, paramet
     """Write a faiss inner-product index of the rows of `blocks`, each (m, dim) float32; return their number.
 
     A flat file is a header and the vectors: it is written without faiss, to the same bytes. Many rows also get a
-    quantised copy, see `quantized`.
+    quantised copy, see `QuantizedScan`.
 
     Raises:
         Unavailable: `hnsw` is requested and faiss is not installed.
@@ -87,13 +94,13 @@ def write(blocks: Iterable[Vectors], path: Path, *, rows: int, dim: int, paramet
             index.add(np.ascontiguousarray(block))
         faiss.write_index(index, str(path))
         return int(index.ntotal)
-    extremes = quantized.Extremes(dim)
+    extremes = Extremes(dim)
     with path.open("wb") as file:
         file.write(_FLAT_HEADER.pack(_FLAT, dim, rows, _UNUSED, _UNUSED, _TRAINED, _INNER_PRODUCT, rows * dim))
         for block in extremes.watch(blocks):
             file.write(np.ascontiguousarray(block, "<f4").data)
     if parameters.quantizes(rows) and extremes.finite:
-        quantized.write(_stored_rows(path, dim), path.with_name(quantized.FILE), rows=rows, extremes=extremes)
+        write_codes(_stored_rows(path, dim), path.with_name(CODES_FILE), rows=rows, extremes=extremes)
     return rows
 
 
@@ -136,7 +143,7 @@ def open_index(
     if dim < 1 or rows < 0 or floats != dim * rows or len(file) != _FLAT_HEADER.size + 4 * floats:
         raise IndexCorrupt(f"{path} does not contain the {rows} rows of {dim} numbers of its header", hint=_HINT)
     vectors = np.frombuffer(file.data, np.float32, floats, _FLAT_HEADER.size).reshape(rows, dim)
-    scan = None if codes is None else quantized.QuantizedScan(codes, rows=rows, dim=dim)
+    scan = None if codes is None else QuantizedScan(codes, rows=rows, dim=dim)
     return FlatIndex(vectors, file, scan, device=device)
 
 
@@ -163,7 +170,7 @@ class FlatIndex(Restricted):
         self,
         vectors: Vectors,
         file: MappedFile | None = None,
-        scan: quantized.QuantizedScan | None = None,
+        scan: QuantizedScan | None = None,
         *,
         device: Literal["auto", "cpu", "cuda"] = "cpu",
     ) -> None:

@@ -13,8 +13,15 @@ import numpy as np
 
 from retrieve_cli.contracts import Candidates, Evidence, Kind, Query, Ranking
 from retrieve_cli.frozen import Described, Frozen, replace
-from retrieve_cli.retrieval.stages.fusion import Fusion, highest, minmax, reciprocal_rank, weighted_sum, zscore
-from retrieve_cli.retrieval.stages.matches import CountedMatches
+from retrieve_cli.retrieval.stages.fusion import (
+    CountedMatches,
+    Fusion,
+    highest,
+    minmax,
+    reciprocal_rank,
+    weighted_sum,
+    zscore,
+)
 from retrieve_cli.retrieval.stages.retrieve import Account, Retrieval, hits, traced
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ import numpy as np
 from retrieve_cli.contracts import Hit, Json, Kind, Ranking, Stage
 from retrieve_cli.frozen import Described, Frozen, replace
 from retrieve_cli.retrieval.stages.diversity import Cap, capped, per_group as capped_by_group
-from retrieve_cli.retrieval.stages.matches import together
+from retrieve_cli.retrieval.stages.fusion import together
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

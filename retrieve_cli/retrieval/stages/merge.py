@@ -9,7 +9,7 @@ from typing import ClassVar
 from retrieve_cli.contracts import VARIANT, Evidence, Hit, Kind, Query, Ranking, Stage, Unit
 from retrieve_cli.frozen import Frozen, replace
 from retrieve_cli.retrieval.stages.diversity import Cap, capped, with_cut_hits
-from retrieve_cli.retrieval.stages.matches import together
+from retrieve_cli.retrieval.stages.fusion import together
 
 
 class Merge(Frozen):

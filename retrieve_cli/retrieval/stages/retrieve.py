@@ -23,12 +23,9 @@ from retrieve_cli.contracts import (
 )
 from retrieve_cli.errors import STEP_FAILURES, RetrieveError, Unavailable
 from retrieve_cli.frozen import Described, Frozen, replace
-from retrieve_cli.retrieval.stages.fusion import highest
-from retrieve_cli.retrieval.stages.index_account import IndexAccount
-from retrieve_cli.retrieval.stages.masks import best_records, members, over
-from retrieve_cli.retrieval.stages.matches import CountedMatches
-from retrieve_cli.storage.bitmap import of_members
-from retrieve_cli.storage.sampled_groups import several
+from retrieve_cli.retrieval.stages.fusion import CountedMatches, highest
+from retrieve_cli.retrieval.stages.masks import IndexAccount, best_records, members, over
+from retrieve_cli.storage.bitmap import of_members, several
 
 if TYPE_CHECKING:
     from retrieve_cli.contracts import Mask, Rows, Vectors

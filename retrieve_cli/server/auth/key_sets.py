@@ -9,7 +9,7 @@ from time import monotonic
 from typing import Any, NamedTuple, Protocol
 
 from retrieve_cli.errors import RetrieveError, SourceFailed, UsageError
-from retrieve_cli.http.fetching import fetch
+from retrieve_cli.http.transport import fetch
 from retrieve_cli.untrusted.files import read_bytes
 from retrieve_cli.untrusted.foreign_json import foreign_json
 

@@ -25,8 +25,7 @@ from typing import Any, NamedTuple
 
 from retrieve_cli.contracts import Json
 from retrieve_cli.errors import RetrieveError, UsageError, quoted, unwritable
-from retrieve_cli.server.auth.rates import RequestRate, read_rate
-from retrieve_cli.server.auth.scopes import SCOPES, Caller
+from retrieve_cli.server.auth.scopes import SCOPES, Caller, RequestRate, read_rate
 from retrieve_cli.storage import durable, lock
 from retrieve_cli.storage.beside import KEYS, damaged_keys, keys_file, read_keys
 

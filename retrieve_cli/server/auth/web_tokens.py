@@ -14,10 +14,9 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from retrieve_cli.errors import Unavailable, UsageError, printable, shortened
-from retrieve_cli.http.fetching import check_secure_url
+from retrieve_cli.http.transport import check_secure_url
 from retrieve_cli.server.auth.key_sets import FileOrigin, KeySet, UrlOrigin
-from retrieve_cli.server.auth.rates import RequestRate, read_rate
-from retrieve_cli.server.auth.scopes import Caller, claimed_scopes
+from retrieve_cli.server.auth.scopes import Caller, RequestRate, claimed_scopes, read_rate
 
 if TYPE_CHECKING:
     from retrieve_cli.config.settings import JwtSettings

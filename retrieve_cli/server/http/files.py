@@ -11,8 +11,8 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
-from retrieve_cli.api import pictures
-from retrieve_cli.api.pictures import PictureRequest
+from retrieve_cli.api import contents
+from retrieve_cli.api.contents import PictureRequest
 from retrieve_cli.errors import UsageError, quoted
 from retrieve_cli.server.http.description import BINARY, operation, parameter
 from retrieve_cli.server.http.documents import ID
@@ -56,11 +56,11 @@ def router(state: State) -> APIRouter:
         tenant = state.callers.of(request, "search").tenant
         wanted, generation = _wanted(request)
         index = state.live.at(generation)
-        etag = f'"{await state.pool.run(request, lambda: pictures.tag(index, wanted, tenant=tenant))}"'
+        etag = f'"{await state.pool.run(request, lambda: contents.picture_tag(index, wanted, tenant=tenant))}"'
         headers = {"ETag": etag, **_HEADERS}
         if request.headers.get("If-None-Match") == etag:
             return Response(status_code=304, headers=headers)
-        drawn = await state.pool.run(request, lambda: pictures.picture(index, wanted, tenant=tenant))
+        drawn = await state.pool.run(request, lambda: contents.picture(index, wanted, tenant=tenant))
         return Response(drawn, 200, headers, "image/png")
 
     routes = APIRouter(tags=["documents"])

@@ -15,10 +15,9 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
-from retrieve_cli.api.asked import Asked, of_text, read_asked
-from retrieve_cli.api.batches import Outcome
+from retrieve_cli.api.asked import Asked, Outcome, of_text, read_asked
 from retrieve_cli.api.choices import SEARCH
-from retrieve_cli.api.sequences import arrival
+from retrieve_cli.api.live import arrival
 from retrieve_cli.contracts import Json
 from retrieve_cli.errors import RetrieveError, UsageError, quoted
 from retrieve_cli.output import formats

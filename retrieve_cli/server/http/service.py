@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING
 
 from retrieve_cli.errors import quoted
 from retrieve_cli.server.http.answers import error_response
-from retrieve_cli.server.http.callers import LIMIT, Callers
-from retrieve_cli.server.http.hosts import Hosts
+from retrieve_cli.server.http.callers import LIMIT, Callers, Hosts
 from retrieve_cli.server.http.requests import RejectedRequest
 
 if TYPE_CHECKING:

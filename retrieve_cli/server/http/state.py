@@ -8,12 +8,11 @@ from functools import partial
 from retrieve_cli.api.documents import Documents
 from retrieve_cli.api.live import LiveIndex
 from retrieve_cli.config.settings import Settings
-from retrieve_cli.server.http.access_log import AccessLog
-from retrieve_cli.server.http.callers import Callers
-from retrieve_cli.server.http.hosts import Hosts
+from retrieve_cli.server.http.callers import Callers, Hosts
 from retrieve_cli.server.http.metrics import Metrics
 from retrieve_cli.server.http.model_parts import configured
 from retrieve_cli.server.http.models import Models
+from retrieve_cli.server.http.observing import AccessLog
 from retrieve_cli.server.http.pool import Pool, WebSearching, web_search_of
 from retrieve_cli.server.http.requests import Limits
 from retrieve_cli.server.http.syncing import Syncing, SyncOptions

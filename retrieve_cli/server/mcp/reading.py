@@ -10,8 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from retrieve_cli.api.asked import read_asked
-from retrieve_cli.api.contents import Passage, passage_of
-from retrieve_cli.api.field_values import FieldValues, fields_of
+from retrieve_cli.api.contents import FieldValues, Passage, fields_of, passage_of
 from retrieve_cli.api.live import LiveIndex
 from retrieve_cli.contracts import Json
 from retrieve_cli.errors import NotFound, UsageError, printable, shortened

@@ -18,7 +18,7 @@ from mcp.shared.exceptions import MCPError
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from retrieve_cli import __version__
-from retrieve_cli.api.field_values import FieldValues, fields_of, records_of
+from retrieve_cli.api.contents import FieldValues, fields_of, records_of
 from retrieve_cli.api.live import LiveIndex
 from retrieve_cli.contracts import Json
 from retrieve_cli.contracts.terms import figures

@@ -24,7 +24,7 @@ from retrieve_cli.search.pictures import drawable
 from retrieve_cli.search.places import place_of
 from retrieve_cli.server.page.address import Address, record_url
 from retrieve_cli.server.page.rendering import SnippetPart, WebLink, cut, leaves, link, parts
-from retrieve_cli.storage.records.column_values import known_as
+from retrieve_cli.storage.records.column import known_as
 from retrieve_cli.storage.records.suggestions import offered
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from retrieve_cli.storage import durable
-from retrieve_cli.storage.file_stamps import marks_of
+from retrieve_cli.storage.durable import marks_of
 from retrieve_cli.untrusted import files
 
 if TYPE_CHECKING:

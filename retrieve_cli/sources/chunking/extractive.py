@@ -10,7 +10,7 @@ import numpy as np
 from retrieve_cli.contracts import LONGEST_FACET, Card, Chunk, Encoder, FacetAnswer
 from retrieve_cli.errors import one_line
 from retrieve_cli.numerics import products
-from retrieve_cli.sources.chunking.sentences import sentence_starts
+from retrieve_cli.sources.chunking.spacy_import import sentence_starts
 
 SUMMARY = "summary"
 _CHUNKS = 256

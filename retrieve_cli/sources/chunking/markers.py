@@ -8,8 +8,7 @@ from functools import cached_property
 
 from retrieve_cli.contracts import Json, Record
 from retrieve_cli.frozen import Frozen, replace
-from retrieve_cli.sources.chunking.blocks import TextBlock, laid_out, scan
-from retrieve_cli.sources.chunking.titles import titles, titles_of
+from retrieve_cli.sources.chunking.blocks import TextBlock, laid_out, scan, titles, titles_of
 
 # Blanks and repetitions are bounded, above any real heading: otherwise a page of labels takes quadratic time.
 _BLANKS = r"\s{0,9}"

@@ -11,9 +11,8 @@ from retrieve_cli.frozen import Frozen, replace
 from retrieve_cli.sources.chunking.blocks import TextBlock
 from retrieve_cli.sources.chunking.coherence import Coherence
 from retrieve_cli.sources.chunking.markers import LABELS, Markers
-from retrieve_cli.sources.chunking.pieces import Cutter, pack
+from retrieve_cli.sources.chunking.pieces import ChunkSpan, ChunkWriter, Cutter, context_of, pack, single_chunk
 from retrieve_cli.sources.chunking.token_map import Budget, TokenMap
-from retrieve_cli.sources.chunking.writing import ChunkSpan, ChunkWriter, context_of, single_chunk
 
 _TINY = 8
 """A section of less than 1/8 of a chunk may share a chunk with an equally small neighbour."""

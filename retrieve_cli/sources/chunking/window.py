@@ -8,9 +8,8 @@ from retrieve_cli.contracts import Chunk, Json, Record, Tokenizer
 from retrieve_cli.errors import UsageError
 from retrieve_cli.sources.chunking.blocks import TextBlock
 from retrieve_cli.sources.chunking.coherence import Coherence
-from retrieve_cli.sources.chunking.pieces import Cutter, pack
+from retrieve_cli.sources.chunking.pieces import ChunkSpan, ChunkWriter, Cutter, context_of, pack, single_chunk
 from retrieve_cli.sources.chunking.token_map import Budget, TokenMap
-from retrieve_cli.sources.chunking.writing import ChunkSpan, ChunkWriter, context_of, single_chunk
 
 
 class WindowChunker:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from retrieve_cli.contracts import Json
-from retrieve_cli.storage.file_stamps import settled
+from retrieve_cli.storage.durable import settled
 
 if TYPE_CHECKING:
     from retrieve_cli.sources.folders.ignore_rules import IgnoreRules

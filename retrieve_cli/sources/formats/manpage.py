@@ -9,9 +9,8 @@ from unicodedata import normalize
 from retrieve_cli.contracts import Parsed
 from retrieve_cli.contracts.layout import Kind, Layout
 from retrieve_cli.errors import BadDocument, NotADocument
-from retrieve_cli.sources.formats.block_text import BlockText
 from retrieve_cli.sources.formats.formats import ParsingLimits
-from retrieve_cli.sources.formats.markdown import decoded
+from retrieve_cli.sources.formats.markdown import BlockText, decoded
 
 
 def parse(content: bytes, *, name: str, limits: ParsingLimits, on_page: Callable[[int], None]) -> Parsed:  # noqa: ARG001

@@ -1,4 +1,7 @@
-"""Markdown and plain text: the text unchanged, and the metadata in front of it."""
+"""Markdown and plain text: the text unchanged, and the metadata in front of it.
+
+A text that is composed block by block, with a blank line between two of them.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +10,10 @@ from collections.abc import Callable
 from math import isfinite
 
 from retrieve_cli.contracts import Json, Parsed
+from retrieve_cli.contracts.layout import Block, Kind
 from retrieve_cli.errors import BadDocument
 from retrieve_cli.sources.formats.formats import ParsingLimits
-from retrieve_cli.untrusted.decoding import decode, has_controls, label_of
+from retrieve_cli.untrusted.files import decode, has_controls, label_of
 
 _FRONT_MATTER = re.compile(
     r"\ufeff?\s*^---[ \t]*\r?\n(?P<yaml>.*?)^(?:---|\.\.\.)[ \t]*(?:\r?\n|\Z)", re.DOTALL | re.MULTILINE
@@ -100,3 +104,35 @@ def decoded(content: bytes) -> tuple[str, tuple[str, ...]]:
         raise BadDocument("it is not a text: it has bytes that no encoding of texts has")
     text, encoding = found
     return text.removeprefix("\ufeff"), (f"read as {label_of(encoding)}, not UTF-8",)
+
+
+class BlockText:
+    """Text and blocks of a document, in order."""
+
+    def __init__(self) -> None:
+        self.blocks: list[Block] = []
+        self._pieces: list[str] = []
+        self._length = 0
+
+    @property
+    def text(self) -> str:
+        return "".join(self._pieces)
+
+    def add(self, text: str, kind: Kind, *, level: int = 0, anchor: str = "") -> None:
+        """Add a block; nothing if it is empty."""
+        if not text:
+            return
+        if self.blocks:
+            self._append("\n\n")
+        start = self._length
+        self._append(text)
+        self.blocks.append(Block(start, self._length, kind, level, anchor))
+
+    def extend(self, line: str) -> None:
+        """Add a line to the last block."""
+        self._append("\n" + line)
+        self.blocks[-1] = self.blocks[-1]._replace(end=self._length)
+
+    def _append(self, piece: str) -> None:
+        self._pieces.append(piece)
+        self._length += len(piece)

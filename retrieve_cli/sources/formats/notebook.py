@@ -9,9 +9,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from retrieve_cli.contracts import Json, Parsed
 from retrieve_cli.contracts.layout import Kind, Layout
 from retrieve_cli.errors import BadDocument
-from retrieve_cli.sources.formats.block_text import BlockText
 from retrieve_cli.sources.formats.formats import ParsingLimits
-from retrieve_cli.sources.formats.markdown import utf8
+from retrieve_cli.sources.formats.markdown import BlockText, utf8
 
 _LONGEST_OUTPUT = 20_000
 """Characters of the longest output that is kept whole; of a longer one, the beginning is kept."""

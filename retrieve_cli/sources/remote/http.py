@@ -20,8 +20,7 @@ from retrieve_cli.http.addresses import check_url, shown
 from retrieve_cli.http.limits import gunzip, peek
 from retrieve_cli.http.secrets import Credentials
 from retrieve_cli.http.transport import Reply
-from retrieve_cli.sources.remote.publication import intact, publish
-from retrieve_cli.sources.remote.transfer import ADDRESS, USUAL, Transfer, TransferLimits
+from retrieve_cli.sources.remote.transfer import ADDRESS, USUAL, Transfer, TransferLimits, intact, publish
 from retrieve_cli.storage import durable
 from retrieve_cli.storage.manifest import canonical, sha1 as sha1_of
 from retrieve_cli.untrusted.foreign_json import foreign_json

@@ -11,7 +11,7 @@ from retrieve_cli.errors import RetrieveError
 from retrieve_cli.sources.catalogs.catalog import CatalogSource
 from retrieve_cli.sources.digests import file_stamp
 from retrieve_cli.sources.fields import FieldMap
-from retrieve_cli.sources.remote.publication import sweep
+from retrieve_cli.sources.remote.transfer import sweep
 
 
 class Fetcher(Protocol):

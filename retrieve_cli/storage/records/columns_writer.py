@@ -15,7 +15,7 @@ from retrieve_cli.storage import pickles
 from retrieve_cli.storage.mapped import unreleased
 from retrieve_cli.storage.pickles import Later
 from retrieve_cli.storage.postings import PostingsWriter, PostingTable, kept_by_group, kept_values
-from retrieve_cli.storage.records.column_values import number_of, values_of
+from retrieve_cli.storage.records.column import number_of, values_of
 from retrieve_cli.storage.records.columns import DTYPES, Columns
 from retrieve_cli.storage.vocabulary import MergedTexts, TextBuffer
 

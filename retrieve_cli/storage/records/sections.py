@@ -3,6 +3,8 @@
 A chunk has a path of headings, from the outermost inwards: `Munich > Transport`. Its values are each heading, the path
 up to each of them, and the whole. A chunk of several short sections, shown as `Munich > Transport, Heating`, also has
 the values of each of their paths. Text is compared without regard to case.
+
+Facets of chunks as columns, by which chunks can be filtered as records by their fields: `facets.population`.
 """
 
 from __future__ import annotations
@@ -12,15 +14,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from retrieve_cli.contracts import Json
-from retrieve_cli.errors import UsageError, quoted
+from retrieve_cli.contracts import LONGEST_FACET, Json
+from retrieve_cli.errors import IndexCorrupt, UsageError, quoted
 from retrieve_cli.storage.generation import Generation
-from retrieve_cli.storage.records.column import COMPARISONS
-from retrieve_cli.storage.records.column_values import number_of
+from retrieve_cli.storage.records.column import COMPARISONS, number_of
 from retrieve_cli.storage.records.globs import text_glob
 
 if TYPE_CHECKING:
     from retrieve_cli.contracts import Mask, Rows, Terms
+    from retrieve_cli.storage.records.columns import Columns
+
 
 FIELD = "section"
 _LEVEL = " > "
@@ -112,3 +115,48 @@ def _read(generation: Generation) -> Sections:
                 numbers[row] = places.setdefault(paths, len(places))
             row += 1
     return Sections(numbers, list(places))
+
+
+FACETS_FILE = "facets.pkl"
+PREFIX = "facets."
+_SEPARATOR = ";"
+
+
+def facet_values(facets: Mapping[str, str]) -> dict[str, list[str]]:
+    """Return the values of the fields of one chunk: each facet, and its parts if semicolons separate several."""
+    fields = {}
+    for name, text in facets.items():
+        parts = [text, *(part.strip() for part in text.split(_SEPARATOR))]
+        distinct = {part.casefold(): part for part in reversed(parts) if part}
+        fields[PREFIX + name] = list(reversed(distinct.values()))
+    return fields
+
+
+def facets_of(row: Mapping[str, Json]) -> dict[str, str]:
+    """Return the facets in a row of `chunks.jsonl`, which may come from anywhere; none if it has none."""
+    stored = row.get("facets")
+    if not isinstance(stored, Mapping):
+        return {}
+    return {str(name): text[:LONGEST_FACET] for name, text in stored.items() if isinstance(text, str)}
+
+
+def facet_columns(generation: Generation) -> Columns | None:
+    """Return the columns of the chunks of a generation; None if it has no facets.
+
+    Raises:
+        IndexCorrupt: the file is damaged.
+    """
+    return generation.once(_open) if FACETS_FILE in generation.manifest.files else None
+
+
+def _open(generation: Generation) -> Columns:
+    from retrieve_cli.storage import pickles
+    from retrieve_cli.storage.records.columns import LATER, Columns  # every answer imports this file, few are filtered
+
+    file = generation.file(FACETS_FILE)
+    columns = Columns(pickles.load(file, later=LATER), file.check_parts)
+    if len(columns) != len(generation.chunks):
+        rows = f"{FACETS_FILE} has {len(columns)} rows for {len(generation.chunks)} chunks"
+        raise IndexCorrupt(rows, hint="retrieve inspect verify")
+    generation.expect(FACETS_FILE, len(columns))
+    return columns

@@ -19,10 +19,9 @@ from retrieve_cli.contracts.works import FieldConflict, Found, Id, IdKind, Linke
 from retrieve_cli.websearch import ids
 from retrieve_cli.websearch.merging import titles
 from retrieve_cli.websearch.merging.describing import Description, described
-from retrieve_cli.websearch.merging.fields import chosen
 from retrieve_cli.websearch.merging.matching import matched
 from retrieve_cli.websearch.merging.titles import Likeness, likeness
-from retrieve_cli.websearch.merging.versions import KINDS, Member, best_id, others_of, versions_of
+from retrieve_cli.websearch.merging.versions import KINDS, Member, best_id, chosen, others_of, versions_of
 
 _TYPES: tuple[WorkType, ...] = ("article", "dataset", "review", "preprint", "web")
 """Types in the order in which one is chosen if providers do not agree about the representative version of a work."""

@@ -21,9 +21,8 @@ from retrieve_cli.models.rerankers.cross_folder import QWEN3_RERANKER, CrossFold
 from retrieve_cli.models.rerankers.pairs import frame, stretches
 from retrieve_cli.models.rerankers.scorer import CrossScorer
 from retrieve_cli.models.runtimes.devices import why_no_gpu
-from retrieve_cli.models.runtimes.digests import Digests
 from retrieve_cli.models.runtimes.model_folder import ModelFolder
-from retrieve_cli.models.runtimes.tensors import read, write
+from retrieve_cli.models.runtimes.tensors import Digests, read, write
 
 FillAbove = Callable[..., list[int]]
 Make = Callable[..., CrossFolder]

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
-from retrieve_cli.models.runtimes.bert import pool, to_unit
-from retrieve_cli.models.runtimes.eager import gelu
+from retrieve_cli.models.runtimes.bert import gelu, pool, to_unit
 from retrieve_cli.numerics import one_blas_thread, openblas
 
 

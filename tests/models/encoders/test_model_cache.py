@@ -15,10 +15,9 @@ import pytest
 
 from retrieve_cli.errors import Exit, Unavailable, UsageError
 from retrieve_cli.models.encoders.onnx_encoder import OnnxEncoder, dense_export
-from retrieve_cli.models.runtimes.digests import Digests
 from retrieve_cli.models.runtimes.exports import Export, ensure
 from retrieve_cli.models.runtimes.model_folder import ModelFolder, read_folder
-from retrieve_cli.models.runtimes.tensors import extents, read, write
+from retrieve_cli.models.runtimes.tensors import Digests, extents, read, write
 
 
 @pytest.fixture

@@ -2,7 +2,7 @@
 
 import pytest
 
-from retrieve_cli.models.runtimes.prefixes import FILE, by_name, of_model
+from retrieve_cli.models.runtimes.model_folder import FILE, by_name, of_model
 
 INSTRUCTION = "Instruct: Given a web search query, retrieve relevant passages that answer the query\nQuery:"
 BGE = "Represent this sentence for searching relevant passages: "

@@ -19,7 +19,7 @@ from retrieve_cli.models.encoders.splade_folder import read_splade
 from retrieve_cli.models.encoders.torch_encoder import TorchEncoder
 from retrieve_cli.models.rerankers.scorer import CrossScorer
 from retrieve_cli.models.runtimes.model_folder import ModelFolder
-from retrieve_cli.models.runtimes.threads import once, spread
+from retrieve_cli.models.runtimes.packages import once, spread
 
 T = TypeVar("T")
 

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from waiting import pause
 
-from retrieve_cli.contracts.executors import Encoded
+from retrieve_cli.contracts.models import Encoded
 from retrieve_cli.models.executors.coordinator import Admission, Coordinator
 from retrieve_cli.models.executors.local import LocalWorker, MachineShare
 from retrieve_cli.models.executors.scheduler import Policy

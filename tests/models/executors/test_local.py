@@ -12,10 +12,9 @@ from pathlib import Path
 import pytest
 from waiting import PATIENCE_S, until
 
-from retrieve_cli.contracts.executors import Wanted
+from retrieve_cli.contracts.models import Wanted
 from retrieve_cli.errors import ModelFailed, Unavailable
-from retrieve_cli.models.executors.admission import PROBES
-from retrieve_cli.models.executors.coordinator import Admission
+from retrieve_cli.models.executors.coordinator import PROBES, Admission
 from retrieve_cli.models.executors.local import MachineShare, gpus, shares
 from retrieve_cli.models.executors.scheduler import Policy
 from retrieve_cli.models.executors.workers import ProbeAnswer

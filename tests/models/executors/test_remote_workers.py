@@ -19,8 +19,8 @@ from waiting import PATIENCE_S
 
 from retrieve_cli.assemble.encoders import encoder_to_build
 from retrieve_cli.config.loading import load
-from retrieve_cli.contracts.executors import Wanted
-from retrieve_cli.models.executors.admission import PROBES, difference, same_bits
+from retrieve_cli.contracts.models import Wanted
+from retrieve_cli.models.executors.coordinator import PROBES, difference, same_bits
 from retrieve_cli.models.executors.encoding import Encoders
 from retrieve_cli.models.executors.workers import ProbeAnswer, WorkUnit
 from tests.models.executors.test_worker_builds import records
@@ -129,7 +129,7 @@ def test_actors_of_ray_give_the_generation_of_one_process_and_one_that_ends_is_r
 ) -> None:
     import ray
 
-    from retrieve_cli.assemble.executors import FACTORY
+    from retrieve_cli.assemble.parts import FACTORY
     from retrieve_cli.models.executors.ray_actors import RayWorker, connect
     from retrieve_cli.models.executors.workers import WorkerEnded
 

@@ -19,7 +19,7 @@ from samples import Program, fails, write_catalog
 from sources.formats.sandbox.builds import heeding_interrupts
 from waiting import PATIENCE_S, brought_about, until
 
-from retrieve_cli.api.named_sources import named_sources
+from retrieve_cli.api.building import named_sources
 from retrieve_cli.assemble.parts import Parts, parts_for
 from retrieve_cli.assemble.sources import sources_of
 from retrieve_cli.config.loading import load
@@ -30,7 +30,7 @@ from retrieve_cli.frozen import replace
 from retrieve_cli.ingest.build import build
 from retrieve_cli.ingest.report import LossLimits, Report
 from retrieve_cli.ingest.sync import Sync
-from retrieve_cli.models.executors.admission import PROBES
+from retrieve_cli.models.executors.coordinator import PROBES
 from retrieve_cli.models.executors.scheduler import Policy
 from retrieve_cli.storage.store import Store
 from tests.models.executors.conftest import Crews, Hired, each_killed_three_times

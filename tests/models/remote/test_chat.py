@@ -9,8 +9,8 @@ from models.remote.servers import Api, chat
 
 from retrieve_cli.errors import Unavailable
 from retrieve_cli.models.remote import prompts
-from retrieve_cli.models.remote.answers import ServerFailed
 from retrieve_cli.models.remote.chat import ListSelection, ListwiseSelector, Unusable, picked_in, scores_in
+from retrieve_cli.models.remote.client import ServerFailed
 from retrieve_cli.models.runtimes.tokenizer import readable
 
 TOOLS = ["registers volumes", "segments lungs", "plots curves"]

@@ -15,8 +15,7 @@ from models.remote.servers import Answer, Api, Asked
 from waiting import PATIENCE_S
 
 from retrieve_cli.errors import RetrieveError, Unavailable, UsageError
-from retrieve_cli.models.remote.answers import ServerFailed, ServerUnavailable
-from retrieve_cli.models.remote.client import Client
+from retrieve_cli.models.remote.client import Client, ServerFailed, ServerUnavailable
 
 OVERLOADED = b'{"error": {"message": "too many of you"}}'
 

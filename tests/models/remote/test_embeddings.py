@@ -14,9 +14,8 @@ from models.remote.servers import Answer, Api, Asked, embedder, vector
 from retrieve_cli.contracts import Encoder, ModelCard
 from retrieve_cli.errors import IndexCorrupt, RetrieveError, Unavailable
 from retrieve_cli.frozen import replace
-from retrieve_cli.models.remote.answers import ServerFailed
-from retrieve_cli.models.remote.embeddings import RemoteEncoder
-from retrieve_cli.models.remote.pieces import PieceTokenizer
+from retrieve_cli.models.remote.client import ServerFailed
+from retrieve_cli.models.remote.embeddings import PieceTokenizer, RemoteEncoder
 from retrieve_cli.models.runtimes.tokenizer import ModelTokenizer
 
 TEXTS = ["segment lungs", "Grüße 細胞 \U0001f600", "x", "\ud800 alone", "a\x00b\nc"]

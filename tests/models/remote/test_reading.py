@@ -9,7 +9,7 @@ from models.remote.servers import Api, Asked
 
 from retrieve_cli.errors import ModelFailed
 from retrieve_cli.models.remote.chat import ListwiseSelector
-from retrieve_cli.models.remote.pieces import PieceTokenizer
+from retrieve_cli.models.remote.embeddings import PieceTokenizer
 from retrieve_cli.models.remote.reading import CatalogReader, answer_tokens
 
 CONTEXT = 4096

@@ -8,7 +8,7 @@ from models.remote.servers import Answer, Api, Asked
 
 from retrieve_cli.contracts import PairScorer
 from retrieve_cli.errors import Unavailable
-from retrieve_cli.models.remote.answers import ServerFailed
+from retrieve_cli.models.remote.client import ServerFailed
 from retrieve_cli.models.remote.rerank import RemoteScorer
 
 PASSAGES = [f"passage {number} {'x' * number}" for number in range(10)]

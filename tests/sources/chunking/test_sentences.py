@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from retrieve_cli.errors import UsageError
-from retrieve_cli.sources.chunking.sentences import sentence_starts
-from retrieve_cli.sources.chunking.spacy_import import hide_package
+from retrieve_cli.sources.chunking.spacy_import import hide_package, sentence_starts
 
 
 def test_sentences_begin_behind_a_full_stop() -> None:
@@ -64,7 +63,7 @@ def python(program: str) -> str:
 def test_torch_is_not_imported_for_sentences_and_can_be_used_afterwards() -> None:
     program = """
 import sys
-from retrieve_cli.sources.chunking.sentences import sentence_starts
+from retrieve_cli.sources.chunking.spacy_import import sentence_starts
 print(sentence_starts("One. Two."), "torch" in sys.modules)
 import torch
 print(int(torch.ones(3).sum()), sentence_starts("One. Two. Three."))
@@ -89,7 +88,7 @@ def test_where_torch_was_imported_before_spacy_sees_it() -> None:
     pytest.importorskip("torch")
     program = """
 import torch
-from retrieve_cli.sources.chunking.sentences import sentence_starts
+from retrieve_cli.sources.chunking.spacy_import import sentence_starts
 import sys
 print(sentence_starts("One. Two."), sys.modules["thinc.compat"].has_torch)
 """

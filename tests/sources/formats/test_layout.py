@@ -2,8 +2,7 @@
 
 from hypothesis import given, strategies as st
 
-from retrieve_cli.contracts.layout import Block, DocumentPage, Layout
-from retrieve_cli.contracts.page_words import Words
+from retrieve_cli.contracts.layout import Block, DocumentPage, Layout, Words
 
 
 def words(*entries: tuple[int, int, int, float, float]) -> Words:

@@ -18,8 +18,7 @@ from sources.formats.indexed import indexed
 from urllib3.filepost import encode_multipart_formdata
 from waiting import PATIENCE_S
 
-from retrieve_cli.contracts.layout import Block, Mark, cell_boxes
-from retrieve_cli.contracts.page_words import Box, Words
+from retrieve_cli.contracts.layout import Block, Box, Mark, Words, cell_boxes
 from retrieve_cli.errors import BadDocument
 from retrieve_cli.server.auth.keys import KeyFile
 from retrieve_cli.sources.formats.pdf.picture import render

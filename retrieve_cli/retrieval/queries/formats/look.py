@@ -22,9 +22,8 @@ from retrieve_cli.retrieval.queries.formats.content import (
     decompressed,
     opened,
 )
-from retrieve_cli.retrieval.queries.formats.dicom import read_dicom
+from retrieve_cli.retrieval.queries.formats.dicom import read_dicom, read_tiff
 from retrieve_cli.retrieval.queries.formats.table import BY_EXTENSION, FORMATS, Format, Magic
-from retrieve_cli.retrieval.queries.formats.tiff import read_tiff
 
 PLACE = ("domain", "space")
 MOMENT = ("time", "list")

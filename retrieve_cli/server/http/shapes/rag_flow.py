@@ -10,7 +10,7 @@ from retrieve_cli.config.settings import Settings
 from retrieve_cli.contracts import Json
 from retrieve_cli.errors import UsageError, quoted
 from retrieve_cli.search.answer import Answer
-from retrieve_cli.search.content_type import content_type
+from retrieve_cli.search.places import content_type
 from retrieve_cli.server.http.shapes.shape import (
     Read,
     asked_of,

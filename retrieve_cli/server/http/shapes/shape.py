@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Literal, NamedTuple
 
 from retrieve_cli.api.asked import Asked, read_asked
-from retrieve_cli.api.schemas import checked
+from retrieve_cli.api.requests import checked
 from retrieve_cli.contracts import Json
 from retrieve_cli.errors import UsageError
 from retrieve_cli.search.answer import Answer, Result

@@ -18,9 +18,8 @@ from retrieve_cli.contracts.layout import Layout
 from retrieve_cli.errors import NotADocument, quoted
 from retrieve_cli.sources.formats.formats import ParsingLimits
 from retrieve_cli.sources.formats.html.main_part import PagePart, main_part
-from retrieve_cli.sources.formats.html.markup import checked
 from retrieve_cli.sources.formats.html.text import HtmlText
-from retrieve_cli.sources.formats.html.tree import Tree, one_line, read
+from retrieve_cli.sources.formats.html.tree import Tree, checked, one_line, read
 
 if TYPE_CHECKING:
     from selectolax.lexbor import LexborHTMLParser

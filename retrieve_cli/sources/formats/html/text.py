@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence, Set as AbstractSet
 from itertools import groupby
 
 from retrieve_cli.contracts.layout import Kind
-from retrieve_cli.sources.formats.block_text import BlockText
 from retrieve_cli.sources.formats.html import tables
 from retrieve_cli.sources.formats.html.tree import BLOCKS, CODE, HEADINGS, LISTS, TEXT, Tree, flat, one_line
+from retrieve_cli.sources.formats.markdown import BlockText
 
 _LONGEST = 200
 

@@ -10,8 +10,15 @@ from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-from retrieve_cli.sources.formats.pdf.cell_lines import CellLine, by_column, is_prose, lines_of, read_break, runs_of
-from retrieve_cli.sources.formats.pdf.drawn_edges import DrawnEdge
+from retrieve_cli.sources.formats.pdf.drawn_edges import (
+    CellLine,
+    DrawnEdge,
+    by_column,
+    is_prose,
+    lines_of,
+    read_break,
+    runs_of,
+)
 from retrieve_cli.sources.formats.pdf.page_words import Word
 
 SNAP = 3.0

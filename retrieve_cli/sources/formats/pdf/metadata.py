@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from datetime import date
 from typing import TYPE_CHECKING
 
-from retrieve_cli.sources.formats.pdf.styles import FontStyle, PageLines
+from retrieve_cli.sources.formats.pdf.headings import FontStyle, PageLines
 
 if TYPE_CHECKING:
     from pypdfium2 import PdfDocument

@@ -11,9 +11,8 @@ from itertools import pairwise
 from types import MappingProxyType
 from typing import NamedTuple
 
-from retrieve_cli.sources.formats.pdf.cell_lines import CellLine, is_prose, lines_of, read_break, runs_of
 from retrieve_cli.sources.formats.pdf.cells import Cells
-from retrieve_cli.sources.formats.pdf.drawn_edges import DrawnEdge
+from retrieve_cli.sources.formats.pdf.drawn_edges import CellLine, DrawnEdge, is_prose, lines_of, read_break, runs_of
 from retrieve_cli.sources.formats.pdf.page_words import Word
 
 

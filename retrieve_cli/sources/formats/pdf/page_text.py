@@ -15,9 +15,8 @@ from operator import attrgetter
 from statistics import fmean, median
 from typing import TYPE_CHECKING, NamedTuple
 
-from retrieve_cli.sources.formats.pdf.directions import SKEWED
-from retrieve_cli.sources.formats.pdf.lines import Line, lines_of
-from retrieve_cli.sources.formats.pdf.segments import Segment
+from retrieve_cli.sources.formats.pdf.lines import Line, Segment, lines_of
+from retrieve_cli.sources.formats.pdf.raw import SKEWED
 
 if TYPE_CHECKING:
     from retrieve_cli.sources.formats.pdf.page_words import PageWords

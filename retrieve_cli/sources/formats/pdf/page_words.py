@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from retrieve_cli.sources.formats.pdf import raw
-from retrieve_cli.sources.formats.pdf.directions import SKEWED
+from retrieve_cli.sources.formats.pdf.raw import SKEWED
 from retrieve_cli.sources.formats.pdf.word_splits import split_words
 
 if TYPE_CHECKING:

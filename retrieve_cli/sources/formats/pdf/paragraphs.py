@@ -13,9 +13,8 @@ from statistics import median
 from typing import NamedTuple
 
 from retrieve_cli.contracts.layout import Kind
-from retrieve_cli.sources.formats.pdf.headings import Heading, Headings
+from retrieve_cli.sources.formats.pdf.headings import CAPTION, FontStyle, Heading, Headings, PageLines
 from retrieve_cli.sources.formats.pdf.lines import Line
-from retrieve_cli.sources.formats.pdf.styles import CAPTION, FontStyle, PageLines
 
 _SMALL = 0.93
 """Font size of footnotes relative to the body, at most."""

@@ -13,15 +13,14 @@ from retrieve_cli.contracts import Parsed
 from retrieve_cli.contracts.layout import DocumentPage, Layout
 from retrieve_cli.errors import BadDocument
 from retrieve_cli.sources.formats.pdf import raw
-from retrieve_cli.sources.formats.pdf.directions import reading_boxes
-from retrieve_cli.sources.formats.pdf.headings import headings_of, outline_of
+from retrieve_cli.sources.formats.pdf.headings import PageLines, body_style, headings_of, outline_of
+from retrieve_cli.sources.formats.pdf.lines import Segment, segments_of
 from retrieve_cli.sources.formats.pdf.metadata import metadata_of, printed_title
 from retrieve_cli.sources.formats.pdf.page_text import PageText
 from retrieve_cli.sources.formats.pdf.page_words import Frame, PageWords, empty_words, read_words
 from retrieve_cli.sources.formats.pdf.paragraphs import drafts_of
+from retrieve_cli.sources.formats.pdf.raw import reading_boxes
 from retrieve_cli.sources.formats.pdf.running import remove_running
-from retrieve_cli.sources.formats.pdf.segments import Segment, segments_of
-from retrieve_cli.sources.formats.pdf.styles import PageLines, body_style
 from retrieve_cli.sources.formats.pdf.tables import PdfTable, find_tables
 from retrieve_cli.sources.formats.pdf.writing import Joiner, PdfTextWriter
 

@@ -2,14 +2,22 @@
 
 A page has thousands of characters, so everything that is asked per word is asked by `map` over such a function, and
 the answers are written side by side into one array.
+
+Boxes in the direction in which their text is read.
 """
 
 from __future__ import annotations
 
 import ctypes
-from typing import Any
+import re
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pypdfium2.raw as pdfium
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
 
 _INT, _POINTER, _FLOAT, _DOUBLE = ctypes.c_int, ctypes.c_void_p, ctypes.c_float, ctypes.c_double
 PATH, FORM = pdfium.FPDF_PAGEOBJ_PATH, pdfium.FPDF_PAGEOBJ_FORM
@@ -67,3 +75,22 @@ path_segment = _function("FPDFPath_GetPathSegment", _POINTER, _POINTER, _INT)
 segment_kind = _function("FPDFPathSegment_GetType", _INT, _POINTER)
 segment_point = _function("FPDFPathSegment_GetPoint", _INT, _POINTER, _POINTER, _POINTER)
 segment_closes = _function("FPDFPathSegment_GetClose", _INT, _POINTER)
+
+
+SKEWED = 45
+"""Turn of text that is neither level nor upright, such as a watermark."""
+RTL = re.compile(r"[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc\U00010800-\U00010fff\U0001e800-\U0001efff]")
+"""A letter of a script that is written from right to left."""
+
+
+def reading_boxes(boxes: NDArray[np.float32], turns: NDArray[np.int16]) -> NDArray[np.float32]:
+    """Return displayed boxes (n, 4) as a reader sees them who turns the page until the text runs from left to right."""
+    if not turns.any():
+        return boxes
+    x0, y0, x1, y1 = boxes.T
+    turned = boxes.copy()
+    for turn, sides in ((90, (y0, -x1, y1, -x0)), (180, (-x1, -y1, -x0, -y0)), (270, (-y1, x0, -y0, x1))):
+        chosen = turns == turn
+        if chosen.any():
+            turned[chosen] = np.stack(sides, axis=1)[chosen]
+    return turned

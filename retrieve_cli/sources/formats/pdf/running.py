@@ -14,8 +14,8 @@ from operator import attrgetter
 
 import numpy as np
 
+from retrieve_cli.sources.formats.pdf.lines import Segment
 from retrieve_cli.sources.formats.pdf.page_text import PageText
-from retrieve_cli.sources.formats.pdf.segments import Segment
 
 _FEWEST_PAGES = 3
 _ROWS = 4

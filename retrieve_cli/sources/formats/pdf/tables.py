@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from retrieve_cli.sources.formats.pdf.cell_lines import in_reading_order
 from retrieve_cli.sources.formats.pdf.cells import (
     MOST_RULES,
     SNAP,
@@ -17,7 +16,7 @@ from retrieve_cli.sources.formats.pdf.cells import (
     join_edges,
     touching_groups,
 )
-from retrieve_cli.sources.formats.pdf.drawn_edges import DrawnEdge, Edges, TooManyPaths, read_edges
+from retrieve_cli.sources.formats.pdf.drawn_edges import DrawnEdge, Edges, TooManyPaths, in_reading_order, read_edges
 from retrieve_cli.sources.formats.pdf.open_tables import find_open_tables
 from retrieve_cli.sources.formats.pdf.page_words import Word
 

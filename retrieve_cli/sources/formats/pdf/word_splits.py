@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from retrieve_cli.sources.formats.pdf.directions import RTL, reading_boxes
+from retrieve_cli.sources.formats.pdf.raw import RTL, reading_boxes
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

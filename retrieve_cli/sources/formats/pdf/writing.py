@@ -8,12 +8,11 @@ from collections.abc import Iterable, Sequence
 from functools import cached_property
 from itertools import accumulate, chain
 
-from retrieve_cli.contracts.layout import Block, Kind
-from retrieve_cli.contracts.page_words import Words
+from retrieve_cli.contracts.layout import Block, Kind, Words
+from retrieve_cli.sources.formats.pdf.headings import PageLines
 from retrieve_cli.sources.formats.pdf.lines import Line
 from retrieve_cli.sources.formats.pdf.page_text import PageText
 from retrieve_cli.sources.formats.pdf.paragraphs import BULLET, Draft
-from retrieve_cli.sources.formats.pdf.styles import PageLines
 
 _LETTERS = re.compile(r"[^\W\d_]+")
 _HYPHENS = ("-", "\u2010", "\xad")

@@ -14,7 +14,7 @@ from importlib import import_module
 
 from retrieve_cli.errors import BadDocument, NotADocument, shortened
 from retrieve_cli.sources.formats.formats import ungzipped
-from retrieve_cli.sources.formats.processes import confinement, messages, transfer
+from retrieve_cli.sources.formats.processes import confinement, messages
 from retrieve_cli.untrusted import files
 from retrieve_cli.untrusted.frames import Requests
 
@@ -103,7 +103,7 @@ def _content(request: messages.ReceivedRequest, requests: Requests, on_page: Cal
         drawn: bytes = module.render(content, request.drawing.pages, marks=request.drawing.marks, on_page=on_page)
         return drawn
     parsed = module.parse(content, name=request.name, limits=request.limits, on_page=on_page, **extra)
-    return transfer.packed(parsed)
+    return messages.packed(parsed)
 
 
 if __name__ == "__main__":

@@ -5,18 +5,25 @@ answer   one for each request: a head with its form, its number and whether the 
          a PNG, message, hint and whether it is no document as JSON, or nothing
 state    a file of 32 bytes that both have mapped: number of the request that was begun, page it is on; peak memory and
          page faults before the request, as the kernel counts them
+
+Documents as bytes between the process that parses one and the process that asked for it.
+
+The process that parses is not trusted: a parser in C may have been taken over by the document. So the bytes are JSON, a
+text and plain arrays; nothing is executed to read them, and every type, number and offset is checked.
 """
 
 from __future__ import annotations
 
 import json
+from array import array
+from collections.abc import Iterable, Mapping
+from math import isfinite
 from pathlib import Path
 from struct import Struct
-from typing import NamedTuple
+from typing import Any, NamedTuple, NoReturn, get_args
 
-from retrieve_cli.contracts import Json
-from retrieve_cli.contracts.layout import Mark
-from retrieve_cli.contracts.page_words import Box
+from retrieve_cli.contracts import Json, Parsed
+from retrieve_cli.contracts.layout import Block, Box, DocumentPage, Kind, Layout, Mark, Words
 from retrieve_cli.sources.formats.formats import ParsingLimits
 from retrieve_cli.untrusted import files
 from retrieve_cli.untrusted.frames import framed
@@ -111,3 +118,171 @@ def asked_of(head: list[Json]) -> ReceivedRequest:
 
 def _drawing(pages: tuple[int, ...], marks: tuple[Json, ...]) -> Drawing:
     return Drawing(tuple(pages), tuple(Mark(Box(*box), *others) for box, *others in marks))
+
+
+_SIZES = Struct("<QQQ")
+"""Bytes of the structure, bytes of the text, number of words."""
+_PER_WORD = 28
+"""Bytes of a word: start, end and page, (3,) uint32, and its box, (4,) float32."""
+_KINDS = frozenset(get_args(Kind))
+_LARGEST = 2**53
+"""Whole numbers beyond this limit differ between JSON readers."""
+_FARTHEST = 1e7
+"""Largest coordinate, in points: the edge of a page of 3.5 km."""
+_LONGEST_NAME = 1000
+"""Most characters of an anchor or of the label of a page."""
+_DEEPEST = 32
+"""Levels of metadata."""
+
+
+def packed(parsed: Parsed) -> bytes:
+    """Return a document as bytes. Lone surrogates, which UTF-8 cannot encode, become `?`.
+
+    Raises:
+        ValueError: its metadata has a value that JSON cannot hold.
+    """
+    layout = parsed.layout
+    structure = {
+        "title": parsed.title,
+        "metadata": dict(parsed.metadata),
+        "body_start": parsed.body_start,
+        "notices": list(parsed.notices),
+        "blocks": None if layout is None else layout.blocks,
+        "pages": () if layout is None else layout.pages,
+        "words": layout is not None and layout.words is not None,
+    }
+    head = json.dumps(structure, ensure_ascii=False, allow_nan=False, default=str).encode("utf-8", "replace")
+    text = parsed.text.encode("utf-8", "replace")
+    words = () if layout is None or layout.words is None else layout.words.arrays()
+    count = len(words[0]) if words else 0
+    return b"".join((_SIZES.pack(len(head), len(text), count), head, text, *(part.tobytes() for part in words)))
+
+
+def unpacked(content: bytes) -> Parsed:
+    """Return the document that was packed.
+
+    Raises:
+        ValueError: the bytes are not a packed document.
+    """
+    view = memoryview(content)
+    if len(view) < _SIZES.size:
+        raise ValueError("too short")
+    head_size, text_size, count = _SIZES.unpack_from(view)
+    if len(view) != _SIZES.size + head_size + text_size + _PER_WORD * count:
+        raise ValueError("sizes that do not add up")
+    head, rest = view[_SIZES.size :][:head_size], view[_SIZES.size + head_size :]
+    try:
+        structure = json.loads(str(head, "utf-8"), parse_constant=_reject)
+    except RecursionError as error:
+        raise ValueError("nested too deeply") from error
+    text = str(rest[:text_size], "utf-8")
+    return _document(structure if isinstance(structure, dict) else {}, text, rest[text_size:])
+
+
+def _document(fields: Mapping[str, Json], text: str, words: memoryview) -> Parsed:
+    metadata = _of(fields, "metadata", dict)
+    _check(metadata)
+    body_start = _of(fields, "body_start", int)
+    if not 0 <= body_start <= len(text):
+        raise ValueError("a body outside the text")
+    layout = None
+    if fields.get("blocks") is not None:
+        pages = tuple(_pages(_of(fields, "pages", list), len(text)))
+        last = pages[-1].index if pages else _LARGEST
+        placed = _words(words, len(text), last) if _of(fields, "words", bool) else None
+        layout = Layout(tuple(_blocks(_of(fields, "blocks", list), len(text))), pages, placed)
+    if layout is None or layout.words is None:
+        _require(not words, "words without a layout")
+    notices = tuple(_string(notice) for notice in _of(fields, "notices", list))
+    return Parsed(text, layout, metadata, _string(_of(fields, "title", str)), body_start, notices)
+
+
+def _of(fields: Mapping[str, Json], name: str, kind: type) -> Any:
+    """Return a value of exactly this type. Raises: ValueError."""
+    value = fields.get(name)
+    _require(type(value) is kind, f"`{name}` of another type")
+    return value
+
+
+def _inside(start: Json, end: Json, size: int) -> bool:
+    """Return True for whole numbers in order within a text of a size."""
+    return type(start) is int and type(end) is int and 0 <= start <= end <= size
+
+
+def _blocks(rows: list[Json], size: int) -> Iterable[Block]:
+    """Yield blocks. Raises: ValueError unless they are in order, do not overlap and lie within the text."""
+    before = 0
+    for row in rows:
+        _require(type(row) is list and len(row) == len(Block._fields), "a block of another form")
+        start, end, kind, level, anchor = row
+        _require(_inside(start, end, size) and start >= before, "a block in the wrong place")
+        _require(type(kind) is str and kind in _KINDS, "a block of an unknown kind")
+        _require(type(level) is int and 0 <= level <= 6, "a heading of an unknown level")
+        before = end
+        yield Block(start, end, kind, level, _string(anchor, _LONGEST_NAME))
+
+
+def _pages(rows: list[Json], size: int) -> Iterable[DocumentPage]:
+    """Yield pages. Raises: ValueError unless they are in order and lie within the text."""
+    last = before = 0
+    for row in rows:
+        _require(type(row) is list and len(row) == len(DocumentPage._fields), "a page of another form")
+        index, label, width, height, start, end, image_only = row
+        _require(type(index) is int and last < index < _LARGEST, "pages out of order")
+        _require(_inside(start, end, size) and start >= before, "a page in the wrong place")
+        _require(all(_is_length(side) for side in (width, height)), "a page of an impossible size")
+        _require(type(image_only) is bool, "a page of another form")
+        last, before = index, start
+        yield DocumentPage(index, _string(label, _LONGEST_NAME), float(width), float(height), start, end, image_only)
+
+
+def _words(content: memoryview, size: int, last_page: int) -> Words:
+    """Return words. Raises: ValueError unless they are in order and lie within the text and on its pages."""
+    import numpy as np
+
+    count = len(content) // _PER_WORD
+    whole, floats = array("I"), array("f")
+    whole.frombytes(content[: 12 * count])
+    floats.frombytes(content[12 * count :])
+    starts, ends, pages = np.asarray(whole, np.uint32).reshape(3, count).astype(np.int64)
+    inside = bool(np.all(starts <= ends) and np.all(ends <= size) and np.all(np.diff(starts) >= 0))
+    _require(inside, "a word in the wrong place")
+    _require(bool(np.all(pages >= 1) and np.all(pages <= last_page)), "a word on a page that is not there")
+    _require(bool(np.all(np.abs(np.asarray(floats)) <= _FARTHEST)), "a word outside any page")
+    return Words.of(whole[:count], whole[count : 2 * count], whole[2 * count :], floats)
+
+
+def _is_length(value: Json) -> bool:
+    return type(value) in (int, float) and isfinite(value) and 0 <= value <= _FARTHEST
+
+
+def _string(value: Json, most: int = 1 << 24) -> str:
+    _require(type(value) is str and len(value) <= most, "a text of another form")
+    value.encode()  # raises UnicodeEncodeError, a ValueError, for lone surrogates
+    return str(value)
+
+
+def _check(value: Json, level: int = 0) -> None:
+    """Check metadata. Raises: ValueError if it is nested too deeply, or has impossible numbers or strings."""
+    _require(level <= _DEEPEST, "metadata nested too deeply")
+    if isinstance(value, dict):
+        for key, part in value.items():
+            _string(key)
+            _check(part, level + 1)
+    elif isinstance(value, list):
+        for part in value:
+            _check(part, level + 1)
+    elif isinstance(value, str):
+        _string(value)
+    elif value is not None:
+        _require(isinstance(value, float) or abs(value) <= _LARGEST, "a number that is too large")
+        _require(isfinite(value), "a number that is too large")
+
+
+def _require(holds: bool, message: str) -> None:
+    if not holds:
+        raise ValueError(message)
+
+
+def _reject(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not a number of JSON")

@@ -15,7 +15,7 @@ from zlib import crc32
 
 from retrieve_cli.contracts import Parsed
 from retrieve_cli.errors import BadDocument, NotADocument, printable, shortened
-from retrieve_cli.sources.formats.processes import messages, transfer
+from retrieve_cli.sources.formats.processes import messages
 from retrieve_cli.sources.formats.processes.kernel_rules import missing
 from retrieve_cli.sources.formats.processes.messages import ParseRequest
 from retrieve_cli.untrusted.worker import TICK_S, Gone, WorkerProcess, signal_name
@@ -105,7 +105,7 @@ class Process:
             raise self._ended(self._memory_reason, "parsing.memory_mb")
         try:
             if form == request.form:
-                return transfer.unpacked(content) if request.drawing is None else checked_picture(content)
+                return messages.unpacked(content) if request.drawing is None else checked_picture(content)
             if form != messages.REJECTED:
                 raise ValueError("an unknown form")
             *said, foreign = json.loads(content)

@@ -18,8 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from retrieve_cli.contracts import Parsed
-from retrieve_cli.contracts.layout import Block, DocumentPage, Layout, Mark
-from retrieve_cli.contracts.page_words import Words
+from retrieve_cli.contracts.layout import Block, DocumentPage, Layout, Mark, Words
 from retrieve_cli.errors import BadDocument
 from retrieve_cli.sources.formats.formats import ParsingLimits
 from retrieve_cli.sources.formats.processes import confinement

@@ -19,8 +19,7 @@ from sources.formats.sandbox.builds import children
 from sources.formats.sandbox.odd_parsers import END, HEADER, PIXELS, POINT, SIGNATURE, chunk
 
 from retrieve_cli.contracts import DocumentFile
-from retrieve_cli.contracts.layout import Mark
-from retrieve_cli.contracts.page_words import Box
+from retrieve_cli.contracts.layout import Box, Mark
 from retrieve_cli.errors import BadDocument, Unavailable
 from retrieve_cli.sources.formats import formats
 from retrieve_cli.sources.formats.formats import ParsingLimits

@@ -12,7 +12,7 @@ from sources.formats.sandbox.test_mutated import LIMITS, begun, is_there, outcom
 
 from retrieve_cli.contracts import Parsed
 from retrieve_cli.sources.formats.formats import FORMATS
-from retrieve_cli.sources.formats.processes import transfer
+from retrieve_cli.sources.formats.processes import messages
 from retrieve_cli.sources.formats.processes.pool import ParserPool
 
 
@@ -34,4 +34,4 @@ def test_a_file_is_parsed_in_the_sandbox_as_without_it(readers: ParserPool, tmp_
         confined = outcome(begun(readers, path, kind))
         free = parser.parse(content, name=path.name, limits=LIMITS, on_page=lambda _: None)
         assert isinstance(confined, Parsed), confined
-        assert transfer.packed(confined) == transfer.packed(free)
+        assert messages.packed(confined) == messages.packed(free)

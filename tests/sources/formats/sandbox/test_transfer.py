@@ -8,10 +8,9 @@ import pytest
 from sources.formats.sandbox.odd_parsers import RICH
 
 from retrieve_cli.contracts import Parsed
-from retrieve_cli.contracts.layout import Block, Layout
-from retrieve_cli.contracts.page_words import Words
-from retrieve_cli.sources.formats.processes import transfer
-from retrieve_cli.sources.formats.processes.transfer import packed, unpacked
+from retrieve_cli.contracts.layout import Block, Layout, Words
+from retrieve_cli.sources.formats.processes import messages
+from retrieve_cli.sources.formats.processes.messages import packed, unpacked
 
 PLAIN = Parsed("plain\n", None, {"a": [1, {"b": None}]})
 
@@ -34,10 +33,10 @@ def test_lone_surrogates_become_question_marks_and_offsets_still_hold() -> None:
 def forged(**changes: Any) -> bytes:
     """Return a packed document with other values in its structure."""
     content = packed(RICH)
-    head, text, words = transfer._SIZES.unpack_from(content)
-    start = transfer._SIZES.size
+    head, text, words = messages._SIZES.unpack_from(content)
+    start = messages._SIZES.size
     structure = json.dumps({**json.loads(content[start : start + head]), **changes}).encode()
-    return transfer._SIZES.pack(len(structure), text, words) + structure + content[start + head :]
+    return messages._SIZES.pack(len(structure), text, words) + structure + content[start + head :]
 
 
 def is_rejected(content: bytes) -> bool:
@@ -101,8 +100,8 @@ def test_numbers_and_nesting_without_end_are_rejected() -> None:
     for value in ("1e999", "[" * 100_000 + "]" * 100_000, "9" * 100_000, "[" * 50 + "]" * 50):
         structure = forged(metadata={"n": "here"}).replace(b'"here"', value.encode())
         head = len(value) - len('"here"')
-        sizes = list(transfer._SIZES.unpack_from(structure))
-        content = transfer._SIZES.pack(sizes[0] + head, *sizes[1:]) + structure[transfer._SIZES.size :]
+        sizes = list(messages._SIZES.unpack_from(structure))
+        content = messages._SIZES.pack(sizes[0] + head, *sizes[1:]) + structure[messages._SIZES.size :]
         assert is_rejected(content)
 
 
