@@ -36,8 +36,8 @@ if TYPE_CHECKING:
 
 _COMMAND = "answer_records answering failures folder_queries printing query requests stdin_queries"
 _OUTPUT = (
-    "answer_table block console_tables explanation formats journal limit_notes markdown places plain_text prompt "
-    "reasons run_account snippet styled_lines text"
+    "block console_tables explanation formats journal places plain_text prompt reasons run_account snippet "
+    "styled_lines text"
 )
 _OTHERS = (
     "yaml", "numpy.linalg", "rich.console", "rich.table", "retrieve_cli.untrusted.nearest",
