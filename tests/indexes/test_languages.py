@@ -3,6 +3,7 @@
 import re
 import time
 import unicodedata
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
@@ -20,9 +21,16 @@ from retrieve_cli.retrieval.retrievers.impacts import Bm25Index, Bm25Writer, For
 from retrieve_cli.sources.chunking.spacy_import import _STOP
 from tests.indexes.first_rules import first_terms, first_words
 
-ROWS = [line.split("\t") for line in Path(__file__).with_name("languages.tsv").read_text("utf-8").splitlines()]
+
+def rows_in(name: str) -> list[list[str]]:
+    return [line.split("\t") for line in Path(__file__).with_name(name).read_text("utf-8").splitlines()]
+
+
+ROWS = rows_in("languages.tsv")
 """Codes of languages and two sentences in each: the first article of the Universal Declaration of Human Rights, and
 others."""
+SENTENCES = rows_in("sentences.tsv")
+"""Codes of languages and twenty short sentences in each, the same ones, written for this test."""
 AUTO = TextAnalyzer(stemming="auto", stop_words="auto")
 Make = Callable[[list[tuple[str, str]]], Bm25Index | RankBm25Index]
 
@@ -70,16 +78,31 @@ def words_in(text: str) -> list[str]:
     return words
 
 
-def test_every_word_of_a_document_in_forty_languages_finds_it() -> None:
-    index = impacts_of([(code, text) for code, text in ROWS])
+def words_and_missed(rows: list[list[str]]) -> tuple[int, list[tuple[str, str]]]:
+    """Number of words of all texts, and those that do not find theirs."""
+    index = impacts_of([(code, text) for code, text in rows])
     missed, number = [], 0
-    for row, (code, text) in enumerate(ROWS):
+    for row, (code, text) in enumerate(rows):
         for word in words_in(text):
             if AUTO.among((code,)).terms(word):  # and not a stop word
                 number += 1
                 missed += [] if finds(index, word, row) else [(code, word)]
-    assert len({code for code, _ in ROWS}) >= 30
+    return number, missed
+
+
+def test_every_word_of_a_document_in_forty_languages_finds_it() -> None:
+    number, missed = words_and_missed(ROWS)
+    assert len({code for code, _ in ROWS}) >= 40
     assert number > 2_500
+    assert len(missed) <= number / 1_000, missed
+
+
+def test_every_word_of_twenty_sentences_in_thirty_languages_finds_its_sentence() -> None:
+    number, missed = words_and_missed(SENTENCES)
+    by_language = Counter(code for code, _ in SENTENCES)
+    assert len(by_language) >= 30
+    assert set(by_language.values()) == {20}
+    assert number > 4_000
     assert len(missed) <= number / 1_000, missed
 
 
