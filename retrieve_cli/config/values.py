@@ -265,9 +265,12 @@ def source_setting(entry: Json, where: str, folder: Path) -> SourceSetting:
         UsageError: a key is unknown or missing.
     """
     kinds = tuple(_NEEDED)
-    if not isinstance(entry, dict) or (entry.get("kind") not in kinds and entry.get("kind") not in installed()):
-        given = entry.get("kind") if isinstance(entry, dict) else entry
-        raise unknown(f"kind {quoted(given)} of {where}", str(given), kinds)
+    if not isinstance(entry, dict) or "kind" not in entry:
+        path = quoted(entry.get("path", "…") if isinstance(entry, dict) else entry)
+        hint = f"write {{kind: catalog, path: {path}}}, or kind: docs for a folder; other kinds: {', '.join(kinds[2:])}"
+        raise UsageError(f"{where} has no `kind`", hint=hint)
+    if not isinstance(entry["kind"], str) or entry["kind"] not in {*kinds, *installed()}:
+        raise unknown(f"kind {quoted(entry['kind'])} of {where}", str(entry["kind"]), kinds)
     setting: SourceSetting = with_keys(SourceSetting(entry["kind"]), entry, "", where, folder)
     for key in _NEEDED.get(setting.kind, ()):
         if not getattr(setting, key):

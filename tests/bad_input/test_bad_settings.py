@@ -1,10 +1,19 @@
 """Configuration that cannot be: one sentence with the file, the key and what it takes; nothing is built with it."""
 
+import json
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from bad_input.speech import said, said_in_json, unforeseen
 from samples import Program
+
+from retrieve_cli.config.bounds import keys_of
+from retrieve_cli.config.index_settings import ChunkingRule, SourceSetting
+from retrieve_cli.config.loading import load
+from retrieve_cli.config.settings import Settings, section_names
+from retrieve_cli.errors import RetrieveError
 
 
 @pytest.mark.parametrize(
@@ -111,3 +120,42 @@ def test_a_dimension_beyond_all_memory_is_a_sentence(catalog: Path, retrieve: Pr
     done = retrieve("build", "--catalog", catalog, "--config", "odd.yaml")
     assert done.code in (1, 2)
     said(done, done.code)
+
+
+ODD: tuple[Any, ...] = (None, -1, "x", [[1]], [{"a": [1]}], {"a": {"b": [1]}})
+KINDS = ("catalog", "docs", "http", "sparql", "inbox")
+
+
+def odd_settings() -> Iterator[dict[str, Any]]:
+    """Every key of the configuration, and of the entries in its lists of mappings, with values of every shape."""
+    for odd in ODD:
+        for section in section_names():
+            yield {section: odd}
+            for name in getattr(getattr(Settings(), section), "__struct_fields__", ()):
+                yield {section: {name: odd}}
+        for key in keys_of(ChunkingRule):
+            yield {"chunking": {"rules": [{"match": "a", key.name: odd}]}}
+        yield from ({"sources": {"list": [entry]}} for entry in (odd, {"kind": odd}, {"path": odd}))
+        for kind in KINDS:
+            yield from ({"sources": {"list": [{"kind": kind, key.name: odd}]}} for key in keys_of(SourceSetting))
+
+
+def test_no_value_of_any_key_is_a_fault_of_the_program(tmp_path: Path) -> None:
+    faults, rejected = [], 0
+    for settings in odd_settings():
+        (tmp_path / "odd.yaml").write_text(json.dumps(settings))
+        try:
+            load(tmp_path / "odd.yaml", {})
+        except RetrieveError as error:
+            rejected += "odd.yaml" in str(error)
+        except Exception as error:  # noqa: BLE001  any other one is a fault
+            faults.append((settings, repr(error)))
+    assert faults == []
+    assert rejected > 1_000
+
+
+@pytest.mark.parametrize("entry", ["a.jsonl", '{path: "a.jsonl"}'])
+def test_a_source_without_kind_shows_the_one_to_write(catalog: Path, retrieve: Program, entry: str) -> None:
+    Path("odd.yaml").write_text(f"sources: [{entry}]")
+    done = retrieve("build", "--catalog", catalog, "--config", "odd.yaml")
+    assert "{kind: catalog, path: 'a.jsonl'}" in said(done, 2)
