@@ -42,8 +42,16 @@ def members(starts: Rows, records: Rows, chunks: Mask | None = None) -> tuple[Ro
     return (rows, owners) if chunks is None else (rows[kept := chunks[rows]], owners[kept])
 
 
+def _one_each(starts: Rows) -> bool:
+    """Return True if each record has one chunk. Then `starts`, which may be a mapped file, need not be read: entries
+    here and there would load all of it into this process."""
+    return int(starts[-1]) == len(starts) - 1
+
+
 def first_chunks(starts: Rows, records: Rows, chunks: Mask | None) -> Rows:
     """Return the first chunk row of each record, of those in `chunks`, of which each record has one."""
+    if _one_each(starts):
+        return records
     if chunks is None:
         return starts[records]
     rows, owners = members(starts, records, chunks)
@@ -176,6 +184,6 @@ class IndexAccount(Generic[Q]):
 
     def best_chunks(self, records: Rows) -> Rows:
         index, starts = self._retrieval.index, self._retrieval.starts
-        if index.unit == "record" or bool(np.all(starts[records + 1] - starts[records] == 1)):
+        if index.unit == "record" or _one_each(starts) or bool(np.all(starts[records + 1] - starts[records] == 1)):
             return first_chunks(starts, records, self._chunks)
         return best_chunks(index, self._query, starts, records, chunks=self._chunks)
