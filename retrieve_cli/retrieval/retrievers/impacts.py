@@ -225,6 +225,7 @@ class Bm25Index(TermIndex):
         """Return the terms of a query that occur in the index, by their numbers, in the order of the query; a term
         weighs as often as the query has it."""
         found = {term: float(np.max(weights)) for term, weights in self._weighted(query).items()}
+        self.release()  # what the look-ups read
         return TermWeights(np.array(list(found), np.int32), np.array(list(found.values()), np.float32))
 
     def _weighted(self, query: str) -> dict[int, Vectors | float]:
