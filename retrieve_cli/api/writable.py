@@ -125,8 +125,8 @@ def build_index(
 ) -> WritableIndex:
     """Return the index of records, or of catalogs and folders; see `retrieve_cli.build`."""
     from retrieve_cli.api import building
-    from retrieve_cli.api.building import named_sources
     from retrieve_cli.api.documents import Documents
+    from retrieve_cli.api.named_sources import named_sources
     from retrieve_cli.api.rows import paths_in
     from retrieve_cli.assemble.sources import inbox_entry, with_inbox
     from retrieve_cli.assemble.trusted import agree

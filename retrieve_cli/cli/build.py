@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from retrieve_cli.api.building import excluding
+from retrieve_cli.api.named_sources import excluding
 from retrieve_cli.cli.options import Shared, shared
 from retrieve_cli.cli.sync_line import SyncLine
 from retrieve_cli.errors import Exit, RetrieveError, UsageError
@@ -164,7 +164,7 @@ def _entries(
     shared: Shared, settings: Settings, words: Sequence[str], catalogs: Sequence[Path], folders: Sequence[Path]
 ) -> Sequence[SourceSetting]:
     """The sources of the command line, by default of the configuration. Raises: UsageError if there is no source."""
-    from retrieve_cli.api.building import named_sources, no_source
+    from retrieve_cli.api.named_sources import named_sources, no_source
     from retrieve_cli.assemble.sources import with_inbox
 
     listed = settings.sources.list

@@ -34,9 +34,9 @@ from retrieve_cli.output.journal import QUERIES
 from retrieve_cli.server.http.metrics import Metrics
 from retrieve_cli.server.http.observing import AccessLog
 from retrieve_cli.server.http.pool import Pool
-from retrieve_cli.server.http.running import SHARED
 from retrieve_cli.server.http.service import Service
 from retrieve_cli.server.http.syncing import SyncOptions
+from retrieve_cli.server.http.workers import SHARED
 from retrieve_cli.server.mcp.host import McpOptions
 
 if TYPE_CHECKING:
@@ -124,7 +124,8 @@ def serve(
         return
     _check_packages()
     from retrieve_cli.http.secrets import read_key
-    from retrieve_cli.server.http.running import Running, end_with_parent
+    from retrieve_cli.server.http.running import Running
+    from retrieve_cli.server.http.workers import end_with_parent
 
     running = Running(_seconds(grace), verbose=shared.talk.verbose)
     settings = shared.settings()
@@ -166,7 +167,7 @@ def _run_workers(shared: Shared, listener: Listener, count: int, url: str) -> No
     """Answer by several processes. Raises: typer.Exit, KeyboardInterrupt at its end."""
     import signal
 
-    from retrieve_cli.server.http.running import Workers
+    from retrieve_cli.server.http.workers import Workers
 
     ready = partial(_announce, shared, url, {"artifacts": str(shared.artifacts), "workers": str(count)})
     ended = Workers(sys.argv[1:], count, listener, say=shared.talk.say, ready=ready).run()

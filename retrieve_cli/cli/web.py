@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from retrieve_cli.api.web import WEB
+from retrieve_cli.api.web_choices import WEB
 from retrieve_cli.cli.options import Shared, shared
 from retrieve_cli.errors import Exit, printable
 

@@ -16,6 +16,7 @@ from retrieve_cli.errors import Exit, RetrieveError, UsageError, printable
 from retrieve_cli.output import formats, web_works
 from retrieve_cli.search.answer import Answer
 from retrieve_cli.search.web_answer import WebAnswer, WebOptions
+from retrieve_cli.search.web_choice import check
 
 if TYPE_CHECKING:
     from retrieve_cli.config.settings import Settings
@@ -133,8 +134,6 @@ class WebSection:
 
     def __init__(self, shared: Shared, settings: Settings, *, batch: bool) -> None:
         """Raises: UsageError if web search is off, or the flags do not go with it."""
-        from retrieve_cli.search.web_answer import check
-
         if batch:
             raise UsageError("--web answers one query", hint="retrieve query --web TEXT")
         if shared.format not in _FORMATS:

@@ -20,7 +20,8 @@ from retrieve_cli.operations.replay import Replay, cannot_run, program_notes, ty
 from retrieve_cli.output import formats, journal, run_account
 from retrieve_cli.output.web_works import web_json
 from retrieve_cli.search.web import WebSearch
-from retrieve_cli.search.web_answer import WebOptions, check
+from retrieve_cli.search.web_answer import WebOptions
+from retrieve_cli.search.web_choice import check
 
 _AGAIN = "save the run again: retrieve web TEXT --save-run"
 _NOT_OF_THE_RUN = frozenset({"enabled", "endpoints", "deadline_ms", "max_age", "keep", "keep_mb"})

@@ -126,8 +126,6 @@ def _perhaps_section(
 
 def _own_section(generation: Generation, condition: Condition, visible: Mask | None) -> Mask:
     """The records whose own field satisfies the positive condition."""
-    import numpy as np
-
     columns = columns_seen(generation, visible)
     operator = condition.operator.removeprefix("!")
     if (column := columns.column(_SECTION)) is None or (operator != "=" and not len(column.numbered)):
@@ -137,15 +135,11 @@ def _own_section(generation: Generation, condition: Condition, visible: Mask | N
 
 def spread(generation: Generation, records: Mask) -> Mask:
     """(chunks,) bool: the chunks of some records."""
-    import numpy as np
-
     return np.repeat(records, np.diff(generation.starts))
 
 
 def with_chunks(generation: Generation, chunks: Mask) -> Mask:
     """(records,) bool: the records that have one of these chunks."""
-    import numpy as np
-
     return np.logical_or.reduceat(chunks, generation.starts[:-1])
 
 

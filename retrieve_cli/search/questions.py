@@ -14,7 +14,7 @@ from retrieve_cli.errors import UsageError, quoted
 from retrieve_cli.frozen import replace
 from retrieve_cli.retrieval.queries.tags import OPERATOR, Tagged, read_tags
 from retrieve_cli.search.access import Access, columns_seen, of_tenant, of_tenant_or_none, only
-from retrieve_cli.search.conditions import Passing, satisfying, together
+from retrieve_cli.search.conditions import Passing, conditions_on, satisfying, together
 from retrieve_cli.storage.generation import Generation
 
 if TYPE_CHECKING:
@@ -278,7 +278,6 @@ class RequestReader:
         if self._settings is None or not self._settings.engines.in_use:
             return None
         from retrieve_cli.retrieval.queries.filters import parse
-        from retrieve_cli.search.conditions import conditions_on
 
         said = partial(
             conditions_on,

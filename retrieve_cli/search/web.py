@@ -34,15 +34,8 @@ from retrieve_cli.contracts.works import Found, Source, Work
 from retrieve_cli.errors import RetrieveError, SourceFailed
 from retrieve_cli.retrieval.stages.fusion import reciprocal_rank
 from retrieve_cli.retrieval.stages.rerank import RerankStage
-from retrieve_cli.search.web_answer import (
-    Chosen,
-    ProviderStatus,
-    WebAnswer,
-    WebHit,
-    WebOptions,
-    check,
-    chosen_providers,
-)
+from retrieve_cli.search.web_answer import ProviderStatus, WebAnswer, WebHit, WebOptions
+from retrieve_cli.search.web_choice import Chosen, check, chosen_providers
 
 if TYPE_CHECKING:
     from retrieve_cli.contracts import Encoder

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
     Keys: TypeAlias = NDArray[np.bytes_]
     """(n,) 20-byte strings."""
+    Entry: TypeAlias = tuple[NDArray[Any], ...]
+    """Arrays of one text, in the order of the layout's columns."""
 
 KEY = 20
 KEY_TYPE = f"S{KEY}"
@@ -132,14 +134,6 @@ def _heads(keys: Keys) -> NDArray[np.uint64]:
     heads = np.ascontiguousarray(keys).view(np.uint8).reshape(-1, KEY)[:, :8]
     return np.ascontiguousarray(heads).view(np.uint64).reshape(-1)
 
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from retrieve_cli.contracts import Rows
-
-    Entry: TypeAlias = tuple[NDArray[Any], ...]
-    """Arrays of one text, in the order of the layout's columns."""
 
 Say: TypeAlias = Callable[[str], None]
 

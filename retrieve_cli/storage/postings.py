@@ -21,19 +21,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 import numpy as np
 
 from retrieve_cli.contracts import TermWeights
-from retrieve_cli.contracts.engines import Part
 from retrieve_cli.errors import IndexCorrupt
 from retrieve_cli.frozen import Frozen
 from retrieve_cli.storage.mapped import unreleased
 
 if TYPE_CHECKING:
-    from retrieve_cli.contracts import Vectors
-
-
-if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from retrieve_cli.contracts import Rows
+    from retrieve_cli.contracts import Rows, Vectors
+    from retrieve_cli.contracts.engines import Part
 
     Values = NDArray[Any]
     Named: TypeAlias = tuple[Rows, Rows] | None

@@ -8,7 +8,7 @@ import pytest
 from program.asking import Configure
 from samples import TOOLS, Program, write_catalog
 
-from retrieve_cli.api import building
+from retrieve_cli.api import named_sources
 
 
 def write(path: Path, text: str) -> Path:
@@ -151,10 +151,10 @@ def test_a_suggestion_walks_into_no_folder_and_looks_at_a_bounded_number_of_name
 ) -> None:
     write(tmp_path / "a" / "b" / "x.md", "x")
     assert "build a" not in retrieve("build").err
-    monkeypatch.setattr(building, "_LOOKED_AT", 3)
+    monkeypatch.setattr(named_sources, "_LOOKED_AT", 3)
     for number in range(30):
         (tmp_path / f"n{number}").mkdir()
-    assert len(list(building._names(tmp_path))) == 3
+    assert len(list(named_sources._names(tmp_path))) == 3
 
 
 # ------------------------------------------------------------------------------------ what a build replaces

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from program.asking import Configure
 from samples import TOOLS, Program, write_catalog
 
 from retrieve_cli.cli.main import main
+from retrieve_cli.cli.names import COMMANDS
 from retrieve_cli.storage import durable
 
 CODE = """
@@ -37,6 +39,7 @@ NO_VECTORS = (
 
 def loaded(modules: str, *commands: str) -> list[list[str]]:
     """Those of some modules that are loaded after each of some commands in one process, in the order of loading."""
+    assert [name for name in modules.split() if name.startswith("retrieve_cli.") and find_spec(name) is None] == []
     done = subprocess.run([sys.executable, "-c", CODE, modules, *commands], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     return [line.split()[1:] for line in done.stdout.splitlines() if line.split()[:1] == ["loaded"]]
@@ -64,8 +67,17 @@ def test_help_loads_the_command_line_alone() -> None:
     assert loaded(f"{EVERYWHERE} {NO_NUMBERS} {NO_VECTORS} rich yaml", "--help") == [[]]
 
 
+@pytest.mark.parametrize("command", sorted(set(COMMANDS) - {"serve"}))
+def test_the_help_of_a_command_loads_nothing_that_answers(command: str) -> None:
+    assert loaded(f"{EVERYWHERE} mcp_types fastapi starlette uvicorn psycopg", f"{command} --help") == [[]]
+
+
+def test_the_help_of_a_server_loads_no_server() -> None:
+    assert loaded("pydantic mcp mcp_types fastapi starlette uvicorn torch faiss", "serve --help") == [[]]
+
+
 def test_json_loads_nothing_that_lays_out_text(index: Path) -> None:
-    names = "block cells cuts explanation page prose reasons snippet text answer_table"
+    names = "block console_tables explanation reasons snippet text"
     modules = " ".join(f"retrieve_cli.output.{name}" for name in names.split())
     as_json, as_text = loaded(modules, "query lungs --json", "query lungs")
     assert as_json == []

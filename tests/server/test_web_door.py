@@ -15,7 +15,8 @@ from servers import built, served, state_of
 from waiting import PATIENCE_S
 
 import retrieve_cli
-from retrieve_cli.api.web import WEB, add_hits, document_of, read_web
+from retrieve_cli.api.web import add_hits, document_of, read_web
+from retrieve_cli.api.web_choices import WEB
 from retrieve_cli.errors import UsageError
 from retrieve_cli.search.web_answer import WebAnswer, WebOptions
 from retrieve_cli.server.http import pool

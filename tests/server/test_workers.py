@@ -127,7 +127,7 @@ def test_workers_do_not_outlive_a_killed_parent(index: Path) -> None:
 
 def test_workers_that_cannot_start_end_the_server(index: Path) -> None:
     from retrieve_cli.errors import RetrieveError
-    from retrieve_cli.server.http.running import Workers
+    from retrieve_cli.server.http.workers import Workers
 
     said: list[str] = []
     with (

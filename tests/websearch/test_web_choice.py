@@ -7,7 +7,8 @@ from retrieve_cli.config.query_settings import WebSettings
 from retrieve_cli.config.settings import Settings
 from retrieve_cli.errors import UsageError
 from retrieve_cli.frozen import replace
-from retrieve_cli.search.web_answer import Chosen, WebOptions, check, chosen_providers
+from retrieve_cli.search.web_answer import WebOptions
+from retrieve_cli.search.web_choice import Chosen, check, chosen_providers
 
 ENABLED = replace(Settings(), web=WebSettings(enabled=True))
 

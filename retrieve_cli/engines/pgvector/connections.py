@@ -16,10 +16,6 @@ from retrieve_cli.engines.pgvector.wire import Wire
 from retrieve_cli.errors import IndexCorrupt, RetrieveError, Unavailable, UsageError, shortened
 
 if TYPE_CHECKING:
-    import psycopg
-
-
-if TYPE_CHECKING:
     from types import ModuleType
 
     import psycopg

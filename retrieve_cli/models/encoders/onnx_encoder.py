@@ -17,7 +17,7 @@ from retrieve_cli.errors import Unavailable
 from retrieve_cli.models.runtimes.bert import Architecture, arrange, hidden_states, pool, to_unit
 from retrieve_cli.models.runtimes.exports import Contents, Export
 from retrieve_cli.models.runtimes.model_folder import ModelFolder, Precision
-from retrieve_cli.models.runtimes.onnx_runner import SHORT, Graph, Keep, OnnxRunner, in_onnxruntime
+from retrieve_cli.models.runtimes.onnx_runner import SHORT, Graph, Keep, OnnxRunner, in_onnxruntime, write_graph
 from retrieve_cli.models.runtimes.packages import Truncating, once
 from retrieve_cli.models.runtimes.tensors import Digests, read
 from retrieve_cli.models.runtimes.tokenizer import ModelTokenizer, content
@@ -205,8 +205,6 @@ def _opener(runtime: Runtime, precision: Precision, architecture: Architecture) 
 
 
 def _contents(folder: ModelFolder, architecture: Architecture) -> Contents:
-    from retrieve_cli.models.runtimes.onnx_runner import write_graph  # a query finds a sound export
-
     if folder.weights[0].suffix != ".safetensors":
         raise Unavailable(
             f"{folder.weights[0]} is a pickle, which the onnx encoder does not open.",

@@ -32,7 +32,7 @@ from retrieve_cli.storage import pickles
 from retrieve_cli.storage.bitmap import PIECE, several, total
 from retrieve_cli.storage.mapped import pieces, unchecked, unreleased
 from retrieve_cli.storage.pickles import Later
-from retrieve_cli.storage.postings import PostingTable
+from retrieve_cli.storage.postings import Exported, PostingTable
 from retrieve_cli.storage.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
@@ -42,7 +42,6 @@ if TYPE_CHECKING:
 
     from retrieve_cli.contracts import Mask, Rows, Vectors
     from retrieve_cli.storage.mapped import Check
-    from retrieve_cli.storage.postings import Exported
 
     Floats = NDArray[np.float64]
 
@@ -280,7 +279,6 @@ class Bm25Index(TermIndex):
     def exported(self, name: str) -> Exported:
         """Return the rows for an engine; `name` is the retriever's name."""
         from retrieve_cli.contracts.engines import Part
-        from retrieve_cli.storage.postings import Exported
 
         self._check(self._rows, self._impacts)
         table = PostingTable(self._starts, self._rows, self._impacts, self._length)

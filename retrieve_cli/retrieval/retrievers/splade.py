@@ -22,7 +22,7 @@ from retrieve_cli.storage import pickles
 from retrieve_cli.storage.key_rows import KeyRows, as_keys
 from retrieve_cli.storage.mapped import unchecked, unreleased
 from retrieve_cli.storage.pickles import Later
-from retrieve_cli.storage.postings import PostingsWriter, PostingTable, kept_by_group
+from retrieve_cli.storage.postings import Exported, PostingsWriter, PostingTable, kept_by_group
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from retrieve_cli.contracts import Index, Rows, Terms, Vectors
     from retrieve_cli.storage.generation import Generation
     from retrieve_cli.storage.mapped import Check
-    from retrieve_cli.storage.postings import Exported
 
 _HINT = "retrieve inspect verify"
 
@@ -124,7 +123,6 @@ class SparseIndex(ScoringIndex[TermWeights]):
     def exported(self, name: str) -> Exported:
         """Return the rows for an engine; `name` is the retriever's name."""
         from retrieve_cli.contracts.engines import Part
-        from retrieve_cli.storage.postings import Exported
 
         self._check(self._rows, self._impacts)
         table = PostingTable(self._starts, self._rows, self._impacts, self._length)

@@ -14,10 +14,6 @@ from retrieve_cli.contracts import Candidates, Matches, Relation
 from retrieve_cli.frozen import Frozen
 
 if TYPE_CHECKING:
-    from retrieve_cli.contracts import Rows
-
-
-if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from retrieve_cli.contracts import Rows

@@ -1,7 +1,4 @@
-"""A server process: uvicorn on sockets that are bound already, until SIGTERM or SIGINT.
-
-Several processes that answer on one socket. One that dies is replaced, while the others go on answering.
-"""
+"""A server process: uvicorn on sockets that are bound already, until SIGTERM or SIGINT."""
 
 from __future__ import annotations
 
@@ -9,29 +6,25 @@ import asyncio
 import atexit
 import os
 import signal
-import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from math import ceil
-from tempfile import TemporaryDirectory
-from threading import Thread, current_thread, main_thread
-from types import FrameType
 from typing import TYPE_CHECKING, Any
 
-from retrieve_cli.errors import Exit, RetrieveError
+from retrieve_cli.errors import Exit
 from retrieve_cli.frozen import Frozen
-from retrieve_cli.http.listening import Listener, is_answered
 from retrieve_cli.server.http.admission import SlowClients
 from retrieve_cli.server.http.service import NOSNIFF
+from retrieve_cli.server.http.workers import rereading
 
 if TYPE_CHECKING:
     import uvicorn
 
+    from retrieve_cli.http.listening import Listener
     from retrieve_cli.server.http.service import Service
-
 
 _CLOSING_S = 0.5
 """Seconds that connections may take to close after their last answer."""
@@ -185,139 +178,3 @@ def _logging() -> dict[str, Any]:
         "handlers": {"stderr": {"class": "logging.StreamHandler", "stream": "ext://sys.stderr"}},
         "loggers": {"uvicorn": {"handlers": ["stderr"], "propagate": False}},
     }
-
-
-_LOOK_S = 0.1
-"""Seconds between two looks at the workers."""
-_SOON_S = 5.0
-"""A worker that dies this soon after its start could not start."""
-_MOST_FAILED = 3
-"""Starts in a row that may fail before the server gives up."""
-NUMBER = "RETRIEVE_WORKER"
-"""Environment variable with the number of a worker, from 1."""
-PARENT = "RETRIEVE_WORKER_PARENT"
-"""Environment variable with the process id of the process that started a worker."""
-SHARED = "RETRIEVE_WORKERS_FOLDER"
-"""Environment variable with a folder that only the workers of a server share."""
-
-
-class Workers:
-    """Worker processes, each of them the same command line, with a separate socket at the same address."""
-
-    def __init__(
-        self,
-        command: Sequence[str],
-        count: int,
-        reserved: Listener,
-        *,
-        say: Callable[[str], None],
-        ready: Callable[[], None] = lambda: None,
-    ) -> None:
-        """`reserved` is a socket at the address, which each worker inherits. One callback prints a sentence for the
-        operator, `ready` is called once the first worker listens."""
-        self._command = [*command, "--fd", str(reserved.fileno())]
-        self._count = count
-        self._reserved = reserved
-        self._say = say
-        self._ready: Callable[[], None] | None = ready
-        self._processes: dict[int, subprocess.Popen[bytes]] = {}
-        self._begun: dict[int, float] = {}
-        self._failed = 0
-        self._signal = 0
-        self._shared = TemporaryDirectory(prefix="retrieve-serve-", ignore_cleanup_errors=True)
-
-    def run(self) -> int:
-        """Keep the workers running until SIGTERM or SIGINT, and return the signal.
-
-        Raises:
-            RetrieveError: workers cannot start.
-        """
-        before = {number: signal.signal(number, self._end) for number in (signal.SIGTERM, signal.SIGINT)}
-        try:
-            with rereading(self._reread):
-                while not self._signal:
-                    for number in range(1, self._count + 1):
-                        self._keep(number)
-                    if self._ready is not None and is_answered(self._reserved):
-                        self._ready()
-                        self._ready = None
-                    time.sleep(_LOOK_S)
-            return self._signal
-        finally:
-            self._stop()
-            self._shared.cleanup()
-            for number, handler in before.items():
-                signal.signal(number, handler)
-
-    def _reread(self) -> None:
-        """Have every worker read the configuration again."""
-        for process in self._processes.values():
-            process.send_signal(signal.SIGHUP)
-
-    def _keep(self, number: int) -> None:
-        """Start a worker that does not run."""
-        process = self._processes.get(number)
-        if process is not None and (code := process.poll()) is None:
-            if time.monotonic() - self._begun[number] > _SOON_S:
-                self._failed = 0
-            return
-        if process is not None:
-            soon = time.monotonic() - self._begun[number] < _SOON_S
-            self._failed = self._failed + 1 if soon else 0
-            self._say(f"worker {number} ended with code {code}; starting another one")
-            if self._failed > _MOST_FAILED:
-                raise RetrieveError("the workers end as soon as they start", hint="see the messages above")
-        own = {NUMBER: str(number), PARENT: str(os.getpid()), SHARED: self._shared.name}
-        environment = {**os.environ, **own}
-        self._processes[number] = subprocess.Popen(  # noqa: S603  this program
-            [sys.executable, "-m", "retrieve_cli", *self._command],
-            env=environment,
-            pass_fds=[self._reserved.fileno()],
-            stdin=subprocess.DEVNULL,
-        )
-        self._begun[number] = time.monotonic()
-
-    def _end(self, number: int, _: FrameType | None) -> None:
-        self._signal = number
-
-    def _stop(self) -> None:
-        """End all workers, which finish their requests within the grace period."""
-        for process in self._processes.values():
-            with suppress(ProcessLookupError):
-                process.terminate()
-        for process in self._processes.values():
-            process.wait()
-
-
-@contextmanager
-def rereading(reread: Callable[[], None]) -> Iterator[None]:
-    """Call a function on SIGHUP. If the terminal is gone, SIGHUP ends the process; if it is ignored (nohup), it stays
-    ignored."""
-    terminals = [descriptor for descriptor in range(3) if os.isatty(descriptor)]
-
-    def hang_up(*_: object) -> None:
-        if all(os.isatty(descriptor) for descriptor in terminals):
-            reread()
-        else:
-            os.kill(os.getpid(), signal.SIGTERM)
-
-    if current_thread() is not main_thread() or signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
-        yield
-        return
-    before = signal.signal(signal.SIGHUP, hang_up)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGHUP, before)
-
-
-def end_with_parent() -> None:
-    """End this worker when the process that started it is gone, even by SIGKILL: no process would replace or end it."""
-    parent = os.environ.get(PARENT)
-
-    def watch() -> None:
-        while str(os.getppid()) == parent:
-            time.sleep(1.0)
-        os.kill(os.getpid(), signal.SIGTERM)
-
-    Thread(target=watch, name="parent", daemon=True).start()

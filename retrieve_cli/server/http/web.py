@@ -9,7 +9,8 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
-from retrieve_cli.api.web import WEB, add_hits, read_web
+from retrieve_cli.api.web import add_hits, read_web
+from retrieve_cli.api.web_choices import WEB
 from retrieve_cli.contracts import Json
 from retrieve_cli.output.web_works import web_json
 from retrieve_cli.search.web_answer import WebAnswer

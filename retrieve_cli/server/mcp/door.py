@@ -85,9 +85,10 @@ def _manager(state: State) -> StreamableHTTPSessionManager:
     """Return the SDK's manager of requests, without sessions."""
     from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 
-    from retrieve_cli.server.mcp.host import DocumentWriter, Host, WebHost
+    from retrieve_cli.server.mcp.host import Host, WebHost
     from retrieve_cli.server.mcp.outcomes import ToolOutcome
     from retrieve_cli.server.mcp.server import server_of
+    from retrieve_cli.server.mcp.writing import DocumentWriter
 
     async def run(context: Any, function: Callable[[], T]) -> T:
         value = await state.pool.run(context.request, function)

@@ -19,8 +19,9 @@ from retrieve_cli.errors import UsageError, quoted
 from retrieve_cli.server.http.callers import SCOPES, Caller
 from retrieve_cli.server.http.pool import web_search_of
 from retrieve_cli.server.http.syncing import Syncing, SyncOptions
-from retrieve_cli.server.mcp.host import BlockingRunner, DocumentWriter, Host, McpOptions, WebHost
+from retrieve_cli.server.mcp.host import BlockingRunner, Host, McpOptions, WebHost
 from retrieve_cli.server.mcp.server import server_of
+from retrieve_cli.server.mcp.writing import DocumentWriter
 
 T = TypeVar("T")
 

@@ -19,7 +19,7 @@ from samples import Program, fails, write_catalog
 from sources.formats.sandbox.builds import heeding_interrupts
 from waiting import PATIENCE_S, brought_about, until
 
-from retrieve_cli.api.building import named_sources
+from retrieve_cli.api.named_sources import named_sources
 from retrieve_cli.assemble.parts import Parts, parts_for
 from retrieve_cli.assemble.sources import sources_of
 from retrieve_cli.config.loading import load
