@@ -301,7 +301,7 @@ def test_old_generations_that_cannot_be_removed_are_said_and_no_failure(
     ("listed", "message", "hint"),
     [
         ([{"kind": "catalogue", "path": "x"}], "'catalogue'", "catalog"),
-        ([{"path": "x"}], "kind None", "catalog"),
+        ([{"path": "x"}], "no `kind`", "{kind: catalog, path: 'x'}"),
         ([{"kind": "catalog"}], "no `path`", "kind catalog"),
         ([{"kind": "sparql", "endpoint": "http://x"}], "no `query`", "kind sparql"),
         ([{"kind": "sparql", "url": "http://x", "query": "q"}], "no `endpoint`", "kind sparql"),
@@ -309,7 +309,7 @@ def test_old_generations_that_cannot_be_removed_are_said_and_no_failure(
         ([{"kind": "docs", "path": "a/x"}, {"kind": "docs", "path": "b/x"}], "two sources", "name:"),
         ({"lists": []}, "`sources.lists`", "list"),
         ({"list": {}}, "must be a list", "- {kind"),
-        (["tools.jsonl"], "kind 'tools.jsonl'", "known"),
+        (["tools.jsonl"], "no `kind`", "{kind: catalog, path: 'tools.jsonl'}"),
     ],
 )
 def test_a_source_that_is_not_understood_is_refused(retrieve: Program, listed: Any, message: str, hint: str) -> None:
