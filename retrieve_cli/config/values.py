@@ -11,6 +11,7 @@ import json
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from types import UnionType
 from typing import Any, Literal, NamedTuple, get_args, get_origin, get_type_hints
@@ -58,7 +59,7 @@ def with_keys(section: Any, keys: Mapping[str, Json], prefix: str, where: str, f
     Raises:
         UsageError: a key or value is unknown; the message names `where`.
     """
-    hints = get_type_hints(type(section))
+    hints = _types_of(type(section))
     bounds = {item.name: item.metadata for item in keys_of(section)}
     changed: dict[str, Any] = {}
     for key, value in keys.items():
@@ -332,7 +333,13 @@ def _declared(name: str) -> tuple[Any, SettingsKey]:
     section, _, inner = name.partition(".")
     settings = type(getattr(Settings(), section))
     keys = {key.name: key for key in keys_of(settings)}
-    return get_type_hints(settings)[inner], keys[inner]
+    return _types_of(settings)[inner], keys[inner]
+
+
+@cache
+def _types_of(section: type[Any]) -> Mapping[str, Any]:
+    """Return the types of a section's keys; reading them from the annotations takes as long as a search of words."""
+    return get_type_hints(section)
 
 
 PREFIX = "RETRIEVE_"
