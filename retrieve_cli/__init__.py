@@ -20,6 +20,8 @@ from __future__ import annotations
 
 import sys
 
+from retrieve_cli.version import __version__
+
 TYPE_CHECKING = False  # not from typing: nothing is imported before an interruption has an answer, see __main__
 if TYPE_CHECKING:
     import os
@@ -34,7 +36,6 @@ if TYPE_CHECKING:
     from retrieve_cli.api.writable import WritableIndex as Index
 
 __all__ = ["Answer", "Index", "Result", "__version__", "build", "errors", "open", "read_artifact"]
-__version__ = "0.1.0"
 _ELSEWHERE = {
     "Answer": ("retrieve_cli.api.answers", "IndexAnswer"),
     "Index": ("retrieve_cli.api.writable", "WritableIndex"),

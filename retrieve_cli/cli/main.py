@@ -149,7 +149,7 @@ def root(
     version: Annotated[bool, typer.Option("--version", "-V", help="Show the version and exit.")] = False,
 ) -> None:
     if version:
-        from retrieve_cli import __version__
+        from retrieve_cli.version import __version__
 
         print(f"retrieve {__version__}")
         raise typer.Exit

@@ -16,7 +16,7 @@ from pathlib import Path
 from types import UnionType
 from typing import Any, Literal, NamedTuple, get_args, get_origin, get_type_hints
 
-from retrieve_cli.config.bounds import SettingsKey, keys_of, seconds
+from retrieve_cli.config.bounds import SettingsKey, SettingsSection, keys_of, seconds
 from retrieve_cli.config.plugins import installed
 from retrieve_cli.config.settings import (
     LARGEST,
@@ -59,7 +59,8 @@ def with_keys(section: Any, keys: Mapping[str, Json], prefix: str, where: str, f
     Raises:
         UsageError: a key or value is unknown; the message names `where`.
     """
-    hints = _types_of(type(section))
+    kind: type[SettingsSection] = type(section)
+    hints = _types_of(kind)
     bounds = {item.name: item.metadata for item in keys_of(section)}
     changed: dict[str, Any] = {}
     for key, value in keys.items():
@@ -331,13 +332,13 @@ def takes(name: str) -> str:
 def _declared(name: str) -> tuple[Any, SettingsKey]:
     """Return the type and the declaration of a key. Raises: KeyError: the key does not exist."""
     section, _, inner = name.partition(".")
-    settings = type(getattr(Settings(), section))
+    settings: type[SettingsSection] = type(getattr(Settings(), section))
     keys = {key.name: key for key in keys_of(settings)}
     return _types_of(settings)[inner], keys[inner]
 
 
 @cache
-def _types_of(section: type[Any]) -> Mapping[str, Any]:
+def _types_of(section: type[SettingsSection]) -> Mapping[str, Any]:
     """Return the types of a section's keys; reading them from the annotations takes as long as a search of words."""
     return get_type_hints(section)
 

@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from typing import TYPE_CHECKING
 
-from retrieve_cli import __version__
 from retrieve_cli.assemble import engines
 from retrieve_cli.config.index_settings import LOCAL
 from retrieve_cli.contracts.engines import BLOCKS, Part
@@ -23,6 +22,7 @@ from retrieve_cli.storage.manifest import Manifest
 from retrieve_cli.storage.mapped import BLOCK
 from retrieve_cli.storage.remote_file import ATTACHED
 from retrieve_cli.untrusted.files import MANIFEST as LIMIT
+from retrieve_cli.version import __version__
 
 if TYPE_CHECKING:
     from retrieve_cli.config.settings import Settings

@@ -17,7 +17,6 @@ from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from retrieve_cli import __version__
 from retrieve_cli.assemble.parts import Parts, parts_for
 from retrieve_cli.assemble.registry import asked_with_terms, asked_with_vectors
 from retrieve_cli.config.settings import FacetsSettings, Settings
@@ -36,6 +35,7 @@ from retrieve_cli.storage.manifest import Manifest
 from retrieve_cli.storage.store import Store
 from retrieve_cli.storage.vector_cache import VectorCache
 from retrieve_cli.untrusted import files
+from retrieve_cli.version import __version__
 
 if TYPE_CHECKING:
     from retrieve_cli.contracts import Vectors

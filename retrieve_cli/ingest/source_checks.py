@@ -18,7 +18,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from retrieve_cli import __version__
 from retrieve_cli.config.settings import SourceSetting
 from retrieve_cli.contracts import Json, Source
 from retrieve_cli.contracts.terms.figures import count, noun_for
@@ -29,6 +28,7 @@ from retrieve_cli.storage.inbox import KIND, sequence_of
 from retrieve_cli.storage.manifest import LISTING, Manifest, SourceEntry, sha1
 from retrieve_cli.storage.store import Store
 from retrieve_cli.untrusted import files
+from retrieve_cli.version import __version__
 
 
 def check_present(entries: Sequence[SourceSetting], *, listed: bool) -> None:

@@ -8,7 +8,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import zip_longest
 from typing import Any, Literal, NamedTuple, get_args, get_origin, get_type_hints
 
-from retrieve_cli import __version__
 from retrieve_cli.config.saved import restored
 from retrieve_cli.config.settings import Settings
 from retrieve_cli.config.values import unknown
@@ -23,6 +22,7 @@ from retrieve_cli.search.opened import Opened
 from retrieve_cli.search.options import SearchOptions
 from retrieve_cli.search.searcher import Searcher
 from retrieve_cli.storage.store import Store
+from retrieve_cli.version import __version__
 
 LEFT_OUT = ("timings_ms", "deadline", "freshness")
 """Keys of answers and results that depend on the clock, or on the present state of the sources."""

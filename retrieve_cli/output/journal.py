@@ -24,7 +24,6 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from retrieve_cli import __version__
 from retrieve_cli.config.settings import Settings
 from retrieve_cli.contracts import Json
 from retrieve_cli.errors import UsageError, printable, quoted, unwritable
@@ -38,6 +37,7 @@ from retrieve_cli.storage import durable
 from retrieve_cli.storage.manifest import sha1, sha1_file
 from retrieve_cli.storage.store import Store
 from retrieve_cli.untrusted.files import JUDGMENTS, MANIFEST, MB, read_bytes, read_text, regular_descriptor
+from retrieve_cli.version import __version__
 
 if TYPE_CHECKING:
     from retrieve_cli.search.web_answer import WebAnswer

@@ -16,9 +16,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import retrieve_cli
 from retrieve_cli.errors import printable, shortened
 from retrieve_cli.untrusted.frames import SIZES, sizes_of
+from retrieve_cli.version import FOLDER
 
 if TYPE_CHECKING:
     import resource
@@ -216,5 +216,5 @@ def signal_name(code: int | None) -> str:
 
 def search_path() -> list[str]:
     """Return the search path for modules of this process, without the folder that is current at the time."""
-    package = str(Path(retrieve_cli.__path__[0]).absolute().parent)
+    package = str(Path(FOLDER).parent)
     return [package, *(path for path in sys.path if Path(path).is_absolute() and path != package)]

@@ -18,7 +18,7 @@ import marshal
 import os
 import sys
 
-import retrieve_cli
+from retrieve_cli.version import FOLDER
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -47,10 +47,9 @@ def place_of(artifacts: str) -> str:
 def identity(environment: Mapping[bytes, bytes]) -> bytes:
     """Return the values that must be equal in the command and the process: program, interpreter, file system, and the
     variables that are read once."""
-    package = os.path.abspath(retrieve_cli.__path__[0])  # noqa: PTH100
-    places = [os.stat(place) for place in (package, "/")]  # noqa: PTH116
+    places = [os.stat(place) for place in (FOLDER, "/")]  # noqa: PTH116
     values = [
-        _VERSION.decode(), package, *(f"{place.st_dev}:{place.st_ino}" for place in places), sys.executable,
+        _VERSION.decode(), FOLDER, *(f"{place.st_dev}:{place.st_ino}" for place in places), sys.executable,
         sys.version, repr(sys.flags), repr(sys.warnoptions), repr(sys._xoptions),  # noqa: SLF001
         sys.getfilesystemencoding(), *sys.path[1:],
     ]  # fmt: skip

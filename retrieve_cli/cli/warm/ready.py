@@ -15,7 +15,6 @@ from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import retrieve_cli
 from retrieve_cli.assemble.registry import retriever
 from retrieve_cli.cli.main import command_of, program
 from retrieve_cli.cli.warm.server import WarmState
@@ -29,6 +28,7 @@ from retrieve_cli.output.formats import as_json
 from retrieve_cli.output.styled_lines import LineRenderer
 from retrieve_cli.search.opened import Opened, forget, keep, kept
 from retrieve_cli.search.searcher import Searcher
+from retrieve_cli.version import FOLDER
 
 if TYPE_CHECKING:
     from retrieve_cli.cli.options import Shared
@@ -190,8 +190,7 @@ _INSTALLED = ("site-packages", "dist-packages")
 
 def _program_files() -> list[str]:
     """Return the files of the program, and the folders whose time changes when a package is installed."""
-    folder = Path(retrieve_cli.__file__).parent
-    own = [str(path) for path in folder.rglob("*") if path.suffix in _CODE]
+    own = [str(path) for path in Path(FOLDER).rglob("*") if path.suffix in _CODE]
     return [*own, *(entry for entry in sys.path if entry.endswith(_INSTALLED))]
 
 

@@ -13,7 +13,6 @@ from math import inf, isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from retrieve_cli import __version__
 from retrieve_cli.config.settings import Settings
 from retrieve_cli.contracts import Json
 from retrieve_cli.contracts.terms import figures
@@ -27,6 +26,7 @@ from retrieve_cli.frozen import Frozen
 from retrieve_cli.ingest.changes import flat
 from retrieve_cli.output.run_account import configuration
 from retrieve_cli.storage import durable
+from retrieve_cli.version import __version__
 
 if TYPE_CHECKING:
     from jinja2 import Environment

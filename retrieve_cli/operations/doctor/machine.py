@@ -10,7 +10,6 @@ from contextlib import suppress
 from importlib import metadata
 from pathlib import Path
 
-from retrieve_cli import __version__
 from retrieve_cli.assemble import encoders, registry
 from retrieve_cli.assemble.indexes import local_indexes
 from retrieve_cli.assemble.llm import model_servers as configured
@@ -23,6 +22,7 @@ from retrieve_cli.errors import IndexCorrupt, Unavailable
 from retrieve_cli.frozen import Frozen, replace
 from retrieve_cli.operations.doctor.subject import Check, Status, Subject
 from retrieve_cli.storage.generation import open_generation
+from retrieve_cli.version import __version__
 
 _NO_CACHE = Path(os.devnull)
 """A folder in which nothing can be created: SHA-1 of weights are then computed and not stored."""

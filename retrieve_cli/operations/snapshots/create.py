@@ -15,7 +15,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Literal
 
-from retrieve_cli import __version__
 from retrieve_cli.contracts import Json
 from retrieve_cli.contracts.progress import BYTES, Task, counting, task
 from retrieve_cli.errors import IndexCorrupt, Locked, RetrieveError, UsageError
@@ -43,6 +42,7 @@ from retrieve_cli.storage import durable
 from retrieve_cli.storage.generation import CHUNKS, RECORDS
 from retrieve_cli.storage.manifest import FileEntry, sha1
 from retrieve_cli.untrusted.files import MANIFEST as LARGE, open_regular, read_bytes, regular_descriptor
+from retrieve_cli.version import __version__
 
 if TYPE_CHECKING:
     from retrieve_cli.config.settings import Settings

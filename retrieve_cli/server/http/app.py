@@ -8,7 +8,6 @@ from functools import cache, partial
 
 from fastapi import APIRouter, FastAPI
 
-from retrieve_cli import __version__
 from retrieve_cli.server.http import documents, files, health, index, rag, search, web
 from retrieve_cli.server.http.answers import failure_handlers
 from retrieve_cli.server.http.description import described_api
@@ -17,6 +16,7 @@ from retrieve_cli.server.http.service import Guard, Service
 from retrieve_cli.server.http.state import State
 from retrieve_cli.server.mcp import door as mcp
 from retrieve_cli.server.page import routes as page
+from retrieve_cli.version import __version__
 
 DOORS: tuple[Callable[[State], APIRouter], ...] = (
     search.router,

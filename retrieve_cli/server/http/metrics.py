@@ -28,9 +28,9 @@ from struct import Struct
 from threading import Lock
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from retrieve_cli import __version__
 from retrieve_cli.operations.query_log import Follower, query_metrics
 from retrieve_cli.output.prometheus import Metric, MetricSample, exposition, histogram
+from retrieve_cli.version import __version__
 
 if TYPE_CHECKING:
     from retrieve_cli.search.answer import Answer

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
-from retrieve_cli import __version__
 from retrieve_cli.config.settings import Settings
 from retrieve_cli.contracts import Encoder, Json, PairScorer, SparseEncoder
 from retrieve_cli.server.http.requests import Limits
+from retrieve_cli.version import __version__
 
 
 class ModelParts(NamedTuple):

@@ -232,7 +232,7 @@ class Tracing:
         provider = trace.get_tracer_provider()
         if isinstance(provider, trace.ProxyTracerProvider | trace.NoOpTracerProvider):
             return None
-        from retrieve_cli import __version__
+        from retrieve_cli.version import __version__
 
         return cls(provider.get_tracer("retrieve", __version__))
 

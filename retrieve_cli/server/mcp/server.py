@@ -17,7 +17,6 @@ from mcp.server.lowlevel import Server
 from mcp.shared.exceptions import MCPError
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
-from retrieve_cli import __version__
 from retrieve_cli.api.contents import FieldValues, fields_of, records_of
 from retrieve_cli.api.live import LiveIndex
 from retrieve_cli.contracts import Json
@@ -30,6 +29,7 @@ from retrieve_cli.server.mcp.outcomes import Channels, ToolOutcome, answer_of, c
 from retrieve_cli.server.mcp.reading import explain, fetch, list_fields, read_resource
 from retrieve_cli.server.mcp.searching import search
 from retrieve_cli.server.mcp.web import WEB
+from retrieve_cli.version import __version__
 
 _log = logging.getLogger(__name__)
 

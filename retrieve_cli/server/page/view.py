@@ -8,8 +8,7 @@ from itertools import accumulate
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import quote, urlencode, urlsplit
 
-from retrieve_cli import contracts
-from retrieve_cli.contracts import Json
+from retrieve_cli.contracts import Hit, Json
 from retrieve_cli.errors import UsageError
 from retrieve_cli.output import explanation
 from retrieve_cli.output.formats import answer_json
@@ -214,7 +213,7 @@ def badges_of(value: Mapping[str, Json]) -> list[Badge]:
     return [*found, Badge(stale, "stale")] if stale else found
 
 
-def _why(hit: contracts.Hit) -> Iterator[Why]:
+def _why(hit: Hit) -> Iterator[Why]:
     """Yield the rows whose parts add up to the score; a hit scored outside its list has no rank."""
     for each in hit.evidence:
         rank = "–" if each.rank is None else str(each.rank)

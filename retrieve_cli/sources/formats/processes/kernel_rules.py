@@ -16,7 +16,7 @@ from collections.abc import Iterable
 from ctypes import c_int, c_long, c_size_t, c_uint32, c_ulong, c_void_p
 from pathlib import Path
 
-import retrieve_cli
+from retrieve_cli.version import FOLDER
 
 _PR_SET_PDEATHSIG, _PR_SET_SECCOMP, _PR_SET_NO_NEW_PRIVS, _PR_SET_DUMPABLE = 1, 22, 38, 4
 _SECCOMP_FILTER = 2
@@ -112,7 +112,7 @@ def _code() -> Iterable[str | Path]:
     """
     whole = (*_SYSTEM, sys.prefix, sys.base_prefix, *filter(None, os.environ.get("LD_LIBRARY_PATH", "").split(":")))
     yield from whole
-    yield from retrieve_cli.__path__
+    yield FOLDER
     for folder in map(Path, sys.path):
         if any(map(folder.is_relative_to, whole)):
             continue
