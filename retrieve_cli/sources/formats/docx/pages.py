@@ -82,20 +82,16 @@ def _starts(text: str, marks: Sequence[PageEnd], sections: Sequence[DocxSection]
         seen = offset
         if kind == "section":
             number += 1
+        stays = (kind == "before" and empty) or (
+            kind == "section" and _section(sections, number).begins not in ("nextPage", "oddPage", "evenPage")
+        )
         if kind == "rendered" and awaited:
             awaited = False
             starts[-1] = (offset, number)
-        elif _ends(kind, _section(sections, number), empty=empty):
+        elif not stays:
             starts.append((offset, number))
             empty, awaited = True, kind != "rendered"
     return starts
-
-
-def _ends(kind: Break, section: DocxSection, *, empty: bool) -> bool:
-    """Return True if a page ends; `section` is the one that follows, `empty` is true if the page has no text."""
-    if kind == "before":
-        return not empty
-    return kind != "section" or section.begins in ("nextPage", "oddPage", "evenPage")
 
 
 def _labels(numbers: Sequence[int], sections: Sequence[DocxSection]) -> list[str]:
