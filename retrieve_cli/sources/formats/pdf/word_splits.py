@@ -67,18 +67,13 @@ def split_words(
         if left < 0:
             break
         boxes = reading_boxes(boxes_of(range(start, end)), np.repeat(turns[number : number + 1], end - start))
-        positions = _cuts(boxes, float(sizes[number]), leftward=leftward)
-        if positions:
-            cuts[number] = [start + position for position in positions]
+        before, after = (boxes[1:], boxes[:-1]) if leftward else (boxes[:-1], boxes[1:])
+        size = float(sizes[number])
+        apart = (after[:, 0] - before[:, 2] > _GAP * size) | (after[:, 0] < before[:, 0] - _GAP * size)
+        lifted = np.abs(after[:, 1] + after[:, 3] - before[:, 1] - before[:, 3]) > 2 * _SHIFT * size
+        if positions := np.flatnonzero(apart | lifted).tolist():
+            cuts[number] = [start + position + 1 for position in positions]
     return _pieces(spans, cuts, boxes_of) if cuts else None
-
-
-def _cuts(boxes: NDArray[np.float32], size: float, *, leftward: bool) -> list[int]:
-    """Return the positions in a word at which another one begins."""
-    before, after = (boxes[1:], boxes[:-1]) if leftward else (boxes[:-1], boxes[1:])
-    apart = (after[:, 0] - before[:, 2] > _GAP * size) | (after[:, 0] < before[:, 0] - _GAP * size)
-    shifted = np.abs(after[:, 1] + after[:, 3] - before[:, 1] - before[:, 3]) > 2 * _SHIFT * size
-    return (np.flatnonzero(apart | shifted) + 1).tolist()
 
 
 def _pieces(
