@@ -39,10 +39,6 @@ class DocxSection(NamedTuple):
     form: str = ""
     start: int | None = None
 
-    @property
-    def numbered(self) -> bool:
-        return bool(self.form) or self.start is not None
-
 
 def section_of(node: XmlNode) -> DocxSection:
     """Return the section of a `w:sectPr`."""
@@ -96,7 +92,7 @@ def _starts(text: str, marks: Sequence[PageEnd], sections: Sequence[DocxSection]
 
 def _labels(numbers: Sequence[int], sections: Sequence[DocxSection]) -> list[str]:
     """Return the printed number of each page, given the section of each; empty if no section sets numbers."""
-    if not any(section.numbered for section in sections):
+    if not any(section.form or section.start is not None for section in sections):
         return [""] * len(numbers)
     labels, before, count = [], -1, 0
     for number in numbers:

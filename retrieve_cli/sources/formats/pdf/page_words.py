@@ -12,7 +12,7 @@ import re
 from array import array
 from collections import deque
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import repeat
 from math import hypot
@@ -148,10 +148,9 @@ class PageWords:
     def select(self, kept: NDArray[np.bool_]) -> PageWords:
         """Return the words for which `kept` is true."""
         texts = [text for text, keep in zip(self.texts, kept.tolist(), strict=True) if keep]
-        return PageWords(
-            self.width,
-            self.height,
-            texts,
+        return replace(
+            self,
+            texts=texts,
             boxes=self.boxes[kept],
             sizes=self.sizes[kept],
             turns=self.turns[kept],

@@ -10,7 +10,6 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from statistics import median
-from typing import NamedTuple
 
 from retrieve_cli.contracts.layout import Kind
 from retrieve_cli.sources.formats.pdf.headings import CAPTION, FontStyle, Heading, Headings, PageLines
@@ -21,17 +20,12 @@ _SMALL = 0.93
 _MARK = re.compile(r"(?:\d{1,3}|[*†‡§¶‖]{1,3}|\[\d{1,3}\]|\(\d{1,3}\))(?![a-z])")
 
 
-class Order(NamedTuple):
-    numbers: Sequence[int]
-    """Numbers of the lines of a page in the order of the text."""
-    first_note: int
-    """Position of the first line of a footnote."""
-    begins: Collection[int]
-    """Numbers of the lines that begin a footnote."""
+def with_notes_last(item: PageLines, body: FontStyle, headings: Collection[int]) -> tuple[list[int], int, set[int]]:
+    """Return the order of a page's lines with the footnotes of all columns at the end of the main text.
 
-
-def with_notes_last(item: PageLines, body: FontStyle, headings: Collection[int]) -> Order:
-    """Return the order of a page's lines with the footnotes of all columns at the end of the main text."""
+    After the numbers of the lines come the position of the first line of a footnote, and the numbers of those that
+    begin one.
+    """
     lines = item.lines
     notes: list[int] = []
     begins: set[int] = set()
@@ -55,7 +49,7 @@ def with_notes_last(item: PageLines, body: FontStyle, headings: Collection[int])
         notes = [*range(first, last + 1), *notes]
     taken = {*notes, *stamps}
     text = [number for number in range(len(lines)) if number not in taken]
-    return Order([*text, *notes, *stamps], len(text), begins)
+    return [*text, *notes, *stamps], len(text), begins
 
 
 BULLET = re.compile(r"[•‣⁃▪▫●○◦∙·■□➢➤❖✓✗\uf0b7\uf0a7]")
@@ -104,10 +98,10 @@ def drafts_of(flow: Sequence[PageLines], headings: Headings, body: FontStyle) ->
 def _of_page(item: PageLines, headings: Sequence[Heading], body: FontStyle) -> list[Draft]:
     titles = {heading.first: heading for heading in headings}
     inside = {number for heading in headings for number in range(heading.first, heading.last)}
-    order = with_notes_last(item, body, inside)
+    order, first_note, notes = with_notes_last(item, body, inside)
     leadings = _leadings(item.lines)
     drafts: list[Draft] = []
-    for position, number in enumerate(order.numbers):
+    for position, number in enumerate(order):
         line = item.lines[number]
         if number in titles:
             title = titles[number]
@@ -117,7 +111,7 @@ def _of_page(item: PageLines, headings: Sequence[Heading], body: FontStyle) -> l
         elif line.table >= 0:
             drafts.append(Draft("table", [(item, line)]))
         else:
-            new = position == order.first_note or number in order.begins
+            new = position == first_note or number in notes
             _add(drafts, item, line, leadings.get(line.column, 1.2 * line.size), body, new=new)
     return drafts
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -16,6 +16,9 @@ from retrieve_cli.sources.formats.pdf.raw import RTL, reading_boxes
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+    Pieces = tuple[list["Span"], NDArray[np.intp], NDArray[np.float32], NDArray[np.float32]]
+    """Spans, the number of the word of each piece, and the boxes of their first and of their last characters."""
 
 _WIDE = 0.75
 """Width of a character, in font sizes, above which the characters of a word are looked at one by one."""
@@ -27,14 +30,6 @@ _MOST = 20_000
 """Characters of a page that are looked at one by one."""
 
 Span = tuple[int, int]
-
-
-class Pieces(NamedTuple):
-    spans: list[Span]
-    source: NDArray[np.intp]
-    """Number of the word of each piece."""
-    heads: NDArray[np.float32]
-    tails: NDArray[np.float32]
 
 
 def split_words(
@@ -85,6 +80,5 @@ def _pieces(
         bounds = [start, *cuts.get(number, ()), end]
         pieces += pairwise(bounds)
         source += [number] * (len(bounds) - 1)
-    heads = boxes_of([start for start, _ in pieces])
-    tails = boxes_of([end - 1 for _, end in pieces])
-    return Pieces(pieces, np.array(source, dtype=np.intp), heads, tails)
+    heads, tails = boxes_of([start for start, _ in pieces]), boxes_of([end - 1 for _, end in pieces])
+    return pieces, np.array(source, dtype=np.intp), heads, tails
