@@ -180,7 +180,9 @@ class Lines:
         if self.table(number):
             return "table", self._stretch(number + 2), 0
         if self.match(_QUOTE, number):
-            return "quote", self._quote(number), 0
+            while number < len(self) and self.match(_QUOTE, number):
+                number = self._stretch(number + 1)
+            return "quote", number, 0
         if self.match(_ITEM, number):
             return "list", self._list(number), 0
         return self._paragraph(number)
@@ -235,36 +237,22 @@ class Lines:
             number += 1
         return number
 
-    def _quote(self, number: int) -> int:
-        while number < len(self) and self.match(_QUOTE, number):
-            number = self._stretch(number + 1)
-        return number
-
     def _list(self, number: int) -> int:
         """Return the line after a list: its items, their indented content, and the blank lines between."""
         number += 1
         while number < len(self):
             indented = self._text[self.start(number)] in " \t"
             if self.blank(number):
-                following = self._filled(number)
-                inside = following < len(self) and (
-                    self._text[self.start(following)] in " \t" or self.match(_ITEM, following)
-                )
-                if not inside:
-                    return following
-                number = following
+                while number < len(self) and self.blank(number):
+                    number += 1
+                if number == len(self) or not (self._text[self.start(number)] in " \t" or self.match(_ITEM, number)):
+                    return number
             elif self.fence(number) and indented:
                 number = self.fence(number)
             elif self.match(_ITEM, number) or indented or not self._begins(number):
                 number += 1
             else:
                 return number
-        return number
-
-    def _filled(self, number: int) -> int:
-        """Return the first line from `number` that is not blank."""
-        while number < len(self) and self.blank(number):
-            number += 1
         return number
 
     def _paragraph(self, number: int) -> tuple[Kind, int, int]:

@@ -48,7 +48,8 @@ class Coherence:
         deepest = float(depths.max())
         if deepest <= 0:
             return np.zeros(len(depths), dtype=np.float32)
-        valley = _valleys(similarity) & (depths > cutoff)
+        padded = np.concatenate(([np.inf], similarity, [np.inf]))
+        valley = (similarity <= padded[:-2]) & (similarity < padded[2:]) & (depths > cutoff)
         return np.where(valley, depths / deepest, 0).astype(np.float32)
 
 
@@ -77,9 +78,3 @@ def _rise(similarity: NDArray[np.float64]) -> NDArray[np.float64]:
         peak = peak if similarity[gap] <= similarity[gap - 1] else similarity[gap]
         rise[gap] = peak - similarity[gap]
     return rise
-
-
-def _valleys(similarity: NDArray[np.float64]) -> NDArray[np.bool_]:
-    padded = np.concatenate(([np.inf], similarity, [np.inf]))
-    valleys: NDArray[np.bool_] = (similarity <= padded[:-2]) & (similarity < padded[2:])
-    return valleys

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Sequence
-from itertools import accumulate, pairwise
+from collections.abc import Generator, Sequence
+from itertools import accumulate, groupby, pairwise
 
 import numpy as np
 
@@ -47,7 +47,10 @@ class ExtractiveFacets:
             texts = [sentence for several in sentences for sentence in several]
             vectors = self._encoder.encode_passages(texts) if texts else np.empty((0, 1), np.float32)
             for place, (first, end) in enumerate(pairwise(ends), start):
-                found = {SUMMARY: texts[first + _central(vectors[first:end])]} if end > first else {}
+                found = {}
+                if end > first:
+                    rows = vectors[first:end].astype(np.float64)
+                    found[SUMMARY] = texts[first + int(products(rows, rows.sum(axis=0)).argmax())]
                 yield FacetAnswer(place, found)
 
 
@@ -55,25 +58,10 @@ def _sentences(text: str, language: str) -> list[str]:
     """Return the sentences of a text, each on one line; parts without an end, such as headings, rows of tables and
     code, only if there is nothing else."""
     lines = []
-    for paragraph in _paragraphs(text):
-        starts = [*sentence_starts(paragraph, language), len(paragraph)]
-        lines += [one_line(paragraph[start:end], LONGEST_FACET) for start, end in pairwise(starts)]
+    for filled, stretch in groupby(text.split("\n"), key=lambda line: bool(line.strip())):
+        if filled:  # no sentence goes on after a blank line
+            paragraph = "\n".join(stretch)
+            starts = [*sentence_starts(paragraph, language), len(paragraph)]
+            lines += [one_line(paragraph[start:end], LONGEST_FACET) for start, end in pairwise(starts)]
     worded = [line for line in lines if any(char.isalnum() for char in line)]
     return [line for line in worded if line.rstrip(_CLOSING).endswith(_ENDS)] or worded
-
-
-def _paragraphs(text: str) -> Iterator[str]:
-    """Yield the stretches between blank lines: no sentence goes on after one."""
-    lines: list[str] = []
-    for line in (*text.split("\n"), ""):
-        if line.strip():
-            lines.append(line)
-        elif lines:
-            yield "\n".join(lines)
-            lines = []
-
-
-def _central(vectors: np.ndarray) -> int:
-    """Return the row that is closest to the mean of the rows, (n, dim) float32."""
-    rows = vectors.astype(np.float64)
-    return int(products(rows, rows.sum(axis=0)).argmax())

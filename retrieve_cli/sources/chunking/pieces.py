@@ -9,7 +9,6 @@ import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import pairwise
-from typing import NamedTuple
 
 from retrieve_cli.contracts import Chunk, Record
 from retrieve_cli.errors import RetrieveError
@@ -76,11 +75,13 @@ class Cutter:
         heading = 0
         for block in self._with_captions(blocks, room):
             tokens = self._tokens.count(block.start, block.end)
-            behind = AFTER_HEADING if heading else self._behind(block)
+            above = self._text[max(0, block.start - 16) : block.start].rstrip()
+            cost = AFTER_COLON if above.endswith(":") else 0.0
+            cost = AFTER_HEADING if heading else cost
             if tokens + heading <= room:
-                yield TextPiece(block.start, block.end, behind)
+                yield TextPiece(block.start, block.end, cost)
             else:
-                yield from self._within(block, room - heading if 2 * heading < room else room, behind)
+                yield from self._within(block, room - heading if 2 * heading < room else room, cost)
             heading = heading + tokens if block.kind == "heading" else 0
 
     def _with_captions(self, blocks: Sequence[TextBlock], room: int) -> Iterator[TextBlock]:
@@ -100,16 +101,18 @@ class Cutter:
         if before is not None:
             yield before
 
-    def _behind(self, block: TextBlock) -> float:
-        """Return the cost of beginning a chunk with this block, by the end of the text above it."""
-        return AFTER_COLON if self._text[max(0, block.start - 16) : block.start].rstrip().endswith(":") else 0.0
-
     def _within(self, block: TextBlock, room: int, cost: float) -> Iterator[TextPiece]:
+        """Cut a block; with coherence, the clearer the change of subject, the cheaper a chunk that begins there."""
         if block.kind == "table":
-            return self._table(block, room, cost)
-        if self._coherence and block.kind in ("paragraph", "quote"):
-            return self._coherent(block, room, cost, coherence=self._coherence)
-        return self._cut(block.start, block.end, room, levels=self._levels[block.kind], cost=cost)
+            yield from self._table(block, room, cost)
+        elif self._coherence and block.kind in ("paragraph", "quote"):
+            spans = list(_spans(self._sentences(self._text, block.start, block.end), block.start, block.end))
+            drops = self._coherence.drops([self._text[first:last] for first, last in spans])
+            costs = [cost, *(WITHIN_BLOCK - AT_DROP * float(drop) for drop in drops)]
+            for (first, last), price in zip(spans, costs, strict=True):
+                yield from self._cut(first, last, room, levels=(line_starts,), cost=price)
+        else:
+            yield from self._cut(block.start, block.end, room, levels=self._levels[block.kind], cost=cost)
 
     def _cut(self, start: int, end: int, room: int, *, levels: tuple[Starts, ...], cost: float) -> Iterator[TextPiece]:
         """Cut `text[start:end]` at the first of the levels, larger rests at the next, and finally by windows."""
@@ -134,14 +137,6 @@ class Cutter:
             for piece in self._cut(first, last, max(1, room - repeated), levels=(), cost=WITHIN_BLOCK):
                 yield replace(piece, table_header=header, repeated=repeated)
 
-    def _coherent(self, block: TextBlock, room: int, cost: float, *, coherence: Coherence) -> Iterator[TextPiece]:
-        """Cut sentence by sentence; the clearer the change of subject, the cheaper a chunk that begins there."""
-        spans = list(_spans(self._sentences(self._text, block.start, block.end), block.start, block.end))
-        drops = coherence.drops([self._text[first:last] for first, last in spans])
-        costs = [cost, *(WITHIN_BLOCK - AT_DROP * float(drop) for drop in drops)]
-        for (first, last), price in zip(spans, costs, strict=True):
-            yield from self._cut(first, last, room, levels=(line_starts,), cost=price)
-
     def _sentences(self, text: str, start: int, end: int) -> list[int]:
         return [start + offset for offset in sentence_starts(text[start:end], self._language)]
 
@@ -162,37 +157,20 @@ def caption_pairs(text: str, blocks: Sequence[TextBlock]) -> list[bool]:
     A caption begins with `Figure 3. …` or `Fig. 2: …`. It is below its figure, or above it if no figure is above the
     caption. A line in italics below an image is a caption as well.
     """
-    figures = [_figure(text, block) for block in blocks]
+    prose = ["" if block.kind == "heading" else text[block.start : block.end] for block in blocks]
+    images = [_IMAGE.search(words) is not None for words in prose]
+    captions = list(map(is_caption, prose))
     bonds = []
-    for index, (before, behind) in enumerate(pairwise(figures)):
-        if behind.caption:
-            above = index + 2 < len(figures) and figures[index + 2].shown
-            bonds.append(before.prose and (before.shown or not (before.caption or above)))
-        elif before.caption and behind.shown:
-            bonds.append(index == 0 or not figures[index - 1].shown)
+    for index, (before, behind) in enumerate(pairwise(blocks)):
+        if captions[index + 1]:
+            free = not captions[index] and not any(images[index + 2 : index + 3])
+            bonds.append(before.kind != "heading" and (images[index] or free))
+        elif captions[index] and images[index + 1]:
+            bonds.append(index == 0 or not images[index - 1])
         else:
-            bonds.append(before.shown and behind.emphasized)
+            emphasized = behind.kind == "paragraph" and _EMPHASIZED.fullmatch(prose[index + 1]) is not None
+            bonds.append(images[index] and emphasized)
     return bonds
-
-
-class _Figure(NamedTuple):
-    """Role of a block with regard to figures."""
-
-    prose: bool
-    """True for all blocks but headings."""
-    shown: bool
-    """True if the block contains an image."""
-    caption: bool
-    emphasized: bool
-
-
-def _figure(text: str, block: TextBlock) -> _Figure:
-    if block.kind == "heading":
-        return _Figure(prose=False, shown=False, caption=False, emphasized=False)
-    words = text[block.start : block.end]
-    emphasized = block.kind == "paragraph" and _EMPHASIZED.fullmatch(words) is not None
-    shown = _IMAGE.search(words) is not None
-    return _Figure(prose=True, shown=shown, caption=is_caption(words), emphasized=emphasized)
 
 
 _CRUMB = 32
@@ -299,38 +277,26 @@ class ChunkWriter:
         self._lines: list[int] | None = None
 
     def chunks(self, stretches: Iterable[ChunkSpan]) -> Iterator[Chunk]:
-        """Yield a chunk for each stretch that is not blank; more than one if it is too long once embedded."""
-        for stretch in stretches:
-            yield from self._chunks_of(stretch)
-
-    def _chunks_of(self, stretch: ChunkSpan) -> Iterator[Chunk]:
-        """Yield the stretch as chunks whose tokens are counted on the final text."""
-        trimmed = self.trim(stretch)
-        if trimmed is None:
-            return
-        chunk = self.write(trimmed)
-        if chunk.tokens <= self._budget.max_tokens:
-            self._written += 1
-            yield chunk
-            return
-        for half in self._halves(trimmed):
-            yield from self._chunks_of(half)
-
-    def _halves(self, stretch: ChunkSpan) -> tuple[ChunkSpan, ChunkSpan]:
-        """Cut the stretch in two.
+        """Yield a chunk for each stretch that is not blank; more than one if it is too long once embedded.
 
         Raises:
             RetrieveError: a single character has more tokens than the encoder accepts.
         """
-        if self._tokens is None:
-            self._tokens = TokenMap(self._budget.tokenizer, self._record.text, self._record.body_start)
-        middle = self._tokens.middle(stretch.start, stretch.end)
-        if not stretch.start < middle < stretch.end:
-            raise RetrieveError(
-                f"character {stretch.start} of `{self._record.id}` alone has more tokens than the encoder accepts",
-                hint=f"use an encoder with more than {self._budget.max_tokens} tokens",
-            )
-        return replace(stretch, end=middle), replace(stretch, start=middle)
+        for trimmed in filter(None, map(self.trim, stretches)):
+            chunk = self.write(trimmed)
+            if chunk.tokens <= self._budget.max_tokens:
+                self._written += 1
+                yield chunk
+                continue
+            if self._tokens is None:
+                self._tokens = TokenMap(self._budget.tokenizer, self._record.text, self._record.body_start)
+            middle = self._tokens.middle(trimmed.start, trimmed.end)
+            if not trimmed.start < middle < trimmed.end:
+                raise RetrieveError(
+                    f"character {trimmed.start} of `{self._record.id}` alone has more tokens than the encoder accepts",
+                    hint=f"use an encoder with more than {self._budget.max_tokens} tokens",
+                )
+            yield from self.chunks((replace(trimmed, end=middle), replace(trimmed, start=middle)))
 
     def trim(self, stretch: ChunkSpan) -> ChunkSpan | None:
         """Return the stretch without the white space around it; None if it contains nothing else."""

@@ -138,21 +138,17 @@ def join_tiny(sections: Iterable[Section], tokens: TokenMap, *, tiny: int) -> li
     """
     kept: list[Section] = []
     for section in sections:
-        if kept and _may_share(kept[-1], section) and _tiny(kept[-1], tokens, tiny) and _tiny(section, tokens, tiny):
+        if (
+            kept
+            and (kept[-1].parent, kept[-1].part) == (section.parent, section.part)
+            and kept[-1].blocks[-1].page == section.blocks[0].page  # so that a passage names one page
+            and kept[-1].members < _MOST
+            and all(tokens.count(either.start, either.end) < tiny for either in (kept[-1], section))
+        ):
             kept[-1] = _together(kept[-1], section)
         else:
             kept.append(section)
     return kept
-
-
-def _may_share(before: Section, section: Section) -> bool:
-    """Return True if two sections may be merged; not if their pages differ, so that a passage names one page."""
-    same = before.parent == section.parent and before.part == section.part
-    return same and before.blocks[-1].page == section.blocks[0].page and before.members < _MOST
-
-
-def _tiny(section: Section, tokens: TokenMap, tiny: int) -> bool:
-    return tokens.count(section.start, section.end) < tiny
 
 
 def _together(before: Section, section: Section) -> Section:

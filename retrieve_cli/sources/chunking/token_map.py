@@ -7,7 +7,7 @@ import unicodedata
 from array import array
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import pairwise
+from itertools import chain, pairwise
 from operator import sub
 
 from retrieve_cli.contracts import Json, Tokenizer
@@ -100,7 +100,8 @@ class TokenMap:
         for first, last in _blocks(text, start):
             spans = tokenizer.spans(text[first:last])
             starts, ends = [first + begin for begin, _ in spans], [first + end for _, end in spans]
-            if _sparse(starts, first, last):
+            bounds = [first, *starts, last]
+            if max(map(sub, bounds[1:], bounds)) > _LONGEST:
                 starts, ends = _evened(starts, ends, first, last)
             self._starts.extend(starts)
             self._ends.extend(ends)
@@ -141,42 +142,30 @@ class TokenMap:
         """Return a place to cut `text[start:end]` near its middle; `end` if no place is suitable."""
         half = self.count(start, end) // 2
         stop = self._stop(start, end, half) if half else end
-        return stop if stop < end else self._character(start, end)
+        middle = (start + end) // 2
+        if stop < end or middle == start:
+            return stop
+        near = range(middle, max(start, middle - 64), -1)  # the text is one token: a cut between two characters
+        return next((position for position in near if not _joined(self.text, position)), middle)
 
     def _stop(self, start: int, end: int, room: int) -> int:
         """Return the best end of a window from `start`: after a sentence, a word, or at least between two tokens."""
         first = self.index(start)
         highest = self._starts[first + room]
         lowest = self._starts[first + max(1, room * 3 // 4)]
-        for ends in (_sentence_ends, _word_ends):
-            stops = list(ends(self.text, lowest, highest))
-            for stop in reversed(stops):
+        words = (match.end() for match in _SPACE.finditer(self.text, lowest, highest))
+        for ends in (_sentence_ends(self.text, lowest, highest), words):
+            for stop in reversed(list(ends)):
                 if start < stop <= highest and self._between(stop):
                     return stop
-        return self._token_boundary(start, end, first + room)
-
-    def _token_boundary(self, start: int, end: int, token: int) -> int:
-        """Return the start of `token`, or of the nearest token before it, or else after it, that may begin a chunk."""
-        for before in range(token, self.index(start), -1):
-            if self._starts[before] > start and self._between(self._starts[before]):
-                return self._starts[before]
-        for behind in range(token, self.index(end)):
-            if self._starts[behind] > start and self._between(self._starts[behind]):
-                return self._starts[behind]
-        return end
+        before, behind = range(first + room, first, -1), range(first + room, self.index(end))
+        starts = (self._starts[token] for token in chain(before, behind))
+        return next((stop for stop in starts if stop > start and self._between(stop)), end)
 
     def _between(self, position: int) -> bool:
         """Return True if neither a token nor a combined character spans `position`."""
         token = self.index(position)
         return (token == 0 or self._ends[token - 1] <= position) and not _joined(self.text, position)
-
-    def _character(self, start: int, end: int) -> int:
-        """Return a cut between two characters near the middle, for a text that is one token."""
-        middle = (start + end) // 2
-        if middle == start:
-            return end
-        near = range(middle, max(start, middle - 64), -1)
-        return next((position for position in near if not _joined(self.text, position)), middle)
 
 
 def _sentence_ends(text: str, start: int, end: int) -> Iterator[int]:
@@ -186,17 +175,6 @@ def _sentence_ends(text: str, start: int, end: int) -> Iterator[int]:
             yield match.end()
         else:
             yield from (wide.end() for wide in _WIDE.finditer(text, *match.span("stops")))
-
-
-def _word_ends(text: str, start: int, end: int) -> Iterator[int]:
-    """Return the ends of the white space after words."""
-    return (match.end() for match in _SPACE.finditer(text, start, end))
-
-
-def _sparse(starts: Sequence[int], first: int, last: int) -> bool:
-    """Return True if any two neighbouring token starts are more than `_LONGEST` characters apart."""
-    bounds = [first, *starts, last]
-    return bool(max(map(sub, bounds[1:], bounds)) > _LONGEST)
 
 
 def _evened(starts: Sequence[int], ends: Sequence[int], first: int, last: int) -> tuple[list[int], list[int]]:
@@ -216,17 +194,11 @@ def _blocks(text: str, start: int) -> Iterator[tuple[int, int]]:
     while start < len(text):
         end = min(start + _BLOCK, len(text))
         if end < len(text):
-            end = _last_space(text, start, end)
+            spaces = (place for place in range(end, (start + end) // 2, -1) if text[place].isspace())
+            between = (place for place in range(end, end - 64, -1) if not _joined(text, place))
+            end = next(chain(spaces, between), end)
         yield start, end
         start = end
-
-
-def _last_space(text: str, start: int, end: int) -> int:
-    """Return the last white space of the second half of `text[start:end]`, else the last place between characters."""
-    for position in range(end, (start + end) // 2, -1):
-        if text[position].isspace():
-            return position
-    return next((position for position in range(end, end - 64, -1) if not _joined(text, position)), end)
 
 
 def _joined(text: str, position: int) -> bool:

@@ -62,17 +62,16 @@ class WindowChunker:
             return
         tokens = TokenMap(self._budget.tokenizer, record.text, record.body_start)
         room = self._budget.room(self._budget.shorten(context_of(record, ())))
-        windows = self._coherent if self._coherence else self._plain
-        yield from ChunkWriter(record, self._budget, tokens).chunks(windows(record, tokens, room))
-
-    def _plain(self, record: Record, tokens: TokenMap, room: int) -> Iterator[ChunkSpan]:
         overlap = min(self._overlap, room // 2)
-        for start, end in tokens.windows(record.body_start, len(record.text), room=room, overlap=overlap):
-            yield ChunkSpan(start, end)
+        if self._coherence:
+            spans = self._coherent(record, tokens, room, overlap)
+        else:
+            windows = tokens.windows(record.body_start, len(record.text), room=room, overlap=overlap)
+            spans = (ChunkSpan(start, end) for start, end in windows)
+        yield from ChunkWriter(record, self._budget, tokens).chunks(spans)
 
-    def _coherent(self, record: Record, tokens: TokenMap, room: int) -> Iterator[ChunkSpan]:
+    def _coherent(self, record: Record, tokens: TokenMap, room: int, overlap: int) -> Iterator[ChunkSpan]:
         """Yield stretches of one subject, each with the end of the previous one as overlap."""
-        overlap = min(self._overlap, room // 2)
         cutter = Cutter(tokens, self._budget, language=self._language, coherence=self._coherence)
         text = TextBlock(record.body_start, len(record.text), "paragraph")
         before = record.body_start

@@ -103,7 +103,7 @@ def format_of(name: str, head: bytes) -> str | None:
     content and the rest of the name count.
     """
     if is_gzip(name, head):
-        name, head = name[: -len(GZIP)], _head_of_gzip(head)
+        name, head = name[: -len(GZIP)], _inflated(head, 31, len(head))
     stem, dot, ending = name.rpartition("/")[2].rpartition(".")
     suffix = f".{ending.lower()}" if dot and stem else ""
     by_name = _BY_SUFFIX.get(suffix)
@@ -173,23 +173,22 @@ _TAGS = re.compile(
     re.IGNORECASE,
 )
 _XHTML = re.compile(rb"<html[\t\n\f\r >]", re.IGNORECASE)
-_BOMS = {b"\xef\xbb\xbf": "utf-8", b"\xff\xfe": "utf-16-le", b"\xfe\xff": "utf-16-be"}
+BOMS = {b"\xef\xbb\xbf": "utf-8", b"\xff\xfe": "utf-16-le", b"\xfe\xff": "utf-16-be"}
 
 
 def looks_like_html(head: bytes) -> bool:
     """Return True if a file begins as an HTML or XHTML page: with its doctype or a tag of HTML, perhaps behind white
     space, comments and an XML declaration."""
-    for bom, charset in _BOMS.items():
+    for bom, charset in BOMS.items():
         if head.startswith(bom):
             head = head[len(bom) :].decode(charset, "replace").encode()
             break
     before = _BEFORE.match(head)
     start = before.end() if before else 0
-    if head[:start].lstrip().startswith(b"<?xml"):  # XML of another kind begins with an element of its own
-        return _TAGS.match(head, start) is not None and (
-            head[start : start + 14].lower() == b"<!doctype html" or _XHTML.match(head, start) is not None
-        )
-    return _TAGS.match(head, start) is not None
+    if not _TAGS.match(head, start):
+        return False
+    is_xml = head[:start].lstrip().startswith(b"<?xml")  # XML of another kind begins with an element of its own
+    return not is_xml or head[start : start + 14].lower() == b"<!doctype html" or bool(_XHTML.match(head, start))
 
 
 _LEAST_WORDS, _LEAST_SPACE = 0.6, 0.03
@@ -218,11 +217,13 @@ def is_gzip(name: str, head: bytes) -> bool:
     return head.startswith(b"\x1f\x8b") and name.lower().endswith(GZIP)
 
 
-def _head_of_gzip(head: bytes) -> bytes:
+def _inflated(data: bytes, wbits: int, most: int) -> bytes:
+    """Return up to `most` bytes of compressed data, which may break off; empty if damaged. `wbits` as zlib has it: 31
+    for gzip, -15 for a member of a ZIP file."""
     import zlib
 
     try:
-        return zlib.decompressobj(wbits=31).decompress(head, len(head))
+        return zlib.decompressobj(wbits).decompress(data, most)
     except zlib.error:
         return b""
 
@@ -277,12 +278,7 @@ def looks_like_docx(head: bytes) -> bool:
 
 def _unpacked(head: bytes, start: int, length: int) -> bytes:
     """Return the beginning of the member whose header is at `start`."""
-    import zlib
-
     body = start + 30 + length + int.from_bytes(head[start + 28 : start + 30], "little")
     if head[start + 8 : start + 10] == b"\0\0":
         return head[body:]
-    try:
-        return zlib.decompressobj(-zlib.MAX_WBITS).decompress(head[body:], 2**16)
-    except zlib.error:
-        return b""
+    return _inflated(head[body:], -15, 2**16)

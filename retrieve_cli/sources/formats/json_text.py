@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from itertools import islice
 
 from retrieve_cli.contracts import Json, Parsed
@@ -31,10 +32,10 @@ def parse(content: bytes, *, name: str, limits: ParsingLimits, on_page: Callable
     text = utf8(content)
     start = 1 if text.startswith("\ufeff") else 0
     try:
-        catalog = _is_catalog(text[start:])
+        records = list(islice(_elements(text[start:]), _SAMPLE))
     except (ValueError, RecursionError):
-        catalog = False
-    if catalog:
+        records = []
+    if records and all(map(_is_record, records)):
         hint = f"retrieve build --catalog {shortened(printable(name))}"
         raise NotADocument("it looks like a catalog of records, not like a document", hint=hint)
     if not any(char.isalnum() for char in text):
@@ -44,22 +45,16 @@ def parse(content: bytes, *, name: str, limits: ParsingLimits, on_page: Callable
     return Parsed(text, body_start=start, notices=(notice,))
 
 
-def _is_catalog(text: str) -> bool:
-    """Return True if the text is a list of objects, or has one in each line, and the first ones have a name and a text.
-
-    Raises:
-        ValueError: it is not JSON.
-    """
-    records = list(islice(_elements(text), _SAMPLE))
-    return bool(records) and all(_is_record(record) for record in records)
-
-
 def _is_record(value: Json) -> bool:
     return isinstance(value, dict) and any(key in value for key in NAMES) and any(key in value for key in TEXTS)
 
 
 def _elements(text: str) -> Iterator[Json]:
-    """Yield the elements of an array, or the values of lines that are JSON each; a single object has none."""
+    """Yield the elements of an array, or the values of lines that are JSON each; a single object has none.
+
+    Raises:
+        ValueError: it is not JSON.
+    """
     place = _skip(text, 0)
     if text.startswith("[", place):
         place = _skip(text, place + 1)
@@ -100,20 +95,12 @@ def _problem(text: str) -> str:
     except RecursionError:
         return "nested too deeply"
     except json.JSONDecodeError as error:
-        if error.msg == "Extra data" and not _lines_problem(text):
-            return ""
+        if error.msg == "Extra data":
+            with suppress(ValueError, RecursionError):
+                for line in filter(str.strip, text.splitlines()):
+                    json.loads(line)
+                return ""
         return f"line {error.lineno}, column {error.colno}: {error.msg}"
     except ValueError:  # a number with thousands of digits
         return "a number is too long"
     return ""
-
-
-def _lines_problem(text: str) -> bool:
-    """Return True if a line is not JSON."""
-    try:
-        for line in text.splitlines():
-            if line.strip():
-                json.loads(line)
-    except (ValueError, RecursionError):
-        return True
-    return False

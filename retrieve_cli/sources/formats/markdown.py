@@ -35,13 +35,9 @@ def parse(content: bytes, *, name: str, limits: ParsingLimits, on_page: Callable
     if not text[body:].strip():
         body = 0  # only front matter: make its title and description searchable
     notices = (*notices, complaint) if complaint else notices
-    return Parsed(text, metadata=matter, title=_heading(text, body), body_start=body, notices=notices)
-
-
-def _heading(text: str, body: int) -> str:
-    """Return the first heading of a document, without its marks."""
-    match = _HEADING.search(text, body)
-    return match.group(1).strip().rstrip("#").rstrip() if match else ""
+    heading = _HEADING.search(text, body)
+    title = heading[1].strip().rstrip("#").rstrip() if heading else ""
+    return Parsed(text, metadata=matter, title=title, body_start=body, notices=notices)
 
 
 def front_matter(text: str) -> tuple[dict[str, Json], int, str]:
@@ -106,33 +102,37 @@ def decoded(content: bytes) -> tuple[str, tuple[str, ...]]:
     return text.removeprefix("\ufeff"), (f"read as {label_of(encoding)}, not UTF-8",)
 
 
-class BlockText:
-    """Text and blocks of a document, in order."""
+class GrowingText:
+    """Text and blocks of a document so far."""
 
     def __init__(self) -> None:
         self.blocks: list[Block] = []
+        self.length = 0
         self._pieces: list[str] = []
-        self._length = 0
 
     @property
     def text(self) -> str:
         return "".join(self._pieces)
+
+    def _put(self, piece: str) -> None:
+        self._pieces.append(piece)
+        self.length += len(piece)
+
+
+class BlockText(GrowingText):
+    """Text and blocks of a document, in order."""
 
     def add(self, text: str, kind: Kind, *, level: int = 0, anchor: str = "") -> None:
         """Add a block; nothing if it is empty."""
         if not text:
             return
         if self.blocks:
-            self._append("\n\n")
-        start = self._length
-        self._append(text)
-        self.blocks.append(Block(start, self._length, kind, level, anchor))
+            self._put("\n\n")
+        start = self.length
+        self._put(text)
+        self.blocks.append(Block(start, self.length, kind, level, anchor))
 
     def extend(self, line: str) -> None:
         """Add a line to the last block."""
-        self._append("\n" + line)
-        self.blocks[-1] = self.blocks[-1]._replace(end=self._length)
-
-    def _append(self, piece: str) -> None:
-        self._pieces.append(piece)
-        self._length += len(piece)
+        self._put("\n" + line)
+        self.blocks[-1] = self.blocks[-1]._replace(end=self.length)

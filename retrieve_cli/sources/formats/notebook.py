@@ -28,7 +28,10 @@ def parse(content: bytes, *, name: str, limits: ParsingLimits, on_page: Callable
         BadDocument: it is not a notebook, or has no text.
     """
     notebook = _loaded(content)
-    language = _language(notebook)
+    about = _mapping(notebook.get("metadata"))
+    authors = about.get("authors")
+    kernel, language = _mapping(about.get("kernelspec")), _mapping(about.get("language_info"))
+    names = [_name(_mapping(author).get("name")) for author in (authors if isinstance(authors, list) else [])[:50]]
     written = _Cells()
     for cell in _cells(notebook):
         written.cell(cell)
@@ -38,17 +41,13 @@ def parse(content: bytes, *, name: str, limits: ParsingLimits, on_page: Callable
     titles = [block for block in written.blocks if block.kind == "heading"]
     top = next((block for block in titles if block.level == 1), titles[0] if titles else None)
     metadata = {
-        "title": _name(_part(notebook, "metadata").get("title")) or (text[top.start : top.end] if top else ""),
-        "language": language,
-        "author": ", ".join(_authors(notebook)),
+        "title": _name(about.get("title")) or (text[top.start : top.end] if top else ""),
+        "language": (_name(kernel.get("language")) or _name(language.get("name"))).lower(),
+        "author": ", ".join(filter(None, names)),
     }
-    notice = (f"its outputs are cut at {_LONGEST_OUTPUT:,} characters each",) if written.cut else ()
-    return Parsed(
-        text,
-        layout=Layout(written.blocks),
-        metadata={key: value for key, value in metadata.items() if value},
-        notices=notice,
-    )
+    metadata = {key: value for key, value in metadata.items() if value}
+    notices = (f"its outputs are cut at {_LONGEST_OUTPUT:,} characters each",) if written.cut else ()
+    return Parsed(text, layout=Layout(written.blocks), metadata=metadata, notices=notices)
 
 
 def _loaded(content: bytes) -> Mapping[str, Json]:
@@ -102,7 +101,9 @@ class _Cells(BlockText):
             add_markdown(self, source)
 
     def _output(self, output: Mapping[str, Json]) -> None:
-        text = _shown(_output_text(output))
+        text = _ESCAPES.sub("", _output_text(output)).replace("\r\n", "\n")
+        if "\r" in text:  # a terminal shows what overwrote the beginning of a line
+            text = "\n".join(line.rstrip("\r").rpartition("\r")[2] for line in text.split("\n"))
         room = min(_LONGEST_OUTPUT, self._room)
         self.cut = self.cut or len(text) > room
         self._room -= min(len(text), room)
@@ -121,12 +122,6 @@ def _output_text(output: Mapping[str, Json]) -> str:
     return "" if image else _text(data.get("text/plain", data.get("text")))
 
 
-def _shown(text: str) -> str:
-    """Return an output as a terminal shows it: without control sequences, and lines that were overwritten."""
-    text = _ESCAPES.sub("", text).replace("\r\n", "\n")
-    return "\n".join(line.rstrip("\r").rpartition("\r")[2] for line in text.split("\n")) if "\r" in text else text
-
-
 def _lines(text: str) -> str:
     """Return lines without blank ones around them."""
     return "\n".join(line.rstrip() for line in text.replace("\r\n", "\n").strip("\n").split("\n")).strip("\n")
@@ -143,25 +138,8 @@ def _mapping(value: Json) -> Mapping[str, Json]:
     return value if isinstance(value, dict) else {}
 
 
-def _part(notebook: Mapping[str, Json], key: str) -> Mapping[str, Json]:
-    return _mapping(notebook.get(key))
-
-
 def _name(value: Json) -> str:
     return " ".join(value.split())[:_LONGEST_NAME] if isinstance(value, str) else ""
-
-
-def _language(notebook: Mapping[str, Json]) -> str:
-    """Return the programming language by the kernel, else by its description."""
-    metadata = _part(notebook, "metadata")
-    kernel, described = _mapping(metadata.get("kernelspec")), _mapping(metadata.get("language_info"))
-    return (_name(kernel.get("language")) or _name(described.get("name"))).lower()
-
-
-def _authors(notebook: Mapping[str, Json]) -> Sequence[str]:
-    authors = _part(notebook, "metadata").get("authors")
-    names = [_name(_mapping(author).get("name")) for author in (authors if isinstance(authors, list) else [])[:50]]
-    return [name for name in names if name]
 
 
 _ATX = re.compile(r" {0,3}(#{1,6})(?:[ \t]++(.*))?+")
@@ -206,9 +184,7 @@ def _closed(lines: Sequence[str], number: int, fence: str) -> int:
 def _add_stretch(written: BlockText, lines: Sequence[str], number: int) -> int:
     """Add the lines up to a blank line or the next block; return the line after them."""
     stop = number + 1
-    while (
-        stop < len(lines) and lines[stop].strip() and not _ATX.fullmatch(lines[stop]) and not _FENCE.match(lines[stop])
-    ):
+    while stop < len(lines) and lines[stop].strip() and not (_ATX.fullmatch(lines[stop]) or _FENCE.match(lines[stop])):
         stop += 1
     stretch = lines[number:stop]
     if len(stretch) == 2 and _RULE.fullmatch(stretch[1]) and not _ITEM.match(stretch[0]):

@@ -96,9 +96,5 @@ class SandboxedReader:
         """
         module = import_module(formats.FORMATS[kind].module)
         content = formats.ungzipped(content, name, self._limits, most=self.max_bytes(kind))
-        parsed: Parsed = module.parse(content, name=name, limits=self._limits, on_page=_ignore)
+        parsed: Parsed = module.parse(content, name=name, limits=self._limits, on_page=lambda _: None)
         return parsed
-
-
-def _ignore(page: int) -> None:
-    """Ignore the number of the page."""

@@ -102,13 +102,12 @@ def _width(words: str) -> int:
     return sum(1 + (east_asian_width(char) in "WF") for char in words if not combining(char))
 
 
-_CODE = frozenset(
-    "code code-block sourcecode parsed-literal highlight literalinclude doctest testcode testoutput prompt ipython "
-    "math productionlist graphviz plot".split()
-)
-"""Directives whose content is not prose."""
 _CONTENT: Mapping[str, Kind] = {
-    **dict.fromkeys(_CODE, "code"),
+    **dict.fromkeys(
+        "code code-block sourcecode parsed-literal highlight literalinclude doctest testcode testoutput prompt ipython "
+        "math productionlist graphviz plot".split(),
+        "code",
+    ),
     **dict.fromkeys(("table", "list-table", "csv-table", "image"), "paragraph"),
     "figure": "caption",
 }
@@ -153,16 +152,21 @@ class RstBlocks:
         if EXPLICIT.match(line.words):
             return self._explicit(number)
         if self._is_item(number):
-            return self._add(number, self._list(number), "list")
+            return self._add(number, self._deeper(number, line.indent, or_items=True), "list")
         if line.words.startswith(">>> "):
             return self._add(number, self._stretch(number), "code")
         if SIMPLE.fullmatch(line.words):
-            return self._add(number, self._simple_table(number), "paragraph")
+            place = bisect_right(self._borders, number)
+            stop = self._borders[place] + 1 if place < len(self._borders) else self._stretch(number)
+            return self._add(number, stop, "paragraph")
         if title := title_at(self.lines, number):
             return self._title(number, *title)
         if is_rule(line) and len(line.words) >= _TRANSITION and not self._words(number + 1):
             return number + 1
-        return self._paragraph(number)
+        stop = self._stretch(number)
+        if self.lines[stop - 1].words.endswith("::"):
+            self._literal = line.indent
+        return stop if line.words == "::" else self._add(number, stop, "paragraph")
 
     def _words(self, number: int) -> str:
         return self.lines[number].words if number < len(self.lines) else ""
@@ -182,14 +186,10 @@ class RstBlocks:
             self._styles.append(style)
         level = min(_LEVELS, self._styles.index(style) + 1)
         row = self.lines[number + (len(style) - 1)]
-        self.blocks.append(Block(row.start + self._lead(row), row.end, "heading", level, self._anchor))
+        self.blocks.append(Block(row.end - len(row.words), row.end, "heading", level, self._anchor))
         self.titles.append(words)
         self._anchor = ""
         return stop
-
-    def _lead(self, line: RstLine) -> int:
-        """Return the number of white space characters before a line's words."""
-        return line.end - line.start - len(line.words)
 
     def _explicit(self, number: int) -> int:
         """Take a directive, a target, or a comment."""
@@ -208,24 +208,14 @@ class RstBlocks:
             return self._add(number, self._stretch(number), "paragraph")
         return self._add(number, self._deeper(number + 1, indent), kind)
 
-    def _deeper(self, number: int, indent: int) -> int:
-        """Return the line after the stretch that is indented deeper; blank lines at its end do not belong to it."""
+    def _deeper(self, number: int, indent: int, *, or_items: bool = False) -> int:
+        """Return the line after the stretch that is indented deeper, or begins items of a list with this indentation;
+        blank lines at its end do not belong to it."""
         stop = number
         while number < len(self.lines):
             line = self.lines[number]
-            if line.words and line.indent <= indent:
-                break
-            number += 1
-            stop = number if line.words else stop
-        return stop
-
-    def _list(self, number: int) -> int:
-        """Return the line after a list: its items and everything indented below them."""
-        indent = self.lines[number].indent
-        stop = number
-        while number < len(self.lines):
-            line = self.lines[number]
-            if line.words and line.indent <= indent and not (line.indent == indent and self._is_item(number)):
+            item = or_items and line.indent == indent and self._is_item(number)
+            if line.words and line.indent <= indent and not item:
                 break
             number += 1
             stop = number if line.words else stop
@@ -236,18 +226,6 @@ class RstBlocks:
         while number < len(self.lines) and self.lines[number].words:
             number += 1
         return number
-
-    def _simple_table(self, number: int) -> int:
-        """Return the line after a simple table, which ends with a border above a blank line."""
-        place = bisect_right(self._borders, number)
-        return self._borders[place] + 1 if place < len(self._borders) else self._stretch(number)
-
-    def _paragraph(self, number: int) -> int:
-        """Take the lines up to a blank one; `::` at their end announces a literal block."""
-        stop = self._stretch(number)
-        if self.lines[stop - 1].words.endswith("::"):
-            self._literal = self.lines[number].indent
-        return stop if self.lines[number].words == "::" else self._add(number, stop, "paragraph")
 
     def _add(self, number: int, stop: int, kind: Kind) -> int:
         """Add the lines as a block and return the line after them."""

@@ -15,30 +15,21 @@ from retrieve_cli.sources.formats.docx.numbering import DocxNotes, ListLabel, No
 from retrieve_cli.sources.formats.docx.pages import DocxSection, PageEnd, section_of
 from retrieve_cli.sources.formats.docx.styles import BODY_LEVEL, Style, Styles
 from retrieve_cli.sources.formats.docx.tables import Cell, flat_table, one_line, only_cell, pipe_table
+from retrieve_cli.sources.formats.markdown import GrowingText
 
 Group = Literal["", "list", "code", "toc"]
 """Kind of consecutive paragraphs that are one block, a line each."""
 
 
-class DocxWriter:
+class DocxWriter(GrowingText):
     """Text, blocks and ends of pages so far."""
 
     def __init__(self) -> None:
-        self._pieces: list[str] = []
-        self._group: Group = ""
-        self._blank_lines = 0
-        self.length = 0
-        self.blocks: list[Block] = []
+        super().__init__()
         self.marks: list[PageEnd] = []
-
-    @property
-    def text(self) -> str:
-        return "".join(self._pieces)
-
-    @property
-    def group(self) -> Group:
+        self.group: Group = ""
         """Group of the last block, which the next paragraph may continue."""
-        return self._group
+        self._blank_lines = 0
 
     def add(
         self, kind: Kind, text: str, *, level: int = 0, anchor: str = "", group: Group = "", prefix: str = ""
@@ -46,34 +37,30 @@ class DocxWriter:
         """Add a block, or a line to the last one if it has the same group. Return the place of `text` behind `prefix`;
         for an empty text, the end."""
         if not text.strip():
-            self._blank_lines += self._group == "code" == group
+            self._blank_lines += self.group == "code" == group
             return self.length
-        joins = bool(group) and group == self._group
+        joins = bool(group) and group == self.group
         if self.length:
-            self._append("\n" * (1 + self._blank_lines) if joins else "\n\n")
+            self._put("\n" * (1 + self._blank_lines) if joins else "\n\n")
         start = self.length
-        self._append(prefix)
+        self._put(prefix)
         place = self.length
-        self._append(text)
+        self._put(text)
         if joins:
             self.blocks[-1] = self.blocks[-1]._replace(end=self.length)
         else:
             self.blocks.append(Block(start, self.length, kind, level, anchor))
-        self._group, self._blank_lines = group, 0
+        self.group, self._blank_lines = group, 0
         return place
 
     def end_group(self) -> None:
         """Let the next paragraph begin a separate block."""
-        self._group, self._blank_lines = "", 0
+        self.group, self._blank_lines = "", 0
 
     def mark(self, place: int, inline: Inline) -> None:
         """Take over the ends of pages within a text that begins at `place`."""
         for offset, kind in inline.breaks:
             self.marks.append(PageEnd(min(place + offset, self.length), kind))
-
-    def _append(self, text: str) -> None:
-        self._pieces.append(text)
-        self.length += len(text)
 
 
 _DEEPEST = 6
@@ -122,8 +109,7 @@ class Story:
 
     def read(self, nodes: Iterable[XmlNode]) -> None:
         """Add blocks."""
-        for node in nodes:
-            self._block(node)
+        self._blocks(nodes)
         self._finish()
 
     def _block(self, node: XmlNode) -> None:
@@ -154,7 +140,9 @@ class Story:
         properties = node.child("w:pPr")
         document = self._document
         style = document.styles.paragraph(properties.value("w:pStyle") or "" if properties else "")
-        inline = self._open or Inline(document.styles, self._fields, self._label_of_note)
+        inline = self._open or Inline(
+            document.styles, self._fields, lambda kind, note: "" if self._apart else document.notes.label(kind, note)
+        )
         self._open = None
         own_break = properties.flag("w:pageBreakBefore") if properties else None
         if style.page_break if own_break is None else own_break:
@@ -189,7 +177,10 @@ class Story:
             self.title = " ".join(text.split())
         if level:
             words = (label.text + " " * label.space if label and label.text not in ("", "-") else "") + text
-            place = self.writer.add("heading", " ".join(words.split()), level=level, anchor=_anchor(anchors))
+            # A link would use the bookmark that a person gave, else the first.
+            named = (name for name in anchors if name and name != _CURSOR)
+            anchor = min(named, key=lambda name: name.startswith(_HIDDEN_NAME), default="")
+            place = self.writer.add("heading", " ".join(words.split()), level=level, anchor=anchor)
         elif label is not None:
             place = self._item(text, label)
         else:
@@ -219,7 +210,6 @@ class Story:
         return self.writer.add("list", text.replace("\n", f"\n{indent}{_INDENT}"), group="list", prefix=prefix)
 
     def _box(self, box: XmlNode) -> None:
-        """Write the blocks of a text box."""
         if self._apart or self._in_cell:
             inner = Story(self._document, apart=True, in_cell=True)
             inner.read(box.children)
@@ -232,9 +222,6 @@ class Story:
         self.writer.end_group()
         del self.writer.marks[marks:]  # a box is on the page of its anchor
         self._apart, self._fields = False, fields
-
-    def _label_of_note(self, kind: str, reference: XmlNode) -> str:
-        return "" if self._apart else self._document.notes.label(kind, reference)
 
     def _write_notes(self) -> None:
         """Write the notes of the last paragraph or table, each once."""
@@ -254,10 +241,10 @@ class Story:
         if self._in_cell:
             self.writer.add("paragraph", flat_table(node, self._cell))
             return
-        table = pipe_table(node, self._cell)
-        self.writer.add("table", table.text)
-        start = self.writer.length - len(table.text)
-        self.writer.marks += (mark._replace(offset=start + mark.offset) for mark in table.marks)
+        table, marks = pipe_table(node, self._cell)
+        self.writer.add("table", table)
+        start = self.writer.length - len(table)
+        self.writer.marks += (mark._replace(offset=start + mark.offset) for mark in marks)
         self._write_notes()
 
     def _cell(self, node: XmlNode) -> Cell:
@@ -292,9 +279,3 @@ def _kind(inline: Inline, style: Style) -> tuple[Kind, Group]:
     if style.role == "toc":
         return "paragraph", "toc"
     return ("caption" if style.role == "caption" or inline.captioned else "paragraph"), ""
-
-
-def _anchor(names: list[str]) -> str:
-    """Return the name of the bookmark that a link would use: one that a person gave, else the first."""
-    named = [name for name in names if name and name != _CURSOR]
-    return next((name for name in named if not name.startswith(_HIDDEN_NAME)), next(iter(named), ""))

@@ -40,7 +40,11 @@ def parse(content: bytes, *, name: str, limits: ParsingLimits, on_page: Callable
     """
     package = DocxPackage(content, limits)
     main = package.main_part()
-    parts = _parts(package, main)
+    wanted = {"styles", "numbering", "settings", "footnotes", "endnotes"}
+    parts: dict[str, XmlNode] = {}
+    for relation in package.relations(main).values():
+        if relation.kind in wanted and relation.kind not in parts and relation.target in package:
+            parts[relation.kind] = read(package.pieces(relation.target), relation.target)
     styles = Styles(parts.get("styles"))
     notes = DocxNotes({kind: parts[kind] for kind in ("footnotes", "endnotes") if kind in parts}, parts.get("settings"))
     story = Story(Document(styles, Numbering(parts.get("numbering"), styles), notes, on_page))
@@ -48,61 +52,37 @@ def parse(content: bytes, *, name: str, limits: ParsingLimits, on_page: Callable
         story.read(children(package.pieces(main), main, root="w:document", of="w:body"))
     except RecursionError as error:
         raise BadDocument("its elements are nested too deeply") from error
-    return _parsed(package, story, limits)
-
-
-def _parsed(package: DocxPackage, story: Story, limits: ParsingLimits) -> Parsed:
     text = story.writer.text
     pages = pages_of(text, story.writer.marks, story.sections)
     if len(pages) > limits.max_pages:
         raise BadDocument(f"it has {len(pages):,} pages; the limit is {limits.max_pages:,}")
-    metadata = _metadata_of(_core(package))
+    metadata = _metadata_of(package)
     if pages:
         metadata |= {"pages": len(pages), "pages_as": PAGES_AS}
-    notices = (_skipped(story.skipped),) if story.skipped else ()
-    return Parsed(text, Layout(story.writer.blocks, pages), metadata, title=_title(story, text), notices=notices)
-
-
-def _title(story: Story, text: str) -> str:
-    """Return the title that the text shows: in the style Title, or the first heading."""
     first = next((text[block.start : block.end] for block in story.writer.blocks if block.kind == "heading"), "")
-    return story.title or first
+    embedded = f"skipped {story.skipped} embedded document{'s' * (story.skipped != 1)}"
+    return Parsed(
+        text,
+        Layout(story.writer.blocks, pages),
+        metadata,
+        title=story.title or first,
+        notices=(embedded,) if story.skipped else (),
+    )
 
 
-def _parts(package: DocxPackage, main: str) -> dict[str, XmlNode]:
-    """Return the parts that the main part relates to, by kind."""
-    wanted = {"styles", "numbering", "settings", "footnotes", "endnotes"}
-    parts: dict[str, XmlNode] = {}
-    for relation in package.relations(main).values():
-        if relation.kind in wanted and relation.kind not in parts and relation.target in package:
-            parts[relation.kind] = read(package.pieces(relation.target), relation.target)
-    return parts
-
-
-def _core(package: DocxPackage) -> XmlNode | None:
-    """Return the core properties, if the package has them."""
+def _metadata_of(package: DocxPackage) -> dict[str, Json]:
+    """Return the core properties that have a value."""
     targets = (relation.target for relation in package.relations().values() if relation.kind == "core-properties")
     target = next((target for target in targets if target in package), None)
-    return None if target is None else read(package.pieces(target), target)
-
-
-def _metadata_of(core: XmlNode | None) -> dict[str, Json]:
-    """Return the core properties that have a value."""
-    texts = (
-        {node.name: " ".join(node.text[: 4 * _LONGEST].split())[:_LONGEST] for node in core.children} if core else {}
-    )
-    metadata: dict[str, Json] = {name: texts[key] for key, name in _NAMES.items() if texts.get(key)}
-    description = texts.get("dc:description") or texts.get("dc:subject")
-    if description:
-        metadata["description"] = description
+    core = [] if target is None else read(package.pieces(target), target).children
+    texts = {node.name: " ".join(node.text[: 4 * _LONGEST].split())[:_LONGEST] for node in core}
     parts = texts.get("cp:keywords", "").replace(";", ",").split(",")
-    if keywords := [part.strip() for part in parts if part.strip()][:_MOST_KEYWORDS]:
-        metadata["keywords"] = keywords
-    return metadata
-
-
-def _skipped(count: int) -> str:
-    return f"skipped {count} embedded document{'s' * (count != 1)}"
+    metadata: dict[str, Json] = {
+        **{name: texts.get(key) for key, name in _NAMES.items()},
+        "description": texts.get("dc:description") or texts.get("dc:subject"),
+        "keywords": [part.strip() for part in parts if part.strip()][:_MOST_KEYWORDS],
+    }
+    return {name: value for name, value in metadata.items() if value}
 
 
 _OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
@@ -173,18 +153,14 @@ class DocxPackage:
                 size = 0
                 while piece := stream.read(_PIECE):
                     size += len(piece)
-                    self._check(part, size, len(piece), member.compress_size)
+                    self._left -= len(piece)
+                    if self._left < 0:
+                        raise BadDocument(f"its parts unpack to more than {self._limits.max_bytes / 2**20:,.0f} MB")
+                    if size > _UNRATED and size > self._limits.max_ratio * max(member.compress_size, 1):
+                        raise BadDocument(f"{part} unpacks to more than {self._limits.max_ratio} times its size")
                     yield piece
         except (zipfile.BadZipFile, zlib.error, EOFError, OSError, struct.error, ValueError, RuntimeError) as error:
             raise BadDocument(f"{part} is damaged: {shortened(str(error))}") from error
-
-    def _check(self, part: str, size: int, piece: int, compressed: int) -> None:
-        """Count a piece. Raises: BadDocument: a limit is exceeded."""
-        self._left -= piece
-        if self._left < 0:
-            raise BadDocument(f"its parts unpack to more than {self._limits.max_bytes / 2**20:,.0f} MB")
-        if size > _UNRATED and size > self._limits.max_ratio * max(compressed, 1):
-            raise BadDocument(f"{part} unpacks to more than {self._limits.max_ratio} times its size")
 
     def relations(self, part: str = "") -> dict[str, Relation]:
         """Return the relationships of a part, or of the package, by id; external ones are dropped."""

@@ -130,7 +130,9 @@ class Inline:
             hidden = self._hidden(properties)
             fonts = properties.child("w:rFonts") if properties else None
             font = fonts.get("w:ascii") if fonts else ""
-        marked = next((node for node in run.children if node.name in _REFERENCES and _has_own_mark(node)), None)
+        references = (node for node in run.children if node.name in _REFERENCES)
+        own = (node for node in references if node.get("w:customMarkFollows").lower() in ("1", "true", "on"))
+        marked = next(own, None)  # with a mark in the same run instead of a number
         if marked is None:
             self._all(run.children, hidden=hidden, font=font)
         else:
@@ -175,12 +177,6 @@ class Inline:
             if inner.name == "w:lastRenderedPageBreak":
                 self.mark("rendered")
 
-    def _symbol(self, node: XmlNode, hidden: bool) -> None:
-        self._write(symbol(node.get("w:char"), node.get("w:font")), hidden=hidden)
-
-    def _equation(self, node: XmlNode, hidden: bool) -> None:
-        self._write(equation(node), hidden=hidden)
-
     def _field(self, node: XmlNode, _: bool) -> None:
         kind = node.get("w:fldCharType")
         if kind == "begin":
@@ -189,9 +185,6 @@ class Inline:
             self._begin_result(self._fields.separate())
         elif kind == "end":
             self._fields.end()
-
-    def _instruction(self, node: XmlNode, _: bool) -> None:
-        self._fields.add(node.text)
 
     def _simple_field(self, node: XmlNode, hidden: bool) -> None:
         self._begin_result(node.get("w:instr")[:_LONGEST_CODE])
@@ -228,31 +221,24 @@ class Inline:
         if not node.flag("w:sdtPr", "w:showingPlcHdr"):
             self._all(node.children, hidden=hidden)
 
-    def _bookmark(self, node: XmlNode, _: bool) -> None:
-        self.bookmarks.append(node.get("w:name"))
-
     _SPECIAL: dict[str, Callable[[Inline, XmlNode, bool], None]] = {  # noqa: RUF012  never changed
-        "m:oMath": _equation,
-        "m:oMathPara": _equation,
+        **dict.fromkeys(
+            ("m:oMath", "m:oMathPara"), lambda self, node, hidden: self._write(equation(node), hidden=hidden)
+        ),
         "mc:AlternateContent": _alternatives,
-        "w:bookmarkStart": _bookmark,
+        "w:bookmarkStart": lambda self, node, _: self.bookmarks.append(node.get("w:name")),
         "w:br": _break,
         "w:del": _deleted,
         "w:fldChar": _field,
         "w:fldSimple": _simple_field,
-        "w:instrText": _instruction,
+        "w:instrText": lambda self, node, _: self._fields.add(node.text),
         "w:lastRenderedPageBreak": _rendered,
         "w:moveFrom": _deleted,
         "w:sdt": _control,
-        "w:sym": _symbol,
+        "w:sym": lambda self, node, hidden: self._write(symbol(node.get("w:char"), node.get("w:font")), hidden=hidden),
         **dict.fromkeys(_DRAWN, _drawing),
         **dict.fromkeys(_REFERENCES, _note),
     }
-
-
-def _has_own_mark(reference: XmlNode) -> bool:
-    """Return True if a note has a custom mark instead of a number; the mark is in the same run."""
-    return reference.get("w:customMarkFollows").lower() in ("1", "true", "on")
 
 
 _SPACES = {ord(char): " " for char in "\n\r\t"}
@@ -278,49 +264,27 @@ _DROPPED_ENDING = "Pr"
 
 def equation(node: XmlNode) -> str:
     """Return the text of an equation, or of a part of one."""
-    if node.name == "m:t":
+    if node.name in ("m:t", "w:t"):
         return node.text
-    if node.name == "w:t":
-        return node.text
-    parts = [child for child in node.children if not child.name.endswith(_DROPPED_ENDING)]
-    texts = [equation(child) for child in parts]
-    between = _BETWEEN.get(node.name)
-    if between is not None:
-        return between.join(map(_grouped, texts))
-    write = {"m:rad": _root, "m:d": _delimited, "m:nary": _operator, "m:m": _matrix, "m:sSubSup": _scripts}.get(
-        node.name
-    )
-    return write(node, texts) if write else "".join(texts)
+    texts = [equation(child) for child in node.children if not child.name.endswith(_DROPPED_ENDING)]
+    if node.name in _BETWEEN:
+        return _BETWEEN[node.name].join(map(_grouped, texts))
+    if node.name == "m:sSubSup":
+        return "".join(mark + _grouped(text) for mark, text in zip(("", "_", "^"), texts, strict=False))
+    if node.name == "m:rad" and texts:
+        return f"{texts[0] if len(texts) > 1 else ''}√({texts[-1]})"
+    if node.name == "m:d":
+        return _mark(node, "m:dPr", "m:begChr", "(") + ", ".join(texts) + _mark(node, "m:dPr", "m:endChr", ")")
+    if node.name == "m:nary":  # a sum or an integral with its limits
+        low, high, *body = [*texts, "", ""][: max(len(texts), 2)]
+        limits = (f"_{_grouped(low)}" if low else "") + (f"^{_grouped(high)}" if high else "")
+        return f"{_mark(node, 'm:naryPr', 'm:chr', '∫')}{limits} {''.join(body)}"
+    return ("; " if node.name == "m:m" else "").join(texts)
 
 
 def _grouped(text: str) -> str:
     """Return a text in brackets if it has more than one part."""
     return text if len(text) < 2 or text.isalnum() or (text[0] == "(" and text[-1] == ")") else f"({text})"
-
-
-def _root(_: XmlNode, texts: list[str]) -> str:
-    degree = texts[0] if len(texts) > 1 else ""
-    return f"{degree}√({texts[-1]})" if texts else ""
-
-
-def _delimited(node: XmlNode, texts: list[str]) -> str:
-    opening, closing = (_mark(node, "m:dPr", name, other) for name, other in (("m:begChr", "("), ("m:endChr", ")")))
-    return opening + ", ".join(texts) + closing
-
-
-def _operator(node: XmlNode, texts: list[str]) -> str:
-    """Return a sum or an integral with its limits."""
-    low, high, *body = [*texts, "", ""][: max(len(texts), 2)]
-    limits = (f"_{_grouped(low)}" if low else "") + (f"^{_grouped(high)}" if high else "")
-    return f"{_mark(node, 'm:naryPr', 'm:chr', '∫')}{limits} {''.join(body)}"
-
-
-def _matrix(_: XmlNode, texts: list[str]) -> str:
-    return "; ".join(texts)
-
-
-def _scripts(_: XmlNode, texts: list[str]) -> str:
-    return "".join(mark + _grouped(text) for mark, text in zip(("", "_", "^"), texts, strict=False))
 
 
 def _mark(node: XmlNode, properties: str, name: str, other: str) -> str:

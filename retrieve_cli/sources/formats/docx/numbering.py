@@ -35,10 +35,9 @@ def printed(number: int, form: str) -> str:
 def roman(number: int) -> str:
     """Return a Roman numeral in lower case; `0` for zero, which has none."""
     numeral = ""
-    rest = number
     for value, letters in _ROMAN:
-        numeral += letters * (rest // value)
-        rest %= value
+        times, number = divmod(number, value)
+        numeral += letters * times
     return numeral or "0"
 
 
@@ -123,22 +122,22 @@ class Numbering:
     def label(self, number: int | None, level: int | None, style: Style) -> ListLabel | None:
         """Count a paragraph and return its label; None if it has none. `number` and `level` are its own properties."""
         identifier = style.number if number is None else number
-        numbered = self._list(identifier) if identifier else None
-        if identifier is None or numbered is None:
+        if not identifier:
             return None
-        if level is None and number is None:
-            level = _linked_level(numbered, style.number_style)
+        if identifier not in self._lists:
+            self._lists[identifier] = self._resolved(identifier)
+        numbered = self._lists[identifier]
+        if numbered is None:
+            return None
+        if level is None and number is None and style.number_style:
+            linked = (place for place, own in numbered.levels.items() if own.style == style.number_style)
+            level = next(linked, None)
         depth = (style.number_level or 0) if level is None else level
         depth = max(0, min(depth, LEVELS - 1))
         if depth not in numbered.levels:
             return None
         self._count(identifier, numbered, depth)
         return self._printed(numbered, depth)
-
-    def _list(self, identifier: int) -> _List | None:
-        if identifier not in self._lists:
-            self._lists[identifier] = self._resolved(identifier)
-        return self._lists[identifier]
 
     def _resolved(self, identifier: int) -> _List | None:
         """Return a list with the levels of its definition, which may be another list's by a numbering style."""
@@ -212,11 +211,6 @@ def _levels(definition: XmlNode) -> dict[int, _Level]:
                 style=node.value("w:pStyle") or "",
             )
     return levels
-
-
-def _linked_level(numbered: _List, style: str) -> int | None:
-    """Return the level of a list that belongs to a style."""
-    return next((number for number, level in numbered.levels.items() if style and level.style == style), None)
 
 
 def _id(node: XmlNode, attribute: str) -> int:

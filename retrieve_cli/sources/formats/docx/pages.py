@@ -39,10 +39,6 @@ class DocxSection(NamedTuple):
     form: str = ""
     start: int | None = None
 
-    @property
-    def numbered(self) -> bool:
-        return bool(self.form) or self.start is not None
-
 
 def section_of(node: XmlNode) -> DocxSection:
     """Return the section of a `w:sectPr`."""
@@ -82,25 +78,21 @@ def _starts(text: str, marks: Sequence[PageEnd], sections: Sequence[DocxSection]
         seen = offset
         if kind == "section":
             number += 1
+        stays = (kind == "before" and empty) or (
+            kind == "section" and _section(sections, number).begins not in ("nextPage", "oddPage", "evenPage")
+        )
         if kind == "rendered" and awaited:
             awaited = False
             starts[-1] = (offset, number)
-        elif _ends(kind, _section(sections, number), empty=empty):
+        elif not stays:
             starts.append((offset, number))
             empty, awaited = True, kind != "rendered"
     return starts
 
 
-def _ends(kind: Break, section: DocxSection, *, empty: bool) -> bool:
-    """Return True if a page ends; `section` is the one that follows, `empty` is true if the page has no text."""
-    if kind == "before":
-        return not empty
-    return kind != "section" or section.begins in ("nextPage", "oddPage", "evenPage")
-
-
 def _labels(numbers: Sequence[int], sections: Sequence[DocxSection]) -> list[str]:
     """Return the printed number of each page, given the section of each; empty if no section sets numbers."""
-    if not any(section.numbered for section in sections):
+    if not any(section.form or section.start is not None for section in sections):
         return [""] * len(numbers)
     labels, before, count = [], -1, 0
     for number in numbers:

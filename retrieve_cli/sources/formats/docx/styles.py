@@ -60,20 +60,15 @@ class Styles:
 
     def style(self, identifier: str) -> Style:
         """Return a style; an empty one if it is not known."""
-        known = self._resolved.get(identifier)
-        if known is None:
-            known = self._resolved[identifier] = self._inherited(identifier)
-        return known
-
-    def _inherited(self, identifier: str) -> Style:
-        """Return the properties along the chain of styles, the nearest first; a chain may be a circle."""
-        style, seen = Style(), set[str]()
-        while identifier in self._nodes and identifier not in seen and len(seen) < _LONGEST_CHAIN:
-            seen.add(identifier)
-            node = self._nodes[identifier]
-            style = _merged(style, _own(identifier, node))
-            identifier = node.value("w:basedOn") or ""
-        return style
+        if identifier not in self._resolved:
+            style, seen, link = Style(), set[str](), identifier
+            while link in self._nodes and link not in seen and len(seen) < _LONGEST_CHAIN:  # it may be a circle
+                seen.add(link)
+                pairs = zip(style, _own(link, self._nodes[link]), strict=True)
+                style = Style._make(far if near in (None, "") else near for near, far in pairs)
+                link = self._nodes[link].value("w:basedOn") or ""
+            self._resolved[identifier] = style
+        return self._resolved[identifier]
 
 
 def _own(identifier: str, node: XmlNode) -> Style:
@@ -97,7 +92,3 @@ def _named_level(name: str) -> int | None:
     digit = name.removeprefix("heading").strip()
     named = name.startswith("heading") and len(digit) == 1 and digit in "123456789"
     return int(digit) - 1 if named else None
-
-
-def _merged(near: Style, far: Style) -> Style:
-    return Style._make(mine if mine not in (None, "") else theirs for mine, theirs in zip(near, far, strict=True))

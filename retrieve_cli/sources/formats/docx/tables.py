@@ -23,13 +23,6 @@ class Cell(NamedTuple):
     marks: tuple[PageEnd, ...] = ()
 
 
-class DocxTable(NamedTuple):
-    """A table as a pipe table, and the ends of pages within it."""
-
-    text: str
-    marks: tuple[PageEnd, ...]
-
-
 ReadCell = Callable[[XmlNode], Cell]
 
 
@@ -39,11 +32,11 @@ def only_cell(table: XmlNode) -> XmlNode | None:
     return cells[0] if len(cells) == 1 else None
 
 
-def pipe_table(table: XmlNode, read: ReadCell) -> DocxTable:
-    """Return a table with its first row as the header; its text is empty if no cell has text."""
+def pipe_table(table: XmlNode, read: ReadCell) -> tuple[str, list[PageEnd]]:
+    """Return a pipe table with the first row as its header, and the ends of pages within it; empty without text."""
     rows = [list(map(_escaped, _row(row, read))) for row in _rows(table)]
     if not any(cell.text for row in rows for cell in row):
-        return DocxTable("", tuple(mark._replace(offset=0) for row in rows for mark in _marks(row)))
+        return "", [mark._replace(offset=0) for row in rows for mark in _marks(row)]
     columns = min(max(map(len, rows)), _MOST_COLUMNS)
     lines: list[str] = []
     marks: list[PageEnd] = []
@@ -51,12 +44,12 @@ def pipe_table(table: XmlNode, read: ReadCell) -> DocxTable:
     for number, row in enumerate(rows):
         cells = row + [Cell("")] * (columns - len(row))
         marks += (mark._replace(offset=start + mark.offset) for mark in _marks(cells))
-        line = _line(cell.text for cell in cells)
+        line = f"| {' | '.join(cell.text for cell in cells)} |"
         if number == 0:
             line += "\n|" + "---|" * len(cells)
         lines.append(line)
         start += len(line) + 1
-    return DocxTable("\n".join(lines), tuple(marks))
+    return "\n".join(lines), marks
 
 
 def flat_table(table: XmlNode, read: ReadCell) -> str:
@@ -76,10 +69,6 @@ def _escaped(cell: Cell) -> Cell:
         return cell
     marks = (mark._replace(offset=mark.offset + cell.text.count("|", 0, mark.offset)) for mark in cell.marks)
     return Cell(cell.text.replace("|", "\\|"), tuple(marks))
-
-
-def _line(cells: Iterable[str]) -> str:
-    return f"| {' | '.join(cells)} |"
 
 
 def _rows(table: XmlNode) -> Iterator[XmlNode]:

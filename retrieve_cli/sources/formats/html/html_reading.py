@@ -8,7 +8,7 @@ windows-1252 for `iso-8859-1`.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import date, datetime
 from itertools import islice
 from typing import TYPE_CHECKING
@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING
 from retrieve_cli.contracts import Json, Parsed
 from retrieve_cli.contracts.layout import Layout
 from retrieve_cli.errors import NotADocument, quoted
-from retrieve_cli.sources.formats.formats import ParsingLimits
+from retrieve_cli.sources.formats.formats import BOMS, ParsingLimits
 from retrieve_cli.sources.formats.html.main_part import PagePart, main_part
 from retrieve_cli.sources.formats.html.text import HtmlText
-from retrieve_cli.sources.formats.html.tree import Tree, checked, one_line, read
+from retrieve_cli.sources.formats.html.tree import checked, one_line, read
 
 if TYPE_CHECKING:
     from selectolax.lexbor import LexborHTMLParser
@@ -54,7 +54,8 @@ def parse(
         raise NotADocument("it is a set of frames without text: the pages in the frames are separate files")
     tree = read(page.body)
     part = main_part(tree, source) if limits.main_content else PagePart(0, frozenset())
-    written = _written(tree, part)
+    written = HtmlText(tree, part.skipped)
+    written.write(part.root)
     _check_text(written.text, page)
     firsts = [block for block in written.blocks if block.kind == "heading" and block.level == 1]
     heading = written.text[firsts[0].start : firsts[0].end] if len(firsts) == 1 else ""
@@ -64,12 +65,6 @@ def parse(
         metadata=metadata(page, heading=heading),
         notices=(*notices, *((part.notice,) if part.notice else ())),
     )
-
-
-def _written(tree: Tree, part: PagePart) -> HtmlText:
-    written = HtmlText(tree, part.skipped)
-    written.write(part.root)
-    return written
 
 
 def _check_text(text: str, page: LexborHTMLParser) -> None:
@@ -126,15 +121,19 @@ def metadata(page: LexborHTMLParser, *, heading: str) -> dict[str, Json]:
     attributes = html.attributes if html is not None else {}
     language = attributes.get("lang") or attributes.get("xml:lang") or first["language"]
     names = [one_line(name)[:_LONGEST_NAME] for name in values["author"] if not _URL.match(name.strip())]
+    links = (node.attributes for node in islice(page.css("link"), _MOST_TAGS))
+    canonical = (link for link in links if "canonical" in (link.get("rel") or "").lower().split())
+    lists = [text if "," in text else text.replace(";", ",") for text in values["keywords"][:_MOST_KEYWORDS]]
+    words = (one_line(word)[:_LONGEST_NAME] for text in lists for word in text.split(","))
     found: dict[str, Json] = {
         "title": (heading or _title(first["title"] or written, first["site"]))[:_LONGEST],
         "description": first["description"],
-        "url": _address(page) or _url(first["url"]),
+        "url": _url((next(canonical, {}).get("href") or "").strip()) or _url(first["url"]),
         "language": language if _LANGUAGE.fullmatch(language := language.strip()) else "",
         "created": _date(first["created"]) or _time(page),
         "modified": _date(first["modified"]),
         "author": ", ".join(dict.fromkeys(name for name in names[:_MOST_KEYWORDS] if name)),
-        "keywords": _keywords(values["keywords"]),
+        "keywords": list(dict.fromkeys(islice(filter(None, words), _MOST_KEYWORDS))),
     }
     return {name: value for name, value in found.items() if value}
 
@@ -162,29 +161,17 @@ def _title(title: str, site: str) -> str:
     return title
 
 
-def _address(page: LexborHTMLParser) -> str:
-    """Return the canonical address of a page; empty if it has none with http(s)."""
-    for node in islice(page.css("link"), _MOST_TAGS):
-        attributes = node.attributes
-        if "canonical" in (attributes.get("rel") or "").lower().split():
-            return _url((attributes.get("href") or "").strip())
-    return ""
-
-
 def _url(address: str) -> str:
+    """Return an address with http(s); empty for any other."""
     usable = len(address) <= _LONGEST_URL and address.isprintable() and _URL.fullmatch(address)
     return address if usable else ""
 
 
 def _time(page: LexborHTMLParser) -> str:
     """Return the date of the only `<time>` that is marked as the publication's."""
-    marked = [node.attributes for node in islice(page.css("time"), _MOST_TAGS)]
-    times = [
-        _date(attributes.get("datetime") or "")
-        for attributes in marked
-        if "pubdate" in attributes or (attributes.get("itemprop") or "").lower() == "datepublished"
-    ]
-    return next((time for time in times if time), "")
+    times = (node.attributes for node in islice(page.css("time"), _MOST_TAGS))
+    marked = (time for time in times if "pubdate" in time or (time.get("itemprop") or "").lower() == "datepublished")
+    return next(filter(None, (_date(time.get("datetime") or "") for time in marked)), "")
 
 
 def _date(text: str) -> str:
@@ -198,17 +185,6 @@ def _date(text: str) -> str:
         return ""
 
 
-def _keywords(texts: Sequence[str]) -> list[str]:
-    words = (one_line(word)[:_LONGEST_NAME] for word in _parts(texts))
-    return list(dict.fromkeys(islice((word for word in words if word), _MOST_KEYWORDS)))
-
-
-def _parts(texts: Sequence[str]) -> Iterator[str]:
-    for text in texts[:_MOST_KEYWORDS]:
-        yield from (text if "," in text else text.replace(";", ",")).split(",")
-
-
-_BOMS = ((b"\xef\xbb\xbf", "utf-8"), (b"\xff\xfe", "utf-16-le"), (b"\xfe\xff", "utf-16-be"))
 _DECLARED_WITHIN = 1024
 _META = re.compile(rb"<meta[\t\n\f\r /][^>]*+", re.IGNORECASE)
 _CHARSET = re.compile(rb"charset[\t\n\f\r ]*+=[\t\n\f\r ]*+[\"']?+[\t\n\f\r ]*+([A-Za-z0-9_.:-]{1,40})", re.IGNORECASE)
@@ -261,7 +237,7 @@ def decode(content: bytes, charset: str | None = None) -> tuple[str, tuple[str, 
 
     `charset` is the label of a transport header; like a byte order mark, it wins over the page's own declaration.
     """
-    for bom, codec in _BOMS:
+    for bom, codec in BOMS.items():
         if content.startswith(bom):
             return _decoded(content[len(bom) :], codec)
     label = charset or _declared(content)

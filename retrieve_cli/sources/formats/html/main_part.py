@@ -25,22 +25,6 @@ _SHARE = 0.8
 """Share of its word triples by which a text belongs to the main text."""
 
 
-class MainText:
-    """The main text of a page; empty if trafilatura recognises none."""
-
-    def __init__(self, source: str, *, nodes: int) -> None:
-        text = _extracted(source) if len(source) <= _LONGEST and nodes <= _MOST_NODES else ""
-        self._triples = set(_triples(text))
-
-    def __bool__(self) -> bool:
-        return bool(self._triples)
-
-    def holds(self, text: str) -> bool:
-        """Return True if a text of at least three words belongs to the main text."""
-        triples = list(_triples(text))
-        return sum(triple in self._triples for triple in triples) > _SHARE * len(triples) if triples else False
-
-
 def _triples(text: str) -> Iterator[tuple[str, ...]]:
     words = text.split()
     return zip(*(words[offset:] for offset in range(_WORDS)), strict=False)
@@ -228,13 +212,15 @@ def _is_named(tree: Tree, measures: _Measures, node: int) -> bool:
 def _beside_main_text(tree: Tree, measures: _Measures, source: str, skipped: set[int]) -> set[int]:
     """Return the parts beside the main text: on the way to the smallest element that holds nearly all of what
     trafilatura recognises, the siblings without any of it that are small or have many links, and no headings."""
-    main = MainText(source, nodes=len(tree))
+    if len(source) > _LONGEST or len(tree) > _MOST_NODES:
+        return set()
+    main = set(_triples(_extracted(source)))
     if not main:
         return set()
     weights = [0]
-    for node, name in enumerate(tree.names):
-        text = tree.texts[node]
-        weights.append(len(text) if name == TEXT and main.holds(text) else 0)
+    for name, text in zip(tree.names, tree.texts, strict=True):
+        triples = list(_triples(text)) if name == TEXT else []
+        weights.append(len(text) if sum(triple in main for triple in triples) > _SHARE * len(triples) else 0)
     sums = list(accumulate(weights))
 
     def weight(node: int) -> int:
@@ -243,7 +229,8 @@ def _beside_main_text(tree: Tree, measures: _Measures, source: str, skipped: set
     beside: set[int] = set()
     root = 0
     while True:
-        children = [child for child in _children(tree, root) if child not in skipped]
+        inside = (node for node in range(root + 1, tree.ends[root]) if tree.parents[node] == root)
+        children = [node for node in inside if tree.names[node] != TEXT and node not in skipped]
         best = max(children, key=weight, default=None)
         if best is None or not sums[-1] or weight(best) < _NEARLY_ALL * sums[-1]:
             return beside
@@ -252,11 +239,3 @@ def _beside_main_text(tree: Tree, measures: _Measures, source: str, skipped: set
             if child != best and few and not weight(child) and not measures.headings(child):
                 beside.add(child)
         root = best
-
-
-def _children(tree: Tree, node: int) -> Iterator[int]:
-    child = node + 1
-    while child < tree.ends[node]:
-        if tree.names[child] != TEXT:
-            yield child
-        child = tree.ends[child]

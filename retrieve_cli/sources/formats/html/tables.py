@@ -35,7 +35,7 @@ def is_data(tree: Tree, table: int) -> bool:
     bodies: list[int] = []
     for node in range(table + 1, tree.ends[table]):
         name = tree.names[node]
-        if name in _INSIDE_LAYOUT or (name in CODE and _has_lines(tree, node)):
+        if name in _INSIDE_LAYOUT or (name in CODE and "\n" in "".join(tree.texts[node : tree.ends[node]]).strip()):
             return False
         if name == "tr":
             rows, columns = rows + 1, max(columns, cells)
@@ -50,10 +50,6 @@ def is_data(tree: Tree, table: int) -> bool:
         return columns > 1 or rows > 1
     longest = max((sum(map(len, tree.texts[node : tree.ends[node]])) for node in bodies), default=0)
     return columns > 1 and rows > 1 and longest <= _LONGEST_CELL
-
-
-def _has_lines(tree: Tree, node: int) -> bool:
-    return "\n" in "".join(tree.texts[node : tree.ends[node]]).strip()
 
 
 def is_line_numbers(tree: Tree, node: int) -> bool:
@@ -71,9 +67,8 @@ def pipe_table(tree: Tree, table: int, *, skipped: AbstractSet[int] = frozenset(
     The first row is the header if it belongs to `<thead>`, or if all its cells are headers or in bold type; otherwise
     the header is empty.
     """
-    rows = [list(_cells(tree, row, skipped)) for row in _rows(tree, table, skipped)]
-    grid = _grid(tree, [row for row in rows if row], skipped)
-    grid = [row for row in grid if any(row)]
+    rows = [cells for row in _rows(tree, table, skipped) if (cells := list(_cells(tree, row, skipped)))]
+    grid = [row for row in _grid(tree, rows, skipped) if any(row)]
     width = max((len(row) for row in grid), default=0)
     if not width:
         return ""
@@ -83,8 +78,8 @@ def pipe_table(tree: Tree, table: int, *, skipped: AbstractSet[int] = frozenset(
         grid = [[text for text in row if text] for row in grid]
         width = max(len(row) for row in grid)
     lines = [f"| {' | '.join(row)} |" for row in grid]
-    first = next((row for row in rows if row), [])
-    if not _is_header(tree, first):
+    in_head = tree.names[tree.parents[tree.parents[rows[0][0].node]]] == "thead"
+    if not in_head and not all(cell.header or _is_bold(tree, cell.node) for cell in rows[0]):
         lines.insert(0, f"|{'  |' * width}")
     return "\n".join((lines[0], f"|{'---|' * width}", *lines[1:]))
 
@@ -139,13 +134,6 @@ def _grid(tree: Tree, rows: list[list[_Cell]], skipped: AbstractSet[int]) -> lis
             line.pop()
         grid.append(line)
     return grid
-
-
-def _is_header(tree: Tree, row: list[_Cell]) -> bool:
-    if not row or all(cell.header for cell in row):
-        return bool(row)
-    part = tree.parents[tree.parents[row[0].node]]
-    return tree.names[part] == "thead" or all(cell.header or _is_bold(tree, cell.node) for cell in row)
 
 
 def _is_bold(tree: Tree, cell: int) -> bool:

@@ -115,7 +115,10 @@ class HtmlText(BlockText):
             if node in self._skipped:
                 node = ends[node]
             elif names[node] == TEXT:
-                self._words(self._tree.texts[node])
+                text = self._tree.texts[node]
+                self._line.append(text)
+                if self._above and not text.isspace():
+                    self._above.clear()
                 node += 1
             elif self._whole(node, names[node]):
                 node = ends[node]
@@ -126,11 +129,6 @@ class HtmlText(BlockText):
             self._closing.pop()[1]()
         self._flush()
         self._flush_terms()
-
-    def _words(self, text: str) -> None:
-        self._line.append(text)
-        if self._above and not text.isspace():
-            self._above.clear()
 
     def _whole(self, node: int, name: str) -> bool:
         """Write an element that is a separate block, with its descendants; return False for any other."""
@@ -143,7 +141,9 @@ class HtmlText(BlockText):
         elif name == "dt":
             self._term(node)
         elif name == "img":
-            self._image(node)
+            words = one_line(self._tree.value(node, "alt"))
+            if self._figures and words:  # images outside of figures are decoration as a rule
+                self._block(words, "caption")
         elif name == "table" and tables.is_data(self._tree, node):
             for caption in self._tree.inside(node, frozenset(("caption",))):
                 self._whole(caption, "caption")
@@ -202,7 +202,7 @@ class HtmlText(BlockText):
         marks = permalinks(self._tree, node)
         words = flat(self._tree, node, self._tree.ends[node], skipped=self._skipped | marks.keys())
         if not words:
-            self._above += [anchor for anchor in (own_anchor(self._tree, node),) if anchor]
+            self._above += filter(None, (own_anchor(self._tree, node),))
             return
         level = HEADINGS.get(name) or min(6, max(1, _number(self._tree.value(node, "aria-level"), 2)))
         anchor = heading_anchor(self._tree, node, marks, above=self._above)
@@ -211,19 +211,10 @@ class HtmlText(BlockText):
     def _code(self, node: int) -> None:
         if tables.is_line_numbers(self._tree, node):
             return
-        pieces = [
-            "\n" if name == "br" else text
-            for name, text in zip(
-                self._tree.names[node : self._tree.ends[node]],
-                self._tree.texts[node : self._tree.ends[node]],
-                strict=True,
-            )
-        ]
+        names, texts = self._tree.names, self._tree.texts
+        pieces = ["\n" if names[inner] == "br" else texts[inner] for inner in range(node, self._tree.ends[node])]
         lines = "".join(pieces).replace("\r\n", "\n").replace("\r", "\n").split("\n")
-        while lines and not lines[-1].strip():
-            lines.pop()
-        first = next((number for number, line in enumerate(lines) if line.strip()), len(lines))
-        self._block("\n".join(line.rstrip() for line in lines[first:]), "code")
+        self._block("\n".join(line.rstrip() for line in lines).strip("\n"), "code")
 
     def _term(self, node: int) -> None:
         self._flush()
@@ -233,12 +224,6 @@ class HtmlText(BlockText):
             self._term_anchor = self._term_anchor or heading_anchor(self._tree, node, marks, above=())
             self._above.clear()
             self._terms.append(words)
-
-    def _image(self, node: int) -> None:
-        """Write the description of an image in a figure; elsewhere images are decoration as a rule."""
-        words = one_line(self._tree.value(node, "alt"))
-        if self._figures and words:
-            self._block(words, "caption")
 
     def _is_note(self, node: int) -> bool:
         """Return True if a superscript is a link to a footnote, whose number would run into the word before it."""

@@ -58,7 +58,6 @@ class Tree:
         self.ends: list[int] = []
         self.texts: list[str] = []
         self.attributes: list[Mapping[str, str | None]] = []
-        self.scripts = 0
 
     def __len__(self) -> int:
         return len(self.names)
@@ -116,7 +115,6 @@ def _add(tree: Tree, node: LexborNode, parent: int) -> int | None:
         tree.add(TEXT, parent, _NONE, node.text_content or "")
         return None
     if name in SKIPPED or name.startswith("-"):
-        tree.scripts += name == "script"
         return None
     attributes = node.attributes
     if attributes and _hidden(attributes):
@@ -128,7 +126,6 @@ def _add(tree: Tree, node: LexborNode, parent: int) -> int | None:
 
 
 def _hidden(attributes: Mapping[str, str | None]) -> bool:
-    """Return True if an element is not displayed."""
     if "hidden" in attributes:
         return attributes["hidden"] != "until-found"
     if attributes.get("aria-hidden") == "true":
@@ -280,23 +277,19 @@ class _Nesting:
     def start(self, name: str, rest: str) -> None:
         self.nodes += 1
         if name in FORMATTING:
-            self._format(name, rest)
+            sources = self._unclosed.setdefault(name, [])
+            if name in ("a", "nobr"):  # a second one closes the first
+                self._again -= len(sources)
+                sources.clear()
+            if sources[-_SAME:].count(rest) < _SAME:
+                sources.append(rest)
+                self._again += 1
             return
         self.nodes += self._again
         if name not in _IMPLIED:
             if name in ("svg", "math") and self._foreign is None:
                 self._foreign = len(self._open)
             self._open.append(name)
-
-    def _format(self, name: str, rest: str) -> None:
-        """Open a formatting element; of the same link or `<nobr>`, a second one closes the first."""
-        sources = self._unclosed.setdefault(name, [])
-        if name in ("a", "nobr"):
-            self._again -= len(sources)
-            sources.clear()
-        if sources[-_SAME:].count(rest) < _SAME:
-            sources.append(rest)
-            self._again += 1
 
     def end(self, name: str) -> None:
         if name in FORMATTING:

@@ -8,11 +8,14 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
+from math import inf
+from operator import attrgetter
 from typing import NamedTuple
 
 from retrieve_cli.sources.formats.pdf.drawn_edges import (
     CellLine,
     DrawnEdge,
+    Edges,
     by_column,
     is_prose,
     lines_of,
@@ -29,41 +32,30 @@ MOST_RULES = 1_500
 """Lines of one direction. A page with more of them is a drawing."""
 
 
-class Rules(NamedTuple):
-    """Whole lines of a page, or of a group of lines that touch. Both are sorted by place."""
-
-    horizontal: Sequence[DrawnEdge]
-    vertical: Sequence[DrawnEdge]
-
-
 def join_edges(edges: Iterable[DrawnEdge]) -> list[DrawnEdge]:
     """Return the lines that pieces make: the same place within SNAP, gaps of at most TOUCH."""
-    lines: list[DrawnEdge] = []
-    near: list[DrawnEdge] = []
+    groups: list[list[DrawnEdge]] = []
     for edge in sorted(edges):
-        if near and edge.at - near[0].at > SNAP:
-            lines += _join_near(near)
-            near = []
-        near.append(edge)
-    return lines + _join_near(near)
-
-
-def _join_near(edges: list[DrawnEdge]) -> list[DrawnEdge]:
-    lines: list[DrawnEdge] = []
-    if not edges:
-        return lines
-    place = sum(edge.at for edge in edges) / len(edges)
-    for _, start, end, drawn in sorted(edges, key=lambda edge: edge.start):
-        if lines and start - lines[-1].end <= TOUCH:
-            last = lines[-1]
-            lines[-1] = DrawnEdge(place, last.start, max(last.end, end), last.drawn or drawn)
+        if groups and edge.at - groups[-1][0].at <= SNAP:
+            groups[-1].append(edge)
         else:
-            lines.append(DrawnEdge(place, start, end, drawn))
+            groups.append([edge])
+    lines: list[DrawnEdge] = []
+    for group in groups:
+        place = sum(edge.at for edge in group) / len(group)
+        end_before = -inf
+        for _, start, end, drawn in sorted(group, key=attrgetter("start")):
+            if start - end_before <= TOUCH:
+                last = lines.pop()
+                lines.append(DrawnEdge(place, last.start, max(last.end, end), last.drawn or drawn))
+            else:
+                lines.append(DrawnEdge(place, start, end, drawn))
+            end_before = lines[-1].end
     return lines
 
 
-def touching_groups(rules: Rules) -> list[Rules]:
-    """Return the lines in groups that touch one another, in the order of their first level lines."""
+def touching_groups(rules: Edges) -> list[Edges]:
+    """Return whole lines, sorted by place, in groups that touch one another, by the place of their first level line."""
     horizontal, vertical = rules
     leaders = list(range(len(horizontal) + len(vertical)))
     places = [line.at for line in vertical]
@@ -77,7 +69,7 @@ def touching_groups(rules: Rules) -> list[Rules]:
     for number, line in enumerate((*horizontal, *vertical)):
         group = groups.setdefault(_leader(leaders, number), ([], []))
         group[number >= len(horizontal)].append(line)
-    return [Rules(*group) for group in groups.values()]
+    return [Edges(*group) for group in groups.values()]
 
 
 def _leader(leaders: list[int], number: int) -> int:
@@ -108,7 +100,7 @@ class Grid(NamedTuple):
     level: dict[float, list[DrawnEdge]]
 
 
-def grid_of(rules: Rules) -> Grid | None:
+def grid_of(rules: Edges) -> Grid | None:
     """Return the grid of lines that touch; None for too many lines, and for lines that are no grid.
 
     A table may be open at its sides: then the ends of the lines are its sides. Two level lines as wide as the table, or

@@ -8,6 +8,7 @@ from __future__ import annotations
 import unicodedata
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -46,7 +47,7 @@ class DrawnEdge(NamedTuple):
 
 
 class Edges(NamedTuple):
-    """Edges of a page in displayed coordinates: points, from the top left corner."""
+    """Edges of a page, or of a part of it, in displayed coordinates: points, from the top left corner."""
 
     horizontal: list[DrawnEdge]
     vertical: list[DrawnEdge]
@@ -75,7 +76,7 @@ def read_edges(page: int) -> Edges:
         TooManyPaths: the page has more objects or segments than are read.
     """
     reader = _Reader()
-    reader.read(raw.count_objects(page), lambda index: raw.page_object(page, index), display_matrix(page), 0)
+    reader.read(raw.count_objects(page), partial(raw.page_object, page), display_matrix(page), 0)
     return reader.edges
 
 
@@ -103,11 +104,8 @@ class _Reader:
             if kind == raw.PATH:
                 self._read_path(item, matrix)
             elif kind == raw.FORM and depth < DEEPEST:
-                self._read_form(item, matrix, depth + 1)
-
-    def _read_form(self, form: int, matrix: Matrix, depth: int) -> None:
-        inner = self._matrix(form, matrix)
-        self.read(raw.count_form_objects(form), lambda index: raw.form_object(form, index), inner, depth)
+                count_inside, inner = raw.count_form_objects(item), self._matrix(item, matrix)
+                self.read(count_inside, partial(raw.form_object, item), inner, depth + 1)
 
     def _read_path(self, path: int, matrix: Matrix) -> None:
         if not raw.object_box(path, *self.float_places):
@@ -329,9 +327,9 @@ def is_prose(words: Sequence[Word], lines: Sequence[Sequence[Members]], widths: 
     """Return True for columns of running text, as on the page of a paper: two of them filled on most of the lines."""
     filled = 0
     for columns in lines:
-        full = 0
-        for members, width in zip(columns, widths, strict=True):
-            if len(members) >= 4 and words[members[-1]].x1 - words[members[0]].x0 >= 0.85 * width:
-                full += 1
+        full = sum(
+            len(members) >= 4 and words[members[-1]].x1 - words[members[0]].x0 >= 0.85 * width
+            for members, width in zip(columns, widths, strict=True)
+        )
         filled += full >= 2
     return len(lines) >= 3 and 2 * filled > len(lines)

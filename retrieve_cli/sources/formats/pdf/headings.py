@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from ctypes import create_string_buffer
+from ctypes import addressof, create_string_buffer
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pypdfium2.raw as pdfium
@@ -41,29 +41,20 @@ def outline_of(document: PdfDocument) -> list[OutlineEntry]:
     waiting = [(pdfium.FPDFBookmark_GetFirstChild(document, None), 1)]
     while waiting and len(seen) < _MOST_ENTRIES:
         bookmark, level = waiting.pop()
-        if not bookmark or (place := _address(bookmark)) in seen:
+        if not bookmark or (place := addressof(bookmark.contents)) in seen:
             continue
         seen.add(place)
         waiting.append((pdfium.FPDFBookmark_GetNextSibling(document, bookmark), level))
         if level < _DEEPEST:
             waiting.append((pdfium.FPDFBookmark_GetFirstChild(document, bookmark), level + 1))
-        target = pdfium.FPDFBookmark_GetDest(document, bookmark) or _target_of_action(document, bookmark)
+        target = pdfium.FPDFBookmark_GetDest(document, bookmark)
+        if not target and (action := pdfium.FPDFBookmark_GetAction(bookmark)):
+            target = pdfium.FPDFAction_GetDest(document, action)
         index = pdfium.FPDFDest_GetDestPageIndex(document, target) if target else -1
         title = _title(bookmark)
         if 0 <= index < len(document) and title:
             entries.append(OutlineEntry(level, title, index + 1))
     return entries
-
-
-def _address(bookmark: Any) -> int:
-    from ctypes import addressof
-
-    return addressof(bookmark.contents)
-
-
-def _target_of_action(document: PdfDocument, bookmark: Any) -> Any:
-    action = pdfium.FPDFBookmark_GetAction(bookmark)
-    return pdfium.FPDFAction_GetDest(document, action) if action else None
 
 
 def _title(bookmark: Any) -> str:
@@ -272,16 +263,14 @@ class FontStyle(NamedTuple):
 
 def body_style(flow: Iterable[PageLines]) -> FontStyle:
     """Return the style of most characters of the document."""
-    counts: Counter[tuple[float, bool, bool]] = Counter()
+    sizes: Counter[float] = Counter()
+    bold = fixed = 0
     for _, lines in flow:
         for line in lines:
             if line.table < 0:
-                counts[round(2 * line.size) / 2, line.bold, line.fixed] += line.chars
-    sizes: Counter[float] = Counter()
-    for (size, _, _), count in counts.items():
-        sizes[size] += count
-    total = counts.total()
+                sizes[round(2 * line.size) / 2] += line.chars
+                bold += line.chars * line.bold
+                fixed += line.chars * line.fixed
+    total = sizes.total()
     size = min(sizes, key=lambda size: (-sizes[size], size), default=10.0)
-    bold = sum(count for (_, heavy, _), count in counts.items() if heavy)
-    fixed = sum(count for (_, _, mono), count in counts.items() if mono)
     return FontStyle(size, bold=2 * bold > total, fixed=2 * fixed > total)

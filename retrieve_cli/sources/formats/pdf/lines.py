@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
-from itertools import repeat
+from itertools import groupby, repeat
+from operator import attrgetter
 from statistics import median
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -56,10 +57,6 @@ class Line(NamedTuple):
     def table(self) -> int:
         """Number of the table; -1 for text."""
         return self.segments[0].table
-
-    @property
-    def height(self) -> float:
-        return self.y1 - self.y0
 
     def tokens(self) -> list[list[int]]:
         """Return the numbers of the words of the page; several if they are parts of one word."""
@@ -139,15 +136,10 @@ def _line(row: list[Segment], *, column: int, left: float, right: float, turn: i
 
 def _leftward(row: Sequence[Segment]) -> Iterator[Segment]:
     """Yield segments from right to left, but neighbours without letters of such a script from left to right."""
-    waiting: list[Segment] = []
-    for segment in sorted(row, key=lambda segment: (-segment.x1, segment.first)):
-        if segment.rtl:
-            yield from reversed(waiting)
-            waiting = []
-            yield segment
-        else:
-            waiting.append(segment)
-    yield from reversed(waiting)
+    leftward = sorted(row, key=lambda segment: (-segment.x1, segment.first))
+    for rtl, group in groupby(leftward, key=attrgetter("rtl")):
+        stretch = list(group)
+        yield from stretch if rtl else reversed(stretch)
 
 
 _GAP = 0.8

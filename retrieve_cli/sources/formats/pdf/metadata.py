@@ -32,19 +32,15 @@ _TITLE_LINES = 4
 def metadata_of(document: PdfDocument, name: str) -> dict[str, Json]:
     """Return the metadata that the file itself has; `name` is its file name."""
     values = {key: _value(document, key) for key in ("Title", "Author", "Keywords", "CreationDate")}
-    metadata: dict[str, Json] = {"pages": len(document)}
-    if _is_title(values["Title"], name):
-        metadata["title"] = values["Title"]
-    if values["Author"] and not _PROGRAM.fullmatch(values["Author"]):
-        metadata["author"] = values["Author"]
-    if created := _iso_date(values["CreationDate"]):
-        metadata["created"] = created
     words = re.split(r"[;,]", values["Keywords"])
-    if keywords := list(dict.fromkeys(word.strip() for word in words if word.strip())):
-        metadata["keywords"] = list(keywords[:_MOST_KEYWORDS])
-    if language := _language(document):
-        metadata["language"] = language
-    return metadata
+    found: dict[str, Json] = {
+        "title": values["Title"] if _is_title(values["Title"], name) else "",
+        "author": "" if _PROGRAM.fullmatch(values["Author"]) else values["Author"],
+        "created": _iso_date(values["CreationDate"]),
+        "keywords": list(dict.fromkeys(word.strip() for word in words if word.strip()))[:_MOST_KEYWORDS],
+        "language": _language(document),
+    }
+    return {"pages": len(document), **{key: value for key, value in found.items() if value}}
 
 
 def printed_title(flow: Sequence[PageLines], body: FontStyle) -> str:

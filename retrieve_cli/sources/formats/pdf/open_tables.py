@@ -66,7 +66,9 @@ def rows_of(
     rows: Cells = []
     for number, band in enumerate(bands):
         under = _first_columns(words, band.under, body, borders)
-        is_steady = number > 0 and not is_ruled and len(band.lines) > 2 and _is_steady(words, band, borders)
+        is_steady = number > 0 and not is_ruled and len(band.lines) > 2
+        if is_steady:  # cells with several lines differ in their number
+            is_steady = all(map(all, columns_of_lines(words, [line.members for line in band.lines], borders)))
         previous: list[list[int]] | None = None
         top = 0.0
         for line in band.lines:
@@ -83,11 +85,6 @@ def rows_of(
                 rows[-1] = [[*cell, *part] for cell, part in zip(rows[-1], parts, strict=True)]
             previous, top = parts, line.y0
     return rows
-
-
-def _is_steady(words: Sequence[Word], band: Band, borders: Sequence[float]) -> bool:
-    """Return True if every line has text in every column: cells with several lines differ in their number."""
-    return all(all(parts) for parts in columns_of_lines(words, [line.members for line in band.lines], borders))
 
 
 def _first_columns(
@@ -150,11 +147,8 @@ CROSSING = 0.25
 """Largest share of lines that run across a gap: titles of groups of rows."""
 
 
-class OpenTable(NamedTuple):
-    """A table between level lines: its box, and the words of its cells."""
-
-    box: tuple[float, float, float, float]
-    cells: Cells
+OpenTable = tuple[tuple[float, float, float, float], Cells]
+"""A table between level lines: its box, and the words of its cells."""
 
 
 def find_open_tables(words: Sequence[Word], members: Sequence[int], level: Sequence[DrawnEdge]) -> list[OpenTable]:
@@ -224,7 +218,7 @@ def _tables_of(
         chosen, gaps = _with_open_ends(words, bands, (first, last), gaps) if gaps and bands[first].lines else ([], gaps)
         if chosen:
             cells = rows_of(words, chosen, shorter, [(start + end) / 2 for start, end in gaps])
-            tables.append(OpenTable((ends[0], chosen[0].top, ends[1], chosen[-1].bottom), cells))
+            tables.append(((ends[0], chosen[0].top, ends[1], chosen[-1].bottom), cells))
         first = last if chosen else first + 1
     return tables
 

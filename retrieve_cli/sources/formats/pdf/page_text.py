@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import accumulate
+from itertools import accumulate, groupby
 from operator import attrgetter
 from statistics import fmean, median
 from typing import TYPE_CHECKING, NamedTuple
@@ -48,12 +48,8 @@ class _Band(NamedTuple):
     segments: list[Segment]
 
 
-def columns_of(segments: Sequence[Segment]) -> list[list[Segment]]:
-    """Return the segments of each column, in reading order of the columns."""
-    return list(_divide(list(segments), 0))
-
-
-def _divide(segments: list[Segment], depth: int) -> Iterator[list[Segment]]:
+def _divide(segments: Sequence[Segment], depth: int = 0) -> Iterator[Sequence[Segment]]:
+    """Yield the segments of each column, in reading order of the columns."""
     if len(segments) >= 2 * _FEWEST_LINES and depth < _DEEPEST:
         bands: list[_Band] = []
         for gutter in _gutters(segments):
@@ -87,11 +83,8 @@ def _gutters(segments: Sequence[Segment]) -> list[float]:
     ]
     places: list[tuple[int, int, float]] = []
     number = 0
-    while number < len(depths):
-        start = number
-        while number < len(depths) and depths[number] == depths[start]:
-            number += 1
-        deep = depths[start]
+    for deep, run in groupby(depths):
+        start, number = number, number + len(list(run))
         lower = (start == 0 or depths[start - 1] < deep) and (number == len(depths) or depths[number] < deep)
         if deep >= _FEWEST_LINES and lower:
             places.append((-deep, start - number, left + step * (start + number) / 2))
@@ -227,14 +220,6 @@ class PageText:
         sizes = {turn: sum([segment.chars for segment in segments]) for turn, segments in self.segments.items()}
         self.turn = min(sizes, key=lambda turn: (-sizes[turn], turn), default=0)
 
-    @property
-    def width(self) -> float:
-        return self.words.width
-
-    @property
-    def height(self) -> float:
-        return self.words.height
-
     def text(self, segment: Segment) -> str:
         """Return the words of a segment."""
         return " ".join(self.words.texts[segment.first : segment.last])
@@ -245,7 +230,7 @@ class PageText:
         lines: list[Line] = []
         column = 0
         for turn in sorted(self.segments, key=lambda turn: (turn != main, turn == SKEWED, turn)):
-            for segments in columns_of(self.segments[turn]):
+            for segments in _divide(self.segments[turn]):
                 lines += lines_of(segments, column=column, turn=turn)
                 column += 1
         return lines

@@ -12,7 +12,7 @@ import re
 from array import array
 from collections import deque
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import repeat
 from math import hypot
@@ -77,21 +77,16 @@ _MONO = re.compile(r"mono|courier|consol|typewriter|cmtt|menlo|lettergothic", re
 _LONGEST = 128
 
 
-class Font(NamedTuple):
-    bold: bool
-    fixed: bool
-
-
-def font(handle: int) -> Font:
-    """Return the style of a font; of no font, the plain one."""
+def font(handle: int) -> tuple[bool, bool]:
+    """Return True if a font is bold, and True if it is monospaced; no font is neither."""
     if not handle:
-        return Font(bold=False, fixed=False)
+        return False, False
     name = ctypes.create_string_buffer(_LONGEST)
     raw.font_name(handle, ctypes.addressof(name), _LONGEST)
     called = name.value.decode("latin-1").rpartition("+")[2]
     flags = max(0, raw.font_flags(handle))
     bold = raw.font_weight(handle) >= _HEAVY or bool(flags & _FORCED_BOLD) or bool(_BOLD.search(called))
-    return Font(bold=bold, fixed=bool(flags & _FIXED) or bool(_MONO.search(called)))
+    return bold, bool(flags & _FIXED) or bool(_MONO.search(called))
 
 
 _WORD = re.compile(r"[^\s\x00-\x1f\x7f\xad\ufffe\uffff]+[\x02\xad]?")
@@ -153,10 +148,9 @@ class PageWords:
     def select(self, kept: NDArray[np.bool_]) -> PageWords:
         """Return the words for which `kept` is true."""
         texts = [text for text, keep in zip(self.texts, kept.tolist(), strict=True) if keep]
-        return PageWords(
-            self.width,
-            self.height,
-            texts,
+        return replace(
+            self,
+            texts=texts,
             boxes=self.boxes[kept],
             sizes=self.sizes[kept],
             turns=self.turns[kept],
@@ -212,7 +206,9 @@ def read_words(page: int) -> PageWords:
     try:
         characters = _characters(handle)
         if "\x02" in characters:
-            characters = _with_hyphens(characters, page, handle)
+            soft = soft_hyphens(page, handle, [match.start() for match in _HYPHEN.finditer(characters)])
+            if soft:
+                characters = "".join("\xad" if place in soft else char for place, char in enumerate(characters))
         spans = [match.span() for match in _WORD.finditer(characters)]
         return _words(handle, characters, spans, frame) if spans else empty_words(frame)
     finally:
@@ -232,12 +228,6 @@ def _characters(handle: int) -> str:
     if copied == count:
         return "".join(map(chr, units[:count])).replace("\ufffe", "\x02")
     return "".join([chr(min(code, 0xFFFF)) for code in map(raw.char_code, repeat(handle), range(count))])
-
-
-def _with_hyphens(characters: str, page: int, handle: int) -> str:
-    """Return the characters with soft hyphens as such at the ends of lines; hard ones stay U+0002."""
-    soft = soft_hyphens(page, handle, [match.start() for match in _HYPHEN.finditer(characters)])
-    return "".join("\xad" if place in soft else char for place, char in enumerate(characters)) if soft else characters
 
 
 def _words(handle: int, characters: str, spans: list[tuple[int, int]], frame: Frame) -> PageWords:
@@ -288,7 +278,7 @@ class _Styles(NamedTuple):
 
 def _styles(handle: int, firsts: Sequence[int], frame: Frame) -> _Styles:
     """Return the styles of words by the text objects of their first characters."""
-    fonts: dict[int, Font] = {}
+    fonts: dict[int, tuple[bool, bool]] = {}
     table: list[tuple[float, int, bool, bool]] = []
     matrix = array("f", bytes(24))
     place = matrix.buffer_info()[0]

@@ -10,7 +10,6 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from statistics import median
-from typing import NamedTuple
 
 from retrieve_cli.contracts.layout import Kind
 from retrieve_cli.sources.formats.pdf.headings import CAPTION, FontStyle, Heading, Headings, PageLines
@@ -21,17 +20,12 @@ _SMALL = 0.93
 _MARK = re.compile(r"(?:\d{1,3}|[*†‡§¶‖]{1,3}|\[\d{1,3}\]|\(\d{1,3}\))(?![a-z])")
 
 
-class Order(NamedTuple):
-    numbers: Sequence[int]
-    """Numbers of the lines of a page in the order of the text."""
-    first_note: int
-    """Position of the first line of a footnote."""
-    begins: Collection[int]
-    """Numbers of the lines that begin a footnote."""
+def with_notes_last(item: PageLines, body: FontStyle, headings: Collection[int]) -> tuple[list[int], int, set[int]]:
+    """Return the order of a page's lines with the footnotes of all columns at the end of the main text.
 
-
-def with_notes_last(item: PageLines, body: FontStyle, headings: Collection[int]) -> Order:
-    """Return the order of a page's lines with the footnotes of all columns at the end of the main text."""
+    After the numbers of the lines come the position of the first line of a footnote, and the numbers of those that
+    begin one.
+    """
     lines = item.lines
     notes: list[int] = []
     begins: set[int] = set()
@@ -43,27 +37,19 @@ def with_notes_last(item: PageLines, body: FontStyle, headings: Collection[int])
         last = number
         while number >= 0 and lines[number].column == column:
             number -= 1
-        if lines[last].turn == item.page.turn:
-            low = _notes(item, range(number + 1, last + 1), body, headings, below=(top + bottom) / 2)
-            notes = [*low.numbers, *notes]
-            begins |= set(low.begins)
+        first = last + 1
+        # Small lines at the end of a column are footnotes, from the first one that has a mark.
+        for place in range(last, number, -1) if lines[last].turn == item.page.turn else ():
+            line = lines[place]
+            if place in headings or line.table >= 0 or line.size > _SMALL * body.size or line.y0 <= (top + bottom) / 2:
+                break
+            if _MARK.match(item.text(line)):
+                begins.add(place)
+                first = place
+        notes = [*range(first, last + 1), *notes]
     taken = {*notes, *stamps}
     text = [number for number in range(len(lines)) if number not in taken]
-    return Order([*text, *notes, *stamps], len(text), begins)
-
-
-def _notes(item: PageLines, column: range, body: FontStyle, headings: Collection[int], *, below: float) -> Order:
-    """Return the footnotes at the end of a column: small lines `below` a place, the first of which has a mark."""
-    begins: list[int] = []
-    first = column.stop
-    for number in reversed(column):
-        line = item.lines[number]
-        if number in headings or line.table >= 0 or line.size > _SMALL * body.size or line.y0 <= below:
-            break
-        if _MARK.match(item.text(line)):
-            begins.append(number)
-            first = number
-    return Order(range(first, column.stop), 0, begins)
+    return [*text, *notes, *stamps], len(text), begins
 
 
 BULLET = re.compile(r"[•‣⁃▪▫●○◦∙·■□➢➤❖✓✗\uf0b7\uf0a7]")
@@ -112,10 +98,10 @@ def drafts_of(flow: Sequence[PageLines], headings: Headings, body: FontStyle) ->
 def _of_page(item: PageLines, headings: Sequence[Heading], body: FontStyle) -> list[Draft]:
     titles = {heading.first: heading for heading in headings}
     inside = {number for heading in headings for number in range(heading.first, heading.last)}
-    order = with_notes_last(item, body, inside)
+    order, first_note, notes = with_notes_last(item, body, inside)
     leadings = _leadings(item.lines)
     drafts: list[Draft] = []
-    for position, number in enumerate(order.numbers):
+    for position, number in enumerate(order):
         line = item.lines[number]
         if number in titles:
             title = titles[number]
@@ -125,7 +111,7 @@ def _of_page(item: PageLines, headings: Sequence[Heading], body: FontStyle) -> l
         elif line.table >= 0:
             drafts.append(Draft("table", [(item, line)]))
         else:
-            new = position == order.first_note or number in order.begins
+            new = position == first_note or number in notes
             _add(drafts, item, line, leadings.get(line.column, 1.2 * line.size), body, new=new)
     return drafts
 
@@ -144,33 +130,30 @@ def _add(drafts: list[Draft], item: PageLines, line: Line, leading: float, body:
     """Add a line to the last block, or begin another one with it."""
     draft = drafts[-1] if drafts and drafts[-1].kind not in {"heading", "table"} else None
     before = draft.lines[-1][1] if draft else None
-    code = line.fixed and not body.fixed
-    if code:
-        near = before is not None and before.column == line.column and line.y0 - before.y1 < 2 * leading
-        if draft and draft.kind == "code" and near:
-            draft.lines.append((item, line))
-        else:
-            drafts.append(Draft("code", [(item, line)]))
-        return
-    begins = new or draft is None or draft.kind == "code" or _begins(draft, item, line, leading)
-    marker = _marker(item, line, certain=begins or (draft is not None and draft.kind == "list"))
-    if marker and draft and draft.kind == "list" and not new and _in_list(draft, line, leading):
-        draft.items.append(len(draft.lines))
-        draft.lines.append((item, line))
-    elif marker:
-        drafts.append(Draft("list", [(item, line)], items=[0]))
-    elif draft is not None and draft.kind == "list" and not new and _hangs(draft, line, leading):
-        draft.lines.append((item, line))
-    elif caption := CAPTION.match(" ".join(item.words(line)[:_MARK_WORDS])):
-        named = caption["stop"] is not None or line.size < (1 - _SAME_SIZE) * body.size or (line.bold and not body.bold)
-        if draft is not None and not begins and not named:
-            draft.lines.append((item, line))
-        else:
-            drafts.append(Draft("caption" if named else "paragraph", [(item, line)]))
-    elif begins or draft is None:
-        drafts.append(Draft("paragraph", [(item, line)]))
+    beside = before if before is not None and before.column == line.column else None
+    kind: Kind | None  # of the block that the line begins; None if it goes on the last one
+    if line.fixed and not body.fixed:
+        near = beside is not None and line.y0 - beside.y1 < 2 * leading
+        kind = None if draft and draft.kind == "code" and near else "code"
     else:
-        draft.lines.append((item, line))
+        begins = new or draft is None or draft.kind == "code" or _begins(draft, item, line, leading)
+        listed = draft if draft is not None and draft.kind == "list" else None
+        marker = _marker(item, line, certain=begins or listed is not None)
+        near = beside is not None and line.y1 - beside.y1 < 2.5 * max(leading, beside.size)
+        if listed is not None and not new and (near if marker else _hangs(listed, line, leading)):
+            listed.items += [len(listed.lines)] * bool(marker)
+            kind = None
+        elif marker:
+            kind = "list"
+        else:
+            caption = CAPTION.match(" ".join(item.words(line)[:_MARK_WORDS]))
+            small = line.size < (1 - _SAME_SIZE) * body.size
+            named = caption and (caption["stop"] is not None or small or (line.bold and not body.bold))
+            kind = "paragraph" if begins else None
+            kind = "caption" if named else kind
+    if kind is not None:
+        drafts.append(Draft(kind, [], items=[0] if kind == "list" else []))
+    drafts[-1].lines.append((item, line))
 
 
 def _begins(draft: Draft, item: PageLines, line: Line, leading: float) -> bool:
@@ -238,11 +221,6 @@ def _marker(item: PageLines, line: Line, *, certain: bool) -> str:
         return mark[0]
     plain = certain and len(words) > 1
     return mark if plain and (_DASH.fullmatch(mark) or _NUMBER.fullmatch(mark)) else ""
-
-
-def _in_list(draft: Draft, line: Line, leading: float) -> bool:
-    before = draft.lines[-1][1]
-    return before.column == line.column and line.y1 - before.y1 < 2.5 * max(leading, before.size)
 
 
 def _hangs(draft: Draft, line: Line, leading: float) -> bool:

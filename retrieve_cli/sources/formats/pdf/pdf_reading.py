@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import groupby
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -22,7 +23,7 @@ from retrieve_cli.sources.formats.pdf.paragraphs import drafts_of
 from retrieve_cli.sources.formats.pdf.raw import reading_boxes
 from retrieve_cli.sources.formats.pdf.running import remove_running
 from retrieve_cli.sources.formats.pdf.tables import PdfTable, find_tables
-from retrieve_cli.sources.formats.pdf.writing import Joiner, PdfTextWriter
+from retrieve_cli.sources.formats.pdf.writing import PdfTextWriter
 
 if TYPE_CHECKING:
     from pypdfium2 import PdfDocument
@@ -49,7 +50,9 @@ def parse(
     try:
         if len(document) > limits.max_pages:
             raise BadDocument(f"it has {len(document)} pages, more than {limits.max_pages} (parsing.max_pages)")
-        return _parsed(document, name, on_page, _sidecar_pages(sidecar))
+        texts = (sidecar or b"").decode("utf-8-sig", "replace").split("\f")
+        supplied = {index: text for index, text in enumerate(texts, start=1) if text.strip()}
+        return _parsed(document, name, on_page, supplied)
     finally:
         document.close()
 
@@ -67,7 +70,6 @@ def _open(content: bytes) -> PdfDocument:
 
 
 def _parsed(document: PdfDocument, name: str, on_page: Callable[[int], None], sidecar: Mapping[int, str]) -> Parsed:
-
     pages, pictures, broken = _read_pages(document, on_page)
     missing = [index for index in sorted(pictures) if index not in sidecar]
     if not sidecar and not any(page.words.texts for page in pages):
@@ -78,7 +80,7 @@ def _parsed(document: PdfDocument, name: str, on_page: Callable[[int], None], si
     remove_running(pages)
     flow = [PageLines(page, page.lines()) for page in pages]
     body = body_style(flow)
-    writer = PdfTextWriter(Joiner(pages))
+    writer = PdfTextWriter(pages)
     later = iter(sorted(sidecar.keys() & {page.index for page in pages if not page.words.texts}))
     supplied = next(later, None)
     for drafts in drafts_of(flow, headings_of(flow, body, outline), body):
@@ -91,7 +93,13 @@ def _parsed(document: PdfDocument, name: str, on_page: Callable[[int], None], si
         writer.write_plain(supplied, _paragraphs(sidecar[supplied]))
         supplied = next(later, None)
     metadata = metadata_of(document, name)
-    layout = Layout(writer.blocks, _pages(pages, labels_of(pages, own), writer, pictures), writer.words)
+    placed: list[DocumentPage] = []
+    end = 0
+    for page, label in zip(pages, labels_of(pages, own), strict=True):
+        start, end = writer.extents.get(page.index, (end, end))
+        size = page.words.width, page.words.height
+        placed.append(DocumentPage(page.index, label, *size, start, end, page.index in pictures))
+    layout = Layout(writer.blocks, placed, writer.words)
     title = printed_title(flow, body)
     return Parsed(writer.text, layout, metadata, title=title, notices=tuple(_notices(missing, broken)))
 
@@ -111,7 +119,7 @@ def _read_pages(
             text, drawn = read_page(document, index)
         except PdfiumError as error:
             broken[index] = str(error)
-            text, drawn = empty_page(index), False
+            text, drawn = PageText(index, empty_words(Frame(0.0, 0.0, 0.0, 0.0, 0)), {}), False
         pages.append(text)
         if drawn and not text.words.texts:
             pictures.add(index)
@@ -126,34 +134,11 @@ def _label(document: PdfDocument, index: int) -> str:
     return " ".join(label.encode("utf-8", "replace").decode().split())
 
 
-def _sidecar_pages(sidecar: bytes | None) -> dict[int, str]:
-    """Return the texts of a sidecar by the numbers of their pages."""
-    if not sidecar:
-        return {}
-    texts = sidecar.decode("utf-8-sig", "replace").split("\f")
-    return {index: text for index, text in enumerate(texts, start=1) if text.strip()}
-
-
 def _paragraphs(text: str) -> Iterator[str]:
     """Yield the paragraphs of a plain text: lines between blank ones."""
-    lines: list[str] = []
-    for line in [*text.splitlines(), ""]:
-        if line.strip():
-            lines.append(" ".join(line.split()))
-        elif lines:
+    for filled, lines in groupby((" ".join(line.split()) for line in text.splitlines()), key=bool):
+        if filled:
             yield "\n".join(lines)
-            lines = []
-
-
-def _pages(
-    pages: Sequence[PageText], labels: Sequence[str], writer: PdfTextWriter, pictures: set[int]
-) -> list[DocumentPage]:
-    placed: list[DocumentPage] = []
-    end = 0
-    for page, label in zip(pages, labels, strict=True):
-        start, end = writer.extents.get(page.index, (end, end))
-        placed.append(DocumentPage(page.index, label, page.width, page.height, start, end, page.index in pictures))
-    return placed
 
 
 def _notices(missing: Sequence[int], broken: Mapping[int, str]) -> Iterator[str]:
@@ -228,24 +213,12 @@ def _written(kind: str, value: int) -> str:
     if kind == "1":
         return str(value)
     roman = ""
-    for size, mark in (
-        (100, "c"),
-        (90, "xc"),
-        (50, "l"),
-        (40, "xl"),
-        (10, "x"),
-        (9, "ix"),
-        (5, "v"),
-        (4, "iv"),
-        (1, "i"),
-    ):
+    for size, mark in zip((100, 90, 50, 40, 10, 9, 5, 4, 1), "c xc l xl x ix v iv i".split(), strict=True):
         roman += mark * (value // size)
         value %= size
     return roman if kind == "i" else roman.upper()
 
 
-_PATH, _FORM = 2, 5
-"""Types of objects that can rule a table: a path, and a form, which has objects itself."""
 _TABLE_CHARS = 40
 """Characters that a table counts as where columns are distinguished from cells: the length of a line."""
 
@@ -261,21 +234,13 @@ def read_page(document: PdfDocument, index: int) -> tuple[PageText, bool]:
         handle = raw.address(page.raw)
         words = read_words(handle)
         tables: Sequence[PdfTable] = ()
-        if words.texts and _has_rules(handle):
+        kinds = (raw.object_kind(raw.page_object(handle, number)) for number in range(raw.count_objects(handle)))
+        # A path can rule a table, and so can a form, which has objects itself.
+        if words.texts and any(kind in {raw.PATH, raw.FORM} for kind in kinds):
             tables = find_tables(handle, list(words), (words.width, words.height))
         return _page_text(index, words, tables), raw.count_objects(handle) > 0
     finally:
         page.close()
-
-
-def empty_page(index: int) -> PageText:
-    """Return a page without text."""
-    return PageText(index, empty_words(Frame(0.0, 0.0, 0.0, 0.0, 0)), {})
-
-
-def _has_rules(page: int) -> bool:
-    count = raw.count_objects(page)
-    return any(raw.object_kind(raw.page_object(page, number)) in {_PATH, _FORM} for number in range(count))
 
 
 def _page_text(index: int, words: PageWords, tables: Sequence[PdfTable]) -> PageText:
@@ -288,9 +253,8 @@ def _page_text(index: int, words: PageWords, tables: Sequence[PdfTable]) -> Page
         taken[members] = True
         turns, counts = np.unique(words.turns[members], return_counts=True)
         turn = turns[np.argmax(counts)] if members else np.int16(0)
-        box = reading_boxes(np.array([table.box], dtype=np.float32), np.array([turn]))[0].tolist()
         # A table is in the flow like a separate line, as high as its box.
-        x0, y0, x1, y1 = box
+        x0, y0, x1, y1 = reading_boxes(np.array([table.box], dtype=np.float32), np.array([turn]))[0].tolist()
         stand_in = Segment(x0, y0, x1, y1, 0, 0, size=10.0, bold=False, fixed=False, chars=_TABLE_CHARS, table=number)
         segments.setdefault(int(turn), []).append(stand_in)
     for turn, of_turn in segments_of(words, taken).items():

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from PIL.Image import Image
     from PIL.ImageDraw import ImageDraw
 
-    Point = tuple[float, float]
     Corners = tuple[float, float, float, float]
 
 SCALE = 2.0
@@ -47,7 +46,8 @@ _HIGHLIGHT = "#fff176"
 _ARROW, _INK = "#222222", "#ffffff"
 _ARROW_AT = 0.75
 """Share of a box's width at which arrows leave and reach it: the label is to the left."""
-_LETTERS = 13.0
+_LETTERS, _HEAD = 13.0, 9.0
+"""Pixels of the letters, and of the head of an arrow."""
 _LONGEST_LABEL = 40
 
 
@@ -78,11 +78,12 @@ def render(
             drawn.append(_page(document, number, marks, scale))
     finally:
         document.close()
-    return _png(_beside(drawn))
+    target = BytesIO()
+    _beside(drawn).save(target, "PNG", compress_level=6)  # without a time
+    return target.getvalue()
 
 
 def _page(document: pypdfium2.PdfDocument, number: int, marks: Sequence[Mark], scale: float) -> Image:
-    """Return the picture of one page with its marks."""
     import pypdfium2
 
     if not 1 <= number <= len(document):
@@ -90,26 +91,14 @@ def _page(document: pypdfium2.PdfDocument, number: int, marks: Sequence[Mark], s
     try:
         page = document[number - 1]
         width, height = page.get_size()
-        fitting = _fitting(width, height, scale)
+        if not (width > 0 and height > 0):
+            raise BadDocument("its page has no size")
+        fitting = min(scale, _LONGEST / max(width, height), sqrt(_MOST_PIXELS / (width * height)))
         bitmap = page.render(scale=fitting, fill_color=(255, 255, 255, 255), prefer_bgrx=False)
         image: Image = bitmap.to_pil().convert("RGB")
     except (pypdfium2.PdfiumError, ValueError, MemoryError) as error:
         raise BadDocument(f"its page {number} cannot be drawn: {error}") from error
     return _marked(image, [mark for mark in marks if mark.box.page == number], fitting)
-
-
-def _fitting(width: float, height: float, scale: float) -> float:
-    """Return the scale, lowered until the picture is within the bounds.
-
-    Raises:
-        BadDocument: the page has no size.
-    """
-    if not (width > 0 and height > 0):
-        raise BadDocument("its page has no size")
-    return min(scale, _LONGEST / max(width, height), sqrt(_MOST_PIXELS / (width * height)))
-
-
-# ------------------------------------------------------------------------------------------------- marks
 
 
 def _marked(image: Image, marks: Sequence[Mark], scale: float) -> Image:
@@ -175,22 +164,11 @@ def _arrow(draw: ImageDraw, start: Sequence[float], end: Sequence[float]) -> Non
     tail = (start[0] + _ARROW_AT * (start[2] - start[0]), start[3])
     head = (end[0] + _ARROW_AT * (end[2] - end[0]), end[1])
     draw.line((*tail, *head), fill=_ARROW, width=2)
-    draw.polygon(_head(tail, head), fill=_ARROW)
-
-
-def _head(tail: Point, head: Point, size: float = 9.0) -> list[Point]:
-    """Return the corners of an arrow's head."""
     across, down = head[0] - tail[0], head[1] - tail[1]
     length = hypot(across, down) or 1.0
-    along, aside = (
-        (across / length * size, down / length * size),
-        (-down / length * size / 2, across / length * size / 2),
-    )
-    base = (head[0] - along[0], head[1] - along[1])
-    return [head, (base[0] + aside[0], base[1] + aside[1]), (base[0] - aside[0], base[1] - aside[1])]
-
-
-# -------------------------------------------------------------------------------------------------- files
+    base = (head[0] - across / length * _HEAD, head[1] - down / length * _HEAD)
+    x, y = -down / length * _HEAD / 2, across / length * _HEAD / 2
+    draw.polygon([head, (base[0] + x, base[1] + y), (base[0] - x, base[1] - y)], fill=_ARROW)
 
 
 def _beside(images: Sequence[Image]) -> Image:
@@ -206,10 +184,3 @@ def _beside(images: Sequence[Image]) -> Image:
         joined.paste(image, (left, 0))
         left += image.width + _GAP
     return joined
-
-
-def _png(image: Image) -> bytes:
-    """Return the file of a picture, without a time."""
-    target = BytesIO()
-    image.save(target, "PNG", compress_level=6)
-    return target.getvalue()

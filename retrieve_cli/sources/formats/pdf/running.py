@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from operator import attrgetter
 
 import numpy as np
@@ -49,14 +50,15 @@ def remove_running(pages: Sequence[PageText]) -> None:
     """Remove running heads and feet from the segments of all pages; their texts stay in `PageText.numbers`."""
     if len(pages) < _FEWEST_PAGES:
         return
-    large = _LARGE * _usual_size(pages)
+    sizes = np.concatenate([page.words.sizes for page in pages])
+    large = _LARGE * (float(np.median(sizes)) if len(sizes) else 0.0)
     rows = {page.index: {low: list(_outer_rows(page, low=low)) for low in (False, True)} for page in pages}
     running: dict[bool, Mapping[str, list[_Place]]] = {}
     for low in (False, True):
         places: dict[str, list[_Place]] = defaultdict(list)
         for page in pages:
-            for segment in _flat(rows[page.index][low]):
-                if segment.size <= large:
+            for segment in chain.from_iterable(rows[page.index][low]):
+                if segment.table < 0 and segment.size <= large:
                     _note(places[_key(page.text(segment))], page, segment, low=low)
         running[low] = _repeated(places, [page.index for page in pages])
     for page in pages:
@@ -72,12 +74,6 @@ def remove_running(pages: Sequence[PageText]) -> None:
                 if kept
                 else {other: segments for other, segments in page.segments.items() if other != turn}
             )
-
-
-def _usual_size(pages: Sequence[PageText]) -> float:
-    """Return the median size of the words of all pages."""
-    sizes = np.concatenate([page.words.sizes for page in pages])
-    return float(np.median(sizes)) if len(sizes) else 0.0
 
 
 def _outer_rows(page: PageText, *, low: bool) -> Iterator[list[Segment]]:
@@ -100,10 +96,6 @@ def _outer_rows(page: PageText, *, low: bool) -> Iterator[list[Segment]]:
         yield row
 
 
-def _flat(rows: Iterable[Sequence[Segment]]) -> Iterator[Segment]:
-    return (segment for row in rows for segment in row if segment.table < 0)
-
-
 def _key(text: str) -> str:
     """Return a text with its numbers taken as equal; a roman number alone is one as well."""
     return "#" if _ROMAN.fullmatch(text) else _NUMBER.sub("#", text[:_LONGEST])
@@ -111,7 +103,7 @@ def _key(text: str) -> str:
 
 def _where(page: PageText, segment: Segment, *, low: bool) -> tuple[float, tuple[float, float, float]]:
     """Return the distance from the edge of the page as its reader sees it; and left edge, middle and right edge."""
-    wide, tall = page.width, page.height
+    wide, tall = page.words.width, page.words.height
     right, down, height = {90: (0.0, wide, wide), 180: (wide, tall, tall), 270: (tall, 0.0, wide)}.get(
         page.turn, (0.0, 0.0, tall)
     )

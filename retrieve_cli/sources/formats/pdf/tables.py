@@ -10,7 +10,6 @@ from retrieve_cli.sources.formats.pdf.cells import (
     MOST_RULES,
     SNAP,
     Cells,
-    Rules,
     fill_grid,
     grid_of,
     join_edges,
@@ -55,25 +54,22 @@ def find_tables(page: int, words: Sequence[Word], size: tuple[float, float]) -> 
     if not edges.horizontal:
         return []
     tables: list[PdfTable] = []
-    for turn in _turns(words):
+    counts = Counter([word.turn for word in words])
+    for turn in sorted(counts, key=lambda turn: (-counts[turn], turn)):
+        if counts[turn] < LEAST_WORDS:
+            break
+        back = size if turn % 180 == 0 else (size[1], size[0])
         turned = [_turn_word(word, turn, size) for word in words] if turn else words
         for table in _tables_of_frame(_turn_edges(edges, turn, size), turned):
-            box = _turn_box_back(table.box, turn, size)
+            box = _turn_box(table.box, -turn % 360, back)
             if not any(_overlap(box, other.box) for other in tables):
                 tables.append(PdfTable(box, table.rows))
     return sorted(tables, key=lambda table: (table.box[1], table.box[0]))
 
 
-def _turns(words: Sequence[Word]) -> list[int]:
-    """Return the directions in which enough words for a table run, the most frequent one first."""
-    counts = Counter([word.turn for word in words])
-    turns = [turn for turn, count in counts.items() if count >= LEAST_WORDS]
-    return sorted(turns, key=lambda turn: (-counts[turn], turn))
-
-
 def _tables_of_frame(edges: Edges, words: Sequence[Word]) -> Iterator[PdfTable]:
     """Yield the tables whose text runs from left to right in this frame: closed ones first."""
-    rules = Rules(join_edges(edges.horizontal), join_edges(edges.vertical))
+    rules = Edges(join_edges(edges.horizontal), join_edges(edges.vertical))
     if len(rules.horizontal) > MOST_RULES or len(rules.vertical) > MOST_RULES:
         return
     level: list[DrawnEdge] = []
@@ -88,8 +84,9 @@ def _tables_of_frame(edges: Edges, words: Sequence[Word]) -> Iterator[PdfTable]:
             is_frame = len(grid.ys) <= 2 and any(line.drawn for line in group.vertical)
             level += () if is_frame else group.horizontal
             continue
-        box = (grid.xs[0], grid.ys[0], grid.xs[-1], grid.ys[-1])
-        members = _inside(words, box)
+        x0, y0, x1, y1 = box = (grid.xs[0], grid.ys[0], grid.xs[-1], grid.ys[-1])
+        middles = (((word.x0 + word.x1) / 2, (word.y0 + word.y1) / 2) for word in words)
+        members = [index for index, (x, y) in enumerate(middles) if x0 <= x <= x1 and y0 <= y <= y1]
         cells = fill_grid(words, members, grid) if len(members) >= LEAST_WORDS else None
         if cells is not None:
             yield from _table(words, box, cells)
@@ -98,15 +95,6 @@ def _tables_of_frame(edges: Edges, words: Sequence[Word]) -> Iterator[PdfTable]:
             several = sum(sum(map(bool, row)) > 1 for row in cells)
             if 2 * several >= len(cells):
                 yield from _table(words, box, cells)
-
-
-def _inside(words: Sequence[Word], box: Box) -> list[int]:
-    x0, y0, x1, y1 = box
-    return [
-        index
-        for index, word in enumerate(words)
-        if x0 <= (word.x0 + word.x1) / 2 <= x1 and y0 <= (word.y0 + word.y1) / 2 <= y1
-    ]
 
 
 def _table(words: Sequence[Word], box: Box, cells: Cells) -> Iterator[PdfTable]:
@@ -141,10 +129,6 @@ def _turn_box(box: Box, turn: int, size: tuple[float, float]) -> Box:
     if turn == 270:
         return (height - y1, x0, height - y0, x1)
     return box
-
-
-def _turn_box_back(box: Box, turn: int, size: tuple[float, float]) -> Box:
-    return _turn_box(box, -turn % 360, size if turn % 180 == 0 else (size[1], size[0]))
 
 
 def _turn_word(word: Word, turn: int, size: tuple[float, float]) -> Word:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -16,6 +16,9 @@ from retrieve_cli.sources.formats.pdf.raw import RTL, reading_boxes
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+    Pieces = tuple[list["Span"], NDArray[np.intp], NDArray[np.float32], NDArray[np.float32]]
+    """Spans, the number of the word of each piece, and the boxes of their first and of their last characters."""
 
 _WIDE = 0.75
 """Width of a character, in font sizes, above which the characters of a word are looked at one by one."""
@@ -27,14 +30,6 @@ _MOST = 20_000
 """Characters of a page that are looked at one by one."""
 
 Span = tuple[int, int]
-
-
-class Pieces(NamedTuple):
-    spans: list[Span]
-    source: NDArray[np.intp]
-    """Number of the word of each piece."""
-    heads: NDArray[np.float32]
-    tails: NDArray[np.float32]
 
 
 def split_words(
@@ -67,18 +62,13 @@ def split_words(
         if left < 0:
             break
         boxes = reading_boxes(boxes_of(range(start, end)), np.repeat(turns[number : number + 1], end - start))
-        positions = _cuts(boxes, float(sizes[number]), leftward=leftward)
-        if positions:
-            cuts[number] = [start + position for position in positions]
+        before, after = (boxes[1:], boxes[:-1]) if leftward else (boxes[:-1], boxes[1:])
+        size = float(sizes[number])
+        apart = (after[:, 0] - before[:, 2] > _GAP * size) | (after[:, 0] < before[:, 0] - _GAP * size)
+        lifted = np.abs(after[:, 1] + after[:, 3] - before[:, 1] - before[:, 3]) > 2 * _SHIFT * size
+        if positions := np.flatnonzero(apart | lifted).tolist():
+            cuts[number] = [start + position + 1 for position in positions]
     return _pieces(spans, cuts, boxes_of) if cuts else None
-
-
-def _cuts(boxes: NDArray[np.float32], size: float, *, leftward: bool) -> list[int]:
-    """Return the positions in a word at which another one begins."""
-    before, after = (boxes[1:], boxes[:-1]) if leftward else (boxes[:-1], boxes[1:])
-    apart = (after[:, 0] - before[:, 2] > _GAP * size) | (after[:, 0] < before[:, 0] - _GAP * size)
-    shifted = np.abs(after[:, 1] + after[:, 3] - before[:, 1] - before[:, 3]) > 2 * _SHIFT * size
-    return (np.flatnonzero(apart | shifted) + 1).tolist()
 
 
 def _pieces(
@@ -90,6 +80,5 @@ def _pieces(
         bounds = [start, *cuts.get(number, ()), end]
         pieces += pairwise(bounds)
         source += [number] * (len(bounds) - 1)
-    heads = boxes_of([start for start, _ in pieces])
-    tails = boxes_of([end - 1 for _, end in pieces])
-    return Pieces(pieces, np.array(source, dtype=np.intp), heads, tails)
+    heads, tails = boxes_of([start for start, _ in pieces]), boxes_of([end - 1 for _, end in pieces])
+    return pieces, np.array(source, dtype=np.intp), heads, tails

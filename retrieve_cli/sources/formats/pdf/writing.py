@@ -9,6 +9,7 @@ from functools import cached_property
 from itertools import accumulate, chain
 
 from retrieve_cli.contracts.layout import Block, Kind, Words
+from retrieve_cli.sources.formats.markdown import GrowingText
 from retrieve_cli.sources.formats.pdf.headings import PageLines
 from retrieve_cli.sources.formats.pdf.lines import Line
 from retrieve_cli.sources.formats.pdf.page_text import PageText
@@ -18,50 +19,20 @@ _LETTERS = re.compile(r"[^\W\d_]+")
 _HYPHENS = ("-", "\u2010", "\xad")
 
 
-class Joiner:
-    """Decision about the hyphen at the end of a line."""
-
-    def __init__(self, pages: Sequence[PageText]) -> None:
-        self._pages = pages
-
-    def hyphenated(self, word: str) -> bool:
-        """Return True if a word at the end of a line goes on in the next one."""
-        return word.endswith(_HYPHENS) and len(word) > 1 and (word[-1] == "\xad" or word[-2].isalnum())
-
-    def loses_hyphen(self, word: str, following: str) -> bool:
-        """Return True if the hyphen of a word is only there because its line ends."""
-        if word[-1] == "\xad":
-            return True
-        stem, rest = _LETTERS.match(word[-2::-1]), _LETTERS.match(following)
-        return bool(stem and rest and rest[0][0].islower() and (stem[0][::-1] + rest[0]).casefold() in self._words)
-
-    @cached_property
-    def _words(self) -> frozenset[str]:
-        """The words of the whole document."""
-        texts = chain.from_iterable(page.words.texts for page in self._pages)
-        return frozenset(chain.from_iterable(map(_LETTERS.findall, (text.casefold() for text in texts))))
-
-
 _WIDEST_INDENT = 40
 """Spaces at the beginning of a line of code, and between two of its words, at most."""
 
 
-class PdfTextWriter:
+class PdfTextWriter(GrowingText):
     """Writes blocks one after the other, with a blank line between them."""
 
-    def __init__(self, joiner: Joiner) -> None:
-        self._joiner = joiner
-        self._parts: list[str] = []
-        self.length = 0
+    def __init__(self, source: Sequence[PageText]) -> None:
+        super().__init__()
+        self._source = source
         self._starts, self._ends, self._pages = array("I"), array("I"), array("I")
         self._boxes = array("f")
-        self.blocks: list[Block] = []
         self.extents: dict[int, tuple[int, int]] = {}
         """First character of each page with text, and the one after its last."""
-
-    @property
-    def text(self) -> str:
-        return "".join(self._parts)
 
     @property
     def words(self) -> Words:
@@ -95,10 +66,6 @@ class PdfTextWriter:
     def _end(self, start: int, kind: Kind, level: int) -> None:
         if self.length > start:
             self.blocks.append(Block(start, self.length, kind, level))
-
-    def _put(self, text: str) -> None:
-        self._parts.append(text)
-        self.length += len(text)
 
     def _extend(self, page: int, start: int) -> None:
         """Add the text written from `start` on to the text of a page."""
@@ -153,11 +120,9 @@ class PdfTextWriter:
             return tokens
         self._word(page, tokens[0][0], "-")
         rest = BULLET.sub("", first) if BULLET.match(first) else first
-        if rest in {"", "-", "–", "—", "*", "+"}:
-            self._put(" " * (len(tokens) > 1))
-            return tokens[1:]
-        self._put(" ")
-        self._word(page, tokens[0][0], rest)
+        if rest not in {"", "-", "–", "—", "*", "+"}:
+            self._put(" ")
+            self._word(page, tokens[0][0], rest)
         self._put(" " * (len(tokens) > 1))
         return tokens[1:]
 
@@ -178,11 +143,25 @@ class PdfTextWriter:
         for number in last[:-1]:
             self._word(page, number, page.words.texts[number])
         text = page.words.texts[last[-1]]
-        goes_on = bool(following) and self._joiner.hyphenated(text)
-        if goes_on and self._joiner.loses_hyphen(text, following):
+        hyphenated = text.endswith(_HYPHENS) and len(text) > 1 and (text[-1] == "\xad" or text[-2].isalnum())
+        goes_on = bool(following) and hyphenated
+        if goes_on and self._loses_hyphen(text, following):
             text = text[:-1]
         self._word(page, last[-1], text.replace("\xad", "-"))
         return goes_on
+
+    def _loses_hyphen(self, word: str, following: str) -> bool:
+        """Return True if the hyphen of a word is only there because its line ends."""
+        if word[-1] == "\xad":
+            return True
+        stem, rest = _LETTERS.match(word[-2::-1]), _LETTERS.match(following)
+        return bool(stem and rest and rest[0][0].islower() and (stem[0][::-1] + rest[0]).casefold() in self._stems)
+
+    @cached_property
+    def _stems(self) -> frozenset[str]:
+        """The words of the whole document, without marks."""
+        texts = chain.from_iterable(page.words.texts for page in self._source)
+        return frozenset(chain.from_iterable(map(_LETTERS.findall, (text.casefold() for text in texts))))
 
     def _code(self, draft: Draft) -> None:
         """Write lines with the indentation and the gaps that they have on the page."""

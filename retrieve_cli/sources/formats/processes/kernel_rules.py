@@ -156,14 +156,7 @@ def _grant_system_calls() -> None:
     prctl, machine = getattr(_library(), "prctl", None), os.uname().machine
     if prctl is None or machine not in _ARCHITECTURES or struct.calcsize("P") != 8:
         return
-    instructions = _filter(machine)
-    content = ctypes.create_string_buffer(instructions, len(instructions))
-    program = _Program(len(instructions) // 8, ctypes.addressof(content))
-    prctl(c_int(_PR_SET_SECCOMP), c_ulong(_SECCOMP_FILTER), ctypes.byref(program), c_ulong(0), c_ulong(0))
-
-
-def _filter(machine: str) -> bytes:
-    """Return the instructions, in Berkeley Packet Filter code; a jump is over the two numbers of instructions."""
+    # Berkeley Packet Filter code; a jump is over the two numbers of instructions.
     deny, allow = (_RETURN, 0, 0, _DENY | _EPERM), (_RETURN, 0, 0, _ALLOW)
     code = [(_LOAD, 0, 0, _AT_ARCHITECTURE), (_EQUAL, 1, 0, _ARCHITECTURES[machine]), deny]
     code.append((_LOAD, 0, 0, _AT_NUMBER))
@@ -173,4 +166,7 @@ def _filter(machine: str) -> bytes:
     first = (_LOAD, 0, 0, _AT_ARGUMENT)
     code += [(_EQUAL, 0, 4, _TGKILL[machine]), first, (_EQUAL, 0, 1, os.getpid()), allow, deny]
     code += [(_EQUAL, 0, 3, _PRLIMIT[machine]), first, (_EQUAL, 0, 1, 0), allow]
-    return b"".join(struct.pack("=HBBI", *instruction) for instruction in [*code, deny])
+    instructions = b"".join(struct.pack("=HBBI", *instruction) for instruction in [*code, deny])
+    content = ctypes.create_string_buffer(instructions, len(instructions))
+    program = _Program(len(instructions) // 8, ctypes.addressof(content))
+    prctl(c_int(_PR_SET_SECCOMP), c_ulong(_SECCOMP_FILTER), ctypes.byref(program), c_ulong(0), c_ulong(0))

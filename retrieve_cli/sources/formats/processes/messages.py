@@ -142,6 +142,7 @@ def packed(parsed: Parsed) -> bytes:
         ValueError: its metadata has a value that JSON cannot hold.
     """
     layout = parsed.layout
+    words = None if layout is None else layout.words
     structure = {
         "title": parsed.title,
         "metadata": dict(parsed.metadata),
@@ -149,13 +150,13 @@ def packed(parsed: Parsed) -> bytes:
         "notices": list(parsed.notices),
         "blocks": None if layout is None else layout.blocks,
         "pages": () if layout is None else layout.pages,
-        "words": layout is not None and layout.words is not None,
+        "words": words is not None,
     }
     head = json.dumps(structure, ensure_ascii=False, allow_nan=False, default=str).encode("utf-8", "replace")
     text = parsed.text.encode("utf-8", "replace")
-    words = () if layout is None or layout.words is None else layout.words.arrays()
-    count = len(words[0]) if words else 0
-    return b"".join((_SIZES.pack(len(head), len(text), count), head, text, *(part.tobytes() for part in words)))
+    arrays = () if words is None else words.arrays()
+    count = len(arrays[0]) if arrays else 0
+    return b"".join((_SIZES.pack(len(head), len(text), count), head, text, *(part.tobytes() for part in arrays)))
 
 
 def unpacked(content: bytes) -> Parsed:
@@ -175,11 +176,8 @@ def unpacked(content: bytes) -> Parsed:
         structure = json.loads(str(head, "utf-8"), parse_constant=_reject)
     except RecursionError as error:
         raise ValueError("nested too deeply") from error
-    text = str(rest[:text_size], "utf-8")
-    return _document(structure if isinstance(structure, dict) else {}, text, rest[text_size:])
-
-
-def _document(fields: Mapping[str, Json], text: str, words: memoryview) -> Parsed:
+    text, words = str(rest[:text_size], "utf-8"), rest[text_size:]
+    fields = structure if isinstance(structure, dict) else {}
     metadata = _of(fields, "metadata", dict)
     _check(metadata)
     body_start = _of(fields, "body_start", int)
@@ -230,7 +228,9 @@ def _pages(rows: list[Json], size: int) -> Iterable[DocumentPage]:
         index, label, width, height, start, end, image_only = row
         _require(type(index) is int and last < index < _LARGEST, "pages out of order")
         _require(_inside(start, end, size) and start >= before, "a page in the wrong place")
-        _require(all(_is_length(side) for side in (width, height)), "a page of an impossible size")
+        for side in (width, height):
+            finite = type(side) in (int, float) and isfinite(side) and 0 <= side <= _FARTHEST
+            _require(finite, "a page of an impossible size")
         _require(type(image_only) is bool, "a page of another form")
         last, before = index, start
         yield DocumentPage(index, _string(label, _LONGEST_NAME), float(width), float(height), start, end, image_only)
@@ -250,10 +250,6 @@ def _words(content: memoryview, size: int, last_page: int) -> Words:
     _require(bool(np.all(pages >= 1) and np.all(pages <= last_page)), "a word on a page that is not there")
     _require(bool(np.all(np.abs(np.asarray(floats)) <= _FARTHEST)), "a word outside any page")
     return Words.of(whole[:count], whole[count : 2 * count], whole[2 * count :], floats)
-
-
-def _is_length(value: Json) -> bool:
-    return type(value) in (int, float) and isfinite(value) and 0 <= value <= _FARTHEST
 
 
 def _string(value: Json, most: int = 1 << 24) -> str:

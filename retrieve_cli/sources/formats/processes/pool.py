@@ -136,7 +136,9 @@ class ParserPool:
         said = ""
         for _ in range(_STARTS + (process is not None)):
             try:
-                process = process or self._started()
+                if process is None:
+                    process = Process(self._memory_bytes)
+                    self._processes.add(process)
                 if reading.stopped:
                     break
                 outcome: Parsed | bytes | Exception = process.ask(reading.request)
@@ -158,11 +160,6 @@ class ParserPool:
             return None, BadDocument(_STOPPED)
         reason = f"no process that reads documents can be started{': ' * bool(said)}{said}"
         return None, RetrieveError(reason, hint="nothing was changed; check the limits of this machine")
-
-    def _started(self) -> Process:
-        process = Process(self._memory_bytes)
-        self._processes.add(process)
-        return process
 
     def _close(self, process: Process | None) -> None:
         if process is not None:

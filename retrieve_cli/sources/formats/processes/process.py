@@ -10,7 +10,7 @@ import tempfile
 import time
 from functools import cache
 from struct import Struct
-from typing import Any, NamedTuple
+from typing import Any
 from zlib import crc32
 
 from retrieve_cli.contracts import Parsed
@@ -39,31 +39,14 @@ _NEARLY = 0.75
 """Share of the memory limit above which a crash is reported as running out of memory."""
 _WALL_PER_CPU, _WALL_S = 4, 30.0
 """Wall-clock limit: so many times the CPU limit, and this on top, for a machine with other work."""
+_HEAD = {"form": str, "number": int, "last": bool}
+"""Types of the head of an answer."""
 _SENSELESS = "an answer that makes no sense"
 _CRASHES = ("SIGSEGV", "SIGBUS", "SIGABRT", "SIGTRAP", "SIGILL", "SIGKILL")
 
 
 class NotBegun(Exception):
     """The process ended before it began with the file; the text is the last line that it wrote."""
-
-
-class _Answer(NamedTuple):
-    """The head of an answer."""
-
-    form: str
-    number: int
-    last: bool
-
-    @classmethod
-    def of(cls, head: bytes) -> _Answer:
-        """Raises: ValueError: it is not an answer."""
-        try:
-            answer = cls(**json.loads(head))
-        except (TypeError, RecursionError) as error:
-            raise ValueError("no answer") from error
-        if [type(part) for part in answer] != [str, int, bool]:
-            raise ValueError("no answer")
-        return answer
 
 
 class Process:
@@ -130,15 +113,18 @@ class Process:
         self._worker.send(packed)
         try:
             head, content = self._worker.receive(head=messages.LONGEST_HEAD, body=request.longest, look=look)
-            form, number, self.last = _Answer.of(head)
-            if number != self._begun or self._worker.has_more:
+            answer = json.loads(head)
+            if not isinstance(answer, dict) or {key: type(part) for key, part in answer.items()} != _HEAD:
+                raise ValueError("no answer")
+            self.last = answer["last"]
+            if answer["number"] != self._begun or self._worker.has_more:
                 raise ValueError("an answer to no request")
         except Gone:
             raise self._gone(request.limits.cpu_s) from None
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             self.close()
             raise self._ended(_SENSELESS) from error
-        return form, content
+        return answer["form"], content
 
     def _gone(self, cpu_s: float) -> BadDocument | NotBegun:
         """Return the error for a process that ended by itself."""
@@ -279,15 +265,11 @@ def _chunk(content: bytes, place: int) -> tuple[bytes, int]:
     if crc32(memoryview(content)[place + 4 : end]) != _CHECK.unpack_from(content, end)[0]:
         raise ValueError("a damaged PNG")
     if name == b"IHDR":
-        _check_header(content[start:end])
+        if size != _HEADER.size:
+            raise ValueError("a PNG of other parts")
+        width, height, *kind = _HEADER.unpack_from(content, start)
+        if not (0 < width <= _WIDEST and 0 < height <= _HIGHEST and tuple(kind) == _PLAIN):
+            raise ValueError("a picture of another kind or size")
     elif name == b"IEND" and size:
         raise ValueError("a PNG of other parts")
     return name, end + _CHECK.size
-
-
-def _check_header(header: bytes) -> None:
-    if len(header) != _HEADER.size:
-        raise ValueError("a PNG of other parts")
-    width, height, *kind = _HEADER.unpack(header)
-    if not (0 < width <= _WIDEST and 0 < height <= _HIGHEST and tuple(kind) == _PLAIN):
-        raise ValueError("a picture of another kind or size")
