@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, NoReturn
+from typing import NoReturn
 from xml.etree.ElementTree import Element, ParseError, fromstring
 from xml.parsers import expat
 
 from retrieve_cli.contracts import Json
-from retrieve_cli.contracts.websearch import Malformed, ProviderFailed
+from retrieve_cli.contracts.websearch import Malformed, ProviderFailed, Response
 from retrieve_cli.errors import printable, shortened
 from retrieve_cli.untrusted.foreign_json import DEEPEST, foreign_json
-
-if TYPE_CHECKING:
-    from retrieve_cli.contracts.websearch import Response
 
 _MOST_ELEMENTS = 500_000
 _MOST_ENTRIES = 1000
@@ -22,11 +19,7 @@ _EXCERPT = 80
 
 
 def read_json(response: Response) -> Json:
-    """Return the body as JSON.
-
-    Raises:
-        ProviderFailed: it is not JSON, or is nested too deeply; `Malformed`.
-    """
+    """Return the body as JSON. Raises: ProviderFailed: it is not JSON, or is nested too deeply; `Malformed`."""
     try:
         return foreign_json(response.body)
     except ValueError:

@@ -81,13 +81,8 @@ class Arxiv(Frozen):
     def search(self, query: WebQuery, fetch: Fetch) -> Page:
         """Return the preprints that match, by relevance. Raises: ProviderFailed: see `Provider.search`."""
         sent = search_query(query.text, since=query.since, categories=query.categories)
-        parameters = {
-            "search_query": sent,
-            "start": "0",
-            "max_results": str(query.k),
-            "sortBy": "relevance",
-            "sortOrder": "descending",
-        }
+        order = {"sortBy": "relevance", "sortOrder": "descending"}
+        parameters = {"search_query": sent, "start": "0", "max_results": str(query.k), **order}
         # a rejected question has status 400 and the same feed with the reason
         response = fetch(Call(f"{_SERVER}/api/query", parameters), accept=(200, 400))
         total, entries = _read_feed(response)
@@ -111,13 +106,10 @@ def search_query(text: str, *, since: str = "", categories: Sequence[str] = ()) 
     words = _expression(_tokens(text))
     if words is None:
         raise ProviderFailed(Rejected(f"{quoted(text)} has no words to search for"))
-    clauses = [words]
-    if any_of := _either([in_category(category) for category in categories]):
-        clauses.append(any_of)
-    if since:
-        day = dates.first_day(since).replace("-", "")
-        clauses.append(_Clause(f"submittedDate:[{day}0000 TO {_LAST}]"))
-    whole = _all_of(clauses)
+    day = dates.first_day(since).replace("-", "")
+    dated = _Clause(f"submittedDate:[{day}0000 TO {_LAST}]") if since else None
+    clauses = (words, _either([in_category(category) for category in categories]), dated)
+    whole = _all_of([clause for clause in clauses if clause])
     return whole.text if whole else ""
 
 
@@ -218,11 +210,8 @@ def in_category(category: str) -> _Clause:
 
 
 def _read_feed(response: Response) -> tuple[int, list[Element]]:
-    """Return the number of matches and the entries.
-
-    Raises:
-        ProviderFailed: `Rejected` with the reason of arXiv, or `Malformed`.
-    """
+    """Return the number of matches and the entries. Raises: ProviderFailed: `Rejected` with the reason of arXiv, or
+    `Malformed`."""
     feed = replies.read_xml(response)
     entries = feed.findall(f"{_ATOM}entry")
     for entry in entries:
@@ -258,6 +247,7 @@ def _item(entry: Element) -> Item | None:
     category = primary.get("term", "") if primary is not None else ""
     published = ids.doi(_content(entry, f"{_ARXIV}doi"))
     comment, abstract = _content(entry, f"{_ARXIV}comment"), _content(entry, f"{_ATOM}summary")
+    withdrawn = _JUST_WITHDRAWN.match(abstract) or _JUST_WITHDRAWN.match(comment) or _WITHDRAWN.search(comment)
     return items.made(
         type="preprint",
         title=_text(entry, f"{_ATOM}title"),
@@ -269,13 +259,8 @@ def _item(entry: Element) -> Item | None:
         venue=_text(entry, f"{_ARXIV}journal_ref") or (f"arXiv ({category})" if category else "arXiv"),
         abstract=_text(entry, f"{_ATOM}summary"),
         open_access=True,
-        retracted=True if _is_withdrawn(comment, abstract) else None,
+        retracted=True if withdrawn else None,
         version=ids.arxiv_version(address),
         # the DOI that authors give is that of the article; arXiv's own one names the preprint itself
         relations=[("published_as", published)] if published and not ids.arxiv(published.value) else [],
     )
-
-
-def _is_withdrawn(comment: str, abstract: str) -> bool:
-    """Return True if a comment states that the preprint was withdrawn, or its abstract begins with that statement."""
-    return bool(_JUST_WITHDRAWN.match(abstract) or _JUST_WITHDRAWN.match(comment) or _WITHDRAWN.search(comment))

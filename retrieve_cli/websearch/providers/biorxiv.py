@@ -92,8 +92,7 @@ def _preprints(found: Sequence[Item]) -> list[tuple[str, str]]:
     preprints: dict[str, str] = {}
     for item in found:
         for known in item.ids:
-            named = _PREPRINT.fullmatch(known.value) if known.kind == "doi" else None
-            if named:
+            if known.kind == "doi" and (named := _PREPRINT.fullmatch(known.value)):
                 medical = len(named[2]) >= _MEDRXIV_DIGITS or "medrxiv" in item.venue.lower()
                 preprints.setdefault(named[1], "medrxiv" if medical else "biorxiv")
     return list(preprints.items())
@@ -117,11 +116,8 @@ def _answers(
 
 
 def _described(doi: str, server: str, response: Response) -> Item | None:
-    """Return a preprint with its latest title and the date of its first version; None if there is no record.
-
-    Raises:
-        ProviderFailed: the server reports an error, or its answer is not a list of versions of this preprint.
-    """
+    """Return a preprint with its latest title and the date of its first version; None if there is no record. Raises:
+    ProviderFailed: the server reports an error, or its answer is not a list of versions of this preprint."""
     answer = read_object(response)
     status = next((text(message, "status") for message in objects(answer, "messages")), "")
     if status.lower().startswith("no posts found"):

@@ -117,7 +117,10 @@ class Citations(Frozen):
         wanted = list(_unknown(items))[:_MOST_IDS]
         if not wanted:
             return None
-        names = [_named(identifier) for identifier, _ in wanted]
+        names = [  # `DOI:…`, `ARXIV:…`, `PMID:…`, `PMCID:…`, or its own
+            one.value if one.kind == "s2" else f"{one.kind.upper()}:{one.value.removeprefix('PMC')}"
+            for one, _ in wanted
+        ]
         body = json.dumps({"ids": names}).encode()
         headers = {"Content-Type": "application/json"}
         call = Call(f"{_SERVER}/graph/v1/paper/batch", {"fields": _FACTS}, headers, body, (_KEY,))
@@ -164,13 +167,6 @@ def _kinds(item: Item) -> dict[str, Id]:
     if "doi" in kinds and (arxiv := ids.arxiv(kinds["doi"].value)):
         kinds.setdefault("arxiv", arxiv)
     return kinds
-
-
-def _named(identifier: Id) -> str:
-    """Return an identifier in the form of Semantic Scholar: `DOI:…`, `ARXIV:…`, `PMID:…`, `PMCID:…` or its own."""
-    if identifier.kind == "s2":
-        return identifier.value
-    return f"{identifier.kind.upper()}:{identifier.value.removeprefix('PMC')}"
 
 
 # ----------------------------------------------------------------------------------------------- the answer

@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 from urllib.parse import urlsplit
 
 from retrieve_cli.contracts import Json
@@ -57,6 +57,7 @@ class WebResults(NamedTuple):
 class WebEngine(Frozen):
     """A search engine of the web as a provider."""
 
+    kind: ClassVar[WebKind] = "web"
     name: str
     title: str
     origin: str
@@ -73,10 +74,6 @@ class WebEngine(Frozen):
     """Status codes of an answer."""
 
     @property
-    def kind(self) -> WebKind:
-        return "web"
-
-    @property
     def needs(self) -> tuple[Need, ...]:
         return (Need(self.key.variable, required=True, purpose="key"),) if self.key else ()
 
@@ -90,7 +87,9 @@ class WebEngine(Frozen):
         Raises:
             ProviderFailed: there is no answer, or it cannot be read; `Malformed`: there are results, and none can be.
         """
-        sent = _cut(query.text, self.longest) if self.longest else query.text
+        sent = query.text
+        if 0 < self.longest < len(sent):  # in whole words if they are not too long
+            sent = sent[: self.longest + 1].rpartition(" ")[0].rstrip() or sent[: self.longest]
         asked = self.call(WebQuery(sent, query.k, since=query.since, shown=query.shown))
         keys = (self.key,) if self.key else ()
         response = fetch(Call(asked.url, asked.parameters, asked.headers, asked.body, keys), accept=self.accept)
@@ -112,16 +111,11 @@ class WebEngine(Frozen):
         return Page(tuple(readable[: query.k]), sent, response, total=results.total, notices=tuple(said))
 
 
-def _cut(text: str, longest: int) -> str:
-    """Return the beginning of a question that is short enough, in whole words if they are not too long."""
-    if len(text) <= longest:
-        return text
-    beginning = text[: longest + 1].rpartition(" ")[0].rstrip()
-    return beginning or text[:longest]
-
-
 def _item(row: WebResult, at: str) -> Item | None:
-    is_pdf = _path(row.url).lower().endswith(".pdf")
+    try:
+        is_pdf = urlsplit(row.url).path.lower().endswith(".pdf")
+    except ValueError:
+        is_pdf = False
     return items.made(
         type="web",
         title=row.title,
@@ -131,13 +125,6 @@ def _item(row: WebResult, at: str) -> Item | None:
         snippet=row.snippet,
         date=date_of(row.date, at),
     )
-
-
-def _path(url: str) -> str:
-    try:
-        return urlsplit(url).path
-    except ValueError:
-        return ""
 
 
 def date_of(text: str, at: str) -> str:
@@ -221,12 +208,8 @@ _MOST_OF_TAVILY = 20
 
 
 def _tavily_call(query: WebQuery) -> Call:
-    body: dict[str, Json] = {
-        "query": query.text,
-        "topic": "general",
-        "search_depth": "basic",
-        "max_results": min(query.k, _MOST_OF_TAVILY),
-    }
+    most = min(query.k, _MOST_OF_TAVILY)
+    body: dict[str, Json] = {"query": query.text, "topic": "general", "search_depth": "basic", "max_results": most}
     if query.since:
         body["start_date"] = dates.first_day(query.since)
     return _posted(f"{_TAVILY}/search", body)
