@@ -25,19 +25,6 @@ _MAX_OLD = 50_000_000
 """Bytes of the largest earlier file that is read."""
 
 
-class _Recorder:
-    """A `Fetch` that keeps requests and answers."""
-
-    def __init__(self, fetch: Fetch) -> None:
-        self._fetch = fetch
-        self.exchanges: list[tuple[Call, Response]] = []
-
-    def __call__(self, call: Call, *, accept: Sequence[int] = (200,)) -> Response:
-        response = self._fetch(call, accept=accept)
-        self.exchanges.append((call, response))
-        return response
-
-
 def record(
     provider: Provider,
     query: WebQuery,
@@ -54,9 +41,15 @@ def record(
         ProviderFailed: there is no answer, or it cannot be read: nothing is recorded.
         UsageError: an answer is not text in UTF-8.
     """
-    recorder = _Recorder(fetch)
-    provider.search(query, recorder)
-    used = {key.variable for call, _ in recorder.exchanges for key in call.keys}
+    exchanges: list[tuple[Call, Response]] = []
+
+    def keeping(call: Call, *, accept: Sequence[int] = (200,)) -> Response:
+        response = fetch(call, accept=accept)
+        exchanges.append((call, response))
+        return response
+
+    provider.search(query, keeping)
+    used = {key.variable for call, _ in exchanges for key in call.keys}
     values = (os.environ.get(name, "").strip() for name in sorted(used.union(need.variable for need in provider.needs)))
     secrets = [Secret(value) for value in values if len(value) >= _SHORTEST_HIDDEN]
     return {
@@ -66,7 +59,7 @@ def record(
         "query": {"text": query.text, "k": query.k, "since": query.since, "categories": list(query.categories)},
         "exchanges": [
             {"request": _request(call, secrets), "response": _response(response, secrets)}
-            for call, response in recorder.exchanges
+            for call, response in exchanges
         ],
     }
 

@@ -8,7 +8,7 @@ from xml.etree.ElementTree import Element, ParseError, fromstring
 from xml.parsers import expat
 
 from retrieve_cli.contracts import Json
-from retrieve_cli.contracts.websearch import Malformed, ProviderFailed, Response
+from retrieve_cli.contracts.websearch import Malformed, ProviderFailed, RateLimited, Rejected, Response
 from retrieve_cli.errors import printable, shortened
 from retrieve_cli.untrusted.foreign_json import DEEPEST, foreign_json
 
@@ -68,6 +68,21 @@ def malformed(expected: str, response: Response) -> NoReturn:
     beginning = printable(shortened(response.body[: 4 * _EXCERPT].decode("utf-8", "replace"), _EXCERPT))
     said = f"its answer is not {expected}" + (f": “{beginning}”" if beginning else ": it is empty")
     raise ProviderFailed(Malformed(said))
+
+
+def none_listed(total: str | int) -> NoReturn:
+    """Raises: ProviderFailed: the answer counts matches and lists none."""
+    raise ProviderFailed(Malformed(f"its answer counts {total} matches and lists none"))
+
+
+def rate_limited() -> NoReturn:
+    """Raises: ProviderFailed: the server permits no further request now, and does not say for how long."""
+    raise ProviderFailed(RateLimited(None))
+
+
+def rejected(reason: str, response: Response | None = None) -> NoReturn:
+    """Raises: ProviderFailed: the question or the request is rejected, with a response or before it is sent."""
+    raise ProviderFailed(Rejected(reason, response.status if response else 0))
 
 
 def listed(value: Json, response: Response, name: str) -> list[Mapping[str, Json]]:

@@ -8,6 +8,7 @@ a record's keys are local names.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import reduce
 from typing import Final
 from urllib.parse import urljoin
 
@@ -70,10 +71,7 @@ class Context(Frozen):
         if local is None:
             return Context()
         if isinstance(local, list):
-            context = self
-            for part in local:
-                context = context.under(part)
-            return context
+            return reduce(Context.under, local, self)
         if not isinstance(local, dict):
             return self
         keywords = {key: _short(local[key]) for key in ("@vocab", "@base", "@language") if key in local}

@@ -94,16 +94,14 @@ class IgnoreRules:
     def _of(self, folder: str) -> Sequence[_Rule]:
         """Return the rules of the `.gitignore` of a folder."""
         if folder not in self._by_folder:
-            name = f"{folder}/{FILE}" if folder else FILE
+            name, lines = f"{folder}/{FILE}" if folder else FILE, list[str]()
             try:
-                text = _content(self._top / name).decode("utf-8", "replace")
+                lines = _content(self._top / name).decode("utf-8", "replace").splitlines()
             except FileNotFoundError:
-                self._by_folder[folder] = ()
+                pass
             except OSError as error:
                 self.notices.append(Notice(name, f"its rules are not obeyed: {error.strerror}"))
-                self._by_folder[folder] = ()
-            else:
-                self._by_folder[folder] = self._rules(text.splitlines(), name)
+            self._by_folder[folder] = self._rules(lines, name)
         return self._by_folder[folder]
 
     def _rules(self, lines: Iterable[str], source: str) -> Sequence[_Rule]:

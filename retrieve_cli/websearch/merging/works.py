@@ -36,18 +36,6 @@ class _Group(NamedTuple):
     """Identifiers of its representative version."""
     id: str
 
-    @property
-    def ranked(self) -> bool:
-        return any(found.source.rank is not None for found, _ in self.items)
-
-    @property
-    def found(self) -> list[Found]:
-        return [found for found, _ in self.items]
-
-    @property
-    def standing(self) -> list[Found]:
-        return [found for found, _ in self.versions[0]]
-
 
 def merge(found: Sequence[Found]) -> list[Work]:
     """Return one work for each publication or page among items, ordered by their best rank, then by id.
@@ -60,7 +48,11 @@ def merge(found: Sequence[Found]) -> list[Work]:
     owners = _owners(members)
     groups = _identified(members, owners)
     linked, retractions = _links(groups, owners)
-    works = [_work(group, linked[place], retractions[place]) for place, group in enumerate(groups) if group.ranked]
+    works = [
+        _work(group, linked[place], retractions[place])
+        for place, group in enumerate(groups)
+        if any(found.source.rank is not None for found, _ in group.items)
+    ]
     return sorted(works, key=lambda work: (min(one.rank for one in work.found_by if one.rank is not None), work.id))
 
 
@@ -76,9 +68,6 @@ def _canonical(found: Sequence[Found]) -> list[Found]:
     for _, same in sorted(keyed.items(), key=lambda pair: pair[0]):
         ordered += same if len(same) == 1 else [one for _, one in sorted({repr(one): one for one in same}.items())]
     return ordered
-
-
-# ----------------------------------------------------------------------------------------------- identifiers
 
 
 def _owners(members: Sequence[Sequence[Member]]) -> dict[Id, int]:
@@ -131,9 +120,6 @@ def _ids(version: Sequence[Member], place: int, owners: Mapping[Id, int]) -> tup
 
     kept = {one.kind: one for one in sorted(counts, key=order, reverse=True)}  # of each kind, the first one in order
     return tuple(kept[kind] for kind in KINDS if kind in kept)
-
-
-# ----------------------------------------------------------------------------------------------- links
 
 
 _Link: TypeAlias = tuple[int | Id, int | Id]
@@ -195,9 +181,6 @@ class _Titles:
         return found
 
 
-# ----------------------------------------------------------------------------------------------- works
-
-
 def _links(groups: Sequence[_Group], owners: Mapping[Id, int]) -> tuple[list[set[Linked]], list[set[str]]]:
     """Return the links of each group, and the providers of the retractions that are linked to it."""
     linked: list[set[Linked]] = [set() for _ in groups]
@@ -220,16 +203,23 @@ def _links(groups: Sequence[_Group], owners: Mapping[Id, int]) -> tuple[list[set
 
 
 def _work(group: _Group, linked: set[Linked], retractions: set[str]) -> Work:
-    standing = group.standing
+    standing = [found for found, _ in group.versions[0]]
     fields = chosen(standing, [found for version in group.versions[1:] for found, _ in version])
     provenance, conflicts = fields.provenance, fields.conflicts
     values: dict[str, Any] = {"title": "", **fields.values}
     if retractions and not values.get("retracted"):
         values["retracted"], provenance["retracted"] = True, min(retractions)
-    if dois := _other_dois(group):
-        conflicts["doi"] = dois
+    shown = {ids.unversioned(one) for one in group.ids if one.kind == "doi"}
+    others = {
+        FieldConflict(one.value, found.source.provider)
+        for found, description in group.versions[0]
+        for one in description.published
+        if shown and one not in shown
+    }
+    if others:
+        conflicts["doi"] = tuple(sorted(others, key=lambda one: (one.source, one.value)))
     sources = sorted(
-        {found.source for found in group.found},
+        {found.source for found, _ in group.items},
         key=lambda source: (source.provider, *source.order, source.digest, source.query, source.at),
     )
     return Work(
@@ -249,20 +239,8 @@ def _type(group: _Group, linked: set[Linked]) -> WorkType:
     description = group.versions[0][0][1]
     if description.stage == "preprint":
         return "preprint"
-    types = {found.item.type for found in group.standing}
+    types = {found.item.type for found, _ in group.versions[0]}
     is_comment = any(each.title.quoting == "comment" for _, each in group.items)
     if "review" in types or (is_comment and any(link.relation == "reviewed_by" for link in linked)):
         return "review"
     return next(one for one in _TYPES if one in types)
-
-
-def _other_dois(group: _Group) -> tuple[FieldConflict, ...]:
-    """Return other DOIs of the representative version of a work."""
-    shown = {ids.unversioned(one) for one in group.ids if one.kind == "doi"}
-    other = {
-        FieldConflict(one.value, found.source.provider)
-        for found, description in group.versions[0]
-        for one in description.published
-        if shown and one not in shown
-    }
-    return tuple(sorted(other, key=lambda one: (one.source, one.value)))

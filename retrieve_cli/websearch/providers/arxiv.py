@@ -14,19 +14,7 @@ from html import escape
 from typing import ClassVar, Literal, NamedTuple
 from xml.etree.ElementTree import Element
 
-from retrieve_cli.contracts.websearch import (
-    Call,
-    Fetch,
-    Malformed,
-    Need,
-    Page,
-    ProviderFailed,
-    Rate,
-    Rejected,
-    Response,
-    WebKind,
-    WebQuery,
-)
+from retrieve_cli.contracts.websearch import Call, Fetch, Need, Page, Rate, Response, WebKind, WebQuery
 from retrieve_cli.contracts.works import Item
 from retrieve_cli.errors import printable, quoted, shortened
 from retrieve_cli.frozen import Frozen
@@ -94,9 +82,6 @@ class Arxiv(Frozen):
         return Page(tuple(preprints), sent, response, total, notices)
 
 
-# --------------------------------------------------------------------------------------------- the question
-
-
 def search_query(text: str, *, since: str = "", categories: Sequence[str] = ()) -> str:
     """Return a question in the syntax of arXiv.
 
@@ -105,7 +90,7 @@ def search_query(text: str, *, since: str = "", categories: Sequence[str] = ()) 
     """
     words = _expression(_tokens(text))
     if words is None:
-        raise ProviderFailed(Rejected(f"{quoted(text)} has no words to search for"))
+        replies.rejected(f"{quoted(text)} has no words to search for")
     day = dates.first_day(since).replace("-", "")
     dated = _Clause(f"submittedDate:[{day}0000 TO {_LAST}]") if since else None
     clauses = (words, _either([in_category(category) for category in categories]), dated)
@@ -201,12 +186,9 @@ def in_category(category: str) -> _Clause:
     named = archive.lower() + dot + (subject.upper() if len(subject) == 2 else subject)
     if not _CATEGORY.fullmatch(named):
         reason = f"{quoted(category)} is not a category of arXiv, which are such as q-bio, cs.AI or physics.med-ph"
-        raise ProviderFailed(Rejected(reason))
+        replies.rejected(reason)
     # not cat:math*, which has math-ph as well
     return _Clause(f"cat:{named}") if subject else _Clause(f"cat:{named} OR cat:{named}.*", "either")
-
-
-# ----------------------------------------------------------------------------------------------- the answer
 
 
 def _read_feed(response: Response) -> tuple[int, list[Element]]:
@@ -217,14 +199,14 @@ def _read_feed(response: Response) -> tuple[int, list[Element]]:
     for entry in entries:
         if _ERRORS in _content(entry, f"{_ATOM}id"):
             reason = printable(shortened(_content(entry, f"{_ATOM}summary") or "no reason given"))
-            raise ProviderFailed(Rejected(f"arXiv rejects the question: {reason}", response.status))
+            replies.rejected(f"arXiv rejects the question: {reason}", response)
     total = _content(feed, _TOTAL)
     if feed.tag != f"{_ATOM}feed" or not total.isascii() or not total.isdecimal() or len(total) > 11:
         replies.malformed("an Atom feed with the number of matches", response)
     if response.status != 200:
-        raise ProviderFailed(Rejected(f"status {response.status}", response.status))
+        replies.rejected(f"status {response.status}", response)
     if int(total) and not entries:  # documented by its users: pages that are empty under load
-        raise ProviderFailed(Malformed(f"its answer counts {total} matches and lists none"))
+        replies.none_listed(total)
     return int(total), entries
 
 

@@ -11,13 +11,13 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from retrieve_cli.contracts import Json
-from retrieve_cli.contracts.websearch import Call, Need, Page, ProviderFailed, Rate, Rejected, WebKind
+from retrieve_cli.contracts.websearch import Call, Need, Page, ProviderFailed, Rate, WebKind
 from retrieve_cli.contracts.works import Id, Item
 from retrieve_cli.errors import printable, shortened
 from retrieve_cli.frozen import Frozen
 from retrieve_cli.websearch import dates, ids, items
 from retrieve_cli.websearch.providers import europepmc
-from retrieve_cli.websearch.replies import listed, malformed, number, objects, read_object, text
+from retrieve_cli.websearch.replies import listed, malformed, number, objects, read_object, rejected, text
 
 if TYPE_CHECKING:
     from retrieve_cli.contracts.websearch import Failure, Fetch, Response, WebQuery
@@ -124,7 +124,7 @@ def _described(doi: str, server: str, response: Response) -> Item | None:
         return None
     if status.lower() != "ok":
         if status:
-            raise ProviderFailed(Rejected(f"it reports an error: “{printable(shortened(status))}”", response.status))
+            rejected(f"it reports an error: “{printable(shortened(status))}”", response)
         malformed("an object with `messages` and `collection`", response)
     versions = sorted(listed(answer.get("collection"), response, "collection"), key=_version)
     if not versions or any(ids.doi(text(version, "doi")) != Id("doi", doi) for version in versions):

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import ClassVar
 
 from retrieve_cli.contracts import Json
-from retrieve_cli.contracts.websearch import Call, Fetch, KeyPlace, Need, Page, ProviderFailed, Rate, Rejected, Response
+from retrieve_cli.contracts.websearch import Call, Fetch, KeyPlace, Need, Page, Rate, Response
 from retrieve_cli.contracts.works import Id, Item, RelationKind, WorkType
 from retrieve_cli.errors import printable, shortened
 from retrieve_cli.frozen import Frozen
@@ -107,16 +107,13 @@ def _titles(items: Sequence[Item]) -> dict[str, str]:
     return titles
 
 
-# ----------------------------------------------------------------------------------------------- the answer
-
-
 def _records(response: Response) -> list[Mapping[str, Json]]:
     """Return the records of an answer. Raises: ProviderFailed: `Rejected` with its complaint, or `Malformed`."""
     answer = replies.read_object(response)
     if replies.text(answer, "status") == "failed" or replies.text(answer, "message-type") == "validation-failure":
         said = "; ".join(replies.text(part, "message") for part in replies.objects(answer, "message"))
         said = said or replies.text(answer, "message") or "no reason given"
-        raise ProviderFailed(Rejected(f"Crossref rejects the request: {printable(shortened(said))}", response.status))
+        replies.rejected(f"Crossref rejects the request: {printable(shortened(said))}", response)
     message = answer.get("message")
     if replies.text(answer, "status") != "ok" or not isinstance(message, dict):
         replies.malformed("an object with status and message", response)

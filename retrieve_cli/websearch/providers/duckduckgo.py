@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from itertools import islice, pairwise
 from urllib.parse import parse_qs, urlencode, urlsplit
 
-from retrieve_cli.contracts.websearch import Call, ProviderFailed, Rate, Rejected, Response, WebQuery
+from retrieve_cli.contracts.websearch import Call, Rate, Response, WebQuery
 from retrieve_cli.websearch import dates, replies
 from retrieve_cli.websearch.providers.web_engines import WebEngine, WebResult, WebResults
 
@@ -82,7 +82,7 @@ def _rows(response: Response) -> list[WebResult]:
         return [row for block in blocks if not (row := _row(block)).url.startswith(_ADVERTISED)]
     # Only if there are no results: a result may be about these very marks.
     if any(_is_captcha(attributes) for _, attributes, _, _ in tags):
-        raise ProviderFailed(Rejected("it asks for a captcha, as it does when a program asks often", response.status))
+        replies.rejected("it asks for a captcha, as it does when a program asks often", response)
     if is_complete and any(not _NOTHING_FOUND.isdisjoint(_classes(attributes)) for _, attributes, _, _ in tags):
         return []
     return replies.malformed("a complete page of results", response)

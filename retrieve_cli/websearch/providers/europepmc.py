@@ -9,14 +9,14 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 
 from retrieve_cli.contracts import Json
-from retrieve_cli.contracts.websearch import Call, Fetch, Need, Page, ProviderFailed, Rate, Rejected, WebKind, WebQuery
+from retrieve_cli.contracts.websearch import Call, Fetch, Need, Page, Rate, WebKind, WebQuery
 from retrieve_cli.contracts.works import Id, Item, RelationKind, WorkType
 from retrieve_cli.errors import printable, shortened
 from retrieve_cli.frozen import Frozen
 from retrieve_cli.websearch import dates, ids, items
 from retrieve_cli.websearch.providers.pubmed_xml import RELATIONS, issue_date, sentence
 from retrieve_cli.websearch.providers.syntax import balanced
-from retrieve_cli.websearch.replies import at, listed, malformed, number, objects, read_object, text
+from retrieve_cli.websearch.replies import at, listed, malformed, number, objects, read_object, rejected, text
 
 ORIGIN = "https://www.ebi.ac.uk"
 TERMS = "https://europepmc.org/Copyright"
@@ -85,7 +85,7 @@ def results(query: WebQuery, fetch: Fetch, *, restriction: str) -> Page:
     """
     asked = balanced(query.text, _as_text).removesuffix(":")
     if not asked:
-        raise ProviderFailed(Rejected("the question has no word to search for"))
+        rejected("the question has no word to search for")
     dated = f" AND FIRST_PDATE:[{dates.first_day(query.since)} TO 3000-12-31]" if query.since else ""
     sent = f"({asked}){dated} {restriction}"
     parameters = {"query": sent, "resultType": "core", "format": "json", "pageSize": str(query.k)}
@@ -94,7 +94,7 @@ def results(query: WebQuery, fetch: Fetch, *, restriction: str) -> Page:
     complaint = text(answer, "errMsg") or text(answer, "error")
     if complaint or "errCode" in answer:
         reported = printable(shortened(complaint or text(answer, "errCode")))
-        raise ProviderFailed(Rejected(f"it reports an error: “{reported}”", response.status))
+        rejected(f"it reports an error: “{reported}”", response)
     total, listing = number(answer, "hitCount"), answer.get("resultList")
     if total is None or not isinstance(listing, dict):
         malformed("an object with `hitCount` and `resultList`", response)
@@ -114,9 +114,6 @@ def _as_text(stretch: str) -> str:
     return _SYNTAX.sub(
         lambda one: one[0] if one[1] in _FIELDS else f"{one[1] or ''} {(one[2] or '').strip('[]')}", stretch
     )
-
-
-# ----------------------------------------------------------------------------------------------- a result as an item
 
 
 def item(entry: Mapping[str, Json]) -> Item | None:

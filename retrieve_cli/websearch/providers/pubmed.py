@@ -20,8 +20,6 @@ from retrieve_cli.contracts.websearch import (
     Page,
     ProviderFailed,
     Rate,
-    RateLimited,
-    Rejected,
     Response,
     WebKind,
     WebQuery,
@@ -30,7 +28,7 @@ from retrieve_cli.errors import printable, shortened
 from retrieve_cli.frozen import Frozen
 from retrieve_cli.websearch.providers.pubmed_xml import records
 from retrieve_cli.websearch.providers.syntax import balanced
-from retrieve_cli.websearch.replies import at, malformed, number, read_object, text
+from retrieve_cli.websearch.replies import at, malformed, number, rate_limited, read_object, rejected, text
 
 _ORIGIN = "https://eutils.ncbi.nlm.nih.gov"
 _SEARCH, _FETCH = f"{_ORIGIN}/entrez/eutils/esearch.fcgi", f"{_ORIGIN}/entrez/eutils/efetch.fcgi"
@@ -76,7 +74,7 @@ class PubMed(Frozen):
     def search(self, query: WebQuery, fetch: Fetch) -> Page:
         term = balanced(query.text, _without_unknown_tags)
         if not term:
-            raise ProviderFailed(Rejected("the question has no word to search for"))
+            rejected("the question has no word to search for")
         dated = (
             {"datetype": "pdat", "mindate": query.since.replace("-", "/"), "maxdate": _LAST_DATE} if query.since else {}
         )
@@ -118,9 +116,6 @@ def _without_unknown_tags(stretch: str) -> str:
     return _SQUARE.sub(spelled, stretch)
 
 
-# ----------------------------------------------------------------------------------------------- answers of esearch
-
-
 def _complain(response: Response) -> None:
     """Raises: ProviderFailed: the answer is the object or element with which NCBI reports an error.
 
@@ -139,9 +134,9 @@ def _complain(response: Response) -> None:
     elif found := _ERROR.search(body[:2000].decode("utf-8", "replace")):
         complaint = found[1]
     if "rate limit" in complaint.lower():
-        raise ProviderFailed(RateLimited(None))
+        rate_limited()
     if complaint:
-        raise ProviderFailed(Rejected(f"it reports an error: “{printable(shortened(complaint))}”", response.status))
+        rejected(f"it reports an error: “{printable(shortened(complaint))}”", response)
 
 
 def _pmids(answer: Mapping[str, Json], response: Response) -> tuple[list[str], int]:

@@ -68,9 +68,6 @@ def issue_date(text: str) -> str:
     return dates.of_parts(year, month or "", "" if rest else day or "")
 
 
-# ----------------------------------------------------------------------------------------------- parts of records
-
-
 def _article(record: Element, cited: Element) -> Item | None:
     pmid = _text(cited, "PMID")
     types = {content(kind) for kind in cited.iterfind("Article/PublicationTypeList/PublicationType")}
@@ -80,10 +77,13 @@ def _article(record: Element, cited: Element) -> Item | None:
     relations = [(_relation(kind, source, preprint=preprint), other) for kind, source, other in references]
     authors = list(_authors(cited.find("Article/AuthorList")))
     article = cited.find("Article")
+    own = map(_identifier, record.iterfind("PubmedData/ArticleIdList/ArticleId"))  # references have separate lists
+    places = (place for place in cited.iterfind("Article/ELocationID") if place.get("EIdType") == "doi")
+    dois = (ids.doi(content(place)) for place in places if place.get("ValidYN", "Y") == "Y")
     return items.made(
         type=_type(types, relations),
         title=sentence(_text(cited, "Article/ArticleTitle")) or sentence(_text(cited, "Article/VernacularTitle")),
-        ids_=[ids.pmid(pmid), *_identifiers(record, cited)],
+        ids_=[ids.pmid(pmid), *own, *dois],
         url=f"{PAGE}{pmid}/" if ids.pmid(pmid) else "",
         authors=[name for name, _ in authors],
         first_family=authors[0][1] if authors else "",
@@ -142,14 +142,6 @@ def _references(cited: Element) -> Iterator[tuple[str, str, Id]]:
 def _relation(kind: str, source: str, *, preprint: bool) -> RelationKind:
     published = preprint and kind == "UpdateIn" and not source.lower().startswith(_SERVERS)
     return "published_as" if published else RELATIONS[kind]
-
-
-def _identifiers(record: Element, cited: Element) -> Iterator[Id | None]:
-    """Yield the identifiers of an article itself: its references have separate lists."""
-    yield from map(_identifier, record.iterfind("PubmedData/ArticleIdList/ArticleId"))
-    for place in cited.iterfind("Article/ELocationID"):
-        if place.get("EIdType") == "doi" and place.get("ValidYN", "Y") == "Y":
-            yield ids.doi(content(place))
 
 
 def _identifier(element: Element) -> Id | None:

@@ -10,19 +10,7 @@ from typing import ClassVar, NamedTuple
 from urllib.parse import urlsplit
 
 from retrieve_cli.contracts import Json
-from retrieve_cli.contracts.websearch import (
-    Call,
-    Fetch,
-    KeyPlace,
-    Need,
-    Page,
-    ProviderFailed,
-    Rate,
-    Rejected,
-    Response,
-    WebKind,
-    WebQuery,
-)
+from retrieve_cli.contracts.websearch import Call, Fetch, KeyPlace, Need, Page, Rate, Response, WebKind, WebQuery
 from retrieve_cli.contracts.works import Item
 from retrieve_cli.errors import printable, quoted, shortened
 from retrieve_cli.frozen import Frozen
@@ -154,9 +142,6 @@ def google_filter(since: str) -> str:
     return f"cdr:1,cd_min:{int(month)}/{int(day)}/{year}"
 
 
-# ----------------------------------------------------------------------------------------------- engines with JSON
-
-
 def _posted(url: str, body: Mapping[str, Json]) -> Call:
     return Call(url, headers={"Content-Type": "application/json"}, body=json.dumps(body).encode())
 
@@ -165,11 +150,6 @@ def _rows(answer: Mapping[str, Json], response: Response, name: str, *keys: str)
     """Return the results in a list of an answer, by the names of their keys."""
     results: Iterable[Json] = replies.listed(answer.get(name), response, name)
     return [WebResult(*(replies.text(result, key) for key in keys)) for result in results]
-
-
-def _rejected(complaint: str, response: Response) -> ProviderFailed:
-    """Return the failure of a search that an engine complains about."""
-    return ProviderFailed(Rejected(printable(shortened(complaint, 200)), response.status))
 
 
 _SERPER = "https://google.serper.dev"
@@ -187,7 +167,7 @@ def _serper_call(query: WebQuery) -> Call:
 def _serper_results(response: Response, _: WebQuery) -> WebResults:
     answer = replies.read_object(response)
     if "organic" not in answer and (complaint := replies.text(answer, "message")):
-        raise _rejected(complaint, response)
+        replies.rejected(printable(shortened(complaint, 200)), response)
     return WebResults(_rows(answer, response, "organic", "title", "link", "snippet", "date"))
 
 
@@ -218,7 +198,7 @@ def _tavily_call(query: WebQuery) -> Call:
 def _tavily_results(response: Response, query: WebQuery) -> WebResults:
     answer = replies.read_object(response)
     if complaint := replies.text(answer, "detail", "error") or replies.text(answer, "error", "message"):
-        raise _rejected(complaint, response)
+        replies.rejected(printable(shortened(complaint, 200)), response)
     rows = _rows(answer, response, "results", "title", "url", "content", "published_date")
     more = [f"Tavily returns at most {_MOST_OF_TAVILY} results"] if query.k > _MOST_OF_TAVILY else []
     return WebResults(rows, more)
@@ -252,7 +232,7 @@ def _serpapi_results(response: Response, query: WebQuery) -> WebResults:
     answer = replies.read_object(response)
     error = replies.text(answer, "error")
     if error and _NOTHING_FOUND not in error:
-        raise _rejected(error, response)
+        replies.rejected(printable(shortened(error, 200)), response)
     if replies.text(answer, "search_metadata", "status") != "Success":
         replies.malformed("a search with the status `Success`", response)
     state = replies.text(answer, "search_information", "organic_results_state").lower()
