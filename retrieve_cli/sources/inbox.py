@@ -115,12 +115,10 @@ class InboxSource:
             yield Item(digest.digest(), self.name, entry.sequence, read, document.begin)
 
     def _read(self, entry: InboxEntry) -> tuple[Record | Refused]:
-        record = document_record(
-            entry.document, self._fields, tenant=entry.tenant, source=self.name, number=entry.sequence
-        )
+        number, document = entry.sequence, entry.document
+        record = document_record(document, self._fields, tenant=entry.tenant, source=self.name, number=number)
         if isinstance(record, str):
-            excerpt = entry.document[:_EXCERPT].decode("utf-8", "replace")
-            return (Refused(self.name, entry.sequence, record, excerpt),)
+            return (Refused(self.name, number, record, document[:_EXCERPT].decode("utf-8", "replace")),)
         return (replace(record, id=self._id_prefix + entry.id),)
 
     def _read_file(self, document: _Document) -> Iterator[Record | Refused | Notice]:

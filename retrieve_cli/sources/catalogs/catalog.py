@@ -38,8 +38,6 @@ _OTHERS = (
 """First bytes of files that are not catalogs, with the kind of file and the command that converts it."""
 _EXCERPT = 200
 """Characters of a rejected line that the quarantine file keeps."""
-
-
 _COUNTED = 8 << 20
 """Bytes whose lines are counted."""
 

@@ -209,7 +209,10 @@ class _Reader:
     def node(self, item: Mapping[str, Json], context: Context, subject: Term | None = None) -> Term:
         """Add the statements of an object about its node, and return the node."""
         if "@context" in item:
-            context = self._under(context, item["@context"])
+            context = context.under(item["@context"])
+            self._names += len(context.names)
+            if self._names > _MOST_NAMES:
+                raise TooLarge("its contexts define too many names")
         keys = {raw: _keyword(raw, item) or context.name(raw) for raw in item}
         if subject is None:
             names = [item[raw] for raw, key in keys.items() if key == "@id" and isinstance(item[raw], str)]
@@ -220,13 +223,6 @@ class _Reader:
             elif key:
                 self._say(subject, key, item[raw], context, context.names.get(raw, UNDEFINED))
         return subject
-
-    def _under(self, context: Context, local: Json) -> Context:
-        inner = context.under(local)
-        self._names += len(inner.names)
-        if self._names > _MOST_NAMES:
-            raise TooLarge("its contexts define too many names")
-        return inner
 
     def _keyword(self, key: str, value: Json, context: Context, subject: Term) -> None:
         if key == "@type":

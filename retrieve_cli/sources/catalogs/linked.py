@@ -32,7 +32,6 @@ class Term(Frozen):
 Triple = tuple[Term, str, Term]
 """Subject, the predicate's IRI, object."""
 
-
 _CLASSES = frozenset(("SoftwareSourceCode", "SoftwareApplication"))
 """Local names of the classes whose members become records."""
 _TYPE, _FIRST, _REST, _NIL = (RDF + name for name in ("type", "first", "rest", "nil"))
@@ -55,7 +54,6 @@ _MOST_VALUES, _MOST_COPIES = 1_000_000, 20
 """Maximum values in all records of a graph: a base number, plus a number per triple."""
 _SUBJECTS = ("id", "_id", "identifier")
 _TRIPLE_NAMES = (("s", "p", "o"), ("subject", "predicate", "object"))
-
 
 Solution = Mapping[str, Term]
 """One row of a SELECT: the terms of its bound variables."""

@@ -226,8 +226,11 @@ def json_lines(pieces: Iterator[bytes], reject: Reject) -> Iterator[bytes]:
     for piece in pieces:
         more = more or bool(piece.strip())
         yield piece
-    # Only at the end, when nothing can follow: the file is published after its last piece.
-    if not more and _complains(item):
+    # An error message of a server (RFC 9457 and similar) is raised only at the end, when nothing can follow: the file
+    # is published after its last piece.
+    keys = item.keys()
+    complains = not item or keys & {"error", "errors"} or (keys & {"message", "detail"} and keys <= _COMPLAINTS)
+    if complains and not more:
         raise reject("an error message", "follow the message", line)
 
 
@@ -251,13 +254,6 @@ def _object(line: bytes, reject: Reject) -> dict[str, Json]:
     if line.startswith(b"{"):
         raise reject("a JSON document over several lines", "publish it as JSON Lines: jq -c .", line)
     raise reject("text that is not JSON", "use the address of a file with one JSON object per line", line)
-
-
-def _complains(item: dict[str, Json]) -> bool:
-    """Return True if an object is an error message of a server (RFC 9457 and similar)."""
-    keys = item.keys()
-    described = bool(keys & {"message", "detail"}) and keys <= _COMPLAINTS
-    return not item or bool(keys & {"error", "errors"}) or described
 
 
 def _rejection(transfer: Transfer, reply: Reply, what: str, hint: str, body: bytes) -> SourceFailed:

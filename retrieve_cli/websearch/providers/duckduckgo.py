@@ -81,9 +81,11 @@ def _rows(response: Response) -> list[WebResult]:
     if blocks and is_complete:
         return [row for block in blocks if not (row := _row(block)).url.startswith(_ADVERTISED)]
     # Only if there are no results: a result may be about these very marks.
-    if any(_is_captcha(attributes) for _, attributes, _, _ in tags):
+    classes = {name for _, attributes, _, _ in tags for name in _classes(attributes)}
+    actions = (attributes.get("action", "") for _, attributes, _, _ in tags)
+    if any("/anomaly.js" in action for action in actions) or any(name.startswith("anomaly-modal") for name in classes):
         replies.rejected("it asks for a captcha, as it does when a program asks often", response)
-    if is_complete and any(not _NOTHING_FOUND.isdisjoint(_classes(attributes)) for _, attributes, _, _ in tags):
+    if is_complete and not _NOTHING_FOUND.isdisjoint(classes):
         return []
     return replies.malformed("a complete page of results", response)
 
@@ -139,8 +141,3 @@ def _target(url: str) -> str:
 
 def _classes(attributes: dict[str, str]) -> frozenset[str]:
     return frozenset(attributes.get("class", "").split())
-
-
-def _is_captcha(attributes: dict[str, str]) -> bool:
-    marked = any(name.startswith("anomaly-modal") for name in _classes(attributes))
-    return marked or "/anomaly.js" in attributes.get("action", "")
