@@ -116,8 +116,7 @@ class Exchange:
         """Return the stored answer to a call if its age permits it."""
         if self._stored is None or not (self.offline or self._max_age_s > 0):
             return None
-        response = self._stored.get(request_key(self._owned(call)))
-        if response is None:
+        if (response := self._stored.get(request_key(self._owned(call)))) is None:
             return None
         age_s = self._now().timestamp() - (seconds_of(response.at) or 0.0)
         if not self.offline and not -_AHEAD_S <= age_s <= self._max_age_s:

@@ -129,15 +129,11 @@ class CatalogSource:
         except NotRead as error:
             yield self._reject(line, number, str(error))
             return
-        if graph is None:
-            yield self._item(line, number)
-        else:
-            yield from self._items(graph, number)
+        yield from [self._item(line, number)] if graph is None else self._items(graph, number)
 
     def _items(self, graph: list[Json], number: int) -> Iterator[Item]:
-        """Yield an item for each record of a graph, as if each were on its own line."""
-        for record in graph:
-            yield self._item(canonical(record), number)
+        """Return an item for each record of a graph, as if each were on its own line."""
+        return (self._item(canonical(record), number) for record in graph)
 
     def _item(self, line: bytes, number: int) -> Item:
         renames = self._fields.renames

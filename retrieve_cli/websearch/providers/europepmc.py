@@ -42,6 +42,7 @@ _SYNTAX = re.compile(
     r"|[\[\]{}^~\\!?+:&|]"
 )
 _HEADING = re.compile(r"<(?:h[1-6]|title)>([^<]{1,200})</(?:h[1-6]|title)>")
+"""Heading of a part of an abstract, which becomes its label."""
 _BLOCK = re.compile(r"</?(?:p|br|div|sec|ul|ol|li)(?: [^<>]{0,200})?/?>")
 """Tags that separate words, which others do not: `CO<sub>2</sub>`."""
 _INITIALS = re.compile(r"(\S.{0,200}) ([^\W\d_a-z]{1,5})")
