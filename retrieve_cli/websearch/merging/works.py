@@ -176,8 +176,11 @@ class _Titles:
         if not found:
             rarest = sorted(title.words, key=lambda word: (len(self._by_word.get(word, ())), word))[:2]
             near = {place for word in rarest for place in self._by_word.get(word, ())}
-            alike = ((place, known) for place in near for known in self._titles[place])
-            found = {place for place, known in alike if likeness(title, known) >= Likeness.EXTENDED}
+            found = {
+                place
+                for place in near
+                if any(likeness(title, known) >= Likeness.EXTENDED for known in self._titles[place])
+            }
         return found
 
 
