@@ -35,7 +35,7 @@ def check_url(url: str, wording: Wording) -> None:
         raise UsageError(f"the {wording.called} is not a URL", hint=f"write it as {wording.form}") from None
     if not usable or " " in url:
         raise UsageError(f"{shown(url)!r} is not an http or https address", hint=f"write it as {wording.form}")
-    if _has_user(url):
+    if "@" in parts.netloc:
         # Addresses are stored and displayed, so they must not contain a password.
         raise UsageError(wording.user.format(shown(url)), hint=wording.instead)
 
@@ -70,7 +70,8 @@ def origin(url: str) -> str:
     Raises:
         ValueError: it is not the address of a web server, or contains a user.
     """
-    if urlsplit(url).scheme not in _PORTS or not urlsplit(url).hostname or _has_user(url):
+    parts = urlsplit(url)
+    if parts.scheme not in _PORTS or not parts.hostname or "@" in parts.netloc:
         raise ValueError(shown(url))
     scheme, host, port = place(url)
     return f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}"
@@ -91,7 +92,3 @@ def place(url: str) -> tuple[str, str, int]:
 def anywhere(_host: str, _port: int, _address: str) -> bool:
     """Return True for every address: the configuration names the servers."""
     return True
-
-
-def _has_user(url: str) -> bool:
-    return "@" in urlsplit(url).netloc

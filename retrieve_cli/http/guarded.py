@@ -46,13 +46,10 @@ def is_public(address: str) -> bool:
         return False
     if isinstance(known, IPv4Address):
         return not any(known in network for network in _SPECIAL_4)
-    if known.scope_id is not None:
+    inner = _embedded(known)
+    if known.scope_id is not None or (inner is not None and not is_public(str(inner))):
         return False
-    if (inner := _embedded(known)) is not None and not is_public(str(inner)):
-        return False
-    if known in _NAT64:
-        return True
-    return known in _GLOBAL_6 and not any(known in network for network in _SPECIAL_6)
+    return known in _NAT64 or (known in _GLOBAL_6 and not any(known in network for network in _SPECIAL_6))
 
 
 def _embedded(address: IPv6Address) -> IPv4Address | None:
@@ -222,10 +219,9 @@ def _read(reply: Reply, accept: Collection[int], secrets: Collection[Secret]) ->
     after = (retry_after(said) or None) if said.strip() != "0" else 0.0
     content_type = printable(reply.headers.get("Content-Type", "").strip())[:_LONGEST_TYPE]
     if reply.status not in accept:
-        complaint = reply.head().decode("utf-8", "replace") if _is_text(content_type) else ""
-        return GuardedReply(
-            reply.status, content_type, b"", quoted(complaint, secrets, most=_EXCERPT) if complaint else "", after
-        )
+        head = reply.head().decode("utf-8", "replace") if _is_text(content_type) else ""
+        complaint = quoted(head, secrets, most=_EXCERPT) if head else ""
+        return GuardedReply(reply.status, content_type, b"", complaint, after)
     if not _is_text(content_type):
         message = f"its answer is not text: {content_type or 'it has no content type'}"
         raise NotReadable(message, hint="see the address in a browser")
@@ -241,11 +237,8 @@ def _read(reply: Reply, accept: Collection[int], secrets: Collection[Secret]) ->
 
 def _is_text(content_type: str) -> bool:
     kind = content_type.partition(";")[0].strip().lower()
-    return (
-        kind.startswith("text/")
-        or kind in _TEXT
-        or (kind.startswith("application/") and kind.endswith(("+json", "+xml")))
-    )
+    structured = kind.startswith("application/") and kind.endswith(("+json", "+xml"))
+    return structured or kind.startswith("text/") or kind in _TEXT
 
 
 def _not_permitted(message: str) -> NotPermitted:

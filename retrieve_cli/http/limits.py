@@ -39,11 +39,7 @@ class Clock(Frozen):
         return self.start + self.total_s
 
     def patience(self) -> float:
-        """Return the seconds to wait for the next byte.
-
-        Raises:
-            TransientFailure: no time is left.
-        """
+        """Return the seconds to wait for the next byte. Raises: TransientFailure: no time is left."""
         remaining = self.until - time.monotonic()
         if remaining <= 0:
             raise TransientFailure(f"no complete answer within {self.total_s:g} s")
@@ -171,13 +167,7 @@ class GaveUp(Exception):
         self.status = last.status
 
 
-def persist(
-    attempt: Callable[[], T],
-    retries: Retries,
-    *,
-    sleep: Callable[[float], object],
-    until: float = inf,
-) -> T:
+def persist(attempt: Callable[[], T], retries: Retries, *, sleep: Callable[[float], object], until: float = inf) -> T:
     """Return the result of the first `attempt` that does not raise `TransientFailure`.
 
     Raises:

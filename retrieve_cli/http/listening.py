@@ -92,11 +92,7 @@ def _share(listener: Listener, address: Any) -> None:
 
 
 def listen(listener: Listener) -> None:
-    """Let clients connect.
-
-    Raises:
-        RetrieveError: another process took the port in the meantime.
-    """
+    """Let clients connect. Raises: RetrieveError: another process took the port in the meantime."""
     try:
         listener.listen(2048)
     except OSError as error:
@@ -136,17 +132,13 @@ def check_pair(
         except OSError as error:
             raise UsageError(f"cannot read {path}: {error.strerror}", hint=f"check {flag}") from error
     try:
-        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(certificate, key, password=_no_password)
+        # Without a password here, a server that has no operator would stop and ask for it.
+        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(certificate, key, password="")
     except (ssl.SSLError, ValueError) as error:
         raise UsageError(_reason(certificate, key, error), hint=f"both in PEM form: {_EXAMPLE}") from error
     if key.stat().st_mode & _OTHERS:
         warn(f"warning: other users may read the private key; chmod 600 {key}")
     return certificate, key
-
-
-def _no_password() -> str:
-    """Return no password: asking for one would stop a server that has no operator."""
-    return ""
 
 
 def _reason(certificate: Path, key: Path, error: Exception) -> str:

@@ -147,8 +147,9 @@ class ConnectionPool:
         before, permitted = _CLOCK.set(clock), _PERMITS.set(self._permits)
         try:
             return self._manager(url).urlopen(
-                "GET" if body is None else "POST", url, headers={**headers, **_revealed(secret)}, body=body,
-                timeout=timeout, retries=False, redirect=False, preload_content=False, decode_content=False,
+                "GET" if body is None else "POST", url, body=body, timeout=timeout, retries=False, redirect=False,
+                headers={**headers, **{name: value.reveal() for name, value in secret.items()}},
+                preload_content=False, decode_content=False,
             )  # fmt: skip
         except _FAILURES as error:
             failure = _failure(error, url, clock, self._called)
@@ -166,7 +167,7 @@ class ConnectionPool:
         Raises:
             TransientFailure: the connection failed or stalled, or the clock ran out.
         """
-        trouble, piece = "", b""
+        trouble = ""
         while True:
             try:
                 # read1 returns the bytes that have arrived; read would wait for a full piece.
@@ -191,7 +192,16 @@ class ConnectionPool:
         key = (proxy, "https" in (urlsplit(url).scheme, urlsplit(proxy).scheme))
         with self._lock:
             if key not in self._managers:
-                self._managers[key] = _manager(proxy, self._size, _trust() if key[1] else None)
+                trust = _trust() if key[1] else None
+                make: Callable[..., urllib3.PoolManager] = urllib3.PoolManager
+                settings: dict[str, Any] = {"maxsize": self._size, "ssl_context": trust}
+                if proxy:
+                    user = urllib3.util.parse_url(proxy).auth
+                    make = urllib3.ProxyManager
+                    settings |= {"proxy_url": proxy, "proxy_ssl_context": trust}
+                    settings["proxy_headers"] = urllib3.make_headers(proxy_basic_auth=unquote(user)) if user else {}
+                manager = self._managers[key] = make(**settings)
+                manager.pool_classes_by_scheme = {"http": _Connections, "https": _TlsConnections}
             return self._managers[key]
 
 
@@ -208,10 +218,6 @@ def _failure(error: Exception, url: str, clock: Clock, called: str) -> Exception
     return TransientFailure(_reason(error))
 
 
-def _revealed(secret: Mapping[str, Secret]) -> dict[str, str]:
-    return {name: value.reveal() for name, value in secret.items()}
-
-
 def _reason(error: BaseException) -> str:
     """Return the innermost reason of a chain of errors; outer errors contain the address, secrets included.
 
@@ -226,19 +232,6 @@ def _reason(error: BaseException) -> str:
     if type(error) in (http.client.BadStatusLine, http.client.UnknownProtocol):
         return "the answer is not HTTP"
     return printable(getattr(error, "strerror", None) or str(error) or type(error).__name__)[:_LONGEST_REASON]
-
-
-def _manager(proxy: str, size: int, trust: ssl.SSLContext | None) -> urllib3.PoolManager:
-    make: Callable[..., urllib3.PoolManager] = urllib3.PoolManager
-    settings: dict[str, Any] = {"maxsize": size, "ssl_context": trust}
-    if proxy:
-        user = urllib3.util.parse_url(proxy).auth
-        make = urllib3.ProxyManager
-        settings |= {"proxy_url": proxy, "proxy_ssl_context": trust}
-        settings["proxy_headers"] = urllib3.make_headers(proxy_basic_auth=unquote(user)) if user else {}
-    manager = make(**settings)
-    manager.pool_classes_by_scheme = {"http": _Connections, "https": _TlsConnections}
-    return manager
 
 
 def _proxy(url: str) -> str:
@@ -284,12 +277,7 @@ _Addresses = Sequence[tuple[Any, ...]]
 
 
 def connect(
-    host: str,
-    port: int,
-    *,
-    options: Iterable[Sequence[Any]],
-    clock: Clock,
-    permits: Permits = anywhere,
+    host: str, port: int, *, options: Iterable[Sequence[Any]], clock: Clock, permits: Permits = anywhere
 ) -> socket.socket:
     """Return a connection to the first address of a host that accepts one; `options` are set on the socket.
 
@@ -302,8 +290,12 @@ def connect(
         OSError: the name has no address, or the last one rejects connections.
         UnicodeError: the name is invalid.
     """
-    failure = OSError("the name has no address")
-    for family, kind, protocol, _, address in _permitted(host, port, clock, permits=permits):
+    failure, known = OSError("the name has no address"), _addresses(host.strip("[]"), port, clock)
+    for *_, address in known:
+        if not permits(host, port, str(address[0])):
+            message = f"{printable(host)} has the address {address[0]}, which is not a public one"
+            raise NotPermitted(message, hint="only public servers are reached")
+    for family, kind, protocol, _, address in known:
         sock = socket.socket(family, kind, protocol)
         try:
             for option in options:
@@ -323,16 +315,6 @@ def connect(
     if isinstance(failure, TimeoutError):
         raise TransientFailure(f"no connection within {min(_LONGEST_S, clock.idle_s):g} s")
     raise failure
-
-
-def _permitted(host: str, port: int, clock: Clock, *, permits: Permits) -> _Addresses:
-    """Return the addresses of a host. Raises: NotPermitted: one of them is not permitted."""
-    known = _addresses(host.strip("[]"), port, clock)
-    for *_, address in known:
-        if not permits(host, port, str(address[0])):
-            message = f"{printable(host)} has the address {address[0]}, which is not a public one"
-            raise NotPermitted(message, hint="only public servers are reached")
-    return known
 
 
 def _addresses(host: str, port: int, clock: Clock) -> _Addresses:

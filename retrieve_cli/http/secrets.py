@@ -109,7 +109,12 @@ class Credentials(Frozen):
             token = _one_word(self.token_env, _variable(self.token_env), "token")
             return Authorization(Secret(token.bearer), (token,))
         if self.user_env and self.password_env:
-            return _basic(self.user_env, self.password_env)
+            user, password = _variable(self.user_env), _variable(self.password_env)
+            if ":" in user:
+                message = f"the user in {self.user_env} contains a colon, which Basic does not allow"
+                raise UsageError(message, hint="remove it")
+            encoded = b64encode(f"{user}:{password}".encode("utf-8", "replace")).decode()  # RFC 7617
+            return Authorization(Secret(f"Basic {encoded}"), (Secret(encoded), Secret(password)))
         return Authorization()
 
 
@@ -124,20 +129,9 @@ def read_key(variable: str | None) -> Secret | None:
         return None
     value = os.environ.get(variable, "").strip()
     if not value:
-        raise Unavailable(
-            f"the environment variable {variable} for the server's key is not set",
-            hint=f"set it: export {variable}=…",
-        )
+        message = f"the environment variable {variable} for the server's key is not set"
+        raise Unavailable(message, hint=f"set it: export {variable}=…")
     return _one_word(variable, value, "key")
-
-
-def _basic(user_env: str, password_env: str) -> Authorization:
-    """Return the credentials in Basic form (RFC 7617)."""
-    user, password = _variable(user_env), _variable(password_env)
-    if ":" in user:
-        raise UsageError(f"the user in {user_env} contains a colon, which Basic does not allow", hint="remove it")
-    encoded = b64encode(f"{user}:{password}".encode("utf-8", "replace")).decode()
-    return Authorization(Secret(f"Basic {encoded}"), (Secret(encoded), Secret(password)))
 
 
 def _one_word(variable: str, value: str, called: str) -> Secret:

@@ -38,16 +38,8 @@ SPELLINGS: Mapping[str, tuple[str, ...]] = {
 
 DEFAULT_WEIGHTS: Mapping[str, float] = {
     "name": 2.0,
-    "description": 1.0,
-    "domain": 1.0,
-    "features": 1.0,
-    "keywords": 1.0,
-    "category": 1.0,
-    "language": 1.0,
-    "body_sites": 1.0,
-    "formats": 1.0,
-    "modalities": 1.0,
-    "dimensions": 1.0,
+    **dict.fromkeys("description domain features keywords category language".split(), 1.0),
+    **dict.fromkeys("body_sites formats modalities dimensions".split(), 1.0),
 }
 """Fields that make up a record's text, in this order; a weight of 0 removes a field from the text."""
 
@@ -101,12 +93,8 @@ class FieldMap(Frozen):
     def card(self) -> Mapping[str, Json]:
         """Return the settings that shape the records; part of the recipe."""
         spellings = {name: list(paths) for name, paths in self.spellings.items()}
-        return {
-            "kind": "catalog",
-            "reading": _READING,
-            "spellings": spellings,
-            "weights": [[name, weight] for name, weight in self.weights.items()],
-        }
+        weights = [[name, weight] for name, weight in self.weights.items()]
+        return {"kind": "catalog", "reading": _READING, "spellings": spellings, "weights": weights}
 
     @classmethod
     def of(cls, configured: Mapping[str, tuple[str, float | None]], others: Iterable[str] = ()) -> FieldMap:
@@ -352,11 +340,8 @@ def _supporting_data(values: Mapping[str, list[str]]) -> dict[str, Json]:
 def _licence(item: Mapping[str, Json], wording: str, metadata: dict[str, Json]) -> str:
     """Return the licence as an SPDX id, from its name or address; the original wording goes to the metadata."""
     stated = item.get("license")
-    addresses = (
-        [text for key in ("@id", "id", "url") for text in strings(stated.get(key))]
-        if isinstance(stated, Mapping)
-        else []
-    )
+    described = [stated.get(key) for key in ("@id", "id", "url")] if isinstance(stated, Mapping) else []
+    addresses = [text for value in described for text in strings(value)]
     spdx = next((name for text in (wording, *addresses) if (name := spdx_of(text))), None)
     if spdx is None or spdx == wording:
         return wording

@@ -152,31 +152,21 @@ class WatchedFolder:
 
     def _digest(self, source: str, card: Mapping[str, Json] | None) -> bytes:
         """Return the digest of a file, which the parser of that card has read."""
-        if card is not None:
-            return self._parsed_digest(source, card)
-        status = (self.path / source).stat()
-        state = self._seen.get(source)
-        if state is None or not state.holds(status):
-            state = _FileState.of(status)
-            content = files.read_bytes(self.path / source, limit=int(self.max_mb * files.MB))
-            state.digest = file_digest(source, self.id_prefix, content)
-            self._keep(source, state)
-        return state.digest
-
-    def _parsed_digest(self, source: str, card: Mapping[str, Json]) -> bytes:
-        """Return the digest of a file that a parser reads, and of its sidecar."""
         place = self.path / source
         state, status = self._seen.get(source), place.stat()
         if state is None or not state.holds(status):
             state = _FileState.of(status)
-            state.digest = files.sha1_of(place, limit=int(self.parsed_max_mb * files.MB))
-            self._keep(source, state)
+            if card is None:
+                content = files.read_bytes(place, limit=int(self.max_mb * files.MB))
+                state.digest = file_digest(source, self.id_prefix, content)
+            else:
+                state.digest = files.sha1_of(place, limit=int(self.parsed_max_mb * files.MB))
+            if len(self._seen) >= _MOST:
+                self._seen.clear()
+            self._seen[source] = state
+        if card is None:
+            return state.digest
         return document_digest(source, self.id_prefix, card, state.digest, sidecar_of(place, card))
-
-    def _keep(self, source: str, state: _FileState) -> None:
-        if len(self._seen) >= _MOST:
-            self._seen.clear()
-        self._seen[source] = state
 
 
 @dataclass
@@ -254,9 +244,8 @@ class WatchedCatalog:
     def _compared(self, record: Mapping[str, Json], digest: bytes, state: _FileState) -> Freshness:
         with files.open_regular(self.path) as file:
             if os.fstat(file.fileno()).st_size > _SMALL:
-                if _is_table(self.path) or not self._has_line(file, record["line"], digest, state):
-                    return "changed"
-                return "fresh"
+                is_there = not _is_table(self.path) and self._has_line(file, record["line"], digest, state)
+                return "fresh" if is_there else "changed"
             if state.lines is None:
                 content = file.read(_SMALL + 1).removeprefix(BOM)
                 linked = content.lstrip().startswith(b"[") and b'"@' in content
@@ -379,4 +368,4 @@ def _lines(content: bytes) -> Sequence[bytes]:
 
 
 def _stamp(status: os.stat_result) -> list[int]:
-    return [status.st_size, status.st_mtime_ns, status.st_ctime_ns]
+    return list(marks_of(status)[2:])

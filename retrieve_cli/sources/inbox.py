@@ -115,12 +115,10 @@ class InboxSource:
             yield Item(digest.digest(), self.name, entry.sequence, read, document.begin)
 
     def _read(self, entry: InboxEntry) -> tuple[Record | Refused]:
-        record = document_record(
-            entry.document, self._fields, tenant=entry.tenant, source=self.name, number=entry.sequence
-        )
+        number, document = entry.sequence, entry.document
+        record = document_record(document, self._fields, tenant=entry.tenant, source=self.name, number=number)
         if isinstance(record, str):
-            excerpt = entry.document[:_EXCERPT].decode("utf-8", "replace")
-            return (Refused(self.name, entry.sequence, record, excerpt),)
+            return (Refused(self.name, number, record, document[:_EXCERPT].decode("utf-8", "replace")),)
         return (replace(record, id=self._id_prefix + entry.id),)
 
     def _read_file(self, document: _Document) -> Iterator[Record | Refused | Notice]:
@@ -173,11 +171,7 @@ class _Document:
             self._reading = self._parsing.reader.begin(file, self._kind, name=self.file.name)
 
     def record(self, *, id_: str, source: str) -> Record | str:
-        """Return its record, or the reason why it is rejected.
-
-        Raises:
-            BadDocument: it cannot be read.
-        """
+        """Return its record, or the reason why it is rejected. Raises: BadDocument: it cannot be read."""
         self.begin()
         reading, self._reading = self._reading, None
         if reading is None:
@@ -186,19 +180,14 @@ class _Document:
             return self._parsing.reader.lacks(self._kind) if self._kind else "it is not a document of a known format"
         parsed = reading.result()
         self.notices = parsed.notices
-        metadata = self._metadata()
-        if isinstance(metadata, str):
-            return metadata
-        whole = replace(parsed, metadata={**parsed.metadata, **metadata, FILE: self.file.to_json()})
+        value, tenant = _item(self.entry.document).get("metadata"), self.entry.tenant
+        metadata = value if isinstance(value, dict) else {}
+        if reason := of_tenant(metadata, tenant):
+            return reason
+        owner = {} if tenant is None else {TENANT: tenant}
+        whole = replace(parsed, metadata={**parsed.metadata, **metadata, **owner, FILE: self.file.to_json()})
         weight, number = self._parsing.name_weight, self.entry.sequence
         return parsed_record(whole, self.file.name, self._kind, id_=id_, name_weight=weight, source=source, line=number)
-
-    def _metadata(self) -> dict[str, Json] | str:
-        """Return the metadata that were sent with the file, or the reason why it is rejected."""
-        value = _item(self.entry.document).get("metadata")
-        metadata = value if isinstance(value, dict) else {}
-        reason = of_tenant(metadata, self.entry.tenant)
-        return reason or (metadata if self.entry.tenant is None else {**metadata, TENANT: self.entry.tenant})
 
 
 def document_record(

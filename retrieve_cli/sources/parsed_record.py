@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 
-from retrieve_cli.contracts import Field, Json, Parsed, Record
+from retrieve_cli.contracts import Field, Parsed, Record
 from retrieve_cli.sources.fields import LONGEST_NAME
 from retrieve_cli.sources.values import first, strings
 
@@ -21,8 +20,7 @@ def parsed_record(
     if not any(char.isalnum() for char in parsed.text):
         return "it has no text"
     metadata, body = parsed.metadata, parsed.body_start
-    title = first(strings(metadata.get("title"))) or parsed.title or Path(path).stem
-    title = title[:LONGEST_NAME]
+    title = (first(strings(metadata.get("title"))) or parsed.title or Path(path).stem)[:LONGEST_NAME]
     folders = path.split("/")[:-1]
     return Record(
         id=id_,
@@ -38,10 +36,6 @@ def parsed_record(
         keywords=tuple(strings(metadata.get("keywords")) or strings(metadata.get("tags"))),
         group=first(strings(metadata.get("group"))) or (folders[0] if folders else None),
         fields=(Field("name", title, name_weight), Field("text", parsed.text[body:])),
-        metadata=_filterable(metadata),
+        metadata={key: value for key, value in metadata.items() if key not in _SHOWN},
         layout=parsed.layout,
     )
-
-
-def _filterable(metadata: Mapping[str, Json]) -> dict[str, Json]:
-    return {key: value for key, value in metadata.items() if key not in _SHOWN}

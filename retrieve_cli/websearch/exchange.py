@@ -52,7 +52,8 @@ class Exchange:
         self._rates = rates
         self._max_age_s = max_age_s
         self._owner = owner
-        self._tape = tape
+        self.tape = tape
+        """The tape that answers; None if this is not a replay."""
         self._now = now
         self._wire = CallSender(rates, endpoints, now)
         self._ages: dict[tuple[str, str], float | None] = {}
@@ -61,11 +62,6 @@ class Exchange:
         self.offline = offline
         self.recorded = tape or Tape()
         """Exchanges of this search, failures too; in a replay, its tape."""
-
-    @property
-    def tape(self) -> Tape | None:
-        """The tape that answers; None if this is not a replay."""
-        return self._tape
 
     @property
     def notices(self) -> tuple[str, ...]:
@@ -99,7 +95,7 @@ class Exchange:
         if outcome is None:
             outcome = self._outcome(key, call, route, accept=accept, clock=clock)
             # At its deadline the answer of a search is complete, and so is what is saved of it.
-            if self._tape is None and time.monotonic() < clock.until:
+            if self.tape is None and time.monotonic() < clock.until:
                 outcome = self.recorded.keep(key, request, outcome)
         if not isinstance(outcome, Answered):
             raise ProviderFailed(outcome)
@@ -107,8 +103,8 @@ class Exchange:
         return outcome.response
 
     def _outcome(self, key: str, call: Call, route: Route, *, accept: Sequence[int], clock: Clock) -> Outcome:
-        if self._tape is not None:
-            return self._tape.outcome(key) or NotStored()
+        if self.tape is not None:
+            return self.tape.outcome(key) or NotStored()
         if (stored := self._usable(call)) is not None:
             return stored
         if self.offline:
@@ -120,8 +116,7 @@ class Exchange:
         """Return the stored answer to a call if its age permits it."""
         if self._stored is None or not (self.offline or self._max_age_s > 0):
             return None
-        response = self._stored.get(request_key(self._owned(call)))
-        if response is None:
+        if (response := self._stored.get(request_key(self._owned(call)))) is None:
             return None
         age_s = self._now().timestamp() - (seconds_of(response.at) or 0.0)
         if not self.offline and not -_AHEAD_S <= age_s <= self._max_age_s:
@@ -135,20 +130,17 @@ class Exchange:
     def keep(self, fetch: Fetch) -> None:
         """Store the responses that a provider could read. Other responses are not stored: an error page with status 200
         would be read again until it is too old."""
-        for call in fetch.calls if isinstance(fetch, _Fetch) else ():
-            outcome = self.recorded.outcome(request_key(_request_of(call)))
-            if isinstance(outcome, Answered) and outcome.age_s is None:
-                self._store(call, outcome.response)
-
-    def _store(self, call: Call, response: Response) -> None:
-        if self._stored is None or response.status != 200 or self.offline or self._tape is not None:
+        if self._stored is None or self.offline or self.tape is not None or not isinstance(fetch, _Fetch):
             return
-        request = self._owned(call)
-        try:
-            self._stored.put(request_key(request), request, response)
-            self._has_put = True
-        except OSError as error:
-            self._trouble = f"answers of providers cannot be stored: {error.strerror or error}"
+        for call in fetch.calls:
+            outcome = self.recorded.outcome(request_key(_request_of(call)))
+            if isinstance(outcome, Answered) and outcome.age_s is None and outcome.response.status == 200:
+                request = self._owned(call)
+                try:
+                    self._stored.put(request_key(request), request, outcome.response)
+                    self._has_put = True
+                except OSError as error:
+                    self._trouble = f"answers of providers cannot be stored: {error.strerror or error}"
 
 
 class _Fetch(Described):

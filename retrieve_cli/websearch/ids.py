@@ -50,19 +50,7 @@ _PAGE_OF_DOI = frozenset(
     "biorxiv medrxiv early".split()
 )
 """Parts of a path that publishers write before a DOI on the page of the work itself."""
-_VIEWS = (
-    "/full",
-    "/abstract",
-    "/pdf",
-    "/html",
-    "/meta",
-    "/fulltext",
-    ".full",
-    ".abstract",
-    ".full-text",
-    ".pdf",
-    ".html",
-)
+_VIEWS = "/full /abstract /pdf /html /meta /fulltext .full .abstract .full-text .pdf .html".split()
 """Endings of a path behind a DOI that select a view of the work."""
 
 
@@ -110,11 +98,8 @@ def doi_version(identifier: Id) -> str:
 def _version_at(identifier: Id) -> int:
     """Return the place in a DOI at which its version begins; its end if it has none."""
     value = identifier.value
-    if is_preprint(identifier):
-        for place in range(max(len(value) - _LONGEST_VERSION, 0), len(value)):
-            if _VERSION.fullmatch(value, place):
-                return place
-    return len(value)
+    places = range(max(len(value) - _LONGEST_VERSION, 0), len(value)) if is_preprint(identifier) else ()
+    return next((place for place in places if _VERSION.fullmatch(value, place)), len(value))
 
 
 def arxiv(text: str) -> Id | None:

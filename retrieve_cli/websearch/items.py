@@ -68,6 +68,7 @@ def made(
     if not title or not known:
         return None
     names = [name for author in authors if (name := plain(author, NAME))][:AUTHORS]
+    named = plain(license, NAME)
     return Item(
         type=type,
         title=title,
@@ -81,14 +82,9 @@ def made(
         url=shown,
         pdf_url=address(pdf_url),
         open_access=open_access,
-        license=_license(license),
+        license=named and (licences.spdx_of(named) or named),
         citations=citations,
         retracted=retracted,
         version=version,
         relations=tuple(dict.fromkeys((kind, other) for kind, other in relations if other))[:RELATIONS],
     )
-
-
-def _license(text: str) -> str:
-    named = plain(text, NAME)
-    return licences.spdx_of(named) or named if named else ""

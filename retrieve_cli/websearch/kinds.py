@@ -49,9 +49,8 @@ def choose(text: str, *, has_categories: bool = False) -> SearchKind:
     parts = text[:_MOST_CHARS].split()
     for part in parts:
         if found := ids.doi(part) or ids.arxiv(part):
-            return SearchKind(
-                "literature", f"the question contains an identifier of a publication: {shortened(str(found))}"
-            )
+            reason = f"the question contains an identifier of a publication: {shortened(str(found))}"
+            return SearchKind("literature", reason)
     words = [word.lower() for word in _WORD.findall(text[:_MOST_CHARS])]
     literature = next((word for word in words if word in _LITERATURE), None)
     web = next((word for word in words if word in _WEB or (word in _CURRENT and not literature)), None)

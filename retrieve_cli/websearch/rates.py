@@ -52,11 +52,7 @@ class Rates:
     """Times of requests to servers, shared by the threads of this process and by other processes."""
 
     def __init__(
-        self,
-        folder: Path,
-        *,
-        now: Callable[[], float] = time.time,
-        sleep: Callable[[float], object] = time.sleep,
+        self, folder: Path, *, now: Callable[[], float] = time.time, sleep: Callable[[float], object] = time.sleep
     ) -> None:
         """`folder` is one that all processes of the user share; it is made with the first request."""
         self._folder = folder
@@ -94,12 +90,16 @@ class Rates:
 
     def _change(self, server: str, change: Callable[[_Past, float], tuple[_Past, float]], *, wait: float) -> float:
         """Apply a change to the stored times of a server, and return its second value."""
-        path = self._folder / _name(server)
+        name = "{}-{}-{}".format(*place(server))
+        path = self._folder / f"{name if _PLAIN.fullmatch(name) else hashlib.sha256(name.encode()).hexdigest()}.json"
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
             with hold_briefly(path, wait=max(0.0, min(wait, _LOCK_S))):
                 past, result = change(_read(path, self._now()), self._now())
-                _write(path, past)
+                # In place, under the lock: a part that a killed process leaves is a damaged file for the next one.
+                with open(path, "r+b", buffering=0, opener=regular_descriptor) as file:
+                    file.write(json.dumps(past._asdict()).encode())
+                    file.truncate()
                 return result
         except Locked:
             raise ProviderFailed(RateLimited(None)) from None
@@ -139,16 +139,3 @@ def _read(path: Path, now: float) -> _Past:
     if not sane or written > now + _JUMP_S or blocked - written > _LONGEST_BLOCK_S + _JUMP_S:
         return _Past([now], 0.0, now)
     return _Past(times, blocked, written)
-
-
-def _write(path: Path, past: _Past) -> None:
-    """Write in place, under the lock: a part that a killed process leaves is a damaged file for the next one."""
-    with open(path, "r+b", buffering=0, opener=regular_descriptor) as file:
-        file.write(json.dumps(past._asdict()).encode())
-        file.truncate()
-
-
-def _name(server: str) -> str:
-    scheme, host, port = place(server)
-    name = f"{scheme}-{host}-{port}"
-    return f"{name if _PLAIN.fullmatch(name) else hashlib.sha256(name.encode()).hexdigest()}.json"

@@ -25,19 +25,6 @@ _MAX_OLD = 50_000_000
 """Bytes of the largest earlier file that is read."""
 
 
-class _Recorder:
-    """A `Fetch` that keeps requests and answers."""
-
-    def __init__(self, fetch: Fetch) -> None:
-        self._fetch = fetch
-        self.exchanges: list[tuple[Call, Response]] = []
-
-    def __call__(self, call: Call, *, accept: Sequence[int] = (200,)) -> Response:
-        response = self._fetch(call, accept=accept)
-        self.exchanges.append((call, response))
-        return response
-
-
 def record(
     provider: Provider,
     query: WebQuery,
@@ -54,22 +41,25 @@ def record(
         ProviderFailed: there is no answer, or it cannot be read: nothing is recorded.
         UsageError: an answer is not text in UTF-8.
     """
-    recorder = _Recorder(fetch)
-    provider.search(query, recorder)
-    secrets = _secrets(provider, [call for call, _ in recorder.exchanges])
+    exchanges: list[tuple[Call, Response]] = []
+
+    def keeping(call: Call, *, accept: Sequence[int] = (200,)) -> Response:
+        response = fetch(call, accept=accept)
+        exchanges.append((call, response))
+        return response
+
+    provider.search(query, keeping)
+    used = {key.variable for call, _ in exchanges for key in call.keys}
+    values = (os.environ.get(name, "").strip() for name in sorted(used.union(need.variable for need in provider.needs)))
+    secrets = [Secret(value) for value in values if len(value) >= _SHORTEST_HIDDEN]
     return {
         "provider": provider.name,
         "documentation": list(documentation),
         "recorded": now().date().isoformat(),
-        "query": {
-            "text": query.text,
-            "k": query.k,
-            "since": query.since,
-            "categories": list(query.categories),
-        },
+        "query": {"text": query.text, "k": query.k, "since": query.since, "categories": list(query.categories)},
         "exchanges": [
             {"request": _request(call, secrets), "response": _response(response, secrets)}
-            for call, response in recorder.exchanges
+            for call, response in exchanges
         ],
     }
 
@@ -106,13 +96,6 @@ def _documentation(path: Path) -> list[str]:
     return [entry for entry in listed if isinstance(entry, str)] if isinstance(listed, list) else []
 
 
-def _secrets(provider: Provider, calls: Sequence[Call]) -> list[Secret]:
-    """Return the values of all variables that the provider uses."""
-    variables = {need.variable for need in provider.needs} | {key.variable for call in calls for key in call.keys}
-    values = (os.environ.get(variable, "").strip() for variable in sorted(variables))
-    return [Secret(value) for value in values if len(value) >= _SHORTEST_HIDDEN]
-
-
 def _request(call: Call, secrets: Sequence[Secret]) -> Json:
     return {
         "method": "GET" if call.body is None else "POST",
@@ -128,12 +111,7 @@ def _response(response: Response, secrets: Sequence[Secret]) -> Json:
     except UnicodeDecodeError:
         hint = "record another query, or keep the file from the documentation"
         raise UsageError("an answer cannot be recorded: it is not text in UTF-8", hint=hint) from None
-    return {
-        "status": response.status,
-        "content_type": response.content_type,
-        "headers": {},
-        "body": _readable(text),
-    }
+    return {"status": response.status, "content_type": response.content_type, "headers": {}, "body": _readable(text)}
 
 
 def _readable(text: str) -> Json:

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, NoReturn
+from typing import NoReturn
 from xml.etree.ElementTree import Element, ParseError, fromstring
 from xml.parsers import expat
 
 from retrieve_cli.contracts import Json
-from retrieve_cli.contracts.websearch import Malformed, ProviderFailed
+from retrieve_cli.contracts.websearch import Malformed, ProviderFailed, RateLimited, Rejected, Response
 from retrieve_cli.errors import printable, shortened
 from retrieve_cli.untrusted.foreign_json import DEEPEST, foreign_json
-
-if TYPE_CHECKING:
-    from retrieve_cli.contracts.websearch import Response
 
 _MOST_ELEMENTS = 500_000
 _MOST_ENTRIES = 1000
@@ -22,11 +19,7 @@ _EXCERPT = 80
 
 
 def read_json(response: Response) -> Json:
-    """Return the body as JSON.
-
-    Raises:
-        ProviderFailed: it is not JSON, or is nested too deeply; `Malformed`.
-    """
+    """Return the body as JSON. Raises: ProviderFailed: it is not JSON, or is nested too deeply; `Malformed`."""
     try:
         return foreign_json(response.body)
     except ValueError:
@@ -75,6 +68,21 @@ def malformed(expected: str, response: Response) -> NoReturn:
     beginning = printable(shortened(response.body[: 4 * _EXCERPT].decode("utf-8", "replace"), _EXCERPT))
     said = f"its answer is not {expected}" + (f": “{beginning}”" if beginning else ": it is empty")
     raise ProviderFailed(Malformed(said))
+
+
+def none_listed(total: str | int) -> NoReturn:
+    """Raises: ProviderFailed: the answer counts matches and lists none."""
+    raise ProviderFailed(Malformed(f"its answer counts {total} matches and lists none"))
+
+
+def rate_limited() -> NoReturn:
+    """Raises: ProviderFailed: the server permits no further request now, and does not say for how long."""
+    raise ProviderFailed(RateLimited(None))
+
+
+def rejected(reason: str, response: Response | None = None) -> NoReturn:
+    """Raises: ProviderFailed: the question or the request is rejected, with a response or before it is sent."""
+    raise ProviderFailed(Rejected(reason, response.status if response else 0))
 
 
 def listed(value: Json, response: Response, name: str) -> list[Mapping[str, Json]]:

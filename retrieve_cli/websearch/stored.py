@@ -106,11 +106,7 @@ class Stored:
         return Response(said["status"], said["content_type"], body, said["at"], said["digest"])
 
     def put(self, request_key: str, request: Json, response: Response) -> None:
-        """Store the answer to a request, in place of an earlier one.
-
-        Raises:
-            OSError: the folder cannot be written.
-        """
+        """Store the answer to a request, in place of an earlier one. Raises: OSError: the folder cannot be written."""
         said = {"status": response.status, "content_type": response.content_type, "at": response.at}
         entry = {"request": request, **said, "digest": response.digest}
         _place(self._body(response.digest), response.body)

@@ -107,11 +107,14 @@ class CallSender:
                 self._rates.take(server, route.rate, clock=clock)
 
         try:
-            guarded = self._guard(server, route)
-            request = self._request(call, keys)
-            answer = guarded.ask(
-                request, clock, accept=accept, secrets=keys.plain, before=wait, mapped=self._mapped
-            )  # fmt: skip
+            exempt = frozenset(origin(self._endpoints[known]) for known in route.servers if known in self._endpoints)
+            with self._lock:
+                guarded = self._guarded.setdefault((server, exempt), Guarded(server, exempt=exempt))
+            parameters = {**call.parameters, **{name: secret.reveal() for name, secret in keys.parameters.items()}}
+            url = self._mapped(call.url) + (f"?{urlencode(parameters)}" if parameters else "")
+            headers = {"Accept-Encoding": "gzip", **call.headers}
+            request = HttpRequest(url, headers, call.body, credentials=keys.headers)
+            answer = guarded.ask(request, clock, accept=accept, secrets=keys.plain, before=wait, mapped=self._mapped)
         except ProviderFailed as failed:
             return failed.failure, False
         except Unavailable as error:  # urllib3 is missing, which every installation has
@@ -148,16 +151,6 @@ class CallSender:
         _, _, rest = url.partition("://")
         cut = min((rest.find(mark) for mark in "/?#" if mark in rest), default=len(rest))
         return self._endpoints[known] + rest[cut:]
-
-    def _guard(self, server: str, route: Route) -> Guarded:
-        exempt = frozenset(origin(self._endpoints[known]) for known in route.servers if known in self._endpoints)
-        with self._lock:
-            return self._guarded.setdefault((server, exempt), Guarded(server, exempt=exempt))
-
-    def _request(self, call: Call, keys: _Keys) -> HttpRequest:
-        parameters = {**call.parameters, **{name: secret.reveal() for name, secret in keys.parameters.items()}}
-        url = self._mapped(call.url) + (f"?{urlencode(parameters)}" if parameters else "")
-        return HttpRequest(url, {"Accept-Encoding": "gzip", **call.headers}, call.body, credentials=keys.headers)
 
 
 def _checked(endpoints: Mapping[str, str]) -> dict[str, str]:

@@ -38,8 +38,6 @@ _OTHERS = (
 """First bytes of files that are not catalogs, with the kind of file and the command that converts it."""
 _EXCERPT = 200
 """Characters of a rejected line that the quarantine file keeps."""
-
-
 _COUNTED = 8 << 20
 """Bytes whose lines are counted."""
 
@@ -87,11 +85,17 @@ class CatalogSource:
         """Yield one item per record. Raises: UsageError if the file cannot be read."""
         try:
             with files.open_regular(self.path) as file:
-                if (graph := self._graph(file)) is not None:
+                if (graph := graph_of_file(file)) is not None:
                     yield from self._items(graph, 1)
                     return
                 table = table_of(self.path)
-                for row in self._mapped(_lines(file) if table is None else table.rows()):
+                rows = _lines(file) if table is None else table.rows()
+                if not self._fields.configured:  # the mapping of unknown keys is inferred from the first rows
+                    first: list[Row | str] = []
+                    renames = infer(_objects(rows, first))
+                    self._fields, self._inferred = replace(self._fields, renames=renames), bool(renames)
+                    rows = chain(first, rows)
+                for row in rows:
                     if isinstance(row, str):
                         yield Notice(self.name, row)
                     elif row.reason or len(row.line) > files.LINE:
@@ -99,6 +103,9 @@ class CatalogSource:
                         yield self._reject(row.line, row.number, reason)
                     elif row.line.strip():
                         yield from self._items_of(row.line, row.number)
+        except NotRead as error:
+            hint = "a catalog is JSON Lines or JSON-LD"
+            raise UsageError(f"{self.path} cannot be read: {error}", hint=hint) from error
         except OSError as error:
             raise self._unreadable(error) from error
 
@@ -116,39 +123,17 @@ class CatalogSource:
         lines = head.count(b"\n") + (len(head) == size and not head.endswith(b"\n"))
         return lines if len(head) >= size else round(lines * size / len(head))
 
-    def _mapped(self, rows: Iterator[Row | str]) -> Iterator[Row | str]:
-        """Return the rows; if the first ones have no known text, the mapping of their keys is inferred from them."""
-        if self._fields.configured:
-            return rows
-        first: list[Row | str] = []
-        renames = infer(_objects(rows, first))
-        self._fields, self._inferred = replace(self._fields, renames=renames), bool(renames)
-        return chain(first, rows)
-
-    def _graph(self, file: BufferedReader) -> list[Json] | None:
-        """Return the records of a file that is a single document. Raises: UsageError if it is not a catalog."""
-        try:
-            return graph_of_file(file)
-        except NotRead as error:
-            raise UsageError(
-                f"{self.path} cannot be read: {error}", hint="a catalog is JSON Lines or JSON-LD"
-            ) from error
-
     def _items_of(self, line: bytes, number: int) -> Iterator[Item | Refused]:
         try:
             graph = graph_of_line(line)
         except NotRead as error:
             yield self._reject(line, number, str(error))
             return
-        if graph is None:
-            yield self._item(line, number)
-        else:
-            yield from self._items(graph, number)
+        yield from [self._item(line, number)] if graph is None else self._items(graph, number)
 
     def _items(self, graph: list[Json], number: int) -> Iterator[Item]:
-        """Yield an item for each record of a graph, as if each were on its own line."""
-        for record in graph:
-            yield self._item(canonical(record), number)
+        """Return an item for each record of a graph, as if each were on its own line."""
+        return (self._item(canonical(record), number) for record in graph)
 
     def _item(self, line: bytes, number: int) -> Item:
         renames = self._fields.renames
@@ -159,13 +144,10 @@ class CatalogSource:
         return UsageError(f"cannot read {self.path}: {error.strerror}", hint="check the path and its permissions")
 
     def _read(self, line: bytes, number: int) -> tuple[Record | Refused]:
-        return (self._parse(line, number),)
-
-    def _parse(self, line: bytes, number: int) -> Record | Refused:
         record = read_record(line, self._fields, source=self.name, number=number)
         if isinstance(record, str):
-            return self._reject(line, number, record)
-        return replace(record, id=self._id_prefix + record.id) if self._id_prefix else record
+            return (self._reject(line, number, record),)
+        return (replace(record, id=self._id_prefix + record.id) if self._id_prefix else record,)
 
     def _reject(self, line: bytes, number: int, reason: str) -> Refused:
         return Refused(self.name, number, reason, line[:_EXCERPT].decode("utf-8", "replace").rstrip("\n"))
@@ -218,7 +200,8 @@ def read_record(line: bytes, fields: FieldMap, *, source: str, number: int) -> R
     except ValueError as error:
         return _why_not_json(line, error)
     stored = isinstance(item, dict) and is_stored(item)
-    if _many_levels(line) and too_deep(item, DEEPEST + stored):  # in a stored record, metadata are one level down
+    may_be_deep = line.count(b"[") + line.count(b"{") > DEEPEST  # a cheap test that most lines pass
+    if may_be_deep and too_deep(item, DEEPEST + stored):  # in a stored record, metadata are one level down
         return f"it is nested deeper than {DEEPEST} levels"
     if not isinstance(item, dict):
         return f"it is a JSON {type(item).__name__}, not an object"
@@ -235,11 +218,6 @@ def _why_not_json(line: bytes, error: ValueError) -> str:
     except UnicodeDecodeError as undecodable:
         return f"it is not UTF-8 (byte 0x{line[undecodable.start]:02x} at position {undecodable.start})"
     return f"it is not JSON ({error})"
-
-
-def _many_levels(line: bytes) -> bool:
-    """Return True if a line may be nested too deeply: a cheap test that most lines pass."""
-    return line.count(b"[") + line.count(b"{") > DEEPEST
 
 
 def _check(path: Path) -> None:

@@ -100,7 +100,7 @@ def infer(items: Iterable[Mapping[str, Json]]) -> Mapping[str, str]:
     Names of keys count first, then the kind of their values. If the records have another known text, only names count.
     """
     values: dict[str, list[Json]] = {}
-    number, known = 0, False
+    number = 0
     for item in islice(items, LOOKED_AT):
         number += 1
         for key, value in islice(item.items(), _MOST_KEYS):
@@ -112,23 +112,17 @@ def infer(items: Iterable[Mapping[str, Json]]) -> Mapping[str, str]:
     taken = ELSEWHERE.union(*SPELLINGS.values())
     keys = [_key(name, some, number) for name, some in values.items() if name not in taken and "." not in name]
     fields = [field for field in _WORDS if not any(path in values for path in SPELLINGS[field])]
-    chosen = _by_names(keys, fields)
+    chosen: dict[str, str] = {}
+    for field in fields:  # by the names of keys; a field of many values is read from all keys with its names
+        ranked = [(rank, key.name) for key in keys if (rank := key.rank(field)) and key.suits(field)]
+        free = [name for _, name in sorted(ranked, key=lambda pair: pair[0]) if name not in chosen]
+        chosen |= dict.fromkeys(free if field in ("description", "keywords", "category") else free[:1], field)
     if not known:
         _by_values(keys, chosen, [field for field in fields if field not in chosen.values()], number)
     if not set(_HEAD) & set(chosen.values()):
         return {}
     order = list(_WORDS)
     return {key: key_of(chosen[key]) for key in sorted(chosen, key=lambda key: order.index(chosen[key]))}
-
-
-def _by_names(keys: list[_Key], fields: list[str]) -> dict[str, str]:
-    """Return fields by the names of keys; a field of many values is read from all keys with its names."""
-    chosen: dict[str, str] = {}
-    for field in fields:
-        ranked = [(rank, key.name) for key in keys if (rank := key.rank(field)) and key.suits(field)]
-        free = [name for _, name in sorted(ranked, key=lambda pair: pair[0]) if name not in chosen]
-        chosen |= dict.fromkeys(free if field in ("description", "keywords", "category") else free[:1], field)
-    return chosen
 
 
 def _by_values(keys: list[_Key], chosen: dict[str, str], fields: list[str], number: int) -> None:

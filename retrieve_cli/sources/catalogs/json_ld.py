@@ -8,6 +8,7 @@ a record's keys are local names.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import reduce
 from typing import Final
 from urllib.parse import urljoin
 
@@ -70,10 +71,7 @@ class Context(Frozen):
         if local is None:
             return Context()
         if isinstance(local, list):
-            context = self
-            for part in local:
-                context = context.under(part)
-            return context
+            return reduce(Context.under, local, self)
         if not isinstance(local, dict):
             return self
         keywords = {key: _short(local[key]) for key in ("@vocab", "@base", "@language") if key in local}
@@ -211,7 +209,10 @@ class _Reader:
     def node(self, item: Mapping[str, Json], context: Context, subject: Term | None = None) -> Term:
         """Add the statements of an object about its node, and return the node."""
         if "@context" in item:
-            context = self._under(context, item["@context"])
+            context = context.under(item["@context"])
+            self._names += len(context.names)
+            if self._names > _MOST_NAMES:
+                raise TooLarge("its contexts define too many names")
         keys = {raw: _keyword(raw, item) or context.name(raw) for raw in item}
         if subject is None:
             names = [item[raw] for raw, key in keys.items() if key == "@id" and isinstance(item[raw], str)]
@@ -222,13 +223,6 @@ class _Reader:
             elif key:
                 self._say(subject, key, item[raw], context, context.names.get(raw, UNDEFINED))
         return subject
-
-    def _under(self, context: Context, local: Json) -> Context:
-        inner = context.under(local)
-        self._names += len(inner.names)
-        if self._names > _MOST_NAMES:
-            raise TooLarge("its contexts define too many names")
-        return inner
 
     def _keyword(self, key: str, value: Json, context: Context, subject: Term) -> None:
         if key == "@type":

@@ -32,7 +32,6 @@ class Term(Frozen):
 Triple = tuple[Term, str, Term]
 """Subject, the predicate's IRI, object."""
 
-
 _CLASSES = frozenset(("SoftwareSourceCode", "SoftwareApplication"))
 """Local names of the classes whose members become records."""
 _TYPE, _FIRST, _REST, _NIL = (RDF + name for name in ("type", "first", "rest", "nil"))
@@ -55,7 +54,6 @@ _MOST_VALUES, _MOST_COPIES = 1_000_000, 20
 """Maximum values in all records of a graph: a base number, plus a number per triple."""
 _SUBJECTS = ("id", "_id", "identifier")
 _TRIPLE_NAMES = (("s", "p", "o"), ("subject", "predicate", "object"))
-
 
 Solution = Mapping[str, Term]
 """One row of a SELECT: the terms of its bound variables."""
@@ -172,8 +170,8 @@ class _Graph:
             if self._left < 0:
                 hint = "remove nodes that many records refer to from the graph, or shorten their descriptions"
                 raise SourceFailed("the graph has nodes that would be copied into too many records", hint=hint)
-            values = [self._value(term, depth, path) for term in _preferred(terms)]
-            values = [value for value in values if value is not None]
+            described = (self._value(term, depth, path) for term in _preferred(terms))
+            values = [value for value in described if value is not None]
             values = values if isinstance(terms, tuple) else _sorted(values)
             if values:
                 item[key] = _bare(values)
@@ -218,7 +216,8 @@ class _Graph:
         if node not in self._facts:
             keyed: dict[str, Terms] = {}
             for predicate, objects in self._nodes[node].items():
-                key = _key(predicate)
+                name = _local(predicate)
+                key = predicate if name in ("id", "_id", "@id") else name  # `id` is reserved for the IRI
                 terms = _names(objects) if predicate == _TYPE else self._unrolled(objects)
                 keyed[key] = [*keyed[key], *terms] if key in keyed else terms
             self._facts[node] = keyed
@@ -251,12 +250,6 @@ class _Graph:
 
 def _names(classes: Iterable[Term]) -> list[Term]:
     return [Term("literal", _local(class_.value)) for class_ in classes if class_.kind == "iri"]
-
-
-def _key(predicate: str) -> str:
-    """Return the key of a predicate in a catalog. `id` is reserved for the IRI: such a predicate keeps its full IRI."""
-    name = _local(predicate)
-    return predicate if name in ("id", "_id", "@id") else name
 
 
 def _local(iri: str) -> str:

@@ -127,11 +127,7 @@ def _expanded(line: bytes) -> Iterator[bytes]:
 
 
 def _records(value: Json) -> list[Json] | None:
-    """Return the records of a value; None if it is not a graph.
-
-    Raises:
-        NotRead: as in `graph_of_line`.
-    """
+    """Return the records of a value; None if it is not a graph. Raises: NotRead: as in `graph_of_line`."""
     if not is_linked(value) or too_deep(value):
         return None
     try:

@@ -104,18 +104,14 @@ class FolderWalk:
             path = prefix + entry.name
             try:
                 path.encode()
-                listed.append(self._entry(path, entry))
+                status = entry.stat(follow_symlinks=self._follow_links)
+                place = status.st_dev, status.st_ino
+                listed.append(_Entry(path, stat.S_ISDIR(status.st_mode), entry.is_symlink(), place))
             except UnicodeEncodeError:
                 listed.append(Refused(_text(path), 1, "its name is not UTF-8; rename it"))
-            except OSError as error:
+            except OSError as error:  # also of a dangling link, if links are followed
                 listed.append(Refused(path, 1, f"it cannot be read: {error.strerror}"))
         return listed
-
-    def _entry(self, path: str, entry: os.DirEntry[str]) -> _Entry:
-        """Return an entry with its status. Raises: OSError if it is a dangling link and links are followed."""
-        link = entry.is_symlink()
-        status = entry.stat(follow_symlinks=self._follow_links)
-        return _Entry(path, stat.S_ISDIR(status.st_mode), link, (status.st_dev, status.st_ino))
 
 
 def counted(paths: list[str], what: str) -> str:
@@ -237,7 +233,7 @@ class FolderSource:
             elif self._reader.card(kind):
                 return self._parsed_file(path, kind, skipped)
             elif (content := files.read_bytes(place, limit=self._reader.max_bytes(kind))).removeprefix(BOM).strip():
-                read = partial(self._read, path, kind, content)
+                read = partial(self._pieces, path, kind, partial(self._reader.parse, content, kind, name=path))
                 return Item(file_digest(path, self._id_prefix, content), path, 1, read)
             else:
                 skipped.empty.append(path)
@@ -246,11 +242,8 @@ class FolderSource:
         return None
 
     def _parsed_file(self, path: str, kind: str, skipped: _Skipped) -> Item:
-        """Return the item of a file that its parser reads, perhaps in the background.
-
-        Raises:
-            OSError: it cannot be read, or is too large.
-        """
+        """Return the item of a file that its parser reads, perhaps in the background. Raises: OSError: it cannot be
+        read, or is too large."""
         place, card = self.path / path, self._reader.card(kind)
         sidecar = sidecar_of(place, card)
         if sidecar is not None:
@@ -268,10 +261,6 @@ class FolderSource:
 
         digest = document_digest(path, self._id_prefix, card, file.sha1, sidecar)
         return Item(digest, path, 1, read, begin)
-
-    def _read(self, path: str, kind: str, content: bytes) -> Iterator[Record | Refused | Notice]:
-        """Yield the record of a text whose bytes are at hand."""
-        return self._pieces(path, kind, partial(self._reader.parse, content, kind, name=path))
 
     def _pieces(self, path: str, kind: str, parse: Callable[[], Parsed]) -> Iterator[Record | Refused | Notice]:
         try:

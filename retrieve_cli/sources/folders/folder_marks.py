@@ -51,13 +51,9 @@ def marks_of_folders(path: Path, suffixes: Collection[str], rules: IgnoreRules) 
 
 
 def changed_folders(
-    path: Path,
-    marks: Mapping[str, Json],
-    suffixes: Callable[[], Collection[str]],
-    rules: Callable[[], IgnoreRules],
+    path: Path, marks: Mapping[str, Json], suffixes: Callable[[], Collection[str]], rules: Callable[[], IgnoreRules]
 ) -> int:
     """Return how many of the folders have other names or rules in them than when they were marked."""
-
     rules = cache(rules)
 
     def changed(folder: str, time: Json, names: Json) -> bool:
@@ -71,21 +67,16 @@ def changed_folders(
 
 
 def _names(path: Path, folder: str, suffixes: Collection[str], rules: IgnoreRules) -> tuple[str, list[str], bool]:
-    """Return the SHA-1 of the names in a folder that count, the folders among them, and True if it has rules.
-
-    Raises:
-        OSError: the folder cannot be read.
-        UnicodeEncodeError: a name is not UTF-8.
-    """
+    """Return the SHA-1 of the names in a folder that count, the folders among them, and True if it has rules. Raises:
+    OSError: the folder cannot be read; UnicodeEncodeError: a name is not UTF-8."""
     prefix = f"{folder}/" if folder else ""
     with os.scandir(path / folder) as entries:
         visible = [(entry, entry.is_dir(follow_symlinks=False)) for entry in entries if not entry.name.startswith(".")]
     read = [(each, inner) for each, inner in visible if not rules.skips(prefix + each.name, folder=inner)]
     inner = sorted(entry.name for entry, is_folder in read if is_folder)
-    files = (
-        each.name for each, is_folder in read if not is_folder and (counts(each.name, suffixes) or each.is_symlink())
-    )
-    text = "/".join(sorted({*inner, *files}))  # names cannot contain a slash
+    files = [entry for entry, is_folder in read if not is_folder]
+    counted = (each.name for each in files if counts(each.name, suffixes) or each.is_symlink())
+    text = "/".join(sorted({*inner, *counted}))  # names cannot contain a slash
     own = rules.content(folder)
     named = text.encode() + b"/" + own if own else text.encode()
     return hashlib.sha1(named, usedforsecurity=False).hexdigest(), inner, bool(own)

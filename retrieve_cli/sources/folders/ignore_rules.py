@@ -94,16 +94,14 @@ class IgnoreRules:
     def _of(self, folder: str) -> Sequence[_Rule]:
         """Return the rules of the `.gitignore` of a folder."""
         if folder not in self._by_folder:
-            name = f"{folder}/{FILE}" if folder else FILE
+            name, lines = f"{folder}/{FILE}" if folder else FILE, list[str]()
             try:
-                text = _content(self._top / name).decode("utf-8", "replace")
+                lines = _content(self._top / name).decode("utf-8", "replace").splitlines()
             except FileNotFoundError:
-                self._by_folder[folder] = ()
+                pass
             except OSError as error:
                 self.notices.append(Notice(name, f"its rules are not obeyed: {error.strerror}"))
-                self._by_folder[folder] = ()
-            else:
-                self._by_folder[folder] = self._rules(text.splitlines(), name)
+            self._by_folder[folder] = self._rules(lines, name)
         return self._by_folder[folder]
 
     def _rules(self, lines: Iterable[str], source: str) -> Sequence[_Rule]:
@@ -118,7 +116,9 @@ class IgnoreRules:
             try:
                 if len(text) > _LONGEST_RULE or len(rules) >= _MOST_RULES:
                     raise ValueError(f"a file may have {_MOST_RULES:,} rules of {_LONGEST_RULE} characters")
-                rules.append(_rule(text))
+                negated, only_folders = text.startswith("!"), text.endswith("/")
+                pattern = text.removeprefix("!").removesuffix("/")
+                rules.append(_Rule(ignore_glob(pattern.removeprefix("/")), negated, only_folders, "/" in pattern))
             except ValueError as error:
                 self.notices.append(Notice(source, f"a rule is not obeyed: {error}"))
         return rules[::-1]
@@ -132,16 +132,6 @@ def _content(file: Path) -> bytes:
     if len(content) > _MOST_BYTES:
         raise files.UnreadableFile(file, f"it has more than {_MOST_BYTES >> 10} KB")
     return content
-
-
-def _rule(text: str) -> _Rule:
-    """Return a rule. Raises: ValueError: its pattern is invalid."""
-    negated = text.startswith("!")
-    pattern = text[1:] if negated else text
-    only_folders = pattern.endswith("/")
-    pattern = pattern.removesuffix("/")
-    anchored = "/" in pattern
-    return _Rule(ignore_glob(pattern.removeprefix("/") if anchored else pattern), negated, only_folders, anchored)
 
 
 def _verdict(rules: Sequence[_Rule], path: str, *, folder: bool) -> bool | None:

@@ -20,6 +20,7 @@ from retrieve_cli.http.addresses import check_url, shown
 from retrieve_cli.http.limits import gunzip, peek
 from retrieve_cli.http.secrets import Credentials
 from retrieve_cli.http.transport import Reply
+from retrieve_cli.sources.digests import BOM
 from retrieve_cli.sources.remote.transfer import ADDRESS, USUAL, Transfer, TransferLimits, intact, publish
 from retrieve_cli.storage import durable
 from retrieve_cli.storage.manifest import canonical, sha1 as sha1_of
@@ -29,7 +30,6 @@ Reject = Callable[[str, str, bytes], SourceFailed]
 """Function that makes the error from the kind of the body, a hint, and the body's beginning."""
 
 _GZIP = b"\x1f\x8b"
-_BOM = b"\xef\xbb\xbf"
 _LONGEST_LINE = 16 << 20
 """Maximum bytes of the first line, which is held in memory; a longer one cannot belong to a catalog."""
 _HEX = re.compile(r"[0-9a-fA-F]{40}")
@@ -119,12 +119,21 @@ class HttpFetcher:
             return
         # A compressing server may offer the digest of the coded body (by the header's definition) or of the plain one.
         travelled, decoded = (hashlib.sha1(usedforsecurity=False) for _ in range(2))
-        with task(f"fetching {shortened(transfer.origin, 50)}", BYTES, _length(reply)) as progress:
+        length = reply.headers.get("Content-Length", "")
+        announced = int(length) if length.isascii() and length.isdigit() and len(length) < 16 else None
+        with task(f"fetching {shortened(transfer.origin, 50)}", BYTES, announced) as progress:
             travelling = counting(_hashed(reply.travelling, travelled), progress)
-            body = _hashed(reply.decoded(travelling), decoded)
-            pieces = json_lines(transfer.limited(_unpacked(body)), partial(_rejection, transfer, reply))
+            # The magic bytes of gzip decide; name and type do not matter.
+            head, body = peek(_hashed(reply.decoded(travelling), decoded), len(_GZIP))
+            unpacked = gunzip(body) if head == _GZIP else body
+            pieces = json_lines(transfer.limited(unpacked), partial(_rejection, transfer, reply))
             sha1 = publish(target, self._checked(transfer, reply, pieces, (travelled, decoded)))
-        self._remember(target, reply, (travelled.hexdigest(), decoded.hexdigest()), sha1)
+        etag, modified = reply.headers.get("ETag", ""), reply.headers.get("Last-Modified", "")
+        served = travelled.hexdigest(), decoded.hexdigest()
+        memory = _Memory(sha1_of(self._url), sha1, served, etag, modified)
+        # Without the record, the next fetch is a full one: no reason to fail this one.
+        with suppress(OSError):
+            durable.replace(_memory_path(target), canonical(asdict(memory)).decode() + "\n")
 
     def _checked(
         self, transfer: Transfer, reply: Reply, pieces: Iterable[bytes], digests: Iterable[hashlib._Hash]
@@ -152,19 +161,17 @@ class HttpFetcher:
             for name in ("Repr-Digest", "Digest"):
                 if match := _DIGEST.search(reply.headers.get(name, "")):
                     return b64decode(match.group(1)).hex(), f"its header {name}"
-        parts = urlsplit(self._url)
+        parts, is_offered = urlsplit(self._url), self._sha1 == "auto"
+        name = parts.path.rpartition("/")[2]
         beside = urlunsplit((parts.scheme, parts.netloc, parts.path + ".sha1", parts.query, ""))
-        url = beside if self._sha1 == "auto" else self._sha1
-        return self._ask_for_digest(transfer, url, parts.path.rpartition("/")[2])
+        url = beside if is_offered else self._sha1
 
-    def _ask_for_digest(self, transfer: Transfer, url: str, name: str) -> tuple[str, str]:
         def receive(reply: Reply) -> str:
             body = reply.head() if reply.status == 200 else b""
             return _digest_for(name, body.decode("utf-8", "replace"))
 
-        offered = self._sha1 == "auto"
-        digest = transfer.ask(receive, url=url, statuses=(200, *_NOT_OFFERED) if offered else (200,))
-        if not digest and not offered:
+        digest = transfer.ask(receive, url=url, statuses=(200, *_NOT_OFFERED) if is_offered else (200,))
+        if not digest and not is_offered:
             raise SourceFailed(f"{shown(url)} holds no SHA-1 of {name}", hint="fix sha1, or set sha1: auto")
         return digest, shown(url)
 
@@ -178,19 +185,6 @@ class HttpFetcher:
             return None
         same = memory.address == sha1_of(self._url)
         return memory if usable and verified and same and memory.sha1 == intact(target) else None
-
-    def _remember(self, target: Path, reply: Reply, served: tuple[str, ...], sha1: str) -> None:
-        etag, modified = reply.headers.get("ETag", ""), reply.headers.get("Last-Modified", "")
-        memory = _Memory(sha1_of(self._url), sha1, served, etag, modified)
-        # Without the record, the next fetch is a full one: no reason to fail this one.
-        with suppress(OSError):
-            durable.replace(_memory_path(target), canonical(asdict(memory)).decode() + "\n")
-
-
-def _length(reply: Reply) -> int | None:
-    """Return the number of bytes that a server announces."""
-    length = reply.headers.get("Content-Length", "")
-    return int(length) if length.isascii() and length.isdigit() and len(length) < 16 else None
 
 
 def _memory_path(target: Path) -> Path:
@@ -209,12 +203,6 @@ def _hashed(pieces: Iterable[bytes], digest: hashlib._Hash) -> Iterator[bytes]:
     for piece in pieces:
         digest.update(piece)
         yield piece
-
-
-def _unpacked(pieces: Iterator[bytes]) -> Iterator[bytes]:
-    """Decompress the pieces if they begin with the magic bytes of gzip; name and type do not matter."""
-    head, whole = peek(pieces, len(_GZIP))
-    return gunzip(whole) if head == _GZIP else whole
 
 
 def json_lines(pieces: Iterator[bytes], reject: Reject) -> Iterator[bytes]:
@@ -238,13 +226,16 @@ def json_lines(pieces: Iterator[bytes], reject: Reject) -> Iterator[bytes]:
     for piece in pieces:
         more = more or bool(piece.strip())
         yield piece
-    # Only at the end, when nothing can follow: the file is published after its last piece.
-    if not more and _complains(item):
+    # An error message of a server (RFC 9457 and similar) is raised only at the end, when nothing can follow: the file
+    # is published after its last piece.
+    keys = item.keys()
+    complains = not item or keys & {"error", "errors"} or (keys & {"message", "detail"} and keys <= _COMPLAINTS)
+    if complains and not more:
         raise reject("an error message", "follow the message", line)
 
 
 def _content(head: bytearray) -> bytes:
-    return bytes(head).removeprefix(_BOM).lstrip()
+    return bytes(head).removeprefix(BOM).lstrip()
 
 
 def _object(line: bytes, reject: Reject) -> dict[str, Json]:
@@ -263,13 +254,6 @@ def _object(line: bytes, reject: Reject) -> dict[str, Json]:
     if line.startswith(b"{"):
         raise reject("a JSON document over several lines", "publish it as JSON Lines: jq -c .", line)
     raise reject("text that is not JSON", "use the address of a file with one JSON object per line", line)
-
-
-def _complains(item: dict[str, Json]) -> bool:
-    """Return True if an object is an error message of a server (RFC 9457 and similar)."""
-    keys = item.keys()
-    described = bool(keys & {"message", "detail"}) and keys <= _COMPLAINTS
-    return not item or bool(keys & {"error", "errors"}) or described
 
 
 def _rejection(transfer: Transfer, reply: Reply, what: str, hint: str, body: bytes) -> SourceFailed:

@@ -27,14 +27,7 @@ class RemoteSource:
     kind: SourceKind = "catalog"
 
     def __init__(
-        self,
-        fetcher: Fetcher,
-        target: Path,
-        fields: FieldMap,
-        *,
-        name: str,
-        id_prefix: str,
-        origin: Mapping[str, Json],
+        self, fetcher: Fetcher, target: Path, fields: FieldMap, *, name: str, id_prefix: str, origin: Mapping[str, Json]
     ) -> None:
         self.name = name
         self.origin = {**origin, "name": name}

@@ -190,9 +190,7 @@ class SparqlFetcher:
             return records_of_triples(chain.from_iterable(page.triples for page in pages))
         variables = pages[0].variables
         triples = triples_of_solutions(variables, solutions)
-        if triples is None:
-            return records_of_solutions(variables, solutions)
-        return records_of_triples(triples)
+        return records_of_solutions(variables, solutions) if triples is None else records_of_triples(triples)
 
     def _pages(self, transfer: Transfer, progress: Task) -> Iterator[SparqlPage]:
         """Yield all pages, their bytes counted; without a page size, the only one.
@@ -204,17 +202,15 @@ class SparqlFetcher:
             SourceFailed: a page that brought something new is repeated.
         """
         size, rows = self._template.page_size, self._template.form == "SELECT"
-        if size is None:
-            page = self._page(transfer, 0, 0)
-            progress.advance(page.bytes)
-            yield page
-            return
         seen: set[Hashable] = set()
         earlier: dict[Hashable, bool] = {}
         received = 0
-        for offset in count(0, size):
+        for offset in count(0, size or 1):
             page = self._page(transfer, offset, received)
             progress.advance(page.bytes)
+            if size is None:
+                yield page
+                return
             marks = page.marks()
             whole = frozenset(Counter(marks).items())
             if earlier.get(whole):
@@ -245,12 +241,9 @@ class SparqlFetcher:
     def _receive(self, transfer: Transfer, offset: int, received: int, reply: Reply) -> SparqlPage:
         body = b"".join(transfer.limited(reply.decoded(), before=received))
         media_type = reply.headers.get("Content-Type", "").partition(";")[0].strip().lower()
-        scope = f"{offset}:"
+        scope, is_table = f"{offset}:", self._template.form == "SELECT"
         try:
-            if self._template.form == "SELECT":
-                page = rows_in(body, scope)
-            else:
-                page = triples_in(body, media_type, scope, transfer.url)
+            page = rows_in(body, scope) if is_table else triples_in(body, media_type, scope, transfer.url)
         except UnreadableReply as error:
             answer = f"{transfer.origin} answered with {printable(media_type) or 'no Content-Type'}"
             raise SourceFailed(f"{answer}, {error}: {transfer.excerpt(body)}", hint=transfer.probe) from error
@@ -310,7 +303,12 @@ class Template(Frozen):
         tokens = list(_TOKEN.finditer(query))
         placeholders = {token[0].strip("<>") for token in tokens if token.lastgroup == "placeholder"}
         words = _words(tokens)
-        form = _form(words)
+        form = next((word for word, _ in words if word not in ("BASE", "PREFIX", "VERSION")), "")
+        if form not in ("SELECT", "CONSTRUCT", "DESCRIBE"):
+            raise UsageError(
+                f"the query must be a SELECT, CONSTRUCT or DESCRIBE; it begins with {form or 'nothing'}",
+                hint="write a CONSTRUCT whose template is a record, or a SELECT with ?id",
+            )
         _check_graph(graph, placeholders)
         paged = placeholders & {"{limit}", "{offset}"}
         _check_pages(words, paged, page_size)
@@ -324,16 +322,6 @@ class Template(Frozen):
         if self.appended:
             return f"{self.text}\nLIMIT {self.page_size} OFFSET {offset}"
         return _filled(self.text, {"{limit}": str(self.page_size), "{offset}": str(offset)})
-
-
-def _form(words: Sequence[tuple[str, int]]) -> str:
-    form = next((word for word, _ in words if word not in ("BASE", "PREFIX", "VERSION")), "")
-    if form not in ("SELECT", "CONSTRUCT", "DESCRIBE"):
-        raise UsageError(
-            f"the query must be a SELECT, CONSTRUCT or DESCRIBE; it begins with {form or 'nothing'}",
-            hint="write a CONSTRUCT whose template is a record, or a SELECT with ?id",
-        )
-    return form
 
 
 def _check_graph(graph: str | None, placeholders: Set[str]) -> None:

@@ -127,7 +127,8 @@ class Transfer:
         try:
             return persist(attempt, retries, sleep=time.sleep, until=self._clock.until)
         except GaveUp as gave_up:
-            message, hint = f"cannot fetch {shown(url)}: {gave_up}", self._advice()
+            message, is_late = f"cannot fetch {shown(url)}: {gave_up}", time.monotonic() >= self._clock.until
+            hint = f"if the server is slow, raise deadline_s of the source; {self.probe}" if is_late else self.probe
         except HttpFailed as failed:
             message, hint = str(failed), failed.hint
         raise SourceFailed(hide(message, self._secrets), hint=hint)
@@ -146,11 +147,6 @@ class Transfer:
         hint = "if this size is expected, raise the limit: max_mb of the source"
         too_large = SourceFailed(f"{self.origin} sent more than {most} bytes (decompressed)", hint=hint)
         return limit_size(pieces, most - before, lambda: too_large)
-
-    def _advice(self) -> str:
-        if time.monotonic() < self._clock.until:
-            return self.probe
-        return f"if the server is slow, raise deadline_s of the source; {self.probe}"
 
     def _follow(self, redirect: Redirect) -> str:
         if redirect.number > _MOST_REDIRECTS:

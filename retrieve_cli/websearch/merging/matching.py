@@ -71,9 +71,6 @@ def matched(descriptions: Sequence[Description]) -> list[list[int]]:
     return groups.result()
 
 
-# ----------------------------------------------------------------------------------------------- identifiers
-
-
 def _by_identifiers(descriptions: Sequence[Description]) -> Iterator[_Edge]:
     for identifier, places in by_identifier(descriptions).items():
         for here, there in _pairs(places):
@@ -148,9 +145,6 @@ def _years_apart(one: Description, other: Description) -> int:
     return 0 if one.year is None or other.year is None else abs(one.year - other.year)
 
 
-# ----------------------------------------------------------------------------------------------- titles
-
-
 def _by_titles(descriptions: Sequence[Description], groups: _Groups) -> Iterator[_Edge]:
     abstracts, recurrent = Abstracts(), _recurrent(descriptions)
     for here, there in {pair for places in _candidates(descriptions) for pair in _pairs(places)}:
@@ -218,9 +212,6 @@ def _is_one_text(one: Description, other: Description, alike: Likeness, abstract
     return agreement is not None and agreement >= _AGREE
 
 
-# ----------------------------------------------------------------------------------------------- union-find
-
-
 class _Groups:
     """Disjoint sets of descriptions. A set is named by the least of its members."""
 
@@ -251,16 +242,14 @@ class _Groups:
     def _contradict(self, least: int, other: int, level: _Level) -> bool:
         here = [self._all[place] for place in self._members[least]]
         there = [self._all[place] for place in self._members[other]]
-        if _differ(_articles(here), _articles(there)):
-            return True
-        return level is _Level.TITLE and _contradict_by_title(here, there)
+        by_title = level is _Level.TITLE
+        return _differ(_articles(here), _articles(there)) or (by_title and _contradict_by_title(here, there))
 
 
 def _contradict_by_title(here: Sequence[Description], there: Sequence[Description]) -> bool:
     """Return True if two sets with similar titles have identifiers, years or titles of two works."""
-    if _differ(_articles(here) | _declared(here), _articles(there) | _declared(there)):
-        return True
-    if _differ(_pmids(here), _pmids(there)):
+    dois = _articles(here) | _declared(here), _articles(there) | _declared(there)
+    if _differ(*dois) or _differ(_pmids(here), _pmids(there)):
         return True
     one, other = _preprints(here), _preprints(there)
     if any(_differ(one[server], other[server]) for server in one.keys() & other.keys()):

@@ -282,9 +282,6 @@ def _is_distinct(words: tuple[str, ...], letters: str) -> bool:
     return len(words) >= _LEAST_WORDS and len(own) > 1 and len(letters) >= _LEAST_LETTERS
 
 
-# ----------------------------------------------------------------------------------------------- quotations
-
-
 def _quoted(text: str) -> tuple[Quoting, str]:
     """Return in what way a title speaks of another work, and the title that it quotes."""
     first: Quoting = ""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import NamedTuple, TypeAlias, TypeVar, get_args
+from typing import NamedTuple, TypeAlias, get_args
 
 from retrieve_cli.contracts.works import Cited, FieldConflict, Found, Id, IdKind, Item, RelationKind, Version, WorkType
 from retrieve_cli.websearch import dates, ids
@@ -46,7 +46,10 @@ def versions_of(group: Sequence[Member]) -> list[list[Member]]:
             versions[key._replace(identifier=main)].append(one)  # it has no DOI, or another one, which is a conflict
         else:
             versions[key].append(one)
-    _join_unnumbered(versions)
+    for key in [key for key in versions if key.number == 0]:  # without a number: of the latest version
+        latest = max(other for other in versions if other[:2] == key[:2])
+        if latest != key:
+            versions[latest] += versions.pop(key)
     ordered = _latest_first(versions, main)
     for one in rest[:]:
         if place := next((key for key in ordered if key.identifier in map(str, one[1].own)), None):
@@ -89,14 +92,6 @@ def _key(found: Found, description: Description) -> _Key | None:
     number = (number if published else found.item.version or number) or ""
     counted = int(number) if number.isdecimal() and len(number) <= _LONGEST_NUMBER else 0
     return _Key(published, str(ids.unversioned(own[0])) if own else "", counted)
-
-
-def _join_unnumbered(versions: dict[_Key, list[Member]]) -> None:
-    """Add items without a version to the latest version."""
-    for key in [key for key in versions if key.number == 0]:
-        latest = max(other for other in versions if other[:2] == key[:2])
-        if latest != key:
-            versions[latest] += versions.pop(key)
 
 
 def _latest_first(versions: dict[_Key, list[Member]], main: str) -> list[_Key]:
@@ -144,7 +139,6 @@ _OF_VERSION = ("title", "authors", "date", "venue", "url", "license", "open_acce
 """Fields that differ between versions of a work: taken from its representative version."""
 _OTHERS = ("authors", "date", "venue", "url")
 """Fields of those that another version answers for if that one does not."""
-_Value = TypeVar("_Value")
 
 
 class ChosenFields(NamedTuple):
@@ -167,8 +161,12 @@ def chosen(standing: Sequence[Found], others: Sequence[Found]) -> ChosenFields:
             value = getattr(best.item, name)
             values[name] = Cited(value, best.source.provider, best.source.at) if name == "citations" else value
             provenance[name] = best.source.provider
-    _retraction(values, provenance, [*standing, *others])
-    return ChosenFields(values, provenance, _conflicts(values, standing, [*standing, *others]))
+    every = [*standing, *others]
+    # marked by the field, or before the title
+    if saying := [one for one in every if one.item.retracted or titles.read(one.item.title).retracted]:
+        best = min(saying, key=lambda one: place(one.source.provider, _ORDERS["retracted"]))
+        values["retracted"], provenance["retracted"] = True, best.source.provider
+    return ChosenFields(values, provenance, _conflicts(values, standing, every))
 
 
 def place(provider: str, order: Sequence[str]) -> tuple[int, str]:
@@ -180,35 +178,20 @@ def _best(name: str, found: Sequence[Found]) -> Found | None:
     """Return the item whose value of a field is the best one; None if no item has one."""
     having = [one for one in found if getattr(one.item, name) not in (None, "", ())]
     if name == "snippet":  # search engines rank their snippets
-        having.sort(key=lambda one: (one.source.order, one.source.provider))
-        return having[0] if having else None
-    literature = [one for one in having if one.item.type != "web"] or having
-    having = sorted(literature, key=_field_key(name))
-    if name == "date" and having:  # the most precise one that agrees
-        first = having[0].item.date
-        return max((one for one in having if one.item.date.startswith(first)), key=lambda one: len(one.item.date))
-    return having[0] if having else None
-
-
-def _field_key(name: str) -> Callable[[Found], tuple[object, ...]]:
-    order = _ORDERS[name]
+        return min(having, key=lambda one: (one.source.order, one.source.provider), default=None)
 
     def key(one: Found) -> tuple[object, ...]:
         value = getattr(one.item, name)
         size = -len(value) if name == "abstract" else -value if name == "citations" else 0
-        provider = place(one.source.provider, order)
+        provider = place(one.source.provider, _ORDERS[name])
         first = (size, *provider) if name == "abstract" else (*provider, size)
         return (*first, one.source.order, str(value))
 
-    return key
-
-
-def _retraction(values: dict[str, object], provenance: dict[str, str], found: Sequence[Found]) -> None:
-    """Set `retracted` to True if any item is marked as retracted, by the field or before the title."""
-    saying = [one for one in found if one.item.retracted or titles.read(one.item.title).retracted]
-    if saying:
-        best = min(saying, key=lambda one: place(one.source.provider, _ORDERS["retracted"]))
-        values["retracted"], provenance["retracted"] = True, best.source.provider
+    having = sorted([one for one in having if one.item.type != "web"] or having, key=key)
+    if name == "date" and having:  # the most precise one that agrees
+        first = having[0].item.date
+        return max((one for one in having if one.item.date.startswith(first)), key=lambda one: len(one.item.date))
+    return having[0] if having else None
 
 
 def _conflicts(

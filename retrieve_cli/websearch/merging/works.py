@@ -13,9 +13,9 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
-from retrieve_cli.contracts.works import FieldConflict, Found, Id, IdKind, Linked, Work, WorkType
+from retrieve_cli.contracts.works import FieldConflict, Found, Id, Linked, Work, WorkType
 from retrieve_cli.websearch import ids
 from retrieve_cli.websearch.merging import titles
 from retrieve_cli.websearch.merging.describing import Description, described
@@ -36,18 +36,6 @@ class _Group(NamedTuple):
     """Identifiers of its representative version."""
     id: str
 
-    @property
-    def ranked(self) -> bool:
-        return any(found.source.rank is not None for found, _ in self.items)
-
-    @property
-    def found(self) -> list[Found]:
-        return [found for found, _ in self.items]
-
-    @property
-    def standing(self) -> list[Found]:
-        return [found for found, _ in self.versions[0]]
-
 
 def merge(found: Sequence[Found]) -> list[Work]:
     """Return one work for each publication or page among items, ordered by their best rank, then by id.
@@ -60,8 +48,12 @@ def merge(found: Sequence[Found]) -> list[Work]:
     owners = _owners(members)
     groups = _identified(members, owners)
     linked, retractions = _links(groups, owners)
-    works = [_work(group, linked[place], retractions[place]) for place, group in enumerate(groups) if group.ranked]
-    return sorted(works, key=lambda work: (_best_rank(work), work.id))
+    works = [
+        _work(group, linked[place], retractions[place])
+        for place, group in enumerate(groups)
+        if any(found.source.rank is not None for found, _ in group.items)
+    ]
+    return sorted(works, key=lambda work: (min(one.rank for one in work.found_by if one.rank is not None), work.id))
 
 
 def _canonical(found: Sequence[Found]) -> list[Found]:
@@ -76,13 +68,6 @@ def _canonical(found: Sequence[Found]) -> list[Found]:
     for _, same in sorted(keyed.items(), key=lambda pair: pair[0]):
         ordered += same if len(same) == 1 else [one for _, one in sorted({repr(one): one for one in same}.items())]
     return ordered
-
-
-def _best_rank(work: Work) -> int:
-    return min(source.rank for source in work.found_by if source.rank is not None)
-
-
-# ----------------------------------------------------------------------------------------------- identifiers
 
 
 def _owners(members: Sequence[Sequence[Member]]) -> dict[Id, int]:
@@ -128,39 +113,17 @@ def _ids(version: Sequence[Member], place: int, owners: Mapping[Id, int]) -> tup
                     articles.add(one)
                 if description.stage != "page":
                     of_records.add(one)
-    kept: dict[IdKind, Id] = {}
-    for one in sorted(
-        counts, key=lambda one: (one not in articles, one not in of_records, -counts[one], _length(one), one.value)
-    ):
-        kept.setdefault(one.kind, one)
+
+    def order(one: Id) -> tuple[bool, bool, int, int, str]:
+        length = len(one.value) if one.kind == "url" else 0
+        return one not in articles, one not in of_records, -counts[one], length, one.value
+
+    kept = {one.kind: one for one in sorted(counts, key=order, reverse=True)}  # of each kind, the first one in order
     return tuple(kept[kind] for kind in KINDS if kind in kept)
 
 
-def _length(one: Id) -> int:
-    return len(one.value) if one.kind == "url" else 0
-
-
-# ----------------------------------------------------------------------------------------------- links
-
-
-class _Link(NamedTuple):
-    """A link from a review to the work that it is about."""
-
-    review: int | Id
-    """Place of the group of descriptions; an identifier if no item has it."""
-    work: int | Id
-
-
-def _all_links(groups: Sequence[Sequence[Description]], owners: Mapping[Id, int]) -> list[_Link]:
-    """Return the links between groups, of which each is one work; `owners` are the groups of identifiers."""
-    shared = _Titles(groups)
-    found: set[_Link] = set()
-    for place, group in enumerate(groups):
-        declared = set(_declared(place, group, owners))
-        if not declared and group[0].subject == "about":
-            declared = {_Link(place, work) for work in _guessed(group, owners, shared) if work != place}
-        found |= declared
-    return sorted(found, key=str)
+_Link: TypeAlias = tuple[int | Id, int | Id]
+"""A review and the work that it is about, each as the place of its group, or as an identifier that no item has."""
 
 
 def _declared(place: int, group: Sequence[Description], owners: Mapping[Id, int]) -> Iterator[_Link]:
@@ -168,26 +131,24 @@ def _declared(place: int, group: Sequence[Description], owners: Mapping[Id, int]
         for kind, other in description.item.relations:
             target = owners.get(ids.unversioned(other), other)
             if target != place and kind == "reviews":
-                yield _Link(place, target)
+                yield place, target
             elif target != place and kind == "reviewed_by":
-                yield _Link(target, place)
+                yield target, place
 
 
 def _guessed(group: Sequence[Description], owners: Mapping[Id, int], shared: _Titles) -> set[int]:
     """Return the work that a review is about, by its DOI or else by its title; none if several may be."""
-    continued = {owners[stem] for each in group for one in each.own for stem in _stems(one) if stem in owners}
+    stems = (  # the DOIs that a DOI continues with a full stop, a slash or a hyphen
+        Id("doi", one.value[:place])
+        for one in (one for each in group for one in each.own if one.kind == "doi")
+        for place in range(one.value.index("/") + 2, len(one.value))
+        if one.value[place] in "./-"
+    )
+    continued = {owners[stem] for stem in stems if stem in owners}
     if len(continued) == 1:
         return continued
     quoted = {place for each in group if each.title.quoting for place in shared.quoted(each)}
     return quoted if len(quoted) == 1 else set()
-
-
-def _stems(identifier: Id) -> Iterator[Id]:
-    """Yield the DOIs that a DOI continues with a full stop, a slash or a hyphen."""
-    if identifier.kind == "doi":
-        value = identifier.value
-        start = value.index("/") + 2
-        yield from (Id("doi", value[:place]) for place in range(start, len(value)) if value[place] in "./-")
 
 
 class _Titles:
@@ -223,35 +184,45 @@ class _Titles:
         return found
 
 
-# ----------------------------------------------------------------------------------------------- works
-
-
 def _links(groups: Sequence[_Group], owners: Mapping[Id, int]) -> tuple[list[set[Linked]], list[set[str]]]:
     """Return the links of each group, and the providers of the retractions that are linked to it."""
     linked: list[set[Linked]] = [set() for _ in groups]
     retractions: list[set[str]] = [set() for _ in groups]
     descriptions = [[description for _, description in group.items] for group in groups]
-    for review, work in _all_links(descriptions, owners):
-        if isinstance(work, int):
-            linked[work].add(Linked(groups[review].id if isinstance(review, int) else str(review), "reviews"))
-        if isinstance(review, int):
-            linked[review].add(Linked(groups[work].id if isinstance(work, int) else str(work), "reviewed_by"))
-        if isinstance(review, int) and isinstance(work, int):
-            retractions[work] |= {each.provider for each in descriptions[review] if each.title.quoting == "retraction"}
+    shared = _Titles(descriptions)
+    for place, group in enumerate(descriptions):
+        links = set(_declared(place, group, owners))
+        if not links and group[0].subject == "about":
+            links = {(place, work) for work in _guessed(group, owners, shared) if work != place}
+        for review, work in links:
+            if isinstance(work, int):
+                linked[work].add(Linked(groups[review].id if isinstance(review, int) else str(review), "reviews"))
+            if isinstance(review, int):
+                linked[review].add(Linked(groups[work].id if isinstance(work, int) else str(work), "reviewed_by"))
+            if isinstance(review, int) and isinstance(work, int):
+                retracting = (each.provider for each in descriptions[review] if each.title.quoting == "retraction")
+                retractions[work].update(retracting)
     return linked, retractions
 
 
 def _work(group: _Group, linked: set[Linked], retractions: set[str]) -> Work:
-    standing = group.standing
+    standing = [found for found, _ in group.versions[0]]
     fields = chosen(standing, [found for version in group.versions[1:] for found, _ in version])
     provenance, conflicts = fields.provenance, fields.conflicts
     values: dict[str, Any] = {"title": "", **fields.values}
     if retractions and not values.get("retracted"):
         values["retracted"], provenance["retracted"] = True, min(retractions)
-    if dois := _other_dois(group):
-        conflicts["doi"] = dois
+    shown = {ids.unversioned(one) for one in group.ids if one.kind == "doi"}
+    others = {
+        FieldConflict(one.value, found.source.provider)
+        for found, description in group.versions[0]
+        for one in description.published
+        if shown and one not in shown
+    }
+    if others:
+        conflicts["doi"] = tuple(sorted(others, key=lambda one: (one.source, one.value)))
     sources = sorted(
-        {found.source for found in group.found},
+        {found.source for found, _ in group.items},
         key=lambda source: (source.provider, *source.order, source.digest, source.query, source.at),
     )
     return Work(
@@ -271,20 +242,8 @@ def _type(group: _Group, linked: set[Linked]) -> WorkType:
     description = group.versions[0][0][1]
     if description.stage == "preprint":
         return "preprint"
-    types = {found.item.type for found in group.standing}
+    types = {found.item.type for found, _ in group.versions[0]}
     is_comment = any(each.title.quoting == "comment" for _, each in group.items)
     if "review" in types or (is_comment and any(link.relation == "reviewed_by" for link in linked)):
         return "review"
     return next(one for one in _TYPES if one in types)
-
-
-def _other_dois(group: _Group) -> tuple[FieldConflict, ...]:
-    """Return other DOIs of the representative version of a work."""
-    shown = {ids.unversioned(one) for one in group.ids if one.kind == "doi"}
-    other = {
-        FieldConflict(one.value, found.source.provider)
-        for found, description in group.versions[0]
-        for one in description.published
-        if shown and one not in shown
-    }
-    return tuple(sorted(other, key=lambda one: (one.source, one.value)))

@@ -14,19 +14,7 @@ from html import escape
 from typing import ClassVar, Literal, NamedTuple
 from xml.etree.ElementTree import Element
 
-from retrieve_cli.contracts.websearch import (
-    Call,
-    Fetch,
-    Malformed,
-    Need,
-    Page,
-    ProviderFailed,
-    Rate,
-    Rejected,
-    Response,
-    WebKind,
-    WebQuery,
-)
+from retrieve_cli.contracts.websearch import Call, Fetch, Need, Page, Rate, Response, WebKind, WebQuery
 from retrieve_cli.contracts.works import Item
 from retrieve_cli.errors import printable, quoted, shortened
 from retrieve_cli.frozen import Frozen
@@ -81,13 +69,8 @@ class Arxiv(Frozen):
     def search(self, query: WebQuery, fetch: Fetch) -> Page:
         """Return the preprints that match, by relevance. Raises: ProviderFailed: see `Provider.search`."""
         sent = search_query(query.text, since=query.since, categories=query.categories)
-        parameters = {
-            "search_query": sent,
-            "start": "0",
-            "max_results": str(query.k),
-            "sortBy": "relevance",
-            "sortOrder": "descending",
-        }
+        order = {"sortBy": "relevance", "sortOrder": "descending"}
+        parameters = {"search_query": sent, "start": "0", "max_results": str(query.k), **order}
         # a rejected question has status 400 and the same feed with the reason
         response = fetch(Call(f"{_SERVER}/api/query", parameters), accept=(200, 400))
         total, entries = _read_feed(response)
@@ -99,9 +82,6 @@ class Arxiv(Frozen):
         return Page(tuple(preprints), sent, response, total, notices)
 
 
-# --------------------------------------------------------------------------------------------- the question
-
-
 def search_query(text: str, *, since: str = "", categories: Sequence[str] = ()) -> str:
     """Return a question in the syntax of arXiv.
 
@@ -110,14 +90,11 @@ def search_query(text: str, *, since: str = "", categories: Sequence[str] = ()) 
     """
     words = _expression(_tokens(text))
     if words is None:
-        raise ProviderFailed(Rejected(f"{quoted(text)} has no words to search for"))
-    clauses = [words]
-    if any_of := _either([in_category(category) for category in categories]):
-        clauses.append(any_of)
-    if since:
-        day = dates.first_day(since).replace("-", "")
-        clauses.append(_Clause(f"submittedDate:[{day}0000 TO {_LAST}]"))
-    whole = _all_of(clauses)
+        replies.rejected(f"{quoted(text)} has no words to search for")
+    day = dates.first_day(since).replace("-", "")
+    dated = _Clause(f"submittedDate:[{day}0000 TO {_LAST}]") if since else None
+    clauses = (words, _either([in_category(category) for category in categories]), dated)
+    whole = _all_of([clause for clause in clauses if clause])
     return whole.text if whole else ""
 
 
@@ -209,33 +186,27 @@ def in_category(category: str) -> _Clause:
     named = archive.lower() + dot + (subject.upper() if len(subject) == 2 else subject)
     if not _CATEGORY.fullmatch(named):
         reason = f"{quoted(category)} is not a category of arXiv, which are such as q-bio, cs.AI or physics.med-ph"
-        raise ProviderFailed(Rejected(reason))
+        replies.rejected(reason)
     # not cat:math*, which has math-ph as well
     return _Clause(f"cat:{named}") if subject else _Clause(f"cat:{named} OR cat:{named}.*", "either")
 
 
-# ----------------------------------------------------------------------------------------------- the answer
-
-
 def _read_feed(response: Response) -> tuple[int, list[Element]]:
-    """Return the number of matches and the entries.
-
-    Raises:
-        ProviderFailed: `Rejected` with the reason of arXiv, or `Malformed`.
-    """
+    """Return the number of matches and the entries. Raises: ProviderFailed: `Rejected` with the reason of arXiv, or
+    `Malformed`."""
     feed = replies.read_xml(response)
     entries = feed.findall(f"{_ATOM}entry")
     for entry in entries:
         if _ERRORS in _content(entry, f"{_ATOM}id"):
             reason = printable(shortened(_content(entry, f"{_ATOM}summary") or "no reason given"))
-            raise ProviderFailed(Rejected(f"arXiv rejects the question: {reason}", response.status))
+            replies.rejected(f"arXiv rejects the question: {reason}", response)
     total = _content(feed, _TOTAL)
     if feed.tag != f"{_ATOM}feed" or not total.isascii() or not total.isdecimal() or len(total) > 11:
         replies.malformed("an Atom feed with the number of matches", response)
     if response.status != 200:
-        raise ProviderFailed(Rejected(f"status {response.status}", response.status))
+        replies.rejected(f"status {response.status}", response)
     if int(total) and not entries:  # documented by its users: pages that are empty under load
-        raise ProviderFailed(Malformed(f"its answer counts {total} matches and lists none"))
+        replies.none_listed(total)
     return int(total), entries
 
 
@@ -258,6 +229,7 @@ def _item(entry: Element) -> Item | None:
     category = primary.get("term", "") if primary is not None else ""
     published = ids.doi(_content(entry, f"{_ARXIV}doi"))
     comment, abstract = _content(entry, f"{_ARXIV}comment"), _content(entry, f"{_ATOM}summary")
+    withdrawn = _JUST_WITHDRAWN.match(abstract) or _JUST_WITHDRAWN.match(comment) or _WITHDRAWN.search(comment)
     return items.made(
         type="preprint",
         title=_text(entry, f"{_ATOM}title"),
@@ -269,13 +241,8 @@ def _item(entry: Element) -> Item | None:
         venue=_text(entry, f"{_ARXIV}journal_ref") or (f"arXiv ({category})" if category else "arXiv"),
         abstract=_text(entry, f"{_ATOM}summary"),
         open_access=True,
-        retracted=True if _is_withdrawn(comment, abstract) else None,
+        retracted=True if withdrawn else None,
         version=ids.arxiv_version(address),
         # the DOI that authors give is that of the article; arXiv's own one names the preprint itself
         relations=[("published_as", published)] if published and not ids.arxiv(published.value) else [],
     )
-
-
-def _is_withdrawn(comment: str, abstract: str) -> bool:
-    """Return True if a comment states that the preprint was withdrawn, or its abstract begins with that statement."""
-    return bool(_JUST_WITHDRAWN.match(abstract) or _JUST_WITHDRAWN.match(comment) or _WITHDRAWN.search(comment))

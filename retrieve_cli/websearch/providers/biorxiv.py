@@ -11,13 +11,13 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from retrieve_cli.contracts import Json
-from retrieve_cli.contracts.websearch import Call, Need, Page, ProviderFailed, Rate, Rejected, WebKind
+from retrieve_cli.contracts.websearch import Call, Need, Page, ProviderFailed, Rate, WebKind
 from retrieve_cli.contracts.works import Id, Item
 from retrieve_cli.errors import printable, shortened
 from retrieve_cli.frozen import Frozen
 from retrieve_cli.websearch import dates, ids, items
 from retrieve_cli.websearch.providers import europepmc
-from retrieve_cli.websearch.replies import listed, malformed, number, objects, read_object, text
+from retrieve_cli.websearch.replies import listed, malformed, number, objects, read_object, rejected, text
 
 if TYPE_CHECKING:
     from retrieve_cli.contracts.websearch import Failure, Fetch, Response, WebQuery
@@ -92,8 +92,7 @@ def _preprints(found: Sequence[Item]) -> list[tuple[str, str]]:
     preprints: dict[str, str] = {}
     for item in found:
         for known in item.ids:
-            named = _PREPRINT.fullmatch(known.value) if known.kind == "doi" else None
-            if named:
+            if known.kind == "doi" and (named := _PREPRINT.fullmatch(known.value)):
                 medical = len(named[2]) >= _MEDRXIV_DIGITS or "medrxiv" in item.venue.lower()
                 preprints.setdefault(named[1], "medrxiv" if medical else "biorxiv")
     return list(preprints.items())
@@ -117,18 +116,15 @@ def _answers(
 
 
 def _described(doi: str, server: str, response: Response) -> Item | None:
-    """Return a preprint with its latest title and the date of its first version; None if there is no record.
-
-    Raises:
-        ProviderFailed: the server reports an error, or its answer is not a list of versions of this preprint.
-    """
+    """Return a preprint with its latest title and the date of its first version; None if there is no record. Raises:
+    ProviderFailed: the server reports an error, or its answer is not a list of versions of this preprint."""
     answer = read_object(response)
     status = next((text(message, "status") for message in objects(answer, "messages")), "")
     if status.lower().startswith("no posts found"):
         return None
     if status.lower() != "ok":
         if status:
-            raise ProviderFailed(Rejected(f"it reports an error: “{printable(shortened(status))}”", response.status))
+            rejected(f"it reports an error: “{printable(shortened(status))}”", response)
         malformed("an object with `messages` and `collection`", response)
     versions = sorted(listed(answer.get("collection"), response, "collection"), key=_version)
     if not versions or any(ids.doi(text(version, "doi")) != Id("doi", doi) for version in versions):

@@ -4,11 +4,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import ClassVar, NoReturn
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import ClassVar
 
 from retrieve_cli.contracts import Json
-from retrieve_cli.contracts.websearch import Call, Fetch, KeyPlace, Need, Page, ProviderFailed, Rate, Rejected, Response
+from retrieve_cli.contracts.websearch import Call, Fetch, KeyPlace, Need, Page, Rate, Response
 from retrieve_cli.contracts.works import Id, Item, RelationKind, WorkType
 from retrieve_cli.errors import printable, shortened
 from retrieve_cli.frozen import Frozen
@@ -21,27 +21,24 @@ _FIELDS = (
 )
 _A_CALL, _CALLS = 50, 2
 """DOIs of one call, and calls."""
-_RELATIONS: Mapping[str, RelationKind] = {
-    "is-preprint-of": "preprint_of",
-    "has-preprint": "version_of",  # `preprint_of` has the preprint on its left
-    "is-version-of": "version_of",
-    "has-version": "version_of",
-    "is-manuscript-of": "version_of",
-    "has-manuscript": "version_of",
-    "is-variant-form-of": "version_of",
-    "is-original-form-of": "version_of",
-    "is-replaced-by": "version_of",
-    "replaces": "version_of",
-    "is-same-as": "same_as",
-    "is-identical-to": "same_as",
-    "is-review-of": "reviews",
-    "is-comment-on": "reviews",
-    "is-reply-to": "reviews",
-    "has-review": "reviewed_by",
-    "has-comment": "reviewed_by",
-    "has-reply": "reviewed_by",
+_RELATIONS: Mapping[RelationKind, str] = {
+    "preprint_of": "is-preprint-of",
+    # with `has-preprint`: `preprint_of` has the preprint on its left
+    "version_of": "has-preprint is-version-of has-version is-manuscript-of has-manuscript is-variant-form-of "
+    "is-original-form-of is-replaced-by replaces",
+    "same_as": "is-same-as is-identical-to",
+    "reviews": "is-review-of is-comment-on is-reply-to",
+    "reviewed_by": "has-review has-comment has-reply",
 }
 """Types of relations that concern the identity of a work, or its reviews; parts, data and references do not."""
+_READERS: Mapping[str, Callable[[str], Id | None]] = {
+    "doi": ids.doi,
+    "arxiv": ids.arxiv,
+    "pmid": ids.pmid,
+    "pmcid": ids.pmcid,
+    "uri": lambda text: ids.of_address(text) or ids.url(text),
+}
+"""Readers of identifiers by their types."""
 _VERSIONS = frozenset({"new_version", "new_edition"})
 _RETRACTIONS = frozenset({"retraction", "withdrawal", "removal"})
 _NOTICES = _RETRACTIONS | frozenset(
@@ -84,14 +81,14 @@ class Crossref(Frozen):
         first: Response | None = None
         for begin in range(0, len(dois), _A_CALL):
             some = dois[begin : begin + _A_CALL]
-            parameters = {
-                "filter": ",".join(f"doi:{doi}" for doi in some),
-                "select": _FIELDS,
-                "rows": str(len(some)),
-            }
+            parameters = {"filter": ",".join(f"doi:{doi}" for doi in some), "select": _FIELDS, "rows": str(len(some))}
             response = fetch(Call(f"{_SERVER}/works", parameters, keys=(_CONTACT,)))
             first = first or response
-            works += _items(_records(response), titles, response)
+            records = _records(response)
+            described = [item for record in records if (item := _item(record, titles, response.at))]
+            if records and not described:
+                replies.malformed("a list of works", response)
+            works += described
         if first is None:
             return None
         missing = len(titles) - len(dois)
@@ -110,35 +107,17 @@ def _titles(items: Sequence[Item]) -> dict[str, str]:
     return titles
 
 
-# ----------------------------------------------------------------------------------------------- the answer
-
-
 def _records(response: Response) -> list[Mapping[str, Json]]:
-    """Return the records of an answer.
-
-    Raises:
-        ProviderFailed: `Rejected` with its complaint, or `Malformed`.
-    """
+    """Return the records of an answer. Raises: ProviderFailed: `Rejected` with its complaint, or `Malformed`."""
     answer = replies.read_object(response)
     if replies.text(answer, "status") == "failed" or replies.text(answer, "message-type") == "validation-failure":
-        _complain(answer, response)
+        said = "; ".join(replies.text(part, "message") for part in replies.objects(answer, "message"))
+        said = said or replies.text(answer, "message") or "no reason given"
+        replies.rejected(f"Crossref rejects the request: {printable(shortened(said))}", response)
     message = answer.get("message")
     if replies.text(answer, "status") != "ok" or not isinstance(message, dict):
         replies.malformed("an object with status and message", response)
     return replies.listed(message.get("items"), response, "items")
-
-
-def _complain(answer: Mapping[str, Json], response: Response) -> NoReturn:
-    said = "; ".join(replies.text(part, "message") for part in replies.objects(answer, "message"))
-    said = said or replies.text(answer, "message") or "no reason given"
-    raise ProviderFailed(Rejected(f"Crossref rejects the request: {printable(shortened(said))}", response.status))
-
-
-def _items(records: Sequence[Mapping[str, Json]], titles: Mapping[str, str], response: Response) -> list[Item]:
-    described = [item for record in records if (item := _item(record, titles, response.at))]
-    if records and not described:
-        replies.malformed("a list of works", response)
-    return described
 
 
 def _item(record: Mapping[str, Json], titles: Mapping[str, str], at: str) -> Item | None:
@@ -150,6 +129,8 @@ def _item(record: Mapping[str, Json], titles: Mapping[str, str], at: str) -> Ite
     relations = _relations(record, updates, doi)
     reviews = any(kind == "reviews" for kind, _ in relations)
     licence, is_open = _licence(record, at)
+    # a notice retracts the work, or it is declared as the notice of the retraction of itself
+    notices = {kind for other, kind in updates if other == doi} | {kind for _, kind in _updates(record, "updated-by")}
     return items.made(
         type="review" if reviews else _TYPES.get(replies.text(record, "type"), "article"),
         title=_first(record, "title") or titles.get(doi.value, ""),
@@ -162,7 +143,7 @@ def _item(record: Mapping[str, Json], titles: Mapping[str, str], at: str) -> Ite
         open_access=is_open,
         license=licence,
         citations=replies.number(record, "is-referenced-by-count"),
-        retracted=True if _is_retracted(record, updates, doi) else None,
+        retracted=True if notices & _RETRACTIONS else None,
         relations=relations,
     )
 
@@ -190,9 +171,11 @@ def _relations(record: Mapping[str, Json], updates: Sequence[tuple[Id, str]], ow
     concerns, even if the publisher declares it as a version of it."""
     relations = [*_links(updates, "reviews"), *_links(_updates(record, "updated-by"), "reviewed_by")]
     updated = {other for _, other in relations}
-    for name, relation in _RELATIONS.items():
-        declared = map(_identifier, replies.objects(record, "relation", name))
-        relations += [(relation, other) for other in declared if other and other not in updated]
+    for relation, names in _RELATIONS.items():
+        for entry in (entry for name in names.split() for entry in replies.objects(record, "relation", name)):
+            read = _READERS.get(replies.text(entry, "id-type").lower())
+            if read and (other := read(replies.text(entry, "id"))) and other not in updated:
+                relations.append((relation, other))
     return [(kind, other) for kind, other in dict.fromkeys(relations) if other != own]
 
 
@@ -202,33 +185,11 @@ def _links(updates: Iterable[tuple[Id, str]], notice: RelationKind) -> Iterator[
             yield "version_of" if kind in _VERSIONS else notice, other
 
 
-def _identifier(entry: Mapping[str, Json]) -> Id | None:
-    text = replies.text(entry, "id")
-    match replies.text(entry, "id-type").lower():
-        case "doi":
-            return ids.doi(text)
-        case "arxiv":
-            return ids.arxiv(text)
-        case "pmid":
-            return ids.pmid(text)
-        case "pmcid":
-            return ids.pmcid(text)
-        case "uri":
-            return ids.of_address(text) or ids.url(text)
-    return None
-
-
 def _updates(record: Mapping[str, Json], key: str) -> Iterator[tuple[Id, str]]:
     """Yield the DOI of the other work and the type of each update, such as `retraction`."""
     for entry in replies.objects(record, key):
         if other := ids.doi(replies.text(entry, "DOI")):
             yield other, replies.text(entry, "type").lower().replace("-", "_").replace(" ", "_")
-
-
-def _is_retracted(record: Mapping[str, Json], updates: Sequence[tuple[Id, str]], own: Id) -> bool:
-    """Return True if a notice retracts the work, or it is declared as the notice of the retraction of itself."""
-    in_place = [kind for other, kind in updates if other == own]
-    return not _RETRACTIONS.isdisjoint([*in_place, *(kind for _, kind in _updates(record, "updated-by"))])
 
 
 def _licence(record: Mapping[str, Json], at: str) -> tuple[str, bool | None]:

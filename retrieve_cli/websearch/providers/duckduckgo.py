@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from itertools import islice, pairwise
 from urllib.parse import parse_qs, urlencode, urlsplit
 
-from retrieve_cli.contracts.websearch import Call, ProviderFailed, Rate, Rejected, Response, WebQuery
+from retrieve_cli.contracts.websearch import Call, Rate, Response, WebQuery
 from retrieve_cli.websearch import dates, replies
 from retrieve_cli.websearch.providers.web_engines import WebEngine, WebResult, WebResults
 
@@ -81,9 +81,11 @@ def _rows(response: Response) -> list[WebResult]:
     if blocks and is_complete:
         return [row for block in blocks if not (row := _row(block)).url.startswith(_ADVERTISED)]
     # Only if there are no results: a result may be about these very marks.
-    if any(_is_captcha(attributes) for _, attributes, _, _ in tags):
-        raise ProviderFailed(Rejected("it asks for a captcha, as it does when a program asks often", response.status))
-    if is_complete and any(not _NOTHING_FOUND.isdisjoint(_classes(attributes)) for _, attributes, _, _ in tags):
+    classes = {name for _, attributes, _, _ in tags for name in _classes(attributes)}
+    actions = (attributes.get("action", "") for _, attributes, _, _ in tags)
+    if any("/anomaly.js" in action for action in actions) or any(name.startswith("anomaly-modal") for name in classes):
+        replies.rejected("it asks for a captcha, as it does when a program asks often", response)
+    if is_complete and not _NOTHING_FOUND.isdisjoint(classes):
         return []
     return replies.malformed("a complete page of results", response)
 
@@ -139,8 +141,3 @@ def _target(url: str) -> str:
 
 def _classes(attributes: dict[str, str]) -> frozenset[str]:
     return frozenset(attributes.get("class", "").split())
-
-
-def _is_captcha(attributes: dict[str, str]) -> bool:
-    marked = any(name.startswith("anomaly-modal") for name in _classes(attributes))
-    return marked or "/anomaly.js" in attributes.get("action", "")

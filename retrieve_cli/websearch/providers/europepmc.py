@@ -6,21 +6,17 @@ Documentation: https://europepmc.org/RestfulWebService and, for the syntax of qu
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator, Mapping
 
 from retrieve_cli.contracts import Json
-from retrieve_cli.contracts.websearch import Call, Need, Page, ProviderFailed, Rate, Rejected, WebKind
+from retrieve_cli.contracts.websearch import Call, Fetch, Need, Page, Rate, WebKind, WebQuery
 from retrieve_cli.contracts.works import Id, Item, RelationKind, WorkType
 from retrieve_cli.errors import printable, shortened
 from retrieve_cli.frozen import Frozen
 from retrieve_cli.websearch import dates, ids, items
 from retrieve_cli.websearch.providers.pubmed_xml import RELATIONS, issue_date, sentence
 from retrieve_cli.websearch.providers.syntax import balanced
-from retrieve_cli.websearch.replies import at, listed, malformed, number, objects, read_object, text
-
-if TYPE_CHECKING:
-    from retrieve_cli.contracts.websearch import Fetch, Response, WebQuery
+from retrieve_cli.websearch.replies import at, listed, malformed, number, objects, read_object, rejected, text
 
 ORIGIN = "https://www.ebi.ac.uk"
 TERMS = "https://europepmc.org/Copyright"
@@ -46,6 +42,7 @@ _SYNTAX = re.compile(
     r"|[\[\]{}^~\\!?+:&|]"
 )
 _HEADING = re.compile(r"<(?:h[1-6]|title)>([^<]{1,200})</(?:h[1-6]|title)>")
+"""Heading of a part of an abstract, which becomes its label."""
 _BLOCK = re.compile(r"</?(?:p|br|div|sec|ul|ol|li)(?: [^<>]{0,200})?/?>")
 """Tags that separate words, which others do not: `CO<sub>2</sub>`."""
 _INITIALS = re.compile(r"(\S.{0,200}) ([^\W\d_a-z]{1,5})")
@@ -89,7 +86,7 @@ def results(query: WebQuery, fetch: Fetch, *, restriction: str) -> Page:
     """
     asked = balanced(query.text, _as_text).removesuffix(":")
     if not asked:
-        raise ProviderFailed(Rejected("the question has no word to search for"))
+        rejected("the question has no word to search for")
     dated = f" AND FIRST_PDATE:[{dates.first_day(query.since)} TO 3000-12-31]" if query.since else ""
     sent = f"({asked}){dated} {restriction}"
     parameters = {"query": sent, "resultType": "core", "format": "json", "pageSize": str(query.k)}
@@ -98,8 +95,13 @@ def results(query: WebQuery, fetch: Fetch, *, restriction: str) -> Page:
     complaint = text(answer, "errMsg") or text(answer, "error")
     if complaint or "errCode" in answer:
         reported = printable(shortened(complaint or text(answer, "errCode")))
-        raise ProviderFailed(Rejected(f"it reports an error: “{reported}”", response.status))
-    entries, total = _entries(answer, response)
+        rejected(f"it reports an error: “{reported}”", response)
+    total, listing = number(answer, "hitCount"), answer.get("resultList")
+    if total is None or not isinstance(listing, dict):
+        malformed("an object with `hitCount` and `resultList`", response)
+    entries = listed(listing.get("result"), response, "result")
+    if total and not entries:
+        malformed(f"a list of results for its {total:,} matches", response)
     found = [(entry, item(entry)) for entry in entries]
     unreadable = [f"{text(entry, 'source')} {text(entry, 'id')}" for entry, made in found if made is None]
     notices = ["categories are arXiv categories: Europe PMC cannot apply them"] if query.categories else []
@@ -110,63 +112,46 @@ def results(query: WebQuery, fetch: Fetch, *, restriction: str) -> Page:
 
 def _as_text(stretch: str) -> str:
     """Return a text in which only documented fields and their ranges are syntax: `CRISPR: a review` has no field."""
-    return _SYNTAX.sub(lambda one: one[0] if one[1] in _FIELDS else f"{one[1] or ''} {_words(one[2])}", stretch)
-
-
-def _words(span: str | None) -> str:
-    return span.strip("[]") if span else ""
-
-
-def _entries(answer: Mapping[str, Json], response: Response) -> tuple[list[Mapping[str, Json]], int]:
-    """Return the results and the number of matches."""
-    total, found = number(answer, "hitCount"), answer.get("resultList")
-    if total is None or not isinstance(found, dict):
-        malformed("an object with `hitCount` and `resultList`", response)
-    entries = listed(found.get("result"), response, "result")
-    if total and not entries:
-        malformed(f"a list of results for its {total:,} matches", response)
-    return entries, total
-
-
-# ----------------------------------------------------------------------------------------------- a result as an item
+    return _SYNTAX.sub(
+        lambda one: one[0] if one[1] in _FIELDS else f"{one[1] or ''} {(one[2] or '').strip('[]')}", stretch
+    )
 
 
 def item(entry: Mapping[str, Json]) -> Item | None:
     """Return a result of `resultType=core` as an item; None if it has no title."""
     source, own = text(entry, "source"), text(entry, "id")
-    types = {kind.lower().replace("-", " ") for kind in _texts(entry, "pubTypeList", "pubType")}
-    relations = list(_relations(entry))
+    kinds = at(entry, "pubTypeList", "pubType")
+    types = {text(kind).lower().replace("-", " ") for kind in (kinds if isinstance(kinds, list) else [kinds])}
+    references = list(objects(entry, "commentCorrectionList", "commentCorrection"))
+    retracted = any(text(reference, "type").lower() == "retraction in" for reference in references)
+    relations = list(_relations(entry, references))
     authors = [_author(author) for author in objects(entry, "authorList", "author")]
     authors = authors or [_cited(name) for name in text(entry, "authorString").removesuffix(".").split(", ")]
-    publisher = text(entry, "bookOrReportDetails", "publisher")
+    publisher, license_ = text(entry, "bookOrReportDetails", "publisher"), text(entry, "license")
+    if publisher in ("bioRxiv", "medRxiv") and license_.lower().startswith("cc by"):
+        license_ = f"{license_.upper().replace(' ', '-')}-4.0"  # the only version that these servers offer
+    links = list(objects(entry, "fullTextUrlList", "fullTextUrl"))
+    readable = [link for link in links if text(link, "availabilityCode") in _READABLE]
+    # `N` only means that the full text is not in the open access subset of Europe PMC
+    is_open = text(entry, "isOpenAccess") == "Y" or any(text(link, "availabilityCode") == _OPEN for link in links)
     return items.made(
         type=_type(source, types, relations),
         title=sentence(text(entry, "title")),
         ids_=[ids.doi(text(entry, "doi")), ids.pmid(text(entry, "pmid")), ids.pmcid(text(entry, "pmcid"))],
         url=_address(source, own),
-        pdf_url=_pdf(entry),
+        pdf_url=next((text(link, "url") for link in readable if text(link, "documentStyle") == "pdf"), ""),
         authors=[name for name, _ in authors],
         first_family=authors[0][1],
         date=_date(entry),
         venue=text(entry, "journalInfo", "journal", "title") or publisher,
-        abstract=_paragraphs(text(entry, "abstractText")),
-        open_access=_is_open(entry),
-        license=_license(text(entry, "license"), publisher),
+        abstract=_BLOCK.sub(" ", _HEADING.sub(r" \1: ", text(entry, "abstractText")[: 2 * items.ABSTRACT])),
+        open_access=is_open or None,
+        license=license_,
         citations=number(entry, "citedByCount"),
-        retracted=True if types & _RETRACTED or _is_retracted(entry) else None,
+        retracted=True if types & _RETRACTED or retracted else None,
         version=text(entry, "versionNumber") if source == _PREPRINT else "",
         relations=relations,
     )
-
-
-def _paragraphs(abstract: str) -> str:
-    """Return an abstract with the headings of its parts as labels, and spaces between its paragraphs."""
-    return _BLOCK.sub(" ", _HEADING.sub(r" \1: ", abstract[: 2 * items.ABSTRACT]))
-
-
-def _texts(value: Json, *path: str) -> list[str]:
-    found = at(value, *path)
-    return [text(entry) for entry in found] if isinstance(found, list) else [text(found)]
 
 
 def _type(source: str, types: set[str], relations: list[tuple[RelationKind, Id | None]]) -> WorkType:
@@ -186,19 +171,15 @@ def _identifier(source: str, own: str) -> Id | None:
     return ids.pmid(own) if source == "MED" else ids.pmcid(own) if source == "PMC" else ids.url(_address(source, own))
 
 
-def _relations(entry: Mapping[str, Json]) -> Iterator[tuple[RelationKind, Id | None]]:
-    for reference in objects(entry, "commentCorrectionList", "commentCorrection"):
-        kind = _RELATIONS.get(text(reference, "type").lower())
-        if kind:
+def _relations(
+    entry: Mapping[str, Json], references: Iterable[Mapping[str, Json]]
+) -> Iterator[tuple[RelationKind, Id | None]]:
+    for reference in references:
+        if kind := _RELATIONS.get(text(reference, "type").lower()):
             yield kind, _identifier(text(reference, "source"), text(reference, "id"))
     for version in objects(entry, "versionList", "version"):
         if text(version, "id") != text(entry, "id"):
             yield "version_of", _identifier(text(version, "source"), text(version, "id"))
-
-
-def _is_retracted(entry: Mapping[str, Json]) -> bool:
-    references = objects(entry, "commentCorrectionList", "commentCorrection")
-    return any(text(reference, "type").lower() == "retraction in" for reference in references)
 
 
 def _author(author: Mapping[str, Json]) -> tuple[str, str]:
@@ -217,13 +198,6 @@ def _cited(name: str) -> tuple[str, str]:
     return (f"{found[2]} {found[1]}", found[1]) if found else (name, "")
 
 
-def _license(named: str, publisher: str) -> str:
-    """Return a licence as Europe PMC names it, without version; bioRxiv and medRxiv offer version 4.0 alone."""
-    if publisher in ("bioRxiv", "medRxiv") and named.lower().startswith("cc by"):
-        return f"{named.upper().replace(' ', '-')}-4.0"
-    return named
-
-
 def _date(entry: Mapping[str, Json]) -> str:
     """Return the date of first publication.
 
@@ -236,17 +210,3 @@ def _date(entry: Mapping[str, Json]) -> str:
     return (
         dates.of_text(first) or issue_date(text(journal, "dateOfPublication")) or dates.of_text(text(entry, "pubYear"))
     )
-
-
-def _is_open(entry: Mapping[str, Json]) -> bool | None:
-    """Return True for open access. `N` only means that the full text is not in the open access subset of Europe PMC."""
-    links = objects(entry, "fullTextUrlList", "fullTextUrl")
-    open_link = any(text(link, "availabilityCode") == _OPEN for link in links)
-    return True if text(entry, "isOpenAccess") == "Y" or open_link else None
-
-
-def _pdf(entry: Mapping[str, Json]) -> str:
-    for link in objects(entry, "fullTextUrlList", "fullTextUrl"):
-        if text(link, "documentStyle") == "pdf" and text(link, "availabilityCode") in _READABLE:
-            return text(link, "url")
-    return ""

@@ -9,29 +9,26 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING
 
 from retrieve_cli.contracts import Json
 from retrieve_cli.contracts.websearch import (
     Call,
+    Fetch,
     KeyPlace,
     Malformed,
     Need,
     Page,
     ProviderFailed,
     Rate,
-    RateLimited,
-    Rejected,
+    Response,
     WebKind,
+    WebQuery,
 )
 from retrieve_cli.errors import printable, shortened
 from retrieve_cli.frozen import Frozen
 from retrieve_cli.websearch.providers.pubmed_xml import records
 from retrieve_cli.websearch.providers.syntax import balanced
-from retrieve_cli.websearch.replies import at, malformed, number, read_object, text
-
-if TYPE_CHECKING:
-    from retrieve_cli.contracts.websearch import Fetch, Response, WebQuery
+from retrieve_cli.websearch.replies import at, malformed, number, rate_limited, read_object, rejected, text
 
 _ORIGIN = "https://eutils.ncbi.nlm.nih.gov"
 _SEARCH, _FETCH = f"{_ORIGIN}/entrez/eutils/esearch.fcgi", f"{_ORIGIN}/entrez/eutils/efetch.fcgi"
@@ -77,13 +74,18 @@ class PubMed(Frozen):
     def search(self, query: WebQuery, fetch: Fetch) -> Page:
         term = balanced(query.text, _without_unknown_tags)
         if not term:
-            raise ProviderFailed(Rejected("the question has no word to search for"))
-        dated = _since(query.since)
+            rejected("the question has no word to search for")
+        dated = (
+            {"datetype": "pdat", "mindate": query.since.replace("-", "/"), "maxdate": _LAST_DATE} if query.since else {}
+        )
         asked = {"db": "pubmed", "term": term, "retmode": "json", "retmax": str(query.k), "sort": "relevance", **dated}
         response = fetch(Call(_SEARCH, {**asked, "tool": _TOOL}, keys=_KEYS))
-        answer = _result(response)
+        _complain(response)
+        answer = read_object(response).get("esearchresult")
+        if not isinstance(answer, dict):
+            malformed("an object with `esearchresult`", response)
         pmids, total = _pmids(answer, response)
-        notices = [*_notices(answer)]
+        notices = list(_notices(answer))
         if query.categories:
             notices.append("categories are arXiv categories: PubMed cannot apply them")
         sent = f"{term} ({', '.join(f'{name}={value}' for name, value in dated.items())})" if dated else term
@@ -105,26 +107,13 @@ class PubMed(Frozen):
 def _without_unknown_tags(stretch: str) -> str:
     """Return a text in which only documented field tags are in square brackets: `[18F]FDG` is a substance. `#1` would
     be a reference to an earlier search."""
-    return _SQUARE.sub(lambda one: one[0] if _is_tag(one[1] or "") else f" {one[1] or ''} ", stretch)
 
+    def spelled(one: re.Match[str]) -> str:
+        inside = one[1] or ""
+        tag = inside.partition(":")[0]  # without its modifier: `[mh:noexp]`, `[tiab:~3]`
+        return one[0] if " ".join(tag.lower().split()) in _TAGS else f" {inside} "
 
-def _is_tag(inside: str) -> bool:
-    """Return True for a field tag, with or without a modifier: `[mh:noexp]`, `[tiab:~3]`."""
-    return " ".join(inside.partition(":")[0].lower().split()) in _TAGS
-
-
-def _since(since: str) -> Mapping[str, str]:
-    return {"datetype": "pdat", "mindate": since.replace("-", "/"), "maxdate": _LAST_DATE} if since else {}
-
-
-# ----------------------------------------------------------------------------------------------- answers of esearch
-
-
-def _result(response: Response) -> Mapping[str, Json]:
-    """Return the result of esearch. Raises: ProviderFailed: it reports an error, or is not one."""
-    _complain(response)
-    result = read_object(response).get("esearchresult")
-    return result if isinstance(result, dict) else malformed("an object with `esearchresult`", response)
+    return _SQUARE.sub(spelled, stretch)
 
 
 def _complain(response: Response) -> None:
@@ -145,13 +134,9 @@ def _complain(response: Response) -> None:
     elif found := _ERROR.search(body[:2000].decode("utf-8", "replace")):
         complaint = found[1]
     if "rate limit" in complaint.lower():
-        raise ProviderFailed(RateLimited(None))
+        rate_limited()
     if complaint:
-        raise ProviderFailed(Rejected(_reported(complaint), response.status))
-
-
-def _reported(complaint: str) -> str:
-    return f"it reports an error: “{printable(shortened(complaint))}”"
+        rejected(f"it reports an error: “{printable(shortened(complaint))}”", response)
 
 
 def _pmids(answer: Mapping[str, Json], response: Response) -> tuple[list[str], int]:

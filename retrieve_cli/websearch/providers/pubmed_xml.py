@@ -4,43 +4,25 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING
 from xml.etree.ElementTree import Element
 
+from retrieve_cli.contracts.websearch import Response
 from retrieve_cli.contracts.works import Id, Item, RelationKind, WorkType
 from retrieve_cli.websearch import dates, ids, items
 from retrieve_cli.websearch.replies import content, malformed, read_xml
 
-if TYPE_CHECKING:
-    from retrieve_cli.contracts.websearch import Response
-
 PAGE = "https://pubmed.ncbi.nlm.nih.gov/"
 _ARTICLE, _BOOK = "PubmedArticle", "PubmedBookArticle"
-RELATIONS: Mapping[str, RelationKind] = {
-    "CommentOn": "reviews",
-    "CommentIn": "reviewed_by",
-    "ErratumFor": "reviews",
-    "ErratumIn": "reviewed_by",
-    "ExpressionOfConcernFor": "reviews",
-    "ExpressionOfConcernIn": "reviewed_by",
-    "RetractionOf": "reviews",
-    "RetractionIn": "reviewed_by",
-    "OriginalReportIn": "reviews",
-    "SummaryForPatientsIn": "reviewed_by",
-    "UpdateOf": "version_of",
-    "UpdateIn": "version_of",
-    "CorrectedandRepublishedFrom": "version_of",
-    "CorrectedandRepublishedIn": "version_of",
-    "RetractedandRepublishedFrom": "version_of",
-    "RetractedandRepublishedIn": "version_of",
-    "RepublishedFrom": "version_of",
-    "RepublishedIn": "version_of",
-    "ReprintOf": "version_of",
-    "ReprintIn": "version_of",
+_REFERENCES: Mapping[RelationKind, str] = {
+    "reviews": "CommentOn ErratumFor ExpressionOfConcernFor RetractionOf OriginalReportIn",
+    "reviewed_by": "CommentIn ErratumIn ExpressionOfConcernIn RetractionIn SummaryForPatientsIn",
+    "version_of": "UpdateOf UpdateIn CorrectedandRepublishedFrom CorrectedandRepublishedIn RetractedandRepublishedFrom "
+    "RetractedandRepublishedIn RepublishedFrom RepublishedIn ReprintOf ReprintIn",
 }
+RELATIONS: Mapping[str, RelationKind] = {name: kind for kind, names in _REFERENCES.items() for name in names.split()}
 """Relation for each `RefType` of a reference to another publication. Errata and notices of retraction are about one
 other work, as comments are; the server has no name for them, and merging them with it would be wrong."""
-_RETRACTED_BY = ("RetractionIn", "RetractedandRepublishedIn")
+_RETRACTED_BY = frozenset({"RetractionIn", "RetractedandRepublishedIn"})
 _SERVERS = ("biorxiv", "medrxiv", "arxiv", "chemrxiv", "res sq", "ssrn", "preprints", "psyarxiv", "authorea")
 """Beginnings of references to preprints, in lower case."""
 _DOI = re.compile(r"\bdoi: ?(10\.[0-9]{4,9}/[^\s;,]{1,300})", re.IGNORECASE)
@@ -86,28 +68,29 @@ def issue_date(text: str) -> str:
     return dates.of_parts(year, month or "", "" if rest else day or "")
 
 
-# ----------------------------------------------------------------------------------------------- parts of records
-
-
 def _article(record: Element, cited: Element) -> Item | None:
     pmid = _text(cited, "PMID")
     types = {content(kind) for kind in cited.iterfind("Article/PublicationTypeList/PublicationType")}
     references = list(_references(cited))
+    kinds = {kind for kind, _, _ in references}
     preprint = "Preprint" in types
     relations = [(_relation(kind, source, preprint=preprint), other) for kind, source, other in references]
     authors = list(_authors(cited.find("Article/AuthorList")))
     article = cited.find("Article")
+    own = map(_identifier, record.iterfind("PubmedData/ArticleIdList/ArticleId"))  # references have separate lists
+    places = (place for place in cited.iterfind("Article/ELocationID") if place.get("EIdType") == "doi")
+    dois = (ids.doi(content(place)) for place in places if place.get("ValidYN", "Y") == "Y")
     return items.made(
         type=_type(types, relations),
         title=sentence(_text(cited, "Article/ArticleTitle")) or sentence(_text(cited, "Article/VernacularTitle")),
-        ids_=[ids.pmid(pmid), *_identifiers(record, cited)],
+        ids_=[ids.pmid(pmid), *own, *dois],
         url=f"{PAGE}{pmid}/" if ids.pmid(pmid) else "",
         authors=[name for name, _ in authors],
         first_family=authors[0][1] if authors else "",
         date=_date(cited.find("Article/ArticleDate")) or _date(cited.find("Article/Journal/JournalIssue/PubDate")),
         venue=_text(cited, "Article/Journal/Title") or _text(cited, "MedlineJournalInfo/MedlineTA"),
         abstract=_abstract(article.find("Abstract") if article is not None else None),
-        retracted=True if "Retracted Publication" in types or _is_retracted(references) else None,
+        retracted=True if "Retracted Publication" in types or kinds & _RETRACTED_BY else None,
         relations=relations,
     )
 
@@ -161,18 +144,6 @@ def _relation(kind: str, source: str, *, preprint: bool) -> RelationKind:
     return "published_as" if published else RELATIONS[kind]
 
 
-def _is_retracted(references: list[tuple[str, str, Id]]) -> bool:
-    return any(kind in _RETRACTED_BY for kind, _, _ in references)
-
-
-def _identifiers(record: Element, cited: Element) -> Iterator[Id | None]:
-    """Yield the identifiers of an article itself: its references have separate lists."""
-    yield from map(_identifier, record.iterfind("PubmedData/ArticleIdList/ArticleId"))
-    for place in cited.iterfind("Article/ELocationID"):
-        if place.get("EIdType") == "doi" and place.get("ValidYN", "Y") == "Y":
-            yield ids.doi(content(place))
-
-
 def _identifier(element: Element) -> Id | None:
     kind, value = element.get("IdType"), content(element)
     return ids.doi(value) if kind == "doi" else ids.pmcid(value) if kind == "pmc" else None
@@ -202,7 +173,6 @@ def _abstract(element: Element | None) -> str:
 def _date(element: Element | None) -> str:
     if element is None:
         return ""
-    year = _text(element, "Year")
-    if year:
+    if year := _text(element, "Year"):
         return dates.of_parts(year, _text(element, "Month"), _text(element, "Day"))
     return issue_date(_text(element, "MedlineDate"))

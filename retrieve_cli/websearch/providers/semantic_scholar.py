@@ -12,21 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import ClassVar
 
 from retrieve_cli.contracts import Json
-from retrieve_cli.contracts.websearch import (
-    Call,
-    Fetch,
-    KeyPlace,
-    Malformed,
-    Need,
-    Page,
-    ProviderFailed,
-    Rate,
-    RateLimited,
-    Rejected,
-    Response,
-    WebKind,
-    WebQuery,
-)
+from retrieve_cli.contracts.websearch import Call, Fetch, KeyPlace, Need, Page, Rate, Response, WebKind, WebQuery
 from retrieve_cli.contracts.works import Id, Item, RelationKind, WorkType
 from retrieve_cli.errors import printable, quoted, shortened
 from retrieve_cli.frozen import Frozen
@@ -83,7 +69,7 @@ class SemanticScholar(Frozen):
         # its search has no syntax, and finds nothing for words with hyphens
         sent = " ".join(_HYPHENS.sub(" ", query.text).split())
         if not any(char.isalnum() for char in sent):
-            raise ProviderFailed(Rejected(f"{quoted(query.text)} has no words to search for"))
+            replies.rejected(f"{quoted(query.text)} has no words to search for")
         parameters = {"query": sent, "fields": f"{_FACTS},abstract,authors", "limit": str(query.k), "offset": "0"}
         if query.since:
             parameters["publicationDateOrYear"] = f"{query.since}:"
@@ -117,7 +103,10 @@ class Citations(Frozen):
         wanted = list(_unknown(items))[:_MOST_IDS]
         if not wanted:
             return None
-        names = [_named(identifier) for identifier, _ in wanted]
+        names = [  # `DOI:…`, `ARXIV:…`, `PMID:…`, `PMCID:…`, or its own
+            one.value if one.kind == "s2" else f"{one.kind.upper()}:{one.value.removeprefix('PMC')}"
+            for one, _ in wanted
+        ]
         body = json.dumps({"ids": names}).encode()
         headers = {"Content-Type": "application/json"}
         call = Call(f"{_SERVER}/graph/v1/paper/batch", {"fields": _FACTS}, headers, body, (_KEY,))
@@ -166,16 +155,6 @@ def _kinds(item: Item) -> dict[str, Id]:
     return kinds
 
 
-def _named(identifier: Id) -> str:
-    """Return an identifier in the form of Semantic Scholar: `DOI:…`, `ARXIV:…`, `PMID:…`, `PMCID:…` or its own."""
-    if identifier.kind == "s2":
-        return identifier.value
-    return f"{identifier.kind.upper()}:{identifier.value.removeprefix('PMC')}"
-
-
-# ----------------------------------------------------------------------------------------------- the answer
-
-
 def _complaint(answer: Json) -> str:
     """Return the reason of an answer that is a failure; empty for none."""
     return (replies.text(answer, "error") or replies.text(answer, "message")) if isinstance(answer, dict) else ""
@@ -185,10 +164,10 @@ def _check(answer: Json, response: Response) -> None:
     """Raises: ProviderFailed: the answer is an error message with any status; `RateLimited` or `Rejected`."""
     complaint = _complaint(answer)
     if replies.text(answer, "code") == "429" or complaint.startswith("Too Many Requests"):
-        raise ProviderFailed(RateLimited(None))
+        replies.rate_limited()
     if complaint or response.status != 200:
         said = printable(shortened(complaint)) or f"status {response.status}"
-        raise ProviderFailed(Rejected(f"Semantic Scholar rejects the request: {said}", response.status))
+        replies.rejected(f"Semantic Scholar rejects the request: {said}", response)
 
 
 def _papers(response: Response) -> tuple[int, Sequence[Mapping[str, Json]]]:
@@ -202,7 +181,7 @@ def _papers(response: Response) -> tuple[int, Sequence[Mapping[str, Json]]]:
         return 0, ()
     papers = replies.listed(answer.get("data"), response, "data")
     if not papers:
-        raise ProviderFailed(Malformed(f"its answer counts {total} matches and lists none"))
+        replies.none_listed(total)
     return total, papers
 
 

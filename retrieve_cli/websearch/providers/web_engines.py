@@ -6,23 +6,11 @@ import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 from urllib.parse import urlsplit
 
 from retrieve_cli.contracts import Json
-from retrieve_cli.contracts.websearch import (
-    Call,
-    Fetch,
-    KeyPlace,
-    Need,
-    Page,
-    ProviderFailed,
-    Rate,
-    Rejected,
-    Response,
-    WebKind,
-    WebQuery,
-)
+from retrieve_cli.contracts.websearch import Call, Fetch, KeyPlace, Need, Page, Rate, Response, WebKind, WebQuery
 from retrieve_cli.contracts.works import Item
 from retrieve_cli.errors import printable, quoted, shortened
 from retrieve_cli.frozen import Frozen
@@ -57,6 +45,7 @@ class WebResults(NamedTuple):
 class WebEngine(Frozen):
     """A search engine of the web as a provider."""
 
+    kind: ClassVar[WebKind] = "web"
     name: str
     title: str
     origin: str
@@ -73,10 +62,6 @@ class WebEngine(Frozen):
     """Status codes of an answer."""
 
     @property
-    def kind(self) -> WebKind:
-        return "web"
-
-    @property
     def needs(self) -> tuple[Need, ...]:
         return (Need(self.key.variable, required=True, purpose="key"),) if self.key else ()
 
@@ -90,7 +75,9 @@ class WebEngine(Frozen):
         Raises:
             ProviderFailed: there is no answer, or it cannot be read; `Malformed`: there are results, and none can be.
         """
-        sent = _cut(query.text, self.longest) if self.longest else query.text
+        sent = query.text
+        if 0 < self.longest < len(sent):  # in whole words if they are not too long
+            sent = sent[: self.longest + 1].rpartition(" ")[0].rstrip() or sent[: self.longest]
         asked = self.call(WebQuery(sent, query.k, since=query.since, shown=query.shown))
         keys = (self.key,) if self.key else ()
         response = fetch(Call(asked.url, asked.parameters, asked.headers, asked.body, keys), accept=self.accept)
@@ -112,16 +99,11 @@ class WebEngine(Frozen):
         return Page(tuple(readable[: query.k]), sent, response, total=results.total, notices=tuple(said))
 
 
-def _cut(text: str, longest: int) -> str:
-    """Return the beginning of a question that is short enough, in whole words if they are not too long."""
-    if len(text) <= longest:
-        return text
-    beginning = text[: longest + 1].rpartition(" ")[0].rstrip()
-    return beginning or text[:longest]
-
-
 def _item(row: WebResult, at: str) -> Item | None:
-    is_pdf = _path(row.url).lower().endswith(".pdf")
+    try:
+        is_pdf = urlsplit(row.url).path.lower().endswith(".pdf")
+    except ValueError:
+        is_pdf = False
     return items.made(
         type="web",
         title=row.title,
@@ -131,13 +113,6 @@ def _item(row: WebResult, at: str) -> Item | None:
         snippet=row.snippet,
         date=date_of(row.date, at),
     )
-
-
-def _path(url: str) -> str:
-    try:
-        return urlsplit(url).path
-    except ValueError:
-        return ""
 
 
 def date_of(text: str, at: str) -> str:
@@ -167,9 +142,6 @@ def google_filter(since: str) -> str:
     return f"cdr:1,cd_min:{int(month)}/{int(day)}/{year}"
 
 
-# ----------------------------------------------------------------------------------------------- engines with JSON
-
-
 def _posted(url: str, body: Mapping[str, Json]) -> Call:
     return Call(url, headers={"Content-Type": "application/json"}, body=json.dumps(body).encode())
 
@@ -178,11 +150,6 @@ def _rows(answer: Mapping[str, Json], response: Response, name: str, *keys: str)
     """Return the results in a list of an answer, by the names of their keys."""
     results: Iterable[Json] = replies.listed(answer.get(name), response, name)
     return [WebResult(*(replies.text(result, key) for key in keys)) for result in results]
-
-
-def _rejected(complaint: str, response: Response) -> ProviderFailed:
-    """Return the failure of a search that an engine complains about."""
-    return ProviderFailed(Rejected(printable(shortened(complaint, 200)), response.status))
 
 
 _SERPER = "https://google.serper.dev"
@@ -200,7 +167,7 @@ def _serper_call(query: WebQuery) -> Call:
 def _serper_results(response: Response, _: WebQuery) -> WebResults:
     answer = replies.read_object(response)
     if "organic" not in answer and (complaint := replies.text(answer, "message")):
-        raise _rejected(complaint, response)
+        replies.rejected(printable(shortened(complaint, 200)), response)
     return WebResults(_rows(answer, response, "organic", "title", "link", "snippet", "date"))
 
 
@@ -221,12 +188,8 @@ _MOST_OF_TAVILY = 20
 
 
 def _tavily_call(query: WebQuery) -> Call:
-    body: dict[str, Json] = {
-        "query": query.text,
-        "topic": "general",
-        "search_depth": "basic",
-        "max_results": min(query.k, _MOST_OF_TAVILY),
-    }
+    most = min(query.k, _MOST_OF_TAVILY)
+    body: dict[str, Json] = {"query": query.text, "topic": "general", "search_depth": "basic", "max_results": most}
     if query.since:
         body["start_date"] = dates.first_day(query.since)
     return _posted(f"{_TAVILY}/search", body)
@@ -235,7 +198,7 @@ def _tavily_call(query: WebQuery) -> Call:
 def _tavily_results(response: Response, query: WebQuery) -> WebResults:
     answer = replies.read_object(response)
     if complaint := replies.text(answer, "detail", "error") or replies.text(answer, "error", "message"):
-        raise _rejected(complaint, response)
+        replies.rejected(printable(shortened(complaint, 200)), response)
     rows = _rows(answer, response, "results", "title", "url", "content", "published_date")
     more = [f"Tavily returns at most {_MOST_OF_TAVILY} results"] if query.k > _MOST_OF_TAVILY else []
     return WebResults(rows, more)
@@ -269,7 +232,7 @@ def _serpapi_results(response: Response, query: WebQuery) -> WebResults:
     answer = replies.read_object(response)
     error = replies.text(answer, "error")
     if error and _NOTHING_FOUND not in error:
-        raise _rejected(error, response)
+        replies.rejected(printable(shortened(error, 200)), response)
     if replies.text(answer, "search_metadata", "status") != "Success":
         replies.malformed("a search with the status `Success`", response)
     state = replies.text(answer, "search_information", "organic_results_state").lower()
