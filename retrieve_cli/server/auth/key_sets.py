@@ -66,9 +66,7 @@ class UrlOrigin:
         self._attempt: float | None = None
 
     def due(self, *, missing: bool) -> bool:
-        if self._attempt is None:
-            return True
-        return self._clock() - self._attempt >= (_PAUSE_S if missing else _AGE_S)
+        return self._attempt is None or self._clock() - self._attempt >= (_PAUSE_S if missing else _AGE_S)
 
     def read(self) -> bytes:
         self._attempt = self._clock()
@@ -106,8 +104,7 @@ class KeySet:
 
     def __init__(self, origin: Origin, *, say: Callable[[str], None] = lambda _: None) -> None:
         """Read nothing yet. The callback receives a sentence if the set cannot be read."""
-        self._origin = origin
-        self._say = say
+        self._origin, self._say = origin, say
         self._keys: tuple[PublicKey, ...] = ()
 
     def due(self, kid: str | None) -> bool:
@@ -159,30 +156,24 @@ def read_key_set(content: bytes) -> tuple[PublicKey, ...]:
 
 def _public_key(entry: object) -> PublicKey | None:
     """Return a key of a set; None if it is not for signatures, symmetric, too short or damaged."""
+    from jwt import PyJWK, PyJWTError
+
     if not isinstance(entry, dict) or entry.get("use", "sig") != "sig":
         return None
     operations = entry.get("key_ops", ["verify"])
     kid, kind, curve = entry.get("kid"), entry.get("kty"), entry.get("crv", "")
-    if not isinstance(operations, list) or "verify" not in operations or not _is_kid(kid):
+    if not isinstance(operations, list) or "verify" not in operations:
+        return None
+    if kid is not None and not (isinstance(kid, str) and len(kid) <= _LONGEST_KID):
         return None
     algorithms = _ALGORITHMS.get((kind, curve)) if isinstance(kind, str) and isinstance(curve, str) else None
     named = entry.get("alg")
     if algorithms is None or (named is not None and named not in algorithms):
         return None
-    key = _parsed({name: entry[name] for name in _MEMBERS if name in entry}, algorithms[0])
-    if key is None or getattr(key, "key_size", _SMALLEST_RSA) < (_SMALLEST_RSA if kind == "RSA" else 0):
-        return None
-    return PublicKey(kid, frozenset(algorithms if named is None else (named,)), key)
-
-
-def _is_kid(kid: object) -> bool:
-    return kid is None or (isinstance(kid, str) and len(kid) <= _LONGEST_KID)
-
-
-def _parsed(members: Mapping[str, Any], algorithm: str) -> Any:
-    from jwt import PyJWK, PyJWTError
-
     try:
-        return PyJWK(dict(members), algorithm).key
+        key = PyJWK({name: entry[name] for name in _MEMBERS if name in entry}, algorithms[0]).key
     except (PyJWTError, ValueError, TypeError, OverflowError):
         return None
+    if getattr(key, "key_size", _SMALLEST_RSA) < (_SMALLEST_RSA if kind == "RSA" else 0):
+        return None
+    return PublicKey(kid, frozenset(algorithms if named is None else (named,)), key)

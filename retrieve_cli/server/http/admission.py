@@ -61,8 +61,7 @@ class Queue:
         self._limits = limits
         self._jobs: SimpleQueue[_Job | None] = SimpleQueue()
         self._thread: Thread | None = None
-        self._waiting = 0
-        self._computing = False
+        self._waiting, self._computing = 0, False
 
     @property
     def busy(self) -> bool:
@@ -84,7 +83,10 @@ class Queue:
             raise RejectedRequest(503, f"{self._waiting} requests are already waiting: try again later", code="busy")
         answer: Future[bytes] = Future()
         self._waiting += 1
-        self._submit(_Job(work, answer))
+        if self._thread is None:
+            self._thread = Thread(target=self._run, name="compute", daemon=True)
+            self._thread.start()
+        self._jobs.put(_Job(work, answer))
         try:
             return await unless_gone(asyncio.wrap_future(answer), gone())
         finally:
@@ -97,12 +99,6 @@ class Queue:
             while job := self._jobs.get_nowait():
                 job.answer.cancel()
         self._jobs.put(None)
-
-    def _submit(self, job: _Job) -> None:
-        if self._thread is None:
-            self._thread = Thread(target=self._run, name="compute", daemon=True)
-            self._thread.start()
-        self._jobs.put(job)
 
     def _run(self) -> None:
         job = self._jobs.get()
@@ -214,8 +210,7 @@ class SlowClients:
                 self._since.pop(connection, None)
                 continue
             before, since = self._since.get(connection, ("", now))
-            if before != state:
-                since = now
+            since = since if before == state else now
             self._since[connection] = (state, since)
             if now - since > (HEADERS_S if state == "head" else READING_S):
                 connection.transport.abort()

@@ -138,8 +138,7 @@ def rejection(error: RetrieveError, *, path: str = "") -> RejectedRequest:
             status = 400 if of_client else 503
         return RejectedRequest(status, error.message, code=error.kind)
     status = 422 if isinstance(error, NotConfigured) else STATUS.get(error.kind, 500)
-    number = int(error.code)
-    return RejectedRequest(status, error.message, code=error.kind, hint=error.hint, exit_code=number)
+    return RejectedRequest(status, error.message, code=error.kind, hint=error.hint, exit_code=int(error.code))
 
 
 def failure_handlers() -> dict[Any, Any]:

@@ -48,12 +48,15 @@ def router(state: State) -> APIRouter:
         tenant = state.callers.of(request, WRITE).tenant
         kind = request.headers.get("Content-Type", "").partition(";")[0].strip().lower()
         if kind == uploads.TYPE:
-            return await _acknowledged(state, request, await _stored_files(state, request, tenant), tenant)
-        body = await read_body(request, state.limits)
-        receipt = await state.pool.run(
-            request, lambda: documents.add(given_documents(body, lines=kind in _LINES), tenant=tenant)
-        )
-        _expect_some(receipt)
+            receipt = await _stored_files(state, request, tenant)
+        else:
+            body = await read_body(request, state.limits)
+            receipt = await state.pool.run(
+                request, lambda: documents.add(given_documents(body, lines=kind in _LINES), tenant=tenant)
+            )
+        if len(receipt.documents) == 1 and not receipt.sequence:
+            reason = receipt.documents[0].reason
+            raise RejectedRequest(422, reason, code="rejected", hint="correct the document and send it again")
         return await _acknowledged(state, request, receipt, tenant)
 
     async def remove(request: Request) -> Response:
@@ -105,16 +108,7 @@ async def _stored_files(state: State, request: Request, tenant: str | None) -> R
             metadata=form.fields.get("metadata"),
             tenant=tenant,
         )
-        receipt = await state.pool.run(request, add)
-    _expect_some(receipt)
-    return receipt
-
-
-def _expect_some(receipt: Receipt) -> None:
-    """Raise the reason why the only document of a request is rejected. Raises: RejectedRequest."""
-    if len(receipt.documents) == 1 and not receipt.sequence:
-        reason = receipt.documents[0].reason
-        raise RejectedRequest(422, reason, code="rejected", hint="correct the document and send it again")
+        return await state.pool.run(request, add)
 
 
 def given_documents(body: bytes, *, lines: bool) -> list[bytes | Json]:
@@ -183,10 +177,16 @@ def _parameters(request: Request) -> tuple[list[str], int, str | None]:
     names = [name for name, *_ in _PARAMETERS]
     if strange := [key for key in given if key not in (*names, "filter")]:
         raise UsageError(f"unknown parameter {quoted(strange[0])}", hint=f"known: {', '.join(names)}")
-    text = given.get("limit", str(_PAGE))
-    if not (text.isascii() and text.isdigit() and len(text) < 6 and 1 <= int(text) <= _LARGEST_PAGE):
-        raise UsageError(f"`limit` is {quoted(text)}; it takes 1 to {_LARGEST_PAGE}", hint=f"limit={_PAGE}")
-    return [*given.getlist("filters"), *given.getlist("filter")], int(text), given.get("cursor")
+    limit = read_limit(request, usual=_PAGE, most=_LARGEST_PAGE)
+    return [*given.getlist("filters"), *given.getlist("filter")], limit, given.get("cursor")
+
+
+def read_limit(request: Request, *, usual: int, most: int) -> int:
+    """Return the parameter `limit` of an address. Raises: UsageError: it is not from 1 to `most`."""
+    text = request.query_params.get("limit", str(usual))
+    if text.isascii() and text.isdigit() and len(text) <= len(str(most)) + 1 and 1 <= int(text) <= most:
+        return int(text)
+    raise UsageError(f"`limit` is {quoted(text)}; it takes 1 to {most}", hint=f"limit={usual}")
 
 
 def _page(state: State, filters: list[str], limit: int, cursor: str | None, tenant: str | None) -> Json:

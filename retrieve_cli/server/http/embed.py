@@ -30,16 +30,13 @@ if TYPE_CHECKING:
     from retrieve_cli.contracts import Vectors
 
 _PROMPTS = {"": "", "query": "query", "passage": "passage", "document": "passage"}
-_NO_SPARSE = "this server has no sparse encoder"
-_SPARSE_HINT = "set splade.model, then restart the server"
 
 
 class Embed:
     """Texts in every form that the models of a server have."""
 
     def __init__(self, parts: ModelParts, limits: Limits) -> None:
-        self._parts = parts
-        self._limits = limits
+        self._parts, self._limits = parts, limits
 
     def understand(self, payload: dict[str, Any]) -> Work:
         """Return the work of a request of `/embed`. Raises: RejectedRequest."""
@@ -81,22 +78,18 @@ class Embed:
         texts = read_texts([given] if isinstance(given, str) else given, key, self._limits)
         kinds = one_of(payload, "input_type", ("", "query", "passage")), one_of(payload, "prompt_name", (*_PROMPTS,))
         if all(kinds):
-            raise RejectedRequest(
-                400, "`input_type` and `prompt_name` have the same meaning: give one of them", param="prompt_name"
-            )
+            said = "`input_type` and `prompt_name` have the same meaning: give one of them"
+            raise RejectedRequest(400, said, param="prompt_name")
         one_of(payload, "truncation_direction", ("", "right", "Right"))
-        if flag(payload, "truncate", default=True) is False:
-            self._check_length(texts, key)
+        if not flag(payload, "truncate", default=True):
+            encoder = self._parts.encoder
+            most = encoder.card.max_tokens - encoder.tokenizer.special_tokens
+            for place, text in enumerate(texts):
+                if (tokens := encoder.tokenizer.count(text)) > most:
+                    said = f"the text at place {place} has {tokens} tokens; the model reads {most}"
+                    hint = "omit `truncate`, or set it to true"
+                    raise RejectedRequest(413, said, param=key, code="too_large", hint=hint)
         return key == "inputs", texts, kinds[0] or _PROMPTS[kinds[1]]
-
-    def _check_length(self, texts: Sequence[str], key: str) -> None:
-        """Reject texts that the encoder would cut."""
-        encoder = self._parts.encoder
-        most = encoder.card.max_tokens - encoder.tokenizer.special_tokens
-        for place, text in enumerate(texts):
-            if (tokens := encoder.tokenizer.count(text)) > most:
-                said = f"the text at place {place} has {tokens} tokens; the model reads {most}"
-                raise RejectedRequest(413, said, param=key, code="too_large", hint="omit `truncate`, or set it to true")
 
     def _unit(self, payload: dict[str, Any]) -> bool:
         """Return True if vectors are to be normalised here."""
@@ -145,16 +138,14 @@ class Embed:
         return {"model": encoder.card["name"], "features": [_features(one, words) for one in weighted]}
 
     def _sparse(self, texts: Sequence[str], kind: str) -> tuple[SparseEncoder, list[TermWeights]]:
+        said, hint = "this server has no sparse encoder", "set splade.model, then restart the server"
         try:
             encoder = self._parts.sparse()
         except RetrieveError as error:
-            raise RejectedRequest(
-                424, error.message, param="sparse", code="no_sparse_encoder", hint=error.hint
-            ) from error
+            encoder, said, hint = None, error.message, error.hint
         if encoder is None:
-            raise RejectedRequest(424, _NO_SPARSE, param="sparse", code="no_sparse_encoder", hint=_SPARSE_HINT)
-        encode = encoder.encode_queries if kind == "query" else encoder.encode_passages
-        weighted = encode(texts)
+            raise RejectedRequest(424, said, param="sparse", code="no_sparse_encoder", hint=hint)
+        weighted = (encoder.encode_queries if kind == "query" else encoder.encode_passages)(texts)
         for one in weighted:
             finite(one.weights)
         return encoder, weighted
@@ -193,8 +184,7 @@ class Embeddings:
     """Vectors of texts."""
 
     def __init__(self, parts: ModelParts, limits: Limits) -> None:
-        self._parts = parts
-        self._limits = limits
+        self._parts, self._limits = parts, limits
 
     def understand(self, payload: dict[str, Any]) -> Work:
         """Return the work of an embeddings request. Raises: RejectedRequest."""
@@ -206,17 +196,16 @@ class Embeddings:
         kind = one_of(payload, "input_type", ("", "query", "passage"))
         check_dimensions(payload, self._parts)
         encoding = dense(self._parts, texts, kind)
-        return encoding.then(lambda vectors: self._answer(encoding.texts, vectors, form))
 
-    def _answer(self, texts: Sequence[str], vectors: Vectors, form: str) -> Json:
-        spelled = _base64(vectors) if form == "base64" else list(vectors)
-        data = [{"object": "embedding", "index": place, "embedding": row} for place, row in enumerate(spelled)]
-        return {
-            "object": "list",
-            "data": data,
-            "model": self._parts.name,
-            "usage": usage(self._parts.encoder, texts),
-        }
+        def answer(vectors: Vectors) -> Json:
+            from base64 import b64encode
+
+            rows = [b64encode(row.astype("<f4").tobytes()).decode() if form == "base64" else row for row in vectors]
+            data = [{"object": "embedding", "index": place, "embedding": row} for place, row in enumerate(rows)]
+            used = usage(self._parts.encoder, encoding.texts)
+            return {"object": "list", "data": data, "model": self._parts.name, "usage": used}
+
+        return encoding.then(answer)
 
 
 def dense(parts: ModelParts, texts: Sequence[str], kind: str, *, unit: bool = False) -> Encoding:
@@ -255,10 +244,3 @@ def _unit(vectors: Vectors) -> Vectors:
 
     norms = np.sqrt(np.einsum("ij,ij->i", vectors, vectors, dtype=np.float64))
     return finite(vectors / np.maximum(norms, 1e-12)[:, None])
-
-
-def _base64(vectors: Vectors) -> list[str]:
-    """Each row as little-endian float32."""
-    from base64 import b64encode
-
-    return [b64encode(row.astype("<f4").tobytes()).decode() for row in vectors]

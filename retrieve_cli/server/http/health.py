@@ -28,7 +28,12 @@ def router(state: State) -> APIRouter:
 
     async def health() -> Response:
         """Report that the process answers, and without an index, the state of the first build."""
-        return response({"status": "ok"} if state.live.opened else await asyncio.to_thread(_without_index, state))
+        if state.live.opened:
+            return response({"status": "ok"})
+        build = await asyncio.to_thread(state.syncing.state)
+        # Where clients need a key, without words and numbers on records.
+        public = ("status", "started", "hint") if state.callers.required else tuple(build)
+        return response({key: value for key, value in build.items() if key in public})
 
     async def readyz() -> Response:
         """Report if searches are answered, with the state of the index, its models and its sources."""
@@ -40,12 +45,6 @@ def router(state: State) -> APIRouter:
     ready = operation("get_readiness", "ReadyState", statuses=(200, 503), scope="")
     routes.add_api_route("/readyz", readyz, methods=["GET"], **ready)
     return routes
-
-
-def _without_index(state: State) -> dict[str, Json]:
-    """Return the state of the first build; where clients need a key, without words and numbers on records."""
-    public = ("status", "started", "hint") if state.callers.required else ()
-    return {key: value for key, value in state.syncing.state().items() if key in public or not public}
 
 
 class Readiness:

@@ -17,7 +17,7 @@ from retrieve_cli.errors import UsageError, quoted
 from retrieve_cli.server.http.admission import read_body
 from retrieve_cli.server.http.answers import response
 from retrieve_cli.server.http.description import operation, parameter
-from retrieve_cli.server.http.documents import PREFER, finish
+from retrieve_cli.server.http.documents import PREFER, finish, read_limit
 from retrieve_cli.server.http.health import age_s
 from retrieve_cli.server.http.jobs import ACTIONS, Action, Jobs
 from retrieve_cli.server.http.requests import read_object
@@ -62,7 +62,7 @@ def router(state: State) -> APIRouter:
     async def tasks(request: Request) -> Response:
         """List the latest tasks of the caller."""
         tenant = state.callers.of(request, "search").tenant
-        limit = _limit(request.query_params.get("limit", str(_LISTED)))
+        limit = read_limit(request, usual=_LISTED, most=_MOST_LISTED)
         return response({"tasks": await state.pool.run(request, lambda: jobs.latest(limit, tenant=tenant))})
 
     routes = APIRouter(tags=["index"])
@@ -120,9 +120,3 @@ def _view(state: State, tenant: str | None) -> Json:
         view["current"] = store.live()
         view["syncs"] = list(state.syncing.tasks.syncs())
     return view
-
-
-def _limit(text: str) -> int:
-    if text.isascii() and text.isdigit() and len(text) < 5 and 1 <= int(text) <= _MOST_LISTED:
-        return int(text)
-    raise UsageError(f"`limit` is {quoted(text)}; it takes 1 to {_MOST_LISTED}", hint=f"limit={_LISTED}")

@@ -60,8 +60,7 @@ class Jobs:
     """The jobs of all workers of an artifacts folder, as a caller may see them."""
 
     def __init__(self, tasks: Tasks, documents: Documents) -> None:
-        self._tasks = tasks
-        self._documents = documents
+        self._tasks, self._documents = tasks, documents
 
     def one(self, task: str, *, tenant: str | None) -> dict[str, Json]:
         """Return the state of a job. Raises: NotFound: the caller has no job of that id."""

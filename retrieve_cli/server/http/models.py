@@ -50,8 +50,7 @@ class Models:
     """The models that a server has, and the queue before them. They are opened at the first request."""
 
     def __init__(self, open_parts: Callable[[], ModelParts], limits: Limits | None = None) -> None:
-        self._open = open_parts
-        self._limits = limits or Limits()
+        self._open, self._limits = open_parts, limits or Limits()
         self._queue = Queue(self._limits)
         self._opening = Lock()
         self._works: Mapping[str, Callable[[dict[str, Any]], Work]] = {}
@@ -177,8 +176,7 @@ class Rerank:
     """Scores of texts for a query, if there is a scorer."""
 
     def __init__(self, scorer: PairScorer | None, limits: Limits) -> None:
-        self._scorer = scorer
-        self._limits = limits
+        self._scorer, self._limits = scorer, limits
 
     def understand(self, payload: dict[str, Any]) -> Work:
         """Return the work of a rerank request; one with `texts` is in TEI's form. Raises: RejectedRequest."""

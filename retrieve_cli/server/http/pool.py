@@ -40,11 +40,9 @@ class Pool:
 
     def __init__(self, threads: int, queue: int) -> None:
         """`threads` jobs run at once, `queue` more wait for their turn."""
-        self._threads = threads
-        self._most = threads + queue
+        self._threads, self._most = threads, threads + queue
         self._executor = ThreadPoolExecutor(threads, thread_name_prefix="work")
-        self._admitted = 0
-        self._running = 0
+        self._admitted = self._running = 0
         self._counting = Lock()
         self._seconds = 0.0
 
@@ -119,8 +117,7 @@ class WebSearching(Pool):
     def __init__(self, search: AnswersWeb | None, *, deadline_ms: float) -> None:
         """`deadline_ms` is the default deadline of a search."""
         super().__init__(_AT_ONCE, _WAITING)
-        self._search = search
-        self._deadline_ms = deadline_ms
+        self._search, self._deadline_ms = search, deadline_ms
 
     @property
     def enabled(self) -> bool:

@@ -99,9 +99,8 @@ def _expect_index(state: State, name: str) -> None:
     """Raises: RejectedRequest if the server has no index of that name."""
     own = state.store.path.resolve().name
     if name not in (own, DEFAULT):
-        raise RejectedRequest(
-            404, f"there is no index {quoted(name)}", code="not_found", hint=f"this one is called {DEFAULT}"
-        )
+        said = f"there is no index {quoted(name)}"
+        raise RejectedRequest(404, said, code="not_found", hint=f"this one is called {DEFAULT}")
 
 
 def _dify_error(request: Request, rejected: RejectedRequest) -> Response:

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from hashlib import sha256
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from fastapi import APIRouter
 from starlette.requests import Request
@@ -56,7 +56,10 @@ def router(state: State) -> APIRouter:
     async def search_batch(request: Request) -> Response:
         """Answer several requests as one batch."""
         tenant = state.callers.of(request, "search").tenant
-        items = _items(read_object(await read_body(request, state.limits)))
+        items = read_object(await read_body(request, state.limits)).get("requests")
+        if not isinstance(items, list) or not items or len(items) > _MOST:
+            said = f"`requests` must be a list of 1 to {_MOST} requests"
+            raise RejectedRequest(422, said, param="requests", code="usage", hint='{"requests": [{"query": "…"}]}')
         arrived = await _arrived(state, [_read(item, place, tenant) for place, item in enumerate(items)])
         sound = [one for one in arrived if isinstance(one, Asked)]
         answered = await state.pool.run(request, state.live.answer, sound)
@@ -71,9 +74,15 @@ def router(state: State) -> APIRouter:
     shown = [PARAMETER, *PARAMETERS]
     body = described("search", body=_REQUEST, parameters=shown)
     routes.add_api_route("/search", search, methods=["POST"], **body)
-    link = described("search_by_link", parameters=[*_parameters(), *shown])
-    routes.add_api_route("/search", search_by_link, methods=["GET"], **link)
-    batch = operation("search_batch", "BatchAnswer", body=_batch_schema())
+    link = [
+        parameter("q" if key == "query" else key, "query", row.schema, row.description)
+        for key, row in SEARCH.of_json.items()
+    ]
+    linked = described("search_by_link", parameters=[*link, *shown])
+    routes.add_api_route("/search", search_by_link, methods=["GET"], **linked)
+    requests = {"type": "array", "items": _REQUEST, "minItems": 1, "maxItems": _MOST}
+    several = {"type": "object", "properties": {"requests": requests}, "required": ["requests"]}
+    batch = operation("search_batch", "BatchAnswer", body=several)
     routes.add_api_route("/search/batch", search_batch, methods=["POST"], **batch)
     return routes
 
@@ -137,26 +146,6 @@ def from_parameters(request: Request) -> dict[str, Json]:
         else:
             item[key] = value
     return item
-
-
-def _parameters() -> list[dict[str, Json]]:
-    """Return the parameters of a link as OpenAPI describes them."""
-    rows = SEARCH.of_json.items()
-    return [parameter("q" if key == "query" else key, "query", row.schema, row.description) for key, row in rows]
-
-
-def _batch_schema() -> dict[str, Json]:
-    requests = {"type": "array", "items": _REQUEST, "minItems": 1, "maxItems": _MOST}
-    return {"type": "object", "properties": {"requests": requests}, "required": ["requests"]}
-
-
-def _items(payload: Mapping[str, Any]) -> Sequence[Any]:
-    """Return the requests of a batch. Raises: RejectedRequest."""
-    items = payload.get("requests")
-    if not isinstance(items, list) or not items or len(items) > _MOST:
-        said = f"`requests` must be a list of 1 to {_MOST} requests"
-        raise RejectedRequest(422, said, param="requests", code="usage", hint='{"requests": [{"query": "…"}]}')
-    return items
 
 
 def _read(item: Json, place: int, tenant: str | None) -> Asked | UsageError:

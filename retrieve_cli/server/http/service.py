@@ -31,8 +31,7 @@ class Service:
         self, app: ASGIApp, busy: Callable[[], bool], around: Callable[[ASGIApp], ASGIApp] = lambda app: app
     ) -> None:
         """`busy` returns True during a computation; `around` puts an application around all answers."""
-        self._app = app
-        self._busy = busy
+        self._app, self._busy = app, busy
         self._entry = around(self._answer)
         self._tasks: set[asyncio.Task[None]] = set()
         self._stopped = False
@@ -97,10 +96,14 @@ class Service:
 # --------------------------------------------------------------------------------------------------------------- checks
 
 
-_METHODS = "GET, POST, DELETE"
-_REQUEST_HEADERS = "Authorization, Content-Type, If-None-Match, Prefer, X-API-Key, X-Request-Id, Mcp-Session-Id"
+_PREFLIGHT = {
+    "Access-Control-Allow-Methods": "GET, POST, DELETE",
+    "Access-Control-Allow-Headers": "Authorization, Content-Type, If-None-Match, Prefer, X-API-Key, X-Request-Id, "
+    "Mcp-Session-Id",
+    "Access-Control-Max-Age": "600",
+}
+"""Headers of the answer to a browser that asks before a request of another origin."""
 _EXPOSED = "ETag, Location, RateLimit, RateLimit-Policy, Retry-After, Server-Timing, WWW-Authenticate, X-Request-Id"
-_PREFLIGHT_S = "600"
 
 
 class Guard:
@@ -108,15 +111,14 @@ class Guard:
 
     def __init__(self, app: ASGIApp, hosts: Hosts | None, callers: Callers) -> None:
         """`hosts` is None for a server that no browser reaches: on a socket of the file system."""
-        self._app = app
-        self._hosts = hosts
-        self._callers = callers
+        self._app, self._hosts, self._callers = app, hosts, callers
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
         from starlette.datastructures import Headers
+        from starlette.responses import Response
 
         headers = Headers(scope=scope)
         origin = headers.get("origin")
@@ -128,8 +130,9 @@ class Guard:
             await send(message)
 
         answer = self._rejection(scope, headers, origin)
-        if answer is None and listed and _is_preflight(scope, headers):
-            answer = _preflight()
+        asks = scope["method"] == "OPTIONS" and "access-control-request-method" in headers
+        if answer is None and listed and asks:
+            answer = Response(status_code=204, headers=_PREFLIGHT)
         if answer is not None:
             await answer(scope, receive, completed)
             return
@@ -151,25 +154,11 @@ class Guard:
             rejected = RejectedRequest(421, said, code="host", hint="the operator can allow it: --allowed-host HOST")
         elif origin is not None and not self._hosts.permits(origin, sent[0]):
             said = f"pages of {quoted(origin)} may not use this server"
-            rejected = RejectedRequest(
-                403, said, code="origin", hint="the operator can allow it: --allowed-origin ORIGIN"
-            )
+            hint = "the operator can allow it: --allowed-origin ORIGIN"
+            rejected = RejectedRequest(403, said, code="origin", hint=hint)
         else:
             return None
         return error_response(rejected, scope)
-
-
-def _is_preflight(scope: Scope, headers: Headers) -> bool:
-    return scope["method"] == "OPTIONS" and "access-control-request-method" in headers
-
-
-def _preflight() -> Response:
-    """Return the answer to a browser that asks before a request of another origin."""
-    from starlette.responses import Response
-
-    permitted = {"Methods": _METHODS, "Headers": _REQUEST_HEADERS}
-    fields = {f"Access-Control-Allow-{name}": value for name, value in permitted.items()}
-    return Response(status_code=204, headers={**fields, "Access-Control-Max-Age": _PREFLIGHT_S})
 
 
 def _complete(message: Message, scope: Scope, origin: str | None, *, private: bool) -> None:

@@ -56,8 +56,7 @@ def search(
     limit = int(asked.choices.get("k") or live.settings.search.k)
     answer = _answered(live, asked, place, limit)
     page = ResultPage(answer, place._replace(generation=answer.generation), limit, values, channels)
-    count = counter_of(live.at(answer.generation))
-    return _outcome(page, most, count)
+    return _outcome(page, most, counter_of(live.at(answer.generation)))
 
 
 def _answered(live: LiveIndex, asked: Asked, place: CursorPlace, limit: int) -> Answer:
@@ -85,10 +84,8 @@ def _outcome(page: ResultPage, most: int, count: Count) -> ToolOutcome:
         return compact_json(_structured(page, entries, whole, () if brief else related, brief=brief))
 
     layout: Callable[..., str] = in_content if page.channels.content else in_structure
-    bare = [CompactEntry(result) for result in answer.results]
-    brief = 2 * count(layout(bare)) > most
-    laid_out = partial(layout, brief=brief)
-    entries = fitted(answer.results, laid_out, partial(filled, answer), most=most, count=count)
+    brief = 2 * count(layout([CompactEntry(result) for result in answer.results])) > most
+    entries = fitted(answer.results, partial(layout, brief=brief), partial(filled, answer), most=most, count=count)
     links = [RecordLink(chunk_uri(answer.generation, entry.result.id), title_of(entry.result)) for entry in entries]
     text = in_content(entries, brief=brief) if page.channels.content else ""
     structured = _structured(page, entries, whole, () if brief else related, brief=brief)
@@ -97,23 +94,21 @@ def _outcome(page: ResultPage, most: int, count: Count) -> ToolOutcome:
 
 def _first(page: ResultPage) -> str:
     """The first lines of the content: how many there are, and notices."""
-    answer = page.answer
-    total, more = answer.total_matches, "more than " * answer.more_match
-    matches = f"{more}{total} match{'' if total == 1 else 'es'}"
+    answer, total = page.answer, page.answer.total_matches
+    matches = f"{'more than ' * answer.more_match}{total} match{'' if total == 1 else 'es'}"
     notices = [f"note: {printable(shortened(notice, _NOTICE))}" for notice in answer.notices[:_NOTICES]]
     return "\n".join([matches if answer.results else f"no results ({matches})", *notices])
 
 
 def _last(page: ResultPage, shown: int, related: Sequence[Result]) -> str:
     """The last lines of the content: related records, and the cursor of the next page."""
-    lines = [f"also: {title_of(each)} [{printable(each.id)}]{_path(each)}" for each in related]
+    lines = []
+    for each in related:
+        words = path_in_words(each.hit.path or "")
+        path = f" ({printable(shortened(words))})" if words else ""
+        lines.append(f"also: {title_of(each)} [{printable(each.id)}]{path}")
     following = _following(page, shown)
     return "\n".join([*lines, *([f"next_cursor: {following}"] if following else [])])
-
-
-def _path(result: Result) -> str:
-    words = path_in_words(result.hit.path or "")
-    return f" ({printable(shortened(words))})" if words else ""
 
 
 def _following(page: ResultPage, shown: int) -> str | None:

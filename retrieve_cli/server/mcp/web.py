@@ -35,8 +35,8 @@ from retrieve_cli.server.mcp.tools import counter_of, read_budget
 
 _RESULTS, _MOST = 10, 4000
 """Default limits of the results and the tokens of an answer: abstracts are longer than passages."""
-_TITLE, _PLACE, _NOTICE = 200, 200, 200
-"""Most characters of a title; of an address, a venue or a name; of a notice."""
+_LONGEST = 200
+"""Most characters of a title, an address, a venue, a name, and a notice or message."""
 _AUTHORS, _FIRST_AUTHORS = 10, 3
 """Most names of authors in a full and in a short head."""
 Answering = Callable[[WebOptions], WebAnswer]
@@ -73,7 +73,11 @@ def _search(
     most = read_budget(values.pop("max_tokens", None), default=_MOST)
     options = read_web(values, where=tool, keys=keys).options
     found = _answered(answer(replace(options, k=options.k or _RESULTS, **chosen)))
-    return _outcome(_Laid(found, channels, _counter(live)), most)
+    try:
+        count = counter_of(live.index)
+    except RetrieveError:  # without an index, the estimate
+        count = counter("pieces", lambda: live.index.opened.models.encoder).tokenizer.count
+    return _outcome(_Laid(found, channels, count), most)
 
 
 def _answered(answer: WebAnswer) -> WebAnswer:
@@ -83,14 +87,6 @@ def _answered(answer: WebAnswer) -> WebAnswer:
         hints = dict.fromkeys(status.hint for status in asked if status.hint)
         raise SourceFailed(f"no provider answered: {_failures(asked)}", hint=printable("; ".join(hints)))
     return answer
-
-
-def _counter(live: LiveIndex) -> Count:
-    """The counter of the index; the estimate if there is no index."""
-    try:
-        return counter_of(live.index)
-    except RetrieveError:
-        return counter("pieces", lambda: live.index.opened.models.encoder).tokenizer.count
 
 
 # ----------------------------------------------------------------------------------------------- the layout
@@ -132,7 +128,7 @@ class _Laid(NamedTuple):
             "total_works": answer.total_works,
             "kind": answer.kind,
             "asked": [status.provider for status in answer.statuses if status.role == "provider" and status.at],
-            **({"notices": list(_notices(answer))} if answer.notices else {}),
+            **({"notices": [*map(_line, answer.notices[:_NOTICES])]} if answer.notices else {}),
         }
 
     def result(self, work: Work, text: str) -> dict[str, Json]:
@@ -175,8 +171,11 @@ def _outcome(laid: _Laid, most: int) -> ToolOutcome:
 
 
 def _filled(entry: CompactEntry[WebHit], room: int, cost: Cost[WebHit]) -> CompactEntry[WebHit]:
-    """The entry with its text, or as many of the first words as there is room for."""
-    text = _text(entry.result.work)
+    """The entry with its abstract or snippet, without control characters and empty lines, or as many of the first words
+    as there is room for."""
+    work = entry.result.work
+    lines = map(clean, (work.abstract or work.snippet).replace("\r\n", "\n").split("\n"))
+    text = "\n".join(line for line in lines if line.strip())
     whole = entry._replace(text=text, whole=True)
     if not text or (len(text) <= room * _LETTERS and cost(whole) <= room):
         return whole
@@ -199,31 +198,24 @@ def _first(answer: WebAnswer, shown: int) -> Iterator[str]:
     works = f"{answer.total_works} work{'' if answer.total_works == 1 else 's'}"
     reason = _line(answer.kind_reason)
     yield f"{shown} of {works}, {answer.kind}{f': {reason}' if reason else ''}" if shown else "no results"
-    yield from (f"note: {notice}" for notice in _notices(answer))
+    yield from (f"note: {_line(notice)}" for notice in answer.notices[:_NOTICES])
 
 
 def _failures(statuses: Sequence[ProviderStatus]) -> str:
     """The failures of providers on one line."""
-    return "; ".join(f"{status.provider} ({status.status}): {_message(status)}" for status in statuses)
-
-
-def _message(status: ProviderStatus) -> str:
-    return printable(shortened(printable_line(status.message), _NOTICE))
+    return "; ".join(f"{status.provider} ({status.status}): {_line(status.message)}" for status in statuses)
 
 
 def _failure_json(status: ProviderStatus) -> dict[str, Json]:
     wait = {} if status.retry_after is None else {"retry_after": status.retry_after}
     hint = {"hint": printable(status.hint)} if status.hint else {}
-    return {"provider": status.provider, "status": status.status, "message": _message(status), **hint, **wait}
-
-
-def _notices(answer: WebAnswer) -> Iterator[str]:
-    yield from (printable(shortened(printable_line(notice), _NOTICE)) for notice in answer.notices[:_NOTICES])
+    return {"provider": status.provider, "status": status.status, "message": _line(status.message), **hint, **wait}
 
 
 def _shortened(work: Work, detail: Detail) -> Work:
     """The work, cut to the fields that are shown beside its text."""
-    short = replace(work, id=_line(work.id), title=_title(work), url=_place(work.url), pdf_url=_place(work.pdf_url))
+    title = _line(work.title) or _line(work.id)
+    short = replace(work, id=_line(work.id), title=title, url=_place(work.url), pdf_url=_place(work.pdf_url))
     if detail == "full":
         names = [_line(name) for name in work.authors[: _AUTHORS + 1]]
         return replace(short, authors=tuple(names), venue=_line(work.venue))
@@ -234,23 +226,13 @@ def _shortened(work: Work, detail: Detail) -> Work:
     return short if detail == "short" else replace(short, authors=(), pdf_url="")
 
 
-def _title(work: Work) -> str:
-    return printable(shortened(printable_line(work.title), _TITLE)) or _line(work.id)
-
-
 def _place(url: str) -> str:
     """The address, or nothing if it is too long or has blanks."""
-    return printable(url) if len(url) <= _PLACE and len(url.split()) == 1 else ""
+    return printable(url) if len(url) <= _LONGEST and len(url.split()) == 1 else ""
 
 
 def _line(text: str) -> str:
-    return printable(shortened(printable_line(text), _PLACE))
-
-
-def _text(work: Work) -> str:
-    """The abstract, or the snippet, without control characters and empty lines."""
-    lines = map(clean, (work.abstract or work.snippet).replace("\r\n", "\n").split("\n"))
-    return "\n".join(line for line in lines if line.strip())
+    return printable(shortened(printable_line(text), _LONGEST))
 
 
 WEB: Mapping[str, Callable[..., ToolOutcome]] = {

@@ -105,7 +105,7 @@ def compare_page(live: LiveIndex, wanted: ComparisonAddress, caller: Caller) -> 
     outcomes = [_answered(live, address, tenant) for address in (wanted.a, wanted.b)]
     grades = {name: vote.grade for (query, name), vote in votes.last().items() if query == wanted.a.query}
     answers = [outcome for outcome in outcomes if isinstance(outcome, Answer)]
-    sides = _sides(wanted, names, [_shown(outcome) for outcome in outcomes], grades)
+    sides = _sides(wanted, names, outcomes, grades)
     if wanted.blind and not any(side.error for side in sides):
         mixed = _mixed(sides, seed=repr((wanted.a.query, *names)))
         return PageContent({**values, "mixed": mixed}, answers=answers)
@@ -123,35 +123,30 @@ def _answered(live: LiveIndex, address: Address, tenant: str | None) -> Answer |
     return outcome
 
 
-def _shown(outcome: Answer | RetrieveError) -> Sequence[PageHit] | Problem:
-    """Return the results of an answer, or the error in words."""
-    return shown(outcome).hits if isinstance(outcome, Answer) else Problem(outcome.message, outcome.hint)
-
-
 def _sides(
     wanted: ComparisonAddress,
     names: Sequence[str],
-    outcomes: Sequence[Sequence[PageHit] | Problem],
+    outcomes: Sequence[Answer | RetrieveError],
     grades: Mapping[str, int | None],
 ) -> list[Side]:
-    ranks = [{} if isinstance(each, Problem) else {hit.doc_id: hit.rank for hit in each} for each in outcomes]
+    lists = [shown(each).hits if isinstance(each, Answer) else () for each in outcomes]
+    ranks = [{hit.doc_id: hit.rank for hit in hits} for hits in lists]
     sides = []
-    for place, (letter, address) in enumerate(zip("AB", (wanted.a, wanted.b), strict=True)):
-        outcome, others = outcomes[place], ranks[1 - place]
-        failed = isinstance(outcome, Problem)
-        hits = () if isinstance(outcome, Problem) else [_moved(hit, others, grades) for hit in outcome]
-        sides.append(Side(letter, address, names[place], hits, outcome if failed else None))  # type: ignore[arg-type]
+    for place, outcome in enumerate(outcomes):
+        hits = [_moved(hit, ranks[1 - place], grades) for hit in lists[place]]
+        error = None if isinstance(outcome, Answer) else Problem(outcome.message, outcome.hint)
+        sides.append(Side("AB"[place], (wanted.a, wanted.b)[place], names[place], hits, error))
     return sides
 
 
 def _moved(hit: PageHit, others: Mapping[str, int], grades: Mapping[str, int | None]) -> Moved:
-    grade = grades.get(hit.doc_id)
-    if (rank := others.get(hit.doc_id)) is None:
+    grade, rank = grades.get(hit.doc_id), others.get(hit.doc_id)
+    if rank is None:
         return Moved(hit, "only here", "only", "", grade)
-    if rank == hit.rank:
-        return Moved(hit, "", "", "", grade)
-    step = rank - hit.rank
-    return Moved(hit, f"{abs(step)} {'higher' if step > 0 else 'lower'} here", "up" if step > 0 else "down", "", grade)
+    if rank > hit.rank:
+        return Moved(hit, f"{rank - hit.rank} higher here", "up", "", grade)
+    move, kind = (f"{hit.rank - rank} lower here", "down") if rank < hit.rank else ("", "")
+    return Moved(hit, move, kind, "", grade)
 
 
 def _mixed(sides: Sequence[Side], *, seed: str) -> list[Moved]:

@@ -123,14 +123,13 @@ class _Pages:
         self._state.callers.of(request, "search")
         kinds = {
             **{kind: str(status) for status, kind in KINDS.items()},
-            **{kind: str(s) for kind, s in STATUS.items()},
+            **{kind: str(n) for kind, n in STATUS.items()},
         }
         groups: dict[str, list[tuple[str, str, Any]]] = {}
         for path, methods in (api := request.app.openapi())["paths"].items():
             for method, each in methods.items():
                 groups.setdefault(each["tags"][0], []).append((method, path, each))
-        listed = sorted(kinds.items(), key=itemgetter(1))
-        values = {"api": api, "groups": groups.items(), "kinds": listed}
+        values = {"api": api, "groups": groups.items(), "kinds": sorted(kinds.items(), key=itemgetter(1))}
         return rendering.page(request, "docs", values)
 
     async def static(self, request: Request) -> Response:

@@ -138,13 +138,13 @@ def _hits(
 
 def _hit(answer: Answer, result: Result, value: Mapping[str, Json], around: Surroundings, *, rank: int) -> PageHit:
     text = snippet(answer, result, room=SNIPPET).cut(SNIPPET)
-    name, place = cut(plain_title(str(value["name"]))), source_of(result.chunk)
+    name, place, index = cut(plain_title(str(value["name"]))), source_of(result.chunk), int(result.chunk["index"])
     return PageHit(
         rank=rank,
         id=value["id"],
         doc_id=value["doc_id"],
         title=name or cut(value["doc_id"]),
-        href=f"{record_url(value['doc_id'])}{_anchor(result)}",
+        href=record_url(value["doc_id"]) + (f"?from={index}#c{index}" if index else ""),
         link=link(linked(value["url"] or "", span_of(result))),
         section=cut(plain_title(value["section"] or "")),
         snippet=parts(text.text, text.marks),
@@ -182,12 +182,6 @@ def page_pictures(record: Mapping[str, Json], row: Mapping[str, Json], generatio
     here = f"/pictures/{quote(record['id'], safe='', errors='replace')}"
     values = {"chunk": row["index"], "generation": generation}
     return [(page, f"{here}?{urlencode({'page': page, **values})}") for page in drawable(record, row)]
-
-
-def _anchor(result: Result) -> str:
-    """Return the place of the passage on the page of its record, if it is not the start."""
-    index = int(result.chunk["index"])
-    return f"?from={index}#c{index}" if index else ""
 
 
 def source_of(chunk: Mapping[str, Json]) -> str:

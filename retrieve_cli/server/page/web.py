@@ -53,49 +53,37 @@ def web_values(search: Search, *, problem: Problem | None = None, answer: WebAns
     if answer is None:
         return {**values, "count": "The query has an error." if problem else "", "partial": False}
     skipped = (f"{name} was skipped: {reason}" for name, reason in answer.strategies_skipped.items())
+    works = figures.count(answer.total_works, "work")
+    incomplete = ", incomplete: a provider failed" if answer.partial else ""
     return {
         **values,
         "hits": [_shown(hit) for hit in answer.hits],
         "providers": [_asked(status) for status in answer.statuses],
         "notices": [*map(cut, answer.notices), *skipped],
         "partial": answer.partial,
-        "count": _count(answer),
+        "count": f"{len(answer.hits)} of {works}{incomplete}. {cut(answer.kind_reason)}",
     }
-
-
-def _count(answer: WebAnswer) -> str:
-    works = figures.count(answer.total_works, "work")
-    incomplete = ", incomplete: a provider failed" if answer.partial else ""
-    return f"{len(answer.hits)} of {works}{incomplete}. {cut(answer.kind_reason)}"
 
 
 def _shown(hit: WebHit) -> dict[str, Any]:
     """Return the view of a result; `facts` are identifiers, licence, citations and conflicting values of providers."""
     work = hit.work
+    more = len(work.authors) - _AUTHORS
+    names = ", ".join(map(cut, work.authors[:_AUTHORS])) + (f" and {more} more" if more > 0 else "")
+    badges = [Badge(work.type, "modality")]
+    badges += [Badge(cut(name), "found") for name in dict.fromkeys(source.provider for source in work.found_by)]
+    badges += [Badge("open access", "licence")] if work.open_access else []
     return {
         "title": cut(work.title) or cut(work.id),
         "link": link(work.url),
         "pdf": link(work.pdf_url),
-        "badges": list(_badges(work)),
-        "about": " · ".join(filter(None, (_names(work), work.date, cut(work.venue)))),
+        "badges": badges,
+        "about": " · ".join(filter(None, (names, work.date, cut(work.venue)))),
         "text": cut(work.abstract or work.snippet, _TEXT),
         "retracted": work.retracted,
         "others": list(_others(work)),
         "facts": [*_facts(work), ("score", significant(hit.hit.score, 4))],
     }
-
-
-def _badges(work: Work) -> Iterator[Badge]:
-    yield Badge(work.type, "modality")
-    for provider in dict.fromkeys(source.provider for source in work.found_by):
-        yield Badge(cut(provider), "found")
-    if work.open_access:
-        yield Badge("open access", "licence")
-
-
-def _names(work: Work) -> str:
-    shown = ", ".join(cut(name) for name in work.authors[:_AUTHORS])
-    return shown + (f" and {len(work.authors) - _AUTHORS} more" if len(work.authors) > _AUTHORS else "")
 
 
 def _others(work: Work) -> Iterator[tuple[str, str, WebLink | None]]:

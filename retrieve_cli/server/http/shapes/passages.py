@@ -40,11 +40,15 @@ def passages_json(answer: Answer) -> dict[str, Json]:
     one), which only a calibration knows; otherwise it is null.
     """
     kept = fitting(answer, answer.results, _context)
+    no_answer = True if answer.before_budget == 0 else None
+    if answer.before_budget != 0 and answer.confidence is not None and answer.results:
+        least = float(answer.confidence.get("min_confidence", _LIKELY))
+        no_answer = max(result.confidence or 0.0 for result in answer.results) < least
     return {
         "query": answer.query.text,
         "passages": [_passage(result) for result in kept],
         "context": _context(kept),
-        "no_answer": _no_answer(answer),
+        "no_answer": no_answer,
         "spent": _spent(answer, kept),
         "generation": answer.generation,
         **({"notices": list(answer.notices)} if answer.notices else {}),
@@ -80,29 +84,19 @@ def _passage(result: Result) -> dict[str, Json]:
     }
 
 
-def _no_answer(answer: Answer) -> bool | None:
-    if answer.before_budget == 0:
-        return True
-    if answer.confidence is None or not answer.results:
-        return None
-    least = float(answer.confidence.get("min_confidence", _LIKELY))
-    return max(result.confidence or 0.0 for result in answer.results) < least
-
-
 def _spent(answer: Answer, kept: Sequence[Result]) -> dict[str, Json]:
     """The use of the budget; `tokens` counts the context, None if the request does not limit it."""
-    spent = answer.spent
-    shown = {result.id for result in kept}
+    chunks, spent = sum(len(span_of(result)) for result in kept), answer.spent
     if spent is None:
-        limits: dict[str, Json] = {"max_chunks": None, "max_tokens": None, "tokens": None, "tokenizer": None}
-        return {"chunks": sum(len(span_of(result)) for result in kept), **limits, "omitted": []}
+        limits = dict.fromkeys(("max_chunks", "max_tokens", "tokens", "tokenizer"))
+        return {"chunks": chunks, **limits, "omitted": []}
+    shown = {result.id for result in kept}
     omitted = [skipped.id for skipped in spent.skipped]
-    omitted += [result.id for result in answer.results if result.id not in shown]
     return {
-        "chunks": sum(len(span_of(result)) for result in kept),
+        "chunks": chunks,
         "max_chunks": spent.max_chunks,
         "max_tokens": spent.max_tokens,
         "tokens": None if spent.count is None else spent.count(_context(kept)),
         "tokenizer": spent.tokenizer,
-        "omitted": omitted,
+        "omitted": omitted + [result.id for result in answer.results if result.id not in shown],
     }

@@ -57,7 +57,12 @@ def read(payload: Json, tenant: str | None, settings: Settings) -> Read:
     enabled = rerank.get("enabled")
     used = {} if enabled is False or engine == "naive" else rerank
     strategy, top = used.get("strategy"), used.get("topK")
-    _check_strategy(strategy, settings)
+    backend = settings.rerank.backend
+    names: Sequence[str] = ("auto", "maxsim") if backend in ("auto", "maxsim") else (backend,)
+    other = () if backend in ("llm", "none") else (_BGE,)  # any reranker that is not a chat model
+    if strategy is not None and strategy not in (*names, *other):
+        message = f"the strategy of `rerank` is {quoted(strategy)}, and this server has the reranker {names[-1]}"
+        raise UsageError(message, hint="omit it, or set rerank.backend in the server's configuration")
     item = {
         "query": body["query"],
         "doc_ids": body.get("docIds"),
@@ -77,15 +82,6 @@ def read(payload: Json, tenant: str | None, settings: Settings) -> Read:
     return Read(asked_of(item, tenant), lambda answer: render(answer, strategy))
 
 
-def _check_strategy(strategy: str | None, settings: Settings) -> None:
-    """Raises: UsageError if the server has another reranker; `bge` means any reranker that is not a chat model."""
-    backend = settings.rerank.backend
-    names: Sequence[str] = ("auto", "maxsim") if backend in ("auto", "maxsim") else (backend,)
-    if strategy is not None and strategy not in (*names, *(() if backend in ("llm", "none") else (_BGE,))):
-        message = f"the strategy of `rerank` is {quoted(strategy)}, and this server has the reranker {names[-1]}"
-        raise UsageError(message, hint="omit it, or set rerank.backend in the server's configuration")
-
-
 def render(answer: Answer, strategy: str | None = None) -> dict[str, Json]:
     """Return an answer, in the order of `score`: the score of the reranker, which `rerank.score` is compared with;
     without a reranker from 0 to 1, or null. `pipeline.scoreScale` names the scale.
@@ -94,7 +90,9 @@ def render(answer: Answer, strategy: str | None = None) -> dict[str, Json]:
     `pipeline.notices` has facts for the user, such as ids that no document has. `strategy` is the client's name for the
     reranker: it is repeated if that reranker ran.
     """
-    scores = deciding_scores(answer)
+    scores, reranker = deciding_scores(answer), answer.rerank_strategy if answer.reranked else None
+    if strategy == _BGE and reranker in _MODELS:
+        reranker = _BGE
     ordered = sorted(
         zip(answer.results, scores.values, strict=True),
         key=lambda pair: -math.inf if pair[1] is None else pair[1],
@@ -119,16 +117,10 @@ def render(answer: Answer, strategy: str | None = None) -> dict[str, Json]:
         "engineUsed": answer.engine,
         "pipeline": {
             "reranked": answer.reranked,
-            "rerankStrategy": _strategy(answer, strategy),
+            "rerankStrategy": reranker,
             "candidatesConsidered": answer.candidates_considered,
             "scoreScale": scores.scale,
             **({"removed": answer.removed} if answer.removed else {}),
             **({"notices": list(answer.notices)} if answer.notices else {}),
         },
     }
-
-
-def _strategy(answer: Answer, strategy: str | None) -> str | None:
-    if not answer.reranked:
-        return None
-    return _BGE if strategy == _BGE and answer.rerank_strategy in _MODELS else answer.rerank_strategy

@@ -107,9 +107,8 @@ def _tree(item: Json, levels: int = _DEEPEST) -> Comparison | Junction:
     kind, value = body["type"], body["value"]
     several = kind in ("in", "nin")
     if isinstance(value, list) is not several:
-        raise UsageError(
-            f"`value` of a filter is not {'a list' if several else 'one value'}", hint=f"`{kind}` takes one"
-        )
+        wanted = "a list" if several else "one value"
+        raise UsageError(f"`value` of a filter is not {wanted}", hint=f"`{kind}` takes one")
     return Comparison(body["key"], _RELATIONS[kind], value if several else [value])
 
 
@@ -143,10 +142,10 @@ def attributes(result: Result) -> dict[str, Json]:
     record = result.record
     own, pages = {key: record[key] for key in ("name", "url", "license", "group")}, known_keys(span_of(result).place)
     values: dict[str, Any] = pages | own | record["metadata"] | pages
-    kept = [(key, value) for key, value in values.items() if _is_attribute(key, value)]
+    kept = [
+        (key, value)
+        for key, value in values.items()
+        if len(key) <= _LONGEST_KEY
+        and (len(value) <= _LONGEST_VALUE if isinstance(value, str) else isinstance(value, int | float))
+    ]
     return dict(kept[:_MOST_ATTRIBUTES])
-
-
-def _is_attribute(key: str, value: Json) -> bool:
-    short = isinstance(value, str) and len(value) <= _LONGEST_VALUE
-    return len(key) <= _LONGEST_KEY and (short or isinstance(value, int | float))
