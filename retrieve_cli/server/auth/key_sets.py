@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from time import monotonic
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from retrieve_cli.errors import RetrieveError, SourceFailed, UsageError
 from retrieve_cli.http.transport import fetch
@@ -45,30 +45,19 @@ class PublicKey(NamedTuple):
     """As `cryptography` has it."""
 
 
-class Origin(Protocol):
-    """Place of a key set, and its name."""
-
-    place: str
-
-    def due(self, *, missing: bool) -> bool:
-        """Return True if it should be read again; `missing` if a key is asked for that it lacked."""
-
-    def read(self) -> bytes:
-        """Return the key set as JSON. Raises: RetrieveError."""
-
-
 class UrlOrigin:
     """A key set by URL: fetched again when it is old, and for an unknown key, at most once a minute."""
 
     def __init__(self, url: str, *, clock: Callable[[], float] = monotonic) -> None:
-        self.place = url
-        self._clock = clock
+        self.place, self._clock = url, clock
         self._attempt: float | None = None
 
     def due(self, *, missing: bool) -> bool:
+        """Return True if it should be read again; `missing` if a key is asked for that it lacked."""
         return self._attempt is None or self._clock() - self._attempt >= (_PAUSE_S if missing else _AGE_S)
 
     def read(self) -> bytes:
+        """Return the key set as JSON. Raises: RetrieveError."""
         self._attempt = self._clock()
         return fetch(self.place, limit=_LIMIT, seconds=_FETCH_S)
 
@@ -102,7 +91,7 @@ class FileOrigin:
 class KeySet:
     """The keys of an issuer. The last good set stays valid while a newer one cannot be read."""
 
-    def __init__(self, origin: Origin, *, say: Callable[[str], None] = lambda _: None) -> None:
+    def __init__(self, origin: UrlOrigin | FileOrigin, *, say: Callable[[str], None] = lambda _: None) -> None:
         """Read nothing yet. The callback receives a sentence if the set cannot be read."""
         self._origin, self._say = origin, say
         self._keys: tuple[PublicKey, ...] = ()
@@ -143,8 +132,7 @@ def read_key_set(content: bytes) -> tuple[PublicKey, ...]:
         UsageError: it is not a key set, or has no key for signatures.
     """
     try:
-        value = foreign_json(content)
-        entries = value["keys"]
+        entries = foreign_json(content)["keys"]
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise UsageError("it is not a JSON Web Key Set", hint='it begins with {"keys": [') from error
     read = [_public_key(entry) for entry in entries[:_MOST]] if isinstance(entries, list) else []

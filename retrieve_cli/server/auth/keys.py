@@ -235,13 +235,7 @@ def _in_base_62(number: int, length: int) -> str:
 
 
 _PERIOD = re.compile(r"([0-9]{1,6})([mhdwy])")
-_UNITS = {
-    "m": timedelta(minutes=1),
-    "h": timedelta(hours=1),
-    "d": timedelta(days=1),
-    "w": timedelta(weeks=1),
-    "y": timedelta(days=365),
-}
+_UNITS = {"m": 60, "h": 3600, "d": 86400, "w": 7 * 86400, "y": 365 * 86400}
 
 
 def read_end(text: str, now: datetime) -> datetime | None:
@@ -255,7 +249,7 @@ def read_end(text: str, now: datetime) -> datetime | None:
         return None
     try:
         if (match := _PERIOD.fullmatch(word)) is not None:
-            end = now + int(match[1]) * _UNITS[match[2]]
+            end = now + timedelta(seconds=int(match[1]) * _UNITS[match[2]])
         else:
             day = date.fromisoformat(word)
             end = datetime(day.year, day.month, day.day, tzinfo=UTC) + timedelta(days=1)

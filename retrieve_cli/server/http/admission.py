@@ -136,7 +136,6 @@ class Queue:
 
 
 def _compute(jobs: Sequence[_Job]) -> None:
-    """Set the answer of each job."""
     for job, work in zip(jobs, _works([job.work for job in jobs]), strict=True):
         try:
             job.answer.set_result(dumped(work()))

@@ -73,8 +73,7 @@ def operation(
     """
     content = {**({JSON: schema_of(answer)} if answer else {}), **(other or {})}
     given = bodies or ({} if body is None else {JSON: body})
-    described = Operation(statuses, content, given, errors, scope, failure)
-    extra: dict[str, Any] = {_KEY: described._asdict()}
+    extra: dict[str, Any] = {_KEY: Operation(statuses, content, given, errors, scope, failure)._asdict()}
     if parameters:
         extra["parameters"] = list(parameters)
     return {"operation_id": name, "openapi_extra": extra}
@@ -87,8 +86,7 @@ def schema_of(name: str | Mapping[str, Json]) -> Json:
 
 def parameter(name: str, place: str, schema: Mapping[str, Json], description: str) -> dict[str, Json]:
     """Return the description of a parameter of an address."""
-    required = place == "path"
-    return {"name": name, "in": place, "required": required, "schema": dict(schema), "description": description}
+    return {"name": name, "in": place, "required": place == "path", "schema": dict(schema), "description": description}
 
 
 def described_api(app: FastAPI, *, secured: bool) -> dict[str, Any]:
@@ -162,7 +160,6 @@ def _schemas() -> dict[str, Any]:
 
 @cache
 def _examples() -> dict[str, Any]:
-    """Return a request and an answer of each operation, by its name."""
     import orjson
 
     found: dict[str, Any] = orjson.loads(files("retrieve_cli.server.http").joinpath("examples.json").read_bytes())

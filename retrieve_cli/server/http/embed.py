@@ -14,7 +14,7 @@ from retrieve_cli.contracts import Encoder, Json, SharingPasses, SparseEncoder, 
 from retrieve_cli.errors import RetrieveError
 from retrieve_cli.frozen import Frozen, replace
 from retrieve_cli.server.http.answers import finite
-from retrieve_cli.server.http.model_parts import EMBED, SPARSE, ModelParts
+from retrieve_cli.server.http.model_parts import EMBED, EMBEDDINGS, SPARSE, ModelParts
 from retrieve_cli.server.http.requests import (
     Limits,
     RejectedRequest,
@@ -61,7 +61,13 @@ class Embed:
         if tokens:
             token_vectors = self._token_vectors(texts, kind)
             extra["tokens"] = lambda: [{"ids": one.ids, "vectors": list(one.vectors)} for one in token_vectors()]
-        return encoding.then(lambda vectors: self._whole(encoding, vectors, extra))
+
+        def whole(vectors: Vectors) -> Json:
+            answer = {"model": self._parts.name, "dim": vectors.shape[1], "embeddings": list(vectors)}
+            answer.update((key, make()) for key, make in extra.items())
+            return {**answer, "usage": usage(self._parts.encoder, encoding.texts)}
+
+        return encoding.then(whole)
 
     def understand_sparse(self, payload: dict[str, Any]) -> Work:
         """Return the work of a request of `/embed_sparse`. Raises: RejectedRequest."""
@@ -98,11 +104,6 @@ class Embed:
             said = f"the vectors of {self._parts.name} have length 1"
             raise RejectedRequest(400, said, param="normalize", hint="omit `normalize`, or set it to true")
         return wanted and not normalized and "normalize" in payload
-
-    def _whole(self, encoding: Encoding, vectors: Vectors, extra: dict[str, Callable[[], Json]]) -> Json:
-        answer = {"model": self._parts.name, "dim": vectors.shape[1], "embeddings": list(vectors)}
-        answer.update((key, make()) for key, make in extra.items())
-        return {**answer, "usage": usage(self._parts.encoder, encoding.texts)}
 
     # ------------------------------------------------------------------------------------------- other forms
 
@@ -157,7 +158,6 @@ def _features(one: TermWeights, words: Sequence[str]) -> dict[str, Any]:
     return {(words[terms[at]] if terms[at] < len(words) else "") or f"#{terms[at]}": one.weights[at] for at in order}
 
 
-_FIELDS = ("input", "model", "encoding_format", "dimensions", "input_type", "user")
 _JOINED = 16
 """Texts of a request up to which it may share a pass: a longer one fills a pass by itself."""
 
@@ -188,7 +188,7 @@ class Embeddings:
 
     def understand(self, payload: dict[str, Any]) -> Work:
         """Return the work of an embeddings request. Raises: RejectedRequest."""
-        check_fields(payload, _FIELDS)
+        check_fields(payload, EMBEDDINGS)
         check_model(payload, self._parts.names, status=404)
         given = payload.get("input")
         texts = read_texts([given] if isinstance(given, str) else given, "input", self._limits)

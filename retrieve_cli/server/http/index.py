@@ -16,7 +16,7 @@ from retrieve_cli.contracts import Json
 from retrieve_cli.errors import UsageError, quoted
 from retrieve_cli.server.http.admission import read_body
 from retrieve_cli.server.http.answers import response
-from retrieve_cli.server.http.description import operation, parameter
+from retrieve_cli.server.http.description import TEXT, operation, parameter
 from retrieve_cli.server.http.documents import PREFER, finish, read_limit
 from retrieve_cli.server.http.health import age_s
 from retrieve_cli.server.http.jobs import ACTIONS, Action, Jobs
@@ -56,8 +56,7 @@ def router(state: State) -> APIRouter:
     async def task(request: Request) -> Response:
         """Return the state of a task."""
         tenant = state.callers.of(request, "search").tenant
-        name = request.path_params["id"]
-        return response(await state.pool.run(request, lambda: jobs.one(name, tenant=tenant)))
+        return response(await state.pool.run(request, lambda: jobs.one(request.path_params["id"], tenant=tenant)))
 
     async def tasks(request: Request) -> Response:
         """List the latest tasks of the caller."""
@@ -74,10 +73,8 @@ def router(state: State) -> APIRouter:
     count: dict[str, Json] = {"type": "integer", "minimum": 1, "maximum": _MOST_LISTED}
     listed = operation("list_tasks", "TaskList", parameters=[parameter("limit", "query", count, "Number of tasks.")])
     routes.add_api_route("/tasks", tasks, methods=["GET"], **listed)
-    identified = [parameter("id", "path", {"type": "string"}, "Id of the task.")]
-    routes.add_api_route(
-        "/tasks/{id}", task, methods=["GET"], **operation("get_task", "TaskState", parameters=identified)
-    )
+    state_of = operation("get_task", "TaskState", parameters=[parameter("id", "path", TEXT, "Id of the task.")])
+    routes.add_api_route("/tasks/{id}", task, methods=["GET"], **state_of)
     return routes
 
 

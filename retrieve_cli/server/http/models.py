@@ -6,11 +6,11 @@ request -> caller -> body, within the limits -> JSON -> work -> one computation 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
 from threading import Lock
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from fastapi import APIRouter, FastAPI
 from starlette.requests import Request
@@ -38,9 +38,6 @@ from retrieve_cli.server.http.requests import (
     read_texts,
 )
 from retrieve_cli.server.http.service import Guard, Service
-
-if TYPE_CHECKING:
-    from retrieve_cli.contracts import Vectors
 
 _SCOPE = "search"
 """Scope of all endpoints of the models."""
@@ -98,9 +95,7 @@ class Models:
         return answer
 
     async def _opened(self) -> ModelParts:
-        if (parts := self._parts) is None:
-            parts = await asyncio.to_thread(self._open_once)
-        return parts
+        return self._parts or await asyncio.to_thread(self._open_once)
 
     def _open_once(self) -> ModelParts:
         with self._opening:
@@ -146,15 +141,6 @@ def models_app(
             if log is not None:
                 log.close()
 
-    handlers = failure_handlers()
-    app = FastAPI(title="retrieve", openapi_url=None, lifespan=lifespan, exception_handlers=handlers)
-    app.include_router(models.router(callers))
-    app.include_router(_state_router(callers, metrics))
-    guarded = Guard(app, hosts, callers)
-    return Service(guarded, lambda: models.busy, lambda answers: Observing(answers, metrics, log=log))
-
-
-def _state_router(callers: Callers, metrics: Metrics) -> APIRouter:
     async def health() -> Response:
         return response({"status": "ok"})
 
@@ -162,10 +148,12 @@ def _state_router(callers: Callers, metrics: Metrics) -> APIRouter:
         callers.of(request, "metrics")
         return Response(await asyncio.to_thread(metrics.exposition), headers={"Content-Type": CONTENT_TYPE})
 
-    routes = APIRouter()
-    routes.add_api_route("/health", health, methods=["GET"])
-    routes.add_api_route("/metrics", scrape, methods=["GET"])
-    return routes
+    app = FastAPI(title="retrieve", openapi_url=None, lifespan=lifespan, exception_handlers=failure_handlers())
+    app.include_router(models.router(callers))
+    app.add_api_route("/health", health, methods=["GET"])
+    app.add_api_route("/metrics", scrape, methods=["GET"])
+    guarded = Guard(app, hosts, callers)
+    return Service(guarded, lambda: models.busy, lambda answers: Observing(answers, metrics, log=log))
 
 
 _FIELDS = ("model", "query", "documents", "top_n", "return_documents")
@@ -192,7 +180,10 @@ class Rerank:
         if not isinstance(query, str) or not query.strip():
             raise RejectedRequest(400, "`query` must be a text that is not blank", param="query")
         key = "texts" if tei else "documents"
-        texts = read_texts(_plain(payload.get(key)), key, self._limits, blank=True)
+        given = payload.get(key)
+        if isinstance(given, list):
+            given = [item.get("text") if isinstance(item, dict) else item for item in given]
+        texts = read_texts(given, key, self._limits, blank=True)
         if flag(payload, "raw_scores", default=True) is False:
             said = "scores are on the model's own scale: omit `raw_scores`, or set it to true"
             raise RejectedRequest(400, said, param="raw_scores")
@@ -201,33 +192,16 @@ class Rerank:
         top = payload.get("top_n", len(texts))
         if type(top) is not int or top < 1:
             raise RejectedRequest(400, "`top_n` must be a whole number above 0", param="top_n")
-        rows = _rows_tei if tei else _rows
-        return lambda: rows(scorer.name, finite(scorer.score(query, texts)), texts if shown else None, top)
 
+        def rows() -> Json:  # best first, in the form of TEI, or in that of Jina and Cohere
+            scores, found = finite(scorer.score(query, texts)), []
+            for place in sorted(range(len(scores)), key=lambda place: (-scores[place], place))[:top]:
+                text: Json = {"text": texts[place]} if shown else {}
+                if tei:
+                    found.append({"index": place, "score": scores[place], **text})
+                else:
+                    document = {"document": text} if shown else {}
+                    found.append({"index": place, "relevance_score": scores[place], **document})
+            return found if tei else {"model": scorer.name, "results": found}
 
-def _plain(documents: Json) -> Json:
-    """Return documents as texts, if they are objects with a `text`."""
-    if not isinstance(documents, list):
-        return documents
-    return [item.get("text") if isinstance(item, dict) else item for item in documents]
-
-
-def _rows(name: str, scores: Vectors, texts: Sequence[str] | None, top: int) -> Json:
-    """Return scores in Jina's and Cohere's form, best first."""
-    found = [
-        {"index": place, "relevance_score": scores[place], **({"document": {"text": texts[place]}} if texts else {})}
-        for place in _best_first(scores)[:top]
-    ]
-    return {"model": name, "results": found}
-
-
-def _rows_tei(_: str, scores: Vectors, texts: Sequence[str] | None, top: int) -> Json:
-    """Return scores in TEI's form, best first."""
-    return [
-        {"index": place, "score": scores[place], **({"text": texts[place]} if texts else {})}
-        for place in _best_first(scores)[:top]
-    ]
-
-
-def _best_first(scores: Vectors) -> list[int]:
-    return sorted(range(len(scores)), key=lambda place: (-scores[place], place))
+        return rows

@@ -87,7 +87,6 @@ async def _answered(
 
 
 def _rendered(state: State, read: Read, notes: Observed) -> bytes:
-    """Return the answer as JSON. Raises: RetrieveError."""
     (outcome,) = state.live.answer([read.asked])
     if isinstance(outcome, RetrieveError):
         raise outcome
@@ -97,8 +96,7 @@ def _rendered(state: State, read: Read, notes: Observed) -> bytes:
 
 def _expect_index(state: State, name: str) -> None:
     """Raises: RejectedRequest if the server has no index of that name."""
-    own = state.store.path.resolve().name
-    if name not in (own, DEFAULT):
+    if name not in (state.store.path.resolve().name, DEFAULT):
         said = f"there is no index {quoted(name)}"
         raise RejectedRequest(404, said, code="not_found", hint=f"this one is called {DEFAULT}")
 

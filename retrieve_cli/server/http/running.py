@@ -93,7 +93,6 @@ def run(app: Service, listener: Listener, ready: Callable[[], None], options: Ru
 
 
 def _protocol() -> type[asyncio.Protocol]:
-    """Return the protocol of a connection."""
     import h11
     from uvicorn.protocols.http.h11_impl import H11Protocol
 

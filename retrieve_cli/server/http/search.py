@@ -72,8 +72,7 @@ def router(state: State) -> APIRouter:
     forms = {SHAPES["e"].media_type: schema_of("ModularAnswer"), **dict.fromkeys(_KINDS.values(), TEXT)}
     described = partial(operation, answer="SearchAnswer", statuses=(200, 304), other=forms, errors=(404, 502))
     shown = [PARAMETER, *PARAMETERS]
-    body = described("search", body=_REQUEST, parameters=shown)
-    routes.add_api_route("/search", search, methods=["POST"], **body)
+    routes.add_api_route("/search", search, methods=["POST"], **described("search", body=_REQUEST, parameters=shown))
     link = [
         parameter("q" if key == "query" else key, "query", row.schema, row.description)
         for key, row in SEARCH.of_json.items()
@@ -102,8 +101,7 @@ async def _answered(state: State, request: Request, asked: Asked, rendering: Ren
         raise rejection(outcome)
     observed(request).answers = [outcome]
     if rendering is not None:
-        rendered = await state.pool.run(request, rendering.of, outcome)
-        return Response(rendered, media_type=rendering.media_type)
+        return Response(await state.pool.run(request, rendering.of, outcome), media_type=rendering.media_type)
     body = formats.answer_bytes(outcome) if shape is None else dumped(shape.render(outcome))
     headers = {"ETag": f'"{sha256(body).hexdigest()[:32]}"', "Vary": "Accept"}
     if headers["ETag"] in request.headers.get("If-None-Match", ""):
@@ -113,9 +111,8 @@ async def _answered(state: State, request: Request, asked: Asked, rendering: Ren
 
 async def _arrived(state: State, asked: Sequence[Asked | RetrieveError]) -> list[Asked | RetrieveError]:
     """Wait for the changes that requests ask for; return each, or the error of one whose change is not there."""
-    wanted = [one.at_least or 0 for one in asked if isinstance(one, Asked)]
     with suppress(RetrieveError):
-        await arrival(state.live, max(wanted, default=0))
+        await arrival(state.live, max((one.at_least or 0 for one in asked if isinstance(one, Asked)), default=0))
     arrived: list[Asked | RetrieveError] = []
     for one in asked:
         try:
@@ -154,8 +151,7 @@ def _read(item: Json, place: int, tenant: str | None) -> Asked | UsageError:
     try:
         if not isinstance(item, dict):
             raise UsageError(f"{where} is not an object", hint='for example: {"query": "…"}')
-        named = item if "id" in item or "_id" in item else {**item, "id": str(place + 1)}
-        return _asked(named, tenant, where)
+        return _asked(item if "id" in item or "_id" in item else {**item, "id": str(place + 1)}, tenant, where)
     except UsageError as error:
         return error
 
@@ -239,6 +235,5 @@ def rendering_of(request: Request) -> Rendering | None:
     width = given.get("width", str(_USUAL))
     if not (width.isascii() and width.isdecimal() and len(width) < 6):
         raise UsageError(f"the width {quoted(width)} is not a number of columns", hint="width=100")
-    styled = given.get("color") == "true"
-    page = LineRenderer(min(max(int(width), _NARROWEST), _WIDEST), styled=styled, linked=False)
+    page = LineRenderer(min(max(int(width), _NARROWEST), _WIDEST), styled=given.get("color") == "true", linked=False)
     return Rendering(form, page, given.get("explain") == "true")

@@ -162,8 +162,7 @@ async def received(request: Request, inbox: Path, *, most: int) -> AsyncIterator
     length = request.headers.get("Content-Length", "0")
     if length.isascii() and length.isdigit() and int(length[:20]) > most + _FIELD:
         raise _too_large(most)
-    loop = asyncio.get_running_loop()
-    begun, size = loop.time(), 0
+    begun, size = asyncio.get_running_loop().time(), 0
     try:
         try:
             async with asyncio.timeout(BODY_S) as limit:

@@ -70,7 +70,11 @@ class Workers:
                         time.sleep(_LOOK_S)
                 return self._signal
             finally:
-                self._stop()
+                for process in self._processes.values():  # each finishes its requests within the grace period
+                    with suppress(ProcessLookupError):
+                        process.terminate()
+                for process in self._processes.values():
+                    process.wait()
                 self._shared.cleanup()
 
     def _reread(self) -> None:
@@ -86,15 +90,13 @@ class Workers:
                 self._failed = 0
             return
         if process is not None:
-            soon = time.monotonic() - self._begun[number] < _SOON_S
-            self._failed = self._failed + 1 if soon else 0
+            self._failed = self._failed + 1 if time.monotonic() - self._begun[number] < _SOON_S else 0
             self._say(f"worker {number} ended with code {code}; starting another one")
             if self._failed > _MOST_FAILED:
                 raise RetrieveError("the workers end as soon as they start", hint="see the messages above")
-        own = {NUMBER: str(number), PARENT: str(os.getpid()), SHARED: self._shared.name}
         self._processes[number] = subprocess.Popen(  # noqa: S603  this program
             [sys.executable, "-m", "retrieve_cli", *self._command],
-            env={**os.environ, **own},
+            env={**os.environ, NUMBER: str(number), PARENT: str(os.getpid()), SHARED: self._shared.name},
             pass_fds=[self._reserved.fileno()],
             stdin=subprocess.DEVNULL,
         )
@@ -102,14 +104,6 @@ class Workers:
 
     def _end(self, number: int, _: FrameType | None) -> None:
         self._signal = number
-
-    def _stop(self) -> None:
-        """End all workers, which finish their requests within the grace period."""
-        for process in self._processes.values():
-            with suppress(ProcessLookupError):
-                process.terminate()
-        for process in self._processes.values():
-            process.wait()
 
 
 @contextmanager

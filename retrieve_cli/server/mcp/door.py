@@ -82,7 +82,6 @@ class _Door:
 
 
 def _manager(state: State) -> StreamableHTTPSessionManager:
-    """Return the SDK's manager of requests, without sessions."""
     from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 
     from retrieve_cli.server.mcp.host import Host, WebHost

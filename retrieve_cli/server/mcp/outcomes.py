@@ -52,8 +52,7 @@ def answer_of(outcome: ToolOutcome, channels: Channels) -> types.CallToolResult:
         text = escaped_json(compact_json(outcome.structured))
     content: list[types.ContentBlock] = [types.TextContent(text=text)]
     if channels.links:
-        links = outcome.links
-        content += [types.ResourceLink(uri=link.uri, name=link.name, mime_type="text/plain") for link in links]
+        content += [types.ResourceLink(uri=link.uri, name=link.name, mime_type="text/plain") for link in outcome.links]
     return types.CallToolResult(
         content=content, structured_content=None if channels.plain else dict(outcome.structured), is_error=False
     )

@@ -96,13 +96,12 @@ def _counted(piece: _Piece) -> str:
 
 def _structured(piece: _Piece, *, texts: bool) -> dict[str, Json]:
     record = piece.passage.record
-    metadata = {key: record[key] for key in _METADATA if record.get(key)}
     return {
         "id": piece.given["id"],
         "title": _title(record),
         "url": record["url"],
         "text": piece.text if texts else "",
-        "metadata": metadata,
+        "metadata": {key: record[key] for key in _METADATA if record.get(key)},
         "start": piece.start,
         "end": piece.end,
         **known_keys(piece.passage.place(piece.start, piece.end)),
@@ -184,8 +183,7 @@ def list_fields(live: LiveIndex, given: Mapping[str, Json], *, tenant: str | Non
         following = cursor_of(CursorPlace(index.generation, after), values) if after < len(fields) else None
         more = {"next_cursor": following} if following else {}
         structured = {"fields": [each.to_json() for each in shown], "generation": index.generation, **more}
-        last = f"\nnext_cursor: {following}" if following else ""
-        return structured, "\n".join(map(_line, shown)) + last
+        return structured, "\n".join(map(_line, shown)) + (f"\nnext_cursor: {following}" if following else "")
 
     def size(shown: Sequence[FieldValues]) -> int:
         structured, text = page(shown)

@@ -72,12 +72,11 @@ def _answered(live: LiveIndex, asked: Asked, place: CursorPlace, limit: int) -> 
 
 
 def _outcome(page: ResultPage, most: int, count: Count) -> ToolOutcome:
-    """The page within so many tokens."""
     answer, whole = page.answer, answer_json(page.answer)
     related = answer.related[:_RELATED] if not page.place.offset else ()
 
     def in_content(entries: Sequence[CompactEntry[Result]], *, brief: bool = False) -> str:
-        first, last = _first(page), _last(page, len(entries), () if brief else related)
+        first, last = _first(answer), _last(page, len(entries), () if brief else related)
         return as_compact(entries, first=first, last=last, rank=page.place.offset + 1, brief=brief)
 
     def in_structure(entries: Sequence[CompactEntry[Result]], *, brief: bool = False) -> str:
@@ -92,9 +91,9 @@ def _outcome(page: ResultPage, most: int, count: Count) -> ToolOutcome:
     return ToolOutcome(structured, text, f"{len(entries)} results in structuredContent", links, [answer])
 
 
-def _first(page: ResultPage) -> str:
+def _first(answer: Answer) -> str:
     """The first lines of the content: how many there are, and notices."""
-    answer, total = page.answer, page.answer.total_matches
+    total = answer.total_matches
     matches = f"{'more than ' * answer.more_match}{total} match{'' if total == 1 else 'es'}"
     notices = [f"note: {printable(shortened(notice, _NOTICE))}" for notice in answer.notices[:_NOTICES]]
     return "\n".join([matches if answer.results else f"no results ({matches})", *notices])

@@ -209,8 +209,7 @@ class Handlers:
         try:
             text = await self._host.run(context, partial(read, self._host.live, tenant=tenant))
         except NotFound as error:
-            modern = context.protocol_version in MODERN_PROTOCOL_VERSIONS
-            code = types.INVALID_PARAMS if modern else _NOT_FOUND_BEFORE
+            code = types.INVALID_PARAMS if context.protocol_version in MODERN_PROTOCOL_VERSIONS else _NOT_FOUND_BEFORE
             raise MCPError(code, error.message, {"uri": uri}) from None
         except (RetrieveError, RejectedRequest) as error:
             raise MCPError(types.INTERNAL_ERROR, str(error)) from None

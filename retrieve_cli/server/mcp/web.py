@@ -72,21 +72,16 @@ def _search(
     values = dict(given)
     most = read_budget(values.pop("max_tokens", None), default=_MOST)
     options = read_web(values, where=tool, keys=keys).options
-    found = _answered(answer(replace(options, k=options.k or _RESULTS, **chosen)))
+    found = answer(replace(options, k=options.k or _RESULTS, **chosen))
+    asked = [status for status in found.statuses if status.role == "provider" and status.status not in _UNASKED]
+    if not found.hits and asked and all(status.failed for status in asked):
+        hints = dict.fromkeys(status.hint for status in asked if status.hint)
+        raise SourceFailed(f"no provider answered: {_failures(asked)}", hint=printable("; ".join(hints)))
     try:
         count = counter_of(live.index)
     except RetrieveError:  # without an index, the estimate
         count = counter("pieces", lambda: live.index.opened.models.encoder).tokenizer.count
     return _outcome(_Laid(found, channels, count), most)
-
-
-def _answered(answer: WebAnswer) -> WebAnswer:
-    """The answer, unless everybody who was asked for results failed. Raises: SourceFailed."""
-    asked = [status for status in answer.statuses if status.role == "provider" and status.status not in _UNASKED]
-    if not answer.hits and asked and all(status.failed for status in asked):
-        hints = dict.fromkeys(status.hint for status in asked if status.hint)
-        raise SourceFailed(f"no provider answered: {_failures(asked)}", hint=printable("; ".join(hints)))
-    return answer
 
 
 # ----------------------------------------------------------------------------------------------- the layout
@@ -120,11 +115,10 @@ class _Laid(NamedTuple):
         """The answer as JSON, without texts unless they are `shown`."""
         answer = self.answer
         failed = [_failure_json(status) for status in answer.statuses if status.failed]
-        results = [self.result(entry.result.work, entry.text if shown else "") for entry in entries]
         return {
             **({"partial": True, "failed": failed} if answer.partial else {}),
             "note": _NOTE,
-            "results": results,
+            "results": [self.result(entry.result.work, entry.text if shown else "") for entry in entries],
             "total_works": answer.total_works,
             "kind": answer.kind,
             "asked": [status.provider for status in answer.statuses if status.role == "provider" and status.at],
@@ -157,7 +151,6 @@ class _Laid(NamedTuple):
 
 
 def _outcome(laid: _Laid, most: int) -> ToolOutcome:
-    """The results within so many tokens."""
     bare = [CompactEntry(hit) for hit in laid.answer.hits]
     details = (laid._replace(detail=detail) for detail in _SHARES)
     fitting = (each for each in details if laid.count(each.whole(bare)) <= _SHARES[each.detail] * most)
@@ -202,7 +195,6 @@ def _first(answer: WebAnswer, shown: int) -> Iterator[str]:
 
 
 def _failures(statuses: Sequence[ProviderStatus]) -> str:
-    """The failures of providers on one line."""
     return "; ".join(f"{status.provider} ({status.status}): {_line(status.message)}" for status in statuses)
 
 

@@ -24,8 +24,7 @@ class DocumentWriter:
         Raises:
             RetrieveError: an argument cannot be understood, or nothing could be stored.
         """
-        values = read_arguments(given, "add_documents")
-        receipt = self._documents.add(values["documents"], tenant=tenant)
+        receipt = self._documents.add(read_arguments(given, "add_documents")["documents"], tenant=tenant)
         structured: dict[str, Json] = {"documents": [status.to_json() for status in receipt.documents]}
         lines = []
         for status in receipt.documents:

@@ -58,9 +58,8 @@ class ComparisonAddress(NamedTuple):
     def of(cls, parameters: Sequence[tuple[str, str]]) -> ComparisonAddress:
         """Return the comparison that the parameters of an address describe."""
         a, b = (Address.of(parameters, prefix=f"{side}.")._replace(page=1) for side in "ab")
-        plain = Address.of(parameters)
         if not any(a.configuration("") or b.configuration("")):
-            a = a._replace(choices=plain.choices)
+            a = a._replace(choices=Address.of(parameters).choices)
         return cls(a, b, blind=("view", "blind") in parameters)
 
     def url(self) -> str:
@@ -107,20 +106,17 @@ def compare_page(live: LiveIndex, wanted: ComparisonAddress, caller: Caller) -> 
     answers = [outcome for outcome in outcomes if isinstance(outcome, Answer)]
     sides = _sides(wanted, names, outcomes, grades)
     if wanted.blind and not any(side.error for side in sides):
-        mixed = _mixed(sides, seed=repr((wanted.a.query, *names)))
-        return PageContent({**values, "mixed": mixed}, answers=answers)
+        return PageContent({**values, "mixed": _mixed(sides, seed=repr((wanted.a.query, *names)))}, answers=answers)
     moved = sum(bool(each.move) for each in sides[1].hits)
     said = "" if sides[0].error or sides[1].error else f"{figures.count(moved, 'result differs', 'results differ')}"
     return PageContent({**values, "sides": sides, "count": said}, answers=answers)
 
 
 def _answered(live: LiveIndex, address: Address, tenant: str | None) -> Answer | RetrieveError:
-    """Return the answer of a configuration, or its error."""
     try:
-        (outcome,) = live.answer([address.asked(facets=(), tenant=tenant, limit=_DEPTH)])
+        return live.answer([address.asked(facets=(), tenant=tenant, limit=_DEPTH)])[0]
     except RetrieveError as error:
         return error
-    return outcome
 
 
 def _sides(
@@ -153,10 +149,9 @@ def _mixed(sides: Sequence[Side], *, seed: str) -> list[Moved]:
     """Return the results of both configurations as one list that does not tell them apart."""
     known = {each.hit.doc_id: each for side in sides for each in side.hits}
     first, second = ([each.hit.doc_id for each in side.hits] for side in sides)
-    picks = team_draft(first, second, most=SIZE, seed=seed)
     return [
         Moved(known[pick.id].hit._replace(rank=rank), "", "", pick.team, known[pick.id].grade)
-        for rank, pick in enumerate(picks, 1)
+        for rank, pick in enumerate(team_draft(first, second, most=SIZE, seed=seed), 1)
     ]
 
 

@@ -78,8 +78,7 @@ def search_page(live: LiveIndex, address: Address, tenant: str | None) -> PageCo
     except UsageError as error:
         return PageContent({**values, "error": Problem(error.message, error.hint)}, 404)
     with index.reading() as generation:
-        visible = contents.visible_to(generation, tenant)
-        fields = fields_of(generation, visible)
+        fields = fields_of(generation, contents.visible_to(generation, tenant))
     values |= {"about": about(live, index, tenant), "modes": modes(index)}
     if not (address.query or address.value("like")):
         return PageContent(values)
@@ -95,7 +94,6 @@ def search_page(live: LiveIndex, address: Address, tenant: str | None) -> PageCo
 
 
 def _answered(index: Index, answer: Answer, address: Address) -> dict[str, Any]:
-    """Return the values of the page that an answer adds."""
     offset = (address.page - 1) * SIZE
     around_hits = Surroundings.of(index.opened.generation, index.opened.settings.serve.picture_hosts)
     found = shown(answer, offset=offset, around=around_hits)

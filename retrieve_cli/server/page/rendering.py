@@ -66,8 +66,7 @@ def page(
     values = {"root": root, "signed": COOKIE in request.cookies, "tabs": (), **values}
     html = environment().get_template(f"{template}.html").render(values)
     pictures = " ".join(["img-src 'self'", *(f"https://{name}" for name in pictures_of)])
-    policy = POLICY.replace("img-src 'self'", pictures)
-    headers = {**HEADERS, "Content-Security-Policy": policy}
+    headers = {**HEADERS, "Content-Security-Policy": POLICY.replace("img-src 'self'", pictures)}
     headers |= {"Cache-Control": "no-store", "Vary": "Accept-Encoding, Cookie"}
     if "gzip" not in request.headers.get("Accept-Encoding", ""):
         return HTMLResponse(html, status, headers)

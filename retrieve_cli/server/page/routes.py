@@ -200,12 +200,10 @@ def handlers(others: dict[Any, Any]) -> dict[Any, Any]:
     that does not exist."""
     from starlette.exceptions import HTTPException
 
-    otherwise = others[HTTPException]
-
     async def missing(request: Request, error: HTTPException) -> Response:
         if error.status_code == 404 and wants_page(request):
             return failure(request, RejectedRequest(404, "No page has this address."))
-        answer: Response = await otherwise(request, error)
+        answer: Response = await others[HTTPException](request, error)
         return answer
 
     return {**others, HTTPException: missing}

@@ -74,8 +74,6 @@ def form(request: Request, *, following: str, status: int = 200, message: str = 
 
 async def sign_in(state: State, request: Request) -> Response:
     """Return the way on with the cookie if the key is valid; else the form again."""
-    from starlette.responses import RedirectResponse
-
     expect_own_page(request, state)
     fields = await fields_of(request)
     key, following = fields.get("key", "").strip(), inner(fields.get("next", "/"))
@@ -88,10 +86,9 @@ async def sign_in(state: State, request: Request) -> Response:
             raise
         said = "This key is not valid." if error.status == 401 else "This key may not search."
         return form(request, following=following, status=error.status, message=said)
-    root, value = _root(request), quote(key, safe="")
-    answer = RedirectResponse(root + following, 303, dict(rendering.HEADERS))
+    answer, path, value = onward(request, following), f"{_root(request)}/", quote(key, safe="")
     secure = request.url.scheme == "https" or state.public_url.startswith("https://")
-    answer.set_cookie(COOKIE, value, path=f"{root}/", secure=secure, httponly=True, samesite="strict")
+    answer.set_cookie(COOKIE, value, path=path, secure=secure, httponly=True, samesite="strict")
     return answer
 
 
@@ -104,9 +101,7 @@ def onward(request: Request, following: str) -> Response:
 
 def sign_out(request: Request) -> Response:
     """Return the way to the form, without the cookie."""
-    from starlette.responses import RedirectResponse
-
-    answer = RedirectResponse(f"{_root(request)}/signin", 303, dict(rendering.HEADERS))
+    answer = onward(request, "/signin")
     answer.delete_cookie(COOKIE, path=f"{_root(request)}/", httponly=True, samesite="strict")
     return answer
 

@@ -277,7 +277,11 @@ def _fields(generation: Generation) -> list[str]:
 
 def facets(counts: Mapping[str, Sequence[Mapping[str, Json]]], address: Address) -> list[PageFacet]:
     """Return the facets of an answer; a ticked value is shown even if nothing matches with it any more."""
-    ticked = dict(_ticked(address))
+    ticked: dict[tuple[str, str], str] = {}  # the original form of what a checkbox can express, by field and value
+    for condition, text in address.read():
+        plain = condition.operator == "=" and not condition.negated and not condition.globs
+        if plain and len(condition.values) == 1:
+            ticked[known_as(condition.field), condition.values[0]] = text
     found: list[PageFacet] = []
     for field, values in counts.items():
         boxes = [_box(field, str(value["value"]), int(value["count"]), ticked) for value in values]
@@ -301,14 +305,6 @@ def _box(field: str, value: str, count: int, ticked: Mapping[tuple[str, str], st
     same = (text for (name, held), text in ticked.items() if (name, held.casefold()) == (known_as(field), folded))
     written = next(same, None)
     return Checkbox(cut(value, _LONGEST), written or str(Condition(field, "=", (value,))), count, written is not None)
-
-
-def _ticked(address: Address) -> Iterator[tuple[tuple[str, str], str]]:
-    """Yield field and value of each condition that a checkbox can express, and its original form."""
-    for condition, text in address.read():
-        plain = condition.operator == "=" and not condition.negated and not condition.globs
-        if plain and len(condition.values) == 1:
-            yield (known_as(condition.field), condition.values[0]), text
 
 
 def chips(address: Address) -> list[tuple[str, str]]:

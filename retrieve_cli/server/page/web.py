@@ -110,7 +110,6 @@ def _facts(work: Work) -> Iterator[tuple[str, str]]:
 
 
 def _asked(status: ProviderStatus) -> dict[str, Any]:
-    """Return the view of a provider and its status."""
     name = cut(status.provider) + (" (further facts)" if status.role == "enricher" else "")
     if status.status == "ok":
         total = "" if status.total is None else f" of {status.total:,}"

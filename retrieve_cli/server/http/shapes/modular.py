@@ -32,13 +32,12 @@ def render(answer: Answer) -> dict[str, Json]:
 
 def _result(result: Result, answer: Answer) -> dict[str, Json]:
     text = result.text
-    highlights = [text[start:end] for start, end in answer.matches(text)]
     return {
         "doc_id": result.doc_id,
         "chunk_id": result.id,
         "text": text,
         "score": result.score,
-        "highlights": list(dict.fromkeys(highlights)) or None,
+        "highlights": list(dict.fromkeys(text[start:end] for start, end in answer.matches(text))) or None,
         "source": {"title": result.name, "section": result.chunk["section"], **known_keys(result.place)},
         "strategies_used": answer.strategies_of(result),
     }

@@ -88,8 +88,7 @@ def _spent(answer: Answer, kept: Sequence[Result]) -> dict[str, Json]:
     """The use of the budget; `tokens` counts the context, None if the request does not limit it."""
     chunks, spent = sum(len(span_of(result)) for result in kept), answer.spent
     if spent is None:
-        limits = dict.fromkeys(("max_chunks", "max_tokens", "tokens", "tokenizer"))
-        return {"chunks": chunks, **limits, "omitted": []}
+        return {"chunks": chunks, **dict.fromkeys(("max_chunks", "max_tokens", "tokens", "tokenizer")), "omitted": []}
     shown = {result.id for result in kept}
     omitted = [skipped.id for skipped in spent.skipped]
     return {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from retrieve_cli.api.choices import SEARCH
 from retrieve_cli.config.settings import Settings
@@ -11,48 +11,38 @@ from retrieve_cli.contracts import Json
 from retrieve_cli.errors import UsageError, quoted
 from retrieve_cli.search.answer import Answer
 from retrieve_cli.search.places import content_type
-from retrieve_cli.server.http.shapes.shape import (
-    Read,
-    asked_of,
-    body_of,
-    body_schema,
-    deciding_scores,
-    file_name,
-    text_schema,
-)
+from retrieve_cli.server.http.shapes import shape
 
 _BGE = "bge"
 """The name of design C for a reranking model, in contrast to a chat model."""
 _MODELS = ("cross_encoder", "remote")
 
 _COUNT: Json = SEARCH.rows["limit"].schema
-SCHEMA = body_schema(
+_RERANK: Mapping[str, Json] = {
+    "enabled": {"type": "boolean"},
+    "strategy": shape.text_schema("`bge`, `llm`, or the name of the configured backend."),
+    "topK": {**_COUNT, "description": "Results that the reranker passes on."},
+    "score": {
+        **SEARCH.rows["rerank_min_score"].schema,
+        "description": "Least score of the reranker, on its own scale.",
+    },
+}
+SCHEMA = shape.body_schema(
     {
-        "query": text_schema("The query."),
+        "query": shape.text_schema("The query."),
         "grade": {**SEARCH.rows["grade"].schema, "description": "Least cosine similarity, if no reranker decides."},
         "similarityTopK": {**_COUNT, "description": "Candidates of the dense retriever."},
         "docIds": {"type": "array", "items": {"type": "string"}, "description": "The only records; none if empty."},
         "engineName": {**SEARCH.rows["engine"].schema, "description": "`naive`: the dense retriever alone."},
-        "rerank": body_schema(
-            {
-                "enabled": {"type": "boolean"},
-                "strategy": text_schema("`bge`, `llm`, or the name of the configured backend."),
-                "topK": {**_COUNT, "description": "Results that the reranker passes on."},
-                "score": {
-                    **SEARCH.rows["rerank_min_score"].schema,
-                    "description": "Least score of the reranker, on its own scale.",
-                },
-            },
-            (),
-        ),
+        "rerank": shape.body_schema(_RERANK),
     },
     ("query",),
 )
 
 
-def read(payload: Json, tenant: str | None, settings: Settings) -> Read:
+def read(payload: Json, tenant: str | None, settings: Settings) -> shape.Read:
     """Return a request. Raises: UsageError."""
-    body = body_of(payload, SCHEMA)
+    body = shape.body_of(payload, SCHEMA)
     rerank, engine, similar = body.get("rerank", {}), body.get("engineName"), body.get("similarityTopK")
     enabled = rerank.get("enabled")
     used = {} if enabled is False or engine == "naive" else rerank
@@ -79,7 +69,7 @@ def read(payload: Json, tenant: str | None, settings: Settings) -> Read:
         "rerank_keep": top,
         "rerank_min_score": used.get("score"),
     }
-    return Read(asked_of(item, tenant), lambda answer: render(answer, strategy))
+    return shape.Read(shape.asked_of(item, tenant), lambda answer: render(answer, strategy))
 
 
 def render(answer: Answer, strategy: str | None = None) -> dict[str, Json]:
@@ -90,7 +80,7 @@ def render(answer: Answer, strategy: str | None = None) -> dict[str, Json]:
     `pipeline.notices` has facts for the user, such as ids that no document has. `strategy` is the client's name for the
     reranker: it is repeated if that reranker ran.
     """
-    scores, reranker = deciding_scores(answer), answer.rerank_strategy if answer.reranked else None
+    scores, reranker = shape.deciding_scores(answer), answer.rerank_strategy if answer.reranked else None
     if strategy == _BGE and reranker in _MODELS:
         reranker = _BGE
     ordered = sorted(
@@ -105,7 +95,7 @@ def render(answer: Answer, strategy: str | None = None) -> dict[str, Json]:
                 "score": score,
                 "metadata": {
                     "documentId": result.doc_id,
-                    "fileName": file_name(result),
+                    "fileName": shape.file_name(result),
                     "chunkIndex": result.chunk["index"],
                     "pageNumber": result.chunk.get("page"),
                     "contentType": content_type(result.chunk),

@@ -82,7 +82,7 @@ def text_schema(description: str, **more: Json) -> dict[str, Json]:
     return {"type": "string", "description": description, **more}
 
 
-def body_schema(properties: Mapping[str, Json], required: Sequence[str]) -> dict[str, Json]:
+def body_schema(properties: Mapping[str, Json], required: Sequence[str] = ()) -> dict[str, Json]:
     """Return the JSON Schema of an object with these keys and no others."""
     keys = {"properties": dict(properties), "required": list(required)}
     return {"type": "object", **keys, "additionalProperties": False}
