@@ -271,9 +271,6 @@ def read_time(text: str) -> datetime:
     return datetime.strptime(text, "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=UTC)
 
 
-# ----------------------------------------------------------------------------------------------------- a running server
-
-
 class KeyRing:
     """Keys by digest. A server that once had keys never answers without one, even if the file is deleted or damaged."""
 

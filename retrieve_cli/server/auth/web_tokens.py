@@ -90,14 +90,28 @@ class TokenVerifier:
 
     def verify(self, token: str) -> Token | None:
         """Return a token if it is valid, else None, for any defect."""
+        import jwt
+
         if (header := self._header(token)) is None:
             return None
         keys: Sequence[Any] = [self._secret]
         if self._keys is not None:
             keys = [found.key for found in self._keys.candidates(header.get("kid"), header["alg"])]
-        decoded = (self._claims(token, key, str(header["alg"])) for key in keys)
-        claims = next((claims for claims in decoded if claims is not None), None)
-        return None if claims is None else self._read(claims)
+        for key in keys:
+            try:
+                claims = jwt.decode(
+                    token,
+                    key,
+                    algorithms=[str(header["alg"])],
+                    audience=self._settings.audience,
+                    issuer=self._settings.issuer,
+                    leeway=self._settings.leeway_s,
+                    options={"require": ["exp", "iss", "aud"], "enforce_minimum_key_length": True},
+                )
+            except (jwt.PyJWTError, ValueError, TypeError, OverflowError, RecursionError):
+                continue
+            return self._read(claims)
+        return None
 
     def _header(self, token: str) -> dict[str, Any] | None:
         """Return the header of a token whose form, algorithm and type are acceptable; its signature is not verified."""
@@ -112,22 +126,6 @@ class TokenVerifier:
         kind = header.get("typ", "JWT")
         fits = isinstance(kind, str) and kind.lower() in _TYPES and header.get("alg") in self._settings.algorithms
         return header if fits else None
-
-    def _claims(self, token: str, key: Any, algorithm: str) -> dict[str, Any] | None:
-        import jwt
-
-        try:
-            return jwt.decode(
-                token,
-                key,
-                algorithms=[algorithm],
-                audience=self._settings.audience,
-                issuer=self._settings.issuer,
-                leeway=self._settings.leeway_s,
-                options={"require": ["exp", "iss", "aud"], "enforce_minimum_key_length": True},
-            )
-        except (jwt.PyJWTError, ValueError, TypeError, OverflowError, RecursionError):
-            return None
 
     def _read(self, claims: Mapping[str, Any]) -> Token | None:
         """Return the token of verified claims; None if a claim has a value of another type."""

@@ -204,20 +204,15 @@ class SlowClients:
     def close(self, connections: Iterable[Any], now: float) -> None:
         """Close the connections of uvicorn that have been slow for too long; to be called every second or so."""
         for connection in list(connections):
-            state = _state(connection)
-            if state is None:
+            cycle = connection.cycle
+            answering = cycle is not None and not cycle.response_complete
+            idle = not connection.flow.write_paused if answering else connection.timeout_keep_alive_task is not None
+            if idle:
                 self._since.pop(connection, None)
                 continue
+            state = "answer" if answering else "head"
             before, since = self._since.get(connection, ("", now))
             since = since if before == state else now
             self._since[connection] = (state, since)
             if now - since > (HEADERS_S if state == "head" else READING_S):
                 connection.transport.abort()
-
-
-def _state(connection: Any) -> str | None:
-    """Return the reason to wait for a client: `head`, `answer`, or None."""
-    cycle = connection.cycle
-    if cycle is not None and not cycle.response_complete:
-        return "answer" if connection.flow.write_paused else None
-    return None if connection.timeout_keep_alive_task is not None else "head"

@@ -272,15 +272,17 @@ def read_host(text: str) -> Name:
 
 def read_origin(text: str) -> str:
     """Return an origin that an operator allows, as browsers write it. Raises: UsageError."""
-    hint = "https://app.example.org, without a path; one origin per flag"
+    wrong = UsageError(
+        f"--allowed-origin is {quoted(text)}, not an origin",
+        hint="https://app.example.org, without a path; one origin per flag",
+    )
     try:
         parts = urlsplit(text.strip().lower().rstrip("/"))
         port = parts.port
     except ValueError:
-        raise UsageError(f"--allowed-origin is {quoted(text)}, not an origin", hint=hint) from None
-    plain = not (parts.path or parts.query or parts.fragment) and _HOST.fullmatch(parts.netloc)
-    if parts.scheme not in _PORTS or not plain:
-        raise UsageError(f"--allowed-origin is {quoted(text)}, not an origin", hint=hint)
+        raise wrong from None
+    if parts.scheme not in _PORTS or parts.path or parts.query or parts.fragment or not _HOST.fullmatch(parts.netloc):
+        raise wrong
     shown = "" if port in (None, _PORTS[parts.scheme]) else f":{port}"
     return f"{parts.scheme}://{_bracketed(parts.hostname or '')}{shown}"
 

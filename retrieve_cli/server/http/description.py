@@ -65,8 +65,9 @@ def operation(
     errors: Sequence[int] = (),
     scope: str = "search",
     failure: str = "",
+    method: str = "",
 ) -> dict[str, Any]:
-    """Return the arguments of `add_api_route` for an operation.
+    """Return the arguments of `add_api_route` for an operation; its method is POST if it has a body, else GET.
 
     `answer` is its schema or the name of one in schemas.yaml, under each of the `statuses`; `other` has the media types
     of further forms. `body` is the schema of a body of JSON, `bodies` has the schemas of several types.
@@ -76,7 +77,7 @@ def operation(
     extra: dict[str, Any] = {_KEY: Operation(statuses, content, given, errors, scope, failure)._asdict()}
     if parameters:
         extra["parameters"] = list(parameters)
-    return {"operation_id": name, "openapi_extra": extra}
+    return {"operation_id": name, "openapi_extra": extra, "methods": [method or ("POST" if given else "GET")]}
 
 
 def schema_of(name: str | Mapping[str, Json]) -> Json:

@@ -83,15 +83,13 @@ def router(state: State) -> APIRouter:
 
     routes = APIRouter(tags=["documents"])
     stored = partial(operation, answer="DocumentsReceipt", statuses=(200, 202), errors=(409, 507), scope=WRITE)
+    removed = stored("remove_document", parameters=[ID, PREFER], method="DELETE")
+    routes.add_api_route("/documents", add, **stored("add_documents", bodies=_BODIES, parameters=[PREFER]))
     routes.add_api_route(
-        "/documents", add, methods=["POST"], **stored("add_documents", bodies=_BODIES, parameters=[PREFER])
+        "/documents", several, **operation("list_documents", "StoredRecordPage", parameters=_PARAMETERS)
     )
-    page = operation("list_documents", "StoredRecordPage", parameters=_PARAMETERS)
-    routes.add_api_route("/documents", several, methods=["GET"], **page)
-    state_of = operation("get_document", "DocumentState", parameters=[ID])
-    routes.add_api_route("/documents/{id:path}", one, methods=["GET"], **state_of)
-    removed = stored("remove_document", parameters=[ID, PREFER])
-    routes.add_api_route("/documents/{id:path}", remove, methods=["DELETE"], **removed)
+    routes.add_api_route("/documents/{id:path}", one, **operation("get_document", "DocumentState", parameters=[ID]))
+    routes.add_api_route("/documents/{id:path}", remove, **removed)
     return routes
 
 
@@ -148,8 +146,6 @@ async def _acknowledged(state: State, request: Request, receipt: Receipt, tenant
     value |= {"status": job.status} if over else {}
     return response(value, 200 if over else 202, {"Location": f"/tasks/{job.task}"})
 
-
-# ------------------------------------------------------------------------------------------------ lists
 
 PREFER = parameter("Prefer", "header", TEXT, "`wait=30`: answer when the task has ended, in 30 s at most.")
 ID = parameter("id", "path", TEXT, "Id of the record.")

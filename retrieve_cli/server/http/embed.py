@@ -105,8 +105,6 @@ class Embed:
             raise RejectedRequest(400, said, param="normalize", hint="omit `normalize`, or set it to true")
         return wanted and not normalized and "normalize" in payload
 
-    # ------------------------------------------------------------------------------------------- other forms
-
     def _token_vectors(self, texts: Sequence[str], kind: str) -> Callable[[], list[TokenVectors]]:
         """Return the function that computes the tokens of texts with their vectors. Raises: RejectedRequest."""
         encoder = self._parts.encoder

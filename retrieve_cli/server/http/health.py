@@ -41,9 +41,9 @@ def router(state: State) -> APIRouter:
         return response(report, 200 if report["ready"] else 503)
 
     routes = APIRouter(tags=["health"])
-    routes.add_api_route("/health", health, methods=["GET"], **operation("get_health", "HealthState", scope=""))
     ready = operation("get_readiness", "ReadyState", statuses=(200, 503), scope="")
-    routes.add_api_route("/readyz", readyz, methods=["GET"], **ready)
+    routes.add_api_route("/health", health, **operation("get_health", "HealthState", scope=""))
+    routes.add_api_route("/readyz", readyz, **ready)
     return routes
 
 
@@ -63,16 +63,6 @@ class Readiness:
         except RetrieveError as error:
             return {"ready": False, "generation": None, "checks": {"index": _fault(error)}}
         index = {"status": "ok"} if live.fault is None else {**_fault(live.fault), "answering": manifest.id}
-        return {
-            "ready": True,
-            "generation": manifest.id,
-            "sequence": manifest.sequence,
-            "age_s": age_s(manifest.built.get("at")),
-            "checks": {"index": index, **self._slow_checks()},
-        }
-
-    def _slow_checks(self) -> dict[str, Json]:
-        """Return the findings on models and sources, looked at again every few seconds."""
         if time.monotonic() - self._checked >= _EVERY_S:
             from retrieve_cli.operations.doctor.examine import check
 
@@ -85,7 +75,13 @@ class Readiness:
                 for finding in check(self._state.store.path, self._state.settings, ("model", "servers", "sources"))
             }
             self._checked = time.monotonic()
-        return self._checks
+        return {
+            "ready": True,
+            "generation": manifest.id,
+            "sequence": manifest.sequence,
+            "age_s": age_s(manifest.built.get("at")),
+            "checks": {"index": index, **self._checks},
+        }
 
 
 def _fault(error: RetrieveError) -> dict[str, Json]:
@@ -109,7 +105,7 @@ def metrics_router(state: State) -> APIRouter:
 
     routes = APIRouter(tags=["health"])
     described = operation("get_metrics", other={"text/plain": TEXT}, scope="metrics")
-    routes.add_api_route("/metrics", metrics, methods=["GET"], **described)
+    routes.add_api_route("/metrics", metrics, **described)
     return routes
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from fastapi import APIRouter
@@ -65,16 +66,16 @@ def router(state: State) -> APIRouter:
         return response({"tasks": await state.pool.run(request, lambda: jobs.latest(limit, tenant=tenant))})
 
     routes = APIRouter(tags=["index"])
-    routes.add_api_route("/index", show, methods=["GET"], **operation("get_index", "IndexState"))
-    begun = operation(
-        "act_on_index", "TaskState", statuses=(200, 202), body=_BODY, parameters=[PREFER], scope="index:admin"
-    )
-    routes.add_api_route("/index", act, methods=["POST"], **begun)
     count: dict[str, Json] = {"type": "integer", "minimum": 1, "maximum": _MOST_LISTED}
-    listed = operation("list_tasks", "TaskList", parameters=[parameter("limit", "query", count, "Number of tasks.")])
-    routes.add_api_route("/tasks", tasks, methods=["GET"], **listed)
-    state_of = operation("get_task", "TaskState", parameters=[parameter("id", "path", TEXT, "Id of the task.")])
-    routes.add_api_route("/tasks/{id}", task, methods=["GET"], **state_of)
+    limit, name = (
+        parameter("limit", "query", count, "Number of tasks."),
+        parameter("id", "path", TEXT, "Id of the task."),
+    )
+    begun = partial(operation, statuses=(200, 202), body=_BODY, parameters=[PREFER], scope="index:admin")
+    routes.add_api_route("/index", show, **operation("get_index", "IndexState"))
+    routes.add_api_route("/index", act, **begun("act_on_index", "TaskState"))
+    routes.add_api_route("/tasks", tasks, **operation("list_tasks", "TaskList", parameters=[limit]))
+    routes.add_api_route("/tasks/{id}", task, **operation("get_task", "TaskState", parameters=[name]))
     return routes
 
 

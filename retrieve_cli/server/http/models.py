@@ -78,10 +78,9 @@ class Models:
         routes = APIRouter(tags=["models"])
         for path, post in POSTS.items():
             described = operation(post.name, post.answer, body=post.schema, errors=(404, 424, 501), scope=_SCOPE)
-            handler = self._handler(post, callers)
-            routes.add_api_route(path, handler, methods=["POST"], summary=post.summary, **described)
-        routes.add_api_route("/v1/models", list_models, methods=["GET"], **operation("list_models", "ModelList"))
-        routes.add_api_route("/info", describe, methods=["GET"], **operation("get_model_info", "ModelInfo"))
+            routes.add_api_route(path, self._handler(post, callers), summary=post.summary, **described)
+        routes.add_api_route("/v1/models", list_models, **operation("list_models", "ModelList"))
+        routes.add_api_route("/info", describe, **operation("get_model_info", "ModelInfo"))
         return routes
 
     def _handler(self, post: Post, callers: Callers) -> Callable[[Request], Awaitable[Response]]:
@@ -122,11 +121,7 @@ def models_app(
     metrics: Metrics,
     log: AccessLog | None = None,
 ) -> Service:
-    """Return a server of models alone, with /health and /metrics.
-
-    Raises:
-        UsageError: the encoder adds prefixes.
-    """
+    """Return a server of models alone, with /health and /metrics. Raises: UsageError: the encoder adds prefixes."""
     card = parts.encoder.card
     if card.query_prefix or card.passage_prefix:
         raise UsageError(f"the encoder of {parts.name} adds prefixes, which the server adds itself")

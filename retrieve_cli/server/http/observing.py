@@ -14,6 +14,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from queue import Full, Queue
@@ -42,27 +43,24 @@ _UNTRACED = {"fastapi.telemetry": None, "starlette.opentelemetry": True}
 _LOGGED_TEXTS = 8
 """Texts of one request that the access log has, if it has any."""
 _LONGEST_TEXT = 300
-_CANCELLED = 499
-"""Status of a request that was not answered: its client left."""
 
 
+@dataclass(slots=True)
 class Observed:
     """Notes on one request, made by the middleware and by the door that answers."""
 
-    __slots__ = ("answers", "bytes", "caller", "id", "route", "started", "status")
-
-    def __init__(self, request_id: str) -> None:
-        self.id = request_id
-        self.route: str | None = None
-        """Template of the route that answered, or the path of the application that is mounted there."""
-        self.status = _CANCELLED
-        self.bytes = 0
-        """Bytes of the body of the answer."""
-        self.caller = ""
-        """Name of the caller's credential."""
-        self.answers: Sequence[Answer] = ()
-        """Answers to searches."""
-        self.started = time.time_ns()
+    id: str
+    route: str | None = None
+    """Template of the route that answered, or the path of the application that is mounted there."""
+    status: int = 499
+    """499 for a request that was not answered: its client left."""
+    bytes: int = 0
+    """Bytes of the body of the answer."""
+    caller: str = ""
+    """Name of the caller's credential."""
+    answers: Sequence[Answer] = ()
+    """Answers to searches."""
+    started: int = field(default_factory=time.time_ns)
 
     @property
     def stages_ms(self) -> dict[str, float]:
@@ -171,10 +169,6 @@ def _line(scope: Scope, notes: Observed, seconds: float, *, texts: bool) -> dict
     return line
 
 
-_CONTEXT = ("traceparent", "tracestate")
-_FAILED = 500
-
-
 class Tracing:
     """A tracer of requests."""
 
@@ -203,11 +197,8 @@ class Tracing:
     @contextmanager
     def request(self, scope: Scope, notes: Observed) -> Iterator[None]:
         """Run a request in a span, a child of the client's if it sent one. The span has no texts of the request."""
-        sent = {
-            name.decode(): value.decode("latin-1")
-            for name, value in scope["headers"]
-            if name.decode("latin-1") in _CONTEXT
-        }
+        context = (b"traceparent", b"tracestate")
+        sent = {name.decode(): value.decode("latin-1") for name, value in scope["headers"] if name in context}
         parent, kind = self._propagator.extract(sent), self._trace.SpanKind.SERVER
         begun = time.time_ns()
         with self._tracer.start_as_current_span(scope["method"], parent, kind, start_time=begun) as span:
@@ -229,7 +220,7 @@ class Tracing:
             span.set_attribute("retrieve.generation", notes.generation)
         if notes.results is not None:
             span.set_attribute("retrieve.results", notes.results)
-        if notes.status >= _FAILED:
+        if notes.status >= 500:
             span.set_status(self._trace.Status(self._trace.StatusCode.ERROR))
 
     def _stages(self, notes: Observed, begun: int) -> None:
@@ -273,11 +264,8 @@ class AccessLog:
     def write(self, line: dict[str, Json]) -> None:
         """Write a line; its `time` is in nanoseconds since 1970. It never waits."""
         try:
-            if self.dropped:
-                self._lines.put_nowait({**line, "dropped": self.dropped})
-                self.dropped = 0
-            else:
-                self._lines.put_nowait(line)
+            self._lines.put_nowait({**line, "dropped": self.dropped} if self.dropped else line)
+            self.dropped = 0
         except Full:
             self.dropped += 1
 

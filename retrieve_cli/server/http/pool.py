@@ -104,9 +104,6 @@ class Pool:
                 self._seconds += (spent - self._seconds) * (_SMOOTHING if self._seconds else 1.0)
 
 
-# -------------------------------------------------------------------------------------------------------------- the web
-
-
 _AT_ONCE, _WAITING = 8, 32
 """Searches at once in one process, and those that may wait for their turn."""
 
@@ -126,11 +123,7 @@ class WebSearching(Pool):
 
     @property
     def search(self) -> AnswersWeb:
-        """The search.
-
-        Raises:
-            NotConfigured: it is not enabled.
-        """
+        """The search. Raises: NotConfigured: it is not enabled."""
         if self._search is None:
             hint = "enable it: retrieve config set web.enabled true"
             raise NotConfigured("web search is not enabled on this server", hint=hint)

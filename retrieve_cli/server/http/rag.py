@@ -65,7 +65,7 @@ def router(state: State) -> APIRouter:
         ("/retrieval", retrieval, operation("search_knowledge", "KnowledgeAnswer", body=external_knowledge.SCHEMA,
                                             errors=(404,), failure="KnowledgeError")),
     ):  # fmt: skip
-        routes.add_api_route(path, endpoint, methods=["POST"], **described)
+        routes.add_api_route(path, endpoint, **described)
     return routes
 
 

@@ -72,17 +72,15 @@ def router(state: State) -> APIRouter:
     forms = {SHAPES["e"].media_type: schema_of("ModularAnswer"), **dict.fromkeys(_KINDS.values(), TEXT)}
     described = partial(operation, answer="SearchAnswer", statuses=(200, 304), other=forms, errors=(404, 502))
     shown = [PARAMETER, *PARAMETERS]
-    routes.add_api_route("/search", search, methods=["POST"], **described("search", body=_REQUEST, parameters=shown))
+    routes.add_api_route("/search", search, **described("search", body=_REQUEST, parameters=shown))
     link = [
         parameter("q" if key == "query" else key, "query", row.schema, row.description)
         for key, row in SEARCH.of_json.items()
     ]
-    linked = described("search_by_link", parameters=[*link, *shown])
-    routes.add_api_route("/search", search_by_link, methods=["GET"], **linked)
+    routes.add_api_route("/search", search_by_link, **described("search_by_link", parameters=[*link, *shown]))
     requests = {"type": "array", "items": _REQUEST, "minItems": 1, "maxItems": _MOST}
     several = {"type": "object", "properties": {"requests": requests}, "required": ["requests"]}
-    batch = operation("search_batch", "BatchAnswer", body=several)
-    routes.add_api_route("/search/batch", search_batch, methods=["POST"], **batch)
+    routes.add_api_route("/search/batch", search_batch, **operation("search_batch", "BatchAnswer", body=several))
     return routes
 
 

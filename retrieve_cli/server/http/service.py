@@ -93,9 +93,6 @@ class Service:
         return True
 
 
-# --------------------------------------------------------------------------------------------------------------- checks
-
-
 _PREFLIGHT = {
     "Access-Control-Allow-Methods": "GET, POST, DELETE",
     "Access-Control-Allow-Headers": "Authorization, Content-Type, If-None-Match, Prefer, X-API-Key, X-Request-Id, "
@@ -117,7 +114,7 @@ class Guard:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        from starlette.datastructures import Headers
+        from starlette.datastructures import Headers, MutableHeaders
         from starlette.responses import Response
 
         headers = Headers(scope=scope)
@@ -126,7 +123,15 @@ class Guard:
 
         async def completed(message: Message) -> None:
             if message["type"] == "http.response.start":
-                _complete(message, scope, origin if listed else None, private=self._callers.required)
+                added = MutableHeaders(scope=message)
+                for name, value in scope.get(LIMIT, {}).items():
+                    added[name] = value
+                if self._callers.required:  # no cache may give the answer to another caller (RFC 9111, 5.2.2.7)
+                    added.setdefault("Cache-Control", "private, no-cache")
+                if origin is not None and listed:
+                    added["Access-Control-Allow-Origin"] = origin
+                    added["Access-Control-Expose-Headers"] = _EXPOSED
+                    added.add_vary_header("Origin")
             await send(message)
 
         answer = self._rejection(scope, headers, origin)
@@ -159,21 +164,3 @@ class Guard:
         else:
             return None
         return error_response(rejected, scope)
-
-
-def _complete(message: Message, scope: Scope, origin: str | None, *, private: bool) -> None:
-    """Add the caller's limit to the headers of an answer, and permission for pages of a listed origin to read it.
-
-    A `private` answer is for its caller alone: no cache between them may give it to another one (RFC 9111, 5.2.2.7).
-    """
-    from starlette.datastructures import MutableHeaders
-
-    headers = MutableHeaders(scope=message)
-    for name, value in scope.get(LIMIT, {}).items():
-        headers[name] = value
-    if private:
-        headers.setdefault("Cache-Control", "private, no-cache")
-    if origin is not None:
-        headers["Access-Control-Allow-Origin"] = origin
-        headers["Access-Control-Expose-Headers"] = _EXPOSED
-        headers.add_vary_header("Origin")

@@ -143,8 +143,6 @@ class Syncing:
         self._wake.set()
         return job
 
-    # ------------------------------------------------------------------------------------------ the thread
-
     def _begin(self) -> None:
         with self._lock:
             if self._thread is None:

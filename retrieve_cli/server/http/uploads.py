@@ -92,8 +92,6 @@ class Form:
             for upload in self.files:
                 upload.close()
 
-    # ------------------------------------------------------------------------------------------- parts
-
     def _begin(self) -> None:
         self._upload, self._field, self._header, self._disposition = None, "", [b"", b""], b""
 

@@ -43,5 +43,5 @@ def router(state: State) -> APIRouter:
 
     routes = APIRouter(tags=["web"])
     described = operation("search_web", "WebResults", body=WEB.schema([*WEB.of_json]), errors=(502,), scope=SCOPE)
-    routes.add_api_route("/web", web, methods=["POST"], **described)
+    routes.add_api_route("/web", web, **described)
     return routes

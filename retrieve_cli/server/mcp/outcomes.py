@@ -69,9 +69,6 @@ def failed(error: RetrieveError) -> types.CallToolResult:
     return failure_of(error.message, SEARCH.without_flags(error.hint))
 
 
-# ------------------------------------------------------------------------------------------------------------- channels
-
-
 _STRUCTURED_SINCE = "2025-06-18"
 """The first revision with `structuredContent` and links to resources in answers."""
 

@@ -134,11 +134,7 @@ def _title(record: Mapping[str, Any]) -> str:
 
 
 def read_resource(live: LiveIndex, uri: str, *, tenant: str | None) -> str:
-    """Return the text at the address of a record or chunk.
-
-    Raises:
-        NotFound: it does not exist for the caller.
-    """
+    """Return the text at the address of a record or chunk. Raises: NotFound: it does not exist for the caller."""
     missing = NotFound(f"there is no resource {printable(shortened(uri))}")
     if (address := read_uri(uri)) is None:
         raise missing

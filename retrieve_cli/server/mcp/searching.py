@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple
 
-from retrieve_cli.api.asked import Asked, Local, read_asked
+from retrieve_cli.api.asked import Local, read_asked
 from retrieve_cli.api.choices import MOST_OFFSET, SEARCH
 from retrieve_cli.api.live import LiveIndex
 from retrieve_cli.contracts import Json
@@ -54,29 +54,26 @@ def search(
     if place.generation is None:
         place = place._replace(offset=int(asked.choices.get("offset") or 0))
     limit = int(asked.choices.get("k") or live.settings.search.k)
-    answer = _answered(live, asked, place, limit)
+    if place.generation is not None:
+        asked = asked._replace(generation=place.generation)
+    (answer,) = live.answer([asked._replace(choices={**asked.choices, "k": limit, "offset": place.offset})])
+    if isinstance(answer, RetrieveError):
+        if place.generation is not None and place.generation not in (kept.manifest.id for kept in live.store.kept()):
+            raise UsageError("the index has changed since the cursor was made", hint="search again without the cursor")
+        raise answer
     page = ResultPage(answer, place._replace(generation=answer.generation), limit, values, channels)
     return _outcome(page, most, counter_of(live.at(answer.generation)))
 
 
-def _answered(live: LiveIndex, asked: Asked, place: CursorPlace, limit: int) -> Answer:
-    """The answer from the first result of the page on. Raises: RetrieveError."""
-    if place.generation is not None:
-        asked = asked._replace(generation=place.generation)
-    (outcome,) = live.answer([asked._replace(choices={**asked.choices, "k": limit, "offset": place.offset})])
-    if isinstance(outcome, RetrieveError):
-        if place.generation is not None and place.generation not in (kept.manifest.id for kept in live.store.kept()):
-            raise UsageError("the index has changed since the cursor was made", hint="search again without the cursor")
-        raise outcome
-    return outcome
-
-
 def _outcome(page: ResultPage, most: int, count: Count) -> ToolOutcome:
-    answer, whole = page.answer, answer_json(page.answer)
+    answer, total, whole = page.answer, page.answer.total_matches, answer_json(page.answer)
     related = answer.related[:_RELATED] if not page.place.offset else ()
 
     def in_content(entries: Sequence[CompactEntry[Result]], *, brief: bool = False) -> str:
-        first, last = _first(answer), _last(page, len(entries), () if brief else related)
+        matches = f"{'more than ' * answer.more_match}{total} match{'' if total == 1 else 'es'}"
+        notices = [f"note: {printable(shortened(notice, _NOTICE))}" for notice in answer.notices[:_NOTICES]]
+        first = "\n".join([matches if answer.results else f"no results ({matches})", *notices])
+        last = _last(page, len(entries), () if brief else related)
         return as_compact(entries, first=first, last=last, rank=page.place.offset + 1, brief=brief)
 
     def in_structure(entries: Sequence[CompactEntry[Result]], *, brief: bool = False) -> str:
@@ -89,14 +86,6 @@ def _outcome(page: ResultPage, most: int, count: Count) -> ToolOutcome:
     text = in_content(entries, brief=brief) if page.channels.content else ""
     structured = _structured(page, entries, whole, () if brief else related, brief=brief)
     return ToolOutcome(structured, text, f"{len(entries)} results in structuredContent", links, [answer])
-
-
-def _first(answer: Answer) -> str:
-    """The first lines of the content: how many there are, and notices."""
-    total = answer.total_matches
-    matches = f"{'more than ' * answer.more_match}{total} match{'' if total == 1 else 'es'}"
-    notices = [f"note: {printable(shortened(notice, _NOTICE))}" for notice in answer.notices[:_NOTICES]]
-    return "\n".join([matches if answer.results else f"no results ({matches})", *notices])
 
 
 def _last(page: ResultPage, shown: int, related: Sequence[Result]) -> str:

@@ -128,8 +128,6 @@ class Handlers:
         text = await self._host.run(ctx, partial(instructions, self._host.live, caller.tenant, web=web))
         return {**result, "instructions": text}
 
-    # ---------------------------------------------------------------------------------------------- tools
-
     async def list_tools(self, context: Context, _: types.PaginatedRequestParams | None) -> types.ListToolsResult:
         """List the tools that the caller may call."""
         return types.ListToolsResult(tools=[kind.tool for kind in self._kinds(context)])
@@ -176,8 +174,6 @@ class Handlers:
             return host.run, partial(read, host.live, arguments, tenant=tenant, channels=channels)
         return host.run, partial(getattr(host.writer, name), arguments, tenant=tenant)
 
-    # ------------------------------------------------------------------------------------------ resources
-
     async def list_resources(
         self, context: Context, _: types.PaginatedRequestParams | None
     ) -> types.ListResourcesResult:
@@ -215,8 +211,6 @@ class Handlers:
             raise MCPError(types.INTERNAL_ERROR, str(error)) from None
         contents = types.TextResourceContents(uri=uri, mime_type=_PLAIN_TEXT, text=printable(text, "\n\t"))
         return types.ReadResourceResult(contents=[contents])
-
-    # -------------------------------------------------------------------------------------------- prompts
 
     async def list_prompts(self, context: Context, _: types.PaginatedRequestParams | None) -> types.ListPromptsResult:
         """List the prompts."""

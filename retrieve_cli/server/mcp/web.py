@@ -84,9 +84,6 @@ def _search(
     return _outcome(_Laid(found, channels, count), most)
 
 
-# ----------------------------------------------------------------------------------------------- the layout
-
-
 class _Laid(NamedTuple):
     """An answer, and how it is laid out and counted."""
 
@@ -179,9 +176,6 @@ def _filled(entry: CompactEntry[WebHit], room: int, cost: Cost[WebHit]) -> Compa
 
     fits = bisect_left(ends, x=True, key=lambda end: cost(cut(end)) > room)
     return cut(ends[fits - 1]) if fits else entry
-
-
-# ------------------------------------------------------------------------------------------------- its parts
 
 
 def _first(answer: WebAnswer, shown: int) -> Iterator[str]:

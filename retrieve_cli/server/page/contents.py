@@ -266,9 +266,6 @@ def _chunk(row: Mapping[str, Json], pictures: Sequence[tuple[int, str]]) -> dict
     }
 
 
-# ------------------------------------------------------------------------------------------------- graph
-
-
 class PictureNode(NamedTuple):
     """A node of the picture."""
 

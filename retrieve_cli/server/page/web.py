@@ -13,7 +13,7 @@ from retrieve_cli.output.plain_text import significant
 from retrieve_cli.output.web_works import RELATIONS
 from retrieve_cli.search.web_answer import ProviderStatus, WebAnswer, WebHit, WebOptions
 from retrieve_cli.server.page.contents import Problem
-from retrieve_cli.server.page.rendering import WebLink, cut, link
+from retrieve_cli.server.page.rendering import cut, link
 from retrieve_cli.server.page.view import Badge
 
 _TEXT = 700
@@ -66,13 +66,19 @@ def web_values(search: Search, *, problem: Problem | None = None, answer: WebAns
 
 
 def _shown(hit: WebHit) -> dict[str, Any]:
-    """Return the view of a result; `facts` are identifiers, licence, citations and conflicting values of providers."""
+    """Return the view of a result; `facts` are identifiers, licence, citations and conflicting values of providers,
+    `others` other versions and works that are linked: the relation, a text and a link."""
     work = hit.work
     more = len(work.authors) - _AUTHORS
     names = ", ".join(map(cut, work.authors[:_AUTHORS])) + (f" and {more} more" if more > 0 else "")
     badges = [Badge(work.type, "modality")]
     badges += [Badge(cut(name), "found") for name in dict.fromkeys(source.provider for source in work.found_by)]
     badges += [Badge("open access", "licence")] if work.open_access else []
+    others = [
+        (version.relation, " · ".join(filter(None, (cut(version.title), version.date, cut(version.id)))), version.url)
+        for version in work.versions[:_VERSIONS]
+    ]
+    others += [(linked.relation, cut(linked.id), linked.id) for linked in work.linked[:_VERSIONS]]
     return {
         "title": cut(work.title) or cut(work.id),
         "link": link(work.url),
@@ -81,18 +87,9 @@ def _shown(hit: WebHit) -> dict[str, Any]:
         "about": " · ".join(filter(None, (names, work.date, cut(work.venue)))),
         "text": cut(work.abstract or work.snippet, _TEXT),
         "retracted": work.retracted,
-        "others": list(_others(work)),
+        "others": [(RELATIONS.get(relation, relation), text, link(url)) for relation, text, url in others],
         "facts": [*_facts(work), ("score", significant(hit.hit.score, 4))],
     }
-
-
-def _others(work: Work) -> Iterator[tuple[str, str, WebLink | None]]:
-    """Yield other versions and works that are linked: the relation, a text and a link."""
-    for version in work.versions[:_VERSIONS]:
-        text = " · ".join(filter(None, (cut(version.title), version.date, cut(version.id))))
-        yield RELATIONS.get(version.relation, version.relation), text, link(version.url)
-    for linked in work.linked[:_VERSIONS]:
-        yield RELATIONS.get(linked.relation, linked.relation), cut(linked.id), link(linked.id)
 
 
 def _facts(work: Work) -> Iterator[tuple[str, str]]:

@@ -43,11 +43,7 @@ def _present(value: Json, levels: int = 4) -> Json:
 
 
 def asked_of(item: Mapping[str, Json], tenant: str | None) -> Asked:
-    """Return the request that an object is; None chooses nothing.
-
-    Raises:
-        UsageError: as `read_asked` does.
-    """
+    """Return the request that an object is; None chooses nothing. Raises: UsageError: as `read_asked` does."""
     return read_asked({key: value for key, value in item.items() if value is not None}, tenant=tenant)
 
 
